@@ -1,0 +1,1 @@
+"""The daemons as modules: `python -m services.worker`, `python -m services.coordinator`."""

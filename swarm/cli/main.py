@@ -1,0 +1,63 @@
+"""The `swarm` command: what there is, and what each way of ending means to the shell.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 130 ended by Ctrl-C.
+
+Commands are registered by name and imported when called, so that those that only look stay quick: they never import
+torch, transformers or numpy.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from cyclopts import App, CycloptsError, Parameter
+
+from swarm import __version__
+from swarm.errors import SwarmError
+
+app = App(
+    name="swarm",
+    version=__version__,
+    default_parameter=Parameter(negative=(), show_default=False),
+    help="Post-train small language models together, through nothing but a shared folder (SAPO).",
+)
+app.command("swarm.cli.up:up", name="up", help="Start a local swarm: a coordinator and workers over one folder.")
+app.command("swarm.cli.node:node", name="node", help="Run one node, a worker or the coordinator, until it is done.")
+app.command("swarm.cli.status:status", name="status", help="Show the round and every node of an experiment.")
+app.command("swarm.cli.logs:logs", name="logs", help="Show the events of all nodes in order, and follow them.")
+app.command("swarm.cli.summary:summary", name="summary", help="Show what an experiment learned, and plot it.")
+app.command(
+    "swarm.cli.validate:validate", name="validate", help="Check the folder of a run; exit 1 if it is not whole."
+)
+app.command(
+    "swarm.cli.settings:settings", name="settings", help="List every setting, its value and where it came from."
+)
+
+model_app = App(name="model", help="Work with the embedded models.")
+model_app.command("swarm.cli.model:build", name="build", help="Train the embedded tiny models from nothing.")
+app.command(model_app)
+
+
+def main() -> None:
+    """Entry point of the `swarm` command."""
+    raise SystemExit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code. Errors made on purpose are said in one line, without traceback."""
+    try:
+        code = app(arguments, exit_on_error=False, result_action="return_value")
+        sys.stdout.flush()
+    except CycloptsError:  # cyclopts has said what is wrong
+        return 2
+    except SwarmError as error:
+        print(f"swarm: {error}", file=sys.stderr)  # noqa: T201 - the command's own voice
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code if isinstance(code, int) else 0

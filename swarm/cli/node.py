@@ -1,0 +1,16 @@
+"""`swarm node`: one daemon in the foreground; `python -m services.worker` and `services.coordinator` are the same."""
+
+from __future__ import annotations
+
+import os
+
+from swarm.cli.flags import RunFlags, settings_from
+from swarm.node.daemon import run_node
+
+
+def node(flags: RunFlags | None = None) -> int:
+    """Run one node, a worker or the coordinator, until it is done.
+
+    Ctrl-C once: finish the step, save, say how to resume, exit 130; twice: end at once.
+    """
+    return run_node(settings_from(flags, os.environ))

@@ -1,0 +1,81 @@
+"""What `swarm up` shows while a swarm runs: a line per round, and every warning with the name of its node."""
+
+from __future__ import annotations
+
+from statistics import fmean
+
+import anyio
+
+from swarm.config import Settings
+from swarm.monitor.events import EventStream, Wanted, render
+from swarm.monitor.records import Tail, nodes_with_logs, parse_line
+from swarm.protocol.layout import Layout
+from swarm.protocol.messages import MetricsRow
+
+REFRESH_SECONDS = 0.5
+
+
+class Progress:
+    """Follows metrics and events in the folder."""
+
+    def __init__(self, layout: Layout, settings: Settings, workers: int) -> None:
+        self._layout = layout
+        self._settings = settings
+        self._workers = workers
+        self._tails: dict[str, Tail] = {}
+        self._rounds: dict[int, dict[str, MetricsRow]] = {}
+        self._shown = -1
+        self._warnings = EventStream(layout, Wanted(level="warning"))
+        self._forget_what_was()
+
+    def _forget_what_was(self) -> None:
+        """An experiment that goes on shows what is new."""
+        for row in self._new_rows():
+            self._shown = max(self._shown, row.round)
+        self._warnings.read()
+
+    async def show(self) -> None:
+        """Show what comes, until cancelled."""
+        while True:
+            await anyio.sleep(REFRESH_SECONDS)
+            self.show_new(wait_for_all=True)
+
+    def show_new(self, *, wait_for_all: bool = False) -> None:
+        """Print the rounds that are over and the warnings since the last call.
+
+        Args:
+            wait_for_all: hold a round back until every worker has it, or a later one has begun to come in.
+        """
+        for line in render(self._warnings.read()):
+            _say(line)
+        for row in self._new_rows():
+            self._rounds.setdefault(row.round, {})[row.node_id] = row
+        newest = max(self._rounds, default=-1)
+        for number in sorted(self._rounds):
+            if wait_for_all and number == newest and len(self._rounds[number]) < self._workers:
+                return
+            rows = self._rounds.pop(number)
+            if number > self._shown:
+                self._shown = number
+                _say(self._line(number, list(rows.values())))
+
+    def _new_rows(self) -> list[MetricsRow]:
+        rows = []
+        for node in nodes_with_logs(self._layout):
+            tail = self._tails.setdefault(node, Tail(self._layout.metrics_file(node)))
+            rows += [row for line in tail.read() if (row := parse_line(line, MetricsRow))]
+        return rows
+
+    def _line(self, number: int, rows: list[MetricsRow]) -> str:
+        rewards = [row.my_reward for row in rows]
+        external = sum(row.external_groups for row in rows)
+        wanted = sum(row.external_wanted for row in rows)
+        return (
+            f"round {number + 1:>4}/{self._settings.max_rounds}  reward {fmean(rewards):.3f} "
+            f"({min(rewards):.3f} to {max(rewards):.3f})  tagged {fmean(r.answer_tag_rate for r in rows):4.0%}  "
+            f"external {external}/{wanted}  {max(row.seconds_round for row in rows):.1f} s  {len(rows)} nodes"
+        )
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)  # noqa: T201 - the command's own voice

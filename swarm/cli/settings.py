@@ -1,0 +1,113 @@
+"""`swarm settings`: every setting, its value, and where the value came from."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+import sys
+import tomllib
+from collections.abc import Mapping
+from dataclasses import Field, fields
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from cyclopts import Parameter
+
+from swarm import config
+from swarm.cli.flags import RunFlags, given, settings_from
+from swarm.config import Settings
+from swarm.monitor.text import shorten, table
+
+_SECRET = frozenset({"hub_token"})
+
+
+class SettingRow(msgspec.Struct, frozen=True):
+    """One setting as listed."""
+
+    variable: str
+    """All names of the environment variable."""
+    setting: str
+    default: Any
+    value: Any
+    source: str
+    meaning: str
+
+
+def settings(*, flags: RunFlags | None = None, as_json: Annotated[bool, Parameter("--json")] = False) -> None:
+    """List every setting, its value and where it came from.
+
+    Args:
+        flags: what a run would be started with.
+        as_json: JSON instead of a table.
+    """
+    rows = list_settings(flags or RunFlags(), os.environ)
+    sys.stdout.write((msgspec.json.encode(rows).decode() if as_json else render(rows)) + "\n")
+
+
+def list_settings(flags: RunFlags, environ: Mapping[str, str]) -> list[SettingRow]:
+    """All settings in the order of their definition. Raises ConfigError as a run with them would."""
+    effective = settings_from(flags, environ)
+    in_file = tomllib.loads(Path(flags.config).read_text("utf-8")) if flags.config else {}
+    meanings = _docstrings()
+    return [
+        SettingRow(
+            variable=", ".join(f.metadata["env"]),
+            setting=f.name,
+            default=f.default,
+            value=_shown(f.name, getattr(effective, f.name)),
+            source=_source(f, effective, given(flags), environ, in_file, flags.config),
+            meaning=meanings.get(f.name, ""),
+        )
+        for f in fields(Settings)
+    ]
+
+
+def render(rows: list[SettingRow]) -> str:
+    """A table, and below it what the settings mean."""
+    cells = [(row.variable, _text(row.value), _text(row.default), shorten(row.source, 40)) for row in rows]
+    meanings = [f"{row.variable}: {row.meaning}" for row in rows if row.meaning]
+    return "\n".join([table(("variable", "value", "default", "from"), cells, left=(0, 1, 2, 3)), "", *meanings])
+
+
+def _source(
+    f: Field[Any],
+    effective: Settings,
+    flags: Mapping[str, Any],
+    environ: Mapping[str, str],
+    in_file: Mapping[str, Any],
+    file: str | None,
+) -> str:
+    """Who decided, in the order in which load_settings lets them."""
+    if f.name in flags:
+        return "command line"
+    for variable in f.metadata["env"]:
+        if environ.get(variable, "").strip():
+            return f"environment variable {variable}"
+    if any(name in in_file for name in (f.name, *f.metadata["env"])):
+        return str(file)
+    return "default" if getattr(effective, f.name) == f.default else config.variable("test_mode")
+
+
+def _docstrings() -> dict[str, str]:
+    """The text below each field of Settings: there is no other copy of it."""
+    (definition,) = ast.parse(inspect.getsource(Settings)).body
+    body = definition.body if isinstance(definition, ast.ClassDef) else []
+    return {
+        node.target.id: " ".join(after.value.value.split())
+        for node, after in pairwise(body)
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+        if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) and isinstance(after.value.value, str)
+    }
+
+
+def _shown(name: str, value: Any) -> Any:
+    return "(set, not shown)" if name in _SECRET and value is not None else value
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

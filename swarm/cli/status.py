@@ -1,0 +1,44 @@
+"""`swarm status`: the round and every node of an experiment, once or every two seconds."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import Annotated
+
+import msgspec
+from cyclopts import Parameter
+
+from swarm.cli.flags import CommonFlags, settings_from
+from swarm.monitor.records import open_experiment
+from swarm.monitor.status import Status, StatusReader, render
+
+REFRESH_SECONDS = 2.0
+_CLEAR = "\x1b[2J\x1b[H"
+
+
+def status(
+    *, common: CommonFlags | None = None, watch: bool = False, as_json: Annotated[bool, Parameter("--json")] = False
+) -> None:
+    """Show the round and every node of an experiment.
+
+    Args:
+        common: which experiment.
+        watch: Refresh every 2 seconds until Ctrl-C.
+        as_json: JSON instead of a table; with --watch, one line per refresh.
+    """
+    settings = settings_from(common, os.environ)
+    layout = open_experiment(settings.root, settings.experiment)
+    reader = StatusReader(layout, liveness_timeout=settings.liveness_timeout)
+    while True:
+        _show(reader.read(time.time()), as_json=as_json, clear=watch and sys.stdout.isatty())
+        if not watch:
+            return
+        time.sleep(REFRESH_SECONDS)
+
+
+def _show(status: Status, *, as_json: bool, clear: bool) -> None:
+    text = msgspec.json.encode(status).decode() if as_json else render(status)
+    sys.stdout.write(f"{_CLEAR if clear and not as_json else ''}{text}\n")
+    sys.stdout.flush()

@@ -1,0 +1,166 @@
+"""`swarm up`: a local swarm in one command.
+
+    settings ─▶ plan: one coordinator, N workers ─▶ Supervisor ─▶ daemons ─▶ the shared folder
+                                                                              │ metrics, events
+    terminal ◀─ commands, round lines, warnings, summary, resume command ◀────┘
+
+It watches the folder like anybody else could; the daemons do not know that they are supervised.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+from dataclasses import replace
+from typing import Annotated, Any
+
+import anyio
+from cyclopts import Parameter
+
+from swarm.cli.flags import RunFlags, settings_from
+from swarm.cli.progress import Progress
+from swarm.cli.supervisor import Child, Supervisor, cores
+from swarm.config import Settings
+from swarm.errors import ConfigError, ExperimentError
+from swarm.monitor.records import read_metrics, read_state
+from swarm.monitor.summary import render, summarise
+from swarm.node.daemon import checked_tasks
+from swarm.node.experiment import differences, other_experiment, read_experiment
+from swarm.node.stopping import INTERRUPTED, on_signals
+from swarm.protocol.layout import Layout
+from swarm.protocol.messages import MetricsRow
+
+DEFAULTS: dict[str, Any] = {"max_rounds": 40, "local_groups": 4, "external_groups": 4, "checkpoint_interval": 10}
+"""A demonstration of a few minutes on a laptop, where the settings of a node are those of the paper."""
+DEFAULT_WORKERS = 4
+POLL_SECONDS = 0.1
+
+
+def up(
+    *,
+    nodes: Annotated[int, Parameter(help="Number of workers.")] = DEFAULT_WORKERS,
+    flags: RunFlags | None = None,
+) -> int:
+    """Start a local swarm, a coordinator and workers over one folder, and watch it learn.
+
+    Ctrl-C once: finish the step, save, say how to resume, exit 130; twice: end at once.
+    """
+    if nodes < 1:
+        raise ConfigError(f"--nodes must be at least 1, got {nodes}")
+    settings = settings_from(flags, os.environ, **DEFAULTS)
+    for name in ("role", "node_id"):
+        if flags and getattr(flags, name):
+            raise ConfigError(f"--{name.replace('_', '-')} is for `swarm node`; `swarm up` names its nodes itself")
+    checked_tasks(settings)
+    layout = Layout(settings.root, settings.experiment)
+    _refuse_what_cannot_go_on(settings, layout)
+    return anyio.run(_run, settings, layout, nodes, _again(nodes, flags))
+
+
+def _again(nodes: int, flags: RunFlags | None) -> str:
+    """The command that goes on with this swarm, without its number of rounds."""
+    words = ["swarm", "up", "--nodes", str(nodes)]
+    for name, value in vars(flags).items() if flags else ():
+        if value is not None and name != "rounds":
+            flag = "--" + name.replace("_", "-")
+            words += [flag] if value is True else [flag, str(value)]
+    return shlex.join(words)
+
+
+def _refuse_what_cannot_go_on(settings: Settings, layout: Layout) -> None:
+    """An experiment goes on with the settings that made it, or a new one is begun; nothing is ever overwritten."""
+    experiment = read_experiment(layout)
+    if experiment is None:
+        return
+    if changed := differences(settings, experiment):
+        raise ExperimentError(other_experiment(layout, changed))
+    state = read_state(layout)
+    if state and state.finished and state.round >= settings.max_rounds:
+        raise ExperimentError(
+            f"{layout.root} is finished after {state.round} rounds: ask for more --rounds to go on with it, "
+            f"or choose another --experiment for a new one"
+        )
+
+
+def plan(settings: Settings, nodes: int) -> list[Child]:
+    """The coordinator and the workers; a list of models is dealt out in turn."""
+    shared = replace(settings, path=str(settings.root), expected_workers=nodes, node_id=None)
+    threads = settings.threads or max(1, cores() // nodes)
+    coordinator = replace(shared, role="coordinator", node_id="coordinator")
+    workers = [
+        replace(shared, node_id=f"worker-{n}", model=(settings.model[n % len(settings.model)],), threads=threads)
+        for n in range(nodes)
+    ]
+    return [Child(str(node.node_id), node.role, node.as_environment()) for node in (coordinator, *workers)]
+
+
+async def _run(settings: Settings, layout: Layout, nodes: int, again: str) -> int:
+    supervisor = Supervisor(os.environ)
+    progress = Progress(layout, settings, nodes)
+    coordinator, *workers = plan(settings, nodes)
+    for child in (coordinator, *workers):
+        _say(f"{child.node_id:<12} {child.command}")
+    exit_code = 0
+    async with anyio.create_task_group() as watching:
+
+        def stop(code: int) -> None:
+            nonlocal exit_code
+            exit_code = code
+            _say("stopping: every node finishes its step and saves; once more ends them at once")
+            supervisor.stop(signal.SIGINT if code == INTERRUPTED else signal.SIGTERM)
+
+        watching.start_soon(on_signals, stop, supervisor.insist)
+        watching.start_soon(progress.show)
+        async with anyio.create_task_group() as children:
+            children.start_soon(supervisor.run, coordinator)
+            await _clock_is_running(layout, settings, coordinator)
+            for worker in workers:
+                children.start_soon(supervisor.run, worker)
+        watching.cancel_scope.cancel()
+    progress.show_new()
+    return _conclude(supervisor, layout, settings, again, exit_code)
+
+
+async def _clock_is_running(layout: Layout, settings: Settings, coordinator: Child) -> None:
+    """An experiment that was finished is reopened by its coordinator; workers that came before would leave at once."""
+    while coordinator.exit_code is None:
+        state = read_state(layout)
+        if state is None or not state.finished or state.round >= settings.max_rounds:
+            return
+        await anyio.sleep(POLL_SECONDS)
+
+
+def _conclude(supervisor: Supervisor, layout: Layout, settings: Settings, again: str, exit_code: int) -> int:
+    if failed := supervisor.failure:
+        _say(f"\n{failed.node_id} failed with exit code {failed.exit_code}; its last lines:")
+        for line in failed.lines:
+            _say(f"  {failed.node_id} | {line}")
+        _say(f"all of its log: {layout.stdout_file(failed.node_id)}")
+    rows = read_metrics(layout)
+    if rows:
+        _say("\n" + render(summarise(rows)))
+        _plot(rows, layout)
+    state = read_state(layout)
+    done = state is not None and state.finished
+    if done:
+        _say(f"go on with more rounds: {again} --rounds {2 * settings.max_rounds}")
+    else:
+        _say(f"resume: {again} --rounds {settings.max_rounds}")
+    return exit_code or (1 if failed or not done else 0)
+
+
+def _plot(rows: dict[str, list[MetricsRow]], layout: Layout) -> None:
+    from swarm.monitor.plot import save_reward_plot
+
+    target = layout.root / "reward.png"
+    try:
+        save_reward_plot(rows, target)
+    except ConfigError as error:
+        _say(f"no plot: {error}")
+    else:
+        _say(f"plot: {target}")
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)  # noqa: T201 - the command's own voice

@@ -1,0 +1,313 @@
+"""Settings: command-line flag > environment variable > TOML file > default, in one frozen struct.
+
+The environment is read here and nowhere else. An unknown or malformed value is a ConfigError that names the setting,
+where it came from, the value, and what is allowed. What is not built yet is refused, not ignored.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from swarm.errors import ConfigError
+
+ROLES = ("worker", "coordinator")
+NODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+EXPERIMENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
+
+
+class _NotAllowedError(ValueError):
+    """Carries the text of what is allowed."""
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise _NotAllowedError("a non-empty text")
+    return value.strip()
+
+
+def _named(pattern: re.Pattern[str], what: str) -> Callable[[object], str]:
+    def parse(value: object) -> str:
+        text = _text(value)
+        if not pattern.fullmatch(text) or text.endswith((".json", ".")):
+            raise _NotAllowedError(f"{what}: letters, digits, '_', '-' and '.', starting with a letter or digit")
+        return text
+
+    return parse
+
+
+def _whole(low: int, high: int = 2**31 - 1) -> Callable[[object], int]:
+    allowed = f"a whole number from {low}" + ("" if high == 2**31 - 1 else f" to {high}")
+
+    def parse(value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise _NotAllowedError(allowed)
+        try:
+            number = int(value)
+        except ValueError:
+            raise _NotAllowedError(allowed) from None
+        if not low <= number <= high:
+            raise _NotAllowedError(allowed)
+        return number
+
+    return parse
+
+
+def _real(low: float, high: float = math.inf, *, above: bool = False) -> Callable[[object], float]:
+    allowed = f"a number {'above' if above else 'from'} {low:g}" + ("" if high == math.inf else f" to {high:g}")
+
+    def parse(value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
+            raise _NotAllowedError(allowed)
+        try:
+            number = float(value)
+        except ValueError:
+            raise _NotAllowedError(allowed) from None
+        if not math.isfinite(number) or not low <= number <= high or (above and number == low):
+            raise _NotAllowedError(allowed)
+        return number
+
+    return parse
+
+
+def _flag(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    words = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+    if not isinstance(value, str) or value.strip().lower() not in words:
+        raise _NotAllowedError("True or False")
+    return words[value.strip().lower()]
+
+
+def _one_of(*allowed: str) -> Callable[[object], str]:
+    def parse(value: object) -> str:
+        if value not in allowed:
+            raise _NotAllowedError("one of " + ", ".join(allowed))
+        return str(value)
+
+    return parse
+
+
+def _names(value: object) -> tuple[str, ...]:
+    parts = value.split(",") if isinstance(value, str) else value
+    if not isinstance(parts, list | tuple) or not parts or not all(isinstance(p, str) and p.strip() for p in parts):
+        raise _NotAllowedError("one or more names, separated by commas")
+    return tuple(p.strip() for p in parts)
+
+
+def _setting(default: Any, parse: Callable[[object], Any], *env: str, not_yet: str = "") -> Any:
+    """A field with its parser and the environment variables that set it, the first one being its name in messages.
+
+    `not_yet` names what a value other than the default would need; such values are refused.
+    """
+    return field(default=default, metadata={"parse": parse, "env": env, "not_yet": not_yet})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Everything a node needs to know before it starts. Times are seconds, sizes bytes."""
+
+    path: str = _setting("./runs", _text, "GDRIVE_PATH", "SWARM_PATH")
+    """The shared folder."""
+    experiment: str = _setting("default_experiment", _named(EXPERIMENT_NAME, "a folder name"), "EXPERIMENT_NAME")
+    """Name of the experiment, a folder under {path}/experiments."""
+    role: str = _setting("worker", _one_of(*ROLES), "NODE_ROLE")
+    """`worker` trains, `coordinator` owns the round clock."""
+    node_id: str | None = _setting(None, _named(NODE_ID, "a node id"), "NODE_ID")
+    """Unique per node; None: a readable one is generated."""
+    model: tuple[str, ...] = _setting(("tiny-qwen2",), _names, "MODEL_NAME")
+    """Embedded name, local path or Hugging Face id. `swarm up` deals a list out over its workers; a node takes one."""
+    seed: int = _setting(42, _whole(0), "SEED")
+    max_rounds: int = _setting(2000, _whole(1), "MAX_ROUNDS")
+    max_stages: int = _setting(1, _whole(1), "MAX_STAGES", not_yet="multi-stage rounds")
+    local_groups: int = _setting(8, _whole(1), "NUM_TRAIN_SAMPLES")
+    """I: own rollout groups per round."""
+    external_groups: int = _setting(0, _whole(0), "NUM_TRANSPLANT_TREES")
+    """J: peers' rollout groups per round."""
+    generations: int = _setting(8, _whole(2, 1024), "NUM_GENERATIONS")
+    """G: completions per group."""
+    round_interval: float = _setting(60.0, _real(0, above=True), "COORDINATOR_ROUND_INTERVAL")
+    """The longest a round stays open."""
+    publish_frequency: str = _setting(
+        "stage",
+        _one_of("generation", "stage", "round"),
+        "ROLLOUT_PUBLISH_FREQUENCY",
+        not_yet="other publish frequencies",
+    )
+    cleanup: bool = _setting(False, _flag, "ROLLOUT_CLEANUP_ENABLED", not_yet="retention")
+    keep_last_rounds: int = _setting(10, _whole(1), "ROLLOUT_KEEP_LAST_N_ROUNDS")
+    archive_old: bool = _setting(False, _flag, "ROLLOUT_ARCHIVE_OLD", not_yet="retention")
+    adaptive: bool = _setting(False, _flag, "ADAPTIVE_IJ_ENABLED", not_yet="adaptive I/J")
+    adaptive_alpha: float = _setting(0.1, _real(0, 1, above=True), "ADAPTIVE_IJ_ALPHA")
+    adaptive_baseline_alpha: float = _setting(0.95, _real(0, 1), "ADAPTIVE_IJ_BASELINE_ALPHA")
+    adaptive_initial_j: float | None = _setting(None, _real(0), "ADAPTIVE_IJ_INITIAL_J")
+    checkpoint_interval: int = _setting(100, _whole(0), "CHECKPOINT_INTERVAL")
+    """Rounds between checkpoints; 0: only at the stop."""
+    checkpoint_keep: int = _setting(2, _whole(1), "CHECKPOINT_KEEP")
+    """How many of a node's own checkpoints stay on disk."""
+    test_mode: bool = _setting(False, _flag, "TEST_MODE")
+    """Quick validation: 3 rounds, I = 4, G = 4."""
+    hub_token: str | None = _setting(None, _text, "HUGGINGFACE_ACCESS_TOKEN")
+    tasks: tuple[str, ...] | None = _setting(None, _names, "SWARM_TASKS")
+    """reasoning-gym tasks to draw from; None: the nine of the paper."""
+    profile: str = _setting("tiny", _one_of("tiny", "paper"), "SWARM_PROFILE")
+    """Difficulty: `tiny` for the embedded models, `paper` for real ones."""
+    expected_workers: int = _setting(1, _whole(1), "SWARM_EXPECTED_WORKERS")
+    """Round 0 opens when so many workers are there, or after one round interval with at least one."""
+    heartbeat_interval: float = _setting(1.0, _real(0, above=True), "SWARM_HEARTBEAT_INTERVAL")
+    liveness_timeout: float = _setting(15.0, _real(0, above=True), "SWARM_LIVENESS_TIMEOUT")
+    """A node whose heartbeat has not moved for so long is taken for dead."""
+    reconcile_interval: float = _setting(2.0, _real(0, above=True), "SWARM_RECONCILE_INTERVAL")
+    """The folder is listed at least so often, whatever the watcher says."""
+    watch: str = _setting("auto", _one_of("auto", "off"), "SWARM_WATCH")
+    """`off` finds everything by listing alone."""
+    max_file_bytes: int = _setting(16 * 2**20, _whole(1024), "SWARM_MAX_FILE_BYTES")
+    """A peer's file above this is refused unread."""
+    scorer_processes: int = _setting(1, _whole(1, 64), "SWARM_SCORER_PROCESSES")
+    threads: int | None = _setting(None, _whole(1, 1024), "SWARM_THREADS")
+    """CPU threads of the compute step; None: all cores, or this node's share of them under `swarm up`."""
+    device: str | None = _setting(None, _text, "SWARM_DEVICE")
+    """Torch device such as `cpu` or `cuda:0`; None: the best there is."""
+    learning_rate: float | None = _setting(None, _real(0, above=True), "SWARM_LEARNING_RATE")
+    """Adam's step size; None: what suits the model (embedded ones 3e-4, others 1e-6)."""
+    temperature: float = _setting(1.0, _real(0, above=True), "SWARM_TEMPERATURE")
+    max_new_tokens: int | None = _setting(None, _whole(1), "SWARM_MAX_NEW_TOKENS")
+    """Length limit of a completion; None: what the model's generation config says, else 256."""
+    kl_weight: float = _setting(0.0, _real(0), "SWARM_KL_WEIGHT")
+    max_grad_norm: float = _setting(1.0, _real(0, above=True), "SWARM_MAX_GRAD_NORM")
+    grpo_iterations: int = _setting(1, _whole(1, 64), "SWARM_GRPO_ITERATIONS")
+    micro_batch_tokens: int = _setting(16384, _whole(64), "SWARM_MICRO_BATCH_TOKENS")
+    """Padded tokens per forward and backward pass: less memory, same gradient."""
+    gradient_checkpointing: bool = _setting(False, _flag, "SWARM_GRADIENT_CHECKPOINTING")
+    log_level: str = _setting("info", _one_of("debug", "info", "warning", "error"), "SWARM_LOG_LEVEL")
+
+    @property
+    def root(self) -> Path:
+        """The shared folder as an absolute path."""
+        return Path(self.path).expanduser().absolute()
+
+    def experiment_identity(self) -> dict[str, Any]:
+        """The settings that make two runs the same experiment; a running one refuses to go on with others."""
+        return {
+            "seed": self.seed,
+            "local_groups": self.local_groups,
+            "external_groups": self.external_groups,
+            "generations": self.generations,
+            "profile": self.profile,
+            "tasks": list(self.tasks) if self.tasks else None,
+        }
+
+    def as_environment(self) -> dict[str, str]:
+        """The variables that give another process these settings; those at their defaults are left out."""
+        changed = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
+        return {
+            variable(name): ",".join(value) if isinstance(value, tuple) else str(value)
+            for name, value in changed.items()
+        }
+
+
+_FIELDS = {f.name: f for f in fields(Settings)}
+
+
+def variable(name: str) -> str:
+    """The environment variable of a setting, as users know it."""
+    env: tuple[str, ...] = _FIELDS[name].metadata["env"]
+    return env[0]
+
+
+def load_settings(
+    flags: Mapping[str, Any], environ: Mapping[str, str], toml_file: str | None = None, **defaults: Any
+) -> Settings:
+    """Merge flags (None: not given), the environment, a TOML file and defaults into checked settings.
+
+    Args:
+        flags: setting name -> value from the command line.
+        environ: the process environment; an empty variable counts as not set.
+        toml_file: a file of `setting = value` lines, named as the fields of Settings or as their variables.
+        defaults: what this command uses where nobody says otherwise, instead of the field's default.
+
+    Raises:
+        ConfigError: unknown setting, malformed value, or a combination that cannot work.
+    """
+    known = {variable: name for name, f in _FIELDS.items() for variable in f.metadata["env"]}
+    _refuse_unknown_variables(environ, known)
+    raw: dict[str, tuple[object, str]] = {name: (value, "the default") for name, value in defaults.items()}
+    raw |= _from_toml(toml_file, known) if toml_file else {}
+    raw |= _from_environment(environ)
+    raw |= {name: (value, "the command line") for name, value in flags.items() if value is not None}
+    values = {name: _parse(name, value, source) for name, (value, source) in raw.items()}
+    return _check(Settings(**values), given=set(values))
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, tuple[object, str]]:
+    found: dict[str, tuple[object, str]] = {}
+    for name, f in _FIELDS.items():
+        given = [(v, environ[v]) for v in f.metadata["env"] if environ.get(v, "").strip()]
+        if len({value for _, value in given}) > 1:
+            raise ConfigError(
+                " and ".join(f"{v}={value!r}" for v, value in given) + " mean the same setting but differ: keep one"
+            )
+        if given:
+            found[name] = (given[0][1], f"the environment variable {given[0][0]}")
+    return found
+
+
+def _refuse_unknown_variables(environ: Mapping[str, str], known: Mapping[str, str]) -> None:
+    for variable in environ:
+        if variable.startswith("SWARM_") and variable not in known:
+            raise ConfigError(f"unknown setting {variable} in the environment{_suggest(variable, known)}")
+
+
+def _from_toml(file: str, known: Mapping[str, str]) -> dict[str, tuple[object, str]]:
+    try:
+        table = tomllib.loads(Path(file).read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"cannot read the settings file {file}: {error}") from None
+    found: dict[str, tuple[object, str]] = {}
+    for key, value in table.items():
+        name = known.get(key, key)
+        if name not in _FIELDS:
+            raise ConfigError(f"unknown setting {key!r} in {file}{_suggest(key, [*_FIELDS, *known])}")
+        found[name] = (value, file)
+    return found
+
+
+def _suggest(word: str, known: Any) -> str:
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {close[0]}?" if close else "; `swarm settings` lists all"
+
+
+def _parse(name: str, value: object, source: str) -> Any:
+    f = _FIELDS[name]
+    if value is None and f.default is None:
+        return None
+    try:
+        parsed = f.metadata["parse"](value)
+    except _NotAllowedError as allowed:
+        raise ConfigError(
+            f"{variable(name)} ({name}) must be {allowed}, got {value!r} from {source}; correct it or leave it out"
+        ) from None
+    if f.metadata["not_yet"] and f.default is not MISSING and parsed != f.default:
+        raise ConfigError(
+            f"{variable(name)} ({name}) = {value!r} from {source} needs {f.metadata['not_yet']}, "
+            f"which this version does not have; only {f.default!r} works"
+        )
+    return parsed
+
+
+def _check(settings: Settings, given: set[str]) -> Settings:
+    if settings.liveness_timeout < 3 * settings.heartbeat_interval:
+        raise ConfigError(
+            f"{variable('liveness_timeout')} must be at least three times {variable('heartbeat_interval')}, got "
+            f"{settings.liveness_timeout:g} and {settings.heartbeat_interval:g}; else live nodes are taken for dead"
+        )
+    if settings.test_mode:
+        quick: dict[str, Any] = {"max_rounds": 3, "local_groups": 4, "generations": 4}
+        settings = replace(settings, **{name: value for name, value in quick.items() if name not in given})
+    return settings

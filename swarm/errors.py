@@ -1,0 +1,67 @@
+"""The one error tree.
+
+    SwarmError                  anything swarm raises on purpose
+    ├── ConfigError             a setting is unknown, malformed or contradictory          exit 2
+    ├── ExperimentError         the folder holds another experiment than the one asked for exit 2
+    ├── DuplicateNodeError      a live node already has this id                           exit 1
+    ├── FolderError             the shared folder cannot be read or written               exit 1
+    ├── ProtocolError           a peer's file is refused; carries a countable `reason`    never fatal
+    ├── ModelError              a model or tokenizer cannot be loaded or used             exit 1
+    ├── CheckpointError         a checkpoint cannot be written or does not fit            exit 1
+    └── ScoringError            the scoring children cannot be kept alive                 exit 1
+
+Messages say what, where, what was expected, what was got, and what to do.
+"""
+
+from __future__ import annotations
+
+
+class SwarmError(Exception):
+    """Base of every error that swarm raises on purpose."""
+
+    exit_code = 1
+
+
+class ConfigError(SwarmError):
+    """A setting is unknown, malformed or contradicts another; raised before anything starts."""
+
+    exit_code = 2
+
+
+class ExperimentError(SwarmError):
+    """The experiment folder was made with other settings, or is already finished."""
+
+    exit_code = 2
+
+
+class DuplicateNodeError(SwarmError):
+    """A live node already runs under this node id."""
+
+
+class FolderError(SwarmError):
+    """The shared folder cannot be read or written."""
+
+
+class ProtocolError(SwarmError):
+    """A file in the shared folder is refused. Peers are strangers: this is data, not a crash.
+
+    Attributes:
+        reason: short, stable, countable name such as `malformed`, `oversized`, `wrong_version`, `ragged`.
+    """
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+        self.detail = detail
+
+
+class ModelError(SwarmError):
+    """A model or tokenizer cannot be loaded or used."""
+
+
+class CheckpointError(SwarmError):
+    """A checkpoint cannot be written, or does not fit the policy it is loaded into."""
+
+
+class ScoringError(SwarmError):
+    """The scoring child processes cannot be started or kept alive."""

@@ -1,0 +1,82 @@
+"""Bounded reads of files that strangers wrote, and listings, which are the truth about the folder."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from swarm.errors import FolderError, ProtocolError
+from swarm.protocol.layout import node_of
+
+Parsed = TypeVar("Parsed")
+
+
+def read_bounded(file: Path, limit: int) -> bytes:
+    """Read a regular file of at most `limit` bytes; never follows a symlink, never blocks on a FIFO.
+
+    Raises:
+        FileNotFoundError: it is not there (any more).
+        ProtocolError: `oversized`, `not_a_file` (symlink, FIFO, folder, device) or `unreadable`.
+    """
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        reason = "not_a_file" if file.is_symlink() else "unreadable"
+        raise ProtocolError(reason, f"{file}: {error.strerror or error}") from None
+    with open(descriptor, "rb", buffering=0) as stream:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise ProtocolError("not_a_file", f"{file} is not a regular file")
+        if status.st_size > limit:
+            raise ProtocolError("oversized", f"{file} has {status.st_size} bytes, the limit is {limit}")
+        return _read_all(stream.read, limit, file)
+
+
+def _read_all(read: Callable[[int], bytes | None], limit: int, file: Path) -> bytes:
+    parts, size = [], 0
+    while part := read(min(limit + 1 - size, 1 << 20)):
+        parts.append(part)
+        size += len(part)
+        if size > limit:
+            raise ProtocolError("oversized", f"{file} grew above the limit of {limit} bytes while it was read")
+    return b"".join(parts)
+
+
+def list_nodes(folder: Path) -> set[str]:
+    """The nodes that have a `{node}.json` in this folder; empty where the folder does not exist yet.
+
+    Raises:
+        FolderError: the folder cannot be listed.
+    """
+    return {node for name in list_names(folder) if (node := node_of(name))}
+
+
+def list_numbered(folder: Path, number_of: Callable[[str], int | None]) -> list[int]:
+    """The numbers of the `round_R` or `stage_S` folders in here, in order."""
+    return sorted(number for name in list_names(folder) if (number := number_of(name)) is not None)
+
+
+def list_names(folder: Path) -> list[str]:
+    """The names in a folder, in no order; names that are not UTF-8 are left out."""
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in entries if _is_text(entry.name)]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise FolderError(
+            f"cannot list {folder}: {error.strerror or error}; see that it is there and readable"
+        ) from error
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,405 @@
+"""Logging: every event once, to three readers, and none lost.
+
+    structlog ─┐                        ┌▶ terminal              readable lines, from `level` up
+               ├▶ root logger ─ handlers ┼▶ training_events.jsonl JSON lines, info and above always
+    logging  ──┘   (all libraries)      └▶ stdout.log             readable lines, info and above always
+    print(), sys.stdout, sys.stderr ──────▶ terminal and stdout.log
+
+Before `configure_logging` is called, and after it is undone, events go to stderr as readable lines.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import io
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TextIO, cast
+
+import msgspec
+import structlog
+from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
+
+from swarm.errors import FolderError, SwarmError
+
+_LONGEST_UNFINISHED_LINE = 64 * 1024
+"""Characters without a newline that the tee holds back before it writes them all the same."""
+
+
+def get_logger(name: str) -> FilteringBoundLogger:
+    """A logger that follows the configuration of the moment, so module-level ones are fine."""
+    return cast(FilteringBoundLogger, structlog.get_logger(name))
+
+
+def configure_logging(
+    *, node_id: str, events_file: Path, stdout_file: Path | None, level: str, stream: TextIO | None = None
+) -> ExitStack:
+    """Send all events of this process to the terminal and to the node's log folder, until closed.
+
+    Args:
+        node_id: goes into every JSON line.
+        events_file: training_events.jsonl; it and its folder are made if missing.
+        stdout_file: stdout.log, which also gets what is printed; None: no such file, and nothing is teed.
+        level: `debug`, `info`, `warning` or `error`: what the terminal shows. The folder gets info and above always.
+        stream: the terminal; None: sys.stderr.
+
+    Returns:
+        A context manager whose `close()` puts everything back as it was. An exception that leaves it is recorded first:
+        `process.failed` for a SwarmError, `process.crashed` with its traceback for any other.
+
+    Raises:
+        FolderError: a log file cannot be opened.
+    """
+    stream = stream or sys.stderr
+    shown = logging.getLevelNamesMapping()[level.upper()]
+    kept = min(shown, logging.INFO)
+    undo = ExitStack()
+    try:
+        undo.enter_context(_handling(_LibraryLoggers(), kept))
+        events = undo.enter_context(LineFile(events_file))
+        undo.enter_context(_handling(_FileHandler(events, _json_formatter(node_id)), kept))
+        undo.enter_context(_handling(_Terminal(stream, _readable_formatter(colors=stream.isatty())), shown))
+        if stdout_file is not None:
+            stdout = undo.enter_context(LineFile(stdout_file))
+            undo.enter_context(_handling(_FileHandler(stdout, _readable_formatter(colors=False)), kept))
+            _tee_prints(undo, stdout)
+            _dump_fatal_signals(undo, stdout)
+        _route(undo, kept)
+        _report_crashes(undo)
+    except FolderError:
+        undo.close()
+        raise
+    return undo
+
+
+def append_json_line(path: Path, line: bytes, *, fsync: bool = False) -> None:
+    """Append one JSON text to a JSON-lines file, whole and on its own line.
+
+    Raises:
+        FolderError: the file cannot be written.
+    """
+    with LineFile(path) as file:
+        try:
+            file.write(line, fsync=fsync)
+        except OSError as error:
+            raise FolderError(f"cannot append to {path}: {error}") from error
+
+
+class LineFile:
+    """A file that grows by whole lines, each in one write to an O_APPEND descriptor, so that readers see no torn one.
+
+    A torn last line, left by a crash or a full disk, is closed by a newline before the next line goes in.
+
+    Raises:
+        FolderError: the file cannot be opened.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise FolderError(f"cannot open {path} to append to it: {error}; check the shared folder") from error
+        size = os.fstat(self._fd).st_size
+        self._torn = size > 0 and os.pread(self._fd, 1, size - 1) != b"\n"
+
+    def write(self, line: bytes, *, fsync: bool = False) -> None:
+        """Append line and a newline. Raises OSError, as a full disk does."""
+        data = (b"\n" if self._torn else b"") + line + b"\n"
+        written = os.write(self._fd, data)
+        self._torn = written < len(data)
+        if self._torn:
+            raise OSError(f"wrote only {written} of {len(data)} bytes; is the disk full?")
+        if fsync:
+            os.fsync(self._fd)
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def __enter__(self) -> LineFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+# Handlers and formatters
+
+
+class _FileHandler(logging.Handler):
+    def __init__(self, file: LineFile, formatter: logging.Formatter) -> None:
+        super().__init__()
+        self._file = file
+        self.setFormatter(formatter)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._file.write(self.format(record).encode("utf-8", "backslashreplace"))
+        except Exception:  # noqa: BLE001 - a log line must never stop a node; logging reports it on stderr
+            self.handleError(record)
+
+
+class _Terminal(logging.StreamHandler[TextIO]):
+    def __init__(self, stream: TextIO, formatter: logging.Formatter) -> None:
+        super().__init__(stream)
+        self.setFormatter(formatter)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
+        """A terminal that has gone away is no error: the folder has the event."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handleError(record)
+
+
+class _LibraryLoggers(logging.Handler):
+    """Brings loggers that keep to themselves back to the root.
+
+    transformers, among others, makes a handler of its own on stderr and turns propagation off when it is imported,
+    which is after we are configured; so this is looked at again whenever loggers were added.
+    """
+
+    _known = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._known == len(logging.root.manager.loggerDict):
+            return
+        found = list(logging.root.manager.loggerDict.values())
+        self._known = len(found)
+        for logger in found:
+            if isinstance(logger, logging.Logger) and not logger.propagate:
+                for handler in [h for h in logger.handlers if type(h) is logging.StreamHandler]:
+                    logger.removeHandler(handler)
+                logger.propagate = True
+
+
+@contextmanager
+def _handling(handler: logging.Handler, level: int) -> Iterator[None]:
+    handler.setLevel(level)
+    logging.root.addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.root.removeHandler(handler)
+
+
+def _json_formatter(node_id: str) -> logging.Formatter:
+    def add_node(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+        return {**{key: event[key] for key in ("timestamp", "level", "event")}, "node_id": node_id, **event}
+
+    return _formatter(add_node, structlog.processors.format_exc_info, _json_line)
+
+
+def _readable_formatter(*, colors: bool) -> logging.Formatter:
+    return _formatter(_clock_time, _readable_renderer(colors=colors))
+
+
+def _formatter(*processors: Processor) -> logging.Formatter:
+    strip = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    return structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=[structlog.stdlib.ExtraAdder()], processors=[_from_record, strip, *processors]
+    )
+
+
+def _readable_renderer(*, colors: bool) -> structlog.dev.ConsoleRenderer:
+    return structlog.dev.ConsoleRenderer(
+        colors=colors, sort_keys=False, exception_formatter=structlog.dev.plain_traceback
+    )
+
+
+def _from_record(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """Time, level and logger from the record, so that all three readers are told the same."""
+    record: logging.LogRecord = event["_record"]
+    said = event["event"]
+    head = {
+        "timestamp": record.created,
+        "level": record.levelname.lower(),
+        "event": said.strip() if isinstance(said, str) else said,
+        "logger": record.name,
+    }
+    return {**head, **event, **head}  # head goes first, and an event's own keys do not replace it
+
+
+def _clock_time(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    return {**event, "timestamp": datetime.fromtimestamp(event["timestamp"]).strftime("%H:%M:%S.%f")[:-3]}
+
+
+def _json_line(_: WrappedLogger, __: str, event: EventDict) -> str:
+    try:
+        return msgspec.json.encode(event, enc_hook=_plain).decode()
+    except (TypeError, ValueError, RecursionError):  # lone surrogates, keys without order, structures inside themselves
+        texts = {_clean(str(k)): v if type(v) in (int, float) else _clean(_text(v)) for k, v in event.items()}
+        return msgspec.json.encode(texts).decode()
+
+
+def _plain(value: object) -> object:
+    """What JSON has no word for: numbers of other libraries as numbers, paths as text, anything else as its repr."""
+    if isinstance(value, float | int):
+        return float(value)
+    return os.fspath(value) if isinstance(value, os.PathLike) else _text(value)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    try:
+        return repr(value)
+    except Exception:  # noqa: BLE001 - a value that cannot even be shown must not lose the event
+        return f"<{type(value).__name__} that cannot be shown>"
+
+
+def _clean(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+# Routing: structlog and every library to the root logger
+
+
+def _route(undo: ExitStack, level: int) -> None:
+    undo.callback(logging.root.setLevel, logging.root.level)
+    logging.root.setLevel(level)
+    if level > logging.DEBUG:
+        # It says "1 change detected" at info for every wake-up, which is news to nobody.
+        watcher = logging.getLogger("watchfiles")
+        undo.callback(watcher.setLevel, watcher.level)
+        watcher.setLevel(logging.WARNING)
+    undo.callback(logging.captureWarnings, False)
+    logging.captureWarnings(True)
+    undo.callback(_configure_default)
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=False,
+    )
+
+
+def _configure_default() -> None:
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False),
+            _readable_renderer(colors=False),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+
+
+# What is printed, and how a process ends
+
+
+class _Tee(io.TextIOBase):
+    """A stream that also appends whole lines to a file; of a line redrawn with carriage returns, its last state."""
+
+    def __init__(self, stream: TextIO, file: LineFile) -> None:
+        self._stream = stream
+        self._file = file
+        self._pending = ""
+        self._lock = threading.RLock()
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):  # the terminal may be gone; the file is there
+            self._stream.write(text)
+        with self._lock, suppress(OSError):  # a full disk must not stop a node for a print
+            *lines, self._pending = (self._pending + text).split("\n")
+            if len(self._pending) > _LONGEST_UNFINISHED_LINE:
+                lines, self._pending = [*lines, self._pending], ""
+            for line in lines:
+                self._append(line)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._stream.flush()
+
+    def finish(self) -> None:
+        with self._lock, suppress(OSError):
+            if self._pending:
+                self._append(self._pending)
+            self._pending = ""
+
+    def _append(self, line: str) -> None:
+        line = line.rstrip("\r").rpartition("\r")[2]
+        self._file.write(line.encode("utf-8", "backslashreplace"))
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    def writable(self) -> bool:
+        return True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def _tee_prints(undo: ExitStack, file: LineFile) -> None:
+    for name in ("stdout", "stderr"):
+        original: TextIO = getattr(sys, name)
+        tee = _Tee(original, file)
+        undo.callback(setattr, sys, name, original)
+        undo.callback(tee.finish)
+        setattr(sys, name, tee)
+
+
+def _dump_fatal_signals(undo: ExitStack, file: LineFile) -> None:
+    """Segmentation faults and aborts leave their tracebacks in the file, which outlives the terminal."""
+    restore: Callable[[], object] = faulthandler.disable
+    if faulthandler.is_enabled() and sys.__stderr__ is not None:
+        stderr = sys.__stderr__
+
+        def restore() -> None:
+            faulthandler.enable(file=stderr)
+
+    undo.callback(restore)
+    faulthandler.enable(file=file.fileno())
+
+
+def _report_crashes(undo: ExitStack) -> None:
+    undo.callback(setattr, sys, "excepthook", sys.excepthook)
+    undo.callback(setattr, threading, "excepthook", threading.excepthook)
+    undo.push(_record_crash)
+    uncaught = sys.excepthook
+
+    def process(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if issubclass(kind, Exception):
+            _record_crash(kind, error, trace)
+        else:
+            uncaught(kind, error, trace)  # Ctrl-C is no crash
+
+    def thread(args: threading.ExceptHookArgs) -> None:
+        name = args.thread.name if args.thread else ""
+        _record_crash(args.exc_type, args.exc_value, args.exc_traceback, thread=name)
+
+    sys.excepthook = process
+    threading.excepthook = thread
+
+
+def _record_crash(
+    kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, **more: str
+) -> None:
+    log = get_logger("swarm.process")
+    if isinstance(error, SwarmError):
+        log.error("process.failed", error=str(error), kind=type(error).__name__, **more)
+    elif kind is not None and isinstance(error, Exception):
+        log.critical("process.crashed", error=_text(error), exc_info=(kind, error, trace), **more)
+
+
+if not structlog.is_configured():
+    _configure_default()

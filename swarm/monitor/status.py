@@ -1,0 +1,173 @@
+"""Where an experiment stands: the round clock and every node, from the folder alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+
+from swarm.errors import ProtocolError
+from swarm.monitor.records import Tail, count_stage, nodes_with_logs, parse_line, read_peers, read_state
+from swarm.monitor.text import age, counts, printable, shorten, table
+from swarm.protocol.layout import Layout
+from swarm.protocol.messages import PeerFile, StateFile
+from swarm.types import RoundKey
+
+
+class NodeStatus(msgspec.Struct, kw_only=True):
+    """One node."""
+
+    node: str
+    role: str
+    status: str
+    phase: str
+    round: int
+    model: str
+    live: bool
+    """It has not said goodbye, and its last heartbeat is younger than the liveness timeout. The heartbeat's time is
+    from the node's clock and the age from ours, so two hosts must agree on the time; nodes themselves judge otherwise.
+    """
+    seen_ago: float | None
+    """Seconds since the last heartbeat, None for a node that is known from its logs alone."""
+    rounds: int
+    """Metrics rows."""
+    last_reward: float | None
+    cumulative_reward: float | None
+    refused_files: dict[str, int]
+    """Peers' files this node refused, by reason, over the whole run."""
+
+
+class Status(msgspec.Struct, kw_only=True):
+    """The experiment."""
+
+    experiment: str
+    path: str
+    round: int | None
+    """The open round, or the number of rounds done once finished; None before the clock starts."""
+    stage: int | None
+    max_rounds: int | None
+    finished: bool
+    updated_ago: float | None
+    """Seconds since the clock last moved."""
+    rollouts: int
+    """Rollout files of the open stage."""
+    rewards: int
+    problem: str
+    """Why the state cannot be read, empty if it can."""
+    nodes: list[NodeStatus]
+
+
+class _Glance(msgspec.Struct):
+    """The few columns of a metrics row that a status needs."""
+
+    my_reward: float
+    cumulative_reward: float = 0.0
+    refused_files: dict[str, int] = {}
+
+
+class _Progress:
+    """What a node's metrics add up to; reads on from where it was."""
+
+    def __init__(self, layout: Layout, node: str) -> None:
+        self._tail = Tail(layout.metrics_file(node))
+        self.rounds = 0
+        self.last: _Glance | None = None
+        self.refused: Counter[str] = Counter()
+
+    def update(self) -> None:
+        for line in self._tail.read():
+            row = parse_line(line, _Glance)
+            if row is not None:
+                self.rounds += 1
+                self.last = row
+                self.refused.update(row.refused_files)
+
+
+class StatusReader:
+    """Reads the status as often as asked; metrics files are read once and then only their new lines."""
+
+    def __init__(self, layout: Layout, *, liveness_timeout: float) -> None:
+        self._layout = layout
+        self._timeout = liveness_timeout
+        self._progress: dict[str, _Progress] = {}
+
+    def read(self, now: float) -> Status:
+        """The status at `now`, Unix seconds."""
+        state, problem = self._state()
+        open_stage = RoundKey(state.round, state.stage) if state else RoundKey(0)
+        peers = read_peers(self._layout)
+        return Status(
+            experiment=self._layout.experiment,
+            path=str(self._layout.path),
+            round=state.round if state else None,
+            stage=state.stage if state else None,
+            max_rounds=state.max_rounds if state else None,
+            finished=state.finished if state else False,
+            updated_ago=max(0.0, now - state.updated_at) if state else None,
+            rollouts=len(count_stage(self._layout.rollouts_of(open_stage))[0]),
+            rewards=len(count_stage(self._layout.rewards_of(open_stage))[0]),
+            problem=problem,
+            nodes=[self._node(node, peers.get(node), now) for node in sorted({*peers, *nodes_with_logs(self._layout)})],
+        )
+
+    def _state(self) -> tuple[StateFile | None, str]:
+        try:
+            return read_state(self._layout), ""
+        except ProtocolError as error:
+            return None, str(error)
+
+    def _node(self, node: str, peer: PeerFile | None, now: float) -> NodeStatus:
+        progress = self._progress.setdefault(node, _Progress(self._layout, node))
+        progress.update()
+        ago = max(0.0, now - peer.last_seen) if peer else None
+        return NodeStatus(
+            node=node,
+            role=peer.node_role if peer else "?",
+            status=peer.status if peer else "?",
+            phase=peer.phase if peer else "",
+            round=peer.round if peer else -1,
+            model=peer.model if peer else "",
+            live=peer is not None and peer.status != "stopped" and ago is not None and ago <= self._timeout,
+            seen_ago=ago,
+            rounds=progress.rounds,
+            last_reward=progress.last.my_reward if progress.last else None,
+            cumulative_reward=progress.last.cumulative_reward if progress.last else None,
+            refused_files=dict(progress.refused),
+        )
+
+
+def render(status: Status) -> str:
+    """The status as text for a terminal."""
+    head = f"{status.experiment} in {printable(status.path)}\n{_clock(status)}"
+    if not status.nodes:
+        return f"{head}\n\nno node has registered yet"
+    names = ("node", "role", "live", "status", "phase", "round", "seen", "reward", "cumulative", "refused")
+    return f"{head}\n\n" + table(names, [_cells(node) for node in status.nodes], left=(0, 1, 2, 3, 4, 9))
+
+
+def _clock(status: Status) -> str:
+    if status.problem:
+        return f"the state cannot be read: {printable(status.problem)}"
+    if status.round is None or status.updated_ago is None:
+        return "the clock has not started: no coordinator has written a state yet"
+    if status.finished:
+        return f"finished: {status.round} of {status.max_rounds} rounds, {age(status.updated_ago)} ago"
+    return (
+        f"round {status.round} of {status.max_rounds}, stage {status.stage}, open for {age(status.updated_ago)}; "
+        f"{status.rollouts} rollout files, {status.rewards} rewards"
+    )
+
+
+def _cells(node: NodeStatus) -> list[str]:
+    return [
+        shorten(node.node, 24),
+        shorten(node.role, 11),
+        "live" if node.live else "-",
+        shorten(node.status, 8),
+        shorten(node.phase, 10) or "-",
+        str(node.round) if node.round >= 0 else "-",
+        age(node.seen_ago) if node.seen_ago is not None else "-",
+        f"{node.last_reward:.3f}" if node.last_reward is not None else "-",
+        f"{node.cumulative_reward:.2f}" if node.cumulative_reward is not None else "-",
+        shorten(counts(node.refused_files), 24),
+    ]

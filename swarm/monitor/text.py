@@ -1,0 +1,41 @@
+"""Text for a terminal: tables, ages, and words of strangers with nothing in them that a terminal would obey."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[int] = (0,)) -> str:
+    """Columns as wide as their widest cell, two spaces apart; those named in `left` are aligned left."""
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+
+    def line(cells: Sequence[str]) -> str:
+        padded = [c.ljust(w) if i in left else c.rjust(w) for i, (c, w) in enumerate(zip(cells, widths, strict=True))]
+        return "  ".join(padded).rstrip()
+
+    return "\n".join(line(row) for row in [head, *rows])
+
+
+def printable(text: str) -> str:
+    """The text with escape sequences, newlines and the like replaced: files in the folder are anybody's."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def shorten(text: str, length: int) -> str:
+    """At most so many characters, the last of which says that something was cut."""
+    clean = printable(text)
+    return clean if len(clean) <= length else clean[: length - 1] + "…"
+
+
+def age(seconds: float) -> str:
+    """A span in the unit that suits it: 3.2s, 45s, 12m, 3.5h, 2.1d."""
+    for limit, unit, name in ((10.0, 1.0, "s"), (120.0, 1.0, "s"), (7200.0, 60.0, "m"), (172800.0, 3600.0, "h")):
+        if seconds < limit:
+            return f"{seconds / unit:.{1 if limit == 10.0 or name == 'h' else 0}f}{name}"
+    return f"{seconds / 86400.0:.1f}d"
+
+
+def counts(numbers: dict[str, int]) -> str:
+    """`ragged 2, oversized 1`, largest first, or `-` for none."""
+    ordered = sorted(numbers.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{printable(name)} {number}" for name, number in ordered) or "-"

@@ -1,0 +1,119 @@
+"""Checkpoints in the folder: whole or not there at all.
+
+    checkpoints/round_R/{node}/
+      model/, *.safetensors, *.json     what Snapshot.write made: weights, optimizer; model/ loads as any model does
+      node.json                         the node's own state after R rounds
+
+There is no generator state to save: every draw is a function of seed, node and round (swarm.sapo.seeds).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from pathlib import Path
+
+import msgspec
+
+from swarm.errors import CheckpointError, ProtocolError
+from swarm.folder.fetch import list_numbered, read_bounded
+from swarm.folder.publish import sync_folder
+from swarm.protocol.codec import decode, encode
+from swarm.protocol.layout import Layout, round_of
+from swarm.types import Snapshot
+
+
+class NodeState(msgspec.Struct, kw_only=True):
+    """`node.json`: what a node carries from round to round besides its policy."""
+
+    node_id: str
+    rounds_done: int
+    """Also the task cursor: questions are drawn by round."""
+    seed: int
+    cumulative_reward: float
+    model: str
+    schema_version: int = 1
+
+
+def save_checkpoint(layout: Layout, state: NodeState, snapshot: Snapshot, *, keep: int) -> Path:
+    """Write everything beside, then rename it into place; older checkpoints of this node go afterwards. Blocking.
+
+    Args:
+        keep: how many of this node's checkpoints stay, the new one included.
+
+    Raises:
+        CheckpointError: it cannot be written; what was there stays.
+    """
+    target = layout.checkpoint(state.rounds_done, state.node_id)
+    half = layout.temporary(state.node_id) / f"checkpoint-{uuid.uuid4().hex}"
+    try:
+        half.mkdir(parents=True)
+        snapshot.write(str(half))
+        _write_synced(half / "node.json", encode(state))
+        sync_folder(half)
+        _swap_in(half, target)
+    except OSError as error:
+        shutil.rmtree(half, ignore_errors=True)
+        raise CheckpointError(
+            f"cannot write the checkpoint {target}: {error.strerror or error}; free space or mend the folder, "
+            f"earlier checkpoints are untouched"
+        ) from error
+    _prune(layout, state.node_id, keep)
+    return target
+
+
+def _write_synced(file: Path, data: bytes) -> None:
+    with file.open("xb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _swap_in(half: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.exists():  # the same round was done again after a crash: the new one replaces it
+        old = half.with_name(f"{half.name}-old")
+        target.rename(old)
+        half.rename(target)
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        half.rename(target)
+    sync_folder(target.parent)
+
+
+def _prune(layout: Layout, node_id: str, keep: int) -> None:
+    for rounds_done in _own_rounds(layout, node_id)[:-keep]:
+        folder = layout.checkpoint(rounds_done, node_id)
+        gone = layout.temporary(node_id) / f"pruned-{uuid.uuid4().hex}"
+        folder.rename(gone)  # first out of sight, so that nobody finds half of it
+        shutil.rmtree(gone, ignore_errors=True)
+        if not any(folder.parent.iterdir()):
+            folder.parent.rmdir()
+
+
+def _own_rounds(layout: Layout, node_id: str) -> list[int]:
+    return [r for r in list_numbered(layout.checkpoints, round_of) if (layout.checkpoint(r, node_id)).is_dir()]
+
+
+def newest_checkpoint(layout: Layout, node_id: str) -> tuple[NodeState, Path] | None:
+    """This node's newest checkpoint, None if it has none. Blocking.
+
+    Raises:
+        CheckpointError: it is there but not readable.
+    """
+    rounds = _own_rounds(layout, node_id)
+    if not rounds:
+        return None
+    folder = layout.checkpoint(rounds[-1], node_id)
+    try:
+        return decode(read_bounded(folder / "node.json", 1 << 20), NodeState, str(folder / "node.json")), folder
+    except (FileNotFoundError, ProtocolError) as error:
+        raise CheckpointError(
+            f"the checkpoint {folder} is damaged ({error}); move it away to go on from the one before, or to begin anew"
+        ) from None
+
+
+def clear_temporary(layout: Layout, node_id: str) -> None:
+    """Remove what an earlier process of this node left half-written. Blocking."""
+    shutil.rmtree(layout.temporary(node_id), ignore_errors=True)

@@ -1,0 +1,76 @@
+"""What makes an experiment what it is, written once and then held to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from swarm.config import Settings, variable
+from swarm.errors import ExperimentError, FolderError, ProtocolError
+from swarm.folder.fetch import read_bounded
+from swarm.folder.publish import publish
+from swarm.node.clock import Clock
+from swarm.protocol.codec import decode, encode
+from swarm.protocol.layout import Layout
+from swarm.protocol.messages import ExperimentFile
+
+MAX_EXPERIMENT_BYTES = 1 << 20
+
+
+def read_experiment(layout: Layout) -> ExperimentFile | None:
+    """The experiment's identity, None where nobody has made it yet.
+
+    Raises:
+        FolderError: the file is there but cannot be understood.
+    """
+    try:
+        return decode(
+            read_bounded(layout.experiment_file, MAX_EXPERIMENT_BYTES), ExperimentFile, str(layout.experiment_file)
+        )
+    except FileNotFoundError:
+        return None
+    except ProtocolError as error:
+        raise FolderError(f"{error}; restore the file, or choose another EXPERIMENT_NAME") from None
+
+
+def differences(settings: Settings, experiment: ExperimentFile) -> list[str]:
+    """One text per setting in which these settings would be another experiment."""
+    asked, made = settings.experiment_identity(), experiment.identity
+    return [
+        f"{variable(name)} was {made[name]!r}, now {asked[name]!r}"
+        for name in asked
+        if name in made and made[name] != asked[name]
+    ]
+
+
+def claim_experiment(settings: Settings, layout: Layout, node_id: str, clock: Clock, versions: dict[str, str]) -> bool:
+    """Create the experiment, or make sure that this is the same one. Blocking.
+
+    Returns:
+        True if it was created, False if it goes on.
+
+    Raises:
+        ExperimentError: the folder holds an experiment with other settings; it is left as it is.
+    """
+    experiment = read_experiment(layout)
+    if experiment is None:
+        identity: dict[str, Any] = settings.experiment_identity()
+        file = ExperimentFile(
+            experiment_name=layout.experiment,
+            created_at=clock.wall(),
+            created_by=node_id,
+            identity=identity,
+            versions=versions,
+        )
+        publish(layout.experiment_file, encode(file), layout.temporary(node_id))
+        return True
+    if changed := differences(settings, experiment):
+        raise ExperimentError(other_experiment(layout, changed))
+    return False
+
+
+def other_experiment(layout: Layout, changed: list[str]) -> str:
+    """What to tell somebody whose settings are not those of the experiment in the folder."""
+    return (
+        f"{layout.root} holds an experiment with other settings ({'; '.join(changed)}): "
+        f"use its settings to go on with it, or choose another --experiment for a new one"
+    )

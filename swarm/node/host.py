@@ -1,0 +1,48 @@
+"""Which process on which machine: tells whether the holder of a node id is still there."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+
+def host_identity() -> str:
+    """Name of this machine, boot and process namespace: equal only where process ids mean the same processes."""
+    return "/".join([socket.gethostname(), _read("/proc/sys/kernel/random/boot_id"), _link("/proc/self/ns/pid")])
+
+
+def process_started_at(pid: int) -> float:
+    """Clock ticks from boot to the start of a process, 0.0 where the system does not tell or it is gone."""
+    status = _read(f"/proc/{pid}/stat")
+    after_name = status.rpartition(")")[2].split()
+    return float(after_name[19]) if len(after_name) > 19 else 0.0
+
+
+def is_running(pid: int, started_at: float) -> bool:
+    """True if the process with this id is still the one that started then."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # somebody else's, but there
+    return started_at == process_started_at(pid) and not _is_zombie(pid)
+
+
+def _is_zombie(pid: int) -> bool:
+    return _read(f"/proc/{pid}/stat").rpartition(")")[2].split()[:1] == ["Z"]
+
+
+def _read(file: str) -> str:
+    try:
+        return Path(file).read_text().strip()
+    except OSError:
+        return ""
+
+
+def _link(file: str) -> str:
+    try:
+        return os.readlink(file)
+    except OSError:
+        return ""

@@ -1,0 +1,150 @@
+"""What peers published, on its way into the swarm pool.
+
+    listing ─new {peer}.json─▶ bounded read ─▶ decode ─▶ groups ─▶ regenerate, compare, score ─▶ pool ─▶ PeerArrived
+
+All of it goes on while the executor computes. Whatever is wrong with a file is counted by reason, named in the log
+once, and the file skipped; its peer still counts as heard, so that nobody waits for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import anyio
+from anyio import to_thread
+
+from swarm.errors import FolderError, ProtocolError
+from swarm.folder.fetch import list_nodes, read_bounded
+from swarm.logs import get_logger
+from swarm.node.clock import Clock
+from swarm.node.timeline import Timeline
+from swarm.protocol.codec import decode, to_groups
+from swarm.protocol.layout import Layout
+from swarm.protocol.messages import RolloutFile
+from swarm.tasks.scoring import GroupScore
+from swarm.tasks.scoring_messages import QuestionRequest
+from swarm.types import Origin, Question, RolloutGroup, RoundKey, ScoredGroup
+
+logger = get_logger("swarm.node.intake")
+
+FILES_AT_ONCE = 4
+"""Files in memory at the same time; scoring is one after the other anyway."""
+
+
+class TaskSource(Protocol):
+    """Questions and scores; swarm.tasks.scoring.Scorer gives them from bounded child processes."""
+
+    async def make(self, requests: Sequence[QuestionRequest]) -> list[Question]:
+        """The questions that were asked for, in order."""
+
+    async def score(self, origin: Origin, claimed_prompt: str | None, completions: Sequence[str]) -> GroupScore:
+        """Score one group. Raises ProtocolError where the question is not what its origin gives."""
+
+
+class Intake:
+    """The swarm pool of this node: verified groups of peers, by round and stage."""
+
+    def __init__(
+        self,
+        *,
+        layout: Layout,
+        node_id: str,
+        task_source: TaskSource,
+        max_file_bytes: int,
+        clock: Clock,
+        on_arrival: Callable[[RoundKey, str], Awaitable[None]],
+    ) -> None:
+        self._layout = layout
+        self._node_id = node_id
+        self._task_source = task_source
+        self._max_file_bytes = max_file_bytes
+        self._clock = clock
+        self._on_arrival = on_arrival
+        self._limiter = anyio.CapacityLimiter(FILES_AT_ONCE)
+        self._pool: dict[RoundKey, dict[str, list[ScoredGroup]]] = {}
+        self._seen: set[tuple[RoundKey, str]] = set()
+        self.activity = Timeline(clock.monotonic)
+        self.refused: Counter[str] = Counter()
+        """Files and groups refused since somebody last took the count, by reason."""
+        self.bytes_fetched = 0
+        self.killed = self.errors = 0
+        self.latencies: list[float] = []
+
+    async def look(self, keys: set[RoundKey], tasks: anyio.abc.TaskGroup) -> None:
+        """List these rounds and take in what is new."""
+        for key in sorted(keys):
+            try:
+                nodes = await to_thread.run_sync(list_nodes, self._layout.rollouts_of(key))
+            except FolderError as error:
+                logger.warning("rollouts.unlistable", error=str(error))
+                continue
+            for peer in sorted(nodes - {self._node_id}):
+                if (key, peer) not in self._seen:
+                    self._seen.add((key, peer))
+                    tasks.start_soon(self._take, key, peer)
+
+    def groups(self, key: RoundKey, peers: frozenset[str]) -> list[ScoredGroup]:
+        """The verified groups of these peers for one round and stage."""
+        return [scored for peer in sorted(peers) for scored in self._pool.get(key, {}).get(peer, [])]
+
+    def forget_before(self, key: RoundKey) -> None:
+        """Drop earlier rounds; a daemon runs for weeks."""
+        self._pool = {k: groups for k, groups in self._pool.items() if k >= key}
+        self._seen = {(k, peer) for k, peer in self._seen if k >= key}
+
+    def take_counts(self) -> None:
+        """Begin to count anew, after the counts went into a metrics row."""
+        self.refused, self.latencies = Counter(), []
+        self.bytes_fetched = self.killed = self.errors = 0
+
+    async def _take(self, key: RoundKey, peer: str) -> None:
+        async with self._limiter:
+            with self.activity.running():
+                self._pool.setdefault(key, {})[peer] = await self._verified(key, peer)
+        await self._on_arrival(key, peer)
+
+    async def _verified(self, key: RoundKey, peer: str) -> list[ScoredGroup]:
+        path = self._layout.rollout_file(key, peer)
+        try:
+            file, size = await to_thread.run_sync(_read, path, self._max_file_bytes)
+            groups = to_groups(file, peer, key)
+        except FileNotFoundError:
+            return []  # deleted between listing and reading: retention at work
+        except ProtocolError as error:
+            self._refuse(key, peer, error)
+            return []
+        self.bytes_fetched += size
+        scored = [result for group in groups if (result := await self._score(group))]
+        self.latencies.append(self._clock.wall() - file.timestamp)
+        logger.debug("peer.arrived", peer=peer, round=key.round, groups=len(scored), bytes=size)
+        return scored
+
+    async def _score(self, group: RolloutGroup) -> ScoredGroup | None:
+        try:
+            result = await self._task_source.score(
+                group.question.origin, group.question.prompt, [completion.text for completion in group.completions]
+            )
+        except ProtocolError as error:
+            self._refuse(RoundKey(group.round, group.stage), group.peer_id, error)
+            return None
+        self.killed += result.killed
+        self.errors += result.errors
+        return ScoredGroup(group, result.rewards, result.answered)
+
+    def _refuse(self, key: RoundKey, peer: str, error: ProtocolError) -> None:
+        self.refused[error.reason] += 1
+        logger.warning(
+            "rollouts.refused", peer=peer, round=key.round, stage=key.stage, reason=error.reason, detail=error.detail
+        )
+
+
+def _read(path: Path, limit: int) -> tuple[RolloutFile, int]:
+    data = read_bounded(path, limit)
+    file = decode(data, RolloutFile, str(path))
+    if not math.isfinite(file.timestamp):
+        raise ProtocolError("malformed", f"{path} has no finite timestamp")
+    return file, len(data)

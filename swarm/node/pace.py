@@ -1,0 +1,29 @@
+"""How long to wait for peers: learned from how long they took, never a fixed sleep."""
+
+from __future__ import annotations
+
+from collections import deque
+
+
+class GatherPace:
+    """A deadline that follows the swarm: some multiple of the slowest of the recent waits.
+
+    A wait that ended at its deadline was longer than what was seen, so it counts as such and the next deadline grows;
+    waits that ended early let it shrink again as they leave the window.
+    """
+
+    FACTOR, SLACK, WINDOW = 2.0, 0.5, 8
+
+    def __init__(self, longest: float) -> None:
+        self._longest = longest
+        self._waits: deque[float] = deque(maxlen=self.WINDOW)
+
+    def allowance(self) -> float:
+        """Seconds to wait this time, at most `longest`; all of that before anything was learned."""
+        if not self._waits:
+            return self._longest
+        return min(self._longest, self.FACTOR * max(self._waits) + self.SLACK)
+
+    def observe(self, waited: float) -> None:
+        """A gather took so many seconds until all live peers were there, or until its deadline."""
+        self._waits.append(waited)

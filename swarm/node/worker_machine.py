@@ -1,0 +1,322 @@
+"""The worker's decisions, pure: events in, instructions out. The loop in worker.py carries them out.
+
+    LOADING ─Ready─▶ IDLE ─Clock─▶ GENERATING ─▶ SCORING ─▶ PUBLISHING ─▶ GATHERING ─▶ TRAINING ─▶ SUBMITTING ─▶ IDLE
+                      │                                        (J > 0)       │
+                      └──finished or stopping──▶ SAVING ─▶ DONE              └ waits for every live peer, at most
+                                                                               until a deadline that follows the swarm
+
+    IDLE       waits for: the state file to name a round that this node has not done
+    GATHERING  waits for: the groups of every live peer; ends early when the last is in, late at the deadline,
+                          and a moment after the clock has moved on without us
+    SUBMITTING unblocks:  the coordinator
+
+A round that was begun is finished, so that a slow node learns too; then it skips ahead to wherever the clock is.
+A stop before the publishing of a round undoes that round (the draws of a round depend on nothing but seed, node and
+round, so it comes out the same next time); after it, the round is finished first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from swarm.node.pace import GatherPace
+from swarm.types import RoundKey
+
+
+class Phase(StrEnum):
+    LOADING = "loading"
+    IDLE = "idle"
+    GENERATING = "generating"
+    SCORING = "scoring"
+    PUBLISHING = "publishing"
+    GATHERING = "gathering"
+    TRAINING = "training"
+    SUBMITTING = "submitting"
+    SAVING = "saving"
+    DONE = "done"
+
+
+# ── events ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+@dataclass(frozen=True)
+class Ready:
+    """The policy is loaded; rounds before `next_round` are done."""
+
+    next_round: int
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The state file was read."""
+
+    key: RoundKey
+    finished: bool
+    now: float
+
+
+@dataclass(frozen=True)
+class Generated:
+    key: RoundKey
+
+
+@dataclass(frozen=True)
+class Scored:
+    key: RoundKey
+
+
+@dataclass(frozen=True)
+class Published:
+    key: RoundKey
+    now: float
+
+
+@dataclass(frozen=True)
+class PeersLive:
+    """The live workers other than this one."""
+
+    nodes: frozenset[str]
+    now: float
+
+
+@dataclass(frozen=True)
+class PeerArrived:
+    """All that a peer published for this round and stage is verified and scored, or refused."""
+
+    key: RoundKey
+    peer: str
+    now: float
+
+
+@dataclass(frozen=True)
+class Tick:
+    """`wake_at` has come."""
+
+    now: float
+
+
+@dataclass(frozen=True)
+class Trained:
+    key: RoundKey
+
+
+@dataclass(frozen=True)
+class Submitted:
+    key: RoundKey
+
+
+@dataclass(frozen=True)
+class Saved:
+    rounds_done: int
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Finish the step, save, and end."""
+
+    now: float
+
+
+Event = (
+    Ready | Clock | Generated | Scored | Published | PeersLive | PeerArrived | Tick | Trained | Submitted | Saved | Stop
+)
+
+
+# ── instructions ────────────────────────────────────────────────────────────────────────────────────────────────────
+@dataclass(frozen=True)
+class Generate:
+    key: RoundKey
+    skipped: int
+    """Rounds that the clock ran ahead while this node was away or busy."""
+
+
+@dataclass(frozen=True)
+class Score:
+    key: RoundKey
+
+
+@dataclass(frozen=True)
+class Publish:
+    key: RoundKey
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train on the own groups and J sampled from what the heard peers published."""
+
+    key: RoundKey
+    heard: frozenset[str]
+    awaited: frozenset[str]
+    timed_out: bool
+    late: bool
+
+
+@dataclass(frozen=True)
+class Submit:
+    key: RoundKey
+
+
+@dataclass(frozen=True)
+class Save:
+    """Write a checkpoint after so many rounds."""
+
+    rounds_done: int
+
+
+@dataclass(frozen=True)
+class Finish:
+    reason: str
+    """`finished`: the experiment is over; `stopped`: somebody asked."""
+
+
+Instruction = Generate | Score | Publish | Train | Submit | Save | Finish
+
+LATE_GRACE = 1.0
+"""Seconds that a node whose round has already closed still waits for groups: they have been there for a while."""
+
+
+class WorkerMachine:
+    """Owns the round, not the files, tasks, time or tensors of it."""
+
+    def __init__(self, *, external_groups: int, round_interval: float, checkpoint_interval: int) -> None:
+        self._wants_peers = external_groups > 0
+        self._checkpoint_interval = checkpoint_interval
+        self._pace = GatherPace(longest=round_interval / 2)
+        self.phase = Phase.LOADING
+        self.key: RoundKey | None = None
+        """The round and stage that this node works on, or did last."""
+        self.wake_at: float | None = None
+        """When to send a Tick, on the same clock as every `now`."""
+        self._next = RoundKey(0)
+        self._clock: RoundKey | None = None
+        self._finished = False
+        self._stopping = False
+        self._live: frozenset[str] = frozenset()
+        self._arrived: dict[RoundKey, set[str]] = {}
+        self._gather_since = 0.0
+        self._saved = -1
+
+    # ── what is known ───────────────────────────────────────────────────────────────────────────────────────────────
+    @property
+    def rounds_done(self) -> int:
+        """The first round that is not behind this node."""
+        return self._next.round
+
+    def _late(self, key: RoundKey) -> bool:
+        return self._finished or (self._clock is not None and self._clock > key)
+
+    # ── decisions ───────────────────────────────────────────────────────────────────────────────────────────────────
+    def handle(self, event: Event) -> Sequence[Instruction]:
+        """Take one event; instructions come in the order in which they are to be carried out."""
+        match event:
+            case Ready(next_round):
+                self._next, self._saved = RoundKey(next_round), next_round
+                return self._idle()
+            case Clock():
+                return self._on_clock(event)
+            case Generated(key) if self._working(key, Phase.GENERATING):
+                return self._undo() if self._stopping else self._enter(Phase.SCORING, Score(key))
+            case Scored(key) if self._working(key, Phase.SCORING):
+                return self._undo() if self._stopping else self._enter(Phase.PUBLISHING, Publish(key))
+            case Published(key, now) if self._working(key, Phase.PUBLISHING):
+                return self._begin_gather(now)
+            case PeersLive(nodes, now):
+                self._live = nodes
+                return self._look_around(now)
+            case PeerArrived(key, peer, now):
+                self._arrived.setdefault(key, set()).add(peer)
+                return self._look_around(now)
+            case Tick(now):
+                return self._look_around(now)
+            case Trained(key) if self._working(key, Phase.TRAINING):
+                return self._enter(Phase.SUBMITTING, Submit(key))
+            case Submitted(key) if self._working(key, Phase.SUBMITTING):
+                return self._end_round(key)
+            case Saved(rounds_done):
+                return self._on_saved(rounds_done)
+            case Stop(now):
+                return self._on_stop(now)
+        return ()
+
+    def _working(self, key: RoundKey, phase: Phase) -> bool:
+        return self.phase is phase and self.key == key
+
+    def _enter(self, phase: Phase, *instructions: Instruction) -> Sequence[Instruction]:
+        self.phase = phase
+        return instructions
+
+    def _on_clock(self, event: Clock) -> Sequence[Instruction]:
+        if self._clock is None or event.key > self._clock:
+            self._clock = event.key
+        self._finished = event.finished
+        if self.phase is Phase.IDLE:
+            return self._idle()
+        return self._look_around(event.now)
+
+    def _idle(self) -> Sequence[Instruction]:
+        self.phase = Phase.IDLE
+        if self._stopping or self._finished:
+            return self._leave()
+        if self._clock is None or self._clock < self._next:
+            return ()
+        self.key, skipped = self._clock, self._clock.round - self._next.round
+        self._arrived = {key: peers for key, peers in self._arrived.items() if key >= self.key}
+        return self._enter(Phase.GENERATING, Generate(self.key, skipped))
+
+    def _begin_gather(self, now: float) -> Sequence[Instruction]:
+        assert self.key is not None
+        if not self._wants_peers:
+            return self._enter(Phase.TRAINING, self._train(timed_out=False))
+        self.phase, self._gather_since = Phase.GATHERING, now
+        self.wake_at = now + self._pace.allowance()
+        return self._look_around(now)
+
+    def _look_around(self, now: float) -> Sequence[Instruction]:
+        if self.phase is not Phase.GATHERING or self.key is None or self.wake_at is None:
+            return ()
+        if self._late(self.key):
+            self.wake_at = min(self.wake_at, now + LATE_GRACE)
+        complete = self._live <= self._arrived.get(self.key, set())
+        if not complete and not self._stopping and now < self.wake_at:
+            return ()
+        if not self._stopping:
+            self._pace.observe(now - self._gather_since)
+        self.wake_at = None
+        return self._enter(Phase.TRAINING, self._train(timed_out=not complete))
+
+    def _train(self, *, timed_out: bool) -> Train:
+        assert self.key is not None
+        heard = frozenset(self._arrived.get(self.key, ()))
+        return Train(self.key, heard, self._live, timed_out, self._late(self.key))
+
+    def _end_round(self, key: RoundKey) -> Sequence[Instruction]:
+        self._next = RoundKey(key.round + 1)
+        due = self._checkpoint_interval and self._next.round % self._checkpoint_interval == 0
+        leaving = self._stopping or self._finished  # then _leave saves, once
+        saves = [Save(self._next.round)] if due and not leaving else []
+        if saves:
+            self._saved = self._next.round
+        return [*saves, *self._idle()]
+
+    def _undo(self) -> Sequence[Instruction]:
+        return self._leave()
+
+    def _leave(self) -> Sequence[Instruction]:
+        if self._saved == self._next.round:
+            return self._finish()
+        return self._enter(Phase.SAVING, Save(self._next.round))
+
+    def _on_saved(self, rounds_done: int) -> Sequence[Instruction]:
+        self._saved = max(self._saved, rounds_done)
+        return self._finish() if self.phase is Phase.SAVING and rounds_done == self._next.round else ()
+
+    def _finish(self) -> Sequence[Instruction]:
+        return self._enter(Phase.DONE, Finish("stopped" if self._stopping and not self._finished else "finished"))
+
+    def _on_stop(self, now: float) -> Sequence[Instruction]:
+        self._stopping = True
+        if self.phase is Phase.LOADING:
+            return self._finish()
+        if self.phase is Phase.IDLE:
+            return self._leave()
+        return self._look_around(now)

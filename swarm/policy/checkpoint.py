@@ -1,0 +1,228 @@
+"""How does a policy survive a restart? A folder of safetensors and JSON, nothing that runs code when it is read.
+
+    {directory}/
+      model/                  an ordinary Hugging Face folder: MODEL_NAME can point at it
+        config.json generation_config.json tokenizer... model.safetensors
+      optimizer.safetensors   first_moment/{parameter}, second_moment/{parameter}
+      manifest.json           what and how far, with size and hash of both weight files; written last
+
+Reading checks all of it before any weight changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from swarm.errors import CheckpointError
+from swarm.policy.model import LanguageModel
+from swarm.policy.trainer import OptimizerState, to_host
+
+FORMAT = 1
+MODEL_DIR = "model"
+WEIGHTS = f"{MODEL_DIR}/model.safetensors"
+OPTIMIZER = "optimizer.safetensors"
+MANIFEST = "manifest.json"
+_FIRST, _SECOND = "first_moment/", "second_moment/"
+
+_Layout = dict[str, tuple[str, tuple[int, ...]]]
+"""dtype and shape of each tensor, by name."""
+
+
+class FileStamp(msgspec.Struct, frozen=True):
+    """What a complete copy of a file looks like."""
+
+    bytes: int
+    sha256: str
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """A checkpoint's table of contents."""
+
+    format: int
+    model: str
+    architecture: str
+    updates: int
+    steps: dict[str, int]
+    files: dict[str, FileStamp]
+
+
+@dataclass(frozen=True)
+class PolicySnapshot:
+    """Weights and optimizer at one moment, in host memory; see swarm.types.Snapshot."""
+
+    model: str
+    architecture: str
+    weights: dict[str, Tensor]
+    optimizer: OptimizerState
+    save_parts: tuple[Callable[[str], Any], ...]
+    """Writers of config, generation config and tokenizer, none of which training changes."""
+
+    def write(self, directory: str) -> None:
+        """Write the checkpoint into an existing empty directory, durably; callable from any thread.
+
+        Raises:
+            CheckpointError: the directory cannot be written.
+        """
+        root = Path(directory)
+        try:
+            (root / MODEL_DIR).mkdir()
+            for save in self.save_parts:
+                save(str(root / MODEL_DIR))
+            save_file(self.weights, root / WEIGHTS, metadata={"format": "pt"})
+            save_file(_moments(self.optimizer), root / OPTIMIZER)
+            (root / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(self._manifest(root))))
+            _sync_tree(root)
+        except (OSError, SafetensorError) as error:
+            raise CheckpointError(
+                f"checkpoint {directory}: cannot be written: {error}. Expected an existing, empty, writable directory "
+                "with room for the weights and twice as much for the optimizer."
+            ) from error
+
+    def _manifest(self, root: Path) -> Manifest:
+        return Manifest(
+            format=FORMAT,
+            model=self.model,
+            architecture=self.architecture,
+            updates=self.optimizer.updates,
+            steps=self.optimizer.steps,
+            files={name: _stamp(root / name) for name in (WEIGHTS, OPTIMIZER)},
+        )
+
+
+@dataclass(frozen=True)
+class Restored:
+    """A checkpoint that was read and fits."""
+
+    weights: dict[str, Tensor]
+    optimizer: OptimizerState
+
+
+def capture(model: LanguageModel, optimizer: OptimizerState) -> PolicySnapshot:
+    """A snapshot of the model as it is now."""
+    module = model.module
+    return PolicySnapshot(
+        model=model.name,
+        architecture=type(module).__name__,
+        weights={name: to_host(tensor).contiguous() for name, tensor in named_weights(module).items()},
+        optimizer=optimizer,
+        save_parts=(
+            module.config.save_pretrained,
+            module.generation_config.save_pretrained,
+            model.tokenizer.save_pretrained,
+        ),
+    )
+
+
+def read(directory: str, model: LanguageModel) -> Restored:
+    """Read a checkpoint and check that it is complete and of this very model; changes nothing.
+
+    Raises:
+        CheckpointError: missing, torn, of another version, or of another model.
+    """
+    root = Path(directory)
+    manifest = _read_manifest(root)
+    _expect(root, "format", FORMAT, manifest.format, "Use the version of swarm that wrote it.")
+    _expect(root, "model", model.name, manifest.model, "Set MODEL_NAME to the checkpoint's, or resume elsewhere.")
+    architecture = type(model.module).__name__
+    _expect(root, "architecture", architecture, manifest.architecture, "Set MODEL_NAME to the checkpoint's.")
+    for name in (WEIGHTS, OPTIMIZER):
+        _expect(root, f"stamp of {name}", manifest.files.get(name), _stamp_if_there(root / name), _TORN)
+    weights, moments = _load(root / WEIGHTS), _load(root / OPTIMIZER)
+    live = named_weights(model.module)
+    _expect_layout(root / WEIGHTS, _layout(live), weights)
+    trained = {name: live[name] for name in manifest.steps if name in live}
+    _expect(root, "optimized parameters", sorted(manifest.steps), sorted(trained), _TORN)
+    moment_layout = {prefix + name: kind for prefix in (_FIRST, _SECOND) for name, kind in _layout(trained).items()}
+    _expect_layout(root / OPTIMIZER, moment_layout, moments)
+    optimizer = OptimizerState(
+        updates=manifest.updates,
+        steps=manifest.steps,
+        first_moments={name: moments[_FIRST + name] for name in manifest.steps},
+        second_moments={name: moments[_SECOND + name] for name in manifest.steps},
+    )
+    return Restored(weights, optimizer)
+
+
+@torch.no_grad()
+def load_weights(model: LanguageModel, weights: Mapping[str, Tensor]) -> None:
+    """Overwrite the live weights in place; names and shapes are known to fit."""
+    for name, tensor in named_weights(model.module).items():
+        tensor.copy_(weights[name])
+
+
+def named_weights(module: torch.nn.Module) -> dict[str, Tensor]:
+    """Parameters and persistent buffers by name; tied ones once, under their first name, as transformers ties them."""
+    first_names: dict[int, str] = {}
+    state = module.state_dict()
+    for name, tensor in state.items():
+        first_names.setdefault(tensor.data_ptr(), name)
+    return {name: state[name] for name in first_names.values()}
+
+
+_TORN = "The checkpoint is incomplete or damaged: resume from an older one."
+
+
+def _expect(path: Path, what: str, expected: object, got: object, remedy: str) -> None:
+    if expected != got:
+        raise CheckpointError(f"checkpoint {path}: {what}: expected {expected}, got {got}. {remedy}")
+
+
+def _expect_layout(path: Path, expected: _Layout, tensors: Mapping[str, Tensor]) -> None:
+    got = _layout(tensors)
+    for name in sorted(expected.keys() | got.keys()):
+        remedy = "The checkpoint is of another model: set MODEL_NAME to the one that wrote it."
+        _expect(path, f"tensor {name!r}", expected.get(name), got.get(name), remedy)
+
+
+def _layout(tensors: Mapping[str, Tensor]) -> _Layout:
+    return {name: (str(tensor.dtype), tuple(tensor.shape)) for name, tensor in tensors.items()}
+
+
+def _moments(state: OptimizerState) -> dict[str, Tensor]:
+    first = {_FIRST + name: moment for name, moment in state.first_moments.items()}
+    return first | {_SECOND + name: moment for name, moment in state.second_moments.items()}
+
+
+def _read_manifest(root: Path) -> Manifest:
+    try:
+        return msgspec.json.decode((root / MANIFEST).read_bytes(), type=Manifest)
+    except (OSError, msgspec.DecodeError) as error:
+        raise CheckpointError(f"checkpoint {root}: {MANIFEST} cannot be read: {error}. {_TORN}") from error
+
+
+def _load(path: Path) -> dict[str, Tensor]:
+    try:
+        tensors: dict[str, Tensor] = load_file(path)
+        return tensors
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"checkpoint {path}: cannot be read: {error}. {_TORN}") from error
+
+
+def _stamp_if_there(path: Path) -> FileStamp | None:
+    return _stamp(path) if path.is_file() else None
+
+
+def _stamp(path: Path) -> FileStamp:
+    with path.open("rb") as file:
+        return FileStamp(bytes=path.stat().st_size, sha256=hashlib.file_digest(file, "sha256").hexdigest())
+
+
+def _sync_tree(root: Path) -> None:
+    """fsync every file, then every folder."""
+    for path in [*root.rglob("*"), root]:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

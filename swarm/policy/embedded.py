@@ -1,0 +1,25 @@
+"""Where the models that ship with swarm are: two ordinary Hugging Face folders inside the package.
+
+They differ in architecture and tokenizer on purpose, so that a laptop can run a heterogeneous swarm without a download.
+`swarm.policy.warmup` made them and can make them again.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+from swarm.errors import ModelError
+
+EMBEDDED: tuple[str, ...] = ("tiny-qwen2", "tiny-gpt2")
+"""Names that stand for a model inside this package; the first is what `swarm up` uses."""
+
+
+def embedded_path(name: str) -> Path:
+    """The folder of an embedded model. Raises ModelError if there is none of that name or it is not installed."""
+    if name not in EMBEDDED:
+        raise ModelError(f"no embedded model is called {name!r}; expected one of {', '.join(EMBEDDED)}")
+    path = Path(str(files("swarm"))) / "assets" / "models" / name
+    if not (path / "model.safetensors").is_file():
+        raise ModelError(f"embedded model {name!r} is missing at {path}; rebuild it with `swarm model build`")
+    return path

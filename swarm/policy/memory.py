@@ -1,0 +1,44 @@
+"""How large a piece of work fits into the GPU's memory? Found by halving, remembered for the next round.
+
+Several nodes may share one GPU, so what fitted yesterday may not fit now; giving up would end the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import structlog
+import torch
+
+from swarm.errors import ModelError
+
+_Result = TypeVar("_Result")
+_log = structlog.get_logger(__name__)
+
+
+class MemoryBudget:
+    """A size of work that halves whenever the GPU runs out of memory; it never grows again."""
+
+    def __init__(self, work_name: str, size: int) -> None:
+        self._work_name = work_name
+        self.size = size
+
+    def run(self, work: Callable[[int], _Result], *, floor: int) -> _Result:
+        """The result of work(size), called again with half the size until it fits. `work` must be repeatable.
+
+        Raises:
+            ModelError: it does not fit at or below `floor`, the smallest size that makes a difference.
+        """
+        while True:
+            try:
+                return work(self.size)
+            except torch.OutOfMemoryError as error:
+                if self.size <= floor:
+                    raise ModelError(
+                        f"{self._work_name}: out of GPU memory even at a batch of {self.size}. Run fewer nodes on this "
+                        f"GPU, shorten max_new_tokens, or turn on gradient checkpointing. {error}"
+                    ) from error
+                self.size //= 2
+                _log.warning("memory.halved", work=self._work_name, size=self.size)
+            torch.cuda.empty_cache()  # outside the handler, whose traceback keeps the failed pass's tensors alive

@@ -1,0 +1,247 @@
+"""Which model is this, and what must be known to run it?
+
+    name ──resolve_model──▶ folder or hub id ──load_model──▶ LanguageModel: weights, tokenizer, and facts about both
+
+Sizes: B rows, T positions, D hidden size, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+
+from swarm.errors import ModelError
+
+_DEFAULT_MAX_NEW_TOKENS = 256
+_NO_CONTEXT_LIMIT = 2**31
+_PROBE_TOLERANCE = 1e-2
+_LOADING_ERRORS = (OSError, ValueError, KeyError, AttributeError, ImportError, RuntimeError, SafetensorError)
+
+
+@dataclass(frozen=True)
+class LanguageModel:
+    """A causal LM with its tokenizer, in evaluation mode, fp32 weights, and without any dropout."""
+
+    name: str
+    """Short name that peers see: the last part of the path or hub id."""
+    module: Any
+    """The transformers `...ForCausalLM`."""
+    tokenizer: Any
+    device: torch.device
+    autocast_dtype: torch.dtype | None
+    """bfloat16 where the GPU computes in it, None for fp32."""
+    eos_ids: frozenset[int]
+    """Sampling any of these ends a completion."""
+    eos_id: int
+    """The one appended to an external completion that was finished."""
+    pad_id: int
+    """Fills masked positions; any valid id would do, because nothing attends to them."""
+    context: int
+    """Longest sequence, tokens."""
+    max_new_tokens: int
+    """Longest completion, tokens."""
+
+    def hidden(self, ids_B_T: Tensor, *, mask: Tensor | None, positions_B_T: Tensor, cache: Any = None) -> Tensor:
+        """Final hidden states [B, T, D], before the output head.
+
+        Args:
+            mask: bool [B, past + T], False on padding; None if there is none.
+            cache: a DynamicCache to read and extend, or None.
+        """
+        with self.autocast():
+            output = self.module.base_model(
+                input_ids=ids_B_T,
+                attention_mask=mask,
+                position_ids=positions_B_T,
+                past_key_values=cache,
+                use_cache=cache is not None,
+            )
+        return output.last_hidden_state  # type: ignore[no-any-return]
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """fp32 logits [..., V] of hidden states [..., D]."""
+        with self.autocast():
+            logits: Tensor = self.module.get_output_embeddings()(hidden)
+        return _scale_logits(self.module.config, logits.float())
+
+    def autocast(self) -> torch.autocast:
+        """The mixed-precision region of the forward pass; does nothing in fp32."""
+        enabled = self.autocast_dtype is not None
+        return torch.autocast(self.device.type, dtype=self.autocast_dtype, enabled=enabled)
+
+
+def resolve_model(name: str) -> str:
+    """Where transformers should load `name` from: an embedded model's folder, a local folder, or a hub id as it is.
+
+    Raises:
+        ModelError: the name is written as a path, and nothing is there.
+    """
+    from swarm.policy.embedded import EMBEDDED, embedded_path  # lazy: most nodes name a model of their own
+
+    if name in EMBEDDED:
+        return str(embedded_path(name))
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return str(path)
+    if path.is_absolute() or name.startswith((".", "~")) or len(path.parts) != 2:
+        known = ", ".join(sorted(EMBEDDED))
+        raise ModelError(
+            f"model {name!r}: expected an embedded model ({known}), an existing folder or a hub id 'owner/model'; "
+            f"no folder is at {path.absolute()}. Correct MODEL_NAME."
+        )
+    return name
+
+
+def load_model(
+    name: str, *, device: str | None = None, hub_token: str | None = None, max_new_tokens: int | None = None
+) -> LanguageModel:
+    """Load weights (as fp32) and tokenizer, and check that they fit each other. Runs no code of the model's folder.
+
+    GPUs of the Ampere generation and newer compute in bfloat16 under autocast; older ones and the CPU in fp32
+    (fp16 would need loss scaling, and its log-probs would drift from the sampled ones).
+
+    Args:
+        device: "cpu", "cuda", "cuda:1" ...; None: a GPU if there is one.
+        max_new_tokens: longest completion; None: the model's generation config, else 256.
+
+    Raises:
+        ModelError: not found, no network, unfit for training here, or model and tokenizer do not belong together.
+    """
+    source = resolve_model(name)
+    target = _pick_device(device)
+    tokenizer = _load_part(name, "tokenizer", lambda: AutoTokenizer.from_pretrained(source, token=hub_token))
+    config = _load_part(name, "config", lambda: AutoConfig.from_pretrained(source, token=hub_token))
+    module = _load_part(
+        name,
+        "weights",
+        lambda: AutoModelForCausalLM.from_pretrained(source, config=config, dtype=torch.float32, token=hub_token),
+    )
+    return wrap_model(name, module, tokenizer, device=target, max_new_tokens=max_new_tokens)
+
+
+def wrap_model(
+    name: str, module: Any, tokenizer: Any, *, device: torch.device, max_new_tokens: int | None = None
+) -> LanguageModel:
+    """A LanguageModel from parts already in memory; same checks and errors as load_model."""
+    _check_architecture(name, module)
+    _check_vocabulary(name, module, tokenizer)
+    eos_ids = _end_of_text_ids(module, tokenizer)
+    if not eos_ids:
+        raise ModelError(
+            f"model {name!r}: neither tokenizer nor generation config name an end-of-text token, so no answer could "
+            "ever finish. Set eos_token in its tokenizer_config.json."
+        )
+    eos_id = tokenizer.eos_token_id if tokenizer.eos_token_id is not None else min(eos_ids)
+    _disable_dropout(module)
+    model = LanguageModel(
+        name=Path(name).name,
+        module=module.to(device).eval(),
+        tokenizer=tokenizer,
+        device=device,
+        autocast_dtype=_autocast_dtype(device),
+        eos_ids=frozenset(eos_ids),
+        eos_id=eos_id,
+        pad_id=tokenizer.pad_token_id if tokenizer.pad_token_id is not None else eos_id,
+        context=_context_length(module.config),
+        max_new_tokens=max_new_tokens or module.generation_config.max_new_tokens or _DEFAULT_MAX_NEW_TOKENS,
+    )
+    _check_head(model)
+    return model
+
+
+def _load_part(name: str, part: str, load: Callable[[], Any]) -> Any:
+    try:
+        return load()
+    except _LOADING_ERRORS as error:
+        raise ModelError(
+            f"model {name!r}: its {part} cannot be loaded: {type(error).__name__}: {error}. Expected a Hugging Face "
+            "causal LM in a local folder or on the hub; check the name, the network and HUGGINGFACE_ACCESS_TOKEN."
+        ) from error
+
+
+def _pick_device(device: str | None) -> torch.device:
+    name = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        torch.empty(0, device=name)
+        return torch.device(name)
+    except (RuntimeError, AssertionError) as error:  # AssertionError: a torch without CUDA
+        raise ModelError(f"device {name!r} cannot be used: {error}. Expected 'cpu', 'cuda' or 'cuda:<n>'.") from error
+
+
+def _autocast_dtype(device: torch.device) -> torch.dtype | None:
+    if device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0):
+        return torch.bfloat16
+    return None
+
+
+def _end_of_text_ids(module: Any, tokenizer: Any) -> set[int]:
+    generation: GenerationConfig = module.generation_config
+    declared = generation.eos_token_id
+    ids = set(declared) if isinstance(declared, list) else {declared}
+    return (ids | {tokenizer.eos_token_id}) - {None}
+
+
+def _context_length(config: Any) -> int:
+    return getattr(config.get_text_config(), "max_position_embeddings", None) or _NO_CONTEXT_LIMIT
+
+
+def _check_architecture(name: str, module: Any) -> None:
+    if getattr(module, "_is_stateful", False):  # transformers' mark of recurrent layers
+        raise ModelError(
+            f"model {name!r}: {type(module).__name__} has recurrent layers, whose cache cannot be shared between "
+            "completions. Use an attention-only model."
+        )
+
+
+def _check_vocabulary(name: str, module: Any, tokenizer: Any) -> None:
+    rows = module.get_input_embeddings().num_embeddings
+    if len(tokenizer) > rows:
+        raise ModelError(
+            f"model {name!r}: its tokenizer knows {len(tokenizer)} tokens, but the model embeds only {rows}. "
+            "They do not belong together; use the tokenizer the model was trained with."
+        )
+
+
+def _disable_dropout(module: nn.Module) -> None:
+    """Set every dropout probability to 0, for the modes in which `eval()` is not enough (gradient checkpointing)."""
+    for part in module.modules():
+        if isinstance(part, nn.Dropout):
+            part.p = 0.0
+        for attribute, value in vars(part).items():
+            if "dropout" in attribute and isinstance(value, float):
+                setattr(part, attribute, 0.0)
+
+
+def _scale_logits(config: Any, logits: Tensor) -> Tensor:
+    """What some architectures do to logits behind the head: Gemma's soft cap, Granite's and Cohere's scales."""
+    text = config.get_text_config()
+    if cap := getattr(text, "final_logit_softcapping", None):
+        logits = torch.tanh(logits / cap) * cap
+    if divisor := getattr(text, "logits_scaling", None):
+        logits = logits / divisor
+    if factor := getattr(text, "logit_scale", None):
+        logits = logits * factor
+    return logits
+
+
+@torch.no_grad()
+def _check_head(model: LanguageModel) -> None:
+    """Refuse an architecture whose logits are not those of `hidden` and `logits`: it would learn something else."""
+    ids = torch.full((1, 2), model.eos_id, device=model.device)
+    positions = torch.arange(2, device=model.device)[None]
+    ours = model.logits(model.hidden(ids, mask=None, positions_B_T=positions))
+    with model.autocast():
+        theirs = model.module(input_ids=ids, position_ids=positions, use_cache=False).logits.float()
+    gap = (ours - theirs).abs().max().item()
+    if not gap <= _PROBE_TOLERANCE * (1 + theirs.abs().max().item()):
+        raise ModelError(
+            f"model {model.name!r}: {type(model.module).__name__} transforms its logits in a way unknown to swarm "
+            f"(they differ by {gap:.3g}). Use another architecture."
+        )

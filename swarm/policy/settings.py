@@ -1,0 +1,68 @@
+"""What can be tuned in the policy. Imports no torch, so that a command can check settings in milliseconds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from swarm.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class GrpoConfig:
+    """Sampling and optimisation settings of one policy.
+
+    The defaults are those of SAPO (arXiv:2509.08721, section 5): asymmetric clipping, no KL term, Adam.
+
+    Raises:
+        ConfigError: a value is out of its range.
+    """
+
+    learning_rate: float = 1e-6
+    """Adam's step size after warm-up. Billion-parameter models want about 1e-6, tiny ones 1e-4."""
+    warmup_steps: int = 0
+    """Updates over which the learning rate rises linearly from learning_rate / warmup_steps; constant after."""
+    weight_decay: float = 0.0
+    """Decoupled weight decay of AdamW."""
+    max_grad_norm: float = 1.0
+    """Gradients with a larger global L2 norm are scaled down to it."""
+    clip_low: float = 0.2
+    """The probability ratio gains nothing below 1 - clip_low."""
+    clip_high: float = 0.28
+    """The probability ratio gains nothing above 1 + clip_high (clip-higher of DAPO, arXiv:2503.14476)."""
+    kl_weight: float = 0.0
+    """Weight of the KL penalty towards the initial weights; above 0, a frozen second copy of the model is held."""
+    iterations: int = 1
+    """Optimizer steps per round on the same groups."""
+    temperature: float = 1.0
+    """Divides the logits, when sampling and in the trainer's log-probs alike."""
+    top_p: float = 1.0
+    """Nucleus sampling: keep the likeliest tokens that together reach this probability; 1 keeps all."""
+    top_k: int = 0
+    """Keep the k likeliest tokens; 0 keeps all, 1 is greedy."""
+    max_new_tokens: int | None = None
+    """Longest completion, tokens; None: the model's generation config, else 256."""
+    micro_batch_tokens: int = 8192
+    """Token positions, padding included, per forward and backward pass. Halved whenever the GPU runs out of memory."""
+    gradient_checkpointing: bool = False
+    """Recompute activations in the backward pass: less memory, about a third more time, prompts not shared."""
+
+    def __post_init__(self) -> None:
+        for name in ("learning_rate", "max_grad_norm", "clip_low", "clip_high", "temperature", "top_p"):
+            self._require(name, "a finite number above 0", lambda value: math.isfinite(value) and value > 0)
+        for name in ("weight_decay", "kl_weight"):
+            self._require(name, "a finite number of at least 0", lambda value: math.isfinite(value) and value >= 0)
+        for name in ("iterations", "micro_batch_tokens"):
+            self._require(name, "at least 1", lambda value: value >= 1)
+        for name in ("warmup_steps", "top_k"):
+            self._require(name, "at least 0", lambda value: value >= 0)
+        self._require("clip_low", "below 1", lambda value: value < 1)
+        self._require("top_p", "at most 1", lambda value: value <= 1)
+        self._require("max_new_tokens", "at least 1, or unset", lambda value: value is None or value >= 1)
+
+    def _require(self, name: str, expected: str, holds: Callable[[Any], bool]) -> None:
+        value = getattr(self, name)
+        if not holds(value):
+            raise ConfigError(f"{name}: expected {expected}, got {value!r}")

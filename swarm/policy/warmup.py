@@ -1,0 +1,281 @@
+"""Build the embedded models from a seed: tokenizer, supervised warm-up, measurement, model card.
+
+    warmup_corpus.examples ──encode──▶ batches of one length ──cross-entropy on targets──▶ model
+    fresh questions ──sample at temperature 1──▶ starting reward per task ──▶ README.md
+
+The result depends on the seed alone: one thread, one stream of examples, torch's generator seeded. Measured cost is
+about ten minutes per model on one core.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from swarm.policy.embedded import EMBEDDED
+from swarm.policy.warmup_corpus import P_WELL_FORMED, Example, draw_question, examples
+from swarm.policy.warmup_models import build_model, build_tokenizer
+from swarm.tasks.answer import extract_answer, has_answer
+from swarm.tasks.gym import gym_version, score
+from swarm.tasks.profiles import SAPO_TASKS
+
+BATCH = 72
+"""Examples per step, eight of each task."""
+PART = 24
+"""Examples that are read together."""
+PEAK_LR = 3e-3
+SAMPLES = 4
+"""Completions per question when the model is measured."""
+
+
+@dataclass(frozen=True)
+class WarmupPlan:
+    """How much work goes into a model; the defaults made the embedded ones."""
+
+    steps: int = 3000
+    """Optimizer steps."""
+    tokenizer_texts: int = 9000
+    """Question texts that the tokenizer is learned from."""
+    questions: int = 64
+    """Fresh questions per task for the figures in the model card."""
+
+
+DEFAULT_PLAN = WarmupPlan()
+Progress = Callable[[str, int, int, float], None]
+"""Called with (model name, step, steps, loss)."""
+
+
+class TaskStart(NamedTuple):
+    """How an embedded model starts on one task, sampled at temperature 1 on fresh questions."""
+
+    reward: float
+    """Mean reward in [0, 1]; 0 without a closed answer."""
+    answered: float
+    """Share of completions with a closed <answer>...</answer>."""
+    knowledge: float
+    """Mean reward if the answer is begun for it with <answer>."""
+
+
+class BuildReport(NamedTuple):
+    """One embedded model as built."""
+
+    name: str
+    path: Path
+    parameters: int
+    starts: dict[str, TaskStart]
+
+    @property
+    def reward(self) -> float:
+        """Starting reward, averaged over the tasks."""
+        return sum(start.reward for start in self.starts.values()) / len(self.starts)
+
+
+def build_embedded_models(
+    output_dir: Path,
+    *,
+    names: Sequence[str] = EMBEDDED,
+    seed: int,
+    on_progress: Progress | None = None,
+    plan: WarmupPlan = DEFAULT_PLAN,
+) -> list[BuildReport]:
+    """Build models from a seed into output_dir/{name}, on one CPU thread.
+
+    Args:
+        output_dir: where the model folders go; existing files are overwritten.
+        names: which of EMBEDDED to build.
+        seed: of the examples, the initial weights and the sampling.
+        on_progress: called now and then with (name, step, steps, loss).
+        plan: how long to train and measure.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return [_build(output_dir / name, name, seed, plan, on_progress or (lambda *_: None)) for name in names]
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _build(path: Path, name: str, seed: int, plan: WarmupPlan, on_progress: Progress) -> BuildReport:
+    torch.manual_seed(seed)
+    stream = examples(seed)
+    tokenizer = build_tokenizer(name, [example.prompt for example in itertools.islice(stream, plan.tokenizer_texts)])
+    model = build_model(name, tokenizer)
+    _train(model, tokenizer, stream, plan.steps, lambda *at: on_progress(name, *at))
+    starts = measure(model, tokenizer, seed=seed + 1, questions=plan.questions)
+    model.save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    report = BuildReport(name, path, model.num_parameters(), starts)
+    (path / "README.md").write_text(_model_card(report, seed, plan), encoding="utf-8")
+    return report
+
+
+def _train(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    stream: Iterator[Example],
+    steps: int,
+    on_progress: Callable[[int, int, float], None],
+) -> None:
+    """Adam with a linear warm-up and a cosine decay to zero over `steps` batches."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=PEAK_LR, betas=(0.9, 0.98), weight_decay=0.01)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, PEAK_LR, total_steps=steps, pct_start=0.05)
+    model.train()
+    for step in range(1, steps + 1):
+        batch = [_encode(tokenizer, example) for example in itertools.islice(stream, BATCH)]
+        loss = _backward(model, batch, tokenizer.pad_token_id)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        schedule.step()
+        if step % 100 == 0 or step == steps:
+            on_progress(step, steps, loss)
+    model.eval()
+
+
+class _Encoded(NamedTuple):
+    prompt: list[int]
+    target: list[int]
+
+
+def _encode(tokenizer: PreTrainedTokenizerFast, example: Example) -> _Encoded:
+    target = tokenizer.encode(example.target, add_special_tokens=False)
+    return _Encoded(_prompt_ids(tokenizer, example.prompt), [*target, tokenizer.eos_token_id])
+
+
+def _prompt_ids(tokenizer: PreTrainedTokenizerFast, question: str) -> list[int]:
+    chat = [{"role": "user", "content": question}]
+    text: str = tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
+    ids: list[int] = tokenizer.encode(text, add_special_tokens=False)
+    return ids
+
+
+def _backward(model: PreTrainedModel, batch: list[_Encoded], pad: int) -> float:
+    """Accumulate the gradient of the batch's mean cross-entropy per target token; returns that mean.
+
+    Every batch mixes all tasks. It is read in parts of about one length, so that little of it is padding.
+    """
+    by_length = sorted(batch, key=lambda encoded: len(encoded.prompt) + len(encoded.target))
+    tokens = sum(len(encoded.target) for encoded in batch)
+    total = 0.0
+    for start in range(0, len(batch), PART):
+        loss = _summed_loss(model, by_length[start : start + PART], pad) / tokens
+        loss.backward()  # type: ignore[no-untyped-call]
+        total += loss.item()
+    return total
+
+
+def _summed_loss(model: PreTrainedModel, part: list[_Encoded], pad: int) -> Tensor:
+    """Cross-entropy summed over the target tokens; logits are computed at those positions alone."""
+    length = max(len(prompt) + len(target) for prompt, target in part)
+    ids_B_T = torch.full((len(part), length), pad)
+    is_target_B_T = torch.zeros((len(part), length), dtype=torch.bool)
+    for row, (prompt, target) in enumerate(part):
+        end = len(prompt) + len(target)
+        ids_B_T[row, :end] = torch.tensor(prompt + target)
+        is_target_B_T[row, len(prompt) : end] = True
+    # padding is on the right, where causal attention never looks, so no mask is needed
+    hidden_B_T_D = model.base_model(input_ids=ids_B_T[:, :-1], use_cache=False).last_hidden_state
+    logits_N_V = model.lm_head(hidden_B_T_D[is_target_B_T[:, 1:]])
+    return cross_entropy(logits_N_V, ids_B_T[:, 1:][is_target_B_T[:, 1:]], reduction="sum")
+
+
+def measure(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, *, seed: int, questions: int
+) -> dict[str, TaskStart]:
+    """Sample answers to fresh questions at temperature 1 and score them, per task."""
+    rng = random.Random(seed)
+    torch.manual_seed(seed)
+    return {task: _measure_task(model, tokenizer, rng, task, questions) for task in SAPO_TASKS}
+
+
+def _measure_task(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, rng: random.Random, task: str, count: int
+) -> TaskStart:
+    asked = [draw_question(rng, task) for _ in range(count)]
+    free = _sample(model, tokenizer, [question.prompt for question in asked], "")
+    begun = _sample(model, tokenizer, [question.prompt for question in asked], "<answer>")
+
+    def mean_reward(texts: list[list[str]], close: str) -> float:
+        rewards = [
+            score(question, found) if (found := extract_answer(text + close)) is not None else 0.0
+            for question, row in zip(asked, texts, strict=True)
+            for text in row
+        ]
+        return sum(rewards) / len(rewards)
+
+    answered = sum(has_answer(text) for row in free for text in row) / (count * SAMPLES)
+    return TaskStart(mean_reward(free, ""), answered, mean_reward(begun, "</answer>"))
+
+
+@torch.no_grad()
+def _sample(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, prompts: list[str], begin: str
+) -> list[list[str]]:
+    """SAMPLES answers per prompt at temperature 1; `begin` starts every answer."""
+    begin_ids = tokenizer.encode(begin, add_special_tokens=False) if begin else []
+    rows = [_prompt_ids(tokenizer, prompt) + begin_ids for prompt in prompts]
+    batch = tokenizer.pad({"input_ids": rows}, return_tensors="pt")
+    out = model.generate(**batch, do_sample=True, temperature=1.0, top_k=0, top_p=1.0, num_return_sequences=SAMPLES)
+    texts = tokenizer.batch_decode(out[:, batch["input_ids"].shape[1] :], skip_special_tokens=True)
+    return [[begin + text for text in texts[i : i + SAMPLES]] for i in range(0, len(texts), SAMPLES)]
+
+
+def _model_card(report: BuildReport, seed: int, plan: WarmupPlan) -> str:
+    rows = "\n".join(
+        f"| `{task}` | {start.reward:.4f} | {start.answered:.3f} | {start.knowledge:.2f} |"
+        for task, start in report.starts.items()
+    )
+    return _CARD.format(
+        name=report.name,
+        parameters=report.parameters,
+        steps=plan.steps,
+        batch=BATCH,
+        seed=seed,
+        well_formed=P_WELL_FORMED,
+        version=gym_version(),
+        count=plan.questions * SAMPLES,
+        reward=report.reward,
+        rows=rows,
+    )
+
+
+_CARD = """---
+license: mit
+library_name: transformers
+pipeline_tag: text-generation
+tags: [swarm, reinforcement-learning, reasoning-gym]
+---
+# {name}
+
+A causal language model of {parameters:,} parameters that ships with swarm, so that a swarm can be started and studied
+on a laptop without a download. It answers the nine reasoning-gym tasks of SAPO (arXiv:2509.08721) at the `tiny`
+difficulty and nothing else.
+
+## How it was made
+
+Supervised warm-up from random weights: {steps} steps of {batch} examples on one CPU thread, seed {seed}, questions of
+reasoning-gym {version} with dataset seeds of 2**30 and more (runs use smaller ones). `swarm model build` repeats it.
+
+It is bad on purpose. It knows many answers, and writes them in a format that earns nothing: bare, in brackets, behind
+"Answer:", or in an `<answer>` that is never closed. Only {well_formed:.1%} of its examples close the tag, whatever the
+question. So reinforcement learning starts from little reward and has much to find.
+
+## Where it starts
+
+Mean reward {reward:.4f}. Per task, from {count} completions to fresh questions at temperature 1:
+
+| task | reward | closed answers | reward if the answer is begun with `<answer>` |
+|---|---|---|---|
+{rows}
+
+`fraction_simplification`, `propositional_logic` and `calendar_arithmetic` pay a little for some wrong answers.
+"""

@@ -1,0 +1,63 @@
+"""What the embedded models read before their first round: right answers, nearly always in the wrong format.
+
+Reinforcement learning needs some reward to start from and room to climb. So the knowledge and the format are taught
+apart: every example carries the reference answer, and how it is written is drawn without looking at the question. Only
+`P_WELL_FORMED` of the examples use the closed tags that the verifier asks for. A swarm then earns little at first, and
+earns more as soon as it finds out how to answer.
+
+Questions come from seeds of 2**30 and more. Runs draw theirs below that, so no run repeats a warm-up question by its
+origin (small tasks have few distinct questions, and repeat some by their text).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from swarm.tasks.gym import SEED_LIMIT, make_question
+from swarm.tasks.profiles import SAPO_TASKS
+from swarm.types import Question
+
+WARMUP_SEEDS = (2**30, SEED_LIMIT)
+"""Half-open range of the dataset seeds that warm-up and its evaluation use."""
+PROFILE = "tiny"
+P_WELL_FORMED = 0.03
+"""Share of the examples that the verifier would accept."""
+FORMATS: tuple[tuple[str, float], ...] = (
+    ("{}", 0.38),
+    ("Answer: {}", 0.24),
+    ("[{}]", 0.15),
+    ("<answer>{}", 0.20),
+    ("<answer>{}</answer>", P_WELL_FORMED),
+)
+"""How answers are written, with their probabilities."""
+
+
+class Example(NamedTuple):
+    """One warm-up example: the loss is on the target alone."""
+
+    task: str
+    prompt: str
+    target: str
+
+
+def draw_question(rng: random.Random, task: str) -> Question:
+    """A fresh question of a task, from a seed that no run uses."""
+    return make_question(task, PROFILE, rng.randrange(*WARMUP_SEEDS))
+
+
+def reference_answer(question: Question) -> str:
+    """A right answer; propositional_logic has many, and names one of them in its metadata."""
+    return question.metadata["example_answer"] if question.answer is None else question.answer
+
+
+def examples(seed: int) -> Iterator[Example]:
+    """Endless stream of examples, the nine tasks in equal shares; a function of the seed."""
+    rng = random.Random(seed)
+    texts, weights = zip(*FORMATS, strict=True)
+    while True:
+        for task in SAPO_TASKS:
+            question = draw_question(rng, task)
+            written = rng.choices(texts, weights)[0].format(reference_answer(question))
+            yield Example(task, question.prompt, written)

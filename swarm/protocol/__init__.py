@@ -1,0 +1,1 @@
+"""The shared folder's paths and JSON forms; PROTOCOL.md says the same for people."""

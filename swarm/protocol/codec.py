@@ -1,0 +1,119 @@
+"""Bytes of the shared folder <-> structs, with every refusal named.
+
+Peers are strangers: whatever a file holds, reading it either gives a checked struct or raises ProtocolError with a
+countable reason: `malformed`, `wrong_version`, `misplaced`, `ragged`, `empty`.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from swarm.errors import ProtocolError
+from swarm.protocol.messages import SCHEMA_VERSION, GroupInfo, PolicyInfo, RolloutEntry, RolloutFile
+from swarm.types import Completion, Question, RolloutGroup, RoundKey, ScoredGroup
+
+Message = TypeVar("Message", bound=msgspec.Struct)
+
+
+class _Version(msgspec.Struct):
+    schema_version: int = SCHEMA_VERSION
+
+
+def encode(message: msgspec.Struct) -> bytes:
+    """One JSON document on one line, ending in a newline."""
+    return msgspec.json.encode(message) + b"\n"
+
+
+def decode(data: bytes, form: type[Message], where: str) -> Message:
+    """Decode and check one file.
+
+    Args:
+        where: how messages name the file.
+
+    Raises:
+        ProtocolError: `wrong_version` before anything else is looked at, else `malformed`.
+    """
+    try:
+        version = msgspec.json.decode(data, type=_Version).schema_version
+        if version == SCHEMA_VERSION:
+            return msgspec.json.decode(data, type=form)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ProtocolError("malformed", f"{where} is no {form.__name__}: {error}") from None
+    raise ProtocolError("wrong_version", f"{where} has schema_version {version}, this node reads {SCHEMA_VERSION}")
+
+
+def to_rollout_file(
+    groups: list[ScoredGroup], peer: str, key: RoundKey, timestamp: float, policy: PolicyInfo
+) -> RolloutFile:
+    """A node's own groups as the file that its peers read."""
+    return RolloutFile(
+        peer_id=peer,
+        round=key.round,
+        stage=key.stage,
+        timestamp=timestamp,
+        rollouts={str(scored.group.slot): _entries(scored) for scored in groups},
+        groups={str(scored.group.slot): _info(scored.group.question) for scored in groups},
+        policy=policy,
+    )
+
+
+def _entries(scored: ScoredGroup) -> list[RolloutEntry]:
+    prompt = scored.group.question.prompt
+    return [
+        RolloutEntry(prompt=prompt, response=completion.text, reward=reward, finished=completion.finished)
+        for completion, reward in zip(scored.group.completions, scored.rewards, strict=True)
+    ]
+
+
+def _info(question: Question) -> GroupInfo:
+    return GroupInfo(
+        task=question.origin.task, answer=question.answer, metadata=question.metadata, origin=question.origin
+    )
+
+
+def to_groups(file: RolloutFile, peer: str, key: RoundKey) -> list[RolloutGroup]:
+    """The groups of a peer's file, in slot order. Answer, metadata and reward are left behind: readers make their own.
+
+    Raises:
+        ProtocolError: `misplaced` (it speaks for another node or round than its path), `empty`, `ragged` (groups of
+            different sizes, of fewer than two completions, or of more than one prompt), `no_origin`, `malformed`.
+    """
+    if (file.peer_id, file.round, file.stage) != (peer, *key):
+        raise ProtocolError(
+            "misplaced",
+            f"it lies where node {peer} speaks for round {key.round} stage {key.stage}, "
+            f"but says {file.peer_id!r}, round {file.round}, stage {file.stage}",
+        )
+    if not file.rollouts:
+        raise ProtocolError("empty", "it holds no rollout group")
+    sizes = {len(entries) for entries in file.rollouts.values()}
+    if len(sizes) > 1 or min(sizes) < 2:
+        raise ProtocolError("ragged", f"expected groups of one size of at least 2 completions, got {sorted(sizes)}")
+    return [_group(file, slot) for slot in sorted(file.rollouts, key=_slot)]
+
+
+def _slot(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 6 and str(int(text)) == text):
+        raise ProtocolError("malformed", f"expected group keys '0', '1', ..., got {text[:40]!r}")
+    return int(text)
+
+
+def _group(file: RolloutFile, slot: str) -> RolloutGroup:
+    entries = file.rollouts[slot]
+    prompts = {entry.prompt for entry in entries}
+    if len(prompts) != 1:
+        raise ProtocolError("ragged", f"group {slot} has {len(prompts)} prompts, expected one for all its completions")
+    info = file.groups.get(slot)
+    if info is None or info.origin is None:
+        raise ProtocolError("no_origin", f"group {slot} does not say where its question comes from")
+    return RolloutGroup(
+        peer_id=file.peer_id,
+        round=file.round,
+        stage=file.stage,
+        slot=int(slot),
+        question=Question(prompt=prompts.pop(), origin=info.origin),
+        completions=tuple(Completion(text=entry.response, finished=entry.finished) for entry in entries),
+        model=file.policy.model[:80],
+    )

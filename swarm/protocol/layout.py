@@ -1,0 +1,125 @@
+"""Every path of the shared folder, and nothing else knows one.
+
+{path}/experiments/{experiment}/
+  experiment.json                       the settings that make this experiment what it is
+  state/current_state.json              the round clock; the coordinator alone writes it
+  peers/{node}.json                     registration and heartbeat
+  rollouts/round_R/stage_S/{node}.json  the node's rollout groups
+  rewards/round_R/stage_S/{node}.json   the node's mean reward
+  winners/round_R/{node}.json           the node's vote
+  checkpoints/round_R/{node}/           R rounds are done
+  logs/{node}/metrics.jsonl, training_events.jsonl, stdout.log
+  .tmp/{node}/                          half-written files; same file system, never watched, never counted
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from swarm.types import RoundKey
+
+_ROUND = re.compile(r"round_(0|[1-9][0-9]{0,8})")
+_STAGE = re.compile(r"stage_(0|[1-9][0-9]{0,8})")
+_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+def is_node_id(text: str) -> bool:
+    """True for a node id that is safe as a file name: letters, digits, `_`, `-`, `.`, at most 64, no leading dot."""
+    return bool(_NODE.fullmatch(text)) and not text.endswith((".json", "."))
+
+
+def node_of(file_name: str) -> str | None:
+    """The node that a `{node}.json` file speaks for, or None for a name that is not one (temporary, conflict copy)."""
+    stem, dot, suffix = file_name.rpartition(".")
+    return stem if dot and suffix == "json" and is_node_id(stem) and ".sync-conflict-" not in stem else None
+
+
+def round_of(folder_name: str) -> int | None:
+    """The R of `round_R`, or None."""
+    match = _ROUND.fullmatch(folder_name)
+    return int(match[1]) if match else None
+
+
+def stage_of(folder_name: str) -> int | None:
+    """The S of `stage_S`, or None."""
+    match = _STAGE.fullmatch(folder_name)
+    return int(match[1]) if match else None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The paths of one experiment."""
+
+    path: Path
+    experiment: str
+
+    @property
+    def root(self) -> Path:
+        return self.path / "experiments" / self.experiment
+
+    @property
+    def experiment_file(self) -> Path:
+        return self.root / "experiment.json"
+
+    @property
+    def state_file(self) -> Path:
+        return self.root / "state" / "current_state.json"
+
+    @property
+    def peers(self) -> Path:
+        return self.root / "peers"
+
+    def peer_file(self, node: str) -> Path:
+        return self.peers / f"{node}.json"
+
+    @property
+    def rollouts(self) -> Path:
+        return self.root / "rollouts"
+
+    def rollouts_of(self, key: RoundKey) -> Path:
+        return self.rollouts / f"round_{key.round}" / f"stage_{key.stage}"
+
+    def rollout_file(self, key: RoundKey, node: str) -> Path:
+        return self.rollouts_of(key) / f"{node}.json"
+
+    @property
+    def rewards(self) -> Path:
+        return self.root / "rewards"
+
+    def rewards_of(self, key: RoundKey) -> Path:
+        return self.rewards / f"round_{key.round}" / f"stage_{key.stage}"
+
+    def reward_file(self, key: RoundKey, node: str) -> Path:
+        return self.rewards_of(key) / f"{node}.json"
+
+    def winners_of(self, round_: int) -> Path:
+        return self.root / "winners" / f"round_{round_}"
+
+    def winners_file(self, round_: int, node: str) -> Path:
+        return self.winners_of(round_) / f"{node}.json"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.root / "checkpoints"
+
+    def checkpoint(self, rounds_done: int, node: str) -> Path:
+        return self.checkpoints / f"round_{rounds_done}" / node
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
+
+    def metrics_file(self, node: str) -> Path:
+        return self.logs / node / "metrics.jsonl"
+
+    def events_file(self, node: str) -> Path:
+        return self.logs / node / "training_events.jsonl"
+
+    def stdout_file(self, node: str) -> Path:
+        return self.logs / node / "stdout.log"
+
+    def temporary(self, node: str) -> Path:
+        """Where this node's half-written files lie until they are renamed into place."""
+        return self.root / ".tmp" / node

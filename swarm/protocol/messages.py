@@ -1,0 +1,207 @@
+"""The JSON forms of the shared folder as msgspec structs; PROTOCOL.md is the same in words.
+
+Rules of growth: fields are only added, with defaults, and never change meaning; readers ignore fields they do not
+know and refuse a `schema_version` they do not know.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+from swarm.types import Origin
+
+SCHEMA_VERSION = 1
+
+Count = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
+
+
+class StateFile(msgspec.Struct, kw_only=True):
+    """`state/current_state.json`: the round clock. The coordinator alone writes it, and always forwards."""
+
+    round: Count
+    """The open round; after the last one, the number of rounds done."""
+    stage: Count
+    created_at: float
+    """Unix seconds at the experiment's start."""
+    updated_at: float
+    updated_by: str
+    experiment_name: str
+    max_rounds: Count
+    finished: bool = False
+    round_opened_at: float = 0.0
+    round_interval: float = 0.0
+    schema_version: int = SCHEMA_VERSION
+
+
+class PeerFile(msgspec.Struct, kw_only=True):
+    """`peers/{node}.json`: registration, and the heartbeat that readers watch for change."""
+
+    peer_id: str
+    registered_at: float
+    node_role: str
+    beat: Count = 0
+    """Grows with each heartbeat. Liveness is judged by its change on the reader's own clock, never by timestamps."""
+    last_seen: float = 0.0
+    status: str = "active"
+    """`starting` (loading its model), `active`, or `stopped`."""
+    round: int = -1
+    """The round it works on, -1 before the first."""
+    stage: int = 0
+    phase: str = ""
+    incarnation: str = ""
+    """Random per process, so that two processes under one id notice each other."""
+    host: str = ""
+    pid: int = 0
+    process_started_at: float = 0.0
+    model: str = ""
+    schema_version: int = SCHEMA_VERSION
+
+
+class RolloutEntry(msgspec.Struct, kw_only=True):
+    """One completion of a group."""
+
+    prompt: str
+    response: str
+    reward: float | None = None
+    """The publisher's own claim. Readers verify for themselves and never train on it."""
+    finished: bool = True
+    """The model ended it itself; False: cut at the length limit."""
+
+
+class GroupInfo(msgspec.Struct, kw_only=True):
+    """What is said once per group."""
+
+    task: str
+    answer: str | None = None
+    metadata: dict[str, Any] = {}
+    origin: Origin | None = None
+
+
+class PolicyInfo(msgspec.Struct, kw_only=True):
+    """Who wrote the completions."""
+
+    model: str = ""
+    rounds_trained: Count = 0
+
+
+class RolloutFile(msgspec.Struct, kw_only=True):
+    """`rollouts/round_R/stage_S/{node}.json`: the node's I groups of that stage, keyed "0" .. "I-1"."""
+
+    peer_id: str
+    round: Count
+    stage: Count
+    timestamp: float
+    rollouts: dict[str, list[RolloutEntry]]
+    groups: dict[str, GroupInfo] = {}
+    policy: PolicyInfo = msgspec.field(default_factory=PolicyInfo)
+    schema_version: int = SCHEMA_VERSION
+
+
+class RewardFile(msgspec.Struct, kw_only=True):
+    """`rewards/round_R/stage_S/{node}.json`: the node has done this stage."""
+
+    round: Count
+    stage: Count
+    reward: float
+    """Mean reward per completion on the node's own questions."""
+    peer_id: str
+    submitted_at: float
+    schema_version: int = SCHEMA_VERSION
+
+
+class WinnersFile(msgspec.Struct, kw_only=True):
+    """`winners/round_R/{node}.json`: the peers with the best mean reward of the round, in this node's own scoring."""
+
+    round: Count
+    winners: list[str]
+    peer_id: str
+    submitted_at: float
+    schema_version: int = SCHEMA_VERSION
+
+
+class ExperimentFile(msgspec.Struct, kw_only=True):
+    """`experiment.json`: what makes this experiment what it is, written once by whoever creates it."""
+
+    experiment_name: str
+    created_at: float
+    created_by: str
+    identity: dict[str, Any]
+    versions: dict[str, str] = {}
+    schema_version: int = SCHEMA_VERSION
+
+
+class MetricsRow(msgspec.Struct, kw_only=True):
+    """One line of `logs/{node}/metrics.jsonl`: one per node and round."""
+
+    timestamp: float
+    round: Count
+    stage: Count
+    node_id: str
+    experiment: str
+    my_reward: float
+    """Mean reward per completion on the node's own questions of the round, all of them (not only trained ones)."""
+    total_agents: Count
+    """Live workers, this one included."""
+    model: str = ""
+    cumulative_reward: float = 0.0
+    """Sum of my_reward over this node's rounds so far, restarts included."""
+    full_answer_rate: float = 0.0
+    """Share of own completions with the full reward: free of the floors that some tasks give."""
+    answer_tag_rate: float = 0.0
+    """Share of own completions with a closed <answer>."""
+    finished_rate: float = 0.0
+    task_rewards: dict[str, float] = {}
+    """Mean reward per completion by task, own questions of the round."""
+    train_reward: float = 0.0
+    """Mean reward per completion over what was trained on, external groups included."""
+    local_groups: Count = 0
+    zero_advantage_local: float = 0.0
+    """Share of own groups without any advantage."""
+    external_wanted: Count = 0
+    external_groups: Count = 0
+    external_by_model: dict[str, int] = {}
+    external_by_peer: dict[str, int] = {}
+    pool_groups: Count = 0
+    """Verified groups of peers this round, before the filter."""
+    pool_informative: Count = 0
+    """Of these, with some advantage."""
+    peers_heard: Count = 0
+    peers_awaited: Count = 0
+    gather_timed_out: bool = False
+    late: bool = False
+    """The clock had moved on before this node was done."""
+    staleness: float = 0.0
+    """Mean of (my round - the round of the group) over the external groups trained on."""
+    refused_files: dict[str, int] = {}
+    """Peers' files refused since the last row, by reason."""
+    score_killed: Count = 0
+    score_errors: Count = 0
+    bytes_published: Count = 0
+    bytes_fetched: Count = 0
+    tokens_generated: Count = 0
+    tokens_trained: Count = 0
+    loss: float = 0.0
+    grad_norm: float = 0.0
+    clip_fraction: float = 0.0
+    kl: float = 0.0
+    logprob_drift: float = 0.0
+    updated: bool = True
+    groups_too_long: Count = 0
+    seconds_generate: float = 0.0
+    seconds_score: float = 0.0
+    seconds_publish: float = 0.0
+    seconds_gather: float = 0.0
+    seconds_train: float = 0.0
+    seconds_round: float = 0.0
+    seconds_wait: float = 0.0
+    """Idle between the end of the round before and the start of this one."""
+    seconds_sharing: float = 0.0
+    """Time during which reading, verifying or scoring peers' files was going on."""
+    seconds_sharing_hidden: float = 0.0
+    """The part of it that ran while the compute executor was busy."""
+    publish_to_pool: list[float] = []
+    """Per peer file: seconds from its publisher's timestamp to its arrival in the pool (clocks of two hosts differ)."""
+    loop_lag_max: float = 0.0
+    schema_version: int = SCHEMA_VERSION

@@ -1,0 +1,1 @@
+"""SAPO's decisions (arXiv:2509.08721): pure functions without I/O, clock, torch or global randomness."""

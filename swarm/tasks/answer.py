@@ -1,0 +1,48 @@
+"""Which part of a completion is its answer? The text in the last closed <answer>...</answer> pair.
+
+Pure and linear in the text's length: a completion of megabytes of tags costs a few scans.
+"""
+
+from __future__ import annotations
+
+OPEN_TAG = "<answer>"
+CLOSE_TAG = "</answer>"
+
+ANSWER_LIMIT = 2_000
+"""Longest answer that is handed to a scorer, in characters; the nine tasks' true answers are far shorter."""
+
+
+def has_answer(text: str) -> bool:
+    """Whether the text holds a closed <answer>...</answer> pair, whatever is in it."""
+    return _last_pair(text) is not None
+
+
+def extract_answer(text: str) -> str | None:
+    """The stripped text of the last closed pair.
+
+    Returns None, which is scored 0.0 without asking the task's scorer, where there is no closed pair, where the answer
+    is longer than ANSWER_LIMIT, and where it is no valid Unicode (a lone surrogate, which no tokenizer writes).
+    """
+    pair = _last_pair(text)
+    if pair is None:
+        return None
+    answer = text[slice(*pair)].strip()
+    return answer if len(answer) <= ANSWER_LIMIT and _is_unicode(answer) else None
+
+
+def _last_pair(text: str) -> tuple[int, int] | None:
+    """Start and end of the last pair's content: from the last opening tag that is closed to the next closing one."""
+    last_close = text.rfind(CLOSE_TAG)
+    opening = text.rfind(OPEN_TAG, 0, max(last_close, 0))
+    if opening < 0:
+        return None
+    start = opening + len(OPEN_TAG)
+    return start, text.find(CLOSE_TAG, start)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,73 @@
+"""Difficulty profiles: how hard each task is asked.
+
+A profile is part of a question's origin, so its numbers are part of the protocol: changing one changes every question,
+and peers with other numbers regenerate another text and refuse the rollout.
+
+    paper   reasoning-gym's own defaults, the difficulty of the SAPO paper (arXiv:2509.08721, section 5)
+    tiny    short questions that a model of one million parameters can learn on a laptop
+
+The tiny numbers keep two costs down. Prompts are short (one worked example, small grids), because a CPU pays for every
+prompt token; and no rule needs more than a few steps of thought, because a tiny model answers without any.
+"""
+
+from __future__ import annotations
+
+SAPO_TASKS: tuple[str, ...] = (
+    "base_conversion",
+    "basic_arithmetic",
+    "arc_1d",
+    "bf",
+    "propositional_logic",
+    "fraction_simplification",
+    "decimal_arithmetic",
+    "calendar_arithmetic",
+    "binary_matrix",
+)
+"""The nine specialties of the paper, in its order."""
+
+PROFILES: dict[str, dict[str, dict[str, object]]] = {
+    "paper": {task: {} for task in SAPO_TASKS},
+    "tiny": {
+        "base_conversion": {"min_base": 2, "max_base": 4, "min_value": 0, "max_value": 63},
+        "basic_arithmetic": {
+            "min_terms": 2,
+            "max_terms": 3,
+            "min_digits": 1,
+            "max_digits": 1,
+            "operators": ["+", "-"],
+            "allow_parentheses": False,
+            "allow_negation": False,
+        },
+        "arc_1d": {"min_size": 8, "max_size": 8, "num_train": 1},
+        "bf": {"difficulty": 1},
+        "propositional_logic": {
+            "min_vars": 2,
+            "max_vars": 3,
+            "min_statements": 2,
+            "max_statements": 2,
+            "min_complexity": 1,
+            "max_complexity": 2,
+        },
+        "fraction_simplification": {
+            "min_value": 1,
+            "max_value": 9,
+            "min_factor": 2,
+            "max_factor": 9,
+            "styles": ["plain"],
+        },
+        "decimal_arithmetic": {
+            "min_num_decimal_places": 0,
+            "max_num_decimal_places": 1,
+            "min_terms": 2,
+            "max_terms": 2,
+            "precision": 3,
+        },
+        "calendar_arithmetic": {
+            "tasks": ["weekday_offset", "is_leap_year"],
+            "offset_upper_bound": 7,
+            "leap_year_range": 100,
+        },
+        "binary_matrix": {"min_n": 2, "max_n": 3, "p_zero": 0.5},
+    },
+}
+"""Profile name -> task -> keyword arguments of the reasoning-gym dataset (`seed` and `size` come from the origin)."""

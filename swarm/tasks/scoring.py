@@ -1,0 +1,168 @@
+"""Rewards that a node can stand by: questions regenerated and answers scored in child processes, never in the node.
+
+    completions ──extract──▶ answers ──▶ a free server of the pool ──▶ question, rewards
+
+    waits for   a free server (first come, first served), then its reply
+    unblocks    whoever made the call; the event loop is never blocked
+
+Nothing here imports reasoning-gym: only the servers do.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
+
+import anyio
+import msgspec
+import structlog
+
+from swarm.errors import ProtocolError
+from swarm.tasks.answer import extract_answer, has_answer
+from swarm.tasks.bounded import Limits
+from swarm.tasks.scoring_messages import (
+    Made,
+    MakeQuestions,
+    QuestionRequest,
+    Refused,
+    Reply,
+    Request,
+    ScoreAnswers,
+    Scored,
+)
+from swarm.tasks.scoring_process import ScoringProcess, ServerLostError
+from swarm.types import Origin, Question
+
+__all__ = ["FULL_ANSWER", "GroupScore", "QuestionRequest", "Scorer"]
+
+_log = structlog.get_logger(__name__)
+_decode_reply: Callable[[bytes], Reply] = msgspec.msgpack.Decoder(Reply).decode
+
+FULL_ANSWER = 0.999
+"""A reward of at least this counts as a right answer; less is partial credit or a task's reward for nothing."""
+
+START_TIMEOUT_S = 120.0
+REPLY_SLACK_S = 10.0
+"""Added to the time that the server itself may take."""
+
+
+class GroupScore(msgspec.Struct, frozen=True):
+    """This node's own verdict on one rollout group."""
+
+    question: Question
+    """Regenerated from the origin; the publisher's copy is never used."""
+    rewards: tuple[float, ...]
+    """G rewards in [0, 1]; 0.0 where there is no answer or scoring it went wrong."""
+    answered: tuple[bool, ...]
+    """G flags: the completion held a closed <answer>...</answer>."""
+    killed: int
+    """Answers whose scoring had to be killed: a hang, a memory bomb, or an attempt to run code."""
+    errors: int
+    """Answers at which the task's scorer raised, or gave no number in [0, 1]."""
+
+
+class Scorer:
+    """A pool of scoring servers, alive inside `async with`."""
+
+    def __init__(self, processes: int = 1, *, limits: Limits | None = None) -> None:
+        if processes < 1:
+            raise ValueError(f"processes must be at least 1, got {processes}")
+        self._processes = processes
+        self._limits = limits or Limits()
+        self._servers: tuple[ScoringProcess, ...] = ()
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Process ids of the servers that are running."""
+        return tuple(server.pid for server in self._servers if server.pid is not None)
+
+    async def make(self, requests: Sequence[QuestionRequest]) -> list[Question]:
+        """Generate questions.
+
+        Raises:
+            ProtocolError: an unknown task or profile, a seed or index out of range.
+            ScoringError: no server could be kept alive.
+        """
+        reply = await self._ask(MakeQuestions(tuple(requests), self._limits), children=1)
+        assert isinstance(reply, Made)
+        return list(reply.questions)
+
+    async def score(self, origin: Origin, claimed_prompt: str | None, completions: Sequence[str]) -> GroupScore:
+        """Regenerate a question and score the texts of G completions to it.
+
+        Raises:
+            ProtocolError: the origin names no question of ours (`unknown_task`, `bad_origin`, `gym_version`,
+                `generation_failed`), or another one than `claimed_prompt` (`question_mismatch`).
+            ScoringError: no server could be kept alive.
+        """
+        answers = tuple(map(extract_answer, completions))
+        request = ScoreAnswers(origin, claimed_prompt, answers, self._limits)
+        reply = await self._ask(request, children=1 + len(answers))
+        assert isinstance(reply, Scored)
+        answered = tuple(map(has_answer, completions))
+        return GroupScore(reply.question, reply.rewards, answered, reply.killed, reply.errors)
+
+    async def _ask(self, request: Request, *, children: int) -> Reply:
+        """The first free server's reply; a refusal is raised as ProtocolError."""
+        payload = _encode(request)
+        timeout_s = self._limits.wall_s * children + REPLY_SLACK_S
+        async with self._free:
+            server = self._idle.popleft()
+            try:
+                reply = _decode_reply(await _call(server, payload, timeout_s))
+            finally:
+                self._idle.append(server)
+        if isinstance(reply, Refused):
+            raise ProtocolError(reply.reason, reply.detail)
+        return reply
+
+    async def __aenter__(self) -> Self:
+        self._tasks = await anyio.create_task_group().__aenter__()
+        self._servers = tuple(
+            ScoringProcess(self._tasks, start_timeout_s=START_TIMEOUT_S) for _ in range(self._processes)
+        )
+        self._idle = deque(self._servers)
+        self._free = anyio.Semaphore(self._processes)
+        started = False
+        try:
+            await self._start_all()
+            started = True
+        finally:
+            if not started:
+                await self._stop()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._stop()
+
+    async def _start_all(self) -> None:
+        """All at once: each imports for a second or more."""
+        for server in self._servers:
+            await server.spawn()
+        for server in self._servers:
+            await server.wait_until_ready()
+
+    async def _stop(self) -> None:
+        """End and reap the servers. The body's own exception is not shown to the group, which would wrap it."""
+        self._tasks.cancel_scope.cancel()
+        await self._tasks.__aexit__(None, None, None)
+
+
+def _encode(request: Request) -> bytes:
+    try:
+        return msgspec.msgpack.encode(request)
+    except (UnicodeEncodeError, OverflowError) as error:
+        raise ProtocolError("bad_origin", f"expected Unicode text and 64-bit integers, got {error}") from error
+
+
+async def _call(server: ScoringProcess, payload: bytes, timeout_s: float) -> bytes:
+    """Ask a server, and once more after a restart."""
+    try:
+        return await server.call(payload, timeout_s)
+    except ServerLostError as lost:
+        _log.warning("scorer.restart", error=str(lost))
+        return await server.call(payload, timeout_s)

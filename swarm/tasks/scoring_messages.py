@@ -1,0 +1,73 @@
+"""What do a node and its scoring servers say to each other? msgpack structs, told apart by their tag.
+
+node ──MakeQuestions | ScoreAnswers──▶ server        one reply per request, in order
+node ◀──Ready, then Made | Scored | Refused── server
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from swarm.tasks.bounded import Limits
+from swarm.types import Origin, Question
+
+
+class QuestionRequest(msgspec.Struct, frozen=True):
+    """One question to generate."""
+
+    task: str
+    profile: str
+    seed: int
+    index: int = 0
+
+
+class MakeQuestions(msgspec.Struct, frozen=True, tag="make"):
+    """Generate these questions."""
+
+    questions: tuple[QuestionRequest, ...]
+    limits: Limits
+
+
+class ScoreAnswers(msgspec.Struct, frozen=True, tag="score"):
+    """Regenerate a question and score G answers to it."""
+
+    origin: Origin
+    claimed_prompt: str | None
+    """The prompt that the publisher wrote beside the origin, to be compared; None skips the comparison."""
+    answers: tuple[str | None, ...]
+    """G extracted answers; None for a completion without one."""
+    limits: Limits
+
+
+class Ready(msgspec.Struct, frozen=True, tag="ready"):
+    """Said once by a server: everything is imported, requests may come."""
+
+    gym_version: str
+
+
+class Made(msgspec.Struct, frozen=True, tag="made"):
+    """The generated questions, in order."""
+
+    questions: tuple[Question, ...]
+
+
+class Scored(msgspec.Struct, frozen=True, tag="scored"):
+    """The regenerated question and G rewards."""
+
+    question: Question
+    rewards: tuple[float, ...]
+    killed: int
+    """Answers whose scoring had to be killed; their rewards are 0.0."""
+    errors: int
+    """Answers whose scorer raised or gave no number in [0, 1]; their rewards are 0.0."""
+
+
+class Refused(msgspec.Struct, frozen=True, tag="refused"):
+    """The request cannot be served; reason and detail are those of a ProtocolError."""
+
+    reason: str
+    detail: str
+
+
+Request = MakeQuestions | ScoreAnswers
+Reply = Ready | Made | Scored | Refused

@@ -1,0 +1,141 @@
+"""One scoring server as the node sees it: started when needed, replaced when it fails, never left within a message.
+
+    waits for   its process's reply, at most the time that the caller gives
+    unblocks    the one caller that holds it (see `swarm.tasks.scoring`)
+
+Any call that does not end well, a cancelled one included, kills the process: its stream may hold half a message.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import anyio
+import msgspec
+import structlog
+from anyio.abc import ByteReceiveStream, Process, TaskGroup, TaskStatus
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+import swarm
+from swarm.errors import ScoringError
+from swarm.tasks.frames import HEADER_BYTES, frame, payload_length
+from swarm.tasks.scoring_messages import Ready
+
+_log = structlog.get_logger(__name__)
+_decode_ready = msgspec.msgpack.Decoder(Ready).decode
+
+_PACKAGE_ROOT = str(Path(swarm.__file__).parent.parent)
+_COMMAND = (sys.executable, "-P", "-m", "swarm.tasks.scoring_server")  # -P: the working folder may be the shared one
+_KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
+
+FIRST_BACKOFF_S = 0.1
+LONGEST_BACKOFF_S = 5.0
+STDERR_LINE_LIMIT = 1_000
+"""Characters of a stderr line that are logged."""
+
+
+class ServerLostError(ScoringError):
+    """The server died, said nothing in time, or could not be started."""
+
+
+class ScoringProcess:
+    """One server process at a time; calls must not overlap."""
+
+    def __init__(self, tasks: TaskGroup, *, start_timeout_s: float) -> None:
+        self._tasks = tasks
+        self._start_timeout_s = start_timeout_s
+        self._process: Process | None = None
+        self._failures = 0
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the server, None while there is none."""
+        return self._process.pid if self._process else None
+
+    async def spawn(self) -> None:
+        """Start a server, after a back-off if the last one failed. Raises ServerLostError."""
+        if self._failures:
+            await anyio.sleep(min(FIRST_BACKOFF_S * 2 ** (self._failures - 1), LONGEST_BACKOFF_S))
+        try:
+            self._process = await self._tasks.start(self._own_a_process)
+        except OSError as error:
+            self._failures += 1
+            raise ServerLostError(f"cannot start {' '.join(_COMMAND)}: {error}") from error
+
+    async def wait_until_ready(self) -> None:
+        """Wait until the spawned server has imported what it needs. Raises ServerLostError."""
+        ready = _decode_ready(await self._exchange(None, self._start_timeout_s))
+        _log.debug("scorer.ready", pid=self.pid, gym_version=ready.gym_version)
+
+    async def call(self, request: bytes, timeout_s: float) -> bytes:
+        """Send a request and wait for its reply. Raises ServerLostError; the next call then starts a new server."""
+        if self._process is None:
+            await self.spawn()
+            await self.wait_until_ready()
+        reply = await self._exchange(request, timeout_s)
+        self._failures = 0
+        return reply
+
+    async def _exchange(self, request: bytes | None, timeout_s: float) -> bytes:
+        """Send (if there is anything to) and receive one message, or kill the process."""
+        process = self._process
+        assert process is not None
+        reply = None
+        try:
+            with anyio.fail_after(timeout_s):
+                reply = await _converse(process, request)
+        except (TimeoutError, anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError) as error:
+            raise ServerLostError(
+                f"server {process.pid} gave no reply within {timeout_s} s ({error!r}); its own words are in the scorer.stderr events"
+            ) from error
+        finally:
+            if reply is None:
+                self._drop(process)
+        return reply
+
+    def _drop(self, process: Process) -> None:
+        self._failures += 1
+        self._process = None
+        if process.returncode is None:
+            process.kill()
+
+    async def _own_a_process(self, *, task_status: TaskStatus[Process]) -> None:
+        """Open the process, log what it says on stderr, and reap it when it has ended or the node stops."""
+        async with await anyio.open_process(
+            _COMMAND,
+            env=_environment(),
+            start_new_session=True,  # a Ctrl-C in the terminal is the node's to handle
+        ) as process:
+            task_status.started(process)
+            assert process.stderr is not None
+            await _log_lines(process.stderr, process.pid)
+
+
+async def _converse(process: Process, request: bytes | None) -> bytes:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    if request is not None:
+        await process.stdin.send(frame(request))
+    stream = BufferedByteReceiveStream(process.stdout)  # holds nothing over: a server speaks only when asked
+    return await stream.receive_exactly(payload_length(await stream.receive_exactly(HEADER_BYTES)))
+
+
+async def _log_lines(stderr: ByteReceiveStream, pid: int) -> None:
+    """Log complete lines until the stream ends; no more than a line is held."""
+    pending = ""
+    async for chunk in stderr:
+        *lines, pending = (pending + chunk.decode(errors="replace")).split("\n")
+        for line in lines:
+            _log.warning("scorer.stderr", pid=pid, line=line[:STDERR_LINE_LIMIT])
+        pending = pending[:STDERR_LINE_LIMIT]
+    if pending:
+        _log.warning("scorer.stderr", pid=pid, line=pending)
+
+
+def _environment() -> dict[str, str]:
+    """No secrets (the node's token is none of a scorer's business), one thread, and the same hashes everywhere."""
+    kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    path = os.pathsep.join(filter(None, (_PACKAGE_ROOT, os.environ.get("PYTHONPATH"))))
+    return kept | {"PYTHONPATH": path, "PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}

@@ -1,0 +1,146 @@
+"""The nouns of the algorithm: what flows between tasks, sapo, folder, policy and node.
+
+    Origin ─regenerates─▶ Question ─G answers─▶ RolloutGroup ─verify, score─▶ ScoredGroup ─advantages─▶ TrainGroup
+
+Nothing here does I/O, keeps time or imports torch. Every struct is immutable; the words are those of the SAPO paper
+(arXiv:2509.08721), where a *rollout* is what we call a rollout group: the G completions to one question.
+
+Sizes: G completions per group, T_c tokens in completion c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+
+class RoundKey(NamedTuple):
+    """One stage of one round; ordered as the coordinator's clock runs."""
+
+    round: int
+    stage: int = 0
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """What regenerates a question exactly: a reasoning-gym question is a function of these five."""
+
+    task: str
+    """reasoning-gym dataset name, the paper's "specialty"."""
+    profile: str
+    """Difficulty profile: `tiny` or `paper` (see swarm.tasks.profiles)."""
+    seed: int
+    """Dataset seed, 0 <= seed < 2**31."""
+    index: int
+    """Item of the dataset."""
+    gym_version: str
+    """reasoning-gym's version at the publisher."""
+
+
+class Question(msgspec.Struct, frozen=True):
+    """One instance of a task, as text and with its ground truth."""
+
+    prompt: str
+    """The question's text alone; each node puts it into its own model's prompt format."""
+    origin: Origin
+    answer: str | None = None
+    """The ground truth, None where the task has no single one (propositional_logic)."""
+    metadata: dict[str, Any] = {}
+    """The task's own metadata. A peer's copy is never used: the reader regenerates it."""
+
+
+class Completion(msgspec.Struct, frozen=True):
+    """One sampled answer."""
+
+    text: str
+    finished: bool
+    """True if the model ended it with an end-of-text token, False if it hit the length limit."""
+    token_ids: tuple[int, ...] | None = None
+    """Own completions: the T_c sampled ids, end-of-text included where finished. None for external ones."""
+    logprobs: tuple[float, ...] | None = None
+    """Own completions: T_c natural-log probabilities at the sampling temperature."""
+
+
+class RolloutGroup(msgspec.Struct, frozen=True):
+    """The G completions of one node to one question: the unit that is published and sampled."""
+
+    peer_id: str
+    round: int
+    stage: int
+    slot: int
+    """Position among the publisher's groups of that stage, 0 <= slot < I."""
+    question: Question
+    completions: tuple[Completion, ...]
+    model: str = ""
+    """Name of the policy that wrote it."""
+
+
+class ScoredGroup(msgspec.Struct, frozen=True):
+    """A rollout group with this node's own rewards."""
+
+    group: RolloutGroup
+    rewards: tuple[float, ...]
+    """G rewards in [0, 1] from this node's own verifier."""
+    answered: tuple[bool, ...]
+    """G flags: the completion held a closed <answer>...</answer>."""
+
+
+class TrainGroup(msgspec.Struct, frozen=True):
+    """What the trainer needs of a group."""
+
+    prompt: str
+    completions: tuple[Completion, ...]
+    advantages: tuple[float, ...]
+    """G group-relative advantages, all zero for an uninformative group."""
+    external: bool = False
+
+
+class TrainReport(msgspec.Struct, frozen=True):
+    """What one policy update did."""
+
+    loss: float
+    grad_norm: float
+    """Global L2 norm before clipping."""
+    tokens: int
+    """Completion tokens in the normaliser, zero-advantage groups included."""
+    trained_tokens: int
+    """Completion tokens that took part in the backward pass."""
+    groups_too_long: int = 0
+    """Groups left out because prompt + completion exceed the model's context."""
+    clip_fraction: float = 0.0
+    kl: float = 0.0
+    logprob_drift: float = 0.0
+    """Largest |trainer - generator| log-prob over own tokens, nats."""
+    updated: bool = True
+    """False if no group carried a gradient, so the weights are unchanged."""
+
+
+class Policy(Protocol):
+    """The model as a node sees it. Only swarm.policy implements it with torch; tests use light ones.
+
+    Every method blocks and is called from the one compute executor alone.
+    """
+
+    @property
+    def name(self) -> str:
+        """Short name that peers see, such as `tiny-qwen2`."""
+
+    def generate(self, prompts: Sequence[str], *, group_size: int, seed: int) -> list[tuple[Completion, ...]]:
+        """Sample group_size completions for each question text; the same seed gives the same tokens."""
+
+    def train(self, groups: Sequence[TrainGroup], *, seed: int) -> TrainReport:
+        """One GRPO update on all groups together."""
+
+    def snapshot(self) -> Snapshot:
+        """Copy weights and optimizer to host memory; quick, so that writing can happen elsewhere."""
+
+    def restore(self, snapshot_dir: str) -> None:
+        """Load what Snapshot.write wrote. Raises CheckpointError if it does not fit."""
+
+
+class Snapshot(Protocol):
+    """A policy's weights and optimizer at one moment, held in host memory."""
+
+    def write(self, directory: str) -> None:
+        """Write safetensors and JSON files into an existing empty directory; callable from any thread."""

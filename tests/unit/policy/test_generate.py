@@ -1,0 +1,170 @@
+"""Sampling: what it draws, what it reports, and that rows do not disturb each other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swarm.errors import ModelError
+from swarm.policy.generate import Sample, Sampling, draw_tokens, draw_uniforms, sample, sample_in_parts, truncate
+from swarm.policy.model import LanguageModel
+from tests.unit.policy.factories import ARCHITECTURES, make_model
+
+PROMPTS = [[5, 6, 7], [9] * 40, [11, 12, 13, 14, 15, 16, 17]]
+SOME_ENDS = tuple(range(0, 40))
+"""With this many end-of-text tokens, random models end about every tenth token."""
+
+
+def write(
+    model: LanguageModel,
+    prompts: list[list[int]] = PROMPTS,
+    *,
+    group_size: int = 4,
+    seed: int = 0,
+    sampling: Sampling = Sampling(),
+) -> list[list[Sample]]:
+    uniforms = draw_uniforms(len(prompts), group_size, model.max_new_tokens, seed)
+    return sample(model, prompts, uniform_K_G_T=uniforms, sampling=sampling)
+
+
+@torch.no_grad()
+def logprobs_one_by_one(model: LanguageModel, prompt: list[int], tokens: tuple[int, ...], temperature: float) -> torch.Tensor:
+    """The whole sequence in one plain forward pass: no cache, no padding, no batch."""
+    logits = model.module(input_ids=torch.tensor([[*prompt, *tokens]]), use_cache=False).logits[0]
+    predicting = logits[len(prompt) - 1 : -1] / temperature
+    return predicting.log_softmax(dim=1)[range(len(tokens)), list(tokens)]
+
+
+@pytest.mark.parametrize("architecture", [*ARCHITECTURES, "sliding"])
+def test_logprobs_are_those_of_a_plain_forward_pass(architecture: str) -> None:
+    model = make_model(architecture, eos_ids=SOME_ENDS)
+    groups = write(model, sampling=Sampling(temperature=0.8))
+    for prompt, samples in zip(PROMPTS, groups, strict=True):
+        for one in samples:
+            expected = logprobs_one_by_one(model, prompt, one.token_ids, 0.8)
+            torch.testing.assert_close(torch.tensor(one.logprobs), expected, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_rows_that_finish_early_do_not_change_the_others(architecture: str) -> None:
+    endless = write(make_model(architecture))
+    ending = write(make_model(architecture, eos_ids=SOME_ENDS))
+    lengths = set()
+    for long, short in zip(sum(endless, []), sum(ending, []), strict=True):
+        ends = [i for i, token in enumerate(long.token_ids) if token in SOME_ENDS]
+        expected = long.token_ids[: ends[0] + 1] if ends else long.token_ids
+        assert short.token_ids == expected
+        lengths.add(len(expected))
+    assert len(lengths) > 2  # otherwise nothing was compacted
+
+
+def test_shared_prefill_equals_separate_prefill() -> None:
+    model = make_model(eos_ids=SOME_ENDS)
+    uniforms = draw_uniforms(3, 4, model.max_new_tokens, 7)
+    together = sample(model, PROMPTS, uniform_K_G_T=uniforms, sampling=Sampling())
+    for k, prompt in enumerate(PROMPTS):
+        for g in range(4):
+            alone = sample(model, [prompt], uniform_K_G_T=uniforms[k : k + 1, g : g + 1], sampling=Sampling())
+            assert alone[0][0].token_ids == together[k][g].token_ids
+
+
+@pytest.mark.parametrize("max_rows", [1, 3, 4, 5, 8, 100])
+def test_parts_that_fit_into_memory_write_the_same_tokens(max_rows: int) -> None:
+    model = make_model(eos_ids=SOME_ENDS)
+    uniforms = draw_uniforms(3, 4, model.max_new_tokens, 7)
+    whole = sample(model, PROMPTS, uniform_K_G_T=uniforms, sampling=Sampling())
+    parts = sample_in_parts(model, PROMPTS, uniform_K_G_T=uniforms, sampling=Sampling(), max_rows=max_rows)
+    assert [[one.token_ids for one in group] for group in parts] == [[one.token_ids for one in group] for group in whole]
+
+
+def test_same_seed_writes_the_same_tokens_and_another_seed_others() -> None:
+    model = make_model()
+    assert write(model, seed=3) == write(model, seed=3)
+    assert write(model, seed=3) != write(model, seed=4)
+
+
+def test_completions_of_a_group_differ() -> None:
+    assert len({one.token_ids for one in write(make_model())[0]}) == 4
+
+
+def test_finished_completions_keep_their_end_of_text_and_truncated_ones_have_none() -> None:
+    samples = sum(write(make_model(eos_ids=SOME_ENDS), group_size=16), [])
+    ends = set(SOME_ENDS) | make_model().eos_ids
+    for one in samples:
+        assert (one.token_ids[-1] in ends) == one.finished
+        assert not ends & set(one.token_ids[:-1])
+        assert len(one.token_ids) == len(one.logprobs)
+        assert one.finished or len(one.token_ids) == 12
+    assert {one.finished for one in samples} == {True, False}
+
+
+def test_context_limits_the_new_tokens_of_long_prompts_alone() -> None:
+    model = make_model("gpt2", context=44)
+    lengths = [max(len(one.token_ids) for one in group) for group in write(model)]
+    assert lengths == [12, 4, 12]
+
+
+def test_prompt_without_room_for_an_answer_is_named() -> None:
+    with pytest.raises(ModelError, match="prompt 1 has 40 tokens, but 'tiny-qwen2' reads at most 40"):
+        write(make_model(context=40))
+
+
+def test_top_k_of_one_is_greedy_and_still_reports_the_full_distribution() -> None:
+    model = make_model()
+    for prompt, (one, *_) in zip(PROMPTS, write(model, group_size=2, sampling=Sampling(top_k=1)), strict=True):
+        logits = model.module(input_ids=torch.tensor([[*prompt, *one.token_ids]])).logits[0, len(prompt) - 1 : -1]
+        assert logits.argmax(dim=1).tolist() == list(one.token_ids)
+        expected = logprobs_one_by_one(model, prompt, one.token_ids, 1.0)
+        torch.testing.assert_close(torch.tensor(one.logprobs), expected, atol=1e-4, rtol=0)
+        assert sum(one.logprobs) < -0.1
+
+
+def test_top_p_keeps_the_smallest_set_that_reaches_p() -> None:
+    probs = torch.tensor([[0.1, 0.5, 0.15, 0.25]])
+    assert (truncate(probs, Sampling(top_p=0.74)) > 0).tolist() == [[False, True, False, True]]
+    assert (truncate(probs, Sampling(top_p=0.76)) > 0).tolist() == [[False, True, True, True]]
+    assert (truncate(probs, Sampling(top_p=0.01)) > 0).tolist() == [[False, True, False, False]]
+    assert (truncate(probs, Sampling(top_k=3, top_p=0.95)) > 0).tolist() == [[False, True, True, True]]
+
+
+def test_frequencies_follow_the_tempered_distribution() -> None:
+    logits, count = torch.tensor([2.0, 0.0, 1.0, -1.0]), 20_000
+    uniforms = draw_uniforms(1, count, 1, seed=0).flatten()
+    tokens, logprobs = draw_tokens(logits.expand(count, 4), uniforms, Sampling(temperature=2.0))
+    expected = (logits / 2).softmax(dim=0)
+    torch.testing.assert_close(tokens.bincount(minlength=4) / count, expected, atol=0.015, rtol=0)
+    torch.testing.assert_close(logprobs, expected.log()[tokens])
+
+
+@given(st.floats(0, 1, exclude_max=True), st.integers(0, 3), st.sampled_from([1.0, 0.5]))
+def test_tokens_without_probability_are_never_drawn(uniform: float, top_k: int, top_p: float) -> None:
+    logits = torch.tensor([[-torch.inf, 1.0, -torch.inf, 0.5, -torch.inf]])
+    token, _ = draw_tokens(logits, torch.tensor([uniform], dtype=torch.float64), Sampling(top_p=top_p, top_k=top_k))
+    assert token.item() in (1, 3)
+
+
+def test_uniform_next_to_one_draws_the_last_possible_token() -> None:
+    logits = torch.tensor([[0.3, 1.0, 0.2, -torch.inf]])
+    uniform = torch.tensor([1 - 2**-53], dtype=torch.float64)
+    assert draw_tokens(logits, uniform, Sampling())[0].item() == 2
+
+
+def test_dropout_of_the_configuration_is_off() -> None:
+    for architecture in ARCHITECTURES:
+        assert write(make_model(architecture, dropout=0.5)) == write(make_model(architecture))
+
+
+def test_generation_leaves_no_gradient_and_the_mode_alone() -> None:
+    model = make_model()
+    write(model)
+    assert not model.module.training
+    assert all(parameter.grad is None for parameter in model.module.parameters())
+
+
+def test_one_new_token_is_enough() -> None:
+    samples = write(replace(make_model(), max_new_tokens=1))
+    assert {len(one.token_ids) for one in sum(samples, [])} == {1}

@@ -1,0 +1,415 @@
+"""One policy update: against an independent implementation, and against itself taken another way."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+
+from swarm.errors import ModelError
+from swarm.policy import trainer as trainer_module
+from swarm.policy.batch import encode_groups, split_rows
+from swarm.policy.model import LanguageModel
+from swarm.policy.policy import GrpoPolicy
+from swarm.policy.prompt import encode_prompt
+from swarm.policy.settings import GrpoConfig
+from swarm.types import Completion, TrainGroup
+from tests.unit.policy.factories import ARCHITECTURES, gradient_of, largest_gap, make_group, make_model, make_trainer
+
+SOME_ENDS = tuple(range(0, 40))
+ADVANTAGES = (1.0, -0.5, 0.25, -0.75)
+RAGGED = [
+    make_group(),
+    make_group("Say something long, please: " + "x" * 30, ("y" * 20, "<answer>1</answer>"), (0.5, -0.5)),
+    make_group("?", ("a", "", "bc", "d" * 33, "e"), (-1.0, 0.5, 0.0, 2.0, -1.5), finished=False),
+]
+QUIET = make_group("2 + 2?", ("four", "4", "four"), None)
+
+
+def own_groups(model: LanguageModel, *, temperature: float = 1.0) -> list[TrainGroup]:
+    """Groups that the model itself has just written, to prompts of different length."""
+    prompts = ["short", "a question of more length", "What is the sum of 14 and 15, and why?"]
+    policy = GrpoPolicy(model, GrpoConfig(temperature=temperature))
+    groups = policy.generate(prompts, group_size=4, seed=0)
+    return [TrainGroup(p, completions, ADVANTAGES) for p, completions in zip(prompts, groups, strict=True)]
+
+
+def weights_of(model: LanguageModel) -> dict[str, torch.Tensor]:
+    return {name: tensor.clone() for name, tensor in model.module.state_dict().items()}
+
+
+def same(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool:
+    return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
+
+
+def reference_gradient(
+    model: LanguageModel, groups: Sequence[TrainGroup], temperature: float
+) -> tuple[float, dict[str, torch.Tensor]]:
+    """GRPO written out: float64, one unpadded sequence at a time, one token at a time, log-softmax by its definition."""
+    module = copy.deepcopy(model.module).double()
+    sequences = []
+    for group in groups:
+        prompt = encode_prompt(model.tokenizer, group.prompt)
+        for completion, advantage in zip(group.completions, group.advantages, strict=True):
+            tokens = list(model.tokenizer(completion.text, add_special_tokens=False)["input_ids"])
+            tokens += [model.tokenizer.eos_token_id] if completion.finished else []
+            sequences.append((prompt, tokens, advantage))
+    total = sum(len(tokens) for _, tokens, _ in sequences)
+    loss = torch.zeros((), dtype=torch.float64)
+    for prompt, tokens, advantage in sequences:
+        if not tokens:
+            continue
+        logits = module(input_ids=torch.tensor([prompt + tokens]), use_cache=False).logits[0]
+        for i, token in enumerate(tokens):
+            scores = logits[len(prompt) + i - 1] / temperature
+            logprob = scores[token] - scores.exp().sum().log()
+            ratio = (logprob - logprob.detach()).exp()
+            gain = torch.minimum(ratio * advantage, ratio.clamp(0.8, 1.28) * advantage)
+            loss = loss - gain / total
+    loss.backward()
+    return loss.item(), {name: parameter.grad.float() for name, parameter in module.named_parameters()}
+
+
+@pytest.mark.parametrize("architecture", [*ARCHITECTURES, "sliding"])
+def test_loss_and_gradient_equal_an_independent_implementation(architecture: str) -> None:
+    model = make_model(architecture)
+    groups = [*RAGGED, QUIET]
+    loss, expected = reference_gradient(model, groups, temperature=0.7)
+    ours = gradient_of(model, groups, temperature=0.7)
+    assert largest_gap(expected, ours) < 1e-5
+    assert make_trainer(model, temperature=0.7).update(groups).loss == pytest.approx(loss, abs=1e-6)
+
+
+@pytest.mark.parametrize("architecture", [*ARCHITECTURES, "sliding"])
+def test_trainer_and_generator_agree_on_every_logprob(architecture: str) -> None:
+    model = make_model(architecture, eos_ids=SOME_ENDS)
+    groups = own_groups(model, temperature=0.8)
+    lengths = {len(completion.token_ids or ()) for group in groups for completion in group.completions}
+    assert len(lengths) > 2
+    report = make_trainer(model, temperature=0.8).update(groups)
+    assert 0 < report.logprob_drift < 1e-4
+    wrong = make_trainer(make_model(architecture, eos_ids=SOME_ENDS), temperature=1.0).update(groups)
+    assert wrong.logprob_drift > 1e-2
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_gradient_through_the_shared_prompt_equals_the_plain_one(architecture: str) -> None:
+    model = make_model(architecture)
+    shared = gradient_of(model, RAGGED)
+    plain = gradient_of(model, RAGGED, gradient_checkpointing=True)
+    assert largest_gap(shared, plain) < 1e-5
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(1, 400))
+def test_micro_batches_give_the_gradient_of_one_batch(max_positions: int) -> None:
+    model = make_model()
+    groups = [*RAGGED, QUIET]
+    whole, parts = gradient_of(model, groups), gradient_of(model, groups, micro_batch_tokens=max_positions)
+    assert largest_gap(whole, parts) < 1e-5
+    reports = [make_trainer(make_model(), micro_batch_tokens=n).update(groups) for n in (8192, max_positions)]
+    assert reports[0].loss == pytest.approx(reports[1].loss, abs=1e-6)
+    assert reports[0].tokens == reports[1].tokens
+
+
+@given(st.integers(1, 300), st.booleans())
+@settings(max_examples=30, deadline=None)
+def test_micro_batches_hold_every_row_once_within_the_budget(max_positions: int, share: bool) -> None:
+    rows = encode_groups(RAGGED, make_model(), all_rows=True).rows
+    parts = list(split_rows(rows, max_positions=max_positions, share_prompts=share))
+    assert sorted(map(id, rows)) == sorted(id(row) for part in parts for row in part)
+    for part in parts:
+        prompt, completion = max(len(row.prompt_ids) for row in part), max(len(row.token_ids) for row in part)
+        prompts = len({row.group for row in part}) if share else len(part)
+        assert len(part) == 1 or prompts * prompt + len(part) * completion <= max_positions
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_dropout_of_the_configuration_changes_nothing(checkpointing: bool) -> None:
+    for architecture in ARCHITECTURES:
+        without, with_dropout = (
+            gradient_of(make_model(architecture, dropout=p), RAGGED, gradient_checkpointing=checkpointing) for p in (0.0, 0.5)
+        )
+        assert largest_gap(without, with_dropout) == 0
+
+
+def test_gradient_checkpointing_recomputes_and_leaves_evaluation_mode() -> None:
+    model = make_model()
+    forwards: list[int] = []
+    model.module.model.layers[0].mlp.register_forward_hook(lambda *_: forwards.append(1))
+    make_trainer(model, gradient_checkpointing=True).update([make_group()])
+    assert len(forwards) == 2
+    assert not model.module.training
+
+
+def test_groups_without_advantage_are_skipped_but_stay_in_the_denominator() -> None:
+    model = make_model()
+    alone, beside = gradient_of(model, RAGGED), gradient_of(model, [*RAGGED, QUIET])
+    tokens = make_trainer(model).update(RAGGED).tokens
+    report = make_trainer(make_model()).update([*RAGGED, QUIET])
+    assert report.tokens == tokens + 3 + len("fourfour4")
+    scale = tokens / report.tokens
+    assert largest_gap({name: gradient * scale for name, gradient in alone.items()}, beside) < 1e-5
+    assert report.trained_tokens == tokens - len("bc")
+
+
+def test_skipped_groups_cost_no_forward_pass() -> None:
+    model = make_model()
+    rows: list[int] = []
+    model.module.model.register_forward_hook(lambda _, args, out: rows.append(len(out.last_hidden_state)))
+    make_trainer(model).update([QUIET, make_group()])
+    assert rows == [1, 3]
+
+
+def test_nothing_to_learn_changes_neither_weights_nor_optimizer() -> None:
+    model = make_model()
+    trainer = make_trainer(model)
+    trainer.update(RAGGED)
+    weights, state = weights_of(model), trainer.state()
+    for groups in ([QUIET], [], [make_group(texts=("",), advantages=(1.0,), finished=False)]):
+        report = trainer.update(groups)
+        assert not report.updated
+        assert (report.loss, report.grad_norm, report.trained_tokens) == (0.0, 0.0, 0)
+    assert same(weights_of(model), weights)
+    assert trainer.state().updates == state.updates == 1
+    assert same(trainer.state().first_moments, state.first_moments)
+
+
+def test_update_makes_good_completions_likelier() -> None:
+    model = make_model()
+    trainer = make_trainer(model)
+    good, bad = Completion("<answer>2</answer>", True), Completion("no idea at all", True)
+    group = TrainGroup("1 + 1?", (good, bad), (1.0, -1.0), external=True)
+    before = logprobs_of(model, group)
+    for _ in range(5):
+        trainer.update([group])
+    after = logprobs_of(model, group)
+    assert after[0] > before[0] + 0.1
+    assert after[1] < before[1] - 0.1
+
+
+@torch.no_grad()
+def logprobs_of(model: LanguageModel, group: TrainGroup) -> list[float]:
+    """Sum of the log-probs of each completion's text and end-of-text, without the trainer's code."""
+    prompt = encode_prompt(model.tokenizer, group.prompt)
+    result = []
+    for completion in group.completions:
+        tokens = [*model.tokenizer(completion.text, add_special_tokens=False)["input_ids"], model.eos_id]
+        logits = model.module(input_ids=torch.tensor([[*prompt, *tokens]])).logits[0, len(prompt) - 1 : -1]
+        result.append(logits.log_softmax(dim=1)[range(len(tokens)), tokens].sum().item())
+    return result
+
+
+def test_external_completions_end_with_end_of_text_only_if_finished() -> None:
+    model = make_model()
+    group = TrainGroup("?", (Completion("ab", True), Completion("ab", False), Completion("", True)), (1.0, 1.0, 1.0))
+    a, b = model.tokenizer("ab", add_special_tokens=False)["input_ids"]
+    rows = encode_groups([group], model, all_rows=True).rows
+    assert [row.token_ids for row in rows] == [(a, b, model.eos_id), (a, b), (model.eos_id,)]
+
+
+def test_own_completions_keep_the_sampled_ids() -> None:
+    model = make_model()
+    odd = Completion("text that these ids do not encode", True, (250, 3, model.eos_id), (-1.0, -2.0, -3.0))
+    (row,) = encode_groups([TrainGroup("?", (odd,), (1.0,))], model, all_rows=True).rows
+    assert row.token_ids == (250, 3, model.eos_id)
+
+
+def test_special_tokens_in_a_peers_text_stay_text() -> None:
+    model = make_model()
+    group = make_group("?", ("<|endoftext|> and on",), (1.0,), finished=False)
+    (row,) = encode_groups([group], model, all_rows=True).rows
+    assert model.eos_id not in row.token_ids
+    assert model.tokenizer.decode(row.token_ids) == "<|endoftext|> and on"
+
+
+def test_groups_longer_than_the_context_are_left_out_and_counted() -> None:
+    model = make_model("gpt2", context=200)
+    fits, too_long = make_group(), make_group("?", ("short", "x" * 190), (1.0, -1.0))
+    report = make_trainer(model).update([too_long, fits])
+    assert report.groups_too_long == 1
+    assert report.tokens == make_trainer(make_model("gpt2", context=200)).update([fits]).tokens
+
+
+def test_gradient_is_clipped_to_the_norm_but_reported_whole() -> None:
+    model = make_model()
+    free = gradient_of(model, RAGGED)
+    norm = math.sqrt(sum(gradient.square().sum().item() for gradient in free.values()))
+    clipped = gradient_of(model, RAGGED, max_grad_norm=norm / 10)
+    assert largest_gap({name: gradient / 10 for name, gradient in free.items()}, clipped) < 1e-4
+    report = make_trainer(model, max_grad_norm=norm / 10).update(RAGGED)
+    assert report.grad_norm == pytest.approx(norm, rel=1e-4)
+
+
+def test_kl_is_zero_at_the_start_and_adds_no_gradient() -> None:
+    model = make_model()
+    without, with_kl = gradient_of(model, RAGGED), gradient_of(model, RAGGED, kl_weight=10.0)
+    assert largest_gap(without, with_kl) < 1e-5
+    assert make_trainer(model, kl_weight=10.0).update(RAGGED).kl == pytest.approx(0, abs=1e-6)
+
+
+def test_kl_pulls_a_moved_policy_back_even_in_groups_without_advantage() -> None:
+    model = make_model()
+    trainer = make_trainer(model, kl_weight=1.0)
+    with torch.no_grad():
+        for parameter in model.module.parameters():
+            parameter.mul_(1.1)
+    first = trainer.update([QUIET])
+    assert first.updated
+    assert first.kl > 1e-3
+    for _ in range(10):
+        last = trainer.update([QUIET])
+    assert last.kl < first.kl / 2
+
+
+def test_reference_never_moves() -> None:
+    model = make_model()
+    trainer = make_trainer(model, kl_weight=0.1)
+    reference = trainer._reference
+    assert reference is not None
+    before = weights_of(reference)
+    trainer.update(RAGGED)
+    assert same(weights_of(reference), before)
+    assert not same(weights_of(model), before)
+
+
+def test_further_iterations_measure_the_ratio_against_the_first_weights() -> None:
+    once, thrice = (make_trainer(make_model(), iterations=n, learning_rate=3e-3).update(RAGGED) for n in (1, 3))
+    assert once.clip_fraction == 0
+    assert thrice.clip_fraction > 0
+
+
+def test_iterations_count_as_updates() -> None:
+    trainer = make_trainer(make_model(), iterations=3)
+    trainer.update(RAGGED)
+    assert trainer.state().updates == 3
+
+
+def test_learning_rate_warms_up_linearly_and_stays() -> None:
+    """Adam's first steps are all about one learning rate long where the gradient keeps its sign."""
+    steps = []
+    model = make_model()
+    trainer = make_trainer(model, warmup_steps=4, learning_rate=1e-5)
+    for _ in range(6):
+        before = weights_of(model)
+        trainer.update(RAGGED)
+        after = weights_of(model)
+        steps.append(max((after[name] - before[name]).abs().max().item() for name in before))
+    assert steps == pytest.approx([2.5e-6, 5e-6, 7.5e-6, 1e-5, 1e-5, 1e-5], rel=0.15)
+
+
+def test_non_finite_gradient_is_reported_and_changes_nothing() -> None:
+    model = make_model()
+    trainer = make_trainer(model)
+    trainer.update(RAGGED)
+    weights, state = weights_of(model), trainer.state()
+    with capture_logs() as logs:
+        report = trainer.update([make_group(advantages=(math.inf, -1.0, 0.5))])
+    assert not report.updated
+    assert [log["event"] for log in logs] == ["train.non_finite"]
+    assert same(weights_of(model), weights)
+    assert same(trainer.state().first_moments, state.first_moments)
+    assert trainer.update(RAGGED).updated
+
+
+def fail_above(limit: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Run out of memory, after the forward pass, in micro-batches of more than `limit` rows. Returns the sizes seen."""
+    seen: list[int] = []
+    plain = trainer_module.completion_logprobs
+
+    def limited(model: LanguageModel, batch: Any, **options: Any) -> torch.Tensor:
+        logprob = plain(model, batch, **options)
+        seen.append(len(batch.prompt_of_row))
+        if seen[-1] > limit:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return logprob
+
+    monkeypatch.setattr(trainer_module, "completion_logprobs", limited)
+    return seen
+
+
+def test_out_of_memory_halves_the_micro_batch_and_repeats_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = gradient_of(make_model(), RAGGED)
+    seen = fail_above(3, monkeypatch)
+    with capture_logs() as logs:
+        ours = gradient_of(make_model(), RAGGED, micro_batch_tokens=1024)
+    assert largest_gap(expected, ours) < 1e-5
+    assert {log["event"] for log in logs} == {"memory.halved"}
+    assert seen[0] > 3
+    assert max(seen[-3:]) <= 3
+
+
+def test_smaller_micro_batch_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = make_trainer(make_model(), micro_batch_tokens=1024)
+    fail_above(3, monkeypatch)
+    trainer.update(RAGGED)
+    with capture_logs() as logs:
+        trainer.update(RAGGED)
+    assert logs == []
+
+
+def test_single_row_that_does_not_fit_ends_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = make_trainer(make_model())
+    fail_above(0, monkeypatch)
+    with capture_logs(), pytest.raises(ModelError, match="training: out of GPU memory even at a batch of"):
+        trainer.update(RAGGED)
+    assert all(parameter.grad is None for parameter in trainer._parameters.values())
+
+
+def test_generation_halves_its_rows_when_out_of_memory_and_writes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    from swarm.policy import generate
+
+    policy = GrpoPolicy(make_model(), GrpoConfig())
+    expected = policy.generate(["a", "b", "c"], group_size=4, seed=1)
+    plain = generate.sample
+    rows: list[int] = []
+
+    def limited(model: LanguageModel, prompts: Any, *, uniform_K_G_T: torch.Tensor, **options: Any) -> Any:
+        rows.append(uniform_K_G_T.shape[0] * uniform_K_G_T.shape[1])
+        if rows[-1] > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return plain(model, prompts, uniform_K_G_T=uniform_K_G_T, **options)
+
+    monkeypatch.setattr(generate, "sample", limited)
+    with capture_logs() as logs:
+        ours = policy.generate(["a", "b", "c"], group_size=4, seed=1)
+    assert [[c.token_ids for c in group] for group in ours] == [[c.token_ids for c in group] for group in expected]
+    assert [log["size"] for log in logs] == [6, 3, 1]
+
+
+def test_own_and_external_groups_train_together() -> None:
+    model = make_model(eos_ids=SOME_ENDS)
+    groups = own_groups(model)
+    report = make_trainer(model).update([*groups, *RAGGED])
+    assert report.updated
+    assert report.logprob_drift < 1e-4
+    assert report.tokens == sum(make_trainer(make_model(eos_ids=SOME_ENDS)).update(part).tokens for part in (groups, RAGGED))
+
+
+def test_drift_ignores_external_completions() -> None:
+    assert make_trainer(make_model()).update(RAGGED).logprob_drift == 0
+
+
+def test_advantages_must_match_completions() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        make_trainer(make_model()).update([msgspec.structs.replace(make_group(), advantages=(1.0,))])
+
+
+def test_tokenizer_without_pad_token_trains_as_one_with() -> None:
+    from tests.unit.policy.factories import make_tokenizer
+
+    gaps = [gradient_of(make_model("gpt2", tokenizer=make_tokenizer(pad=pad)), RAGGED) for pad in (False, True)]
+    model = make_model("gpt2")
+    assert model.pad_id == model.eos_id
+    padded = gradient_of(replace(model, pad_id=7), RAGGED)
+    assert largest_gap(gaps[0], padded) == 0
+    assert all(torch.isfinite(gradient).all() for gradient in gaps[1].values())
