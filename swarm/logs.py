@@ -193,13 +193,14 @@ def _handling(handler: logging.Handler, level: int) -> Iterator[None]:
 
 def _json_formatter(node_id: str) -> logging.Formatter:
     def add_node(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-        return {**{key: event[key] for key in ("timestamp", "level", "event")}, "node_id": node_id, **event}
+        head = {key: event[key] for key in ("timestamp", "level", "event")} | {"node_id": node_id}
+        return {**head, **event, **head}
 
     return _formatter(add_node, structlog.processors.format_exc_info, _json_line)
 
 
 def _readable_formatter(*, colors: bool) -> logging.Formatter:
-    return _formatter(_clock_time, _readable_renderer(colors=colors))
+    return _formatter(_clock_time, _showable, _readable_renderer(colors=colors))
 
 
 def _formatter(*processors: Processor) -> logging.Formatter:
@@ -230,6 +231,12 @@ def _from_record(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
 
 def _clock_time(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     return {**event, "timestamp": datetime.fromtimestamp(event["timestamp"]).strftime("%H:%M:%S.%f")[:-3]}
+
+
+def _showable(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """The renderer calls repr on every value, and a value whose repr fails must not lose the event."""
+    plain = (str, int, float, type(None))
+    return {k: v if k == "exc_info" or isinstance(v, plain) else _text(_plain(v)) for k, v in event.items()}
 
 
 def _json_line(_: WrappedLogger, __: str, event: EventDict) -> str:

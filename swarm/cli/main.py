@@ -21,6 +21,7 @@ app = App(
     name="swarm",
     version=__version__,
     default_parameter=Parameter(negative=(), show_default=False),
+    suppress_keyboard_interrupt=False,  # run() turns it into an exit code
     help="Post-train small language models together, through nothing but a shared folder (SAPO).",
 )
 app.command("swarm.cli.up:up", name="up", help="Start a local swarm: a coordinator and workers over one folder.")

@@ -99,5 +99,5 @@ class CoordinatorMachine:
 
     def _finish(self, reason: str, missing: frozenset[str] = frozenset()) -> WriteState:
         self.finished = True
-        self.key = RoundKey(self._max_rounds)
+        self.key = max(self._resume_at, RoundKey(self._max_rounds))  # not back, where fewer rounds are asked for now
         return WriteState(self.key, finished=True, reason=reason, missing=missing)

@@ -23,7 +23,7 @@ def is_running(pid: int, started_at: float) -> bool:
     """True if the process with this id is still the one that started then."""
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):  # the number comes out of a file
         return False
     except PermissionError:
         pass  # somebody else's, but there

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -45,6 +46,19 @@ class TaskSource(Protocol):
         """Score one group. Raises ProtocolError where the question is not what its origin gives."""
 
 
+@dataclass
+class Counts:
+    """What came in between two metrics rows."""
+
+    refused: Counter[str] = field(default_factory=Counter)
+    """Files and groups, by reason."""
+    killed: int = 0
+    errors: int = 0
+    bytes_fetched: int = 0
+    latencies: list[float] = field(default_factory=list)
+    """Per file: seconds from its timestamp to its arrival in the pool."""
+
+
 class Intake:
     """The swarm pool of this node: verified groups of peers, by round and stage."""
 
@@ -68,11 +82,8 @@ class Intake:
         self._pool: dict[RoundKey, dict[str, list[ScoredGroup]]] = {}
         self._seen: set[tuple[RoundKey, str]] = set()
         self.activity = Timeline(clock.monotonic)
-        self.refused: Counter[str] = Counter()
-        """Files and groups refused since somebody last took the count, by reason."""
-        self.bytes_fetched = 0
-        self.killed = self.errors = 0
-        self.latencies: list[float] = []
+        """When files were read, verified or scored; the own publishing is counted in."""
+        self._counts = Counts()
 
     async def look(self, keys: set[RoundKey], tasks: anyio.abc.TaskGroup) -> None:
         """List these rounds and take in what is new."""
@@ -95,11 +106,12 @@ class Intake:
         """Drop earlier rounds; a daemon runs for weeks."""
         self._pool = {k: groups for k, groups in self._pool.items() if k >= key}
         self._seen = {(k, peer) for k, peer in self._seen if k >= key}
+        self.activity.forget_before(self._clock.monotonic())
 
-    def take_counts(self) -> None:
-        """Begin to count anew, after the counts went into a metrics row."""
-        self.refused, self.latencies = Counter(), []
-        self.bytes_fetched = self.killed = self.errors = 0
+    def take_counts(self) -> Counts:
+        """What was counted since the last call."""
+        taken, self._counts = self._counts, Counts()
+        return taken
 
     async def _take(self, key: RoundKey, peer: str) -> None:
         async with self._limiter:
@@ -117,9 +129,9 @@ class Intake:
         except ProtocolError as error:
             self._refuse(key, peer, error)
             return []
-        self.bytes_fetched += size
+        self._counts.bytes_fetched += size
         scored = [result for group in groups if (result := await self._score(group))]
-        self.latencies.append(self._clock.wall() - file.timestamp)
+        self._counts.latencies.append(self._clock.wall() - file.timestamp)
         logger.debug("peer.arrived", peer=peer, round=key.round, groups=len(scored), bytes=size)
         return scored
 
@@ -131,12 +143,12 @@ class Intake:
         except ProtocolError as error:
             self._refuse(RoundKey(group.round, group.stage), group.peer_id, error)
             return None
-        self.killed += result.killed
-        self.errors += result.errors
+        self._counts.killed += result.killed
+        self._counts.errors += result.errors
         return ScoredGroup(group, result.rewards, result.answered)
 
     def _refuse(self, key: RoundKey, peer: str, error: ProtocolError) -> None:
-        self.refused[error.reason] += 1
+        self._counts.refused[error.reason] += 1
         logger.warning(
             "rollouts.refused", peer=peer, round=key.round, stage=key.stage, reason=error.reason, detail=error.detail
         )

@@ -194,7 +194,7 @@ class WorkerMachine:
         self._live: frozenset[str] = frozenset()
         self._arrived: dict[RoundKey, set[str]] = {}
         self._gather_since = 0.0
-        self._saved = -1
+        self._save_asked = self._saved = 0
 
     # ── what is known ───────────────────────────────────────────────────────────────────────────────────────────────
     @property
@@ -210,14 +210,15 @@ class WorkerMachine:
         """Take one event; instructions come in the order in which they are to be carried out."""
         match event:
             case Ready(next_round):
-                self._next, self._saved = RoundKey(next_round), next_round
+                self._next = RoundKey(next_round)
+                self._save_asked = self._saved = next_round
                 return self._idle()
             case Clock():
                 return self._on_clock(event)
             case Generated(key) if self._working(key, Phase.GENERATING):
-                return self._undo() if self._stopping else self._enter(Phase.SCORING, Score(key))
+                return self._leave() if self._stopping else self._enter(Phase.SCORING, Score(key))
             case Scored(key) if self._working(key, Phase.SCORING):
-                return self._undo() if self._stopping else self._enter(Phase.PUBLISHING, Publish(key))
+                return self._leave() if self._stopping else self._enter(Phase.PUBLISHING, Publish(key))
             case Published(key, now) if self._working(key, Phase.PUBLISHING):
                 return self._begin_gather(now)
             case PeersLive(nodes, now):
@@ -246,9 +247,9 @@ class WorkerMachine:
         return instructions
 
     def _on_clock(self, event: Clock) -> Sequence[Instruction]:
-        if self._clock is None or event.key > self._clock:
-            self._clock = event.key
-        self._finished = event.finished
+        if self._clock is not None and event.key < self._clock:
+            return ()  # an older copy of the state file: the clock never goes back
+        self._clock, self._finished = event.key, event.finished
         if self.phase is Phase.IDLE:
             return self._idle()
         return self._look_around(event.now)
@@ -293,18 +294,20 @@ class WorkerMachine:
         self._next = RoundKey(key.round + 1)
         due = self._checkpoint_interval and self._next.round % self._checkpoint_interval == 0
         leaving = self._stopping or self._finished  # then _leave saves, once
-        saves = [Save(self._next.round)] if due and not leaving else []
-        if saves:
-            self._saved = self._next.round
+        saves = self._save() if due and not leaving else ()
         return [*saves, *self._idle()]
 
-    def _undo(self) -> Sequence[Instruction]:
-        return self._leave()
+    def _save(self) -> Sequence[Instruction]:
+        if self._save_asked == self._next.round:
+            return ()
+        self._save_asked = self._next.round
+        return (Save(self._next.round),)
 
     def _leave(self) -> Sequence[Instruction]:
+        """Save what is not saved, and wait for a checkpoint that is still being written."""
         if self._saved == self._next.round:
             return self._finish()
-        return self._enter(Phase.SAVING, Save(self._next.round))
+        return self._enter(Phase.SAVING, *self._save())
 
     def _on_saved(self, rounds_done: int) -> Sequence[Instruction]:
         self._saved = max(self._saved, rounds_done)

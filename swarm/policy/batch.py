@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,6 +18,8 @@ from torch import Tensor
 from swarm.policy.model import LanguageModel
 from swarm.policy.prompt import encode_completion, encode_prompt
 from swarm.types import Completion, TrainGroup
+
+_MIN_BLOCK_ROWS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +62,14 @@ class PaddedPrompts:
         return self.mask.sum(dim=1)
 
 
+class Block(NamedTuple):
+    """Rows start to stop, whose completions have at most `width` tokens."""
+
+    start: int
+    stop: int
+    width: int
+
+
 @dataclass(frozen=True)
 class MicroBatch:
     """The tensors of one forward and backward pass."""
@@ -74,6 +85,8 @@ class MicroBatch:
     """[M], of each token's completion."""
     sampled_logprobs: Tensor
     """[M], the generator's log-probs, NaN where there are none."""
+    blocks: list[Block]
+    """The rows, parted where their lengths differ enough for separate padding to pay."""
 
 
 def encode_groups(groups: Sequence[TrainGroup], model: LanguageModel, *, all_rows: bool) -> Encoded:
@@ -100,25 +113,26 @@ def encode_groups(groups: Sequence[TrainGroup], model: LanguageModel, *, all_row
 def split_rows(rows: Sequence[Row], *, max_positions: int, share_prompts: bool) -> Iterator[list[Row]]:
     """Pack rows into micro-batches of at most max_positions padded token positions; a longer row goes alone.
 
-    Rows of similar length come together, a group's rows stay together as far as they fit.
+    Prompts of similar length come together, a group's rows stay together as far as they fit, and the rows of each
+    micro-batch are ordered by the length of their completions.
     """
     part: list[Row] = []
     for row in sorted(rows, key=lambda row: (len(row.prompt_ids), row.group, len(row.token_ids))):
         if part and _positions([*part, row], share_prompts) > max_positions:
-            yield part
+            yield sorted(part, key=_completion_length)
             part = []
         part.append(row)
     if part:
-        yield part
+        yield sorted(part, key=_completion_length)
 
 
 def stack_rows(rows: Sequence[Row], model: LanguageModel) -> MicroBatch:
-    """Pad rows into tensors on the model's device."""
+    """Pad rows, ordered by the length of their completions, into tensors on the model's device."""
     prompts = {row.group: row.prompt_ids for row in rows}
     index = {group: k for k, group in enumerate(prompts)}
-    longest = max(len(row.token_ids) for row in rows)
+    lengths = [len(row.token_ids) for row in rows]
+    longest, length_N = lengths[-1], torch.tensor(lengths)
     padded = [[*row.token_ids, *[model.pad_id] * (longest - len(row.token_ids))] for row in rows]
-    length_N = torch.tensor([len(row.token_ids) for row in rows])
     advantage_N = torch.tensor([row.advantage for row in rows], dtype=torch.float32)
     sampled = [value for row in rows for value in row.sampled_logprobs or [float("nan")] * len(row.token_ids)]
     return MicroBatch(
@@ -128,7 +142,20 @@ def stack_rows(rows: Sequence[Row], model: LanguageModel) -> MicroBatch:
         completion_mask=(torch.arange(longest) < length_N[:, None]).to(model.device),
         advantages=advantage_N.repeat_interleave(length_N).to(model.device),
         sampled_logprobs=torch.tensor(sampled, dtype=torch.float32, device=model.device),
+        blocks=length_blocks(lengths),
     )
+
+
+def length_blocks(lengths: Sequence[int], start: int = 0) -> list[Block]:
+    """Part ascending lengths in halves, again and again, as long as that saves an eighth of the padded positions.
+
+    A forward pass costs about the same per position however they are parted, down to a few rows.
+    """
+    half = len(lengths) // 2
+    block = Block(start, start + len(lengths), lengths[-1])
+    if half < _MIN_BLOCK_ROWS or 8 * half * (lengths[-1] - lengths[half - 1]) < len(lengths) * lengths[-1]:
+        return [block]
+    return length_blocks(lengths[:half], start) + length_blocks(lengths[half:], start + half)
 
 
 def pad_prompts(prompts: Sequence[Sequence[int]], model: LanguageModel) -> PaddedPrompts:
@@ -150,6 +177,10 @@ def _completion_ids(completion: Completion, model: LanguageModel) -> tuple[int, 
         return completion.token_ids
     ids = encode_completion(model.tokenizer, completion.text)
     return (*ids, model.eos_id) if completion.finished else tuple(ids)
+
+
+def _completion_length(row: Row) -> int:
+    return len(row.token_ids)
 
 
 def _positions(rows: Sequence[Row], share_prompts: bool) -> int:

@@ -5,27 +5,27 @@ Two ways to the same numbers and gradients:
     shared  prompts ──once──▶ KV cache ──repeat per row──▶ completions attend to it; gradients flow through the cache
     plain   each row is one sequence, prompt + completion; what gradient checkpointing needs
 
-Sizes as in batch.py, and hidden size D.
+Sizes as in batch.py: K prompts, N rows, M real completion tokens; n rows of one block with m tokens, hidden size D.
 """
 
 from __future__ import annotations
+
+import copy
 
 import torch
 from torch import Tensor
 from transformers import DynamicCache
 
-from swarm.policy.batch import MicroBatch
+from swarm.policy.batch import Block, MicroBatch
 from swarm.policy.loss import chosen_logprobs
 from swarm.policy.model import LanguageModel
 
 
 def completion_logprobs(model: LanguageModel, batch: MicroBatch, *, temperature: float, share_prompts: bool) -> Tensor:
     """fp32 log-probs [M] at the temperature, row after row, of the real completion tokens alone."""
-    hidden_N_T_D = _shared_hidden(model, batch) if share_prompts else _plain_hidden(model, batch)
-    mask_N_T = batch.completion_mask
     return chosen_logprobs(
-        hidden_N_T_D[mask_N_T],
-        batch.completion_ids[mask_N_T],
+        _shared_hidden(model, batch) if share_prompts else _plain_hidden(model, batch),
+        batch.completion_ids[batch.completion_mask],
         head=model.logits,
         vocabulary=model.module.get_output_embeddings().out_features,
         temperature=temperature,
@@ -40,39 +40,51 @@ def select_rows(cache: DynamicCache, index_N: Tensor) -> None:
 
 
 def _shared_hidden(model: LanguageModel, batch: MicroBatch) -> Tensor:
-    """Hidden states [N, T, D] that predict each completion token; every prompt runs once."""
-    prompts, row_N = batch.prompts, batch.prompt_of_row
-    cache = DynamicCache()
+    """Hidden states [M, D] that predict each completion token; every prompt runs once."""
+    prompts, cache = batch.prompts, DynamicCache()
     hidden_K_P_D = model.hidden(prompts.ids, mask=prompts.mask, positions_B_T=prompts.positions, cache=cache)
-    first_N_1_D = hidden_K_P_D[:, -1:].index_select(0, row_N)
-    inputs_N_t = batch.completion_ids[:, :-1]  # t = T - 1: the last token predicts nothing that is trained
-    if inputs_N_t.shape[1] == 0:
-        return first_N_1_D
-    select_rows(cache, row_N)
-    mask, positions_N_t = _completion_frame(batch)
-    rest_N_t_D = model.hidden(inputs_N_t, mask=mask, positions_B_T=positions_N_t, cache=cache)
-    return torch.cat([first_N_1_D, rest_N_t_D], dim=1)
+    return torch.cat([_block_hidden(model, batch, block, hidden_K_P_D[:, -1:], cache) for block in batch.blocks])
+
+
+def _block_hidden(
+    model: LanguageModel, batch: MicroBatch, block: Block, last_K_1_D: Tensor, prompt_cache: DynamicCache
+) -> Tensor:
+    """Hidden states [m, D] of the real tokens of some rows: the prompt predicts the first, each token the next."""
+    rows = slice(block.start, block.stop)
+    prompt_of_row_n = batch.prompt_of_row[rows]
+    real_n_T = batch.completion_mask[rows, : block.width]
+    first_n_1_D = last_K_1_D.index_select(0, prompt_of_row_n)
+    if block.width == 1:
+        return first_n_1_D[real_n_T]
+    cache = copy.copy(prompt_cache)
+    cache.layers = [copy.copy(layer) for layer in prompt_cache.layers]
+    select_rows(cache, prompt_of_row_n)
+    mask, positions_n_t = _completion_frame(batch, rows, block.width)
+    inputs_n_t = batch.completion_ids[rows, : block.width - 1]  # the last token predicts nothing that is trained
+    rest_n_t_D = model.hidden(inputs_n_t, mask=mask, positions_B_T=positions_n_t, cache=cache)
+    return torch.cat([first_n_1_D, rest_n_t_D], dim=1)[real_n_T]
 
 
 def _plain_hidden(model: LanguageModel, batch: MicroBatch) -> Tensor:
-    """The same hidden states [N, T, D] from one forward pass over prompt + completion of each row."""
+    """The same hidden states [M, D] from one forward pass over prompt + completion of each row."""
     prompts, row_N = batch.prompts, batch.prompt_of_row
-    mask, positions_N_t = _completion_frame(batch)
+    mask, positions_N_t = _completion_frame(batch, slice(None), batch.completion_ids.shape[1])
     hidden = model.hidden(
         torch.cat([prompts.ids[row_N], batch.completion_ids[:, :-1]], dim=1),
         mask=mask,
         positions_B_T=torch.cat([prompts.positions[row_N], positions_N_t], dim=1),
     )
-    return hidden[:, prompts.ids.shape[1] - 1 :]
+    return hidden[:, prompts.ids.shape[1] - 1 :][batch.completion_mask]
 
 
-def _completion_frame(batch: MicroBatch) -> tuple[Tensor, Tensor]:
-    """Mask [N, P + T - 1] over prompt and completion, and positions [N, T - 1] of the completion's inputs.
+def _completion_frame(batch: MicroBatch, rows: slice, width: int) -> tuple[Tensor, Tensor]:
+    """Mask [n, P + t] over prompt and completion, and positions [n, t] of the completion's inputs, t = width - 1.
 
     The completion's right padding needs no masking: causal attention never looks at it from a real token.
     """
-    prompt_mask_N_P = batch.prompts.mask[batch.prompt_of_row]
-    ones_N_t = torch.ones_like(batch.completion_mask[:, :-1])
-    length_N = batch.prompts.lengths[batch.prompt_of_row]
-    positions_N_t = length_N[:, None] + torch.arange(ones_N_t.shape[1], device=length_N.device)
-    return torch.cat([prompt_mask_N_P, ones_N_t], dim=1), positions_N_t
+    prompt_of_row_n = batch.prompt_of_row[rows]
+    prompt_mask_n_P = batch.prompts.mask[prompt_of_row_n]
+    ones_n_t = prompt_mask_n_P.new_ones(len(prompt_of_row_n), width - 1)
+    length_n = batch.prompts.lengths[prompt_of_row_n]
+    positions_n_t = length_n[:, None] + torch.arange(width - 1, device=length_n.device)
+    return torch.cat([prompt_mask_n_P, ones_n_t], dim=1), positions_n_t

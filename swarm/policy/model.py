@@ -140,6 +140,8 @@ def wrap_model(
         )
     eos_id = tokenizer.eos_token_id if tokenizer.eos_token_id is not None else min(eos_ids)
     _disable_dropout(module)
+    if device.type == "cpu":
+        _own_memory(module)
     model = LanguageModel(
         name=Path(name).name,
         module=module.to(device).eval(),
@@ -217,6 +219,16 @@ def _disable_dropout(module: nn.Module) -> None:
         for attribute, value in vars(part).items():
             if "dropout" in attribute and isinstance(value, float):
                 setattr(part, attribute, 0.0)
+
+
+def _own_memory(module: nn.Module) -> None:
+    """Copy weights out of the mapped file they may be views of.
+
+    The file may change or vanish on a shared folder; and fresh memory is aligned alike in every process, without which
+    sums can differ in the last bit from one load to the next.
+    """
+    for parameter in module.parameters():
+        parameter.data = parameter.data.clone()
 
 
 def _scale_logits(config: Any, logits: Tensor) -> Tensor:

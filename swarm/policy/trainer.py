@@ -20,6 +20,7 @@ import structlog
 import torch
 from torch import Tensor
 
+from swarm.errors import ModelError
 from swarm.policy.batch import Encoded, MicroBatch, Row, encode_groups, split_rows, stack_rows
 from swarm.policy.forward import completion_logprobs
 from swarm.policy.loss import clipped_surrogate, clipped_tokens, kl_estimate
@@ -71,7 +72,7 @@ class Trainer:
         )
         self._updates = 0
         if config.gradient_checkpointing:
-            model.module.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+            _enable_checkpointing(model)
 
     def update(self, groups: Sequence[TrainGroup]) -> TrainReport:
         """One GRPO update on all groups together; weights and optimizer stay as they are if nothing can be learned.
@@ -206,6 +207,15 @@ def to_host(tensor: Tensor) -> Tensor:
 
 def _frozen_copy(model: LanguageModel) -> LanguageModel:
     return replace(model, module=copy.deepcopy(model.module).requires_grad_(False))
+
+
+def _enable_checkpointing(model: LanguageModel) -> None:
+    module = model.module
+    enable = getattr(module, "activation_checkpointing_enable", None)  # its name in newer transformers
+    try:
+        (enable or module.gradient_checkpointing_enable)({"use_reentrant": False})
+    except ValueError as error:
+        raise ModelError(f"model {model.name!r}: {error} Turn gradient checkpointing off.") from error
 
 
 def _nothing_learned(encoded: Encoded) -> TrainReport:

@@ -22,10 +22,10 @@ from swarm.types import Question
 WARMUP_SEEDS = (2**30, SEED_LIMIT)
 """Half-open range of the dataset seeds that warm-up and its evaluation use."""
 PROFILE = "tiny"
-P_WELL_FORMED = 0.03
+P_WELL_FORMED = 0.02
 """Share of the examples that the verifier would accept."""
 FORMATS: tuple[tuple[str, float], ...] = (
-    ("{}", 0.38),
+    ("{}", 0.39),
     ("Answer: {}", 0.24),
     ("[{}]", 0.15),
     ("<answer>{}", 0.20),

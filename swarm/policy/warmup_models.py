@@ -1,7 +1,7 @@
 """The two embedded architectures and their tokenizers, before any training.
 
 Reading cost decides: a CPU pays for every prompt token, and the tasks' questions are mostly boilerplate. So both
-tokenizers hold the most costly phrases as single added tokens. Between the phrases they differ, so that what one model
+tokenizers hold the answer tags and the most costly phrases as single added tokens. Between the phrases they differ, so that what one model
 writes, the other spells in other pieces. Digits always stay apart, because merged digits make arithmetic hard.
 
     tiny-qwen2   Qwen2's pre-tokenizer with byte-pair merges, and a grid cell such as ` 0` is one token
@@ -32,7 +32,7 @@ CONTEXT = 1024
 """Longest prompt and completion together, in tokens."""
 PHRASES = 96
 MERGES = 256
-MAX_NEW_TOKENS = {"tiny-qwen2": 24, "tiny-gpt2": 40}
+MAX_NEW_TOKENS = {"tiny-qwen2": 24, "tiny-gpt2": 28}
 """Enough for the longest answer of the tiny profile in its longest format."""
 
 CHAT_TEMPLATE = (
@@ -46,19 +46,19 @@ CHAT_TEMPLATE = (
 
 _BETWEEN_PHRASES = re.compile(r"[\d\n<>,∨∧→↔¬]|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day")
 _SHORTEST_PHRASE = 8
-_WHOLE = ("<answer>", "</answer>", *(f" {digit}" for digit in range(10)), *"[]<>.")
-"""What tiny-qwen2 never merges: the tags, cells of a grid, and all of a bf program but its runs of + and -."""
+_TAGS = ("<answer>", "</answer>")
+_WHOLE = (*(f" {digit}" for digit in range(10)), *"[]<>.")
+"""What tiny-qwen2 never merges: cells of a grid, and all of a bf program but its runs of + and -."""
 
 
 def build_tokenizer(name: str, texts: Sequence[str]) -> PreTrainedTokenizerFast:
     """The tokenizer of an embedded model, learned from the tasks' question texts."""
-    phrases = _costly_phrases(texts)
+    whole = [*_TAGS, *_costly_phrases(texts)]
     if name == "tiny-qwen2":
-        whole = [*_WHOLE, *phrases]
+        whole += _WHOLE
         vocab, merges = _learn_merges(texts, whole)
         tokenizer = Qwen2Tokenizer(vocab=vocab, merges=merges, **_COMMON)
     else:
-        whole = phrases
         tokenizer = GPT2Tokenizer(vocab=_byte_vocabulary(), merges=[], bos_token=END, unk_token=END, **_COMMON)
     tokenizer.add_tokens([AddedToken(token, normalized=False) for token in whole])
     return tokenizer

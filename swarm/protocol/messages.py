@@ -198,7 +198,7 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     seconds_wait: float = 0.0
     """Idle between the end of the round before and the start of this one."""
     seconds_sharing: float = 0.0
-    """Time during which reading, verifying or scoring peers' files was going on."""
+    """Time during which publishing, or reading, verifying and scoring peers' files was going on."""
     seconds_sharing_hidden: float = 0.0
     """The part of it that ran while the compute executor was busy."""
     publish_to_pool: list[float] = []

@@ -2,8 +2,8 @@
 
     server ── fork ──▶ child: own session, rlimits, no descriptors but one pipe ── frames ──▶ server
 
-The child is killed from three sides: by its CPU limit, by its own interval timer, and by the server, which sends SIGKILL
-to its process group when time is up or its output is complete. No `except:` in the child can swallow any of them.
+The child is killed from three sides: by its CPU limit, by its own interval timer, and by the server, which sends
+SIGKILL to its process group when time is up or its output is complete. No `except:` in the child swallows any of them.
 
 macOS has no usable RLIMIT_AS and no parent-death signal: there, memory is bounded only by what can be allocated in the
 time allowed.

@@ -3,10 +3,10 @@
     disarm()   once, in the server: the nine tasks compute without executing strings
     enter()    in each child: from here on any event that Python audits, but a harmless few, ends the process
 
-What is allowed is listed, not what is refused: opening files, sockets, processes, imports, ctypes and executing code are
-all audited by CPython (https://docs.python.org/3/library/audit_events.html), and so will be what it adds later. A breach
-ends the process rather than raising, since scorers have bare `except:` clauses. An audit hook is no jail for code that is
-executed already: that is why no string ever is.
+What is allowed is listed, not what is refused: opening files, sockets, processes, imports, ctypes and executing code
+are all audited by CPython (https://docs.python.org/3/library/audit_events.html), and so will be what it adds later. A
+breach ends the process rather than raising, since scorers have bare `except:` clauses. An audit hook is no jail for
+code that is executed already: that is why no string ever is.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _namedtuple(name: str, fields: Iterable[str]) -> type:
 
 @functools.cache
 def _make_namedtuple(name: str, fields: tuple[str, ...]) -> type:
-    return collections.namedtuple(name, fields)  # noqa: PYI024 - names and fields are the caller's
+    return collections.namedtuple(name, fields)
 
 
 _BF_COMPILER = "reasoning_gym.code.contrib.bfit.Compiler"

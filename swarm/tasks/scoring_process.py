@@ -8,6 +8,7 @@ Any call that does not end well, a cancelled one included, kills the process: it
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -32,8 +33,17 @@ _KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
 
 FIRST_BACKOFF_S = 0.1
 LONGEST_BACKOFF_S = 5.0
+LAST_WORDS_S = 1.0
 STDERR_LINE_LIMIT = 1_000
 """Characters of a stderr line that are logged."""
+
+_LOST = (
+    TimeoutError,
+    anyio.EndOfStream,
+    anyio.IncompleteRead,
+    anyio.BrokenResourceError,
+    anyio.ClosedResourceError,  # its owner was the first to see that it ended
+)
 
 
 class ServerLostError(ScoringError):
@@ -86,20 +96,23 @@ class ScoringProcess:
         try:
             with anyio.fail_after(timeout_s):
                 reply = await _converse(process, request)
-        except (TimeoutError, anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError) as error:
+        except _LOST as error:
+            await self._last_words(process)
             raise ServerLostError(
-                f"server {process.pid} gave no reply within {timeout_s} s ({error!r}); its own words are in the scorer.stderr events"
+                f"server {process.pid} gave no reply within {timeout_s} s ({error!r}); see the scorer.stderr events"
             ) from error
         finally:
             if reply is None:
-                self._drop(process)
+                self._failures += 1
+                self._process = None
+                _kill(process)
         return reply
 
-    def _drop(self, process: Process) -> None:
-        self._failures += 1
-        self._process = None
-        if process.returncode is None:
-            process.kill()
+    async def _last_words(self, process: Process) -> None:
+        """Let what it said on stderr reach the log before the failure does."""
+        _kill(process)
+        with anyio.move_on_after(LAST_WORDS_S):
+            await self._ended.wait()
 
     async def _own_a_process(self, *, task_status: TaskStatus[Process]) -> None:
         """Open the process, log what it says on stderr, and reap it when it has ended or the node stops."""
@@ -108,9 +121,16 @@ class ScoringProcess:
             env=_environment(),
             start_new_session=True,  # a Ctrl-C in the terminal is the node's to handle
         ) as process:
+            ended = self._ended = anyio.Event()
             task_status.started(process)
             assert process.stderr is not None
             await _log_lines(process.stderr, process.pid)
+            ended.set()
+
+
+def _kill(process: Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
 
 
 async def _converse(process: Process, request: bytes | None) -> bytes:

@@ -35,6 +35,16 @@ def test_tail_begins_again_when_the_file_became_shorter(tmp_path: Path) -> None:
     assert list(tail.read()) == [b"new"]
 
 
+def test_tail_begins_again_when_the_file_was_cut_behind_its_start(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    first = b"x" * 300
+    file.write_bytes(first + b"\n" + b"two\nthree\n")
+    tail = Tail(file)
+    list(tail.read())
+    file.write_bytes(first + b"\nnew\n")
+    assert list(tail.read()) == [first, b"new"]
+
+
 def test_tail_begins_again_when_another_file_took_the_name(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     file.write_bytes(b"one\ntwo\n")

@@ -78,7 +78,9 @@ def make_config(architecture: str, *, vocabulary: int = 264, context: int = 512,
     }
     if architecture == "sliding":  # a window shorter than the prompts of the tests
         return MistralConfig(**shape, sliding_window=24)
-    return {"qwen2": Qwen2Config, "llama": LlamaConfig}[architecture](**shape, tie_word_embeddings=architecture != "llama")
+    return {"qwen2": Qwen2Config, "llama": LlamaConfig}[architecture](
+        **shape, tie_word_embeddings=architecture != "llama"
+    )
 
 
 def make_module(architecture: str = "qwen2", *, seed: int = 0, config: Any = None, scale: float = 4.0) -> Any:
@@ -104,7 +106,9 @@ def make_model(
     """A LanguageModel on the CPU; eos_ids are further tokens that end a completion, so that some random ones do."""
     module = make_module(architecture, seed=seed, config=make_config(architecture, **config))
     module.generation_config.eos_token_id = list(eos_ids) or None
-    return wrap_model(f"tiny-{architecture}", module, tokenizer or make_tokenizer(), device=CPU, max_new_tokens=max_new_tokens)
+    return wrap_model(
+        f"tiny-{architecture}", module, tokenizer or make_tokenizer(), device=CPU, max_new_tokens=max_new_tokens
+    )
 
 
 def make_group(

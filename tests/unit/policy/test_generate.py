@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 
 import pytest
 import torch
@@ -15,7 +16,8 @@ from swarm.policy.model import LanguageModel
 from tests.unit.policy.factories import ARCHITECTURES, make_model
 
 PROMPTS = [[5, 6, 7], [9] * 40, [11, 12, 13, 14, 15, 16, 17]]
-SOME_ENDS = tuple(range(0, 40))
+PLAIN = Sampling()
+SOME_ENDS = tuple(range(40))
 """With this many end-of-text tokens, random models end about every tenth token."""
 
 
@@ -25,14 +27,16 @@ def write(
     *,
     group_size: int = 4,
     seed: int = 0,
-    sampling: Sampling = Sampling(),
+    sampling: Sampling = PLAIN,
 ) -> list[list[Sample]]:
     uniforms = draw_uniforms(len(prompts), group_size, model.max_new_tokens, seed)
     return sample(model, prompts, uniform_K_G_T=uniforms, sampling=sampling)
 
 
 @torch.no_grad()
-def logprobs_one_by_one(model: LanguageModel, prompt: list[int], tokens: tuple[int, ...], temperature: float) -> torch.Tensor:
+def logprobs_one_by_one(
+    model: LanguageModel, prompt: list[int], tokens: tuple[int, ...], temperature: float
+) -> torch.Tensor:
     """The whole sequence in one plain forward pass: no cache, no padding, no batch."""
     logits = model.module(input_ids=torch.tensor([[*prompt, *tokens]]), use_cache=False).logits[0]
     predicting = logits[len(prompt) - 1 : -1] / temperature
@@ -54,7 +58,7 @@ def test_rows_that_finish_early_do_not_change_the_others(architecture: str) -> N
     endless = write(make_model(architecture))
     ending = write(make_model(architecture, eos_ids=SOME_ENDS))
     lengths = set()
-    for long, short in zip(sum(endless, []), sum(ending, []), strict=True):
+    for long, short in zip(chain(*endless), chain(*ending), strict=True):
         ends = [i for i, token in enumerate(long.token_ids) if token in SOME_ENDS]
         expected = long.token_ids[: ends[0] + 1] if ends else long.token_ids
         assert short.token_ids == expected
@@ -65,10 +69,10 @@ def test_rows_that_finish_early_do_not_change_the_others(architecture: str) -> N
 def test_shared_prefill_equals_separate_prefill() -> None:
     model = make_model(eos_ids=SOME_ENDS)
     uniforms = draw_uniforms(3, 4, model.max_new_tokens, 7)
-    together = sample(model, PROMPTS, uniform_K_G_T=uniforms, sampling=Sampling())
+    together = sample(model, PROMPTS, uniform_K_G_T=uniforms, sampling=PLAIN)
     for k, prompt in enumerate(PROMPTS):
         for g in range(4):
-            alone = sample(model, [prompt], uniform_K_G_T=uniforms[k : k + 1, g : g + 1], sampling=Sampling())
+            alone = sample(model, [prompt], uniform_K_G_T=uniforms[k : k + 1, g : g + 1], sampling=PLAIN)
             assert alone[0][0].token_ids == together[k][g].token_ids
 
 
@@ -76,9 +80,11 @@ def test_shared_prefill_equals_separate_prefill() -> None:
 def test_parts_that_fit_into_memory_write_the_same_tokens(max_rows: int) -> None:
     model = make_model(eos_ids=SOME_ENDS)
     uniforms = draw_uniforms(3, 4, model.max_new_tokens, 7)
-    whole = sample(model, PROMPTS, uniform_K_G_T=uniforms, sampling=Sampling())
+    whole = sample(model, PROMPTS, uniform_K_G_T=uniforms, sampling=PLAIN)
     parts = sample_in_parts(model, PROMPTS, uniform_K_G_T=uniforms, sampling=Sampling(), max_rows=max_rows)
-    assert [[one.token_ids for one in group] for group in parts] == [[one.token_ids for one in group] for group in whole]
+    assert [[one.token_ids for one in group] for group in parts] == [
+        [one.token_ids for one in group] for group in whole
+    ]
 
 
 def test_same_seed_writes_the_same_tokens_and_another_seed_others() -> None:
@@ -92,7 +98,7 @@ def test_completions_of_a_group_differ() -> None:
 
 
 def test_finished_completions_keep_their_end_of_text_and_truncated_ones_have_none() -> None:
-    samples = sum(write(make_model(eos_ids=SOME_ENDS), group_size=16), [])
+    samples = list(chain(*write(make_model(eos_ids=SOME_ENDS), group_size=16)))
     ends = set(SOME_ENDS) | make_model().eos_ids
     for one in samples:
         assert (one.token_ids[-1] in ends) == one.finished
@@ -150,7 +156,7 @@ def test_tokens_without_probability_are_never_drawn(uniform: float, top_k: int, 
 def test_uniform_next_to_one_draws_the_last_possible_token() -> None:
     logits = torch.tensor([[0.3, 1.0, 0.2, -torch.inf]])
     uniform = torch.tensor([1 - 2**-53], dtype=torch.float64)
-    assert draw_tokens(logits, uniform, Sampling())[0].item() == 2
+    assert draw_tokens(logits, uniform, PLAIN)[0].item() == 2
 
 
 def test_dropout_of_the_configuration_is_off() -> None:
@@ -167,4 +173,4 @@ def test_generation_leaves_no_gradient_and_the_mode_alone() -> None:
 
 def test_one_new_token_is_enough() -> None:
     samples = write(replace(make_model(), max_new_tokens=1))
-    assert {len(one.token_ids) for one in sum(samples, [])} == {1}
+    assert {len(one.token_ids) for one in chain(*samples)} == {1}

@@ -21,7 +21,7 @@ def tensor64(*values: float) -> Tensor:
 
 
 def surrogate_with_loops(logprob: list[float], old: list[float], advantage: list[float]) -> list[tuple[float, float]]:
-    """(loss, derivative by the log-prob) of each token, by hand: the derivative of r is r, and 0 where it is clipped."""
+    """(loss, derivative by the log-prob) of each token: the derivative of r is r, and 0 where it is clipped."""
     result = []
     for new_value, old_value, a in zip(logprob, old, advantage, strict=True):
         ratio = math.exp(new_value - old_value)
@@ -103,7 +103,9 @@ def test_chunks_never_hold_all_logits_at_once() -> None:
         return hidden.repeat(1, 3)
 
     hidden = torch.randn(10, 4, requires_grad=True)
-    logprob = chosen_logprobs(hidden, torch.zeros(10, dtype=torch.long), head=head, vocabulary=12, temperature=1.0, max_logits=48)
+    logprob = chosen_logprobs(
+        hidden, torch.zeros(10, dtype=torch.long), head=head, vocabulary=12, temperature=1.0, max_logits=48
+    )
     logprob.sum().backward()
     assert max(sizes) == 4
     assert sum(sizes) == 20  # forward, and once more in the backward pass

@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 
 from swarm.errors import ModelError
 from swarm.policy import trainer as trainer_module
-from swarm.policy.batch import encode_groups, split_rows
+from swarm.policy.batch import encode_groups, length_blocks, split_rows, stack_rows
 from swarm.policy.model import LanguageModel
 from swarm.policy.policy import GrpoPolicy
 from swarm.policy.prompt import encode_prompt
@@ -25,7 +25,7 @@ from swarm.policy.settings import GrpoConfig
 from swarm.types import Completion, TrainGroup
 from tests.unit.policy.factories import ARCHITECTURES, gradient_of, largest_gap, make_group, make_model, make_trainer
 
-SOME_ENDS = tuple(range(0, 40))
+SOME_ENDS = tuple(range(40))
 ADVANTAGES = (1.0, -0.5, 0.25, -0.75)
 RAGGED = [
     make_group(),
@@ -54,7 +54,7 @@ def same(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool:
 def reference_gradient(
     model: LanguageModel, groups: Sequence[TrainGroup], temperature: float
 ) -> tuple[float, dict[str, torch.Tensor]]:
-    """GRPO written out: float64, one unpadded sequence at a time, one token at a time, log-softmax by its definition."""
+    """GRPO written out: float64, one unpadded sequence at a time, token by token, log-softmax by its definition."""
     module = copy.deepcopy(model.module).double()
     sequences = []
     for group in groups:
@@ -109,6 +109,27 @@ def test_gradient_through_the_shared_prompt_equals_the_plain_one(architecture: s
     assert largest_gap(shared, plain) < 1e-5
 
 
+@pytest.mark.parametrize("architecture", [*ARCHITECTURES, "sliding"])
+def test_rows_of_very_different_length_are_padded_apart_and_give_the_same_gradient(architecture: str) -> None:
+    texts = tuple("abc" * n for n in (0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 9, 10, 11, 11, 12, 12))
+    advantages = tuple((-1) ** n * (n + 1) / 10 for n in range(len(texts)))
+    groups = [make_group("What?", texts, advantages), make_group("Which one of the two?", texts, advantages)]
+    model = make_model(architecture)
+    (part,) = split_rows(encode_groups(groups, model, all_rows=True).rows, max_positions=10_000, share_prompts=True)
+    blocks = stack_rows(part, model).blocks
+    assert [block.width for block in blocks] == [1, 4, 37]
+    _, expected = reference_gradient(model, groups, temperature=1.0)
+    assert largest_gap(expected, gradient_of(model, groups)) < 1e-5
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=70))
+def test_blocks_hold_every_row_once_and_whole(lengths: list[int]) -> None:
+    lengths.sort()
+    blocks = length_blocks(lengths)
+    assert [row for block in blocks for row in range(block.start, block.stop)] == list(range(len(lengths)))
+    assert all(lengths[block.stop - 1] == block.width for block in blocks)
+
+
 @settings(max_examples=8, deadline=None)
 @given(st.integers(1, 400))
 def test_micro_batches_give_the_gradient_of_one_batch(max_positions: int) -> None:
@@ -137,7 +158,8 @@ def test_micro_batches_hold_every_row_once_within_the_budget(max_positions: int,
 def test_dropout_of_the_configuration_changes_nothing(checkpointing: bool) -> None:
     for architecture in ARCHITECTURES:
         without, with_dropout = (
-            gradient_of(make_model(architecture, dropout=p), RAGGED, gradient_checkpointing=checkpointing) for p in (0.0, 0.5)
+            gradient_of(make_model(architecture, dropout=p), RAGGED, gradient_checkpointing=checkpointing)
+            for p in (0.0, 0.5)
         )
         assert largest_gap(without, with_dropout) == 0
 
@@ -145,10 +167,15 @@ def test_dropout_of_the_configuration_changes_nothing(checkpointing: bool) -> No
 def test_gradient_checkpointing_recomputes_and_leaves_evaluation_mode() -> None:
     model = make_model()
     forwards: list[int] = []
-    model.module.model.layers[0].mlp.register_forward_hook(lambda *_: forwards.append(1))
+    model.module.model.layers[0].self_attn.register_forward_hook(lambda *_: forwards.append(1))
     make_trainer(model, gradient_checkpointing=True).update([make_group()])
     assert len(forwards) == 2
     assert not model.module.training
+
+
+def test_gradient_checkpointing_does_not_touch_generation() -> None:
+    plain, checkpointing = (GrpoPolicy(make_model(), GrpoConfig(gradient_checkpointing=on)) for on in (False, True))
+    assert checkpointing.generate(["?"], group_size=3, seed=0) == plain.generate(["?"], group_size=3, seed=0)
 
 
 def test_groups_without_advantage_are_skipped_but_stay_in_the_denominator() -> None:
@@ -288,6 +315,14 @@ def test_further_iterations_measure_the_ratio_against_the_first_weights() -> Non
     assert thrice.clip_fraction > 0
 
 
+def test_further_iterations_find_each_rows_old_logprobs_in_any_micro_batch() -> None:
+    whole, parts = (
+        make_trainer(make_model(), iterations=2, micro_batch_tokens=n).update([*RAGGED, QUIET]) for n in (8192, 250)
+    )
+    assert parts.loss == pytest.approx(whole.loss, rel=1e-3)
+    assert parts.clip_fraction == pytest.approx(whole.clip_fraction, abs=0.02)
+
+
 def test_iterations_count_as_updates() -> None:
     trainer = make_trainer(make_model(), iterations=3)
     trainer.update(RAGGED)
@@ -392,7 +427,9 @@ def test_own_and_external_groups_train_together() -> None:
     report = make_trainer(model).update([*groups, *RAGGED])
     assert report.updated
     assert report.logprob_drift < 1e-4
-    assert report.tokens == sum(make_trainer(make_model(eos_ids=SOME_ENDS)).update(part).tokens for part in (groups, RAGGED))
+    assert report.tokens == sum(
+        make_trainer(make_model(eos_ids=SOME_ENDS)).update(part).tokens for part in (groups, RAGGED)
+    )
 
 
 def test_drift_ignores_external_completions() -> None:

@@ -1,0 +1,214 @@
+"""Where a round's time goes, how fast shared groups arrive, and how much of sharing hides behind compute.
+
+    python benchmarks/round_breakdown.py [--workers 4] [--rounds 20] [--files 100] [--output results.json]
+
+Two parts, both on this machine:
+
+1. A real swarm (`swarm up`) in a temporary folder; medians over nodes and rounds of its metrics rows, the first two
+   rounds left out as warm-up.
+2. One receiver, as a worker has it (watcher, intake, scoring child, compute executor), while another thread publishes
+   rollout files. Publish-to-pool is the time from before the write to the verified and scored group in the pool, in
+   blocks that alternate: executor idle, executor training without a pause.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio import to_thread
+
+from swarm.folder.publish import publish
+from swarm.folder.watch import wake_ups
+from swarm.monitor.records import read_metrics
+from swarm.node.clock import Clock
+from swarm.node.daemon import versions
+from swarm.node.executor import ComputeExecutor
+from swarm.node.intake import Intake
+from swarm.protocol.codec import encode, to_rollout_file
+from swarm.protocol.layout import Layout
+from swarm.protocol.messages import MetricsRow, PolicyInfo
+from swarm.tasks.profiles import SAPO_TASKS
+from swarm.tasks.scoring import QuestionRequest, Scorer
+from swarm.types import Completion, RolloutGroup, RoundKey, ScoredGroup, TrainGroup
+
+STEPS = ("generate", "score", "publish", "gather", "train")
+WARM_UP_ROUNDS = 2
+BLOCKS = 10
+
+
+def percentile(values: list[float], share: float) -> float:
+    """The smallest value that at least this share of the values do not exceed."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def swarm_rounds(workers: int, rounds: int) -> list[MetricsRow]:
+    """The metrics rows of a real swarm, without its warm-up rounds."""
+    with tempfile.TemporaryDirectory() as path:
+        command = [sys.executable, "-m", "swarm", "up", "--path", path, "--experiment", "benchmark"]
+        command += ["--nodes", str(workers), "--rounds", str(rounds)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        found = read_metrics(Layout(Path(path), "benchmark"))
+    return [row for rows in found.values() for row in rows if row.round >= WARM_UP_ROUNDS]
+
+
+def breakdown(rows: list[MetricsRow]) -> dict[str, Any]:
+    """Medians and 90th percentiles per step, seconds; and the share of sharing that ran while the executor worked."""
+    steps = {step: [getattr(row, f"seconds_{step}") for row in rows] for step in (*STEPS, "wait", "round")}
+    sharing = sum(row.seconds_sharing for row in rows)
+    return {
+        "rows": len(rows),
+        "seconds": {step: {"median": statistics.median(v), "p90": percentile(v, 0.9)} for step, v in steps.items()},
+        "sharing_seconds_per_round": sharing / len(rows),
+        "sharing_hidden_share": sum(row.seconds_sharing_hidden for row in rows) / sharing if sharing else None,
+        "publish_to_pool": {
+            "median": statistics.median(lags := [lag for row in rows for lag in row.publish_to_pool]),
+            "p99": percentile(lags, 0.99),
+        },
+        "loop_lag_max": max(row.loop_lag_max for row in rows),
+    }
+
+
+async def latencies(files: int) -> dict[str, list[float]]:
+    """Publish-to-pool seconds, by what the executor did meanwhile."""
+    from swarm.policy.policy import load_policy
+    from swarm.policy.settings import GrpoConfig
+
+    found: dict[str, list[float]] = {"idle": [], "training": []}
+    with tempfile.TemporaryDirectory() as path, ComputeExecutor(time.monotonic) as executor:
+        layout = Layout(Path(path), "benchmark")
+        policy = await executor.run(partial(load_policy, "tiny-qwen2", GrpoConfig(), threads=1))
+        async with Scorer() as scorer, anyio.create_task_group() as tasks:
+            groups = await _groups(scorer)
+            arrived: dict[str, anyio.Event] = {}
+
+            async def on_arrival(key: RoundKey, peer: str) -> None:
+                arrived[peer].set()
+
+            intake = Intake(
+                layout=layout,
+                node_id="receiver",
+                task_source=scorer,
+                max_file_bytes=2**24,
+                clock=Clock(),
+                on_arrival=on_arrival,
+            )
+            tasks.start_soon(_listen, layout, intake, tasks)
+            training = _training_groups(groups)
+            for block in range(BLOCKS):
+                kind = ("idle", "training")[block % 2]
+                async with anyio.create_task_group() as busy:
+                    if kind == "training":
+                        busy.start_soon(_train_forever, executor, partial(policy.train, training, seed=0))
+                    for number in range(files // (BLOCKS // 2)):
+                        peer = f"peer-{block}-{number}"
+                        arrived[peer] = anyio.Event()
+                        found[kind].append(await _one(layout, peer, groups, arrived[peer]))
+                    busy.cancel_scope.cancel()
+            tasks.cancel_scope.cancel()
+    return found
+
+
+async def _listen(layout: Layout, intake: Intake, tasks: Any) -> None:
+    async with wake_ups([layout.rollouts], 2.0) as wakes:
+        async for _ in wakes:
+            await intake.look({RoundKey(0)}, tasks)
+
+
+async def _train_forever(executor: ComputeExecutor, step: Callable[[], object]) -> None:
+    while True:
+        await executor.run(step)
+
+
+async def _one(layout: Layout, peer: str, groups: list[ScoredGroup], arrived: anyio.Event) -> float:
+    data = encode(to_rollout_file(groups, peer, RoundKey(0), time.time(), PolicyInfo(model="benchmark")))
+    begun = time.monotonic()
+    await to_thread.run_sync(publish, layout.rollout_file(RoundKey(0), peer), data, layout.temporary(peer))
+    with anyio.fail_after(30):
+        await arrived.wait()
+    return time.monotonic() - begun
+
+
+async def _groups(scorer: Scorer) -> list[ScoredGroup]:
+    """Four groups of eight completions, half of them right."""
+    questions = await scorer.make([QuestionRequest(task, "tiny", 7) for task in SAPO_TASKS[:4]])
+    texts = [[f"<answer>{q.answer if n % 2 else n}</answer>" for n in range(8)] for q in questions]
+    return [
+        ScoredGroup(
+            RolloutGroup("", 0, 0, slot, question, tuple(Completion(text, finished=True) for text in texts[slot])),
+            rewards=(0.0, 1.0) * 4,
+            answered=(True,) * 8,
+        )
+        for slot, question in enumerate(questions)
+    ]
+
+
+def _training_groups(groups: list[ScoredGroup]) -> list[TrainGroup]:
+    """A round's worth: eight groups with advantages."""
+    return [
+        TrainGroup(scored.group.question.prompt, scored.group.completions, (-1.0, 1.0) * 4, external=True)
+        for scored in groups * 2
+    ]
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were measured on."""
+    with open("/proc/cpuinfo") as file:
+        names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
+    return {
+        "cpu": names[0] if names else platform.processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "system": platform.platform(),
+        **versions(),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--files", type=int, default=100)
+    parser.add_argument("--output", type=Path)
+    arguments = parser.parse_args()
+
+    result: dict[str, Any] = {"machine": machine(), "workers": arguments.workers, "rounds": arguments.rounds}
+    result["round"] = breakdown(swarm_rounds(arguments.workers, arguments.rounds))
+    result["publish_to_pool"] = {
+        kind: {"files": len(v), "p50": percentile(v, 0.5), "p99": percentile(v, 0.99)}
+        for kind, v in anyio.run(latencies, arguments.files).items()
+    }
+    show(result)
+    if arguments.output:
+        arguments.output.write_text(json.dumps(result, indent=2) + "\n")
+
+
+def show(result: dict[str, Any]) -> None:
+    machine, found = result["machine"], result["round"]
+    print(f"{machine['cpu']}, {machine['cores']} cores, torch {machine['torch']}")
+    print(f"{result['workers']} workers, {found['rows']} rows\n")
+    print("| step | median s | p90 s |\n|---|---|---|")
+    for step, values in found["seconds"].items():
+        print(f"| {step} | {values['median']:.3f} | {values['p90']:.3f} |")
+    hidden = found["sharing_hidden_share"]
+    print(f"\nsharing work: {found['sharing_seconds_per_round']:.3f} s per round, {hidden:.0%} of it behind compute")
+    print(f"longest event-loop lag: {1000 * found['loop_lag_max']:.0f} ms")
+    print("\n| publish to pool | files | p50 ms | p99 ms |\n|---|---|---|---|")
+    for kind, values in result["publish_to_pool"].items():
+        print(f"| executor {kind} | {values['files']} | {1000 * values['p50']:.0f} | {1000 * values['p99']:.0f} |")
+
+
+if __name__ == "__main__":
+    main()

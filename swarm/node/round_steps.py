@@ -1,0 +1,265 @@
+"""The steps of one round of a worker, in their order; WorkerMachine says when each is due.
+
+    generate ─▶ score ─▶ publish ─▶ (gather: the machine waits, Intake works) ─▶ train ─▶ submit
+
+The metrics row is the commit point of a round: a node that finds its row has done that round, whatever else a crash
+took. Rollouts that were published stay as they are: a node that died after it takes them up again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import msgspec
+from anyio import to_thread
+
+from swarm.config import Settings
+from swarm.folder.fetch import read_bounded
+from swarm.folder.publish import publish
+from swarm.logs import append_json_line, get_logger
+from swarm.node.clock import Clock
+from swarm.node.executor import ComputeExecutor
+from swarm.node.intake import Intake, TaskSource
+from swarm.node.round_work import RoundWork, mean_rewards, metrics_row, to_train
+from swarm.node.timeline import overlap, total
+from swarm.node.worker_machine import Generate, Train
+from swarm.protocol.codec import decode, encode, to_groups, to_rollout_file
+from swarm.protocol.layout import Layout
+from swarm.protocol.messages import MetricsRow, PolicyInfo, RewardFile, RolloutFile, WinnersFile
+from swarm.sapo.sampling import Sampler, choose_tasks, sample_external, winners
+from swarm.sapo.seeds import derive_random, derive_seed
+from swarm.tasks.scoring_messages import QuestionRequest
+from swarm.types import Policy, Question, RolloutGroup, RoundKey, ScoredGroup
+
+logger = get_logger("swarm.node.round")
+
+
+class RoundSteps:
+    """Carries out one step at a time; the round in hand is `work`."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        layout: Layout,
+        node_id: str,
+        *,
+        policy: Policy,
+        rounds_trained: int,
+        tasks: Sequence[str],
+        task_source: TaskSource,
+        executor: ComputeExecutor,
+        intake: Intake,
+        sampler: Sampler,
+        clock: Clock,
+    ) -> None:
+        self._settings = settings
+        self._layout = layout
+        self._node_id = node_id
+        self._policy = policy
+        self._rounds_trained = rounds_trained
+        self._tasks = tasks
+        self._task_source = task_source
+        self._executor = executor
+        self._intake = intake
+        self._sampler = sampler
+        self._clock = clock
+        self.cumulative_reward = 0.0
+        """Sum of my_reward over all rounds of this node, those before a restart included."""
+        self._round_ended = clock.monotonic()
+        self.work: RoundWork
+
+    async def continue_from(self, rows: Sequence[MetricsRow]) -> int:
+        """Take up the history of this node.
+
+        Returns:
+            The first round that it has not done.
+        """
+        by_round = {row.round: row for row in rows}
+        self.cumulative_reward = math.fsum(row.my_reward for row in by_round.values())
+        if not by_round:
+            return 0
+        last = by_round[max(by_round)]
+        await self._submit_reward(last)
+        return last.round + 1
+
+    # ── generate ────────────────────────────────────────────────────────────────────────────────────────────────────
+    async def generate(self, instruction: Generate) -> None:
+        """Ask I fresh questions and sample G completions to each, or take up what was published before a crash."""
+        key, now = instruction.key, self._clock.monotonic()
+        if instruction.skipped:
+            logger.info("rounds.skipped", count=instruction.skipped, now_at=key.round)
+        self.work = RoundWork(key, started=now, waited=now - self._round_ended)
+        self._intake.forget_before(key)
+        self._executor.busy.forget_before(now)
+        with self._timed("generate"):
+            if groups := await to_thread.run_sync(self._published_before, key):
+                self.work.groups, self.work.adopted = groups, True
+                logger.info("rollouts.adopted", round=key.round, groups=len(groups))
+            else:
+                self.work.groups = await self._answer(key, await self._ask(key))
+
+    def _published_before(self, key: RoundKey) -> list[RolloutGroup]:
+        path = self._layout.rollout_file(key, self._node_id)
+        try:
+            data = read_bounded(path, self._settings.max_file_bytes)
+        except FileNotFoundError:
+            return []
+        return to_groups(decode(data, RolloutFile, str(path)), self._node_id, key)
+
+    async def _ask(self, key: RoundKey) -> list[Question]:
+        seed, node = self._settings.seed, self._node_id
+        rng = derive_random(seed, "tasks", node, *key)
+        tasks = choose_tasks(self._tasks, self._settings.local_groups, rng)
+        return await self._task_source.make(
+            [
+                QuestionRequest(task, self._settings.profile, derive_seed(seed, "question", node, *key, slot))
+                for slot, task in enumerate(tasks)
+            ]
+        )
+
+    async def _answer(self, key: RoundKey, questions: list[Question]) -> list[RolloutGroup]:
+        answers = await self._executor.run(
+            self._policy.generate,
+            [question.prompt for question in questions],
+            group_size=self._settings.generations,
+            seed=derive_seed(self._settings.seed, "generation", self._node_id, *key),
+        )
+        return [
+            RolloutGroup(self._node_id, *key, slot, question, completions, self._policy.name)
+            for slot, (question, completions) in enumerate(zip(questions, answers, strict=True))
+        ]
+
+    # ── score, publish ──────────────────────────────────────────────────────────────────────────────────────────────
+    async def score(self) -> None:
+        """Score the own completions, as boundedly as anybody's."""
+        with self._timed("score"):
+            for group in self.work.groups:
+                result = await self._task_source.score(
+                    group.question.origin, group.question.prompt, [c.text for c in group.completions]
+                )
+                asked = msgspec.structs.replace(group, question=result.question)
+                self.work.own.append(ScoredGroup(asked, result.rewards, result.answered))
+                self.work.killed += result.killed
+                self.work.errors += result.errors
+
+    async def publish(self) -> None:
+        """Give the groups to the peers; from here on they count as acknowledged."""
+        with self._timed("publish"), self._intake.activity.running():
+            if not self.work.adopted:
+                await self._publish_rollouts()
+        self.work.gather_from = self._clock.monotonic()
+
+    async def _publish_rollouts(self) -> None:
+        key = self.work.key
+        policy = PolicyInfo(model=self._policy.name, rounds_trained=self._rounds_trained)
+        data = encode(to_rollout_file(self.work.own, self._node_id, key, self._clock.wall(), policy))
+        self.work.bytes_published = len(data)
+        await self._write(self._layout.rollout_file(key, self._node_id), data)
+
+    # ── train ───────────────────────────────────────────────────────────────────────────────────────────────────────
+    async def train(self, instruction: Train) -> None:
+        """Sample J external groups from the pool and make one update on all groups together."""
+        work, settings = self.work, self._settings
+        work.seconds["gather"] = self._clock.monotonic() - work.gather_from
+        work.heard, work.awaited = instruction.heard, instruction.awaited
+        work.timed_out, work.late = instruction.timed_out, instruction.late
+        work.pool = self._intake.groups(work.key, instruction.heard)
+        rng = derive_random(settings.seed, "external", self._node_id, *work.key)
+        work.external = sample_external(work.pool, settings.external_groups, rng, self._sampler)
+        groups = [to_train(s, external=False) for s in work.own] + [to_train(s, external=True) for s in work.external]
+        seed = derive_seed(settings.seed, "training", self._node_id, *work.key)
+        with self._timed("train"):
+            work.report = await self._executor.run(self._policy.train, groups, seed=seed)
+        self._rounds_trained += work.report.updated
+
+    # ── submit ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    async def submit(self, live_peers: int, loop_lag: float) -> None:
+        """Row first, then the reward that the coordinator waits for, then the vote and the canonical log line."""
+        self.cumulative_reward += self.work.my_reward
+        row = self._row(live_peers, loop_lag)
+        await to_thread.run_sync(self._append_row, row)
+        await self._submit_reward(row)
+        await self._vote()
+        _log_round(row)
+        self._round_ended = self._clock.monotonic()
+
+    def _row(self, live_peers: int, loop_lag: float) -> MetricsRow:
+        work, intake = self.work, self._intake
+        busy, sharing = self._executor.busy.since(work.started), intake.activity.since(work.started)
+        counts = intake.take_counts()
+        return metrics_row(
+            work,
+            timestamp=self._clock.wall(),
+            node_id=self._node_id,
+            experiment=self._layout.experiment,
+            total_agents=live_peers + 1,
+            model=self._policy.name,
+            cumulative_reward=self.cumulative_reward,
+            external_wanted=self._settings.external_groups,
+            refused_files=dict(counts.refused),
+            score_killed=work.killed + counts.killed,
+            score_errors=work.errors + counts.errors,
+            bytes_fetched=counts.bytes_fetched,
+            publish_to_pool=counts.latencies,
+            seconds_round=self._clock.monotonic() - work.started,
+            seconds_sharing=total(sharing),
+            seconds_sharing_hidden=overlap(sharing, busy),
+            loop_lag_max=loop_lag,
+        )
+
+    def _append_row(self, row: MetricsRow) -> None:
+        append_json_line(self._layout.metrics_file(self._node_id), msgspec.json.encode(row), fsync=True)
+
+    async def _submit_reward(self, row: MetricsRow) -> None:
+        """Once per round: after a crash between the row and this, the next start makes up for it."""
+        file = self._layout.reward_file(RoundKey(row.round, row.stage), self._node_id)
+        if await to_thread.run_sync(file.exists):
+            return
+        reward = RewardFile(
+            round=row.round,
+            stage=row.stage,
+            reward=row.my_reward,
+            peer_id=self._node_id,
+            submitted_at=self._clock.wall(),
+        )
+        await self._write(file, encode(reward))
+
+    async def _vote(self) -> None:
+        best = winners(mean_rewards([*self.work.own, *self.work.pool]))
+        round_ = self.work.key.round
+        vote = WinnersFile(round=round_, winners=best, peer_id=self._node_id, submitted_at=self._clock.wall())
+        await self._write(self._layout.winners_file(round_, self._node_id), encode(vote), durable=False)
+
+    # ── tools ───────────────────────────────────────────────────────────────────────────────────────────────────────
+    @contextmanager
+    def _timed(self, step: str) -> Iterator[None]:
+        begun = self._clock.monotonic()
+        yield
+        self.work.seconds[step] += self._clock.monotonic() - begun
+
+    async def _write(self, target: Path, data: bytes, *, durable: bool = True) -> None:
+        temporary = self._layout.temporary(self._node_id)
+        await to_thread.run_sync(partial(publish, target, data, temporary, durable=durable))
+
+
+def _log_round(row: MetricsRow) -> None:
+    """The canonical line: one per node and round."""
+    logger.info(
+        "round.completed",
+        round=row.round,
+        my_reward=round(row.my_reward, 4),
+        cumulative_reward=round(row.cumulative_reward, 4),
+        tagged=round(row.answer_tag_rate, 3),
+        local=row.local_groups,
+        external=f"{row.external_groups}/{row.external_wanted}",
+        pool=f"{row.pool_informative}/{row.pool_groups}",
+        loss=round(row.loss, 5),
+        grad_norm=round(row.grad_norm, 4),
+        seconds=round(row.seconds_round, 2),
+        updated=row.updated,
+        late=row.late,
+    )

@@ -1,0 +1,132 @@
+"""Real daemons on a real folder, for tests: start, await, kill, read."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from swarm.protocol.layout import Layout
+
+PATIENCE = 90.0
+"""Seconds before a test gives up on something that ought to happen."""
+
+
+def environment(path: Path, **settings: object) -> dict[str, str]:
+    """This process's environment without settings of its own, plus small and quick ones."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("SWARM_", "GDRIVE_", "NODE_", "EXPERIMENT_"))}
+    quick = {
+        "GDRIVE_PATH": path,
+        "EXPERIMENT_NAME": "test",
+        "MODEL_NAME": "tiny-qwen2",
+        "MAX_ROUNDS": 4,
+        "NUM_TRAIN_SAMPLES": 2,
+        "NUM_TRANSPLANT_TREES": 2,
+        "NUM_GENERATIONS": 4,
+        "COORDINATOR_ROUND_INTERVAL": 60,
+        "SWARM_MAX_NEW_TOKENS": 8,
+        "SWARM_THREADS": 1,
+        "SWARM_HEARTBEAT_INTERVAL": 0.2,
+        "SWARM_LIVENESS_TIMEOUT": 5,
+        "SWARM_RECONCILE_INTERVAL": 0.5,
+    }
+    return clean | {name: str(value) for name, value in (quick | settings).items()}
+
+
+def eventually(condition: Callable[[], object], what: str, timeout: float = PATIENCE) -> Any:
+    """Look again and again until the condition holds; its value. The pause is no barrier, only politeness."""
+    deadline = time.monotonic() + timeout
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"waited {timeout:g} s in vain for {what}"
+        time.sleep(0.02)
+    return value
+
+
+class Daemon:
+    """One node process."""
+
+    def __init__(self, module: str, env: dict[str, str], *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", module, *arguments],
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self.output = ""
+
+    def wait(self, timeout: float = PATIENCE) -> int:
+        """The exit code, with all that it said in `output`."""
+        said, _ = self.process.communicate(timeout=timeout)
+        self.output += said
+        return self.process.returncode
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        """As the machine would: nothing is said or saved."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.wait()
+
+
+@contextmanager
+def daemons() -> Iterator[Callable[..., Daemon]]:
+    """A function that starts daemons; whatever is left of them is killed at the end."""
+    started: list[Daemon] = []
+
+    def start(module: str, env: dict[str, str], *arguments: str) -> Daemon:
+        started.append(Daemon(module, env, *arguments))
+        return started[-1]
+
+    try:
+        yield start
+    finally:
+        for daemon in started:
+            if daemon.process.poll() is None:
+                daemon.kill()
+
+
+def run_swarm(env: dict[str, str], *arguments: str, timeout: float = PATIENCE) -> subprocess.CompletedProcess[str]:
+    """One `swarm` command line, to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "swarm", *arguments], env=env, capture_output=True, text=True, timeout=timeout
+    )
+
+
+def layout(path: Path) -> Layout:
+    return Layout(path, "test")
+
+
+def json_lines(file: Path) -> list[dict[str, Any]]:
+    """Whole lines of a file that may still grow; none where it is not there."""
+    text = file.read_text() if file.exists() else ""
+    return [json.loads(line) for line in text.split("\n")[:-1]]
+
+
+def rows(path: Path, node: str) -> list[dict[str, Any]]:
+    return json_lines(layout(path).metrics_file(node))
+
+
+def events(path: Path, node: str, name: str) -> list[dict[str, Any]]:
+    return [e for e in json_lines(layout(path).events_file(node)) if e["event"] == name]
+
+
+def rollouts(path: Path, node: str) -> dict[str, Any]:
+    """Everything that a node published, by round, without the time of day."""
+    found = {}
+    for file in sorted(layout(path).rollouts.glob(f"round_*/stage_0/{node}.json")):
+        content = json.loads(file.read_bytes())
+        del content["timestamp"]
+        found[file.parent.parent.name] = content
+    return found

@@ -1,0 +1,65 @@
+"""`swarm up` as a person uses it."""
+
+import json
+
+import pytest
+
+from tests.integration.swarms import daemons, environment, events, eventually, layout, rows, run_swarm
+
+pytestmark = pytest.mark.timeout(240)
+
+
+def test_up_runs_a_mixed_swarm_whose_folder_validates_and_which_is_never_overwritten(tmp_path):
+    env = environment(tmp_path, MAX_ROUNDS="", NUM_TRAIN_SAMPLES="", NUM_GENERATIONS="", SWARM_MAX_NEW_TOKENS="")
+    command = ("up", "--nodes", "2", "--test", "--model", "tiny-qwen2,tiny-gpt2")
+    first = run_swarm(env, *command)
+    assert first.returncode == 0, first.stdout + first.stderr
+    assert "python -m services.coordinator" in first.stdout
+    assert "round    3/3" in first.stdout
+    assert "go on with more rounds" in first.stdout
+    assert {row["model"] for node in ("worker-0", "worker-1") for row in rows(tmp_path, node)} == {
+        "tiny-qwen2",
+        "tiny-gpt2",
+    }
+    assert (layout(tmp_path).root / "reward.png").stat().st_size > 1000
+
+    checked = run_swarm(env, "validate", "--json")
+    assert checked.returncode == 0, checked.stdout
+    assert json.loads(checked.stdout)
+
+    before = rows(tmp_path, "worker-0")
+    again = run_swarm(env, *command)
+    assert again.returncode == 2
+    assert "--rounds" in again.stderr
+    assert "--experiment" in again.stderr
+    other = run_swarm(env, *command, "--seed", "43")
+    assert other.returncode == 2
+    assert "SEED was 42, now 43" in other.stderr
+    assert rows(tmp_path, "worker-0") == before
+
+    more = run_swarm(env, *command, "--rounds", "4")
+    assert more.returncode == 0, more.stdout + more.stderr
+    assert [row["round"] for row in rows(tmp_path, "worker-0")] == [0, 1, 2, 3]
+
+
+def test_up_fails_with_the_last_lines_of_a_failed_child(tmp_path):
+    env = environment(tmp_path)
+    failed = run_swarm(env, "up", "--nodes", "2", "--model", str(tmp_path / "no-such-model"))
+    assert failed.returncode == 1
+    assert "failed with exit code 1; its last lines:" in failed.stdout
+    assert "no-such-model" in failed.stdout
+
+
+def test_nobodys_death_is_reported_as_success(tmp_path):
+    env = environment(tmp_path, MAX_ROUNDS=1000)
+    with daemons() as start:
+        up = start("swarm", env, "up", "--nodes", "2")
+        eventually(lambda: rows(tmp_path, "worker-1"), "a round")
+        pid = json.loads(layout(tmp_path).peer_file("worker-1").read_bytes())["pid"]
+        import os
+        import signal
+
+        os.kill(pid, signal.SIGKILL)
+        assert up.wait() == 1
+    assert "worker-1 failed with exit code -9" in up.output
+    assert events(tmp_path, "worker-0", "node.finished")[-1]["reason"] == "stopped"

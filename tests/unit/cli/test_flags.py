@@ -1,0 +1,79 @@
+"""Flags, the environment, a file and defaults become settings, in that order."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from swarm.cli.flags import RunFlags, given, settings_from
+from swarm.cli.main import run
+from swarm.cli.settings import list_settings
+from swarm.config import Settings
+from swarm.errors import ConfigError
+
+
+def test_every_flag_is_a_setting() -> None:
+    flags = {f.name: f.name for f in fields(RunFlags) if f.name != "config"}
+    assert set(given(RunFlags(**flags))) <= {f.name for f in fields(Settings)}  # type: ignore[arg-type]
+
+
+def test_a_flag_wins_over_the_environment_over_the_file_over_the_default(tmp_path: Path) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text("seed = 1\nmax_rounds = 1\nlocal_groups = 1\n")
+    flags = RunFlags(seed=3, config=str(file))
+    settings = settings_from(flags, {"SEED": "2", "MAX_ROUNDS": "2"}, external_groups=5, local_groups=5)
+    assert (settings.seed, settings.max_rounds, settings.local_groups, settings.external_groups) == (3, 2, 1, 5)
+    assert settings.generations == Settings().generations
+
+
+def test_no_flags_at_all_are_the_environment_and_defaults() -> None:
+    assert settings_from(None, {"SEED": "2"}).seed == 2
+    assert settings_from(None, {}) == Settings()
+
+
+def test_flags_are_named_as_users_say_it(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TEST_MODE", raising=False)
+    line = (
+        "settings --json --rounds 7 --local 3 --external 5 --generations 4 --model a,b --learning-rate 0.1 --seed 9 "
+        "--round-interval 2.5 --checkpoint-interval 0 --threads 2 --device cpu --node-id n1 --role coordinator "
+        "--log-level debug --test --profile paper --tasks bf,arc_1d"
+    )
+    assert run(line.split()) == 0
+    values = {row["setting"]: row["value"] for row in json.loads(capsys.readouterr().out)}
+    assert (values["max_rounds"], values["local_groups"], values["external_groups"], values["model"]) == (
+        7,
+        3,
+        5,
+        ["a", "b"],
+    )
+    assert (values["checkpoint_interval"], values["test_mode"], values["tasks"]) == (0, True, ["bf", "arc_1d"])
+
+
+def test_an_error_names_the_setting_and_where_it_came_from() -> None:
+    with pytest.raises(ConfigError, match=r"SEED .* got -1 from the command line"):
+        settings_from(RunFlags(seed=-1), {})
+
+
+def test_the_list_says_where_each_value_came_from(tmp_path: Path) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text("MAX_ROUNDS = 9\n")
+    environ = {"SEED": "1", "SWARM_PATH": "/x", "HUGGINGFACE_ACCESS_TOKEN": "secret", "TEST_MODE": "true"}
+    rows = list_settings(RunFlags(role="coordinator", config=str(file)), environ)
+    sources = {row.setting: row.source for row in rows}
+    assert len(rows) == len(fields(Settings))
+    assert sources["role"] == "command line"
+    assert sources["seed"] == "environment variable SEED"
+    assert sources["path"] == "environment variable SWARM_PATH"
+    assert sources["max_rounds"] == str(file)
+    assert sources["local_groups"] == "TEST_MODE"
+    assert sources["external_groups"] == "default"
+    assert "secret" not in repr(rows)
+
+
+def test_the_list_says_what_settings_mean() -> None:
+    meanings = {row.setting: row.meaning for row in list_settings(RunFlags(), {})}
+    assert meanings["path"] == "The shared folder."
+    assert meanings["seed"] == ""

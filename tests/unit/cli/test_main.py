@@ -1,0 +1,117 @@
+"""The command line as a shell sees it: quick, and with the right exit codes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from swarm.cli.main import run
+from swarm.protocol.layout import Layout
+from tests.unit.monitor.factories import append_events, make_event, make_experiment
+
+HEAVY = ("torch", "transformers", "numpy", "reasoning_gym", "pandas", "matplotlib", "asyncio", "anyio", "structlog")
+
+
+def swarm(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "swarm", *arguments]
+
+
+def wait_for(stream: object, text: str) -> None:
+    for line in stream:  # type: ignore[attr-defined]
+        if text in line:
+            return
+    raise AssertionError(f"the stream ended without {text!r}")
+
+
+@pytest.mark.parametrize("command", ["--version", "status", "logs", "validate --json", "status --json"])
+def test_looking_is_quick_and_imports_nothing_heavy(tmp_path: Path, command: str) -> None:
+    make_experiment(tmp_path)
+    arguments = command.split() + ([] if command == "--version" else ["--path", str(tmp_path), "--experiment", "exp"])
+    code = (
+        "import sys; from swarm.cli.main import run;"
+        f"code = run({arguments!r});"
+        f"heavy = [name for name in {HEAVY!r} if name in sys.modules];"
+        "sys.exit(repr(heavy) if heavy else code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--version"], 0),
+        (["--help"], 0),
+        (["status", "--bogus"], 2),
+        (["logs", "--lines", "many"], 2),
+        (["logs", "--lines", "-1"], 2),
+        (["logs", "--level", "loud"], 2),
+        (["settings", "--seed", "-3"], 2),
+    ],
+)
+def test_wrong_usage_is_2(arguments: list[str], code: int) -> None:
+    assert run(arguments) == code
+
+
+def test_an_unknown_command_is_2() -> None:
+    assert subprocess.run(swarm("bogus"), check=False, capture_output=True).returncode == 2
+
+
+def test_errors_made_on_purpose_are_one_line_without_traceback(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_experiment(tmp_path, name="mine")
+    assert run(["status", "--path", str(tmp_path), "--experiment", "other"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith(f"swarm: no experiment 'other' in {tmp_path}: there is mine")
+    assert said.err.count("\n") == 1
+
+
+def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    append_events(layout, "alice", *(make_event("e" * 200, float(n)) for n in range(2000)))
+    command = swarm("logs", "--path", str(tmp_path), "--experiment", "exp", "-n", "2000")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert (process.wait(30), process.stderr.read()) == (0, b"")
+
+
+@pytest.mark.parametrize("command", [["logs", "--follow"], ["status", "--watch"]])
+def test_ctrl_c_ends_quietly_with_130(tmp_path: Path, command: list[str]) -> None:
+    make_experiment(tmp_path)
+    process = subprocess.Popen(
+        swarm(*command, "--path", str(tmp_path), "--experiment", "exp"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        wait_for(process.stdout, "alice")
+        os.kill(process.pid, signal.SIGINT)
+        assert process.stderr is not None
+        assert (process.wait(30), process.stderr.read()) == (130, "")
+
+
+def test_following_shows_events_of_a_node_that_joins(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path)
+    command = swarm("logs", "-f", "--event", "node.*", "--path", str(tmp_path), "--experiment", "exp")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        wait_for(process.stdout, "bob")
+        append_events(layout, "carol", make_event("node.started", 1e9 + 1))
+        wait_for(process.stdout, "carol")
+        process.terminate()
+
+
+def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("status", "logs", "summary", "validate", "settings", "model build"):
+        assert run([*command.split(), "--help"]) == 0
+        assert "Parameters" in capsys.readouterr().out

@@ -1,0 +1,204 @@
+"""Loading: which names are understood, what is read off a model, and which errors help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoConfig, GenerationConfig
+
+from swarm.errors import ConfigError, ModelError
+from swarm.policy import embedded
+from swarm.policy.model import LanguageModel, load_model, resolve_model, wrap_model
+from swarm.policy.policy import GrpoPolicy, load_policy
+from swarm.policy.settings import GrpoConfig
+from tests.unit.policy.factories import ARCHITECTURES, CPU, make_config, make_model, make_module, make_tokenizer
+
+
+def save_model(folder: Path, architecture: str = "qwen2", **tokenizer: Any) -> Path:
+    make_module(architecture).save_pretrained(folder)
+    make_tokenizer(**tokenizer).save_pretrained(folder)
+    return folder
+
+
+def wrap(module: Any, tokenizer: Any, **options: Any) -> LanguageModel:
+    return wrap_model("owner/tiny", module, tokenizer, device=CPU, **options)
+
+
+def test_names_of_embedded_models_folders_and_hub_ids_are_resolved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "EMBEDDED", ("tiny-one",))
+    monkeypatch.setattr(embedded, "embedded_path", lambda name: tmp_path / name)
+    assert resolve_model("tiny-one") == str(tmp_path / "tiny-one")
+    assert resolve_model(str(tmp_path)) == str(tmp_path)
+    assert resolve_model("owner/model") == "owner/model"
+
+
+@pytest.mark.parametrize("name", ["/no/such/folder", "./model", "~/model", "a/b/c", "tiny-typo", "../model"])
+def test_path_without_a_folder_is_never_looked_up_on_the_hub(name: str) -> None:
+    with pytest.raises(ModelError, match="tiny-qwen2") as caught:
+        resolve_model(name)
+    assert repr(name) in str(caught.value)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_saved_model_loads_in_fp32_on_the_cpu(architecture: str, tmp_path: Path) -> None:
+    make_module(architecture).to(torch.bfloat16).save_pretrained(tmp_path / "my-model")
+    make_tokenizer().save_pretrained(tmp_path / "my-model")
+    model = load_model(str(tmp_path / "my-model"), device="cpu")
+    assert model.name == "my-model"
+    assert {parameter.dtype for parameter in model.module.parameters()} == {torch.float32}
+    assert model.autocast_dtype is None
+    assert not model.module.training
+    assert model.context == 512
+
+
+def test_loaded_policy_generates_and_trains_with_the_threads_asked_for(tmp_path: Path) -> None:
+    policy = load_policy(str(save_model(tmp_path)), GrpoConfig(max_new_tokens=3), threads=1, device="cpu")
+    assert isinstance(policy, GrpoPolicy)
+    assert torch.get_num_threads() == 1
+    ((first, second),) = policy.generate(["Why?"], group_size=2, seed=0)
+    assert len(first.token_ids or ()) <= 3
+    assert first != second
+
+
+def test_empty_folder_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"(?s)cannot be loaded.*check the name, the network"):
+        load_model(str(tmp_path), device="cpu")
+
+
+def test_torn_weights_are_a_model_error(tmp_path: Path) -> None:
+    save_model(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"torn")
+    with pytest.raises(ModelError, match="weights cannot be loaded"):
+        load_model(str(tmp_path), device="cpu")
+
+
+def test_hub_token_reaches_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+
+    def refuse(name: str, **options: Any) -> None:
+        seen.append((name, options))
+        raise OSError("no network")
+
+    monkeypatch.setattr("swarm.policy.model.AutoTokenizer.from_pretrained", refuse)
+    with pytest.raises(ModelError, match="'owner/model': its tokenizer cannot be loaded: OSError: no network"):
+        load_model("owner/model", device="cpu", hub_token="hf_secret")
+    assert seen == [("owner/model", {"token": "hf_secret"})]
+
+
+def test_code_in_a_models_folder_never_runs(tmp_path: Path) -> None:
+    save_model(tmp_path)
+    config = (tmp_path / "config.json").read_text()
+    config = config.replace('"model_type": "qwen2"', '"model_type": "evil", "auto_map": {"AutoConfig": "evil.Config"}')
+    (tmp_path / "config.json").write_text(config)
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Config: pass")
+    with pytest.raises(ModelError):
+        load_model(str(tmp_path), device="cpu")
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("device", ["cuda:99", "abacus"])
+def test_unusable_device_is_named(device: str) -> None:
+    with pytest.raises(ModelError, match=f"device '{device}' cannot be used"):
+        load_model("owner/model", device=device)
+
+
+def test_end_of_text_is_what_tokenizer_and_generation_config_name() -> None:
+    module, tokenizer = make_module(), make_tokenizer()
+    module.generation_config = GenerationConfig(eos_token_id=[3, 4])
+    assert wrap(module, tokenizer).eos_ids == {3, 4, tokenizer.eos_token_id}
+    assert wrap(module, tokenizer).eos_id == tokenizer.eos_token_id
+    module.generation_config = GenerationConfig(eos_token_id=5)
+    assert wrap(module, make_tokenizer(eos=False)).eos_ids == {5}
+    assert wrap(module, make_tokenizer(eos=False)).eos_id == 5
+
+
+def test_model_without_any_end_of_text_is_refused() -> None:
+    with pytest.raises(ModelError, match="no answer could ever finish"):
+        wrap(make_module(), make_tokenizer(eos=False))
+
+
+def test_missing_pad_token_becomes_end_of_text_without_resizing() -> None:
+    model = wrap(make_module("gpt2"), make_tokenizer())
+    assert model.pad_id == model.eos_id
+    assert model.module.get_input_embeddings().num_embeddings == 264
+    with_pad = make_tokenizer(pad=True)
+    assert wrap(make_module("gpt2"), with_pad).pad_id == with_pad.pad_token_id
+
+
+def test_tokenizer_larger_than_the_model_is_refused() -> None:
+    with pytest.raises(ModelError, match="knows 259 tokens, but the model embeds only 100"):
+        wrap(make_module(config=make_config("qwen2", vocabulary=100)), make_tokenizer())
+
+
+def test_longest_completion_is_the_setting_or_the_models_own_or_256() -> None:
+    module, tokenizer = make_module(), make_tokenizer()
+    assert wrap(module, tokenizer).max_new_tokens == 256
+    module.generation_config.max_new_tokens = 77
+    assert wrap(module, tokenizer).max_new_tokens == 77
+    assert wrap(module, tokenizer, max_new_tokens=5).max_new_tokens == 5
+
+
+def test_recurrent_models_are_refused() -> None:
+    module = make_module()
+    module._is_stateful = True
+    with pytest.raises(ModelError, match="recurrent layers"):
+        wrap(module, make_tokenizer())
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value"), [("final_logit_softcapping", 2.0), ("logits_scaling", 3.0), ("logit_scale", 0.5)]
+)
+def test_scaled_logits_are_scaled_here_too(attribute: str, value: float) -> None:
+    """With the architecture's own arithmetic as a stand-in for Gemma, Granite and Cohere."""
+    module, plain = make_module(), make_module()
+    setattr(module.config, attribute, value)
+    scale: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+        "final_logit_softcapping": lambda x: (x / value).tanh() * value,
+        "logits_scaling": lambda x: x / value,
+        "logit_scale": lambda x: x * value,
+    }
+
+    def scaled(*args: Any, **options: Any) -> Any:
+        output = plain(*args, **options)
+        output.logits = scale[attribute](output.logits)
+        return output
+
+    module.forward = scaled
+    assert wrap(module, make_tokenizer()).logits(torch.ones(32)).shape == (264,)
+    setattr(module.config, attribute, None)
+    with pytest.raises(ModelError, match="transforms its logits in a way unknown"):
+        wrap(module, make_tokenizer())
+
+
+def test_saved_dropout_stays_in_the_configuration(tmp_path: Path) -> None:
+    model = make_model("gpt2", dropout=0.1)
+    assert all(part.p == 0 for part in model.module.modules() if isinstance(part, torch.nn.Dropout))
+    model.module.config.save_pretrained(tmp_path)
+    assert AutoConfig.from_pretrained(tmp_path).attn_pdrop == 0.1
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("learning_rate", 0.0),
+        ("learning_rate", float("nan")),
+        ("clip_low", 1.0),
+        ("clip_high", -0.1),
+        ("kl_weight", -1.0),
+        ("temperature", 0.0),
+        ("top_p", 1.5),
+        ("top_k", -1),
+        ("iterations", 0),
+        ("max_new_tokens", 0),
+        ("max_grad_norm", float("inf")),
+    ],
+)
+def test_settings_out_of_range_are_named(setting: str, value: float) -> None:
+    with pytest.raises(ConfigError, match=f"^{setting}: expected .*, got {value!r}"):
+        GrpoConfig(**{setting: value})  # type: ignore[arg-type]

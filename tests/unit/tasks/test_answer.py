@@ -1,0 +1,52 @@
+"""Answer extraction: the last closed pair, in linear time."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from swarm.tasks.answer import ANSWER_LIMIT, extract_answer, has_answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("<answer>42</answer>", "42"),
+        ("so <answer>\n 4 2\t</answer> done", "4 2"),
+        ("<answer></answer>", ""),
+        ("<answer>1</answer> no: <answer>2</answer>", "2"),
+        ("<answer>1</answer> and <answer>2", "1"),
+        ("<answer>1</answer></answer>", "1"),
+        ("<answer>1<answer>2</answer>", "2"),
+        ("</answer><answer>3</answer>", "3"),
+    ],
+)
+def test_the_answer_is_the_stripped_content_of_the_last_closed_pair(text: str, answer: str) -> None:
+    assert extract_answer(text) == answer
+    assert has_answer(text)
+
+
+@pytest.mark.parametrize("text", ["", "42", "<answer>42", "42</answer>", "</answer>42<answer>", "<Answer>42</Answer>"])
+def test_without_a_closed_pair_there_is_no_answer(text: str) -> None:
+    assert extract_answer(text) is None
+    assert not has_answer(text)
+
+
+def test_an_answer_longer_than_the_limit_is_an_answer_that_no_scorer_sees() -> None:
+    longest = "<answer>" + "7" * ANSWER_LIMIT + "</answer>"
+    too_long = "<answer>" + "7" * (ANSWER_LIMIT + 1) + "</answer>"
+    assert extract_answer(longest) == "7" * ANSWER_LIMIT
+    assert extract_answer(too_long) is None
+    assert has_answer(too_long)
+
+
+def test_a_lone_surrogate_is_no_valid_answer() -> None:
+    assert extract_answer("<answer>\ud800</answer>") is None
+
+
+@pytest.mark.parametrize("text", ["<answer>" * 500_000, "</answer>" * 500_000, "<answer>x" * 400_000 + "</answer>"])
+def test_megabytes_of_tags_take_linear_time(text: str) -> None:
+    start = time.process_time()
+    extract_answer(text)
+    assert time.process_time() - start < 0.5, "quadratic time would take minutes"

@@ -1,0 +1,127 @@
+"""Bounded children. Each case forks a fresh interpreter: forking the multi-threaded test runner is no fair trial."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+PROLOGUE = """
+import os, resource, signal, subprocess, sys, time
+from swarm.tasks.bounded import Limits, run_bounded
+quick = Limits(cpu_s=1, wall_s=1.0, memory_bytes=64 * 2**20, output_bytes=2**20)
+def show(job, limits=quick): print(run_bounded(job, limits))
+"""
+
+
+def outcome(code: str) -> str:
+    """What the code prints, run with PROLOGUE in an interpreter of its own."""
+    command = [sys.executable, "-c", PROLOGUE + code]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
+
+
+def test_frames_of_any_size_come_back_in_order() -> None:
+    assert outcome("show(lambda emit: [emit(b'one'), emit(b''), emit(b'three')])") == "[b'one', b'', b'three']"
+    assert outcome("print([len(f) for f in run_bounded(lambda emit: emit(bytes(900_000)), quick)])") == "[900000]"
+
+
+def test_a_job_that_raises_keeps_what_it_emitted_before() -> None:
+    assert outcome("show(lambda emit: [emit(b'before'), 1 / 0, emit(b'after')])") == "[b'before']"
+
+
+HANGS = {
+    "burns the processor": "while True: pass",
+    "sleeps": "time.sleep(60)",
+    "swallows everything": """
+while True:
+    try: time.sleep(60)
+    except: pass""",
+    "ignores signals": "[signal.signal(s, signal.SIG_IGN) for s in (signal.SIGALRM, signal.SIGXCPU)]; time.sleep(60)",
+    "closes its pipe and goes on": "os.close(3); time.sleep(60)",
+}
+
+
+@pytest.mark.parametrize("body", HANGS.values(), ids=HANGS)
+def test_a_hanging_child_is_cut_in_bounded_time_and_reaped(body: str) -> None:
+    indented = "\n".join("    " + line for line in body.splitlines())
+    start = time.monotonic()
+    code = f"""
+def job(emit):
+    emit(b'before')
+{indented}
+show(job)
+try: os.waitpid(-1, os.WNOHANG)
+except ChildProcessError: print('no child left')
+"""
+    assert outcome(code) == "[b'before']\nno child left"
+    assert time.monotonic() - start < 10
+
+
+def test_a_memory_bomb_hits_its_limit_and_not_the_machine() -> None:
+    job = "lambda emit: [emit(b'before'), emit(b'%d' % len(bytearray({size} * 2**20)))]"
+    assert outcome(f"show({job.format(size=16)})") == "[b'before', b'16777216']"
+    assert outcome(f"show({job.format(size=128)})") == "[b'before']"
+
+
+def test_endless_output_is_cut() -> None:
+    assert "True" in outcome(
+        "print(len(run_bounded(lambda emit: [emit(bytes(1000)) for _ in iter(int, 1)], quick)) < 1200)"
+    )
+
+
+def test_a_child_can_neither_open_nor_write_files_nor_leave_a_core() -> None:
+    assert outcome("show(lambda emit: [emit(b'before'), open('/dev/null'), emit(b'after')])") == "[b'before']"
+    limits = "RLIMIT_FSIZE", "RLIMIT_NOFILE", "RLIMIT_CORE", "RLIMIT_NPROC"
+    for limit in limits:
+        assert outcome(f"show(lambda emit: emit(str(resource.getrlimit(resource.{limit})).encode()))") == "[b'(0, 0)']"
+
+
+def test_a_child_is_alone_in_its_session_and_holds_none_of_the_servers_descriptors() -> None:
+    code = """
+secret = os.open('/dev/null', os.O_RDONLY)
+os.dup2(secret, 77)
+def job(emit):
+    emit(b'alone' if os.getsid(0) == os.getpid() else b'not alone')
+    os.fstat(77)
+    emit(b'descriptor 77 is open')
+show(job)
+"""
+    assert outcome(code) == "[b'alone']"
+
+
+def test_processes_that_a_child_starts_die_with_it() -> None:
+    code = """
+import swarm.tasks.bounded as bounded
+bounded.resource.RLIMIT_NPROC = bounded.resource.RLIMIT_CORE  # so that forking is possible at all
+def job(emit):
+    if os.fork() == 0: time.sleep(60)
+    emit(b'%d' % os.getpid())
+    time.sleep(60)
+group = int(run_bounded(job, quick)[0])
+deadline = time.monotonic() + 5
+while time.monotonic() < deadline:
+    try: os.killpg(group, 0)
+    except ProcessLookupError: print('gone'); break
+"""
+    assert outcome(code) == "gone"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the parent-death signal is Linux's own")
+def test_a_child_dies_with_its_server() -> None:
+    code = """
+read_fd, write_fd = os.pipe()
+if os.fork() == 0:
+    def job(emit):
+        os.write(2, b'%d\\n' % os.getpid())
+        time.sleep(60)
+    os.dup2(write_fd, 2)
+    run_bounded(job, Limits(wall_s=60))
+os.close(write_fd)
+child = int(os.read(read_fd, 100))
+server = int(open(f'/proc/{child}/stat').read().split()[3])
+os.kill(server, signal.SIGKILL)
+print('ended' if os.read(read_fd, 1) == b'' else 'alive')
+"""
+    assert outcome(code) == "ended"

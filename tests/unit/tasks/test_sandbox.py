@@ -1,0 +1,60 @@
+"""The sandbox by itself: even if a string were executed, it could not reach the system."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from swarm.tasks.sandbox import REFUSED_EXIT
+
+ATTEMPTS = {
+    "shell": "os.system('touch PLANTED')",
+    "subprocess": "subprocess.run(['touch', 'PLANTED'])",
+    "exec": "os.execvp('touch', ['touch', 'PLANTED'])",
+    "spawn": "os.posix_spawnp('touch', ['touch', 'PLANTED'], {})",
+    "fork": "os.fork() or open('PLANTED', 'w')",
+    "write": "open('PLANTED', 'w')",
+    "low-level write": "os.open('PLANTED', os.O_CREAT | os.O_WRONLY)",
+    "mkdir": "os.mkdir('PLANTED')",
+    "rename": "os.rename('victim', 'PLANTED')",
+    "remove": "os.remove('victim')",
+    "read": "open('victim').read()",
+    "socket": "socket.socket()",
+    "native code": "ctypes.CDLL(None)",
+    "import": "__import__('wave')",
+    "eval": "eval('1 + 1')",
+    "exec of code": "exec(compile('1', 's', 'exec'))",
+}
+
+
+def run_confined(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run the code inside the sandbox, wrapped as a scorer's bare except would."""
+    program = f"""
+import ast, ctypes, decimal, os, socket, subprocess
+from swarm.tasks import sandbox
+sandbox.enter()
+try: {code}
+except: pass
+os.write(1, b'survived')
+os._exit(0)
+"""
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.mark.parametrize("code", ATTEMPTS.values(), ids=ATTEMPTS)
+def test_reaching_for_the_system_ends_the_process_before_it_happens(code: str, tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("precious")
+    ended = run_confined(code, tmp_path)
+    assert (ended.returncode, ended.stdout) == (REFUSED_EXIT, "")
+    assert "it tried" in ended.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["victim"]
+
+
+@pytest.mark.parametrize("code", ["ast.literal_eval('[[1]]')", "decimal.Decimal('1e9') / 3", "int('x')", "id(1)"])
+def test_computing_is_allowed(code: str, tmp_path: Path) -> None:
+    ended = run_confined(code, tmp_path)
+    assert (ended.returncode, ended.stdout) == (0, "survived"), ended.stderr

@@ -1,0 +1,283 @@
+"""The scorer as a node uses it: real servers, real reasoning-gym, hostile answers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import anyio
+import pytest
+from anyio.from_thread import start_blocking_portal
+from structlog.testing import capture_logs
+
+from swarm.errors import ProtocolError, ScoringError
+from swarm.tasks import gym, scoring, scoring_process
+from swarm.tasks.bounded import Limits
+from swarm.tasks.profiles import PROFILES, SAPO_TASKS
+from swarm.tasks.scoring import FULL_ANSWER, GroupScore, QuestionRequest, Scorer
+from swarm.types import Origin, Question
+
+T = TypeVar("T")
+
+HANG = "∧".join("abcdefghijklmnopq")
+"""Seventeen variables, so 2**17 lines of a truth table: propositional_logic does not check lower-case names."""
+MEMORY_BOMB = "∧".join("abcdefghijklmnopqrstuvwxyz")
+
+
+def run(body: Callable[[Scorer], Awaitable[T]], processes: int = 1, limits: Limits | None = None) -> T:
+    """The body's result with a live scorer."""
+
+    async def main() -> T:
+        with anyio.fail_after(60):
+            async with Scorer(processes, limits=limits) as scorer:
+                return await body(scorer)
+
+    return anyio.run(main)
+
+
+RunShared = Callable[[Callable[[Scorer], Awaitable[T]]], T]
+
+
+@pytest.fixture(scope="module")
+def run_shared() -> Iterator[RunShared[object]]:
+    """As run, with one scorer for all tests that need no special one: starting a server takes a second."""
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(Scorer()) as scorer:
+        yield lambda body: portal.call(body, scorer)
+
+
+def question(task: str = "basic_arithmetic", profile: str = "tiny", seed: int = 1) -> Question:
+    return gym.make_question(task, profile, seed)
+
+
+def reference(asked: Question) -> str:
+    answer: str = asked.metadata["example_answer"] if asked.answer is None else asked.answer
+    return answer
+
+
+def tagged(*answers: str) -> list[str]:
+    return [f"I think <answer>{answer}</answer>" for answer in answers]
+
+
+def as_list(asked: Question) -> str:
+    """The answer as a Python list, which binary_matrix evaluates and gives partial credit."""
+    return str(asked.metadata.get("solution", []))
+
+
+async def score(scorer: Scorer, asked: Question, completions: Sequence[str]) -> GroupScore:
+    return await scorer.score(asked.origin, asked.prompt, completions)
+
+
+def test_honest_answers_score_exactly_what_reasoning_gym_gives_on_every_task_and_profile(
+    run_shared: RunShared[list[GroupScore]],
+) -> None:
+    wrong = ["0", "1", "1/2", "P", "(P ∨ Q)", "Monday", "monday", "Yes", "[[0, 1], [1, 0]]", "0 1\n1 0", "0.5", ""]
+    asked = [question(task, profile, seed) for profile in PROFILES for task in SAPO_TASKS for seed in (1, 2)]
+
+    async def body(scorer: Scorer) -> list[GroupScore]:
+        return [await score(scorer, one, tagged(reference(one), as_list(one), *wrong)) for one in asked]
+
+    for one, group in zip(asked, run_shared(body), strict=True):
+        raw = tuple(gym.score(one, answer) for answer in [reference(one), as_list(one), *wrong])
+        assert group.rewards == raw, one.origin
+        assert group.rewards[0] >= FULL_ANSWER, one.origin
+        assert (group.killed, group.errors) == (0, 0), one.origin
+        assert (group.question.prompt, group.question.answer) == (one.prompt, one.answer)
+
+
+def test_an_answer_that_runs_commands_in_reasoning_gym_does_nothing_here(
+    run_shared: RunShared[GroupScore], tmp_path: Path
+) -> None:
+    asked, planted = question("binary_matrix"), tmp_path / "PLANTED"
+    exploit = f"__import__('os').system('touch {planted}')"
+    gym.score(asked, exploit)
+    assert planted.exists(), "the exploit is real"
+    planted.unlink()
+    group = run_shared(lambda scorer: score(scorer, asked, tagged(exploit, reference(asked))))
+    assert group.rewards == (0.0, 1.0)
+    assert not planted.exists()
+
+
+def test_a_hang_is_cut_while_the_node_goes_on_and_its_group_keeps_its_scores(run_shared: RunShared[GroupScore]) -> None:
+    asked = question("propositional_logic", "paper")
+    order: list[str] = []
+
+    async def tick() -> None:
+        await anyio.sleep(0.2)
+        order.append("the node's own work")
+
+    async def body(scorer: Scorer) -> GroupScore:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(tick)
+            group = await score(scorer, asked, tagged(HANG, reference(asked)))
+            order.append("scored")
+        return group
+
+    start = time.monotonic()
+    group = run_shared(body)
+    assert (group.rewards, group.killed) == ((0.0, 1.0), 1)
+    assert order == ["the node's own work", "scored"]
+    assert time.monotonic() - start < 20
+
+
+def test_a_memory_bomb_is_bounded_and_its_group_keeps_its_scores() -> None:
+    asked = question("propositional_logic", "paper")
+    limits = Limits(cpu_s=20, memory_bytes=16 * 2**20)
+    group = run(lambda scorer: score(scorer, asked, tagged(MEMORY_BOMB, reference(asked))), limits=limits)
+    assert (group.rewards, group.killed, group.errors) == ((0.0, 1.0), 0, 1)
+
+
+def test_no_closed_answer_is_exactly_zero_even_where_the_task_rewards_nothing(
+    run_shared: RunShared[GroupScore],
+) -> None:
+    asked = question("fraction_simplification")
+    assert gym.score(asked, "no idea") > 0.0
+    completions = ["", "no idea", "<answer>1/2", "<answer>" + "1" * 5_000 + "</answer>", *tagged(reference(asked))]
+    group = run_shared(lambda scorer: score(scorer, asked, completions))
+    assert group.rewards == (0.0, 0.0, 0.0, 0.0, 1.0)
+    assert group.answered == (False, False, False, True, True)
+
+
+REFUSALS = {
+    "question_mismatch": {},
+    "unknown_task": {"task": "codeio"},
+    "bad_origin": {"seed": -1},
+    "gym_version": {"gym_version": "0.0.1"},
+}
+
+
+def test_what_names_no_question_of_ours_is_refused_by_reason(run_shared: RunShared[None]) -> None:
+    good = {"task": "bf", "profile": "tiny", "seed": 1, "index": 0, "gym_version": gym.gym_version()}
+    origins = {reason: Origin(**(good | change)) for reason, change in REFUSALS.items()}  # type: ignore[arg-type]
+
+    async def reason(scorer: Scorer, origin: Origin, prompt: str = "another prompt") -> str:
+        with pytest.raises(ProtocolError) as refusal:
+            await scorer.score(origin, prompt, tagged("1"))
+        return refusal.value.reason
+
+    async def body(scorer: Scorer) -> None:
+        assert {expected: await reason(scorer, origin) for expected, origin in origins.items()} == {
+            expected: expected for expected in REFUSALS
+        }
+        assert await reason(scorer, Origin("bf", "tiny", 2**70, 0, "0.1.25")) == "bad_origin"
+        assert await reason(scorer, Origin("\ud800", "tiny", 1, 0, "0.1.25")) == "bad_origin"
+        with pytest.raises(ProtocolError, match="unknown_task"):
+            await scorer.make([QuestionRequest("bf", "tiny", 1), QuestionRequest("codeio", "tiny", 1)])
+        unclaimed = await scorer.score(origins["question_mismatch"], None, tagged("1"))
+        assert unclaimed.question == (await scorer.make([QuestionRequest("bf", "tiny", 1)]))[0]
+
+    run_shared(body)
+
+
+def test_concurrent_callers_get_their_own_replies_and_all_servers_agree() -> None:
+    asked = [question("basic_arithmetic", seed=seed) for seed in range(12)]
+    groups: dict[int, list[GroupScore]] = {seed: [] for seed in range(12)}
+
+    async def one(scorer: Scorer, seed: int) -> None:
+        groups[seed].append(await score(scorer, asked[seed], tagged(reference(asked[seed]), "1", "12")))
+
+    async def body(scorer: Scorer) -> None:
+        assert len(set(scorer.pids)) == 2
+        async with anyio.create_task_group() as tasks:
+            for seed in [*range(12), *reversed(range(12))]:
+                tasks.start_soon(one, scorer, seed)
+
+    run(body, processes=2)
+    for seed, (first, second) in groups.items():
+        assert first == second
+        assert first.question.prompt == asked[seed].prompt
+        assert first.rewards[0] == 1.0
+
+
+def test_a_killed_or_stopped_server_is_replaced_and_the_request_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scoring, "REPLY_SLACK_S", 0.0)
+    asked = question()
+
+    async def kill_soon(scorer: Scorer) -> None:
+        await anyio.sleep(0.3)
+        os.kill(scorer.pids[0], signal.SIGKILL)
+
+    async def body(scorer: Scorer) -> list[tuple[float, ...]]:
+        rewards, pids = [], []
+        for number in (signal.SIGKILL, signal.SIGSTOP):
+            pids.append(scorer.pids[0])
+            os.kill(scorer.pids[0], number)
+            rewards.append((await score(scorer, asked, tagged(reference(asked)))).rewards)
+        hang = question("propositional_logic", "paper")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(kill_soon, scorer)
+            pids.append(scorer.pids[0])
+            rewards.append((await score(scorer, hang, tagged(reference(hang), HANG))).rewards)
+        assert len({*pids, *scorer.pids}) == 4
+        return rewards
+
+    assert run(body, limits=Limits(wall_s=2.0)) == [(1.0,), (1.0,), (1.0, 0.0)]
+
+
+def test_a_cancelled_call_leaves_the_scorer_usable(run_shared: RunShared[GroupScore]) -> None:
+    hang, asked = question("propositional_logic", "paper"), question()
+
+    async def body(scorer: Scorer) -> GroupScore:
+        with anyio.move_on_after(0.2) as scope:
+            await score(scorer, hang, tagged(HANG))
+        assert scope.cancelled_caught
+        return await score(scorer, asked, tagged(reference(asked)))
+
+    assert run_shared(body).rewards == (1.0,)
+
+
+def test_after_the_scorer_no_server_is_left_and_the_bodys_error_comes_out_as_it_is() -> None:
+    pids: list[int] = []
+
+    async def body(scorer: Scorer) -> None:
+        pids.extend(scorer.pids)
+        raise KeyError("the node's own")
+
+    with pytest.raises(KeyError, match="the node's own"):
+        run(body, processes=2)
+    assert len(pids) == 2
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):  # not even a zombie
+            os.kill(pid, 0)
+
+
+def test_a_server_that_cannot_start_is_a_scoring_error_and_its_last_words_are_logged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def body(_scorer: Scorer) -> None:
+        raise AssertionError("never entered")
+
+    monkeypatch.setattr(scoring_process, "_COMMAND", (sys.executable, "-c", "raise SystemExit('no gym here')"))
+    with capture_logs() as logs, pytest.raises(ScoringError, match="gave no reply"):
+        run(body)
+    assert [entry["line"] for entry in logs if entry["event"] == "scorer.stderr"] == ["no gym here"]
+    monkeypatch.setattr(scoring_process, "_COMMAND", ("/no/such/python",))
+    with pytest.raises(ScoringError, match="cannot start"):
+        run(body)
+
+
+def test_a_server_takes_neither_secrets_nor_modules_from_where_the_node_stands(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Nodes are often started inside the shared folder, where any peer may put a msgspec.py."""
+    (tmp_path / "msgspec.py").write_text("raise SystemExit('hijacked')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HUGGINGFACE_ACCESS_TOKEN", "hf_secret")
+
+    async def body(scorer: Scorer) -> bytes:
+        return await anyio.Path(f"/proc/{scorer.pids[0]}/environ").read_bytes() if sys.platform == "linux" else b""
+
+    assert b"hf_secret" not in run(body)
+
+
+def test_importing_the_scorer_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, swarm.tasks.scoring; print({'torch', 'numpy', 'reasoning_gym', 'transformers'} & set(sys.modules))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
+    assert out.strip() == "set()"

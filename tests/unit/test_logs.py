@@ -1,0 +1,359 @@
+"""No event is lost, and none is torn."""
+
+# ruff: noqa: T201 - what is printed is tested here
+
+from __future__ import annotations
+
+import faulthandler
+import io
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from swarm.errors import ConfigError, FolderError
+from swarm.logs import append_json_line, configure_logging, get_logger
+
+log = get_logger("swarm.test")
+
+
+class Unshowable:
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+
+class Logs:
+    """A configured process's three readers."""
+
+    def __init__(self, folder: Path) -> None:
+        self.events_file = folder / "logs" / "n1" / "training_events.jsonl"
+        self.stdout_file = folder / "logs" / "n1" / "stdout.log"
+        self.terminal = io.StringIO()
+
+    def configure(self, level: str = "info") -> ExitStack:
+        return configure_logging(
+            node_id="n1",
+            events_file=self.events_file,
+            stdout_file=self.stdout_file,
+            level=level,
+            stream=self.terminal,
+        )
+
+    def events(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.events_file.read_text().splitlines()]
+
+    def names(self) -> list[str]:
+        return [event["event"] for event in self.events()]
+
+    def stdout(self) -> str:
+        return self.stdout_file.read_text()
+
+
+@contextmanager
+def a_library(name: str) -> Iterator[logging.Logger]:
+    """A library logger that keeps to itself, as transformers' does."""
+    library, own = logging.getLogger(name), io.StringIO()
+    library.addHandler(logging.StreamHandler(own))
+    library.propagate = False
+    yield library
+    assert own.getvalue() == ""
+
+
+def test_an_event_reaches_all_three_readers(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    with logs.configure():
+        log.info("round.finished", round=3, reward=0.5)
+    (event,) = logs.events()
+    assert abs(event.pop("timestamp") - Path(logs.events_file).stat().st_mtime) < 5
+    assert event == {
+        "level": "info",
+        "event": "round.finished",
+        "node_id": "n1",
+        "logger": "swarm.test",
+        "round": 3,
+        "reward": 0.5,
+    }
+    for text in (logs.terminal.getvalue(), logs.stdout()):
+        assert "round.finished" in text
+        assert "reward=0.5" in text
+        assert "\x1b" not in text
+
+
+def test_libraries_warnings_and_formats_of_logging_are_events_too(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    with logs.configure(), warnings.catch_warnings():
+        warnings.simplefilter("always")
+        logging.getLogger("some.library").info("read %d files", 3, extra={"folder": "x"})
+        warnings.warn("be careful", stacklevel=1)
+    library, warning = logs.events()
+    assert (library["event"], library["logger"], library["folder"]) == ("read 3 files", "some.library", "x")
+    assert (warning["logger"], warning["level"]) == ("py.warnings", "warning")
+    assert "be careful" in warning["event"]
+
+
+def test_a_library_that_keeps_to_itself_is_brought_back(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    with logs.configure(level="error"), a_library("test_logs.loner") as library:
+        log.info("model.loaded")  # the library was imported meanwhile; from the next event on, it is ours
+        library.warning("hello")
+    assert logs.names() == ["model.loaded", "hello"]
+
+
+def test_the_level_filters_the_terminal_and_not_the_folder(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    with logs.configure(level="warning"):
+        log.debug("one")
+        log.info("two")
+        log.warning("three")
+    assert logs.names() == ["two", "three"]
+    assert "two" in logs.stdout()
+    assert "two" not in logs.terminal.getvalue()
+    assert "three" in logs.terminal.getvalue()
+
+
+def test_debug_goes_to_the_folder_if_asked_for(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    with logs.configure(level="debug"):
+        log.debug("one")
+    assert logs.names() == ["one"]
+
+
+def test_an_exception_leaves_its_traceback(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    with logs.configure():
+        try:
+            raise ValueError("boo")
+        except ValueError:
+            log.exception("step.failed")
+    (event,) = logs.events()
+    assert event["level"] == "error"
+    assert event["exception"].endswith("ValueError: boo")
+    assert "ValueError: boo" in logs.stdout()
+
+
+def test_nothing_is_too_odd_to_be_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging.root, "handlers", [])  # those of pytest cannot stand such values
+    inside_itself: list[object] = []
+    inside_itself.append(inside_itself)
+    logs = Logs(tmp_path)
+    with logs.configure():
+        log.info("odd", path=tmp_path, error=KeyError("k"), big=2**70, mixed={1: {2}}, nan=float("nan"))
+        log.info("surrogate", text="\ud800")
+        log.info("unshowable", value=Unshowable())
+        log.info("recursive", value=inside_itself)
+    odd, surrogate, unshowable, recursive = logs.events()
+    assert (odd["path"], odd["error"], odd["big"], odd["nan"]) == (str(tmp_path), "KeyError('k')", 2**70, None)
+    assert surrogate["text"] == "\\ud800"
+    assert "cannot be shown" in unshowable["value"]
+    assert recursive["value"] == "[[...]]"
+
+
+def test_an_events_own_keys_do_not_replace_time_level_and_node(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    with logs.configure():
+        log.info("x", level="odd", timestamp="never", node_id="other")
+    (event,) = logs.events()
+    assert (event["level"], event["node_id"]) == ("info", "n1")
+    assert isinstance(event["timestamp"], float)
+
+
+def test_what_is_printed_is_in_stdout_log_line_by_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    logs = Logs(tmp_path)
+    with logs.configure():
+        print("hello", "there")
+        print("oops", file=sys.stderr)
+        print("\r 10%", end="")
+        print("\r100%")
+        print("no newline", end="")
+    assert logs.stdout().splitlines() == ["hello there", "oops", "100%", "no newline"]
+    assert capsys.readouterr().out == "hello there\n\r 10%\r100%\nno newline"
+
+
+def test_without_a_stdout_file_nothing_is_teed(tmp_path: Path) -> None:
+    before = sys.stdout
+    with configure_logging(
+        node_id="n", events_file=tmp_path / "e.jsonl", stdout_file=None, level="info", stream=io.StringIO()
+    ):
+        assert sys.stdout is before
+        log.info("x")
+    assert (tmp_path / "e.jsonl").read_text().count("\n") == 1
+
+
+def test_a_terminal_that_went_away_stops_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    logs = Logs(tmp_path)
+    logs.terminal = Gone()
+    monkeypatch.setattr(sys, "stdout", Gone())
+    with logs.configure():
+        log.info("still.here")
+        print("me too")
+    assert logs.names() == ["still.here"]
+    assert logs.stdout().splitlines()[-1] == "me too"
+    assert "Logging error" not in logs.stdout()
+
+
+def test_closing_puts_everything_back(tmp_path: Path) -> None:
+    def state() -> list[object]:
+        return [
+            sys.stdout,
+            sys.stderr,
+            sys.excepthook,
+            threading.excepthook,
+            list(logging.root.handlers),
+            logging.root.level,
+            warnings.showwarning,
+            faulthandler.is_enabled(),
+            logging.getLogger("watchfiles").level,
+        ]
+
+    before = state()
+    with Logs(tmp_path).configure():
+        assert faulthandler.is_enabled()
+    assert state() == before
+
+
+def test_a_torn_last_line_is_left_alone_on_its_line(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    logs.events_file.parent.mkdir(parents=True)
+    logs.events_file.write_bytes(b'{"event": "torn')
+    with logs.configure():
+        log.info("after")
+    torn, after = logs.events_file.read_bytes().splitlines()
+    assert torn == b'{"event": "torn'
+    assert json.loads(after)["event"] == "after"
+
+
+def test_json_lines_are_appended_whole_and_heal_what_was_torn(tmp_path: Path) -> None:
+    file = tmp_path / "deep" / "metrics.jsonl"
+    append_json_line(file, b"{}")
+    with file.open("ab") as out:
+        out.write(b"torn")
+    append_json_line(file, b'{"a":1}', fsync=True)
+    assert file.read_bytes() == b'{}\ntorn\n{"a":1}\n'
+
+
+def test_each_line_is_one_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[bytes] = []
+    real = os.write
+
+    def write(fd: int, data: bytes) -> int:
+        written.append(data)
+        return real(fd, data)
+
+    monkeypatch.setattr(os, "write", write)
+    append_json_line(tmp_path / "a.jsonl", b"x" * 100_000)
+    assert written == [b"x" * 100_000 + b"\n"]
+
+
+def test_a_full_disk_is_an_error_and_the_next_line_is_still_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "a.jsonl"
+    real = os.write
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", lambda fd, data: real(fd, data[:3]))
+        with pytest.raises(FolderError, match="disk full"):
+            append_json_line(file, b"123456")
+    append_json_line(file, b"next")
+    assert file.read_bytes() == b"123\nnext\n"
+
+
+def test_a_log_file_that_cannot_be_opened_is_a_folder_error(tmp_path: Path) -> None:
+    (tmp_path / "logs").write_text("a file where a folder should be")
+    before = sys.stdout, list(logging.root.handlers)
+    with pytest.raises(FolderError, match=r"training_events\.jsonl") as error:
+        Logs(tmp_path).configure()
+    assert (sys.stdout, list(logging.root.handlers)) == before
+    del error  # until here its traceback kept alive what was not closed
+
+
+def test_many_threads_tear_no_line(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+
+    def work(number: int) -> None:
+        for step in range(50):
+            log.info("step", thread=number, step=step, filler="x" * 2000)
+            print("printed", number, step)
+
+    with logs.configure(level="error"):
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted((e["thread"], e["step"]) for e in logs.events()) == [(n, s) for n in range(4) for s in range(50)]
+
+
+def test_a_crash_that_leaves_the_process_is_recorded(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    with pytest.raises(ZeroDivisionError), logs.configure():
+        1 / 0  # noqa: B018
+    (event,) = logs.events()
+    assert (event["event"], event["level"]) == ("process.crashed", "critical")
+    assert "ZeroDivisionError" in event["exception"]
+
+
+def test_an_error_made_on_purpose_is_no_crash(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    with pytest.raises(ConfigError), logs.configure():
+        raise ConfigError("SEED must be a number")
+    (event,) = logs.events()
+    assert (event["event"], event["error"]) == ("process.failed", "SEED must be a number")
+    assert "exception" not in event
+
+
+def test_ctrl_c_is_no_crash(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    with pytest.raises(KeyboardInterrupt), logs.configure():
+        raise KeyboardInterrupt
+    assert logs.events() == []
+
+
+def test_a_crash_in_a_thread_is_recorded(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    with logs.configure():
+        thread = threading.Thread(target=lambda: 1 / 0, name="scorer")
+        thread.start()
+        thread.join()
+    (event,) = logs.events()
+    assert (event["event"], event["thread"]) == ("process.crashed", "scorer")
+
+
+def test_a_fatal_signal_leaves_its_traceback_in_stdout_log(tmp_path: Path) -> None:
+    code = (
+        "import faulthandler; from pathlib import Path; from swarm.logs import configure_logging;"
+        f"folder = Path({str(tmp_path)!r});"
+        "configure_logging(node_id='n', events_file=folder / 'e', stdout_file=folder / 's', level='info');"
+        "faulthandler._sigabrt()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)
+    assert "Fatal Python error: Aborted" in (tmp_path / "s").read_text()
+
+
+def test_before_any_configuration_events_go_to_stderr() -> None:
+    code = "from swarm.logs import get_logger; get_logger('a').info('early.event', key=1); get_logger('a').debug('no')"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert "early.event" in done.stderr
+    assert "key=1" in done.stderr
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_context_variables_are_on_every_event(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    with logs.configure(), structlog.contextvars.bound_contextvars(round=7):
+        log.info("x")
+    assert logs.events()[0]["round"] == 7
