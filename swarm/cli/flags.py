@@ -37,8 +37,6 @@ class CommonFlags:
 class RunFlags(CommonFlags):
     """What a run does."""
 
-    role: Annotated[str | None, Parameter(help="worker or coordinator.")] = None
-    node_id: Annotated[str | None, Parameter(help="Unique name of the node; generated if not given.")] = None
     model: Annotated[
         str | None, Parameter(help="Embedded name, local path or Hugging Face id; several separated by commas.")
     ] = None
@@ -60,6 +58,15 @@ class RunFlags(CommonFlags):
     test: Annotated[bool | None, Parameter(negative="--no-test", help="Quick validation: 3 rounds, I = 4, G = 4.")] = (
         None
     )
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class NodeFlags(RunFlags):
+    """Which node this is."""
+
+    role: Annotated[str | None, Parameter(help="worker or coordinator.")] = None
+    node_id: Annotated[str | None, Parameter(help="Unique name of the node; generated if not given.")] = None
 
 
 def settings_from(flags: CommonFlags | None, environ: Mapping[str, str], **defaults: Any) -> Settings:

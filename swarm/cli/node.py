@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
-from swarm.cli.flags import RunFlags, settings_from
+from swarm.cli.flags import NodeFlags, settings_from
 from swarm.node.daemon import run_node
 
 
-def node(flags: RunFlags | None = None) -> int:
+def node(flags: NodeFlags | None = None) -> int:
     """Run one node, a worker or the coordinator, until it is done.
 
     Ctrl-C once: finish the step, save, say how to resume, exit 130; twice: end at once.

@@ -17,7 +17,7 @@ import msgspec
 from cyclopts import Parameter
 
 from swarm import config
-from swarm.cli.flags import RunFlags, given, settings_from
+from swarm.cli.flags import NodeFlags, given, settings_from
 from swarm.config import Settings
 from swarm.monitor.text import shorten, table
 
@@ -36,18 +36,18 @@ class SettingRow(msgspec.Struct, frozen=True):
     meaning: str
 
 
-def settings(*, flags: RunFlags | None = None, as_json: Annotated[bool, Parameter("--json")] = False) -> None:
+def settings(*, flags: NodeFlags | None = None, as_json: Annotated[bool, Parameter("--json")] = False) -> None:
     """List every setting, its value and where it came from.
 
     Args:
         flags: what a run would be started with.
         as_json: JSON instead of a table.
     """
-    rows = list_settings(flags or RunFlags(), os.environ)
+    rows = list_settings(flags or NodeFlags(), os.environ)
     sys.stdout.write((msgspec.json.encode(rows).decode() if as_json else render(rows)) + "\n")
 
 
-def list_settings(flags: RunFlags, environ: Mapping[str, str]) -> list[SettingRow]:
+def list_settings(flags: NodeFlags, environ: Mapping[str, str]) -> list[SettingRow]:
     """All settings in the order of their definition. Raises ConfigError as a run with them would."""
     effective = settings_from(flags, environ)
     in_file = tomllib.loads(Path(flags.config).read_text("utf-8")) if flags.config else {}

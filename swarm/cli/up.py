@@ -49,9 +49,6 @@ def up(
     if nodes < 1:
         raise ConfigError(f"--nodes must be at least 1, got {nodes}")
     settings = settings_from(flags, os.environ, **DEFAULTS)
-    for name in ("role", "node_id"):
-        if flags and getattr(flags, name):
-            raise ConfigError(f"--{name.replace('_', '-')} is for `swarm node`; `swarm up` names its nodes itself")
     checked_tasks(settings)
     layout = Layout(settings.root, settings.experiment)
     _refuse_what_cannot_go_on(settings, layout)

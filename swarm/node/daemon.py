@@ -35,16 +35,20 @@ def run_node(settings: Settings) -> int:
 
     Returns:
         Exit code: 0 done, 1 failed, 2 configuration, 130 and 143 stopped by a signal.
+
+    Raises:
+        FolderError: the log files cannot be opened, so nothing could be recorded.
     """
     node_id = settings.node_id or ("coordinator" if settings.role == "coordinator" else readable_name(SystemRandom()))
     layout = Layout(settings.root, settings.experiment)
+    logs = configure_logging(
+        node_id=node_id,
+        events_file=layout.events_file(node_id),
+        stdout_file=layout.stdout_file(node_id),
+        level=settings.log_level,
+    )
     try:
-        with configure_logging(
-            node_id=node_id,
-            events_file=layout.events_file(node_id),
-            stdout_file=layout.stdout_file(node_id),
-            level=settings.log_level,
-        ):
+        with logs:
             return _run(settings, layout, node_id)
     except SwarmError as error:
         return error.exit_code  # it is in the log, on the terminal and in the folder

@@ -44,6 +44,16 @@ class Encoded:
     """Completion tokens of all groups, those without a gradient included: the loss is divided by this."""
     groups_too_long: int
 
+    @property
+    def trained_tokens(self) -> int:
+        """Completion tokens of the rows."""
+        return sum(len(row.token_ids) for row in self.rows)
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest row, prompt included: no micro-batch can be smaller."""
+        return max(len(row.prompt_ids) + len(row.token_ids) for row in self.rows)
+
 
 @dataclass(frozen=True)
 class PaddedPrompts:

@@ -85,7 +85,7 @@ class Trainer:
             return _nothing_learned(encoded)
         self._model.module.train(self._config.gradient_checkpointing)  # transformers recomputes in this mode alone
         try:
-            old = self._old_logprobs(encoded.rows) if self._config.iterations > 1 else {}
+            old = self._old_logprobs(encoded) if self._config.iterations > 1 else {}
             reports = [self._iterate(encoded, old) for _ in range(self._config.iterations)]
         finally:
             self._model.module.eval()
@@ -116,8 +116,7 @@ class Trainer:
 
     def _iterate(self, encoded: Encoded, old: dict[Row, Tensor]) -> TrainReport:
         """One gradient over all rows, and one optimizer step."""
-        floor = max(len(row.prompt_ids) + len(row.token_ids) for row in encoded.rows)
-        sums = self._budget.run(lambda size: self._accumulate(encoded, old, size), floor=floor)
+        sums = self._budget.run(lambda size: self._accumulate(encoded, old, size), floor=encoded.longest)
         loss = sums.loss.item()
         grad_norm = torch.nn.utils.clip_grad_norm_(self._parameters.values(), self._config.max_grad_norm).item()
         finite = math.isfinite(loss) and math.isfinite(grad_norm)
@@ -125,7 +124,7 @@ class Trainer:
             self._step()
         else:
             _log.warning("train.non_finite", loss=loss, grad_norm=grad_norm, updates=self._updates)
-        trained = sum(len(row.token_ids) for row in encoded.rows)
+        trained = encoded.trained_tokens
         return TrainReport(
             loss=loss,
             grad_norm=grad_norm,
@@ -142,7 +141,7 @@ class Trainer:
         """Add up the gradients of all micro-batches; starts from none, so that it can be repeated."""
         self._optimizer.zero_grad(set_to_none=True)
         sums = _Sums.zero(self._model.device)
-        for rows, batch in self._micro_batches(encoded.rows, max_positions):
+        for rows, batch in self._micro_batches(encoded, max_positions):
             old_M = torch.cat([old[row] for row in rows]) if old else None
             self._backward(batch, old_M, encoded.tokens, sums)
         return sums
@@ -167,20 +166,20 @@ class Trainer:
         sums.drift = torch.maximum(sums.drift, drift_M.max())
 
     @torch.no_grad()
-    def _old_logprobs(self, rows: Sequence[Row]) -> dict[Row, Tensor]:
+    def _old_logprobs(self, encoded: Encoded) -> dict[Row, Tensor]:
         """This policy's log-probs of every row before the update, for several iterations on the same rows."""
 
         def of_all(max_positions: int) -> dict[Row, Tensor]:
             old: dict[Row, Tensor] = {}
-            for part, batch in self._micro_batches(rows, max_positions):
+            for part, batch in self._micro_batches(encoded, max_positions):
                 lengths = [len(row.token_ids) for row in part]
                 old.update(zip(part, torch.split(self._logprobs(self._model, batch), lengths), strict=True))
             return old
 
-        return self._budget.run(of_all, floor=max(len(row.prompt_ids) + len(row.token_ids) for row in rows))
+        return self._budget.run(of_all, floor=encoded.longest)
 
-    def _micro_batches(self, rows: Sequence[Row], max_positions: int) -> Iterator[tuple[list[Row], MicroBatch]]:
-        for part in split_rows(rows, max_positions=max_positions, share_prompts=self._shares_prompts):
+    def _micro_batches(self, encoded: Encoded, max_positions: int) -> Iterator[tuple[list[Row], MicroBatch]]:
+        for part in split_rows(encoded.rows, max_positions=max_positions, share_prompts=self._shares_prompts):
             yield part, stack_rows(part, self._model)
 
     def _logprobs(self, model: LanguageModel, batch: MicroBatch) -> Tensor:

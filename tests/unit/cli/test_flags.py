@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from swarm.cli.flags import RunFlags, given, settings_from
+from swarm.cli.flags import NodeFlags, given, settings_from
 from swarm.cli.main import run
 from swarm.cli.settings import list_settings
 from swarm.config import Settings
@@ -16,14 +16,14 @@ from swarm.errors import ConfigError
 
 
 def test_every_flag_is_a_setting() -> None:
-    flags = {f.name: f.name for f in fields(RunFlags) if f.name != "config"}
-    assert set(given(RunFlags(**flags))) <= {f.name for f in fields(Settings)}  # type: ignore[arg-type]
+    flags = {f.name: f.name for f in fields(NodeFlags) if f.name != "config"}
+    assert set(given(NodeFlags(**flags))) <= {f.name for f in fields(Settings)}  # type: ignore[arg-type]
 
 
 def test_a_flag_wins_over_the_environment_over_the_file_over_the_default(tmp_path: Path) -> None:
     file = tmp_path / "s.toml"
     file.write_text("seed = 1\nmax_rounds = 1\nlocal_groups = 1\n")
-    flags = RunFlags(seed=3, config=str(file))
+    flags = NodeFlags(seed=3, config=str(file))
     settings = settings_from(flags, {"SEED": "2", "MAX_ROUNDS": "2"}, external_groups=5, local_groups=5)
     assert (settings.seed, settings.max_rounds, settings.local_groups, settings.external_groups) == (3, 2, 1, 5)
     assert settings.generations == Settings().generations
@@ -54,14 +54,14 @@ def test_flags_are_named_as_users_say_it(capsys: pytest.CaptureFixture[str], mon
 
 def test_an_error_names_the_setting_and_where_it_came_from() -> None:
     with pytest.raises(ConfigError, match=r"SEED .* got -1 from the command line"):
-        settings_from(RunFlags(seed=-1), {})
+        settings_from(NodeFlags(seed=-1), {})
 
 
 def test_the_list_says_where_each_value_came_from(tmp_path: Path) -> None:
     file = tmp_path / "s.toml"
     file.write_text("MAX_ROUNDS = 9\n")
     environ = {"SEED": "1", "SWARM_PATH": "/x", "HUGGINGFACE_ACCESS_TOKEN": "secret", "TEST_MODE": "true"}
-    rows = list_settings(RunFlags(role="coordinator", config=str(file)), environ)
+    rows = list_settings(NodeFlags(role="coordinator", config=str(file)), environ)
     sources = {row.setting: row.source for row in rows}
     assert len(rows) == len(fields(Settings))
     assert sources["role"] == "command line"
@@ -74,6 +74,6 @@ def test_the_list_says_where_each_value_came_from(tmp_path: Path) -> None:
 
 
 def test_the_list_says_what_settings_mean() -> None:
-    meanings = {row.setting: row.meaning for row in list_settings(RunFlags(), {})}
+    meanings = {row.setting: row.meaning for row in list_settings(NodeFlags(), {})}
     assert meanings["path"] == "The shared folder."
     assert meanings["seed"] == ""
