@@ -22,6 +22,9 @@ NODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 EXPERIMENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 
 
+COMMAND_DEFAULT = "the command's default"
+
+
 class _NotAllowedError(ValueError):
     """Carries the text of what is allowed."""
 
@@ -237,12 +240,13 @@ def load_settings(
     """
     known = {variable: name for name, f in _FIELDS.items() for variable in f.metadata["env"]}
     _refuse_unknown_variables(environ, known)
-    raw: dict[str, tuple[object, str]] = {name: (value, "the default") for name, value in defaults.items()}
+    raw: dict[str, tuple[object, str]] = {name: (value, COMMAND_DEFAULT) for name, value in defaults.items()}
     raw |= _from_toml(toml_file, known) if toml_file else {}
     raw |= _from_environment(environ)
     raw |= {name: (value, "the command line") for name, value in flags.items() if value is not None}
     values = {name: _parse(name, value, source) for name, (value, source) in raw.items()}
-    return _check(Settings(**values), given=set(values))
+    given = {name for name, (_, source) in raw.items() if source != COMMAND_DEFAULT}
+    return _check(Settings(**values), given)
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, tuple[object, str]]:

@@ -9,6 +9,7 @@ There is no generator state to save: every draw is a function of seed, node and 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import uuid
@@ -33,6 +34,8 @@ class NodeState(msgspec.Struct, kw_only=True):
     seed: int
     cumulative_reward: float
     model: str
+    rounds_trained: int = 0
+    """Rounds that changed the weights: peers read it as the age of the policy."""
     schema_version: int = 1
 
 
@@ -54,11 +57,12 @@ def save_checkpoint(layout: Layout, state: NodeState, snapshot: Snapshot, *, kee
         sync_folder(half)
         _swap_in(half, target)
     except OSError as error:
-        shutil.rmtree(half, ignore_errors=True)
         raise CheckpointError(
             f"cannot write the checkpoint {target}: {error.strerror or error}; free space or mend the folder, "
             f"earlier checkpoints are untouched"
         ) from error
+    finally:
+        shutil.rmtree(half, ignore_errors=True)  # gone already where all went well
     _prune(layout, state.node_id, keep)
     return target
 
@@ -75,7 +79,11 @@ def _swap_in(half: Path, target: Path) -> None:
     if target.exists():  # the same round was done again after a crash: the new one replaces it
         old = half.with_name(f"{half.name}-old")
         target.rename(old)
-        half.rename(target)
+        try:
+            half.rename(target)
+        except OSError:
+            old.rename(target)
+            raise
         shutil.rmtree(old, ignore_errors=True)
     else:
         half.rename(target)
@@ -86,14 +94,14 @@ def _prune(layout: Layout, node_id: str, keep: int) -> None:
     for rounds_done in _own_rounds(layout, node_id)[:-keep]:
         folder = layout.checkpoint(rounds_done, node_id)
         gone = layout.temporary(node_id) / f"pruned-{uuid.uuid4().hex}"
-        folder.rename(gone)  # first out of sight, so that nobody finds half of it
-        shutil.rmtree(gone, ignore_errors=True)
-        if not any(folder.parent.iterdir()):
-            folder.parent.rmdir()
+        with contextlib.suppress(OSError):  # what cannot be removed now is found again next time
+            folder.rename(gone)  # first out of sight, so that nobody finds half of it
+            shutil.rmtree(gone, ignore_errors=True)
+            folder.parent.rmdir()  # not while other nodes have a checkpoint there; another may also be quicker
 
 
 def _own_rounds(layout: Layout, node_id: str) -> list[int]:
-    return [r for r in list_numbered(layout.checkpoints, round_of) if (layout.checkpoint(r, node_id)).is_dir()]
+    return [r for r in list_numbered(layout.checkpoints, round_of) if layout.checkpoint(r, node_id).is_dir()]
 
 
 def newest_checkpoint(layout: Layout, node_id: str) -> tuple[NodeState, Path] | None:

@@ -32,8 +32,8 @@ from swarm.types import Origin, Question, RolloutGroup, RoundKey, ScoredGroup
 
 logger = get_logger("swarm.node.intake")
 
-FILES_AT_ONCE = 4
-"""Files in memory at the same time; scoring is one after the other anyway."""
+FILES_AT_ONCE = 1
+"""Peers' files wait for each other, so that the own groups never wait behind more than one of them to be scored."""
 
 
 class TaskSource(Protocol):
@@ -130,28 +130,43 @@ class Intake:
             self._refuse(key, peer, error)
             return []
         self._counts.bytes_fetched += size
-        scored = [result for group in groups if (result := await self._score(group))]
+        scores = await score_groups(self._task_source, groups)
+        scored = [self._counted(group, score) for group, score in zip(groups, scores, strict=True)]
         self._counts.latencies.append(self._clock.wall() - file.timestamp)
-        logger.debug("peer.arrived", peer=peer, round=key.round, groups=len(scored), bytes=size)
-        return scored
+        accepted = [group for group in scored if group]
+        logger.debug("peer.arrived", peer=peer, round=key.round, groups=len(accepted), bytes=size)
+        return accepted
 
-    async def _score(self, group: RolloutGroup) -> ScoredGroup | None:
-        try:
-            result = await self._task_source.score(
-                group.question.origin, group.question.prompt, [completion.text for completion in group.completions]
-            )
-        except ProtocolError as error:
-            self._refuse(RoundKey(group.round, group.stage), group.peer_id, error)
+    def _counted(self, group: RolloutGroup, score: GroupScore | ProtocolError) -> ScoredGroup | None:
+        if isinstance(score, ProtocolError):
+            self._refuse(RoundKey(group.round, group.stage), group.peer_id, score)
             return None
-        self._counts.killed += result.killed
-        self._counts.errors += result.errors
-        return ScoredGroup(group, result.rewards, result.answered)
+        self._counts.killed += score.killed
+        self._counts.errors += score.errors
+        return ScoredGroup(group, score.rewards, score.answered)
 
     def _refuse(self, key: RoundKey, peer: str, error: ProtocolError) -> None:
         self._counts.refused[error.reason] += 1
         logger.warning(
             "rollouts.refused", peer=peer, round=key.round, stage=key.stage, reason=error.reason, detail=error.detail
         )
+
+
+async def score_groups(source: TaskSource, groups: Sequence[RolloutGroup]) -> list[GroupScore | ProtocolError]:
+    """Verify and score groups at the same time, each with its own result or refusal, in order."""
+    found: dict[int, GroupScore | ProtocolError] = {}
+
+    async def score(position: int, group: RolloutGroup) -> None:
+        texts = [completion.text for completion in group.completions]
+        try:
+            found[position] = await source.score(group.question.origin, group.question.prompt, texts)
+        except ProtocolError as error:
+            found[position] = error
+
+    async with anyio.create_task_group() as tasks:
+        for position, group in enumerate(groups):
+            tasks.start_soon(score, position, group)
+    return [found[position] for position in range(len(groups))]
 
 
 def _read(path: Path, limit: int) -> tuple[RolloutFile, int]:

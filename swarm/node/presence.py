@@ -67,6 +67,7 @@ class Presence:
     _incarnation: str = field(default_factory=lambda: uuid.uuid4().hex)
     _registered_at: float = 0.0
     _beat: int = 0
+    _gave_way: bool = False
 
     async def register(self) -> None:
         """Take the node id.
@@ -143,6 +144,7 @@ class Presence:
         if written is None or written.incarnation == self._incarnation or written.status == STOPPED:
             return
         if (written.registered_at, written.incarnation) < (self._registered_at, self._incarnation):
+            self._gave_way = True
             raise DuplicateNodeError(
                 f"node id {self.node_id!r} is used by two processes: process {written.pid} on "
                 f"{_machine(written)} registered first; this one ends"
@@ -150,6 +152,8 @@ class Presence:
 
     async def leave(self) -> None:
         """Say goodbye, so that nobody waits for this node."""
+        if self._gave_way:
+            return  # the file speaks for the other process now
         self.status = STOPPED
         with anyio.CancelScope(shield=True):
             try:

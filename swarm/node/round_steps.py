@@ -18,12 +18,14 @@ import msgspec
 from anyio import to_thread
 
 from swarm.config import Settings
+from swarm.errors import ProtocolError
+from swarm.errors import ProtocolError
 from swarm.folder.fetch import read_bounded
 from swarm.folder.publish import publish
 from swarm.logs import append_json_line, get_logger
 from swarm.node.clock import Clock
 from swarm.node.executor import ComputeExecutor
-from swarm.node.intake import Intake, TaskSource
+from swarm.node.intake import Intake, TaskSource, score_groups
 from swarm.node.round_work import RoundWork, mean_rewards, metrics_row, to_train
 from swarm.node.timeline import overlap, total
 from swarm.node.worker_machine import Generate, Train
@@ -60,7 +62,8 @@ class RoundSteps:
         self._layout = layout
         self._node_id = node_id
         self._policy = policy
-        self._rounds_trained = rounds_trained
+        self.rounds_trained = rounds_trained
+        """Rounds that changed the weights."""
         self._tasks = tasks
         self._task_source = task_source
         self._executor = executor
@@ -106,9 +109,12 @@ class RoundSteps:
         path = self._layout.rollout_file(key, self._node_id)
         try:
             data = read_bounded(path, self._settings.max_file_bytes)
+            return to_groups(decode(data, RolloutFile, str(path)), self._node_id, key)
         except FileNotFoundError:
             return []
-        return to_groups(decode(data, RolloutFile, str(path)), self._node_id, key)
+        except ProtocolError as error:  # nobody can have read it, so it may be replaced
+            logger.warning("rollouts.unreadable", round=key.round, error=str(error))
+            return []
 
     async def _ask(self, key: RoundKey) -> list[Question]:
         seed, node = self._settings.seed, self._node_id
@@ -137,14 +143,14 @@ class RoundSteps:
     async def score(self) -> None:
         """Score the own completions, as boundedly as anybody's."""
         with self._timed("score"):
-            for group in self.work.groups:
-                result = await self._task_source.score(
-                    group.question.origin, group.question.prompt, [c.text for c in group.completions]
-                )
-                asked = msgspec.structs.replace(group, question=result.question)
-                self.work.own.append(ScoredGroup(asked, result.rewards, result.answered))
-                self.work.killed += result.killed
-                self.work.errors += result.errors
+            scores = await score_groups(self._task_source, self.work.groups)
+        for group, score in zip(self.work.groups, scores, strict=True):
+            if isinstance(score, ProtocolError):
+                raise score  # an own question cannot be regenerated: nothing that follows would be true
+            asked = msgspec.structs.replace(group, question=score.question)
+            self.work.own.append(ScoredGroup(asked, score.rewards, score.answered))
+            self.work.killed += score.killed
+            self.work.errors += score.errors
 
     async def publish(self) -> None:
         """Give the groups to the peers; from here on they count as acknowledged."""
@@ -155,7 +161,7 @@ class RoundSteps:
 
     async def _publish_rollouts(self) -> None:
         key = self.work.key
-        policy = PolicyInfo(model=self._policy.name, rounds_trained=self._rounds_trained)
+        policy = PolicyInfo(model=self._policy.name, rounds_trained=self.rounds_trained)
         data = encode(to_rollout_file(self.work.own, self._node_id, key, self._clock.wall(), policy))
         self.work.bytes_published = len(data)
         await self._write(self._layout.rollout_file(key, self._node_id), data)
@@ -174,7 +180,7 @@ class RoundSteps:
         seed = derive_seed(settings.seed, "training", self._node_id, *work.key)
         with self._timed("train"):
             work.report = await self._executor.run(self._policy.train, groups, seed=seed)
-        self._rounds_trained += work.report.updated
+        self.rounds_trained += work.report.updated
 
     # ── submit ──────────────────────────────────────────────────────────────────────────────────────────────────────
     async def submit(self, live_peers: int, loop_lag: float) -> None:

@@ -116,13 +116,14 @@ class Worker:
         Raises:
             SwarmError: what ends this node; the folder keeps all that was acknowledged.
         """
-        await self._presence.register()
-        try:
-            await to_thread.run_sync(clear_temporary, self._layout, self._node_id)
-            with ComputeExecutor(self._clock.monotonic) as self._executor:
-                await self._live()
-        finally:
-            await self._presence.leave()
+        with self._events, self._mailbox:
+            await self._presence.register()
+            try:
+                await to_thread.run_sync(clear_temporary, self._layout, self._node_id)
+                with ComputeExecutor(self._clock.monotonic) as self._executor:
+                    await self._live()
+            finally:
+                await self._presence.leave()
         return self._stop_code or 0
 
     async def _live(self) -> None:
@@ -134,8 +135,7 @@ class Worker:
             tasks.start_soon(self._lookout.watch_peers)
             tasks.start_soon(self._load)
             await self._decide(tasks)
-            async with self._saving:  # a checkpoint that is being written gets finished
-                tasks.cancel_scope.cancel()
+            tasks.cancel_scope.cancel()
 
     def stop(self, exit_code: int) -> None:
         """Finish the step, save, end with this exit code."""
@@ -153,12 +153,12 @@ class Worker:
         rows, _ = await to_thread.run_sync(read_rows, self._layout.metrics_file(self._node_id), MetricsRow)
         checkpoint = await to_thread.run_sync(newest_checkpoint, self._layout, self._node_id)
         self._policy = await self._executor.run(self._load_policy)
-        rounds_saved = 0
+        rounds_saved = rounds_trained = 0
         if checkpoint:
             state, folder = checkpoint
             await self._executor.run(self._policy.restore, str(folder))
-            rounds_saved = state.rounds_done
-        self._steps = self._steps_after(rounds_saved)
+            rounds_saved, rounds_trained = state.rounds_done, state.rounds_trained
+        self._steps = self._steps_after(rounds_trained)
         next_round = max(rounds_saved, await self._steps.continue_from(rows))
         self._presence.model, self._presence.status = self._policy.name, ACTIVE
         await self._presence.beat()
@@ -221,7 +221,7 @@ class Worker:
                 submit = partial(self._steps.submit, len(self._lookout.live_peers()), self._lag.take())
                 tasks.start_soon(self._then, submit, m.Submitted(key))
             case m.Save(rounds_done):
-                tasks.start_soon(self._save, rounds_done, self._steps.cumulative_reward)
+                tasks.start_soon(self._save, rounds_done)
             case m.Finish(reason):
                 logger.info("node.finished", reason=reason, rounds_done=self._machine.rounds_done)
 
@@ -234,17 +234,18 @@ class Worker:
         await self._lookout.look_at_peers()  # whom to wait for, as of now
         self._tell(m.Published(key, self._clock.monotonic()))
 
-    async def _save(self, rounds_done: int, cumulative_reward: float) -> None:
+    async def _save(self, rounds_done: int) -> None:
         """Snapshot in the executor, quickly; write beside it, slowly. One that fails costs no round."""
-        async with self._saving:
-            snapshot = await self._executor.run(self._policy.snapshot)
-            state = NodeState(
-                node_id=self._node_id,
-                rounds_done=rounds_done,
-                seed=self._settings.seed,
-                cumulative_reward=cumulative_reward,
-                model=self._policy.name,
-            )
+        state = NodeState(
+            node_id=self._node_id,
+            rounds_done=rounds_done,
+            rounds_trained=self._steps.rounds_trained,
+            seed=self._settings.seed,
+            cumulative_reward=self._steps.cumulative_reward,
+            model=self._policy.name,
+        )
+        snapshot = await self._executor.run(self._policy.snapshot)  # now: the next update must not be in it
+        async with self._saving:  # one after the other, so that a slow disk holds up no round
             save = partial(save_checkpoint, self._layout, state, snapshot, keep=self._settings.checkpoint_keep)
             try:
                 folder = await to_thread.run_sync(save)

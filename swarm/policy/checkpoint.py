@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import torch
@@ -61,12 +60,10 @@ class Manifest(msgspec.Struct, frozen=True):
 class PolicySnapshot:
     """Weights and optimizer at one moment, in host memory; see swarm.types.Snapshot."""
 
-    model: str
-    architecture: str
     weights: dict[str, Tensor]
     optimizer: OptimizerState
-    save_parts: tuple[Callable[[str], Any], ...]
-    """Writers of config, generation config and tokenizer, none of which training changes."""
+    live: LanguageModel
+    """For its configuration and tokenizer, which training does not change."""
 
     def write(self, directory: str) -> None:
         """Write the checkpoint into an existing empty directory, durably; callable from any thread.
@@ -77,8 +74,7 @@ class PolicySnapshot:
         root = Path(directory)
         try:
             (root / MODEL_DIR).mkdir()
-            for save in self.save_parts:
-                save(str(root / MODEL_DIR))
+            self._write_model_facts(root / MODEL_DIR)
             save_file(self.weights, root / WEIGHTS, metadata={"format": "pt"})
             save_file(_moments(self.optimizer), root / OPTIMIZER)
             (root / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(self._manifest(root))))
@@ -89,11 +85,17 @@ class PolicySnapshot:
                 "with room for the weights and twice as much for the optimizer."
             ) from error
 
+    def _write_model_facts(self, folder: Path) -> None:
+        # save_pretrained would refuse a generation config with which the model was nevertheless published
+        self.live.module.config.to_json_file(folder / "config.json")
+        self.live.module.generation_config.to_json_file(folder / "generation_config.json")
+        self.live.tokenizer.save_pretrained(str(folder))
+
     def _manifest(self, root: Path) -> Manifest:
         return Manifest(
             format=FORMAT,
-            model=self.model,
-            architecture=self.architecture,
+            model=self.live.name,
+            architecture=type(self.live.module).__name__,
             updates=self.optimizer.updates,
             steps=self.optimizer.steps,
             files={name: _stamp(root / name) for name in (WEIGHTS, OPTIMIZER)},
@@ -110,18 +112,8 @@ class Restored:
 
 def capture(model: LanguageModel, optimizer: OptimizerState) -> PolicySnapshot:
     """A snapshot of the model as it is now."""
-    module = model.module
-    return PolicySnapshot(
-        model=model.name,
-        architecture=type(module).__name__,
-        weights={name: to_host(tensor).contiguous() for name, tensor in named_weights(module).items()},
-        optimizer=optimizer,
-        save_parts=(
-            module.config.save_pretrained,
-            module.generation_config.save_pretrained,
-            model.tokenizer.save_pretrained,
-        ),
-    )
+    weights = {name: to_host(tensor).contiguous() for name, tensor in named_weights(model.module).items()}
+    return PolicySnapshot(weights=weights, optimizer=optimizer, live=model)
 
 
 def read(directory: str, model: LanguageModel) -> Restored:

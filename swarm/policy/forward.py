@@ -23,13 +23,14 @@ from swarm.policy.model import LanguageModel
 
 def completion_logprobs(model: LanguageModel, batch: MicroBatch, *, temperature: float, share_prompts: bool) -> Tensor:
     """fp32 log-probs [M] at the temperature, row after row, of the real completion tokens alone."""
-    return chosen_logprobs(
-        _shared_hidden(model, batch) if share_prompts else _plain_hidden(model, batch),
-        batch.completion_ids[batch.completion_mask],
-        head=model.logits,
-        vocabulary=model.module.get_output_embeddings().out_features,
-        temperature=temperature,
-    )
+    with model.autocast():  # one region around all parts casts the weights once
+        return chosen_logprobs(
+            _shared_hidden(model, batch) if share_prompts else _plain_hidden(model, batch),
+            batch.completion_ids[batch.completion_mask],
+            head=model.logits,
+            vocabulary=model.module.get_output_embeddings().out_features,
+            temperature=temperature,
+        )
 
 
 def select_rows(cache: DynamicCache, index_N: Tensor) -> None:

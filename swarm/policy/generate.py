@@ -84,7 +84,6 @@ def sample_in_parts(
     return samples
 
 
-@torch.inference_mode()
 def sample(
     model: LanguageModel,
     prompts: Sequence[Sequence[int]],
@@ -98,32 +97,33 @@ def sample(
         prompts: token ids, of different lengths.
         uniform_K_G_T: as draw_uniforms makes it, T at least the model's max_new_tokens.
     """
+    with torch.inference_mode(), model.autocast():  # one region around all steps casts the weights once
+        return _sample(model, prompts, uniform_K_G_T, sampling)
+
+
+def _sample(
+    model: LanguageModel, prompts: Sequence[Sequence[int]], uniform_K_G_T: Tensor, sampling: Sampling
+) -> list[list[Sample]]:
     group_size = uniform_K_G_T.shape[1]
     limit_R = torch.tensor(new_token_limits(prompts, model), device=model.device).repeat_interleave(group_size)
-    steps = int(limit_R.max())
-    rows = len(limit_R)
-    token_R_T = torch.zeros(rows, steps, dtype=torch.long, device=model.device)
-    logprob_R_T = torch.zeros(rows, steps, device=model.device)
-    length_R = torch.zeros(rows, dtype=torch.long, device=model.device)
     uniform_R_T = uniform_K_G_T.flatten(0, 1).to(model.device)
     eos = torch.tensor(sorted(model.eos_ids), device=model.device)
-
+    steps = int(limit_R.max())
+    transcript = _Transcript(len(limit_R), steps, model.device)
     decoder = _Decoder(model, pad_prompts(prompts, model), group_size, steps)
-    live_L = torch.arange(rows, device=model.device)
+    live_L = torch.arange(len(limit_R), device=model.device)
     for step in range(steps):
         token_L, logprob_L = draw_tokens(decoder.logits_L_V, uniform_R_T[live_L, step], sampling)
-        token_R_T[live_L, step], logprob_R_T[live_L, step] = token_L, logprob_L
-        length_R[live_L] = step + 1
-        goes_on_L = ~torch.isin(token_L, eos) & (step + 1 < limit_R[live_L])
-        kept_l = goes_on_L.nonzero().squeeze(1)
+        transcript.append(live_L, step, token_L, logprob_L)
+        kept_l = (~torch.isin(token_L, eos) & (step + 1 < limit_R[live_L])).nonzero().squeeze(1)
         if len(kept_l) == 0:
             break
         if len(kept_l) < len(live_L):
             decoder.keep(kept_l)
             live_L, token_L = live_L[kept_l], token_L[kept_l]
         decoder.forward(token_L)
-    samples = _unpad(token_R_T, logprob_R_T, length_R, model.eos_ids)
-    return [samples[start : start + group_size] for start in range(0, rows, group_size)]
+    samples = transcript.samples(model)
+    return [samples[start : start + group_size] for start in range(0, len(samples), group_size)]
 
 
 def draw_tokens(logits_L_V: Tensor, uniform_L: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
@@ -136,6 +136,7 @@ def draw_tokens(logits_L_V: Tensor, uniform_L: Tensor, sampling: Sampling) -> tu
     below_total_L_1 = torch.nextafter(total_L_1, torch.zeros_like(total_L_1))
     point_L_1 = torch.minimum(uniform_L[:, None] * total_L_1, below_total_L_1)
     token_L_1 = torch.searchsorted(cumulative_L_V, point_L_1, right=True)
+    token_L_1 = token_L_1.clamp(max=logits_L_V.shape[1] - 1)  # of NaN logits, which the caller finds by their log-prob
     return token_L_1.squeeze(1), logprob_L_V.gather(1, token_L_1).squeeze(1)
 
 
@@ -185,9 +186,27 @@ class _Decoder:
         self._position_L = self._position_L + 1
 
 
-def _unpad(token_R_T: Tensor, logprob_R_T: Tensor, length_R: Tensor, eos_ids: frozenset[int]) -> list[Sample]:
-    rows = zip(token_R_T.tolist(), logprob_R_T.tolist(), length_R.tolist(), strict=True)
-    return [
-        Sample(tuple(tokens[:length]), tuple(logprobs[:length]), tokens[length - 1] in eos_ids)
-        for tokens, logprobs, length in rows
-    ]
+class _Transcript:
+    """What every row has written so far; stays on the device until all rows are done."""
+
+    def __init__(self, rows: int, steps: int, device: torch.device) -> None:
+        self._token_R_T = torch.zeros(rows, steps, dtype=torch.long, device=device)
+        self._logprob_R_T = torch.zeros(rows, steps, device=device)
+        self._length_R = torch.zeros(rows, dtype=torch.long, device=device)
+
+    def append(self, live_L: Tensor, step: int, token_L: Tensor, logprob_L: Tensor) -> None:
+        self._token_R_T[live_L, step] = token_L
+        self._logprob_R_T[live_L, step] = logprob_L
+        self._length_R[live_L] = step + 1
+
+    def samples(self, model: LanguageModel) -> list[Sample]:
+        if not bool(self._logprob_R_T.isfinite().all()):
+            raise ModelError(
+                f"model {model.name!r} gives probabilities that are not finite: its weights have diverged. "
+                "Resume from an older checkpoint with a lower learning rate."
+            )
+        rows = zip(self._token_R_T.tolist(), self._logprob_R_T.tolist(), self._length_R.tolist(), strict=True)
+        return [
+            Sample(tuple(tokens[:length]), tuple(logprobs[:length]), tokens[length - 1] in model.eos_ids)
+            for tokens, logprobs, length in rows
+        ]

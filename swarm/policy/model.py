@@ -16,12 +16,15 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from transformers.utils.logging import disable_progress_bar
 
 from swarm.errors import ModelError
+from swarm.policy.embedded import EMBEDDED, embedded_path
 
 _DEFAULT_MAX_NEW_TOKENS = 256
 _NO_CONTEXT_LIMIT = 2**31
 _PROBE_TOLERANCE = 1e-2
+_REMEDY = "Check MODEL_NAME, the network and HUGGINGFACE_ACCESS_TOKEN."
 _LOADING_ERRORS = (OSError, ValueError, KeyError, AttributeError, ImportError, RuntimeError, SafetensorError)
 
 
@@ -83,19 +86,13 @@ def resolve_model(name: str) -> str:
     Raises:
         ModelError: the name is written as a path, and nothing is there.
     """
-    from swarm.policy.embedded import EMBEDDED, embedded_path  # lazy: most nodes name a model of their own
-
     if name in EMBEDDED:
         return str(embedded_path(name))
     path = Path(name).expanduser()
     if path.is_dir():
         return str(path)
-    if path.is_absolute() or name.startswith((".", "~")) or len(path.parts) != 2:
-        known = ", ".join(sorted(EMBEDDED))
-        raise ModelError(
-            f"model {name!r}: expected an embedded model ({known}), an existing folder or a hub id 'owner/model'; "
-            f"no folder is at {path.absolute()}. Correct MODEL_NAME."
-        )
+    if path.is_absolute() or name.startswith((".", "~")) or len(path.parts) > 2:
+        raise ModelError(f"model {name!r}: expected {_model_names()}; no folder is at {path.absolute()}. {_REMEDY}")
     return name
 
 
@@ -114,6 +111,7 @@ def load_model(
     Raises:
         ModelError: not found, no network, unfit for training here, or model and tokenizer do not belong together.
     """
+    disable_progress_bar()  # the terminal and the log belong to the node
     source = resolve_model(name)
     target = _pick_device(device)
     tokenizer = _load_part(name, "tokenizer", lambda: AutoTokenizer.from_pretrained(source, token=hub_token))
@@ -158,13 +156,17 @@ def wrap_model(
     return model
 
 
+def _model_names() -> str:
+    return f"an embedded model ({', '.join(EMBEDDED)}), a folder with a Hugging Face causal LM, or a hub id"
+
+
 def _load_part(name: str, part: str, load: Callable[[], Any]) -> Any:
     try:
         return load()
     except _LOADING_ERRORS as error:
         raise ModelError(
-            f"model {name!r}: its {part} cannot be loaded: {type(error).__name__}: {error}. Expected a Hugging Face "
-            "causal LM in a local folder or on the hub; check the name, the network and HUGGINGFACE_ACCESS_TOKEN."
+            f"model {name!r}: its {part} cannot be loaded: {type(error).__name__}: {error}. Expected {_model_names()}. "
+            f"{_REMEDY}"
         ) from error
 
 

@@ -195,7 +195,12 @@ class Trainer:
         warmup = min(1.0, (self._updates + 1) / max(1, self._config.warmup_steps))
         for group in self._optimizer.param_groups:
             group["lr"] = self._config.learning_rate * warmup
-        self._optimizer.step()
+        try:
+            self._optimizer.step()
+        except torch.OutOfMemoryError as error:  # in the first step, which allocates two moments per weight
+            raise ModelError(
+                f"training: no GPU memory left for Adam's moments. Run fewer nodes on it. {error}"
+            ) from error
         self._updates += 1
 
 

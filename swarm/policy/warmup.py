@@ -131,7 +131,7 @@ def _train(
     model.train()
     for step in range(1, steps + 1):
         batch = [_encode(tokenizer, example) for example in itertools.islice(stream, BATCH)]
-        loss = _backward(model, batch, tokenizer.pad_token_id)
+        loss = _backward(model, batch)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -158,7 +158,7 @@ def _prompt_ids(tokenizer: PreTrainedTokenizerFast, question: str) -> list[int]:
     return ids
 
 
-def _backward(model: PreTrainedModel, batch: list[_Encoded], pad: int) -> float:
+def _backward(model: PreTrainedModel, batch: list[_Encoded]) -> float:
     """Accumulate the gradient of the batch's mean cross-entropy per target token; returns that mean.
 
     Every batch mixes all tasks. It is read in parts of about one length, so that little of it is padding.
@@ -167,22 +167,22 @@ def _backward(model: PreTrainedModel, batch: list[_Encoded], pad: int) -> float:
     tokens = sum(len(encoded.target) for encoded in batch)
     total = 0.0
     for start in range(0, len(batch), PART):
-        loss = _summed_loss(model, by_length[start : start + PART], pad) / tokens
+        loss = _summed_loss(model, by_length[start : start + PART]) / tokens
         loss.backward()  # type: ignore[no-untyped-call]
         total += loss.item()
     return total
 
 
-def _summed_loss(model: PreTrainedModel, part: list[_Encoded], pad: int) -> Tensor:
+def _summed_loss(model: PreTrainedModel, part: list[_Encoded]) -> Tensor:
     """Cross-entropy summed over the target tokens; logits are computed at those positions alone."""
     length = max(len(prompt) + len(target) for prompt, target in part)
-    ids_B_T = torch.full((len(part), length), pad)
+    ids_B_T = torch.zeros((len(part), length), dtype=torch.long)
     is_target_B_T = torch.zeros((len(part), length), dtype=torch.bool)
     for row, (prompt, target) in enumerate(part):
         end = len(prompt) + len(target)
         ids_B_T[row, :end] = torch.tensor(prompt + target)
         is_target_B_T[row, len(prompt) : end] = True
-    # padding is on the right, where causal attention never looks, so no mask is needed
+    # the filler is on the right, where causal attention never looks: no mask is needed, and any id will do
     hidden_B_T_D = model.base_model(input_ids=ids_B_T[:, :-1], use_cache=False).last_hidden_state
     logits_N_V = model.lm_head(hidden_B_T_D[is_target_B_T[:, 1:]])
     return cross_entropy(logits_N_V, ids_B_T[:, 1:][is_target_B_T[:, 1:]], reduction="sum")

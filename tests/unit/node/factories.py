@@ -2,9 +2,42 @@
 
 from __future__ import annotations
 
+import hashlib
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
 from typing import Any
 
-from swarm.protocol.messages import PeerFile
+from swarm.config import Settings
+from swarm.errors import ProtocolError
+from swarm.protocol.codec import encode, to_rollout_file
+from swarm.protocol.layout import Layout
+from swarm.protocol.messages import PeerFile, PolicyInfo, RolloutFile, StateFile
+from swarm.tasks.scoring import GroupScore
+from swarm.tasks.scoring_messages import QuestionRequest
+from swarm.types import (
+    Completion,
+    Origin,
+    Question,
+    RolloutGroup,
+    RoundKey,
+    ScoredGroup,
+    Snapshot,
+    TrainGroup,
+    TrainReport,
+)
+
+TASKS = ("bf", "arc_1d", "base_conversion")
+
+
+# ── the folder ──────────────────────────────────────────────────────────────────────────────────────────────────────
+def put(file: Path, content: bytes) -> None:
+    """Write a file and the folders that it lies in."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content)
 
 
 def make_peer(node: str, **more: Any) -> PeerFile:
@@ -17,3 +50,165 @@ def make_peer(node: str, **more: Any) -> PeerFile:
         **more,
     }
     return PeerFile(**fields)
+
+
+def make_state(**more: Any) -> StateFile:
+    """The clock at an open round 0 of 10."""
+    fields: dict[str, Any] = {
+        "round": 0,
+        "stage": 0,
+        "created_at": 1_700_000_000.0,
+        "updated_at": 1_700_000_100.0,
+        "updated_by": "coordinator",
+        "experiment_name": "exp",
+        "max_rounds": 10,
+        **more,
+    }
+    return StateFile(**fields)
+
+
+def make_settings(path: Path, **more: Any) -> Settings:
+    """A small and impatient swarm: I = 2, J = 2, G = 4."""
+    fields: dict[str, Any] = {
+        "path": str(path),
+        "experiment": "exp",
+        "max_rounds": 5,
+        "local_groups": 2,
+        "external_groups": 2,
+        "generations": 4,
+        "round_interval": 5.0,
+        "heartbeat_interval": 0.05,
+        "liveness_timeout": 0.5,
+        "reconcile_interval": 0.1,
+        "checkpoint_interval": 0,
+        "model": ("fake",),
+        **more,
+    }
+    return Settings(**fields)
+
+
+# ── questions and rewards ───────────────────────────────────────────────────────────────────────────────────────────
+def fake_question(origin: Origin) -> Question:
+    """A question is a function of its origin."""
+    return Question(prompt=f"{origin.task} {origin.seed}?", origin=origin, answer=_digest(origin.task, origin.seed))
+
+
+class FakeTaskSource:
+    """Questions and scores without reasoning-gym."""
+
+    def __init__(self) -> None:
+        self.scored: list[str] = []
+
+    async def make(self, requests: Sequence[QuestionRequest]) -> list[Question]:
+        return [fake_question(Origin(r.task, r.profile, r.seed, r.index, "fake")) for r in requests]
+
+    async def score(self, origin: Origin, claimed_prompt: str | None, completions: Sequence[str]) -> GroupScore:
+        question = fake_question(origin)
+        if claimed_prompt not in (None, question.prompt):
+            raise ProtocolError("question_mismatch", f"{claimed_prompt!r} is not {question.prompt!r}")
+        self.scored.append(question.prompt)
+        return GroupScore(
+            question=question,
+            rewards=fake_rewards(completions),
+            answered=(True,) * len(completions),
+            killed=0,
+            errors=0,
+        )
+
+
+def fake_rewards(texts: Sequence[str]) -> tuple[float, ...]:
+    """1 for the texts whose digest is odd."""
+    return tuple(float(int(_digest(text), 16) % 2) for text in texts)
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
+
+
+# ── policies ────────────────────────────────────────────────────────────────────────────────────────────────────────
+@dataclass(frozen=True)
+class FakeSnapshot:
+    """One text file."""
+
+    content: str
+
+    def write(self, directory: str) -> None:
+        (Path(directory) / "weights.txt").write_text(self.content)
+
+    @staticmethod
+    def read(directory: str) -> str:
+        return (Path(directory) / "weights.txt").read_text()
+
+
+@dataclass
+class FakePolicy:
+    """Its weights are a digest of all that it was trained on; its answers are a function of them and the seed."""
+
+    weights: str = "fresh"
+    name: str = "fake"
+    trained: list[list[TrainGroup]] = field(default_factory=list)
+    """What each call of train was given."""
+    generated: int = 0
+    fail_at: int | None = None
+    """Raise in the call of train with this number."""
+    hold_at: str = ""
+    """`generate` or `train`: that step waits for `go`."""
+    go: threading.Event = field(default_factory=threading.Event)
+    holding: threading.Event = field(default_factory=threading.Event)
+    """Set once a step waits."""
+
+    def generate(self, prompts: Sequence[str], *, group_size: int, seed: int) -> list[tuple[Completion, ...]]:
+        self._hold("generate")
+        self.generated += 1
+        rng = Random(f"{seed} {self.weights}")
+        return [
+            tuple(
+                Completion(f"<answer>{rng.randrange(10**6)}</answer>", True, (1, 2), (-0.1, -0.2))
+                for _ in range(group_size)
+            )
+            for _ in prompts
+        ]
+
+    def train(self, groups: Sequence[TrainGroup], *, seed: int) -> TrainReport:
+        self._hold("train")
+        if self.fail_at == len(self.trained):
+            raise RuntimeError("the gradient exploded")
+        self.trained.append(list(groups))
+        texts = [(g.prompt, [c.text for c in g.completions], g.advantages) for g in groups if any(g.advantages)]
+        if texts:
+            self.weights = _digest(self.weights, texts, seed)
+        return TrainReport(loss=0.5, grad_norm=1.0, tokens=10, trained_tokens=10, updated=bool(texts))
+
+    def _hold(self, step: str) -> None:
+        if self.hold_at == step:
+            self.holding.set()
+            assert self.go.wait(30), "nobody let it go"
+
+    def snapshot(self) -> Snapshot:
+        return FakeSnapshot(self.weights)
+
+    def restore(self, snapshot_dir: str) -> None:
+        self.weights = FakeSnapshot.read(snapshot_dir)
+
+
+# ── a peer that exists only as files ────────────────────────────────────────────────────────────────────────────────
+def make_rollouts(peer: str, key: RoundKey, *, groups: int = 2, size: int = 4, seed: int = 7) -> RolloutFile:
+    """A peer's groups of one round; they differ by seed."""
+    scored = [_scored_group(peer, key, slot, size, seed) for slot in range(groups)]
+    return to_rollout_file(scored, peer, key, 1_700_000_000.0, PolicyInfo(model="ghost", rounds_trained=key.round))
+
+
+def _scored_group(peer: str, key: RoundKey, slot: int, size: int, seed: int) -> ScoredGroup:
+    origin = Origin("bf", "tiny", int(_digest(peer, key, slot, seed), 16) % 2**30, 0, "fake")
+    texts = [f"<answer>{_digest(peer, key, slot, seed, number)}</answer>" for number in range(size)]
+    completions = tuple(Completion(text, True) for text in texts)
+    group = RolloutGroup(peer, *key, slot, fake_question(origin), completions, "ghost")
+    return ScoredGroup(group, fake_rewards(texts), (True,) * size)
+
+
+def make_ghost(layout: Layout, node: str, *, rounds: int = 0) -> None:
+    """A peer that looks alive for as long as `liveness_timeout`, and has done so many rounds already."""
+    put(layout.peer_file(node), encode(make_peer(node, last_seen=time.time())))
+    for round_ in range(rounds):
+        put(layout.rollout_file(RoundKey(round_), node), encode(make_rollouts(node, RoundKey(round_))))
+        put(layout.reward_file(RoundKey(round_), node), b"{}")

@@ -201,7 +201,8 @@ def test_the_clock_moves_by_single_steps_forwards_and_never_without_a_reason(
     looks: list[tuple[float, frozenset[str], frozenset[str]]], rounds: int, stages: int, expected: int, at: RoundKey
 ) -> None:
     machine = CoordinatorMachine(max_rounds=rounds, max_stages=stages, interval=20.0, expected_workers=expected)
-    key = machine.resume(at) and at
+    machine.resume(at)
+    key: RoundKey | None = None
     now, moved_at = 0.0, 0.0
     for pause, live, submitted in looks:
         now += pause

@@ -88,6 +88,13 @@ def test_model_folder_is_an_ordinary_hugging_face_model(architecture: str, tmp_p
     assert loaded.generate(["?"], group_size=3, seed=0) == policy.generate(["?"], group_size=3, seed=0)
 
 
+def test_generation_config_that_transformers_would_not_save_is_no_obstacle(tmp_path: Path) -> None:
+    model = make_model()
+    model.module.generation_config.temperature = 0.6  # without do_sample, as some published models have it
+    write(GrpoPolicy(model, GrpoConfig()), tmp_path)
+    assert json.loads((tmp_path / "model" / "generation_config.json").read_text())["temperature"] == 0.6
+
+
 def test_tied_weights_are_stored_once(tmp_path: Path) -> None:
     write(make_policy("gpt2"), tmp_path)
     names = load_file(tmp_path / WEIGHTS).keys()

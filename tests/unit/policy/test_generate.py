@@ -119,6 +119,14 @@ def test_prompt_without_room_for_an_answer_is_named() -> None:
         write(make_model(context=40))
 
 
+def test_diverged_weights_are_an_error_not_a_crash_of_the_sampler() -> None:
+    model = make_model()
+    with torch.no_grad():
+        next(model.module.parameters()).fill_(torch.nan)
+    with pytest.raises(ModelError, match="its weights have diverged"):
+        write(model)
+
+
 def test_top_k_of_one_is_greedy_and_still_reports_the_full_distribution() -> None:
     model = make_model()
     for prompt, (one, *_) in zip(PROMPTS, write(model, group_size=2, sampling=Sampling(top_k=1)), strict=True):

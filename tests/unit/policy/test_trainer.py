@@ -383,6 +383,23 @@ def test_out_of_memory_halves_the_micro_batch_and_repeats_the_step(monkeypatch: 
     assert max(seen[-3:]) <= 3
 
 
+def test_step_repeated_after_some_micro_batches_counts_none_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = gradient_of(make_model(), RAGGED)
+    plain, calls = trainer_module.completion_logprobs, []
+
+    def fails_once(*args: Any, **options: Any) -> torch.Tensor:
+        calls.append(1)
+        if len(calls) == 2:  # the first micro-batch has left its gradient by then
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return plain(*args, **options)
+
+    monkeypatch.setattr(trainer_module, "completion_logprobs", fails_once)
+    with capture_logs():
+        ours = gradient_of(make_model(), RAGGED, micro_batch_tokens=350)
+    assert len(calls) > 4
+    assert largest_gap(expected, ours) < 1e-5
+
+
 def test_smaller_micro_batch_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = make_trainer(make_model(), micro_batch_tokens=1024)
     fail_above(3, monkeypatch)
@@ -398,6 +415,17 @@ def test_single_row_that_does_not_fit_ends_with_advice(monkeypatch: pytest.Monke
     with capture_logs(), pytest.raises(ModelError, match="training: out of GPU memory even at a batch of"):
         trainer.update(RAGGED)
     assert all(parameter.grad is None for parameter in trainer._parameters.values())
+
+
+def test_no_memory_for_the_optimizer_ends_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = make_trainer(make_model())
+
+    def fail() -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(trainer._optimizer, "step", fail)
+    with pytest.raises(ModelError, match="no GPU memory left for Adam's moments"):
+        trainer.update(RAGGED)
 
 
 def test_generation_halves_its_rows_when_out_of_memory_and_writes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,19 +155,20 @@ def test_what_names_no_question_of_ours_is_refused_by_reason(run_shared: RunShar
     good = {"task": "bf", "profile": "tiny", "seed": 1, "index": 0, "gym_version": gym.gym_version()}
     origins = {reason: Origin(**(good | change)) for reason, change in REFUSALS.items()}  # type: ignore[arg-type]
 
-    async def reason(scorer: Scorer, origin: Origin, prompt: str = "another prompt") -> str:
-        with pytest.raises(ProtocolError) as refusal:
-            await scorer.score(origin, prompt, tagged("1"))
-        return refusal.value.reason
+    async def reason(call: Awaitable[object]) -> str | None:
+        try:
+            await call
+        except ProtocolError as refusal:
+            return refusal.reason
+        return None
 
     async def body(scorer: Scorer) -> None:
-        assert {expected: await reason(scorer, origin) for expected, origin in origins.items()} == {
-            expected: expected for expected in REFUSALS
-        }
-        assert await reason(scorer, Origin("bf", "tiny", 2**70, 0, "0.1.25")) == "bad_origin"
-        assert await reason(scorer, Origin("\ud800", "tiny", 1, 0, "0.1.25")) == "bad_origin"
-        with pytest.raises(ProtocolError, match="unknown_task"):
-            await scorer.make([QuestionRequest("bf", "tiny", 1), QuestionRequest("codeio", "tiny", 1)])
+        for expected, origin in origins.items():
+            assert await reason(scorer.score(origin, "another prompt", tagged("1"))) == expected
+        for odd in (Origin("bf", "tiny", 2**70, 0, "0.1.25"), Origin("\ud800", "tiny", 1, 0, "0.1.25")):
+            assert await reason(scorer.score(odd, None, tagged("1"))) == "bad_origin"
+        one_unknown = [QuestionRequest("bf", "tiny", 1), QuestionRequest("codeio", "tiny", 1)]
+        assert await reason(scorer.make(one_unknown)) == "unknown_task"
         unclaimed = await scorer.score(origins["question_mismatch"], None, tagged("1"))
         assert unclaimed.question == (await scorer.make([QuestionRequest("bf", "tiny", 1)]))[0]
 

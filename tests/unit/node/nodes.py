@@ -1,0 +1,120 @@
+"""Run workers and coordinators of one process on a real folder, with light policies and a clock that tests turn."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import anyio
+from anyio import to_thread
+
+from swarm.folder.jsonl import read_rows
+from swarm.folder.publish import publish
+from swarm.node.coordinator import Coordinator
+from swarm.node.worker import Worker
+from swarm.protocol.codec import decode, encode
+from swarm.protocol.layout import Layout
+from swarm.protocol.messages import MetricsRow, RolloutFile
+from swarm.types import RoundKey
+from tests.unit.node.factories import TASKS, FakePolicy, FakeTaskSource, make_settings, make_state
+
+WITHIN = 20.0
+"""Seconds after which a test gives up; each needs one or two."""
+
+
+def make_worker(
+    layout: Layout, node: str, policy: FakePolicy | None = None, source: FakeTaskSource | None = None, **settings: Any
+) -> Worker:
+    policy = policy or FakePolicy()
+    return Worker(
+        make_settings(layout.path, **settings),
+        layout,
+        node,
+        tasks=TASKS,
+        load_policy=lambda: policy,
+        task_source=source or FakeTaskSource(),
+    )
+
+
+def make_coordinator(layout: Layout, node: str = "clock", **settings: Any) -> Coordinator:
+    return Coordinator(make_settings(layout.path, role="coordinator", **settings), layout, node, versions={})
+
+
+async def run_all(*nodes: Worker | Coordinator) -> list[int]:
+    """Their exit codes, once all of them have ended."""
+    codes = [-1] * len(nodes)
+
+    async def run(index: int) -> None:
+        codes[index] = await nodes[index].run()
+
+    with anyio.fail_after(WITHIN):
+        async with anyio.create_task_group() as tasks:
+            for index in range(len(nodes)):
+                tasks.start_soon(run, index)
+    return codes
+
+
+@asynccontextmanager
+async def running(*nodes: Worker | Coordinator) -> AsyncIterator[list[int]]:
+    """Nodes in the background; those that are still there at the end are cancelled. Gives exit codes as they come."""
+    codes: list[int] = []
+
+    async def run(node: Worker | Coordinator) -> None:
+        codes.append(await node.run())
+
+    with anyio.fail_after(WITHIN):
+        async with anyio.create_task_group() as tasks:
+            for node in nodes:
+                tasks.start_soon(run, node)
+            yield codes
+            tasks.cancel_scope.cancel()
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for something that another task or thread brings about."""
+    with anyio.fail_after(WITHIN):
+        while not condition():
+            await anyio.sleep(0.01)
+
+
+async def set_clock(layout: Layout, round_: int, *, finished: bool = False) -> None:
+    """Be the coordinator."""
+    state = encode(make_state(round=round_, finished=finished))
+    await to_thread.run_sync(publish, layout.state_file, state, layout.temporary("test"))
+
+
+async def play_rounds(layout: Layout, rounds: range, node: str = "alice") -> None:
+    """Open one round after the other, as soon as a node has submitted the one before."""
+    for round_ in rounds:
+        await set_clock(layout, round_)
+        await until(layout.reward_file(RoundKey(round_), node).exists)
+
+
+async def play_to_the_end(layout: Layout, rounds: range, worker: Worker, node: str = "alice") -> None:
+    """One worker, all these rounds, and the end of the experiment."""
+    async with running(worker) as codes:
+        await play_rounds(layout, rounds, node)
+        await set_clock(layout, rounds.stop, finished=True)
+        await until(lambda: codes)
+    assert codes == [0]
+
+
+@contextmanager
+def released(policy: FakePolicy) -> Iterator[None]:
+    """A policy that holds is let go at the end, so that no failing test hangs."""
+    try:
+        yield
+    finally:
+        policy.go.set()
+
+
+def rows_of(layout: Layout, node: str) -> list[MetricsRow]:
+    rows, junk = read_rows(layout.metrics_file(node), MetricsRow)
+    assert not junk
+    return rows
+
+
+def rollouts_of(layout: Layout, round_: int, node: str) -> RolloutFile:
+    file = layout.rollout_file(RoundKey(round_), node)
+    return decode(file.read_bytes(), RolloutFile, file.name)
