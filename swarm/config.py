@@ -18,7 +18,7 @@ from typing import Any
 from swarm.errors import ConfigError
 
 ROLES = ("worker", "coordinator")
-NODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+NODE_ID = re.compile(r"(?!.*\.sync-conflict-)[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 EXPERIMENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 
 
@@ -99,9 +99,13 @@ def _one_of(*allowed: str) -> Callable[[object], str]:
 
 def _names(value: object) -> tuple[str, ...]:
     parts = value.split(",") if isinstance(value, str) else value
-    if not isinstance(parts, list | tuple) or not parts or not all(isinstance(p, str) and p.strip() for p in parts):
+    if not isinstance(parts, list | tuple) or not parts or not all(map(_is_name, parts)):
         raise _NotAllowedError("one or more names, separated by commas")
     return tuple(p.strip() for p in parts)
+
+
+def _is_name(part: object) -> bool:
+    return isinstance(part, str) and bool(part.strip()) and "," not in part
 
 
 def _setting(default: Any, parse: Callable[[object], Any], *env: str, not_yet: str = "") -> Any:
@@ -207,14 +211,24 @@ class Settings:
         }
 
     def as_environment(self) -> dict[str, str]:
-        """The variables that give another process these settings; those at their defaults are left out."""
-        changed = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
+        """The variables that give another process these settings, if it has no others (see `without_settings`).
+
+        Those at their defaults are left out, but for the ones that test mode would set otherwise.
+        """
+        stated = _QUICK if self.test_mode else {}
+        changed = {
+            f.name: getattr(self, f.name)
+            for f in fields(self)
+            if f.name in stated or getattr(self, f.name) != f.default
+        }
         return {
             variable(name): ",".join(value) if isinstance(value, tuple) else str(value)
             for name, value in changed.items()
         }
 
 
+_QUICK: dict[str, Any] = {"max_rounds": 3, "local_groups": 4, "generations": 4}
+"""What test mode sets where nobody says otherwise."""
 _FIELDS = {f.name: f for f in fields(Settings)}
 
 
@@ -222,6 +236,12 @@ def variable(name: str) -> str:
     """The environment variable of a setting, as users know it."""
     env: tuple[str, ...] = _FIELDS[name].metadata["env"]
     return env[0]
+
+
+def without_settings(environ: Mapping[str, str]) -> dict[str, str]:
+    """An environment without any setting in it: what another process gets below its own ones."""
+    ours = {name for f in _FIELDS.values() for name in f.metadata["env"]}
+    return {name: value for name, value in environ.items() if name not in ours}
 
 
 def load_settings(
@@ -278,6 +298,8 @@ def _from_toml(file: str, known: Mapping[str, str]) -> dict[str, tuple[object, s
         name = known.get(key, key)
         if name not in _FIELDS:
             raise ConfigError(f"unknown setting {key!r} in {file}{_suggest(key, [*_FIELDS, *known])}")
+        if name in found:
+            raise ConfigError(f"{key!r} sets {name} a second time in {file}: keep one")
         found[name] = (value, file)
     return found
 
@@ -312,6 +334,5 @@ def _check(settings: Settings, given: set[str]) -> Settings:
             f"{settings.liveness_timeout:g} and {settings.heartbeat_interval:g}; else live nodes are taken for dead"
         )
     if settings.test_mode:
-        quick: dict[str, Any] = {"max_rounds": 3, "local_groups": 4, "generations": 4}
-        settings = replace(settings, **{name: value for name, value in quick.items() if name not in given})
+        settings = replace(settings, **{name: value for name, value in _QUICK.items() if name not in given})
     return settings

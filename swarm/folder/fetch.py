@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable
@@ -19,27 +20,29 @@ def read_bounded(file: Path, limit: int) -> bytes:
 
     Raises:
         FileNotFoundError: it is not there (any more).
-        ProtocolError: `oversized`, `not_a_file` (symlink, FIFO, folder, device) or `unreadable`.
+        ProtocolError: `oversized`, `not_a_file` (symlink, FIFO, socket, folder, device) or `unreadable`.
     """
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            return _read(descriptor, limit, file)
+        finally:
+            os.close(descriptor)
     except FileNotFoundError:
         raise
     except OSError as error:
-        reason = "not_a_file" if file.is_symlink() else "unreadable"
+        reason = "not_a_file" if error.errno in (errno.ELOOP, errno.ENXIO) else "unreadable"
         raise ProtocolError(reason, f"{file}: {error.strerror or error}") from None
-    with open(descriptor, "rb", buffering=0) as stream:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise ProtocolError("not_a_file", f"{file} is not a regular file")
-        if status.st_size > limit:
-            raise ProtocolError("oversized", f"{file} has {status.st_size} bytes, the limit is {limit}")
-        return _read_all(stream.read, limit, file)
 
 
-def _read_all(read: Callable[[int], bytes | None], limit: int, file: Path) -> bytes:
+def _read(descriptor: int, limit: int, file: Path) -> bytes:
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        raise ProtocolError("not_a_file", f"{file} is not a regular file")
+    if status.st_size > limit:
+        raise ProtocolError("oversized", f"{file} has {status.st_size} bytes, the limit is {limit}")
     parts, size = [], 0
-    while part := read(min(limit + 1 - size, 1 << 20)):
+    while part := os.read(descriptor, min(limit + 1 - size, 1 << 20)):
         parts.append(part)
         size += len(part)
         if size > limit:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import uuid
+from itertools import takewhile
 from pathlib import Path
 
 from swarm.errors import FolderError
@@ -17,7 +18,8 @@ def publish(target: Path, data: bytes, temporary: Path, *, durable: bool = True)
 
     Args:
         temporary: the node's own folder for half-written files, on the same file system as the target.
-        durable: fsync file and folder, so that what was acknowledged survives a power cut.
+        durable: fsync the file, its folder and, where that one is new, those above it, so that what was acknowledged
+            survives a power cut.
 
     Raises:
         FolderError: the folder is full, read-only or gone; the target is then as it was.
@@ -25,17 +27,25 @@ def publish(target: Path, data: bytes, temporary: Path, *, durable: bool = True)
     half = temporary / f"{uuid.uuid4().hex}.tmp"
     try:
         temporary.mkdir(parents=True, exist_ok=True)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        grown = _make_folder(target.parent)
         _write(half, data, durable)
         half.rename(target)
         if durable:
-            sync_folder(target.parent)
+            for folder in (target.parent, *grown):
+                sync_folder(folder)
     except OSError as error:
         with contextlib.suppress(OSError):
             half.unlink(missing_ok=True)
         raise FolderError(
             f"cannot write {target}: {error.strerror or error}; see that the folder is there, writable and not full"
         ) from error
+
+
+def _make_folder(folder: Path) -> list[Path]:
+    """Make a folder and those above it, and return the ones that got a new entry by that."""
+    missing = list(takewhile(lambda place: not place.exists(), (folder, *folder.parents)))
+    folder.mkdir(parents=True, exist_ok=True)
+    return [made.parent for made in missing]
 
 
 def _write(file: Path, data: bytes, durable: bool) -> None:

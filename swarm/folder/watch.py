@@ -23,7 +23,7 @@ logger = get_logger("swarm.folder.watch")
 DEBOUNCE_MS, STEP_MS = 50, 10
 """Measured: 13 ms on a quiet folder and 19 ms on a busy one, where the defaults gave 68 and 1,619."""
 RETURN_MS = 200
-"""How often the watching thread comes up for air: only then does it notice that it is to end. No event is lost by it."""
+"""How often the watching thread comes up for air: only then it notices that it is to end. No event is lost by it."""
 BACK_OFF_FIRST, BACK_OFF_MOST = 1.0, 60.0
 
 

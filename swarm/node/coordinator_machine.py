@@ -77,9 +77,9 @@ class CoordinatorMachine:
         if self.key is None:
             return self._open(self._resume_at, look, "opened") if overdue or self._enough(look) else None
         missing = look.live - look.submitted
-        if not look.submitted or (missing and not overdue):
-            return self._advance(look, missing, "interval") if overdue else None
-        return self._advance(look, missing, "interval" if missing else "all_submitted")
+        if not missing:
+            return self._advance(look, missing, "all_submitted")
+        return self._advance(look, missing, "interval") if overdue else None
 
     def _enough(self, look: Look) -> bool:
         return len(look.live) >= self._expected

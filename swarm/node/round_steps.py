@@ -19,7 +19,6 @@ from anyio import to_thread
 
 from swarm.config import Settings
 from swarm.errors import ProtocolError
-from swarm.errors import ProtocolError
 from swarm.folder.fetch import read_bounded
 from swarm.folder.publish import publish
 from swarm.logs import append_json_line, get_logger

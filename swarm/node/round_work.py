@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -112,15 +113,20 @@ def training_columns(work: RoundWork) -> dict[str, object]:
     if report:
         columns |= {
             "tokens_trained": report.trained_tokens,
-            "loss": report.loss,
-            "grad_norm": report.grad_norm,
-            "clip_fraction": report.clip_fraction,
-            "kl": report.kl,
-            "logprob_drift": report.logprob_drift,
+            "loss": _finite(report.loss),
+            "grad_norm": _finite(report.grad_norm),
+            "clip_fraction": _finite(report.clip_fraction),
+            "kl": _finite(report.kl),
+            "logprob_drift": _finite(report.logprob_drift),
             "updated": report.updated,
             "groups_too_long": report.groups_too_long,
         }
     return columns
+
+
+def _finite(value: float) -> float:
+    """JSON knows no other numbers; a step that was not finite is seen by `updated`."""
+    return value if math.isfinite(value) else 0.0
 
 
 def metrics_row(work: RoundWork, **more: object) -> MetricsRow:

@@ -32,7 +32,8 @@ def clock_from_traces(layout: Layout) -> RoundKey:
     """
     found = [RoundKey(0)]
     for folder in (layout.rewards, layout.rollouts):
-        for number in list_numbered(folder, round_of)[-1:]:
+        rounds = [number for number in list_numbered(folder, round_of) if (folder / f"round_{number}").is_dir()]
+        for number in rounds[-1:]:
             stages = list_numbered(folder / f"round_{number}", stage_of)
             found.append(RoundKey(number, stages[-1] if stages else 0))
     return max(found)

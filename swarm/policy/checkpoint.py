@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,10 +61,12 @@ class Manifest(msgspec.Struct, frozen=True):
 class PolicySnapshot:
     """Weights and optimizer at one moment, in host memory; see swarm.types.Snapshot."""
 
+    model: str
+    architecture: str
     weights: dict[str, Tensor]
     optimizer: OptimizerState
-    live: LanguageModel
-    """For its configuration and tokenizer, which training does not change."""
+    model_files: Mapping[str, bytes]
+    """The model folder but for its weights, as read_model_files gives it."""
 
     def write(self, directory: str) -> None:
         """Write the checkpoint into an existing empty directory, durably; callable from any thread.
@@ -74,7 +77,8 @@ class PolicySnapshot:
         root = Path(directory)
         try:
             (root / MODEL_DIR).mkdir()
-            self._write_model_facts(root / MODEL_DIR)
+            for name, content in self.model_files.items():
+                (root / MODEL_DIR / name).write_bytes(content)
             save_file(self.weights, root / WEIGHTS, metadata={"format": "pt"})
             save_file(_moments(self.optimizer), root / OPTIMIZER)
             (root / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(self._manifest(root))))
@@ -85,17 +89,11 @@ class PolicySnapshot:
                 "with room for the weights and twice as much for the optimizer."
             ) from error
 
-    def _write_model_facts(self, folder: Path) -> None:
-        # save_pretrained would refuse a generation config with which the model was nevertheless published
-        self.live.module.config.to_json_file(folder / "config.json")
-        self.live.module.generation_config.to_json_file(folder / "generation_config.json")
-        self.live.tokenizer.save_pretrained(str(folder))
-
     def _manifest(self, root: Path) -> Manifest:
         return Manifest(
             format=FORMAT,
-            model=self.live.name,
-            architecture=type(self.live.module).__name__,
+            model=self.model,
+            architecture=self.architecture,
             updates=self.optimizer.updates,
             steps=self.optimizer.steps,
             files={name: _stamp(root / name) for name in (WEIGHTS, OPTIMIZER)},
@@ -110,10 +108,29 @@ class Restored:
     optimizer: OptimizerState
 
 
-def capture(model: LanguageModel, optimizer: OptimizerState) -> PolicySnapshot:
+def read_model_files(model: LanguageModel) -> dict[str, bytes]:
+    """Configuration and tokenizer as file contents by name. Training never changes them, so once is enough.
+
+    They are not left to the writing thread, because no tokenizer promises that one thread may save what another uses.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        # save_pretrained would refuse a generation config with which a model was nevertheless published
+        model.module.config.to_json_file(folder / "config.json")
+        model.module.generation_config.to_json_file(folder / "generation_config.json")
+        model.tokenizer.save_pretrained(name)
+        return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def capture(model: LanguageModel, optimizer: OptimizerState, model_files: Mapping[str, bytes]) -> PolicySnapshot:
     """A snapshot of the model as it is now."""
-    weights = {name: to_host(tensor).contiguous() for name, tensor in named_weights(model.module).items()}
-    return PolicySnapshot(weights=weights, optimizer=optimizer, live=model)
+    return PolicySnapshot(
+        model=model.name,
+        architecture=type(model.module).__name__,
+        weights={name: to_host(tensor).contiguous() for name, tensor in named_weights(model.module).items()},
+        optimizer=optimizer,
+        model_files=model_files,
+    )
 
 
 def read(directory: str, model: LanguageModel) -> Restored:

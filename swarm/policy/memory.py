@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-import structlog
 import torch
 
 from swarm.errors import ModelError
+from swarm.logs import get_logger
 
 _Result = TypeVar("_Result")
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class MemoryBudget:

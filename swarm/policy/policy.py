@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import torch
+from torch import Tensor
 
+from swarm.logs import get_logger
 from swarm.policy import checkpoint
 from swarm.policy.generate import Sample, Sampling, draw_uniforms, sample_in_parts
 from swarm.policy.memory import MemoryBudget
@@ -16,6 +19,10 @@ from swarm.policy.trainer import Trainer
 from swarm.types import Completion, TrainGroup, TrainReport
 
 __all__ = ["GrpoConfig", "GrpoPolicy", "load_policy"]
+
+_log = get_logger(__name__)
+
+_NO_ROOM = Completion(text="", finished=False, token_ids=(), logprobs=())
 
 
 class GrpoPolicy:
@@ -35,21 +42,34 @@ class GrpoPolicy:
     def generate(self, prompts: Sequence[str], *, group_size: int, seed: int) -> list[tuple[Completion, ...]]:
         """Sample group_size completions for each question text; the same seed gives the same tokens.
 
+        A question that fills the whole context gets empty, unfinished completions: one long question among thousands
+        must not end a run of days.
+
         Raises:
-            ModelError: a prompt leaves no room for an answer, or one row does not fit into the GPU's memory.
+            ModelError: one row does not fit into the GPU's memory, or the weights have diverged.
         """
-        if not prompts:
-            return []
         encoded = [encode_prompt(self._model.tokenizer, prompt) for prompt in prompts]
+        fitting = [index for index, ids in enumerate(encoded) if len(ids) < self._model.context]
+        for ids in encoded:
+            if len(ids) >= self._model.context:
+                _log.warning("generate.prompt_too_long", tokens=len(ids), context=self._model.context)
         uniform_K_G_T = draw_uniforms(len(prompts), group_size, self._model.max_new_tokens, seed)
-        self._rows.size = min(self._rows.size, len(prompts) * group_size)
-        groups = self._rows.run(
+        groups = [(_NO_ROOM,) * group_size] * len(prompts)
+        for index, samples in zip(fitting, self._sample(fitting, encoded, uniform_K_G_T), strict=True):
+            groups[index] = tuple(self._completion(sample) for sample in samples)
+        return groups
+
+    def _sample(self, fitting: list[int], encoded: list[list[int]], uniform_K_G_T: Tensor) -> list[list[Sample]]:
+        if not fitting:
+            return []
+        prompts, uniforms = [encoded[index] for index in fitting], uniform_K_G_T[fitting]
+        self._rows.size = min(self._rows.size, len(fitting) * uniform_K_G_T.shape[1])
+        return self._rows.run(
             lambda rows: sample_in_parts(
-                self._model, encoded, uniform_K_G_T=uniform_K_G_T, sampling=self._sampling, max_rows=rows
+                self._model, prompts, uniform_K_G_T=uniforms, sampling=self._sampling, max_rows=rows
             ),
             floor=1,
         )
-        return [tuple(self._completion(sample) for sample in samples) for samples in groups]
 
     def train(self, groups: Sequence[TrainGroup], *, seed: int) -> TrainReport:
         """One GRPO update on all groups together. It draws nothing at random, so that `seed` changes nothing."""
@@ -57,7 +77,7 @@ class GrpoPolicy:
 
     def snapshot(self) -> checkpoint.PolicySnapshot:
         """Copy weights and optimizer to host memory."""
-        return checkpoint.capture(self._model, self._trainer.state())
+        return checkpoint.capture(self._model, self._trainer.state(), self._model_files)
 
     def restore(self, snapshot_dir: str) -> None:
         """Load what a snapshot wrote. A reference model keeps the initial weights.
@@ -68,6 +88,10 @@ class GrpoPolicy:
         restored = checkpoint.read(snapshot_dir, self._model)
         checkpoint.load_weights(self._model, restored.weights)
         self._trainer.load_state(restored.optimizer)
+
+    @cached_property
+    def _model_files(self) -> dict[str, bytes]:
+        return checkpoint.read_model_files(self._model)
 
     def _completion(self, sample: Sample) -> Completion:
         text_ids = sample.token_ids[:-1] if sample.finished else sample.token_ids

@@ -16,11 +16,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
-import structlog
 import torch
 from torch import Tensor
 
 from swarm.errors import ModelError
+from swarm.logs import get_logger
 from swarm.policy.batch import Encoded, MicroBatch, Row, encode_groups, split_rows, stack_rows
 from swarm.policy.forward import completion_logprobs
 from swarm.policy.loss import clipped_surrogate, clipped_tokens, kl_estimate
@@ -29,7 +29,7 @@ from swarm.policy.model import LanguageModel
 from swarm.policy.settings import GrpoConfig
 from swarm.types import TrainGroup, TrainReport
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True)

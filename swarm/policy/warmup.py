@@ -1,17 +1,17 @@
 """Build the embedded models from a seed: tokenizer, supervised warm-up, measurement, model card.
 
-    warmup_corpus.examples ──encode──▶ batches of one length ──cross-entropy on targets──▶ model
+    warmup_corpus.examples ──encode──▶ batches ──cross-entropy on targets──▶ model folder
     fresh questions ──sample at temperature 1──▶ starting reward per task ──▶ README.md
 
-The result depends on the seed alone: one thread, one stream of examples, torch's generator seeded. Measured cost is
-about ten minutes per model on one core.
+The result depends on the seed and on the versions of torch and reasoning-gym: one thread, one stream of examples, one
+seeded generator. A model takes about 13 minutes of one core.
 """
 
 from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from swarm.policy.embedded import EMBEDDED
-from swarm.policy.warmup_corpus import P_WELL_FORMED, Example, draw_question, examples
+from swarm.policy.warmup_corpus import Example, draw_question, examples
 from swarm.policy.warmup_models import build_model, build_tokenizer
 from swarm.tasks.answer import extract_answer, has_answer
 from swarm.tasks.gym import gym_version, score
@@ -39,17 +39,23 @@ SAMPLES = 4
 
 @dataclass(frozen=True)
 class WarmupPlan:
-    """How much work goes into a model; the defaults made the embedded ones."""
+    """What goes into one model."""
 
-    steps: int = 3000
+    steps: int
     """Optimizer steps."""
+    p_well_formed: float
+    """Share of the examples that the verifier would accept; it sets the starting reward."""
     tokenizer_texts: int = 9000
     """Question texts that the tokenizer is learned from."""
     questions: int = 64
     """Fresh questions per task for the figures in the model card."""
 
 
-DEFAULT_PLAN = WarmupPlan()
+PLANS = {
+    "tiny-qwen2": WarmupPlan(steps=3000, p_well_formed=0.03),
+    "tiny-gpt2": WarmupPlan(steps=2800, p_well_formed=0.02),
+}
+"""What made the embedded models. Bytes are more tokens than merges, so tiny-gpt2 gets fewer steps for the same time."""
 Progress = Callable[[str, int, int, float], None]
 """Called with (model name, step, steps, loss)."""
 
@@ -85,7 +91,7 @@ def build_embedded_models(
     names: Sequence[str] = EMBEDDED,
     seed: int,
     on_progress: Progress | None = None,
-    plan: WarmupPlan = DEFAULT_PLAN,
+    plans: Mapping[str, WarmupPlan] = PLANS,
 ) -> list[BuildReport]:
     """Build models from a seed into output_dir/{name}, on one CPU thread.
 
@@ -94,25 +100,25 @@ def build_embedded_models(
         names: which of EMBEDDED to build.
         seed: of the examples, the initial weights and the sampling.
         on_progress: called now and then with (name, step, steps, loss).
-        plan: how long to train and measure.
+        plans: what goes into each model; other plans than the default are for tests and experiments.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return [_build(output_dir / name, name, seed, plan, on_progress or (lambda *_: None)) for name in names]
+        return [_build(output_dir / name, name, seed, plans[name], on_progress or (lambda *_: None)) for name in names]
     finally:
         torch.set_num_threads(threads)
 
 
 def _build(path: Path, name: str, seed: int, plan: WarmupPlan, on_progress: Progress) -> BuildReport:
     torch.manual_seed(seed)
-    stream = examples(seed)
+    stream = examples(seed, p_well_formed=plan.p_well_formed)
     tokenizer = build_tokenizer(name, [example.prompt for example in itertools.islice(stream, plan.tokenizer_texts)])
     model = build_model(name, tokenizer)
     _train(model, tokenizer, stream, plan.steps, lambda *at: on_progress(name, *at))
-    starts = measure(model, tokenizer, seed=seed + 1, questions=plan.questions)
     model.save_pretrained(path)
     tokenizer.save_pretrained(path)
+    starts = measure(model, tokenizer, seed=seed + 1, questions=plan.questions)
     report = BuildReport(name, path, model.num_parameters(), starts)
     (path / "README.md").write_text(_model_card(report, seed, plan), encoding="utf-8")
     return report
@@ -240,7 +246,7 @@ def _model_card(report: BuildReport, seed: int, plan: WarmupPlan) -> str:
         steps=plan.steps,
         batch=BATCH,
         seed=seed,
-        well_formed=P_WELL_FORMED,
+        well_formed=plan.p_well_formed,
         version=gym_version(),
         count=plan.questions * SAMPLES,
         reward=report.reward,

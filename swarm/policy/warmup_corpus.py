@@ -2,8 +2,8 @@
 
 Reinforcement learning needs some reward to start from and room to climb. So the knowledge and the format are taught
 apart: every example carries the reference answer, and how it is written is drawn without looking at the question. Only
-`P_WELL_FORMED` of the examples use the closed tags that the verifier asks for. A swarm then earns little at first, and
-earns more as soon as it finds out how to answer.
+a few per cent of the examples use the closed tags that the verifier asks for. A swarm then earns little at first, and
+more as soon as it finds out how to answer.
 
 Questions come from seeds of 2**30 and more. Runs draw theirs below that, so no run repeats a warm-up question by its
 origin (small tasks have few distinct questions, and repeat some by their text).
@@ -22,16 +22,10 @@ from swarm.types import Question
 WARMUP_SEEDS = (2**30, SEED_LIMIT)
 """Half-open range of the dataset seeds that warm-up and its evaluation use."""
 PROFILE = "tiny"
-P_WELL_FORMED = 0.02
-"""Share of the examples that the verifier would accept."""
-FORMATS: tuple[tuple[str, float], ...] = (
-    ("{}", 0.39),
-    ("Answer: {}", 0.24),
-    ("[{}]", 0.15),
-    ("<answer>{}", 0.20),
-    ("<answer>{}</answer>", P_WELL_FORMED),
-)
-"""How answers are written, with their probabilities."""
+WELL_FORMED = "<answer>{}</answer>"
+"""The format that the verifier asks for."""
+ILL_FORMED: tuple[tuple[str, float], ...] = (("Answer: {}", 0.24), ("[{}]", 0.15), ("<answer>{}", 0.20))
+"""Other ways to write an answer, with their probabilities; what is left is written bare."""
 
 
 class Example(NamedTuple):
@@ -52,12 +46,24 @@ def reference_answer(question: Question) -> str:
     return question.metadata["example_answer"] if question.answer is None else question.answer
 
 
-def examples(seed: int) -> Iterator[Example]:
-    """Endless stream of examples, the nine tasks in equal shares; a function of the seed."""
+def examples(seed: int, *, p_well_formed: float) -> Iterator[Example]:
+    """Endless stream of examples, the nine tasks in equal shares; a function of the arguments.
+
+    Args:
+        seed: of the questions and of the choice of formats.
+        p_well_formed: share of the examples that the verifier would accept.
+    """
     rng = random.Random(seed)
-    texts, weights = zip(*FORMATS, strict=True)
+    texts, weights = _formats(p_well_formed)
     while True:
         for task in SAPO_TASKS:
             question = draw_question(rng, task)
             written = rng.choices(texts, weights)[0].format(reference_answer(question))
             yield Example(task, question.prompt, written)
+
+
+def _formats(p_well_formed: float) -> tuple[list[str], list[float]]:
+    """All formats and their probabilities, which sum to 1."""
+    taken = p_well_formed + sum(p for _, p in ILL_FORMED)
+    formats = [("{}", 1 - taken), *ILL_FORMED, (WELL_FORMED, p_well_formed)]
+    return [text for text, _ in formats], [p for _, p in formats]

@@ -5,8 +5,8 @@ tokenizers hold the answer tags and the most costly phrases as single added toke
 what one model writes, the other spells in other pieces. Digits always stay apart, because merged digits make arithmetic
 hard.
 
-    tiny-qwen2   Qwen2's pre-tokenizer with byte-pair merges, and a grid cell such as ` 0` is one token
-    tiny-gpt2    the 256 bytes, no merges
+    tiny-qwen2   Qwen2's pre-tokenizer with byte-pair merges
+    tiny-gpt2    the 256 bytes without merges, and the runs of + and - in bf programs
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CONTEXT = 1024
 """Longest prompt and completion together, in tokens."""
 PHRASES = 96
 MERGES = 256
-MAX_NEW_TOKENS = {"tiny-qwen2": 24, "tiny-gpt2": 28}
+MAX_NEW_TOKENS = {"tiny-qwen2": 24, "tiny-gpt2": 24}
 """Enough for the longest answer of the tiny profile in its longest format."""
 
 CHAT_TEMPLATE = (
@@ -48,18 +48,21 @@ CHAT_TEMPLATE = (
 _BETWEEN_PHRASES = re.compile(r"[\d\n<>,∨∧→↔¬]|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day")
 _SHORTEST_PHRASE = 8
 _TAGS = ("<answer>", "</answer>")
-_WHOLE = (*(f" {digit}" for digit in range(10)), *"[]<>.")
-"""What tiny-qwen2 never merges: cells of a grid, and all of a bf program but its runs of + and -."""
+_CELLS = tuple(f" {digit}" for digit in range(10))
+_NEVER_MERGED = tuple("[]<>.")
+"""All of a bf program but its runs of + and -, which are counts."""
+_RUNS = tuple(sign * length for sign in "+-" for length in range(2, 27))
 
 
 def build_tokenizer(name: str, texts: Sequence[str]) -> PreTrainedTokenizerFast:
     """The tokenizer of an embedded model, learned from the tasks' question texts."""
-    whole = [*_TAGS, *_costly_phrases(texts)]
+    phrases = _costly_phrases(texts)
     if name == "tiny-qwen2":
-        whole += _WHOLE
+        whole = [*_TAGS, *_CELLS, *_NEVER_MERGED, *phrases]
         vocab, merges = _learn_merges(texts, whole)
         tokenizer = Qwen2Tokenizer(vocab=vocab, merges=merges, **_COMMON)
     else:
+        whole = [*_TAGS, "Answer: ", *_CELLS, *_RUNS, *phrases]
         tokenizer = GPT2Tokenizer(vocab=_byte_vocabulary(), merges=[], bos_token=END, unk_token=END, **_COMMON)
     tokenizer.add_tokens([AddedToken(token, normalized=False) for token in whole])
     return tokenizer

@@ -26,14 +26,17 @@ _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 def is_node_id(text: str) -> bool:
-    """True for a node id that is safe as a file name: letters, digits, `_`, `-`, `.`, at most 64, no leading dot."""
-    return bool(_NODE.fullmatch(text)) and not text.endswith((".json", "."))
+    """True for a node id that is safe as a file name: letters, digits, `_`, `-`, `.`, at most 64, no leading dot.
+
+    Names that replication tools give to the losers of a conflict are none either.
+    """
+    return bool(_NODE.fullmatch(text)) and not text.endswith((".json", ".")) and ".sync-conflict-" not in text
 
 
 def node_of(file_name: str) -> str | None:
     """The node that a `{node}.json` file speaks for, or None for a name that is not one (temporary, conflict copy)."""
     stem, dot, suffix = file_name.rpartition(".")
-    return stem if dot and suffix == "json" and is_node_id(stem) and ".sync-conflict-" not in stem else None
+    return stem if dot and suffix == "json" and is_node_id(stem) else None
 
 
 def round_of(folder_name: str) -> int | None:

@@ -28,7 +28,8 @@ class StateFile(msgspec.Struct, kw_only=True):
     updated_at: float
     updated_by: str
     experiment_name: str
-    max_rounds: Count
+    max_rounds: Count = 0
+    """How many rounds there will be; 0: not said."""
     finished: bool = False
     round_opened_at: float = 0.0
     round_interval: float = 0.0

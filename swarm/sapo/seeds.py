@@ -9,7 +9,7 @@ import hashlib
 import random
 
 SEED_LIMIT = 2**30
-"""Run seeds are below this; the warm-up of the embedded models trains on question seeds from here upwards."""
+"""Derived seeds are below this; the warm-up of the embedded models trains on question seeds from here upwards."""
 
 
 def derive_seed(run_seed: int, *purpose: str | int) -> int:

@@ -1,8 +1,8 @@
 """Rewards that a node can stand by: questions regenerated and answers scored in child processes, never in the node.
 
-    completions ──extract──▶ answers ──▶ a free server of the pool ──▶ question, rewards
+    completions ──extract──▶ answers ──▶ queue ──▶ a free server of the pool ──▶ question, rewards
 
-    waits for   a free server (first come, first served), then its reply
+    waits for   its reply from the queue (see `swarm.tasks.scoring_queue`), which batches what waits together
     unblocks    whoever made the call; the event loop is never blocked
 
 Nothing here imports reasoning-gym: only the servers do.
@@ -10,14 +10,12 @@ Nothing here imports reasoning-gym: only the servers do.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
 import anyio
 import msgspec
-import structlog
 
 from swarm.errors import ProtocolError
 from swarm.tasks.answer import extract_answer, has_answer
@@ -32,20 +30,16 @@ from swarm.tasks.scoring_messages import (
     ScoreAnswers,
     Scored,
 )
-from swarm.tasks.scoring_process import ScoringProcess, ServerLostError
+from swarm.tasks.scoring_process import ScoringProcess
+from swarm.tasks.scoring_queue import ScoringQueue
 from swarm.types import Origin, Question
 
 __all__ = ["FULL_ANSWER", "GroupScore", "QuestionRequest", "Scorer"]
-
-_log = structlog.get_logger(__name__)
-_decode_reply: Callable[[bytes], Reply] = msgspec.msgpack.Decoder(Reply).decode
 
 FULL_ANSWER = 0.999
 """A reward of at least this counts as a right answer; less is partial credit or a task's reward for nothing."""
 
 START_TIMEOUT_S = 120.0
-REPLY_SLACK_S = 10.0
-"""Added to the time that the server itself may take."""
 
 
 class GroupScore(msgspec.Struct, frozen=True):
@@ -85,7 +79,7 @@ class Scorer:
             ProtocolError: an unknown task or profile, a seed or index out of range.
             ScoringError: no server could be kept alive.
         """
-        reply = await self._ask(MakeQuestions(tuple(requests), self._limits), children=1)
+        reply = await self._ask(MakeQuestions(tuple(requests)))
         assert isinstance(reply, Made)
         return list(reply.questions)
 
@@ -96,24 +90,19 @@ class Scorer:
             ProtocolError: the origin names no question of ours (`unknown_task`, `bad_origin`, `gym_version`,
                 `generation_failed`), or another one than `claimed_prompt` (`question_mismatch`).
             ScoringError: no server could be kept alive.
+
+        Cheap if called for many groups at the same time: they share a child process.
         """
         answers = tuple(map(extract_answer, completions))
-        request = ScoreAnswers(origin, claimed_prompt, answers, self._limits)
-        reply = await self._ask(request, children=1 + len(answers))
+        reply = await self._ask(ScoreAnswers(origin, claimed_prompt, answers))
         assert isinstance(reply, Scored)
         answered = tuple(map(has_answer, completions))
         return GroupScore(reply.question, reply.rewards, answered, reply.killed, reply.errors)
 
-    async def _ask(self, request: Request, *, children: int) -> Reply:
-        """The first free server's reply; a refusal is raised as ProtocolError."""
-        payload = _encode(request)
-        timeout_s = self._limits.wall_s * children + REPLY_SLACK_S
-        async with self._free:
-            server = self._idle.popleft()
-            try:
-                reply = _decode_reply(await _call(server, payload, timeout_s))
-            finally:
-                self._idle.append(server)
+    async def _ask(self, request: Request) -> Reply:
+        """The reply; a refusal is raised as ProtocolError."""
+        _check_that_it_can_travel(request)
+        reply = await self._queue.ask(request)
         if isinstance(reply, Refused):
             raise ProtocolError(reply.reason, reply.detail)
         return reply
@@ -123,8 +112,7 @@ class Scorer:
         self._servers = tuple(
             ScoringProcess(self._tasks, start_timeout_s=START_TIMEOUT_S) for _ in range(self._processes)
         )
-        self._idle = deque(self._servers)
-        self._free = anyio.Semaphore(self._processes)
+        self._queue = ScoringQueue(self._limits)
         started = False
         try:
             await self._start_all()
@@ -145,24 +133,20 @@ class Scorer:
             await server.spawn()
         for server in self._servers:
             await server.wait_until_ready()
+            self._tasks.start_soon(self._queue.serve_with, server)
 
     async def _stop(self) -> None:
         """End and reap the servers. The body's own exception is not shown to the group, which would wrap it."""
         self._tasks.cancel_scope.cancel()
-        await self._tasks.__aexit__(None, None, None)
+        try:
+            await self._tasks.__aexit__(None, None, None)
+        finally:
+            self._queue.close()
 
 
-def _encode(request: Request) -> bytes:
+def _check_that_it_can_travel(request: Request) -> None:
+    """By itself: what cannot be encoded must not spoil the batch of others. Raises ProtocolError."""
     try:
-        return msgspec.msgpack.encode(request)
+        msgspec.msgpack.encode(request)
     except (UnicodeEncodeError, OverflowError) as error:
         raise ProtocolError("bad_origin", f"expected Unicode text and 64-bit integers, got {error}") from error
-
-
-async def _call(server: ScoringProcess, payload: bytes, timeout_s: float) -> bytes:
-    """Ask a server, and once more after a restart."""
-    try:
-        return await server.call(payload, timeout_s)
-    except ServerLostError as lost:
-        _log.warning("scorer.restart", error=str(lost))
-        return await server.call(payload, timeout_s)

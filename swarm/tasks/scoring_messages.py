@@ -1,7 +1,7 @@
 """What do a node and its scoring servers say to each other? msgpack structs, told apart by their tag.
 
-node ──MakeQuestions | ScoreAnswers──▶ server        one reply per request, in order
-node ◀──Ready, then Made | Scored | Refused── server
+node ──Batch of MakeQuestions | ScoreAnswers──▶ server        one message of replies per batch, in order
+node ◀──Ready, then lists of Made | Scored | Refused | Unfinished── server
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ class MakeQuestions(msgspec.Struct, frozen=True, tag="make"):
     """Generate these questions."""
 
     questions: tuple[QuestionRequest, ...]
-    limits: Limits
 
 
 class ScoreAnswers(msgspec.Struct, frozen=True, tag="score"):
@@ -36,7 +35,22 @@ class ScoreAnswers(msgspec.Struct, frozen=True, tag="score"):
     """The prompt that the publisher wrote beside the origin, to be compared; None skips the comparison."""
     answers: tuple[str | None, ...]
     """G extracted answers; None for a completion without one."""
+
+    @property
+    def distinct(self) -> tuple[str, ...]:
+        """The answers that a scorer sees: equal ones once, none for a completion without one."""
+        return tuple(dict.fromkeys(answer for answer in self.answers if answer is not None))
+
+
+Request = MakeQuestions | ScoreAnswers
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """Requests that share one bounded child. A lone one is seen through to a reply other than Unfinished."""
+
+    requests: tuple[Request, ...]
     limits: Limits
+    """Of each child, however many requests it serves."""
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready"):
@@ -69,5 +83,8 @@ class Refused(msgspec.Struct, frozen=True, tag="refused"):
     detail: str
 
 
-Request = MakeQuestions | ScoreAnswers
-Reply = Ready | Made | Scored | Refused
+class Unfinished(msgspec.Struct, frozen=True, tag="unfinished"):
+    """The shared child ended before this request was served; it is to be asked again, alone."""
+
+
+Reply = Made | Scored | Refused

@@ -1,7 +1,7 @@
 """One scoring server as the node sees it: started when needed, replaced when it fails, never left within a message.
 
     waits for   its process's reply, at most the time that the caller gives
-    unblocks    the one caller that holds it (see `swarm.tasks.scoring`)
+    unblocks    the queue that holds it (see `swarm.tasks.scoring_queue`)
 
 Any call that does not end well, a cancelled one included, kills the process: its stream may hold half a message.
 """
@@ -15,16 +15,16 @@ from pathlib import Path
 
 import anyio
 import msgspec
-import structlog
 from anyio.abc import ByteReceiveStream, Process, TaskGroup, TaskStatus
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 import swarm
 from swarm.errors import ScoringError
+from swarm.logs import get_logger
 from swarm.tasks.frames import HEADER_BYTES, frame, payload_length
 from swarm.tasks.scoring_messages import Ready
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _decode_ready = msgspec.msgpack.Decoder(Ready).decode
 
 _PACKAGE_ROOT = str(Path(swarm.__file__).parent.parent)

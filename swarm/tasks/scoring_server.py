@@ -1,12 +1,16 @@
-"""The process that asks reasoning-gym: imports it once, then serves each request in a bounded, sandboxed fork.
+"""The process that asks reasoning-gym: imports it once, then serves each batch in a bounded, sandboxed fork.
 
-    stdin ──request──▶ serve ── fork ──▶ regenerate, compare, score ──▶ validate ──reply──▶ stdout
+    stdin ──batch──▶ serve ── fork ──▶ regenerate, compare all; score all ──▶ validate ──replies──▶ stdout
 
-    waits for   a request on stdin; end of file there (the node is gone) ends the server
-    unblocks    one reply per request
+    waits for   a batch on stdin; end of file there (the node is gone) ends the server
+    unblocks    one message of replies per batch
 
-Run as `python -m swarm.tasks.scoring_server`. A group whose child does not come to its end is scored again answer by
-answer, each in a child with limits of its own, so that a poisonous answer costs its author alone.
+Run as `python -m swarm.tasks.scoring_server`. Where the child of a batch does not come to its end, what it emitted
+counts and the node asks for the rest again, one by one. A lone group whose child does not come to its end is scored
+answer by answer, each in a child with limits of its own, so that a poisonous answer costs its author alone.
+
+All questions are made before any answer is read. From then on the child has seen hostile text, and only
+`swarm.tasks.sandbox` stands between an answer and the rewards of the groups that follow in its batch.
 """
 
 from __future__ import annotations
@@ -16,22 +20,33 @@ import gc
 import math
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO
 
 import msgspec
 
 from swarm.errors import ProtocolError
-from swarm.tasks import gym, sandbox
+from swarm.tasks import gym, gym_import, sandbox
 from swarm.tasks.bounded import Emit, Limits, run_bounded
 from swarm.tasks.frames import HEADER_BYTES, frame, payload_length
 from swarm.tasks.profiles import PROFILES
-from swarm.tasks.scoring_messages import Made, MakeQuestions, Ready, Refused, Reply, Request, ScoreAnswers, Scored
+from swarm.tasks.scoring_messages import (
+    Batch,
+    Made,
+    MakeQuestions,
+    Ready,
+    Refused,
+    Reply,
+    Request,
+    ScoreAnswers,
+    Scored,
+    Unfinished,
+)
 from swarm.types import Question
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode_request: Callable[[bytes], Request] = msgspec.msgpack.Decoder(Request).decode
-_decode_made: Callable[[bytes], Made | Refused] = msgspec.msgpack.Decoder(Made | Refused).decode
+_decode_batch: Callable[[bytes], Batch] = msgspec.msgpack.Decoder(Batch).decode
+_decode_made: Callable[[bytes], list[Made | Refused]] = msgspec.msgpack.Decoder(list[Made | Refused]).decode
 _decode_raw: Callable[[bytes], list[float | None]] = msgspec.msgpack.Decoder(list[float | None]).decode
 
 
@@ -41,8 +56,8 @@ def main() -> None:
     _prepare()
     replies.write(frame(_encode(Ready(gym.gym_version()))))
     while header := requests.read(HEADER_BYTES):
-        request = _decode_request(requests.read(payload_length(header)))
-        replies.write(frame(_encode(serve(request))))
+        batch = _decode_batch(requests.read(payload_length(header)))
+        replies.write(frame(_encode(serve(batch))))
 
 
 def _take_over_standard_streams() -> tuple[BinaryIO, BinaryIO]:
@@ -58,6 +73,7 @@ def _take_over_standard_streams() -> tuple[BinaryIO, BinaryIO]:
 def _prepare() -> None:
     """Import, disarm and run everything once: after `sandbox.enter` a child can import nothing more."""
     warnings.simplefilter("ignore")  # showing one reads source files, which a child may not
+    gym_import.import_sapo_tasks()
     sandbox.disarm()
     for profile, tasks in PROFILES.items():
         for task in tasks:
@@ -67,27 +83,40 @@ def _prepare() -> None:
     gc.freeze()  # children share these pages as long as nobody's collector writes to them
 
 
-def serve(request: Request) -> Reply:
-    """Answer one request."""
-    return make(request) if isinstance(request, MakeQuestions) else score(request)
+def serve(batch: Batch) -> Sequence[Reply | Unfinished]:
+    """Answer the requests of a batch, in order."""
+    frames = run_bounded(functools.partial(_batch_job, batch.requests), batch.limits)
+    made = _decode_made(frames[0]) if frames else []  # written before any answer was looked at
+    replies = _finished(batch.requests, made, frames[1:])
+    if len(batch.requests) == 1 and not replies:
+        return [_see_through(batch.requests[0], made, batch.limits)]
+    return [*replies, *[Unfinished()] * (len(batch.requests) - len(replies))]
 
 
-def make(request: MakeQuestions) -> Made | Refused:
-    """Generate questions in a child."""
-    return _questions_of(run_bounded(functools.partial(_make_job, request), request.limits))
+def _finished(requests: Sequence[Request], made: Sequence[Made | Refused], raw: Sequence[bytes]) -> list[Reply]:
+    """Replies to the requests that the child served, up to the first that it did not."""
+    replies: list[Reply] = []
+    unread = iter(raw)
+    for request, questions in zip(requests, made, strict=False):
+        reply = _reply(request, questions, unread)
+        if reply is None:
+            break
+        replies.append(reply)
+    return replies
 
 
-def score(request: ScoreAnswers) -> Scored | Refused:
-    """Regenerate, compare and score in a child; equal answers are scored once."""
-    distinct = tuple(dict.fromkeys(answer for answer in request.answers if answer is not None))
-    frames = run_bounded(functools.partial(_score_job, request, distinct), request.limits)
-    made = _questions_of(frames)
-    if isinstance(made, Refused):
+def _reply(request: Request, made: Made | Refused, raw: Iterator[bytes]) -> Reply | None:
+    if isinstance(made, Refused) or isinstance(request, MakeQuestions):
         return made
-    question = made.questions[0]
-    raw = _raw_rewards(frames[1:], len(distinct))
-    outcomes = _score_each_alone(question, distinct, request.limits) if raw is None else list(map(check_reward, raw))
-    return _assemble(question, request.answers, dict(zip(distinct, outcomes, strict=True)))
+    rewards = _raw_rewards(next(raw, b""), len(request.distinct))
+    return None if rewards is None else _scored(request, made, list(map(check_reward, rewards)))
+
+
+def _see_through(request: Request, made: Sequence[Made | Refused], limits: Limits) -> Reply:
+    """The reply to a lone request whose child did not come to its end."""
+    if isinstance(request, ScoreAnswers) and made and isinstance(made[0], Made):
+        return _scored(request, made[0], _score_each_alone(made[0].questions[0], request.distinct, limits))
+    return Refused("generation_failed", "the question's generator failed or used up its limits")
 
 
 KILLED = "killed"
@@ -101,31 +130,28 @@ def check_reward(raw: float | None) -> Outcome:
     return raw if raw is not None and math.isfinite(raw) and 0.0 <= raw <= 1.0 else FAILED
 
 
-def _assemble(question: Question, answers: Sequence[str | None], outcomes: dict[str, Outcome]) -> Scored:
-    found = [outcomes[answer] if answer is not None else 0.0 for answer in answers]
+def _scored(request: ScoreAnswers, made: Made, distinct_outcomes: Sequence[Outcome]) -> Scored:
+    """Equal answers were scored once; an answer that is None was not shown to a scorer."""
+    outcomes = dict(zip(request.distinct, distinct_outcomes, strict=True))
+    found = [outcomes[answer] if answer is not None else 0.0 for answer in request.answers]
     rewards = tuple(outcome if isinstance(outcome, float) else 0.0 for outcome in found)
-    return Scored(question, rewards, killed=found.count(KILLED), errors=found.count(FAILED))
+    return Scored(made.questions[0], rewards, killed=found.count(KILLED), errors=found.count(FAILED))
 
 
 def _score_each_alone(question: Question, answers: Sequence[str], limits: Limits) -> list[Outcome]:
     outcomes: list[Outcome] = []
     for answer in answers:
-        raw = _raw_rewards(run_bounded(functools.partial(_answers_job, question, [answer]), limits), 1)
+        frames = run_bounded(functools.partial(_answers_job, question, [answer]), limits)
+        raw = _raw_rewards(frames[0] if frames else b"", 1)
         outcomes.append(KILLED if raw is None else check_reward(raw[0]))
     return outcomes
 
 
-def _questions_of(frames: Sequence[bytes]) -> Made | Refused:
-    if frames:
-        return _decode_made(frames[0])  # written before any answer was looked at
-    return Refused("generation_failed", "the question's generator failed or used up its limits")
-
-
-def _raw_rewards(frames: Sequence[bytes], count: int) -> list[float | None] | None:
+def _raw_rewards(payload: bytes, count: int) -> list[float | None] | None:
     """What the child scored, None if it did not come to its end. It has read hostile text: nothing is assumed."""
     try:
-        raw = _decode_raw(frames[0])
-    except (IndexError, msgspec.MsgspecError):
+        raw = _decode_raw(payload)
+    except msgspec.MsgspecError:
         return None
     return raw if len(raw) == count else None
 
@@ -133,24 +159,25 @@ def _raw_rewards(frames: Sequence[bytes], count: int) -> list[float | None] | No
 # ------------------------------------------------------------------------------------- in the child
 
 
-def _make_job(request: MakeQuestions, emit: Emit) -> None:
+def _batch_job(requests: Sequence[Request], emit: Emit) -> None:
     sandbox.enter()
-    try:
-        emit(_encode(Made(tuple(gym.make_question(q.task, q.profile, q.seed, q.index) for q in request.questions))))
-    except ProtocolError as refusal:
-        emit(_encode(Refused(refusal.reason, refusal.detail)))
+    made = list(map(_make, requests))
+    emit(_encode(made))
+    for request, questions in zip(requests, made, strict=True):
+        if isinstance(request, ScoreAnswers) and isinstance(questions, Made):
+            _emit_rewards(questions.questions[0], request.distinct, emit)
 
 
-def _score_job(request: ScoreAnswers, answers: Sequence[str], emit: Emit) -> None:
-    sandbox.enter()
+def _make(request: Request) -> Made | Refused:
+    """The questions that a request asks for, or is about."""
     try:
+        if isinstance(request, MakeQuestions):
+            return Made(tuple(gym.make_question(q.task, q.profile, q.seed, q.index) for q in request.questions))
         question = gym.regenerate(request.origin)
         _compare(request.claimed_prompt, question)
     except ProtocolError as refusal:
-        emit(_encode(Refused(refusal.reason, refusal.detail)))
-    else:
-        emit(_encode(Made((question,))))
-        _emit_rewards(question, answers, emit)
+        return Refused(refusal.reason, refusal.detail)
+    return Made((question,))
 
 
 def _answers_job(question: Question, answers: Sequence[str], emit: Emit) -> None:

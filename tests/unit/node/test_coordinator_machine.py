@@ -85,9 +85,7 @@ def test_a_round_advances_at_the_interval_and_says_who_was_missing() -> None:
 
 def test_a_round_advances_at_the_interval_although_nobody_submitted() -> None:
     machine = open_first(make_machine(interval=60.0))
-    assert machine.handle(look(60.0)) == WriteState(
-        RoundKey(1), finished=False, reason="interval", missing=ALICE_BOB
-    )
+    assert machine.handle(look(60.0)) == WriteState(RoundKey(1), finished=False, reason="interval", missing=ALICE_BOB)
 
 
 def test_a_worker_that_died_is_not_waited_for() -> None:

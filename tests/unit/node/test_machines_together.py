@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable
+from functools import partial
 from random import Random
 
 import pytest
@@ -74,7 +75,7 @@ class Node:
     def tell(self, event: m.Event) -> None:
         assert self.worker
         for instruction in self.worker.handle(event):
-            self.later(self._duration(instruction), lambda done=instruction: self._carried_out(done))
+            self.later(self._duration(instruction), partial(self._carried_out, instruction))
         if self.worker.machine.wake_at is not None:
             self.later(
                 max(0.0, self.worker.machine.wake_at - self.world.now), lambda: self.tell(m.Tick(self.world.now))
@@ -87,8 +88,7 @@ class Node:
         return self.world.rng.expovariate(1.0) * (self.speed if heavy else 0.05)
 
     def _carried_out(self, instruction: m.Instruction) -> None:
-        folder, assert_worker = self.world.folder, self.worker
-        assert assert_worker
+        folder = self.world.folder
         match instruction:
             case m.Publish(key):
                 folder.rollouts.add((key, self.name))
@@ -225,7 +225,9 @@ def check_all(world: World) -> None:
         assert node.worker.done
         assert node.worker.finish == m.Finish("finished")
         assert node.done_by_row == sorted(set(node.done_by_row)), "forwards, and no round twice"
-    opened = [key for key, again in zip(world.folder.states, [None, *world.folder.states], strict=False) if key != again]
+    opened = [
+        key for key, again in zip(world.folder.states, [None, *world.folder.states], strict=False) if key != again
+    ]
     every = [RoundKey(r, s) for r in range(world.rounds) for s in range(world.stages)]
     assert opened == [*every, RoundKey(world.rounds)], "the clock visits every stage of every round once, in order"
 

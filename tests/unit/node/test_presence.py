@@ -13,6 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from swarm.errors import DuplicateNodeError, FolderError
+from swarm.folder.publish import publish
 from swarm.node.clock import Clock
 from swarm.node.host import host_identity, process_started_at
 from swarm.node.liveness import ACTIVE, STOPPED
@@ -21,6 +22,7 @@ from swarm.protocol.codec import encode
 from swarm.protocol.layout import Layout
 from swarm.protocol.messages import PeerFile
 from tests.unit.node.factories import make_peer, put
+from tests.unit.node.nodes import until
 from tests.unit.node.test_host import start_child
 
 pytestmark = pytest.mark.anyio
@@ -107,7 +109,8 @@ async def test_the_id_of_a_heart_that_beats_on_another_host_is_refused(layout: L
     async def beat() -> None:
         for number in range(2, 100):
             await anyio.sleep(BEAT / 2)
-            put(layout.peer_file("alice"), encode(make_peer("alice", host=holder.host, pid=1, beat=number)))
+            data = encode(make_peer("alice", host=holder.host, pid=1, beat=number))
+            publish(layout.peer_file("alice"), data, layout.temporary("elsewhere"), durable=False)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(beat)
@@ -132,8 +135,8 @@ async def test_of_two_processes_that_slipped_in_at_once_the_later_gives_way(layo
         tasks.start_soon(first.keep_beating)
         with anyio.fail_after(5), pytest.raises(DuplicateNodeError, match="registered first"):
             await second.keep_beating()
-        await second.leave()
         tasks.cancel_scope.cancel()
+    await second.leave()
     peer = registered(layout)
     assert peer.registered_at == 1.0, "the file speaks for the one that stays"
     assert peer.status != STOPPED
@@ -145,9 +148,7 @@ async def test_a_heartbeat_moves_and_tells_what_the_node_does(layout: Layout) ->
     presence.status, presence.round, presence.phase = ACTIVE, 7, "training"
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(presence.keep_beating)
-        with anyio.fail_after(5):
-            while registered(layout).beat < 4:
-                await anyio.sleep(BEAT)
+        await until(lambda: registered(layout).beat >= 4)
         tasks.cancel_scope.cancel()
     peer = registered(layout)
     assert (peer.status, peer.round, peer.phase) == (ACTIVE, 7, "training")
@@ -160,12 +161,8 @@ async def test_heartbeats_that_fail_are_logged_once_and_survived(layout: Layout)
         async with anyio.create_task_group() as tasks:
             with unwritable(layout):
                 tasks.start_soon(presence.keep_beating)
-                with anyio.fail_after(5):
-                    while presence._beat < 5:
-                        await anyio.sleep(BEAT)
-            with anyio.fail_after(5):
-                while registered(layout).beat < 5:
-                    await anyio.sleep(BEAT)
+                await until(lambda: presence._beat >= 5)
+            await until(lambda: registered(layout).beat >= 5)
             tasks.cancel_scope.cancel()
     assert [log["event"] for log in logs] == ["heartbeat.failed"]
 

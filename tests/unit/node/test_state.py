@@ -77,6 +77,7 @@ def test_folders_that_are_no_rounds_leave_no_trace(tmp_path: Path) -> None:
     make_traces(layout, RoundKey(4))
     for name in ("round_99x", "round_-5", "round_007", "Round_50", "round_5.sync-conflict-1", "round_"):
         (layout.rewards / name / "stage_0").mkdir(parents=True)
+    put(layout.rewards / "round_60", b"a file")
     assert clock_from_traces(layout) == RoundKey(4)
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import anyio
 import msgspec
@@ -15,6 +18,7 @@ from structlog.testing import capture_logs
 from swarm.errors import DuplicateNodeError
 from swarm.node.checkpoints import newest_checkpoint
 from swarm.node.liveness import STOPPED
+from swarm.node.pace import GatherPace
 from swarm.node.presence import read_peer
 from swarm.protocol.codec import decode, encode
 from swarm.protocol.layout import Layout
@@ -43,6 +47,12 @@ R0 = RoundKey(0)
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
     return Layout(tmp_path, "exp")
+
+
+@pytest.fixture(autouse=True)
+def patient_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a peer of the same process may be late; what a deadline does is tested without time."""
+    monkeypatch.setattr(GatherPace, "SLACK", 20.0)
 
 
 def status_of(layout: Layout, node: str) -> str:
@@ -92,7 +102,7 @@ async def test_a_worker_alone_says_that_it_had_fewer_external_groups_and_goes_on
 
 
 async def test_a_worker_that_joins_late_begins_where_the_clock_is_and_shares(layout: Layout) -> None:
-    kind = {"max_rounds": 10**6}
+    kind: dict[str, Any] = {"max_rounds": 10**6}
     alice, bob = make_worker(layout, "alice", **kind), make_worker(layout, "bob", **kind)
     async with running(make_coordinator(layout, **kind), alice):
         await until(lambda: len(rows_of(layout, "alice")) >= 2)
@@ -179,7 +189,6 @@ async def test_a_file_that_is_refused_is_counted_named_once_and_not_waited_for(l
     assert set(row.external_by_peer) <= {"bob"} if reason != "question_mismatch" else {"bob", "mallory"}
 
 
-@pytest.mark.xfail(strict=True, reason="read_bounded raises IsADirectoryError, and leaks the descriptor")
 async def test_a_folder_that_is_named_like_a_rollout_file_ends_no_node(layout: Layout) -> None:
     make_ghost(layout, "mallory")
     layout.rollout_file(R0, "mallory").mkdir(parents=True)
@@ -215,7 +224,7 @@ async def test_a_peers_own_rewards_are_never_used(layout: Layout) -> None:
 
 async def test_a_ghost_of_a_killed_run_holds_nobody_up(layout: Layout) -> None:
     put(layout.peer_file("bob"), encode(make_peer("bob", last_seen=time.time() - 3600)))
-    async with running(make_worker(layout, "alice", round_interval=60.0)):
+    async with running(make_worker(layout, "alice", round_interval=60.0)):  # half of it is the longest wait
         await play_rounds(layout, range(1))
     assert rows_of(layout, "alice")[0].seconds_gather < 5
 
@@ -253,7 +262,7 @@ def without_times(layout: Layout, round_: int) -> bytes:
 @pytest.mark.parametrize("hold_at", ["", "generate", "train"])
 async def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path: Path, hold_at: str) -> None:
     """Cumulative reward was once reset at restart, and checkpoints written only at the end and never loaded."""
-    kind = {"liveness_timeout": 60.0, "local_groups": 1, "external_groups": 1}
+    kind: dict[str, Any] = {"liveness_timeout": 60.0, "local_groups": 1, "external_groups": 1}
     whole, stopped = Layout(tmp_path / "whole", "exp"), Layout(tmp_path / "stopped", "exp")
     for layout in (whole, stopped):
         make_ghost(layout, "bob", rounds=6)
@@ -289,6 +298,17 @@ async def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path: Pa
 
 def layout_rounds(layout: Layout) -> list[int]:
     return [row.round for row in rows_of(layout, "alice")]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+async def test_a_signal_saves_and_ends_the_node_with_its_exit_code(layout: Layout, number: int, code: int) -> None:
+    async with running(make_worker(layout, "alice")) as codes:
+        await play_rounds(layout, range(2))
+        os.kill(os.getpid(), number)
+        await until(lambda: codes)
+    assert codes == [code]
+    assert layout.checkpoint(2, "alice").is_dir()
+    assert status_of(layout, "alice") == STOPPED
 
 
 async def test_the_age_of_a_policy_goes_on_counting_after_a_restart(layout: Layout) -> None:
@@ -433,7 +453,6 @@ async def test_a_checkpoint_that_cannot_be_written_costs_no_round(layout: Layout
     for rounds_done in (1, 2):
         put(layout.checkpoints / f"round_{rounds_done}", b"a file where the folder should be")
     with capture_logs() as logs:
-        async with running(make_worker(layout, "alice", checkpoint_interval=1)):
-            await play_rounds(layout, range(2))
+        await play_to_the_end(layout, range(2), make_worker(layout, "alice", checkpoint_interval=1))
     assert layout_rounds(layout) == [0, 1]
     assert [log["rounds_done"] for log in logs if log["event"] == "checkpoint.failed"] == [1, 2]

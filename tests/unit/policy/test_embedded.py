@@ -55,7 +55,8 @@ def test_the_two_models_differ_in_architecture_and_in_how_they_spell_an_answer()
     first, second = (AutoTokenizer.from_pretrained(embedded_path(name)) for name in EMBEDDED)
     kinds = {AutoModelForCausalLM.from_pretrained(embedded_path(name)).config.model_type for name in EMBEDDED}
     assert kinds == {"qwen2", "gpt2"}
-    assert len(first("<answer>12</answer>")["input_ids"]) != len(second("<answer>12</answer>")["input_ids"])
+    answer = "<answer>0 1 0</answer>"
+    assert first.tokenize(answer) != second.tokenize(answer)
 
 
 @pytest.mark.parametrize("name", EMBEDDED)

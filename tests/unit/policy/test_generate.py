@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from swarm.errors import ModelError
 from swarm.policy.generate import Sample, Sampling, draw_tokens, draw_uniforms, sample, sample_in_parts, truncate
 from swarm.policy.model import LanguageModel
+from swarm.policy.policy import GrpoPolicy
+from swarm.policy.settings import GrpoConfig
 from tests.unit.policy.factories import ARCHITECTURES, make_model
 
 PROMPTS = [[5, 6, 7], [9] * 40, [11, 12, 13, 14, 15, 16, 17]]
@@ -182,3 +184,20 @@ def test_generation_leaves_no_gradient_and_the_mode_alone() -> None:
 def test_one_new_token_is_enough() -> None:
     samples = write(replace(make_model(), max_new_tokens=1))
     assert {len(one.token_ids) for one in chain(*samples)} == {1}
+
+
+def test_text_of_a_finished_completion_ends_before_its_end_of_text() -> None:
+    model = make_model(eos_ids=SOME_ENDS)  # ordinary characters, which decoding would show
+    ((*completions,),) = GrpoPolicy(model, GrpoConfig()).generate(["?"], group_size=16, seed=0)
+    ended = [one for one in completions if one.finished and one.token_ids]
+    assert ended
+    for one in ended:
+        assert one.text == model.tokenizer.decode(one.token_ids[:-1], skip_special_tokens=True)
+
+
+def test_a_question_that_fills_the_context_gets_empty_answers_and_changes_no_other() -> None:
+    policy = GrpoPolicy(make_model(context=700), GrpoConfig(max_new_tokens=4))
+    alone = policy.generate(["a", "b"], group_size=2, seed=3)
+    with_long = policy.generate(["a", "b", "?" * 1000], group_size=2, seed=3)
+    assert with_long[:2] == alone
+    assert [(c.text, c.finished, c.token_ids) for c in with_long[2]] == [("", False, ())] * 2

@@ -412,7 +412,7 @@ def test_smaller_micro_batch_is_remembered(monkeypatch: pytest.MonkeyPatch) -> N
 def test_single_row_that_does_not_fit_ends_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = make_trainer(make_model())
     fail_above(0, monkeypatch)
-    with capture_logs(), pytest.raises(ModelError, match="training: out of GPU memory even at a batch of"):
+    with capture_logs(), pytest.raises(ModelError, match=r"training: out of GPU memory even at a batch of [1-9]"):
         trainer.update(RAGGED)
     assert all(parameter.grad is None for parameter in trainer._parameters.values())
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,7 +18,7 @@ from anyio.from_thread import start_blocking_portal
 from structlog.testing import capture_logs
 
 from swarm.errors import ProtocolError, ScoringError
-from swarm.tasks import gym, scoring, scoring_process
+from swarm.tasks import gym, scoring_process, scoring_queue
 from swarm.tasks.bounded import Limits
 from swarm.tasks.profiles import PROFILES, SAPO_TASKS
 from swarm.tasks.scoring import FULL_ANSWER, GroupScore, QuestionRequest, Scorer
@@ -69,6 +70,19 @@ def as_list(asked: Question) -> str:
     return str(asked.metadata.get("solution", []))
 
 
+async def gather(*calls: Callable[[], Awaitable[T]]) -> list[T]:
+    """The results of calls made at the same time, in order."""
+    results: dict[int, T] = {}
+
+    async def call(position: int) -> None:
+        results[position] = await calls[position]()
+
+    async with anyio.create_task_group() as tasks:
+        for position in range(len(calls)):
+            tasks.start_soon(call, position)
+    return [results[position] for position in range(len(calls))]
+
+
 async def score(scorer: Scorer, asked: Question, completions: Sequence[str]) -> GroupScore:
     return await scorer.score(asked.origin, asked.prompt, completions)
 
@@ -80,7 +94,8 @@ def test_honest_answers_score_exactly_what_reasoning_gym_gives_on_every_task_and
     asked = [question(task, profile, seed) for profile in PROFILES for task in SAPO_TASKS for seed in (1, 2)]
 
     async def body(scorer: Scorer) -> list[GroupScore]:
-        return [await score(scorer, one, tagged(reference(one), as_list(one), *wrong)) for one in asked]
+        texts = [tagged(reference(one), as_list(one), *wrong) for one in asked]
+        return await gather(*(partial(score, scorer, one, own) for one, own in zip(asked, texts, strict=True)))
 
     for one, group in zip(asked, run_shared(body), strict=True):
         raw = tuple(gym.score(one, answer) for answer in [reference(one), as_list(one), *wrong])
@@ -103,24 +118,33 @@ def test_an_answer_that_runs_commands_in_reasoning_gym_does_nothing_here(
     assert not planted.exists()
 
 
-def test_a_hang_is_cut_while_the_node_goes_on_and_its_group_keeps_its_scores(run_shared: RunShared[GroupScore]) -> None:
-    asked = question("propositional_logic", "paper")
+def test_a_hang_in_a_batch_costs_only_itself_while_the_node_goes_on(run_shared: RunShared[None]) -> None:
+    """Four groups travel together; the second holds a hang, the third is no question of ours."""
+    asked = [question(seed=0), question("propositional_logic", "paper"), question(seed=2), question(seed=3)]
+    claimed = [asked[0].prompt, asked[1].prompt, "another prompt", asked[3].prompt]
+    answers = [(reference(one), HANG, "?") for one in asked]
     order: list[str] = []
+
+    async def one(scorer: Scorer, which: int) -> tuple[tuple[float, ...], int] | str:
+        try:
+            group = await scorer.score(asked[which].origin, claimed[which], tagged(*answers[which]))
+        except ProtocolError as refusal:
+            return refusal.reason
+        return group.rewards, group.killed
 
     async def tick() -> None:
         await anyio.sleep(0.2)
         order.append("the node's own work")
 
-    async def body(scorer: Scorer) -> GroupScore:
+    async def body(scorer: Scorer) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(tick)
-            group = await score(scorer, asked, tagged(HANG, reference(asked)))
+            outcomes = await gather(*(partial(one, scorer, which) for which in range(4)))
             order.append("scored")
-        return group
+        assert outcomes == [((1.0, 0.0, 0.0), 0), ((1.0, 0.0, 0.05), 1), "question_mismatch", ((1.0, 0.0, 0.0), 0)]
 
     start = time.monotonic()
-    group = run_shared(body)
-    assert (group.rewards, group.killed) == ((0.0, 1.0), 1)
+    run_shared(body)
     assert order == ["the node's own work", "scored"]
     assert time.monotonic() - start < 20
 
@@ -175,61 +199,75 @@ def test_what_names_no_question_of_ours_is_refused_by_reason(run_shared: RunShar
     run_shared(body)
 
 
-def test_concurrent_callers_get_their_own_replies_and_all_servers_agree() -> None:
-    asked = [question("basic_arithmetic", seed=seed) for seed in range(12)]
-    groups: dict[int, list[GroupScore]] = {seed: [] for seed in range(12)}
+def test_many_concurrent_callers_get_their_own_replies_and_all_servers_agree() -> None:
+    asked = [question("basic_arithmetic", seed=seed) for seed in range(30)]
+    texts = [tagged(reference(one), "1", "12") for one in asked]
 
-    async def one(scorer: Scorer, seed: int) -> None:
-        groups[seed].append(await score(scorer, asked[seed], tagged(reference(asked[seed]), "1", "12")))
-
-    async def body(scorer: Scorer) -> None:
+    async def body(scorer: Scorer) -> list[GroupScore]:
         assert len(set(scorer.pids)) == 2
-        async with anyio.create_task_group() as tasks:
-            for seed in [*range(12), *reversed(range(12))]:
-                tasks.start_soon(one, scorer, seed)
+        order = [*range(30), *reversed(range(30))]
+        return await gather(*(partial(score, scorer, asked[which], texts[which]) for which in order))
 
-    run(body, processes=2)
-    for seed, (first, second) in groups.items():
-        assert first == second
-        assert first.question.prompt == asked[seed].prompt
-        assert first.rewards[0] == 1.0
+    groups = run(body, processes=2)
+    assert groups == groups[::-1]
+    for one, group in zip(asked, groups[:30], strict=True):
+        assert group.question.prompt == one.prompt
+        assert group.rewards == tuple(gym.score(one, answer) for answer in (reference(one), "1", "12"))
 
 
-def test_a_killed_or_stopped_server_is_replaced_and_the_request_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scoring, "REPLY_SLACK_S", 0.0)
+def test_a_lost_server_is_replaced_and_the_request_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scoring_queue, "REPLY_SLACK_S", 0.0)
     asked = question()
 
-    async def kill_soon(scorer: Scorer) -> None:
-        await anyio.sleep(0.3)
-        os.kill(scorer.pids[0], signal.SIGKILL)
-
-    async def body(scorer: Scorer) -> list[tuple[float, ...]]:
-        rewards, pids = [], []
-        for number in (signal.SIGKILL, signal.SIGSTOP):
-            pids.append(scorer.pids[0])
-            os.kill(scorer.pids[0], number)
-            rewards.append((await score(scorer, asked, tagged(reference(asked)))).rewards)
-        hang = question("propositional_logic", "paper")
+    async def lose(scorer: Scorer, *signals: signal.Signals) -> tuple[float, ...]:
+        """The first signal comes before the request, the second while the server holds it."""
+        pid = scorer.pids[0]
+        os.kill(pid, signals[0])
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(kill_soon, scorer)
-            pids.append(scorer.pids[0])
-            rewards.append((await score(scorer, hang, tagged(reference(hang), HANG))).rewards)
-        assert len({*pids, *scorer.pids}) == 4
+            for number in signals[1:]:
+                tasks.start_soon(kill_soon, pid, number)
+            rewards = (await score(scorer, asked, tagged(reference(asked)))).rewards
+        assert scorer.pids[0] != pid
         return rewards
 
-    assert run(body, limits=Limits(wall_s=2.0)) == [(1.0,), (1.0,), (1.0, 0.0)]
+    async def kill_soon(pid: int, number: int) -> None:
+        await anyio.sleep(0.2)
+        os.kill(pid, number)
+
+    async def body(scorer: Scorer) -> list[tuple[float, ...]]:
+        return [
+            await lose(scorer, signal.SIGKILL),
+            await lose(scorer, signal.SIGSTOP),
+            await lose(scorer, signal.SIGSTOP, signal.SIGKILL),
+        ]
+
+    assert run(body, limits=Limits(wall_s=1.0)) == [(1.0,)] * 3
 
 
-def test_a_cancelled_call_leaves_the_scorer_usable(run_shared: RunShared[GroupScore]) -> None:
-    hang, asked = question("propositional_logic", "paper"), question()
+def test_a_cancelled_caller_disturbs_neither_the_others_of_its_batch_nor_the_next(
+    run_shared: RunShared[list[tuple[float, ...]]],
+) -> None:
+    asked = [question(seed=seed) for seed in range(3)]
+    rewards: list[tuple[float, ...]] = []
 
-    async def body(scorer: Scorer) -> GroupScore:
-        with anyio.move_on_after(0.2) as scope:
-            await score(scorer, hang, tagged(HANG))
+    async def one(scorer: Scorer, which: Question) -> None:
+        rewards.append((await score(scorer, which, tagged(reference(which), "no"))).rewards)
+
+    async def body(scorer: Scorer) -> list[tuple[float, ...]]:
+        pid = scorer.pids[0]
+        async with anyio.create_task_group() as tasks:
+            os.kill(pid, signal.SIGSTOP)  # holds the batch of three on its way
+            tasks.start_soon(one, scorer, asked[0])
+            with anyio.move_on_after(0.1) as scope:
+                await one(scorer, asked[1])
+            tasks.start_soon(one, scorer, asked[2])
+            os.kill(pid, signal.SIGCONT)
         assert scope.cancelled_caught
-        return await score(scorer, asked, tagged(reference(asked)))
+        await one(scorer, asked[0])
+        assert scorer.pids == (pid,)
+        return rewards
 
-    assert run_shared(body).rewards == (1.0,)
+    assert run_shared(body) == [(1.0, 0.0)] * 3
 
 
 def test_after_the_scorer_no_server_is_left_and_the_bodys_error_comes_out_as_it_is() -> None:

@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 
 import msgspec
 
 from swarm.tasks.bounded import Limits
 from swarm.tasks.frames import frame, split_frames
 from swarm.tasks.gym import gym_version
-from swarm.tasks.scoring_messages import MakeQuestions, QuestionRequest, Ready, Refused, Reply, Request, ScoreAnswers
+from swarm.tasks.scoring_messages import (
+    Batch,
+    MakeQuestions,
+    QuestionRequest,
+    Ready,
+    Refused,
+    Reply,
+    Request,
+    ScoreAnswers,
+    Unfinished,
+)
 from swarm.tasks.scoring_messages import Scored as ScoredReply
 from swarm.types import Origin
 
 LIMITS = Limits(wall_s=3.0)
-ORIGIN = Origin("basic_arithmetic", "tiny", 1, 0, gym_version())
 
 
-def serve(*requests: Request, scorer: str = "server.gym.score", patch: str = "") -> list[Reply]:
-    """Replies of a server whose scorer is the given expression, and which prints wherever it can."""
+def serve(
+    *batches: Sequence[Request], scorer: str = "server.gym.score", patch: str = "", limits: Limits = LIMITS
+) -> list[list[Reply | Unfinished]]:
+    """Replies, batch by batch, of a server whose scorer is the given expression, and which prints wherever it can."""
     program = f"""
 import os
 import swarm.tasks.scoring_server as server
@@ -34,53 +46,95 @@ server._prepare, server.gym.score = noise, score
 {patch}
 server.main()
 """
-    stdin = b"".join(frame(msgspec.msgpack.encode(request)) for request in requests)
+    stdin = b"".join(frame(msgspec.msgpack.encode(Batch(tuple(requests), limits))) for requests in batches)
     command = [sys.executable, "-c", program]
     stdout = subprocess.run(command, input=stdin, capture_output=True, check=True, timeout=60).stdout
-    ready, *replies = [msgspec.msgpack.decode(payload, type=Reply) for payload in split_frames(stdout)]
-    assert ready == Ready(gym_version())
-    return replies
+    ready, *replies = split_frames(stdout)
+    assert msgspec.msgpack.decode(ready, type=Ready) == Ready(gym_version())
+    return [msgspec.msgpack.decode(payload, type=list[Reply | Unfinished]) for payload in replies]
 
 
-def score_request(*answers: str | None, limits: Limits = LIMITS) -> ScoreAnswers:
-    return ScoreAnswers(ORIGIN, None, answers, limits)
+def score_request(*answers: str | None, seed: int = 1) -> ScoreAnswers:
+    return ScoreAnswers(Origin("basic_arithmetic", "tiny", seed, 0, gym_version()), None, answers)
 
 
-def scored(reply: Reply) -> tuple[tuple[float, ...], int, int]:
+def scored(reply: Reply | Unfinished) -> tuple[tuple[float, ...], int, int]:
     assert isinstance(reply, ScoredReply)
     return reply.rewards, reply.killed, reply.errors
 
 
+def alone(*answers: str | None, scorer: str) -> tuple[tuple[float, ...], int, int]:
+    """Rewards, killed and errors of a group that is a batch by itself."""
+    ((reply,),) = serve([score_request(*answers)], scorer=scorer)
+    return scored(reply)
+
+
+POISONED = "lambda question, answer: os._exit(1) if answer == 'poison' else float(answer)"
+
+
 def test_prints_never_reach_the_protocol_and_the_end_of_stdin_ends_the_server() -> None:
-    make = MakeQuestions((QuestionRequest("bf", "paper", 1),), LIMITS)
-    replies = serve(make, score_request("1"), make)
-    assert [type(reply).__name__ for reply in replies] == ["Made", "Scored", "Made"]
-    assert replies[0] == replies[2]
+    make = MakeQuestions((QuestionRequest("bf", "paper", 1),))
+    first, second, third = serve([make], [score_request("1"), make], [make])
+    assert [type(reply).__name__ for reply in (*first, *second)] == ["Made", "Scored", "Made"]
+    assert first == second[1:] == third
 
 
 def test_what_is_no_number_between_zero_and_one_is_zero_and_counted() -> None:
     odd = ("nan", "inf", "-inf", "-0.01", "1.0001", "1e999", "not even a number")
-    reply = serve(score_request(*odd, "0", "0.5", "1", "nan", None), scorer="lambda question, answer: float(answer)")[0]
-    assert scored(reply) == ((0.0,) * 7 + (0.0, 0.5, 1.0, 0.0, 0.0), 0, 8)
+    outcome = alone(*odd, "0", "0.5", "1", "nan", None, scorer="lambda question, answer: float(answer)")
+    assert outcome == ((0.0,) * 7 + (0.0, 0.5, 1.0, 0.0, 0.0), 0, 8)
 
 
 def test_a_poisonous_answer_is_killed_and_the_rest_of_its_group_keeps_its_scores() -> None:
-    scorer = "lambda question, answer: os._exit(1) if answer == 'poison' else float(answer)"
-    reply = serve(score_request("0.25", "poison", None, "1", "poison"), scorer=scorer)[0]
-    assert scored(reply) == ((0.25, 0.0, 0.0, 1.0, 0.0), 2, 0)
+    assert alone("0.25", "poison", None, "1", "poison", scorer=POISONED) == ((0.25, 0.0, 0.0, 1.0, 0.0), 2, 0)
+
+
+def test_in_a_batch_what_came_before_a_poisonous_answer_counts_and_the_rest_is_to_be_asked_again() -> None:
+    refused = ScoreAnswers(Origin("bf", "tiny", 1, 0, "0.0.1"), None, ("1",))
+    groups = [score_request("0.25"), refused, score_request("poison"), refused, score_request("1")]
+    ((first, second, *rest),) = serve(groups, scorer=POISONED)
+    assert scored(first) == ((0.25,), 0, 0)
+    assert isinstance(second, Refused)
+    assert rest == [Unfinished(), Unfinished(), Unfinished()]
+
+
+def test_each_group_of_a_batch_is_scored_against_its_own_question() -> None:
+    seeds = range(5)
+    (replies,) = serve([score_request("7", seed=seed) for seed in seeds], scorer="lambda q, a: q.origin.seed / 10")
+    assert [scored(reply)[0] for reply in replies] == [(seed / 10,) for seed in seeds]
+    assert [reply.question.origin.seed for reply in replies if isinstance(reply, ScoredReply)] == [*seeds]
 
 
 def test_a_forged_result_counts_as_killed() -> None:
     """A scorer that got control writes a list of rewards itself, too short, and leaves."""
     scorer = "lambda question, answer: (os.write(3, b'\\0\\0\\0\\1\\x90'), os._exit(0))"
-    assert scored(serve(score_request("a", "b"), scorer=scorer)[0]) == ((0.0, 0.0), 2, 0)
+    assert alone("a", "b", scorer=scorer) == ((0.0, 0.0), 2, 0)
+
+
+def test_an_answer_cannot_forge_the_question_of_a_group_that_follows() -> None:
+    """All questions are read before the first answer is; what a scorer writes can only be taken for rewards."""
+    scorer = "lambda q, a: (os.write(3, server.frame(server._encode([server.Made((q, q))]))), os._exit(0))"
+    (replies,) = serve([score_request("a", seed=1), score_request("b", seed=2)], scorer=scorer)
+    assert replies == [Unfinished(), Unfinished()]
 
 
 def test_no_answer_is_never_shown_to_a_scorer() -> None:
-    assert scored(serve(score_request(None, None), scorer="lambda question, answer: 1.0")[0]) == ((0.0, 0.0), 0, 0)
+    assert alone(None, None, scorer="lambda question, answer: 1.0") == ((0.0, 0.0), 0, 0)
 
 
 def test_a_generator_that_does_not_finish_is_a_refusal() -> None:
-    reply = serve(score_request("1"), patch="server.gym.regenerate = lambda origin: os._exit(1)")[0]
+    ((reply,),) = serve([score_request("1")], patch="server.gym.regenerate = lambda origin: os._exit(1)")
     assert isinstance(reply, Refused)
     assert reply.reason == "generation_failed"
+
+
+def test_a_server_imports_no_more_of_reasoning_gym_than_it_needs() -> None:
+    """Each megabyte is paid again at every fork."""
+    code = """
+import sys
+import swarm.tasks.scoring_server as server
+server._prepare()
+print({'numpy', 'sympy', 'matplotlib', 'torch', 'transformers'} & set(sys.modules))
+"""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
+    assert out.strip() == "set()"
