@@ -10,7 +10,7 @@ import anyio.lowlevel
 from anyio import to_thread
 
 from swarm.config import Settings
-from swarm.errors import DuplicateNodeError
+from swarm.errors import DuplicateNodeError, FolderError
 from swarm.folder.fetch import list_nodes
 from swarm.folder.publish import publish
 from swarm.folder.watch import wake_ups
@@ -18,8 +18,8 @@ from swarm.logs import get_logger
 from swarm.node.clock import Clock
 from swarm.node.coordinator_machine import CoordinatorMachine, Look, WriteState
 from swarm.node.experiment import claim_experiment
-from swarm.node.liveness import ACTIVE, STARTING, Liveness
-from swarm.node.presence import Presence, read_peers
+from swarm.node.liveness import ACTIVE, Liveness
+from swarm.node.presence import Presence, is_alive, read_peers
 from swarm.node.state import resume_point
 from swarm.node.stopping import on_signals
 from swarm.protocol.codec import encode
@@ -91,15 +91,14 @@ class Coordinator:
 
     async def _refuse_second_coordinator(self) -> None:
         """One clock, one owner: another live coordinator is refused whatever its name."""
-        for _ in range(2):
-            await self._look_at_peers()
-            await anyio.lowlevel.checkpoint()
-        others = self._liveness.live(self._clock.monotonic(), role="coordinator", statuses=(STARTING, ACTIVE))
-        for other in others - {self._node_id}:
-            raise DuplicateNodeError(
-                f"coordinator {other!r} already owns the clock of experiment {self._layout.experiment!r}; "
-                f"stop it first, or choose another EXPERIMENT_NAME"
-            )
+        for peer in await to_thread.run_sync(read_peers, self._layout):
+            if peer.node_role != "coordinator" or peer.peer_id == self._node_id:
+                continue
+            if await is_alive(self._layout, peer, self._settings.heartbeat_interval):
+                raise DuplicateNodeError(
+                    f"coordinator {peer.peer_id!r} already owns the clock of experiment {self._layout.experiment!r}; "
+                    f"stop it first, or choose another EXPERIMENT_NAME"
+                )
 
     async def _resume(self, created: bool) -> None:
         key, state, damage = await to_thread.run_sync(resume_point, self._layout)
@@ -124,22 +123,25 @@ class Coordinator:
         interval = min(self._settings.reconcile_interval, self._settings.heartbeat_interval)
         async with wake_ups(folders, interval, events=self._settings.watch == "auto") as wakes:
             async for _ in wakes:
-                while write := self._machine.handle(await self._look()):
+                while (look := await self._look()) and (write := self._machine.handle(look)):
                     await self._write(write)
                     presence.round, presence.stage = write.key
                 if self._machine.finished:
                     return
 
-    async def _look(self) -> Look:
-        await self._look_at_peers()
+    async def _look(self) -> Look | None:
+        """None if the folder cannot be listed right now: the next wake-up tries again."""
         key = self._machine.key
-        submitted = await to_thread.run_sync(list_nodes, self._layout.rewards_of(key)) if key else set()
+        try:
+            peers = await to_thread.run_sync(read_peers, self._layout)
+            submitted = await to_thread.run_sync(list_nodes, self._layout.rewards_of(key)) if key else set()
+        except FolderError as error:
+            logger.warning("folder.unlistable", error=str(error))
+            return None
+        for peer in peers:
+            self._liveness.observe(peer, self._clock.monotonic(), self._clock.wall())
         now = self._clock.monotonic()
         return Look(now, self._liveness.live(now, role="worker"), frozenset(submitted))
-
-    async def _look_at_peers(self) -> None:
-        for peer in await to_thread.run_sync(read_peers, self._layout):
-            self._liveness.observe(peer, self._clock.monotonic(), self._clock.wall())
 
     async def _write(self, write: WriteState) -> None:
         now = self._clock.wall()

@@ -46,6 +46,24 @@ def read_peers(layout: Layout) -> list[PeerFile]:
     return [peer for node in sorted(list_nodes(layout.peers)) if (peer := read_peer(layout, node))]
 
 
+async def is_alive(layout: Layout, holder: PeerFile, interval: float) -> bool:
+    """Whether the process that wrote a registration still runs: by its process id on this machine, else by its beat.
+
+    Args:
+        interval: seconds between heartbeats; watching one of another machine takes a few of them.
+    """
+    if holder.status == STOPPED:
+        return False
+    if holder.host == host_identity():
+        return is_running(holder.pid, holder.process_started_at)
+    for _ in range(PROOF_BEATS):
+        await anyio.sleep(interval)
+        now = await to_thread.run_sync(read_peer, layout, holder.peer_id)
+        if now and (now.incarnation, now.beat) != (holder.incarnation, holder.beat):
+            return now.status != STOPPED
+    return False
+
+
 def _machine(peer: PeerFile) -> str:
     return peer.host.partition("/")[0] or "an unknown machine"
 
@@ -77,23 +95,13 @@ class Presence:
             FolderError: the folder cannot be written.
         """
         holder = await to_thread.run_sync(read_peer, self.layout, self.node_id)
-        if holder and holder.status != STOPPED and await self._is_alive(holder):
+        if holder and await is_alive(self.layout, holder, self.interval):
             raise DuplicateNodeError(
                 f"node id {self.node_id!r} is taken in experiment {self.layout.experiment!r}: process {holder.pid} on "
                 f"{_machine(holder)}, a {holder.node_role}, is alive; stop it or choose another NODE_ID"
             )
         self._registered_at = self.clock.wall()
         await self.beat()
-
-    async def _is_alive(self, holder: PeerFile) -> bool:
-        if holder.host == host_identity():
-            return is_running(holder.pid, holder.process_started_at)
-        for _ in range(PROOF_BEATS):
-            await anyio.sleep(self.interval)
-            now = await to_thread.run_sync(read_peer, self.layout, self.node_id)
-            if now and (now.incarnation, now.beat) != (holder.incarnation, holder.beat):
-                return now.status != STOPPED
-        return False
 
     async def beat(self) -> None:
         """Write one heartbeat."""

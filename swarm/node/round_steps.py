@@ -145,7 +145,10 @@ class RoundSteps:
             scores = await score_groups(self._task_source, self.work.groups)
         for group, score in zip(self.work.groups, scores, strict=True):
             if isinstance(score, ProtocolError):
-                raise score  # an own question cannot be regenerated: nothing that follows would be true
+                if not self.work.adopted:
+                    raise score  # an own question cannot be regenerated: nothing that follows would be true
+                logger.warning("rollouts.unscorable", round=self.work.key.round, slot=group.slot, error=str(score))
+                continue  # published before a crash, by another version of reasoning-gym
             asked = msgspec.structs.replace(group, question=score.question)
             self.work.own.append(ScoredGroup(asked, score.rewards, score.answered))
             self.work.killed += score.killed

@@ -27,7 +27,7 @@ from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from swarm.config import Settings
-from swarm.errors import CheckpointError
+from swarm.errors import CheckpointError, FolderError
 from swarm.folder.jsonl import read_rows
 from swarm.logs import get_logger
 from swarm.node import worker_machine as m
@@ -149,7 +149,7 @@ class Worker:
         self._tell(m.PeerArrived(key, peer, self._clock.monotonic()))
 
     async def _load(self) -> None:
-        self._warn_of_other_settings()
+        await self._warn_of_other_settings()
         rows, _ = await to_thread.run_sync(read_rows, self._layout.metrics_file(self._node_id), MetricsRow)
         checkpoint = await to_thread.run_sync(newest_checkpoint, self._layout, self._node_id)
         self._policy = await self._executor.run(self._load_policy)
@@ -187,8 +187,13 @@ class Worker:
             clock=self._clock,
         )
 
-    def _warn_of_other_settings(self) -> None:
-        experiment = read_experiment(self._layout)
+    async def _warn_of_other_settings(self) -> None:
+        """Nodes may differ on purpose; but who differs by accident should hear of it."""
+        try:
+            experiment = await to_thread.run_sync(read_experiment, self._layout)
+        except FolderError as error:
+            logger.warning("experiment.unreadable", error=str(error))
+            return
         if experiment and (changed := differences(self._settings, experiment)):
             logger.warning("experiment.other_settings", differences=changed)
 

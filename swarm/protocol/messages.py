@@ -172,7 +172,7 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     peers_awaited: Count = 0
     gather_timed_out: bool = False
     late: bool = False
-    """The clock had moved on before this node was done."""
+    """The clock had moved on before this node began to train."""
     staleness: float = 0.0
     """Mean of (my round - the round of the group) over the external groups trained on."""
     refused_files: dict[str, int] = {}

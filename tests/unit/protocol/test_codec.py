@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -47,7 +48,7 @@ def test_what_a_node_publishes_is_what_its_peers_read(groups: list[ScoredGroup])
         assert [(c.text, c.finished) for c in there.completions] == [(c.text, c.finished) for c in here.completions]
 
 
-def test_lesson_the_peers_own_answer_metadata_and_reward_trusted_none_of_them_comes_out() -> None:
+def test_lesson_the_peers_own_answer_metadataand_reward_trusted_none_of_them_comes_out() -> None:
     changed = decode((GOLDEN / "rollouts.json").read_bytes(), RolloutFile, "here")
     for slot, entries in changed.rollouts.items():
         changed.groups[slot].answer, changed.groups[slot].metadata = "a lie", {"example_answer": "a lie"}
@@ -95,12 +96,12 @@ MALFORMED = {
 
 @pytest.mark.parametrize("data", MALFORMED.values(), ids=MALFORMED)
 def test_what_is_no_peer_file_is_malformed(data: bytes) -> None:
-    with pytest.raises(ProtocolError, match="peers/anna.json is no PeerFile") as refusal:
+    with pytest.raises(ProtocolError, match=r"peers/anna\.json is no PeerFile") as refusal:
         decode(data, PeerFile, "peers/anna.json")
     assert refusal.value.reason == "malformed"
 
 
-def test_metadata_100000_deep_is_malformed() -> None:
+def test_metadata100000_deep_is_malformed() -> None:
     deep = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
     data = encode(ROLLOUTS).replace(b'{"expression":"4 + 10","num_terms":2}', deep)
     with pytest.raises(ProtocolError) as refusal:
@@ -179,8 +180,8 @@ def test_of_a_key_that_is_there_twice_the_last_one_counts() -> None:
 
 def test_groups_come_in_slot_order_whatever_the_order_in_the_file() -> None:
     document = msgspec.to_builtins(ROLLOUTS)
-    document["rollouts"] = {key: document["rollouts"]["0"] for key in ("10", "9", "0")}
-    document["groups"] = {key: document["groups"]["0"] for key in ("10", "9", "0")}
+    document["rollouts"] = dict.fromkeys(("10", "9", "0"), document["rollouts"]["0"])
+    document["groups"] = dict.fromkeys(("10", "9", "0"), document["groups"]["0"])
     file = decode(msgspec.json.encode(document), RolloutFile, "here")
     assert [group.slot for group in to_groups(file, "anna", KEY)] == [0, 9, 10]
 
@@ -192,6 +193,15 @@ def test_a_model_name_of_any_length_is_cut() -> None:
 
 
 # ── fuzz ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+def reason_of(read: Callable[[], object]) -> str | None:
+    """Why a ProtocolError was raised, None if nothing was; anything else that is raised is a failure."""
+    try:
+        read()
+    except ProtocolError as error:
+        return error.reason
+    return None
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | texts,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
@@ -206,23 +216,19 @@ def test_arbitrary_bytes_are_refused_and_nothing_else_is_raised(data: bytes, nam
 
 
 @given(st.data(), st.sampled_from(sorted(FORMS)))
-def test_a_file_with_bytes_changed_decodes_or_is_refused(data: st.DataObject, name: str) -> None:
+def test_a_file_with_bytes_changed_decodes_or_is_refused(draws: st.DataObject, name: str) -> None:
     changed = bytearray((GOLDEN / name).read_bytes())
-    for _ in range(data.draw(st.integers(1, 4))):
-        changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(0, 255))
-    try:
-        decode(bytes(changed), type(FORMS[name]), name)
-    except ProtocolError as error:
-        assert error.reason in ("malformed", "wrong_version")
+    for _ in range(draws.draw(st.integers(1, 4))):
+        changed[draws.draw(st.integers(0, len(changed) - 1))] = draws.draw(st.integers(0, 255))
+    assert reason_of(lambda: decode(bytes(changed), type(FORMS[name]), name)) in (None, "malformed", "wrong_version")
 
 
 @given(st.data())
-def test_a_rollout_file_with_any_value_in_any_place_gives_groups_or_is_refused(data: st.DataObject) -> None:
+def test_a_rollout_file_with_any_value_in_any_place_gives_groups_or_is_refused(draws: st.DataObject) -> None:
     document = msgspec.to_builtins(ROLLOUTS)
     places = [document, document["rollouts"], document["rollouts"]["0"][0], document["groups"], document["groups"]["0"]]
-    place = data.draw(st.sampled_from(places))
-    place[data.draw(st.sampled_from(sorted(place)) | texts)] = data.draw(json_values)
-    try:
-        to_groups(decode(json.dumps(document).encode(), RolloutFile, "here"), "anna", KEY)
-    except ProtocolError as error:
-        assert error.reason in ("malformed", "wrong_version", "misplaced", "empty", "ragged", "no_origin")
+    place = draws.draw(st.sampled_from(places))
+    place[draws.draw(st.sampled_from(sorted(place)) | texts)] = draws.draw(json_values)
+    data = json.dumps(document).encode()
+    reason = reason_of(lambda: to_groups(decode(data, RolloutFile, "here"), "anna", KEY))
+    assert reason in (None, "malformed", "wrong_version", "misplaced", "empty", "ragged", "no_origin")

@@ -38,7 +38,7 @@ PATHS = {
 }
 
 
-@pytest.mark.parametrize(("path", "expected"), PATHS.items())
+@pytest.mark.parametrize(("path", "expected"), PATHS.items(), ids=PATHS.values())
 def test_paths_are_those_of_the_documented_tree(path: Path, expected: str) -> None:
     assert path == Path("/shared/experiments/demo") / expected
 
