@@ -151,5 +151,5 @@ def test_a_folder_that_is_not_there_yet_is_empty(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_listed_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "peers").touch()
-    with pytest.raises(FolderError, match="cannot list .*peers: Not a directory"):
+    with pytest.raises(FolderError, match=r"cannot list .*peers: Not a directory"):
         list_nodes(tmp_path / "peers")

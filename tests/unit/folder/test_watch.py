@@ -25,7 +25,7 @@ async def wait_for(file: Path, wakes: Wakes) -> None:
     """Look once per wake-up until the file is there."""
     with anyio.fail_after(10):
         async for _ in wakes:
-            if file.exists():
+            if await anyio.Path(file).exists():
                 return
 
 
@@ -35,6 +35,7 @@ class Watcher:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *calls: str) -> None:
         self.left = list(calls)
         self.waiting = anyio.Event()
+        self.go_on = anyio.Event()
         monkeypatch.setattr(watchfiles, "awatch", self)
         monkeypatch.setattr(watch, "BACK_OFF_FIRST", 0.001)
 
@@ -46,7 +47,7 @@ class Watcher:
             yield {"something changed"}
         if does == "wait":
             self.waiting.set()
-            await anyio.sleep_forever()
+            await self.go_on.wait()
 
 
 async def drain(wakes: Wakes) -> int:
@@ -127,21 +128,17 @@ async def test_a_failed_watcher_wakes_is_logged_and_restarted_later_and_later(
 
 
 @pytest.mark.anyio
-async def test_every_event_and_every_failure_of_the_watcher_wakes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("call", ["event", "fail", "end"])
+async def test_every_event_failure_and_end_of_the_watcher_wakes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    for call in ("event", "fail"):
-        monkeypatch.setattr(watch, "BACK_OFF_FIRST", NEVER)
-        async with wake_ups([tmp_path], NEVER, events=False) as wakes, anyio.create_task_group() as tasks:
-            with anyio.fail_after(10):
-                await wakes.receive()  # the one at the start
-        send, receive = anyio.create_memory_object_stream[None](1)
-        Watcher(monkeypatch, call)
-        async with send, receive, anyio.create_task_group() as tasks:
-            tasks.start_soon(watch._watch, [tmp_path], send)
-            with anyio.fail_after(10):
-                await receive.receive()
-            tasks.cancel_scope.cancel()
+    watcher = Watcher(monkeypatch, "wait", call)
+    async with wake_ups([tmp_path], NEVER) as wakes:
+        with anyio.fail_after(10):
+            await watcher.waiting.wait()
+            assert await drain(wakes) == 1  # the one at the start
+            watcher.go_on.set()
+            await wakes.receive()
 
 
 @pytest.mark.anyio
@@ -165,15 +162,31 @@ async def test_wake_ups_that_nobody_took_are_merged(tmp_path: Path, monkeypatch:
         assert await drain(wakes) == 1
 
 
-def test_cancellation_leaves_no_thread_and_no_descriptor_behind(tmp_path: Path) -> None:
+@pytest.mark.anyio
+async def test_cancellation_leaves_no_thread_and_no_descriptor_behind(tmp_path: Path) -> None:
     async def watch_a_little() -> None:
         async with wake_ups([tmp_path], NEVER) as wakes:
-            (tmp_path / "anna.json").touch()
-            await wakes.receive()
+            await wakes.receive()  # the one at the start
+            await anyio.Path(tmp_path / "anna.json").touch()
+            await wakes.receive()  # the watcher's
 
-    anyio.run(watch_a_little)  # what is opened once stays
-    descriptors, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
+    await watch_a_little()  # threads of the pool and what else is opened once stay
+    threads = threading.active_count()
     for _ in range(3):
-        anyio.run(watch_a_little)
-    assert len(os.listdir("/proc/self/fd")) == descriptors
+        await watch_a_little()
     assert threading.active_count() == threads
+    with anyio.fail_after(10):
+        while open_watchers():  # they are closed by a thread of the library, a moment later
+            await anyio.sleep(0.01)
+
+
+def open_watchers() -> int:
+    """How many inotify instances this process has."""
+    return sum(link == "anon_inode:inotify" for link in map(_target, os.listdir("/proc/self/fd")))
+
+
+def _target(descriptor: str) -> str:
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+    except OSError:  # the listing's own is closed by now
+        return ""
