@@ -3,7 +3,7 @@
     Origin (task, profile, seed, index, gym version) ──reasoning-gym──▶ Question, raw score of an answer
 
 Scoring here is a plain call into reasoning-gym, which evaluates some answers as code. It must therefore run only inside
-the bounded children of `swarm.tasks.scoring_child`, or on answers that this process wrote itself.
+the bounded children of `swarm.tasks.scoring_server`, or on answers that this process wrote itself.
 """
 
 from __future__ import annotations
@@ -75,8 +75,9 @@ def score(question: Question, answer: str) -> float:
         return float(dataset.score_answer(answer, entry))
 
 
+@functools.lru_cache(maxsize=16, typed=True)
 def _dataset(task: str, profile: str, seed: int, index: int) -> tuple[Any, dict[str, Any]]:
-    """The reasoning-gym dataset that holds the question, and the question's entry in it."""
+    """The reasoning-gym dataset that holds the question, and the question's entry in it; kept for its G answers."""
     config = _config(task, profile)
     _check_range("seed", seed, SEED_LIMIT)
     _check_range("index", index, INDEX_LIMIT)

@@ -30,7 +30,7 @@ async def wait_for(file: Path, wakes: Wakes) -> None:
 
 
 class Watcher:
-    """Stands in for watchfiles.awatch: each call does the next of these things."""
+    """Stands in for watchfiles.awatch: each call does the next of these lists of things."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *calls: str) -> None:
         self.left = list(calls)
@@ -40,14 +40,18 @@ class Watcher:
         monkeypatch.setattr(watch, "BACK_OFF_FIRST", 0.001)
 
     async def __call__(self, *folders: Path, **options: object) -> AsyncIterator[set[str]]:
-        does = self.left.pop(0) if self.left else "wait"
-        if does == "fail":
-            raise RuntimeError("no inotify instances left")
-        if does == "event":
-            yield {"something changed"}
-        if does == "wait":
-            self.waiting.set()
-            await self.go_on.wait()
+        for does in (self.left.pop(0) if self.left else "sleep").split():
+            match does:
+                case "fail":
+                    raise RuntimeError("no inotify instances left")
+                case "event":
+                    yield {"something changed"}
+                case "wait":
+                    self.waiting.set()
+                    await self.go_on.wait()
+                case "sleep":
+                    self.waiting.set()
+                    await anyio.sleep_forever()
 
 
 async def drain(wakes: Wakes) -> int:
@@ -105,7 +109,7 @@ async def test_without_any_event_everything_is_found_by_the_interval(
 async def test_a_watcher_that_never_speaks_delays_nothing_beyond_the_interval(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    watcher = Watcher(monkeypatch, "wait")
+    watcher = Watcher(monkeypatch, "sleep")
     async with wake_ups([tmp_path], SOON) as wakes:
         await watcher.waiting.wait()
         (tmp_path / "late.json").touch()
@@ -116,7 +120,7 @@ async def test_a_watcher_that_never_speaks_delays_nothing_beyond_the_interval(
 async def test_a_failed_watcher_wakes_is_logged_and_restarted_later_and_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    watcher = Watcher(monkeypatch, "fail", "fail", "end", "fail", "wait")
+    watcher = Watcher(monkeypatch, "fail", "fail", "end", "fail", "sleep")
     with capture_logs() as logs:
         async with wake_ups([tmp_path], NEVER) as wakes:
             with anyio.fail_after(10):
@@ -128,11 +132,12 @@ async def test_a_failed_watcher_wakes_is_logged_and_restarted_later_and_later(
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("call", ["event", "fail", "end"])
+@pytest.mark.parametrize("call", ["wait event sleep", "wait fail", "wait end"])
 async def test_every_event_failure_and_end_of_the_watcher_wakes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    watcher = Watcher(monkeypatch, "wait", call)
+    watcher = Watcher(monkeypatch, call)
+    monkeypatch.setattr(watch, "BACK_OFF_FIRST", NEVER)
     async with wake_ups([tmp_path], NEVER) as wakes:
         with anyio.fail_after(10):
             await watcher.waiting.wait()
@@ -154,8 +159,7 @@ async def test_lesson_a_file_name_that_is_not_utf8_kills_the_watcher_files_are_f
 
 @pytest.mark.anyio
 async def test_wake_ups_that_nobody_took_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    watcher = Watcher(monkeypatch, *["event"] * 1000, "wait")
-    monkeypatch.setattr(watch, "BACK_OFF_FIRST", 0.0)
+    watcher = Watcher(monkeypatch, "event " * 1000 + "sleep")
     async with wake_ups([tmp_path], NEVER) as wakes:
         with anyio.fail_after(30):
             await watcher.waiting.wait()
@@ -176,7 +180,7 @@ async def test_cancellation_leaves_no_thread_and_no_descriptor_behind(tmp_path: 
         await watch_a_little()
     assert threading.active_count() == threads
     with anyio.fail_after(10):
-        while open_watchers():  # they are closed by a thread of the library, a moment later
+        while open_watchers():  # noqa: ASYNC110 - they are closed by a thread of the library, a moment later
             await anyio.sleep(0.01)
 
 

@@ -1,0 +1,332 @@
+"""Settings: who decides, what is refused, and what another process gets."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from swarm import config
+from swarm.config import Settings, load_settings, variable, without_settings
+from swarm.errors import ConfigError
+
+
+def load(environ: dict[str, str] | None = None, /, **flags: Any) -> Settings:
+    """Settings from these variables and flags alone."""
+    return load_settings(flags, environ or {})
+
+
+def refusal(environ: dict[str, str] | None = None, /, **flags: Any) -> str:
+    """The message with which these variables and flags are refused."""
+    with pytest.raises(ConfigError) as error:
+        load(environ, **flags)
+    return str(error.value)
+
+
+def toml(tmp_path: Path, text: str) -> str:
+    (tmp_path / "swarm.toml").write_text(text, "utf-8")
+    return str(tmp_path / "swarm.toml")
+
+
+# ── who decides ─────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_a_flag_beats_the_environment_beats_the_file_beats_the_command_beats_the_default(tmp_path: Path) -> None:
+    file = toml(tmp_path, "seed = 3")
+
+    def seed(**given: Any) -> int:
+        return load_settings(
+            {"seed": given.get("flag")}, given.get("environ", {}), given.get("file"), **given.get("defaults", {})
+        ).seed
+
+    command: dict[str, Any] = {"defaults": {"seed": 2}}
+    assert seed() == 42
+    assert seed(**command) == 2
+    assert seed(**command, file=file) == 3
+    assert seed(**command, file=file, environ={"SEED": "4"}) == 4
+    assert seed(**command, file=file, environ={"SEED": "4"}, flag=5) == 5
+
+
+def test_an_empty_variable_counts_as_not_set() -> None:
+    assert load({"SEED": "", "NODE_ID": " "}) == Settings()
+
+
+def test_the_folder_has_two_names() -> None:
+    assert load({"GDRIVE_PATH": "/a"}).path == load({"SWARM_PATH": "/a"}).path == "/a"
+    assert load({"GDRIVE_PATH": "/a", "SWARM_PATH": "/a"}).path == "/a"
+    assert "GDRIVE_PATH='/a' and SWARM_PATH='/b' mean the same setting but differ" in refusal(
+        {"GDRIVE_PATH": "/a", "SWARM_PATH": "/b"}
+    )
+
+
+def test_a_file_names_settings_as_fields_or_as_variables(tmp_path: Path) -> None:
+    file = toml(tmp_path, 'NUM_TRAIN_SAMPLES = 6\nexternal_groups = 2\nmodel = ["tiny-qwen2", "tiny-gpt2"]\n')
+    settings = load_settings({}, {}, file)
+    assert (settings.local_groups, settings.external_groups) == (6, 2)
+    assert settings.model == ("tiny-qwen2", "tiny-gpt2")
+
+
+def test_a_file_that_sets_the_same_twice_under_two_names_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="'GDRIVE_PATH' sets path a second time"):
+        load_settings({}, {}, toml(tmp_path, 'path = "/a"\nGDRIVE_PATH = "/b"'))
+
+
+@pytest.mark.parametrize("text", ["seed = ", "seed = 1\nseed = 2", "\x00"])
+def test_a_file_that_is_no_toml_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError, match=r"cannot read the settings file .*swarm\.toml: "):
+        load_settings({}, {}, toml(tmp_path, text))
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot read the settings file"):
+        load_settings({}, {}, str(tmp_path / "nowhere.toml"))
+
+
+# ── the owner's variables ───────────────────────────────────────────────────────────────────────────────────────────
+OWNERS = [
+    ("GDRIVE_PATH", "path", "./runs", "/mnt", "/mnt"),
+    ("SWARM_PATH", "path", "./runs", "/mnt", "/mnt"),
+    ("EXPERIMENT_NAME", "experiment", "default_experiment", "demo", "demo"),
+    ("NODE_ROLE", "role", "worker", "coordinator", "coordinator"),
+    ("NODE_ID", "node_id", None, "anna", "anna"),
+    ("MODEL_NAME", "model", ("tiny-qwen2",), "Qwen/Qwen2.5-0.5B", ("Qwen/Qwen2.5-0.5B",)),
+    ("SEED", "seed", 42, "7", 7),
+    ("MAX_ROUNDS", "max_rounds", 2000, "100", 100),
+    ("MAX_STAGES", "max_stages", 1, "1", 1),
+    ("NUM_TRAIN_SAMPLES", "local_groups", 8, "4", 4),
+    ("NUM_TRANSPLANT_TREES", "external_groups", 0, "4", 4),
+    ("NUM_GENERATIONS", "generations", 8, "4", 4),
+    ("COORDINATOR_ROUND_INTERVAL", "round_interval", 60.0, "2.5", 2.5),
+    ("ROLLOUT_PUBLISH_FREQUENCY", "publish_frequency", "stage", "stage", "stage"),
+    ("ROLLOUT_CLEANUP_ENABLED", "cleanup", False, "False", False),
+    ("ROLLOUT_KEEP_LAST_N_ROUNDS", "keep_last_rounds", 10, "5", 5),
+    ("ROLLOUT_ARCHIVE_OLD", "archive_old", False, "no", False),
+    ("ADAPTIVE_IJ_ENABLED", "adaptive", False, "0", False),
+    ("ADAPTIVE_IJ_ALPHA", "adaptive_alpha", 0.1, "0.5", 0.5),
+    ("ADAPTIVE_IJ_BASELINE_ALPHA", "adaptive_baseline_alpha", 0.95, "0.9", 0.9),
+    ("ADAPTIVE_IJ_INITIAL_J", "adaptive_initial_j", None, "3", 3.0),
+    ("CHECKPOINT_INTERVAL", "checkpoint_interval", 100, "0", 0),
+    ("TEST_MODE", "test_mode", False, "True", True),
+    ("HUGGINGFACE_ACCESS_TOKEN", "hub_token", None, "hf_x", "hf_x"),
+]
+"""Variable, setting, default, a text, and what it means."""
+
+
+@pytest.mark.parametrize(("name", "setting", "default", "text", "value"), OWNERS, ids=[row[0] for row in OWNERS])
+def test_the_owners_variables_keep_name_default_and_meaning(
+    name: str, setting: str, default: object, text: str, value: object
+) -> None:
+    assert getattr(load(), setting) == default
+    assert getattr(load({name: text}), setting) == value
+
+
+# ── what is refused ─────────────────────────────────────────────────────────────────────────────────────────────────
+MALFORMED = [
+    ("SEED", "x", "a whole number from 0"),
+    ("SEED", "-1", "a whole number from 0"),
+    ("SEED", "1.5", "a whole number from 0"),
+    ("SEED", str(2**31), "a whole number from 0"),
+    ("SEED", "9" * 5000, "a whole number from 0"),
+    ("NUM_TRAIN_SAMPLES", "0", "a whole number from 1"),
+    ("NUM_GENERATIONS", "1", "a whole number from 2 to 1024"),
+    ("COORDINATOR_ROUND_INTERVAL", "0", "a number above 0"),
+    ("COORDINATOR_ROUND_INTERVAL", "nan", "a number above 0"),
+    ("COORDINATOR_ROUND_INTERVAL", "inf", "a number above 0"),
+    ("COORDINATOR_ROUND_INTERVAL", "a minute", "a number above 0"),
+    ("ADAPTIVE_IJ_ALPHA", "1.1", "a number above 0 to 1"),
+    ("NODE_ROLE", "Coordinator", "one of worker, coordinator"),
+    ("NODE_ID", "../anna", "a node id: letters"),
+    ("NODE_ID", "anna.json", "a node id: letters"),
+    ("NODE_ID", "anna.sync-conflict-1", "a node id: letters"),
+    ("NODE_ID", "a" * 65, "a node id: letters"),
+    ("EXPERIMENT_NAME", "a/b", "a folder name: letters"),
+    ("EXPERIMENT_NAME", "..", "a folder name: letters"),
+    ("ROLLOUT_PUBLISH_FREQUENCY", "hourly", "one of generation, stage, round"),
+    ("ROLLOUT_CLEANUP_ENABLED", "maybe", "True or False"),
+    ("MODEL_NAME", "tiny-qwen2,,tiny-gpt2", "one or more names, separated by commas"),
+    ("SWARM_PROFILE", "hard", "one of tiny, paper"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "allowed"), MALFORMED)
+def test_a_malformed_value_is_refused_with_variable_value_source_and_what_is_allowed(
+    name: str, text: str, allowed: str
+) -> None:
+    message = refusal({name: text})
+    assert message.startswith(f"{name} (")
+    assert f"must be {allowed}" in message
+    assert f"got {text!r} from the environment variable {name}; " in message
+
+
+@pytest.mark.parametrize("text", ["seed = true", "seed = 1.0", "seed = [1]", "seed = 1979-05-27"])
+def test_a_value_of_another_type_in_a_file_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError, match=r"SEED \(seed\) must be a whole number from 0, got .*swarm\.toml"):
+        load_settings({}, {}, toml(tmp_path, text))
+
+
+@pytest.mark.parametrize("text", ["model = []", "model = [1]", 'model = ["a,b"]', 'model = [""]', "model = 1"])
+def test_a_list_of_names_holds_names(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError, match="one or more names, separated by commas"):
+        load_settings({}, {}, toml(tmp_path, text))
+
+
+def test_a_malformed_flag_is_refused_as_one() -> None:
+    assert "got 0 from the command line" in refusal(generations=0)
+
+
+def test_an_unknown_variable_of_ours_is_refused_and_the_nearest_named() -> None:
+    assert refusal({"SWARM_TEMPRATURE": "1"}).endswith("did you mean SWARM_TEMPERATURE?")
+    assert refusal({"SWARM_XYZZY": "1"}).endswith("`swarm settings` lists all")
+    assert load({"HOME": "/root", "SEEDS": "1"}) == Settings()
+
+
+def test_an_unknown_key_in_a_file_is_refused_and_the_nearest_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"unknown setting 'sed' in .*; did you mean seed\?"):
+        load_settings({}, {}, toml(tmp_path, "sed = 1"))
+    with pytest.raises(ConfigError, match="unknown setting 'worker'"):
+        load_settings({}, {}, toml(tmp_path, "[worker]\nseed = 1"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("MAX_STAGES", "2"),
+        ("ROLLOUT_PUBLISH_FREQUENCY", "round"),
+        ("ROLLOUT_PUBLISH_FREQUENCY", "generation"),
+        ("ROLLOUT_CLEANUP_ENABLED", "True"),
+        ("ROLLOUT_ARCHIVE_OLD", "True"),
+        ("ADAPTIVE_IJ_ENABLED", "True"),
+    ],
+)
+def test_what_is_not_built_yet_is_refused_not_ignored(name: str, text: str) -> None:
+    assert "which this version does not have" in refusal({name: text})
+
+
+def test_a_liveness_timeout_below_three_heartbeats_is_refused() -> None:
+    message = refusal({"SWARM_HEARTBEAT_INTERVAL": "2", "SWARM_LIVENESS_TIMEOUT": "5.9"})
+    assert message.startswith("SWARM_LIVENESS_TIMEOUT must be at least three times SWARM_HEARTBEAT_INTERVAL")
+    assert load({"SWARM_HEARTBEAT_INTERVAL": "2", "SWARM_LIVENESS_TIMEOUT": "6"}).liveness_timeout == 6
+
+
+# ── test mode ───────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_test_mode_is_three_rounds_of_four_groups_of_four() -> None:
+    settings = load({"TEST_MODE": "True"})
+    assert (settings.max_rounds, settings.local_groups, settings.generations) == (3, 4, 4)
+
+
+def test_test_mode_leaves_what_was_asked_for() -> None:
+    settings = load({"TEST_MODE": "1", "NUM_GENERATIONS": "8"}, max_rounds=5)
+    assert (settings.max_rounds, settings.local_groups, settings.generations) == (5, 4, 8)
+
+
+def test_test_mode_beats_the_defaults_of_a_command() -> None:
+    assert load_settings({"test_mode": True}, {}, max_rounds=40).max_rounds == 3
+
+
+# ── another process ─────────────────────────────────────────────────────────────────────────────────────────────────
+words = st.text("abcXYZ019-_/", min_size=1, max_size=12)
+ids = st.from_regex(r"[a-z][a-z0-9_-]{0,20}", fullmatch=True)
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "path": words,
+    "experiment": ids,
+    "role": st.sampled_from(["worker", "coordinator"]),
+    "node_id": ids,
+    "model": st.lists(words, min_size=1, max_size=3).map(tuple),
+    "seed": st.integers(0, 2**31 - 1),
+    "max_rounds": st.integers(1, 5000),
+    "local_groups": st.integers(1, 16),
+    "external_groups": st.integers(0, 16),
+    "generations": st.integers(2, 16),
+    "round_interval": st.floats(0, 1e6, exclude_min=True),
+    "keep_last_rounds": st.integers(1, 100),
+    "adaptive_alpha": st.floats(0, 1, exclude_min=True),
+    "adaptive_baseline_alpha": st.floats(0, 1),
+    "adaptive_initial_j": st.floats(0, 8),
+    "checkpoint_interval": st.integers(0, 500),
+    "checkpoint_keep": st.integers(1, 10),
+    "test_mode": st.booleans(),
+    "hub_token": words,
+    "tasks": st.lists(words, min_size=1, max_size=3).map(tuple),
+    "profile": st.sampled_from(["tiny", "paper"]),
+    "expected_workers": st.integers(1, 9),
+    "heartbeat_interval": st.floats(0, 1e3, exclude_min=True),
+    "liveness_timeout": st.floats(0, 1e6, exclude_min=True),
+    "reconcile_interval": st.floats(0, 1e3, exclude_min=True),
+    "watch": st.sampled_from(["auto", "off"]),
+    "max_file_bytes": st.integers(1024, 2**31 - 1),
+    "scorer_processes": st.integers(1, 64),
+    "threads": st.integers(1, 64),
+    "device": words,
+    "learning_rate": st.floats(0, 1, exclude_min=True),
+    "temperature": st.floats(0, 2, exclude_min=True),
+    "max_new_tokens": st.integers(1, 4096),
+    "kl_weight": st.floats(0, 1),
+    "max_grad_norm": st.floats(0, 10, exclude_min=True),
+    "grpo_iterations": st.integers(1, 64),
+    "micro_batch_tokens": st.integers(64, 2**20),
+    "gradient_checkpointing": st.booleans(),
+    "log_level": st.sampled_from(["debug", "info", "warning", "error"]),
+}
+NOT_YET = {f.name for f in fields(Settings) if f.metadata["not_yet"]}
+
+
+def test_every_setting_takes_part_in_the_round_trip_below() -> None:
+    assert set(VALUES) | NOT_YET == {f.name for f in fields(Settings)}
+
+
+@given(st.fixed_dictionaries({}, optional=VALUES))
+def test_another_process_with_the_environment_of_these_settings_has_these_settings(flags: dict[str, Any]) -> None:
+    beat, timeout = flags.get("heartbeat_interval", 1.0), flags.get("liveness_timeout", 15.0)
+    assume(timeout >= 3 * beat)
+    settings = load(**flags)
+    assert load(settings.as_environment()) == settings
+
+
+def test_settings_at_their_defaults_are_left_out_of_the_environment() -> None:
+    assert Settings(seed=7).as_environment() == {"SEED": "7"}
+
+
+def test_another_process_in_test_mode_has_what_was_asked_for_even_where_it_is_the_default() -> None:
+    settings = load({"TEST_MODE": "1", "NUM_TRAIN_SAMPLES": "8", "NUM_GENERATIONS": "8", "MAX_ROUNDS": "2000"})
+    assert load(settings.as_environment()) == settings
+
+
+def test_an_environment_without_settings_has_no_name_of_any() -> None:
+    environ = {"HOME": "/root", "SWARM_PATH": "/a", "GDRIVE_PATH": "/a", "SEED": "7", "PATH": "/bin"}
+    assert without_settings(environ) == {"HOME": "/root", "PATH": "/bin"}
+
+
+# ── what settings are ───────────────────────────────────────────────────────────────────────────────────────────────
+def test_settings_are_frozen() -> None:
+    with pytest.raises(FrozenInstanceError):
+        load().seed = 7  # type: ignore[misc]
+
+
+def test_the_shared_folder_is_an_absolute_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/anna")
+    assert load().root == tmp_path / "runs"
+    assert load(path="~/runs").root == Path("/home/anna/runs")
+
+
+def test_identity_is_made_of_settings_that_users_know_by_a_variable() -> None:
+    identity = load(tasks="bf,arc_1d").experiment_identity()
+    assert identity["tasks"] == ["bf", "arc_1d"]
+    assert all(variable(name) for name in identity)
+    assert identity != load().experiment_identity()
+
+
+def test_no_variable_sets_two_settings() -> None:
+    names = [name for f in fields(Settings) for name in f.metadata["env"]]
+    assert len(names) == len(set(names))
+    assert all(name.startswith("SWARM_") or name in {row[0] for row in OWNERS} | {"CHECKPOINT_KEEP"} for name in names)
+
+
+def test_a_node_id_of_the_settings_is_one_of_the_folder() -> None:
+    from swarm.protocol.layout import is_node_id
+
+    for text in ("anna", "a.b", "anna.json", "anna.", "a.sync-conflict-b", "..", "a" * 64, "a" * 65, "a.json.b"):
+        accepted = bool(config.NODE_ID.fullmatch(text)) and not text.endswith((".json", "."))
+        assert accepted == is_node_id(text)

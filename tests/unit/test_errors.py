@@ -1,0 +1,30 @@
+"""The error tree is the one that its docstring draws."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from swarm import errors
+from swarm.errors import ProtocolError, SwarmError
+
+DRAWN = re.findall(r"[├└]── (\w+) +(.*?) +(?:exit (\d)|never fatal)$", errors.__doc__ or "", re.MULTILINE)
+
+
+def test_the_docstring_draws_every_error() -> None:
+    classes = {name for name, thing in vars(errors).items() if isinstance(thing, type)}
+    assert {name for name, _, _ in DRAWN} | {"SwarmError"} == classes
+
+
+@pytest.mark.parametrize(("name", "code"), [(name, code) for name, _, code in DRAWN if code])
+def test_errors_end_a_process_with_the_exit_code_that_is_drawn(name: str, code: str) -> None:
+    error = getattr(errors, name)
+    assert issubclass(error, SwarmError)
+    assert error.exit_code == int(code)
+
+
+def test_a_refusal_carries_its_reason_for_counting_and_its_detail_for_people() -> None:
+    error = ProtocolError("oversized", "anna.json has 9 bytes, the limit is 8")
+    assert (error.reason, error.detail) == ("oversized", "anna.json has 9 bytes, the limit is 8")
+    assert str(error) == "oversized: anna.json has 9 bytes, the limit is 8"
