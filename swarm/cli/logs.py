@@ -12,8 +12,8 @@ from cyclopts.validators import Number
 
 from swarm.cli.flags import CommonFlags, settings_from
 from swarm.errors import ConfigError
+from swarm.folder.records import nodes_with_logs, open_experiment
 from swarm.monitor.events import Event, EventStream, Wanted, render
-from swarm.monitor.records import nodes_with_logs, open_experiment
 from swarm.protocol.layout import Layout
 
 POLL_SECONDS = 0.5

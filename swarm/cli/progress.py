@@ -7,8 +7,8 @@ from statistics import fmean
 import anyio
 
 from swarm.config import Settings
+from swarm.folder.records import Tail, nodes_with_logs, parse_line
 from swarm.monitor.events import EventStream, Wanted, render
-from swarm.monitor.records import Tail, nodes_with_logs, parse_line
 from swarm.protocol.layout import Layout
 from swarm.protocol.messages import MetricsRow
 

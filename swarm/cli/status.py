@@ -11,7 +11,7 @@ import msgspec
 from cyclopts import Parameter
 
 from swarm.cli.flags import CommonFlags, settings_from
-from swarm.monitor.records import open_experiment
+from swarm.folder.records import open_experiment
 from swarm.monitor.status import Status, StatusReader, render
 
 REFRESH_SECONDS = 2.0

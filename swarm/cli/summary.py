@@ -11,8 +11,8 @@ import msgspec
 from cyclopts import Parameter
 
 from swarm.cli.flags import CommonFlags, settings_from
+from swarm.folder.records import open_experiment, read_metrics
 from swarm.monitor.plot import save_reward_plot
-from swarm.monitor.records import open_experiment, read_metrics
 from swarm.monitor.summary import render, summarise
 
 

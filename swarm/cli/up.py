@@ -23,7 +23,7 @@ from swarm.cli.progress import Progress
 from swarm.cli.supervisor import Child, Supervisor, cores
 from swarm.config import Settings
 from swarm.errors import ConfigError, ExperimentError
-from swarm.monitor.records import read_metrics, read_state
+from swarm.folder.records import read_metrics, read_state
 from swarm.monitor.summary import render, summarise
 from swarm.node.daemon import checked_tasks
 from swarm.node.experiment import differences, other_experiment, read_experiment

@@ -10,7 +10,7 @@ import msgspec
 from cyclopts import Parameter
 
 from swarm.cli.flags import CommonFlags, settings_from
-from swarm.monitor.records import open_experiment
+from swarm.folder.records import open_experiment
 from swarm.monitor.validate import render
 from swarm.monitor.validate import validate as check_run
 

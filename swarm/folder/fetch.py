@@ -65,7 +65,7 @@ def list_numbered(folder: Path, number_of: Callable[[str], int | None]) -> list[
 
 
 def list_names(folder: Path) -> list[str]:
-    """The names in a folder, in no order; names that are not UTF-8 are left out."""
+    """The names in a folder, in no order, none where it is missing; those not in UTF-8 are left out."""
     try:
         with os.scandir(folder) as entries:
             return [entry.name for entry in entries if _is_text(entry.name)]

@@ -14,12 +14,16 @@ from typing import Any
 import msgspec
 
 from swarm.errors import ProtocolError
-from swarm.monitor.records import Counted, list_names, read_file
+from swarm.folder.fetch import list_names
+from swarm.folder.records import Counted, read_file
 from swarm.monitor.run_records import RunRecords
 from swarm.protocol.codec import to_groups
 from swarm.protocol.layout import node_of, round_of
 from swarm.protocol.messages import MetricsRow, RewardFile, RolloutFile
 from swarm.types import RoundKey
+
+LARGEST_FILE = 1 << 30
+"""Bytes. Checking reads a file at a time and refuses none for its size that nodes may have been allowed to take."""
 
 CUMULATIVE_TOLERANCE = 1e-6
 Check = Callable[[RunRecords], Iterator[str]]
@@ -77,7 +81,7 @@ def rollout_files_have_their_form(run: RunRecords) -> Iterator[str]:
     for key, node in _files(run.rollouts):
         file = run.layout.rollout_file(key, node)
         try:
-            rollouts = read_file(file, RolloutFile)
+            rollouts = read_file(file, RolloutFile, limit=LARGEST_FILE)
             if rollouts is not None:
                 to_groups(rollouts, node, key)
         except ProtocolError as error:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from swarm.monitor.records import Tail, nodes_with_logs, parse_line
+from swarm.folder.records import Tail, nodes_with_logs, parse_line
 from swarm.monitor.text import printable
 from swarm.protocol.layout import Layout
 

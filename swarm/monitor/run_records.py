@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from swarm.errors import ProtocolError
-from swarm.monitor.records import Counted, Rows, Tail, count_files, nodes_with_logs, read_peers, read_rows, read_state
+from swarm.folder.records import Counted, Rows, Tail, count_files, nodes_with_logs, read_peers, read_rows, read_state
 from swarm.monitor.text import shorten
 from swarm.protocol.layout import Layout
 from swarm.protocol.messages import PeerFile, StateFile
@@ -68,7 +68,7 @@ def read_run(layout: Layout, *, partial: bool) -> RunRecords:
         partial=partial,
         state=state,
         state_problem=problem,
-        peers=read_peers(layout),
+        peers={peer.peer_id: peer for peer in read_peers(layout)},
         rollouts=count_files(layout.rollouts),
         rewards=count_files(layout.rewards),
         logs={node: _logs(layout, node) for node in nodes_with_logs(layout)},

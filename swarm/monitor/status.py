@@ -7,7 +7,7 @@ from collections import Counter
 import msgspec
 
 from swarm.errors import ProtocolError
-from swarm.monitor.records import Tail, count_stage, nodes_with_logs, parse_line, read_peers, read_state
+from swarm.folder.records import Tail, count_stage, nodes_with_logs, parse_line, read_peers, read_state
 from swarm.monitor.text import age, counts, printable, shorten, table
 from swarm.protocol.layout import Layout
 from swarm.protocol.messages import PeerFile, StateFile
@@ -95,7 +95,7 @@ class StatusReader:
         """The status at `now`, Unix seconds."""
         state, problem = self._state()
         open_stage = RoundKey(state.round, state.stage) if state else RoundKey(0)
-        peers = read_peers(self._layout)
+        peers = {peer.peer_id: peer for peer in read_peers(self._layout)}
         return Status(
             experiment=self._layout.experiment,
             path=str(self._layout.path),

@@ -13,13 +13,14 @@ from swarm.config import Settings
 from swarm.errors import DuplicateNodeError, FolderError
 from swarm.folder.fetch import list_nodes
 from swarm.folder.publish import publish
+from swarm.folder.records import read_peers
 from swarm.folder.watch import wake_ups
 from swarm.logs import get_logger
 from swarm.node.clock import Clock
 from swarm.node.coordinator_machine import CoordinatorMachine, Look, WriteState
 from swarm.node.experiment import claim_experiment
 from swarm.node.liveness import ACTIVE, Liveness
-from swarm.node.presence import Presence, is_alive, read_peers
+from swarm.node.presence import Presence, is_alive
 from swarm.node.state import resume_point
 from swarm.node.stopping import on_signals
 from swarm.protocol.codec import encode

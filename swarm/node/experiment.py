@@ -6,14 +6,12 @@ from typing import Any
 
 from swarm.config import Settings, variable
 from swarm.errors import ExperimentError, FolderError, ProtocolError
-from swarm.folder.fetch import read_bounded
 from swarm.folder.publish import publish
+from swarm.folder.records import read_file
 from swarm.node.clock import Clock
-from swarm.protocol.codec import decode, encode
+from swarm.protocol.codec import encode
 from swarm.protocol.layout import Layout
 from swarm.protocol.messages import ExperimentFile
-
-MAX_EXPERIMENT_BYTES = 1 << 20
 
 
 def read_experiment(layout: Layout) -> ExperimentFile | None:
@@ -23,11 +21,7 @@ def read_experiment(layout: Layout) -> ExperimentFile | None:
         FolderError: the file is there but cannot be understood.
     """
     try:
-        return decode(
-            read_bounded(layout.experiment_file, MAX_EXPERIMENT_BYTES), ExperimentFile, str(layout.experiment_file)
-        )
-    except FileNotFoundError:
-        return None
+        return read_file(layout.experiment_file, ExperimentFile)
     except ProtocolError as error:
         raise FolderError(f"{error}; restore the file, or choose another EXPERIMENT_NAME") from None
 

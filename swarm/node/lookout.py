@@ -16,13 +16,12 @@ from anyio.abc import TaskGroup
 
 from swarm.config import Settings
 from swarm.errors import FolderError, ProtocolError
+from swarm.folder.records import read_peers, read_state
 from swarm.folder.watch import wake_ups
 from swarm.logs import get_logger
 from swarm.node.clock import Clock
 from swarm.node.intake import Intake
 from swarm.node.liveness import Liveness
-from swarm.node.presence import read_peers
-from swarm.node.state import read_state
 from swarm.node.worker_machine import Clock as ClockSeen
 from swarm.node.worker_machine import Event, PeersLive
 from swarm.protocol.layout import Layout

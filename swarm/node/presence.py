@@ -1,4 +1,4 @@
-"""A node's registration and heartbeat in `peers/{node}.json`, and the look at everybody else's.
+"""A node's registration and heartbeat in `peers/{node}.json`.
 
 One live process per node id: the second one refuses to start. There is no lock on a replicated folder, so this is
 settled by what can be read: on one machine by the process id, else by watching whether the heartbeat moves; two that
@@ -14,36 +14,21 @@ from dataclasses import dataclass, field
 import anyio
 from anyio import to_thread
 
-from swarm.errors import DuplicateNodeError, FolderError, ProtocolError
-from swarm.folder.fetch import list_nodes, read_bounded
+from swarm.errors import DuplicateNodeError, FolderError
 from swarm.folder.publish import publish
+from swarm.folder.records import read_peer
 from swarm.logs import get_logger
 from swarm.node.clock import Clock
 from swarm.node.host import host_identity, is_running, process_started_at
 from swarm.node.liveness import STARTING, STOPPED
-from swarm.protocol.codec import decode, encode
+from swarm.protocol.codec import encode
 from swarm.protocol.layout import Layout
 from swarm.protocol.messages import PeerFile
 
 logger = get_logger("swarm.node.presence")
 
-MAX_PEER_BYTES = 64 * 1024
 PROOF_BEATS = 3
 """How many heartbeat intervals an unmoving file of another machine is watched before its id counts as free."""
-
-
-def read_peer(layout: Layout, node: str) -> PeerFile | None:
-    """A node's registration, or None where there is none that can be read."""
-    try:
-        peer = decode(read_bounded(layout.peer_file(node), MAX_PEER_BYTES), PeerFile, f"peers/{node}.json")
-    except (FileNotFoundError, ProtocolError):
-        return None
-    return peer if peer.peer_id == node else None
-
-
-def read_peers(layout: Layout) -> list[PeerFile]:
-    """Every registration that can be read. Blocking."""
-    return [peer for node in sorted(list_nodes(layout.peers)) if (peer := read_peer(layout, node))]
 
 
 async def is_alive(layout: Layout, holder: PeerFile, interval: float) -> bool:

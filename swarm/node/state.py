@@ -1,27 +1,13 @@
-"""The round clock on disk: read by everybody, written by the coordinator, never backwards."""
+"""Where a coordinator takes the round clock up again: what the state file says, or what rounds left behind."""
 
 from __future__ import annotations
 
 from swarm.errors import ProtocolError
-from swarm.folder.fetch import list_numbered, read_bounded
-from swarm.protocol.codec import decode
+from swarm.folder.fetch import list_numbered
+from swarm.folder.records import read_state
 from swarm.protocol.layout import Layout, round_of, stage_of
 from swarm.protocol.messages import StateFile
 from swarm.types import RoundKey
-
-MAX_STATE_BYTES = 64 * 1024
-
-
-def read_state(layout: Layout) -> StateFile | None:
-    """The clock, None where nobody has started it yet.
-
-    Raises:
-        ProtocolError: it is torn or foreign; whoever reads goes on with what it knew.
-    """
-    try:
-        return decode(read_bounded(layout.state_file, MAX_STATE_BYTES), StateFile, str(layout.state_file))
-    except FileNotFoundError:
-        return None
 
 
 def clock_from_traces(layout: Layout) -> RoundKey:

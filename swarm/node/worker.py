@@ -28,7 +28,7 @@ from anyio.abc import TaskGroup
 
 from swarm.config import Settings
 from swarm.errors import CheckpointError, FolderError
-from swarm.folder.jsonl import read_rows
+from swarm.folder.records import read_rows
 from swarm.logs import get_logger
 from swarm.node import worker_machine as m
 from swarm.node.checkpoints import NodeState, clear_temporary, newest_checkpoint, save_checkpoint
@@ -43,7 +43,6 @@ from swarm.node.presence import Presence
 from swarm.node.round_steps import RoundSteps
 from swarm.node.stopping import on_signals
 from swarm.protocol.layout import Layout
-from swarm.protocol.messages import MetricsRow
 from swarm.sapo.sampling import Sampler, uniform
 from swarm.types import Policy, RoundKey
 
@@ -150,7 +149,7 @@ class Worker:
 
     async def _load(self) -> None:
         await self._warn_of_other_settings()
-        rows, _ = await to_thread.run_sync(read_rows, self._layout.metrics_file(self._node_id), MetricsRow)
+        history = await to_thread.run_sync(read_rows, self._layout.metrics_file(self._node_id))
         checkpoint = await to_thread.run_sync(newest_checkpoint, self._layout, self._node_id)
         self._policy = await self._executor.run(self._load_policy)
         rounds_saved = rounds_trained = 0
@@ -159,7 +158,7 @@ class Worker:
             await self._executor.run(self._policy.restore, str(folder))
             rounds_saved, rounds_trained = state.rounds_done, state.rounds_trained
         self._steps = self._steps_after(rounds_trained)
-        next_round = max(rounds_saved, await self._steps.continue_from(rows))
+        next_round = max(rounds_saved, await self._steps.continue_from(history.rows))
         self._presence.model, self._presence.status = self._policy.name, ACTIVE
         await self._presence.beat()
         logger.info(

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from swarm import config
 from swarm.config import Settings, load_settings, variable, without_settings
 from swarm.errors import ConfigError
+from swarm.protocol.layout import is_node_id
 
 
 def load(environ: dict[str, str] | None = None, /, **flags: Any) -> Settings:
@@ -325,8 +325,8 @@ def test_no_variable_sets_two_settings() -> None:
 
 
 def test_a_node_id_of_the_settings_is_one_of_the_folder() -> None:
-    from swarm.protocol.layout import is_node_id
-
     for text in ("anna", "a.b", "anna.json", "anna.", "a.sync-conflict-b", "..", "a" * 64, "a" * 65, "a.json.b"):
-        accepted = bool(config.NODE_ID.fullmatch(text)) and not text.endswith((".json", "."))
-        assert accepted == is_node_id(text)
+        if is_node_id(text):
+            assert load({"NODE_ID": text}).node_id == text
+        else:
+            refusal({"NODE_ID": text})

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from swarm.errors import ConfigError
+from swarm.folder.records import read_metrics
 from swarm.monitor.plot import moving_average, save_reward_plot
-from swarm.monitor.records import read_metrics
 from tests.unit.monitor.factories import make_experiment
 
 
@@ -42,7 +42,7 @@ def test_pyplot_is_not_imported(tmp_path: Path) -> None:
     make_experiment(tmp_path)
     code = (
         "import sys; from pathlib import Path; from swarm.monitor.plot import save_reward_plot;"
-        "from swarm.monitor.records import open_experiment, read_metrics;"
+        "from swarm.folder.records import open_experiment, read_metrics;"
         f"path = Path({str(tmp_path)!r});"
         "save_reward_plot(read_metrics(open_experiment(path, 'exp')), path / 'a.svg');"
         "sys.exit('matplotlib.pyplot' in sys.modules)"

@@ -9,8 +9,8 @@ from typing import Any
 import anyio
 from anyio import to_thread
 
-from swarm.folder.jsonl import read_rows
 from swarm.folder.publish import publish
+from swarm.folder.records import read_rows
 from swarm.node.coordinator import Coordinator
 from swarm.node.worker import Worker
 from swarm.protocol.codec import decode, encode
@@ -110,7 +110,7 @@ def released(policy: FakePolicy) -> Iterator[None]:
 
 
 def rows_of(layout: Layout, node: str) -> list[MetricsRow]:
-    rows, junk = read_rows(layout.metrics_file(node), MetricsRow)
+    rows, junk, _ = read_rows(layout.metrics_file(node))
     assert not junk
     return rows
 

@@ -11,9 +11,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from swarm.errors import DuplicateNodeError, ExperimentError, ProtocolError
+from swarm.folder.records import read_peer, read_state
 from swarm.node.liveness import STOPPED
-from swarm.node.presence import read_peer
-from swarm.node.state import read_state
 from swarm.protocol.codec import encode
 from swarm.protocol.layout import Layout
 from swarm.types import RoundKey

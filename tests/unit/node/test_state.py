@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from swarm.errors import ProtocolError
-from swarm.node.state import MAX_STATE_BYTES, clock_from_traces, read_state, resume_point
+from swarm.folder.records import SMALL_FILE, read_state
+from swarm.node.state import clock_from_traces, resume_point
 from swarm.protocol.codec import encode
 from swarm.protocol.layout import Layout
 from swarm.types import RoundKey
@@ -31,7 +32,7 @@ NOT_A_CLOCK = {
     "negative": WHOLE.replace(b'"round":7', b'"round":-1'),
     "round as text": WHOLE.replace(b'"round":7', b'"round":"7"'),
     "another version": WHOLE.replace(b'"schema_version":1', b'"schema_version":2'),
-    "too big": b" " * MAX_STATE_BYTES + WHOLE,
+    "too big": b" " * SMALL_FILE + WHOLE,
 }
 
 

@@ -16,10 +16,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from swarm.errors import DuplicateNodeError
+from swarm.folder.records import read_peer
 from swarm.node.checkpoints import newest_checkpoint
 from swarm.node.liveness import STOPPED
 from swarm.node.pace import GatherPace
-from swarm.node.presence import read_peer
 from swarm.protocol.codec import decode, encode
 from swarm.protocol.layout import Layout
 from swarm.protocol.messages import RewardFile, RolloutFile, WinnersFile

@@ -44,11 +44,11 @@ PEER = PeerFile(
     status="active",
     round=17,
     stage=0,
-    phase="gather",
+    phase="gathering",
     incarnation="5f0c7d1e9b3a4c2d8e6f7a8b9c0d1e2f",
-    host="laptop/6f1d",
+    host="laptop/0f1c6e0a-5b7d-4c39-9d0e-2a4f6b8c1d3e/pid:[4026531836]",
     pid=4711,
-    process_started_at=1759999999.5,
+    process_started_at=184322.0,
     model="tiny-qwen2",
 )
 

@@ -13,13 +13,16 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from swarm.errors import ExperimentError, FolderError, ProtocolError
+from swarm.errors import ExperimentError, ProtocolError
+from swarm.folder.fetch import list_names, list_nodes, read_bounded
 from swarm.protocol.codec import decode
 from swarm.protocol.layout import Layout, is_node_id, node_of, round_of, stage_of
 from swarm.protocol.messages import SCHEMA_VERSION, MetricsRow, PeerFile, StateFile
 from swarm.types import RoundKey
 
 Form = TypeVar("Form", bound=msgspec.Struct)
+SMALL_FILE = 64 * 1024
+"""Bytes that no state, registration, reward or vote comes near."""
 _HEAD = 256
 """Bytes at a file's start by which Tail knows it again: the first line's timestamp is among them."""
 
@@ -44,37 +47,34 @@ def open_experiment(path: Path, name: str) -> Layout:
 
 
 def read_state(layout: Layout) -> StateFile | None:
-    """The round clock, or None before the first state was written. Raises ProtocolError for an unreadable one."""
+    """The round clock, or None before the first state was written. Raises ProtocolError for a torn or foreign one."""
     return read_file(layout.state_file, StateFile)
 
 
-def read_peers(layout: Layout) -> dict[str, PeerFile]:
-    """Registered nodes by name, sorted. Files that are not readable are left out."""
-    peers = {}
-    for name in sorted(list_names(layout.peers)):
-        node = node_of(name)
-        try:
-            peer = read_file(layout.peers / name, PeerFile) if node else None
-        except ProtocolError:
-            continue
-        if node and peer:
-            peers[node] = peer
-    return peers
+def read_peer(layout: Layout, node: str) -> PeerFile | None:
+    """A node's registration, or None where there is none that can be read, or one that speaks for another node."""
+    try:
+        peer = read_file(layout.peer_file(node), PeerFile)
+    except ProtocolError:
+        return None
+    return peer if peer and peer.peer_id == node else None
 
 
-def read_file(path: Path, form: type[Form]) -> Form | None:
+def read_peers(layout: Layout) -> list[PeerFile]:
+    """Every registration that can be read, by name."""
+    return [peer for node in sorted(list_nodes(layout.peers)) if (peer := read_peer(layout, node))]
+
+
+def read_file(path: Path, form: type[Form], limit: int = SMALL_FILE) -> Form | None:
     """One file of the folder, or None if it is not there.
 
     Raises:
-        ProtocolError: it is not of that form.
-        FolderError: the folder cannot be read.
+        ProtocolError: it is not of that form, or larger than `limit` bytes, or no file at all.
     """
     try:
-        return decode(path.read_bytes(), form, str(path))
+        return decode(read_bounded(path, limit), form, str(path))
     except FileNotFoundError:
         return None
-    except OSError as error:
-        raise FolderError(f"cannot read {path}: {error}") from error
 
 
 def nodes_with_logs(layout: Layout) -> list[str]:
@@ -169,12 +169,12 @@ def count_files(folder: Path) -> Counted:
     counted = Counted({}, [])
     for round_name in list_names(folder):
         round_ = round_of(round_name)
-        if round_ is None:
+        if round_ is None or not (folder / round_name).is_dir():
             counted.strays.append(folder / round_name)
             continue
         for stage_name in list_names(folder / round_name):
             stage = stage_of(stage_name)
-            if stage is None:
+            if stage is None or not (folder / round_name / stage_name).is_dir():
                 counted.strays.append(folder / round_name / stage_name)
                 continue
             nodes, strays = count_stage(folder / round_name / stage_name)
@@ -188,13 +188,3 @@ def count_stage(folder: Path) -> tuple[set[str], list[Path]]:
     names = list_names(folder)
     nodes = {node for name in names if (node := node_of(name))}
     return nodes, [folder / name for name in names if not node_of(name)]
-
-
-def list_names(folder: Path) -> list[str]:
-    """The names in a folder; none where it is missing, or a file."""
-    try:
-        return os.listdir(folder)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:
-        raise FolderError(f"cannot list {folder}: {error}") from error

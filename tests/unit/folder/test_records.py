@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from swarm.errors import ExperimentError
-from swarm.monitor.records import Tail, count_files, open_experiment, read_metrics, read_peers, read_rows
+from swarm.folder.records import Tail, count_files, open_experiment, read_metrics, read_peers, read_rows
 from swarm.types import RoundKey
 from tests.unit.monitor.factories import append, make_experiment, make_row
 
@@ -93,7 +93,7 @@ def test_metrics_are_read_of_all_nodes_that_have_some(tmp_path: Path) -> None:
 def test_unreadable_peer_files_are_left_out(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path)
     layout.peer_file("alice").write_bytes(b'{"peer_id": ')
-    assert list(read_peers(layout)) == ["bob", "clock"]
+    assert [peer.peer_id for peer in read_peers(layout)] == ["bob", "clock"]
 
 
 def test_counting_tells_nodes_from_strays(tmp_path: Path) -> None:
