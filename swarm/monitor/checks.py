@@ -175,13 +175,14 @@ def names_are_clean(run: RunRecords) -> Iterator[str]:
     """No temporary, conflicting or foreign name lies in a folder whose files are counted."""
     layout = run.layout
     winners = [layout.root / "winners" / name for name in list_names(layout.root / "winners")]
+    rounds = [folder for folder in winners if round_of(folder.name) is not None and folder.is_dir()]
     strays = [
         *run.rollouts.strays,
         *run.rewards.strays,
         *(layout.peers / name for name in list_names(layout.peers) if not node_of(name)),
         *(layout.state_file.parent / n for n in list_names(layout.state_file.parent) if n != layout.state_file.name),
-        *(folder for folder in winners if round_of(folder.name) is None),
-        *(folder / name for folder in winners for name in list_names(folder) if not node_of(name)),
+        *(folder for folder in winners if folder not in rounds),
+        *(folder / name for folder in rounds for name in list_names(folder) if not node_of(name)),
     ]
     for stray in strays:
         yield f"{stray}: expected only the documented names in this folder"
