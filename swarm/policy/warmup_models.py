@@ -5,8 +5,8 @@ tokenizers hold the answer tags and the most costly phrases as single added toke
 what one model writes, the other spells in other pieces. Digits always stay apart, because merged digits make arithmetic
 hard.
 
-    tiny-qwen2   Qwen2's pre-tokenizer with byte-pair merges
-    tiny-gpt2    the 256 bytes without merges, and the runs of + and - in bf programs
+    tiny-qwen2   Qwen2's pre-tokenizer with byte-pair merges, and a grid cell such as ` 0` is one token
+    tiny-gpt2    the 256 bytes, no merges
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CONTEXT = 1024
 """Longest prompt and completion together, in tokens."""
 PHRASES = 96
 MERGES = 256
-MAX_NEW_TOKENS = {"tiny-qwen2": 24, "tiny-gpt2": 24}
+MAX_NEW_TOKENS = {"tiny-qwen2": 24, "tiny-gpt2": 28}
 """Enough for the longest answer of the tiny profile in its longest format."""
 
 CHAT_TEMPLATE = (
@@ -51,7 +51,6 @@ _TAGS = ("<answer>", "</answer>")
 _CELLS = tuple(f" {digit}" for digit in range(10))
 _NEVER_MERGED = tuple("[]<>.")
 """All of a bf program but its runs of + and -, which are counts."""
-_RUNS = tuple(sign * length for sign in "+-" for length in range(2, 27))
 
 
 def build_tokenizer(name: str, texts: Sequence[str]) -> PreTrainedTokenizerFast:
@@ -62,7 +61,7 @@ def build_tokenizer(name: str, texts: Sequence[str]) -> PreTrainedTokenizerFast:
         vocab, merges = _learn_merges(texts, whole)
         tokenizer = Qwen2Tokenizer(vocab=vocab, merges=merges, **_COMMON)
     else:
-        whole = [*_TAGS, "Answer: ", *_CELLS, *_RUNS, *phrases]
+        whole = [*_TAGS, *phrases]
         tokenizer = GPT2Tokenizer(vocab=_byte_vocabulary(), merges=[], bos_token=END, unk_token=END, **_COMMON)
     tokenizer.add_tokens([AddedToken(token, normalized=False) for token in whole])
     return tokenizer

@@ -48,7 +48,7 @@ def test_what_a_node_publishes_is_what_its_peers_read(groups: list[ScoredGroup])
         assert [(c.text, c.finished) for c in there.completions] == [(c.text, c.finished) for c in here.completions]
 
 
-def test_lesson_the_peers_own_answer_metadataand_reward_trusted_none_of_them_comes_out() -> None:
+def test_lesson_the_peers_own_answer_metadata_and_reward_trusted_none_of_them_comes_out() -> None:
     changed = decode((GOLDEN / "rollouts.json").read_bytes(), RolloutFile, "here")
     for slot, entries in changed.rollouts.items():
         changed.groups[slot].answer, changed.groups[slot].metadata = "a lie", {"example_answer": "a lie"}
@@ -101,7 +101,7 @@ def test_what_is_no_peer_file_is_malformed(data: bytes) -> None:
     assert refusal.value.reason == "malformed"
 
 
-def test_metadata100000_deep_is_malformed() -> None:
+def test_metadata_100000_deep_is_malformed() -> None:
     deep = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
     data = encode(ROLLOUTS).replace(b'{"expression":"4 + 10","num_terms":2}', deep)
     with pytest.raises(ProtocolError) as refusal:
