@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 import anyio
 from anyio.abc import Process
 
+from swarm.config import without_settings
+
 LINES_KEPT = 40
 
 
@@ -63,7 +65,7 @@ class Supervisor:
     async def run(self, child: Child) -> None:
         """Start one child and stay with it until it ends; cancelling kills it."""
         self.children.append(child)
-        environment = {**self._environ, **child.settings}
+        environment = {**without_settings(self._environ), **child.settings}
         async with await anyio.open_process(
             [sys.executable, "-m", f"services.{child.role}"],
             stdin=subprocess.DEVNULL,

@@ -22,25 +22,34 @@ def read_bounded(file: Path, limit: int) -> bytes:
         FileNotFoundError: it is not there (any more).
         ProtocolError: `oversized`, `not_a_file` (symlink, FIFO, socket, folder, device) or `unreadable`.
     """
+    descriptor = open_regular(file)
+    try:
+        return _read(descriptor, limit, file)
+    except OSError as error:
+        raise ProtocolError("unreadable", f"{file}: {error.strerror or error}") from None
+    finally:
+        os.close(descriptor)
+
+
+def open_regular(file: Path) -> int:
+    """A descriptor to read a stranger's file by, which the caller closes. Raises as read_bounded does."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            return _read(descriptor, limit, file)
-        finally:
-            os.close(descriptor)
     except FileNotFoundError:
         raise
     except OSError as error:
         reason = "not_a_file" if error.errno in (errno.ELOOP, errno.ENXIO) else "unreadable"
         raise ProtocolError(reason, f"{file}: {error.strerror or error}") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ProtocolError("not_a_file", f"{file} is not a regular file")
+    return descriptor
 
 
 def _read(descriptor: int, limit: int, file: Path) -> bytes:
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
-        raise ProtocolError("not_a_file", f"{file} is not a regular file")
-    if status.st_size > limit:
-        raise ProtocolError("oversized", f"{file} has {status.st_size} bytes, the limit is {limit}")
+    size = os.fstat(descriptor).st_size
+    if size > limit:
+        raise ProtocolError("oversized", f"{file} has {size} bytes, the limit is {limit}")
     parts, size = [], 0
     while part := os.read(descriptor, min(limit + 1 - size, 1 << 20)):
         parts.append(part)

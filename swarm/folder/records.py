@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from swarm.errors import ExperimentError, ProtocolError
-from swarm.folder.fetch import list_names, list_nodes, read_bounded
+from swarm.folder.fetch import list_names, list_nodes, open_regular, read_bounded
 from swarm.protocol.codec import decode
 from swarm.protocol.layout import Layout, is_node_id, node_of, round_of, stage_of
 from swarm.protocol.messages import SCHEMA_VERSION, MetricsRow, PeerFile, StateFile
@@ -134,11 +134,11 @@ class Tail:
         self._head = b""
 
     def read(self) -> Iterator[bytes]:
-        """New whole lines without their newlines. A file that is not there (yet) has none."""
+        """New whole lines without their newlines. What is not there (yet), or is no file, has none."""
         self.torn = False
         try:
-            file = self._path.open("rb")
-        except (FileNotFoundError, NotADirectoryError):
+            file = open(open_regular(self._path), "rb")  # noqa: SIM115 - closed below; reading may stop midway
+        except (FileNotFoundError, ProtocolError):
             return
         with file:
             if not self._is_same(file.read(len(self._head)), os.fstat(file.fileno()).st_size):

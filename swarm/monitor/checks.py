@@ -38,11 +38,12 @@ def state_is_final(run: RunRecords) -> Iterator[str]:
         yield f"{file}: experiment_name expected {run.layout.experiment!r}, got {state.experiment_name!r}"
     if state.updated_at <= 0:
         yield f"{file}: updated_at expected Unix seconds, got {state.updated_at}"
-    if state.round > state.max_rounds:
-        yield f"{file}: round expected at most max_rounds = {state.max_rounds}, got {state.round}"
-    if not run.partial and not (state.finished and state.round == state.max_rounds):
+    last = state.max_rounds or state.round  # 0: its writer did not say
+    if state.round > last:
+        yield f"{file}: round expected at most max_rounds = {last}, got {state.round}"
+    if not run.partial and not (state.finished and state.round == last):
         yield (
-            f"{file}: expected finished and round = max_rounds = {state.max_rounds}, "
+            f"{file}: expected finished and round = max_rounds = {last}, "
             f"got finished = {state.finished} and round = {state.round}; --partial accepts a run that goes on"
         )
 

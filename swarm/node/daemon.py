@@ -24,9 +24,6 @@ from swarm.types import Policy
 
 logger = get_logger("swarm.node.daemon")
 
-EMBEDDED_LEARNING_RATE = 3e-4
-"""For models of about a million parameters."""
-
 _RECORDED = ("torch", "transformers", "reasoning-gym", "anyio", "watchfiles", "msgspec", "structlog")
 
 
@@ -124,11 +121,11 @@ def checked_tasks(settings: Settings) -> tuple[str, ...]:
 
 
 def _load_policy(settings: Settings) -> Policy:
-    from swarm.policy.embedded import EMBEDDED
+    from swarm.policy.embedded import LEARNING_RATES
     from swarm.policy.policy import load_policy
     from swarm.policy.settings import GrpoConfig
 
-    suited = EMBEDDED_LEARNING_RATE if settings.model[0] in EMBEDDED else GrpoConfig.learning_rate
+    suited = LEARNING_RATES.get(settings.model[0], GrpoConfig.learning_rate)
     config = GrpoConfig(
         learning_rate=settings.learning_rate or suited,
         temperature=settings.temperature,

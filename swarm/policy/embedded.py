@@ -15,6 +15,10 @@ EMBEDDED: tuple[str, ...] = ("tiny-qwen2", "tiny-gpt2")
 """Names that stand for a model inside this package; the first is what `swarm up` uses."""
 
 
+LEARNING_RATES = {"tiny-qwen2": 3e-4, "tiny-gpt2": 2e-4}
+"""What suits them: they learn within forty rounds, and not so fast that the first ten are over before one looks."""
+
+
 def embedded_path(name: str) -> Path:
     """The folder of an embedded model. Raises ModelError if there is none of that name or it is not installed."""
     if name not in EMBEDDED:

@@ -14,6 +14,10 @@ from swarm.errors import ProtocolError
 from swarm.protocol.messages import SCHEMA_VERSION, GroupInfo, PolicyInfo, RolloutEntry, RolloutFile
 from swarm.types import Completion, Question, RolloutGroup, RoundKey, ScoredGroup
 
+MOST_GROUPS = 1024
+MOST_COMPLETIONS = 1024
+"""What one file may hold: scoring costs the reader, whatever a file's size in bytes."""
+
 Message = TypeVar("Message", bound=msgspec.Struct)
 
 
@@ -77,8 +81,9 @@ def to_groups(file: RolloutFile, peer: str, key: RoundKey) -> list[RolloutGroup]
     """The groups of a peer's file, in slot order. Answer, metadata and reward are left behind: readers make their own.
 
     Raises:
-        ProtocolError: `misplaced` (it speaks for another node or round than its path), `empty`, `ragged` (groups of
-            different sizes, of fewer than two completions, or of more than one prompt), `no_origin`, `malformed`.
+        ProtocolError: `misplaced` (it speaks for another node or round than its path), `empty`, `oversized`,
+            `ragged` (groups of different sizes, of fewer than two completions, or of more than one prompt),
+            `no_origin`, `malformed`.
     """
     if (file.peer_id, file.round, file.stage) != (peer, *key):
         raise ProtocolError(
@@ -88,6 +93,10 @@ def to_groups(file: RolloutFile, peer: str, key: RoundKey) -> list[RolloutGroup]
         )
     if not file.rollouts:
         raise ProtocolError("empty", "it holds no rollout group")
+    if len(file.rollouts) > MOST_GROUPS or any(len(entries) > MOST_COMPLETIONS for entries in file.rollouts.values()):
+        raise ProtocolError(
+            "oversized", f"expected at most {MOST_GROUPS} groups of at most {MOST_COMPLETIONS} completions"
+        )
     sizes = {len(entries) for entries in file.rollouts.values()}
     if len(sizes) > 1 or min(sizes) < 2:
         raise ProtocolError("ragged", f"expected groups of one size of at least 2 completions, got {sorted(sizes)}")

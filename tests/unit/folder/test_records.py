@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import msgspec
@@ -113,3 +114,10 @@ def test_an_unknown_experiment_is_refused_with_those_there_are(tmp_path: Path) -
         open_experiment(tmp_path, "third")
     with pytest.raises(ExperimentError, match="none at all"):
         open_experiment(tmp_path / "nowhere", "third")
+
+
+def test_a_fifo_or_a_folder_in_the_place_of_a_log_has_no_lines_and_blocks_nobody(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "folder").mkdir()
+    assert list(Tail(tmp_path / "fifo").read()) == []
+    assert list(Tail(tmp_path / "folder").read()) == []

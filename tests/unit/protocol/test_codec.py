@@ -137,6 +137,11 @@ def test_a_file_that_speaks_for_another_node_or_round_than_its_path_is_misplaced
     assert refusal_of(key=RoundKey(17, 1)).reason == "misplaced"
 
 
+def test_a_file_of_more_groups_or_completions_than_anybody_needs_is_oversized() -> None:
+    assert refusal_of(rollouts={str(n): [entry()] * 2 for n in range(1025)}).reason == "oversized"
+    assert refusal_of(rollouts={"0": [entry()] * 1025}).reason == "oversized"
+
+
 def test_a_file_without_groups_is_empty() -> None:
     assert refusal_of(rollouts={}).reason == "empty"
 

@@ -1,0 +1,46 @@
+"""Child daemons get the settings of `swarm up`, and nobody else's."""
+
+import sys
+
+import anyio
+import pytest
+
+from swarm.cli import supervisor
+from swarm.cli.supervisor import Child, Supervisor
+
+
+def run_child(monkeypatch: pytest.MonkeyPatch, code: str, environ: dict[str, str], settings: dict[str, str]) -> Child:
+    """Run a child whose program is `code` instead of a daemon."""
+    child = Child("worker-0", "worker", settings)
+    start = anyio.open_process
+
+    async def instead(_: object, **keywords: object) -> object:
+        return await start([sys.executable, "-c", code], **keywords)  # type: ignore[arg-type]
+
+    async def main() -> None:
+        with anyio.fail_after(30):
+            await parent.run(child)
+
+    monkeypatch.setattr(supervisor.anyio, "open_process", instead)
+    parent = Supervisor(environ)
+    anyio.run(main)
+    return child
+
+
+def test_a_child_gets_the_settings_it_was_given_and_none_of_the_surrounding_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    code = "import os; print(os.environ['GDRIVE_PATH'], os.environ.get('SWARM_PATH'), os.environ.get('SEED'))"
+    environ = {"SWARM_PATH": "./x", "SEED": "7", "HOME": "/"}
+    child = run_child(monkeypatch, code, environ, {"GDRIVE_PATH": "/shared"})
+    assert (list(child.lines), child.exit_code) == (["/shared None None"], 0)
+
+
+def test_a_childs_last_words_are_kept_even_without_a_newline(monkeypatch: pytest.MonkeyPatch) -> None:
+    child = run_child(monkeypatch, "import sys; sys.stderr.write('one\\ntwo'); sys.exit(3)", {}, {})
+    assert (list(child.lines), child.exit_code) == (["one", "two"], 3)
+
+
+def test_the_command_of_a_child_can_be_typed_into_a_terminal() -> None:
+    child = Child("worker-0", "worker", {"GDRIVE_PATH": "/my runs", "NODE_ID": "worker-0"})
+    assert child.command == "GDRIVE_PATH='/my runs' NODE_ID=worker-0 python -m services.worker"
