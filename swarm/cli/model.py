@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from swarm.errors import ConfigError
 
 if TYPE_CHECKING:
-    from swarm.policy.warmup import BuildReport
+    from swarm.warmup.build import BuildReport
 
 
 def build(output_dir: Path, *, names: str | None = None, seed: int = 0) -> None:
@@ -34,7 +34,7 @@ def build(output_dir: Path, *, names: str | None = None, seed: int = 0) -> None:
 
 
 def _build_one(output_dir: Path, seed: int, name: str) -> BuildReport:
-    from swarm.policy.warmup import build_embedded_models  # torch, in the child alone
+    from swarm.warmup.build import build_embedded_models  # torch, in the child alone
 
     (report,) = build_embedded_models(output_dir, names=(name,), seed=seed, on_progress=_progress)
     return report

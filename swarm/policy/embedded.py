@@ -1,7 +1,7 @@
 """Where the models that ship with swarm are: two ordinary Hugging Face folders inside the package.
 
 They differ in architecture and tokenizer on purpose, so that a laptop can run a heterogeneous swarm without a download.
-`swarm.policy.warmup` made them and can make them again.
+`swarm.warmup.build` made them and can make them again.
 """
 
 from __future__ import annotations

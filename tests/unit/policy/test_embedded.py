@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from swarm.errors import ModelError
 from swarm.policy.embedded import EMBEDDED, embedded_path
-from swarm.policy.warmup import measure
+from swarm.warmup.build import measure
 
 FIVE_MEGABYTES = 5 * 2**20
 FILES = {

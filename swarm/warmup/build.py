@@ -1,6 +1,6 @@
 """Build the embedded models from a seed: tokenizer, supervised warm-up, measurement, model card.
 
-    warmup_corpus.examples ──encode──▶ batches ──cross-entropy on targets──▶ model folder
+    corpus.examples ──encode──▶ batches ──cross-entropy on targets──▶ model folder
     fresh questions ──sample at temperature 1──▶ starting reward per task ──▶ README.md
 
 The result depends on the seed and on the versions of torch and reasoning-gym: one thread, one stream of examples, one
@@ -22,11 +22,11 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from swarm.policy.embedded import EMBEDDED
-from swarm.policy.warmup_corpus import Example, draw_question, examples
-from swarm.policy.warmup_models import build_model, build_tokenizer
 from swarm.tasks.answer import extract_answer, has_answer
 from swarm.tasks.gym import gym_version, score
 from swarm.tasks.profiles import SAPO_TASKS
+from swarm.warmup.corpus import Example, draw_question, examples
+from swarm.warmup.models import build_model, build_tokenizer
 
 BATCH = 72
 """Examples per step, eight of each task."""

@@ -11,11 +11,11 @@ import pytest
 from transformers import AutoTokenizer
 
 from swarm.policy.embedded import EMBEDDED
-from swarm.policy.warmup import BuildReport, WarmupPlan, build_embedded_models
-from swarm.policy.warmup_corpus import WARMUP_SEEDS, draw_question, examples
-from swarm.policy.warmup_models import MAX_NEW_TOKENS, build_tokenizer
 from swarm.tasks.answer import has_answer
 from swarm.tasks.profiles import SAPO_TASKS
+from swarm.warmup.build import BuildReport, WarmupPlan, build_embedded_models
+from swarm.warmup.corpus import WARMUP_SEEDS, draw_question, examples
+from swarm.warmup.models import MAX_NEW_TOKENS, build_tokenizer
 
 HASTY = dict.fromkeys(EMBEDDED, WarmupPlan(steps=2, p_well_formed=0.02, tokenizer_texts=450, questions=1))
 P_WELL_FORMED = 0.03
