@@ -53,7 +53,7 @@ class WarmupPlan:
 
 PLANS = {
     "tiny-qwen2": WarmupPlan(steps=3000, p_well_formed=0.03),
-    "tiny-gpt2": WarmupPlan(steps=2200, p_well_formed=0.02),
+    "tiny-gpt2": WarmupPlan(steps=2600, p_well_formed=0.04),
 }
 """What made the embedded models. Bytes are more tokens than merges, so tiny-gpt2 gets fewer steps for the same time."""
 Progress = Callable[[str, int, int, float], None]
