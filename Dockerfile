@@ -1,4 +1,4 @@
-# The image of docker-compose.test.yml: one node, its role from the environment.
+# The image of docker-compose.test.yml: the `swarm` command.
 FROM python:3.11-slim
 WORKDIR /swarm
 COPY pyproject.toml README.md LICENSE ./

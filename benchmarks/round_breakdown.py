@@ -31,8 +31,8 @@ import anyio
 from anyio import to_thread
 
 from swarm.folder.publish import publish
-from swarm.folder.watch import wake_ups
 from swarm.folder.records import read_metrics
+from swarm.folder.watch import wake_ups
 from swarm.node.clock import Clock
 from swarm.node.daemon import versions
 from swarm.node.executor import ComputeExecutor

@@ -1,7 +1,7 @@
 """Settings: command-line flag > environment variable > TOML file > default, in one frozen struct.
 
-The environment is read here and nowhere else. An unknown or malformed value is a ConfigError that names the setting,
-where it came from, the value, and what is allowed. What is not built yet is refused, not ignored.
+Settings are taken from the environment here alone. An unknown or malformed value is a ConfigError that names the
+setting, where it came from, the value, and what is allowed. What is not built yet cannot be switched on.
 """
 
 from __future__ import annotations
@@ -131,8 +131,11 @@ class Settings:
     model: tuple[str, ...] = _setting(("tiny-qwen2",), _names, "MODEL_NAME")
     """Embedded name, local path or Hugging Face id. `swarm up` deals a list out over its workers; a node takes one."""
     seed: int = _setting(42, _whole(0), "SEED")
+    """Of every draw of the run: questions, sampling, external groups."""
     max_rounds: int = _setting(2000, _whole(1), "MAX_ROUNDS")
+    """Rounds of the experiment; an experiment that is finished goes on if asked for more."""
     max_stages: int = _setting(1, _whole(1), "MAX_STAGES", not_yet="multi-stage rounds")
+    """Stages per round."""
     local_groups: int = _setting(8, _whole(1), "NUM_TRAIN_SAMPLES")
     """I: own rollout groups per round."""
     external_groups: int = _setting(0, _whole(0), "NUM_TRANSPLANT_TREES")
@@ -147,13 +150,21 @@ class Settings:
         "ROLLOUT_PUBLISH_FREQUENCY",
         not_yet="other publish frequencies",
     )
+    """When groups are published: with every stage."""
     cleanup: bool = _setting(False, _flag, "ROLLOUT_CLEANUP_ENABLED", not_yet="retention")
+    """Delete old rollouts."""
     keep_last_rounds: int = _setting(10, _whole(1), "ROLLOUT_KEEP_LAST_N_ROUNDS")
+    """Rounds of rollouts that a cleanup leaves."""
     archive_old: bool = _setting(False, _flag, "ROLLOUT_ARCHIVE_OLD", not_yet="retention")
+    """Move old rollouts to the archive instead."""
     adaptive: bool = _setting(False, _flag, "ADAPTIVE_IJ_ENABLED", not_yet="adaptive I/J")
+    """Let I and J follow the rewards, I + J constant."""
     adaptive_alpha: float = _setting(0.1, _real(0, 1, above=True), "ADAPTIVE_IJ_ALPHA")
+    """Step size of the adaptive rule; of no effect while it is off."""
     adaptive_baseline_alpha: float = _setting(0.95, _real(0, 1), "ADAPTIVE_IJ_BASELINE_ALPHA")
+    """Memory of the adaptive rule's baseline; of no effect while it is off."""
     adaptive_initial_j: float | None = _setting(None, _real(0), "ADAPTIVE_IJ_INITIAL_J")
+    """J to begin with, None: (I + J) / 2; of no effect while the adaptive rule is off."""
     checkpoint_interval: int = _setting(100, _whole(0), "CHECKPOINT_INTERVAL")
     """Rounds between checkpoints; 0: only at the stop."""
     checkpoint_keep: int = _setting(2, _whole(1), "CHECKPOINT_KEEP")
@@ -161,6 +172,7 @@ class Settings:
     test_mode: bool = _setting(False, _flag, "TEST_MODE")
     """Quick validation: 3 rounds, I = 4, G = 4."""
     hub_token: str | None = _setting(None, _text, "HUGGINGFACE_ACCESS_TOKEN")
+    """Access to gated models of the Hugging Face Hub."""
     tasks: tuple[str, ...] | None = _setting(None, _names, "SWARM_TASKS")
     """reasoning-gym tasks to draw from; None: the nine of the paper."""
     profile: str = _setting("tiny", _one_of("tiny", "paper"), "SWARM_PROFILE")
@@ -168,6 +180,7 @@ class Settings:
     expected_workers: int = _setting(1, _whole(1), "SWARM_EXPECTED_WORKERS")
     """Round 0 opens when so many workers are there, or after one round interval with at least one."""
     heartbeat_interval: float = _setting(1.0, _real(0, above=True), "SWARM_HEARTBEAT_INTERVAL")
+    """Seconds between a node's signs of life."""
     liveness_timeout: float = _setting(15.0, _real(0, above=True), "SWARM_LIVENESS_TIMEOUT")
     """A node whose heartbeat has not moved for so long is taken for dead."""
     reconcile_interval: float = _setting(2.0, _real(0, above=True), "SWARM_RECONCILE_INTERVAL")
@@ -177,6 +190,7 @@ class Settings:
     max_file_bytes: int = _setting(16 * 2**20, _whole(1024), "SWARM_MAX_FILE_BYTES")
     """A peer's file above this is refused unread."""
     scorer_processes: int = _setting(1, _whole(1, 64), "SWARM_SCORER_PROCESSES")
+    """Children that score answers, per worker."""
     threads: int | None = _setting(None, _whole(1, 1024), "SWARM_THREADS")
     """CPU threads of the compute step; None: all cores, or this node's share of them under `swarm up`."""
     device: str | None = _setting(None, _text, "SWARM_DEVICE")
@@ -184,18 +198,24 @@ class Settings:
     learning_rate: float | None = _setting(None, _real(0, above=True), "SWARM_LEARNING_RATE")
     """Adam's step size; None: what suits the model (`tiny-qwen2` 3e-4, `tiny-gpt2` 2e-4, others 1e-6)."""
     temperature: float = _setting(1.0, _real(0, above=True), "SWARM_TEMPERATURE")
+    """Divides the logits, in sampling and in training alike."""
     max_new_tokens: int | None = _setting(None, _whole(1), "SWARM_MAX_NEW_TOKENS")
     """Length limit of a completion; None: what the model's generation config says, else 256."""
     kl_weight: float = _setting(0.0, _real(0), "SWARM_KL_WEIGHT")
+    """Weight of the KL penalty towards the initial weights; above 0 a second copy of the model is held."""
     max_grad_norm: float = _setting(1.0, _real(0, above=True), "SWARM_MAX_GRAD_NORM")
+    """Gradients with a larger norm are scaled down to it."""
     grpo_iterations: int = _setting(1, _whole(1, 64), "SWARM_GRPO_ITERATIONS")
+    """Optimizer steps per round on the same groups."""
     micro_batch_tokens: int = _setting(16384, _whole(64), "SWARM_MICRO_BATCH_TOKENS")
     """Padded tokens per forward and backward pass: less memory, same gradient."""
     gradient_checkpointing: bool = _setting(False, _flag, "SWARM_GRADIENT_CHECKPOINTING")
+    """Recompute activations in the backward pass: less memory, more time."""
     log_level: str = _setting("info", _one_of("debug", "info", "warning", "error"), "SWARM_LOG_LEVEL")
+    """What the terminal shows; the folder gets info and above always."""
 
     @property
-    def root(self) -> Path:
+    def shared_folder(self) -> Path:
         """The shared folder as an absolute path."""
         return Path(self.path).expanduser().absolute()
 

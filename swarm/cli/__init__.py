@@ -1,0 +1,1 @@
+"""The commands: `main` registers them, `flags` are shared, `up` has supervisor and progress beside it."""

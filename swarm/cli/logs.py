@@ -44,7 +44,7 @@ def logs(
         as_json: The lines as they are in the folder.
     """
     settings = settings_from(common, os.environ)
-    layout = open_experiment(settings.root, settings.experiment)
+    layout = open_experiment(settings.shared_folder, settings.experiment)
     if node and not follow:
         _refuse_unknown(node, layout)
     stream = EventStream(layout, Wanted(frozenset(node), event, level, metrics))

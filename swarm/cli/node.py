@@ -11,6 +11,6 @@ from swarm.node.daemon import run_node
 def node(flags: NodeFlags | None = None) -> int:
     """Run one node, a worker or the coordinator, until it is done.
 
-    Ctrl-C once: finish the step, save, say how to resume, exit 130; twice: end at once.
+    Ctrl-C once: finish the step, save, exit 130; twice: end at once. The same command goes on from there.
     """
     return run_node(settings_from(flags, os.environ))

@@ -29,7 +29,7 @@ def status(
         as_json: JSON instead of a table; with --watch, one line per refresh.
     """
     settings = settings_from(common, os.environ)
-    layout = open_experiment(settings.root, settings.experiment)
+    layout = open_experiment(settings.shared_folder, settings.experiment)
     reader = StatusReader(layout, liveness_timeout=settings.liveness_timeout)
     while True:
         _show(reader.read(time.time()), as_json=as_json, clear=watch and sys.stdout.isatty())

@@ -30,7 +30,7 @@ def summary(
         as_json: JSON instead of tables.
     """
     settings = settings_from(common, os.environ)
-    metrics = read_metrics(open_experiment(settings.root, settings.experiment))
+    metrics = read_metrics(open_experiment(settings.shared_folder, settings.experiment))
     found = summarise(metrics)
     sys.stdout.write((msgspec.json.encode(found).decode() if as_json else render(found)) + "\n")
     if plot is not None:

@@ -23,7 +23,7 @@ from swarm.cli.progress import Progress
 from swarm.cli.supervisor import Child, Supervisor, cores
 from swarm.config import Settings
 from swarm.errors import ConfigError, ExperimentError
-from swarm.folder.records import read_metrics, read_state
+from swarm.folder.records import read_metrics, read_state_or_problem
 from swarm.monitor.summary import render, summarise
 from swarm.node.daemon import checked_tasks
 from swarm.node.experiment import differences, other_experiment, read_experiment
@@ -50,7 +50,7 @@ def up(
         raise ConfigError(f"--nodes must be at least 1, got {nodes}")
     settings = settings_from(flags, os.environ, **DEFAULTS)
     checked_tasks(settings)
-    layout = Layout(settings.root, settings.experiment)
+    layout = Layout(settings.shared_folder, settings.experiment)
     _refuse_what_cannot_go_on(settings, layout)
     return anyio.run(_run, settings, layout, nodes, _again(nodes, flags))
 
@@ -72,7 +72,7 @@ def _refuse_what_cannot_go_on(settings: Settings, layout: Layout) -> None:
         return
     if changed := differences(settings, experiment):
         raise ExperimentError(other_experiment(layout, changed))
-    state = read_state(layout)
+    state, _ = read_state_or_problem(layout)
     if state and state.finished and state.round >= settings.max_rounds:
         raise ExperimentError(
             f"{layout.root} is finished after {state.round} rounds: ask for more --rounds to go on with it, "
@@ -82,7 +82,7 @@ def _refuse_what_cannot_go_on(settings: Settings, layout: Layout) -> None:
 
 def plan(settings: Settings, nodes: int) -> list[Child]:
     """The coordinator and the workers; a list of models is dealt out in turn."""
-    shared = replace(settings, path=str(settings.root), expected_workers=nodes, node_id=None)
+    shared = replace(settings, path=str(settings.shared_folder), expected_workers=nodes, node_id=None)
     threads = settings.threads or max(1, cores() // nodes)
     coordinator = replace(shared, role="coordinator", node_id="coordinator")
     workers = [
@@ -122,7 +122,7 @@ async def _run(settings: Settings, layout: Layout, nodes: int, again: str) -> in
 async def _clock_is_running(layout: Layout, settings: Settings, coordinator: Child) -> None:
     """An experiment that was finished is reopened by its coordinator; workers that came before would leave at once."""
     while coordinator.exit_code is None:
-        state = read_state(layout)
+        state, _ = read_state_or_problem(layout)
         if state is None or not state.finished or state.round >= settings.max_rounds:
             return
         await anyio.sleep(POLL_SECONDS)
@@ -138,7 +138,7 @@ def _conclude(supervisor: Supervisor, layout: Layout, settings: Settings, again:
     if rows:
         _say("\n" + render(summarise(rows)))
         _plot(rows, layout)
-    state = read_state(layout)
+    state, _ = read_state_or_problem(layout)
     done = state is not None and state.finished
     if done:
         _say(f"go on with more rounds: {again} --rounds {2 * settings.max_rounds}")

@@ -29,6 +29,6 @@ def validate(
         as_json: JSON instead of text.
     """
     settings = settings_from(common, os.environ)
-    report = check_run(open_experiment(settings.root, settings.experiment), partial=partial)
+    report = check_run(open_experiment(settings.shared_folder, settings.experiment), partial=partial)
     sys.stdout.write((msgspec.json.encode(report).decode() if as_json else render(report)) + "\n")
     return 0 if report.ok else 1

@@ -51,6 +51,14 @@ def read_state(layout: Layout) -> StateFile | None:
     return read_file(layout.state_file, StateFile)
 
 
+def read_state_or_problem(layout: Layout) -> tuple[StateFile | None, str]:
+    """The round clock for those who only look; None while there is none, and with what is wrong if it is torn."""
+    try:
+        return read_state(layout), ""
+    except ProtocolError as error:
+        return None, str(error)
+
+
 def read_peer(layout: Layout, node: str) -> PeerFile | None:
     """A node's registration, or None where there is none that can be read, or one that speaks for another node."""
     try:

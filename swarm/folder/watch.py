@@ -18,7 +18,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from swarm.logs import get_logger
 
-logger = get_logger("swarm.folder.watch")
+logger = get_logger(__name__)
 
 DEBOUNCE_MS, STEP_MS = 50, 10
 """Measured: 13 ms on a quiet folder and 19 ms on a busy one, where the defaults gave 68 and 1,619."""

@@ -1,0 +1,1 @@
+"""Views of an experiment's folder, for people and programs: status, events, summary, plot, validation (checks)."""

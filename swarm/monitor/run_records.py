@@ -8,8 +8,16 @@ from typing import NamedTuple
 
 import msgspec
 
-from swarm.errors import ProtocolError
-from swarm.folder.records import Counted, Rows, Tail, count_files, nodes_with_logs, read_peers, read_rows, read_state
+from swarm.folder.records import (
+    Counted,
+    Rows,
+    Tail,
+    count_files,
+    nodes_with_logs,
+    read_peers,
+    read_rows,
+    read_state_or_problem,
+)
 from swarm.monitor.text import shorten
 from swarm.protocol.layout import Layout
 from swarm.protocol.messages import PeerFile, StateFile
@@ -62,25 +70,17 @@ class RunRecords(NamedTuple):
 
 def read_run(layout: Layout, *, partial: bool) -> RunRecords:
     """Read a run. Rollout and reward files are only counted here; the checks open them one at a time."""
-    state, problem = _state(layout)
+    state, problem = read_state_or_problem(layout)
     return RunRecords(
         layout=layout,
         partial=partial,
         state=state,
-        state_problem=problem,
+        state_problem=problem or f"there is no {layout.state_file}",
         peers={peer.peer_id: peer for peer in read_peers(layout)},
         rollouts=count_files(layout.rollouts),
         rewards=count_files(layout.rewards),
         logs={node: _logs(layout, node) for node in nodes_with_logs(layout)},
     )
-
-
-def _state(layout: Layout) -> tuple[StateFile | None, str]:
-    try:
-        state = read_state(layout)
-    except ProtocolError as error:
-        return None, str(error)
-    return state, "" if state else f"there is no {layout.state_file}"
 
 
 class _EventName(msgspec.Struct):

@@ -6,11 +6,10 @@ from collections import Counter
 
 import msgspec
 
-from swarm.errors import ProtocolError
-from swarm.folder.records import Tail, count_stage, nodes_with_logs, parse_line, read_peers, read_state
+from swarm.folder.records import Tail, count_stage, nodes_with_logs, parse_line, read_peers, read_state_or_problem
 from swarm.monitor.text import age, counts, printable, shorten, table
 from swarm.protocol.layout import Layout
-from swarm.protocol.messages import PeerFile, StateFile
+from swarm.protocol.messages import PeerFile
 from swarm.types import RoundKey
 
 
@@ -93,7 +92,7 @@ class StatusReader:
 
     def read(self, now: float) -> Status:
         """The status at `now`, Unix seconds."""
-        state, problem = self._state()
+        state, problem = read_state_or_problem(self._layout)
         open_stage = RoundKey(state.round, state.stage) if state else RoundKey(0)
         peers = {peer.peer_id: peer for peer in read_peers(self._layout)}
         return Status(
@@ -109,12 +108,6 @@ class StatusReader:
             problem=problem,
             nodes=[self._node(node, peers.get(node), now) for node in sorted({*peers, *nodes_with_logs(self._layout)})],
         )
-
-    def _state(self) -> tuple[StateFile | None, str]:
-        try:
-            return read_state(self._layout), ""
-        except ProtocolError as error:
-            return None, str(error)
 
     def _node(self, node: str, peer: PeerFile | None, now: float) -> NodeStatus:
         progress = self._progress.setdefault(node, _Progress(self._layout, node))

@@ -1,1 +1,9 @@
-"""A node: pure state machines that decide, and the loops that carry out what they decide."""
+"""A node: pure state machines that decide, and the loops that carry out what they decide.
+
+decide     worker_machine, coordinator_machine, liveness (who is waited for), pace (for how long)
+carry out  worker, coordinator; round_steps (a round), round_work (its data), metrics_row (its row), executor (compute)
+see        lookout (clock and peers), intake (peers' groups into the pool)
+keep       checkpoints, resume (where a clock goes on), experiment (what makes it the same one)
+be         daemon (a node as a process), presence (registration, heartbeat), host, names, stopping (signals)
+measure    clock, timeline, lag
+"""

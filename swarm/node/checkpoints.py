@@ -15,28 +15,13 @@ import shutil
 import uuid
 from pathlib import Path
 
-import msgspec
-
 from swarm.errors import CheckpointError, ProtocolError
 from swarm.folder.fetch import list_numbered, read_bounded
 from swarm.folder.publish import sync_folder
 from swarm.protocol.codec import decode, encode
 from swarm.protocol.layout import Layout, round_of
+from swarm.protocol.messages import NodeState
 from swarm.types import Snapshot
-
-
-class NodeState(msgspec.Struct, kw_only=True):
-    """`node.json`: what a node carries from round to round besides its policy."""
-
-    node_id: str
-    rounds_done: int
-    """Also the task cursor: questions are drawn by round."""
-    seed: int
-    cumulative_reward: float
-    model: str
-    rounds_trained: int = 0
-    """Rounds that changed the weights: peers read it as the age of the policy."""
-    schema_version: int = 1
 
 
 def save_checkpoint(layout: Layout, state: NodeState, snapshot: Snapshot, *, keep: int) -> Path:

@@ -21,13 +21,13 @@ from swarm.node.coordinator_machine import CoordinatorMachine, Look, WriteState
 from swarm.node.experiment import claim_experiment
 from swarm.node.liveness import ACTIVE, Liveness
 from swarm.node.presence import Presence, is_alive
-from swarm.node.state import resume_point
+from swarm.node.resume import resume_point
 from swarm.node.stopping import on_signals
 from swarm.protocol.codec import encode
 from swarm.protocol.layout import Layout
 from swarm.protocol.messages import StateFile
 
-logger = get_logger("swarm.node.coordinator")
+logger = get_logger(__name__)
 
 
 class Coordinator:

@@ -22,7 +22,7 @@ from swarm.protocol.layout import Layout
 from swarm.tasks.profiles import PROFILES
 from swarm.types import Policy
 
-logger = get_logger("swarm.node.daemon")
+logger = get_logger(__name__)
 
 _RECORDED = ("torch", "transformers", "reasoning-gym", "anyio", "watchfiles", "msgspec", "structlog")
 
@@ -37,7 +37,7 @@ def run_node(settings: Settings) -> int:
         FolderError: the log files cannot be opened, so nothing could be recorded.
     """
     node_id = settings.node_id or ("coordinator" if settings.role == "coordinator" else readable_name(SystemRandom()))
-    layout = Layout(settings.root, settings.experiment)
+    layout = Layout(settings.shared_folder, settings.experiment)
     logs = configure_logging(
         node_id=node_id,
         events_file=layout.events_file(node_id),
@@ -52,7 +52,7 @@ def run_node(settings: Settings) -> int:
 
 
 def _run(settings: Settings, layout: Layout, node_id: str) -> int:
-    logger.info("node.starting", role=settings.role, path=str(settings.root), pid=os.getpid(), **versions())
+    logger.info("node.starting", role=settings.role, path=str(settings.shared_folder), pid=os.getpid(), **versions())
     main = _coordinate if settings.role == "coordinator" else _work
     try:
         return anyio.run(main, settings, layout, node_id)
@@ -73,7 +73,7 @@ def first_swarm_error(group: BaseExceptionGroup[BaseException]) -> SwarmError | 
 
 
 def versions() -> dict[str, str]:
-    """What a thesis must be able to say about a run."""
+    """The versions on which the figures of a run depend."""
     return {"swarm": __version__, "python": platform.python_version(), **{name: version(name) for name in _RECORDED}}
 
 

@@ -30,7 +30,7 @@ from swarm.tasks.scoring import GroupScore
 from swarm.tasks.scoring_messages import QuestionRequest
 from swarm.types import Origin, Question, RolloutGroup, RoundKey, ScoredGroup
 
-logger = get_logger("swarm.node.intake")
+logger = get_logger(__name__)
 
 FILES_AT_ONCE = 1
 """Peers' files wait for each other, so that the own groups never wait behind more than one of them to be scored."""

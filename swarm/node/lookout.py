@@ -28,7 +28,7 @@ from swarm.protocol.layout import Layout
 from swarm.protocol.messages import StateFile
 from swarm.types import RoundKey
 
-logger = get_logger("swarm.node.lookout")
+logger = get_logger(__name__)
 
 
 class Lookout:

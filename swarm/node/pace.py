@@ -1,4 +1,7 @@
-"""How long to wait for peers: learned from how long they took, never a fixed sleep."""
+"""How long a worker waits for its peers' groups: learned from how long they took, never a fixed sleep.
+
+(How long a round stays open is decided in coordinator_machine.py.)
+"""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from swarm.protocol.codec import encode
 from swarm.protocol.layout import Layout
 from swarm.protocol.messages import PeerFile
 
-logger = get_logger("swarm.node.presence")
+logger = get_logger(__name__)
 
 PROOF_BEATS = 3
 """How many heartbeat intervals an unmoving file of another machine is watched before its id counts as free."""

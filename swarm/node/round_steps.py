@@ -25,7 +25,8 @@ from swarm.logs import append_json_line, get_logger
 from swarm.node.clock import Clock
 from swarm.node.executor import ComputeExecutor
 from swarm.node.intake import Intake, TaskSource, score_groups
-from swarm.node.round_work import RoundWork, mean_rewards, metrics_row, to_train
+from swarm.node.metrics_row import metrics_row
+from swarm.node.round_work import RoundWork, mean_rewards, to_train
 from swarm.node.timeline import overlap, total
 from swarm.node.worker_machine import Generate, Train
 from swarm.protocol.codec import decode, encode, to_groups, to_rollout_file
@@ -36,7 +37,7 @@ from swarm.sapo.seeds import derive_random, derive_seed
 from swarm.tasks.scoring_messages import QuestionRequest
 from swarm.types import Policy, Question, RolloutGroup, RoundKey, ScoredGroup
 
-logger = get_logger("swarm.node.round")
+logger = get_logger(__name__)
 
 
 class RoundSteps:

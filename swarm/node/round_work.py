@@ -1,17 +1,14 @@
-"""What one round of one worker has gathered, and the metrics row that it becomes."""
+"""What one round of one worker has gathered so far; metrics_row.py makes a row of it."""
 
 from __future__ import annotations
 
-import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from swarm.protocol.messages import MetricsRow
-from swarm.sapo.advantage import group_advantages, is_informative
-from swarm.tasks.scoring import FULL_ANSWER
-from swarm.types import Question, RolloutGroup, RoundKey, ScoredGroup, TrainGroup, TrainReport
+from swarm.sapo.advantage import group_advantages
+from swarm.types import RolloutGroup, RoundKey, ScoredGroup, TrainGroup, TrainReport
 
 
 @dataclass
@@ -21,7 +18,7 @@ class RoundWork:
     key: RoundKey
     started: float
     waited: float = 0.0
-    questions: list[Question] = field(default_factory=list)
+    """Seconds between the end of the round before and the start of this one."""
     groups: list[RolloutGroup] = field(default_factory=list)
     adopted: bool = False
     """The groups were published by this node before it died in mid-round."""
@@ -29,7 +26,9 @@ class RoundWork:
     external: list[ScoredGroup] = field(default_factory=list)
     pool: list[ScoredGroup] = field(default_factory=list)
     heard: frozenset[str] = frozenset()
+    """Peers whose groups are in the pool, or were refused."""
     awaited: frozenset[str] = frozenset()
+    """Peers that were alive when the gathering ended."""
     timed_out: bool = False
     late: bool = False
     report: TrainReport | None = None
@@ -68,77 +67,3 @@ def mean_rewards(groups: Iterable[ScoredGroup]) -> dict[str, float]:
     for scored in groups:
         by_peer[scored.group.peer_id].extend(scored.rewards)
     return {peer: mean(rewards) for peer, rewards in by_peer.items()}
-
-
-def reward_columns(work: RoundWork) -> dict[str, object]:
-    """The columns that tell how well the node answered."""
-    rewards = [reward for scored in work.own for reward in scored.rewards]
-    by_task: dict[str, list[float]] = defaultdict(list)
-    for scored in work.own:
-        by_task[scored.group.question.origin.task].extend(scored.rewards)
-    return {
-        "my_reward": work.my_reward,
-        "full_answer_rate": mean(reward >= FULL_ANSWER for reward in rewards),
-        "answer_tag_rate": mean(flag for scored in work.own for flag in scored.answered),
-        "finished_rate": mean(c.finished for scored in work.own for c in scored.group.completions),
-        "task_rewards": {task: mean(values) for task, values in sorted(by_task.items())},
-        "train_reward": mean(r for scored in [*work.own, *work.external] for r in scored.rewards),
-        "local_groups": len(work.own),
-        "zero_advantage_local": mean(not is_informative(scored.rewards) for scored in work.own),
-    }
-
-
-def sharing_columns(work: RoundWork) -> dict[str, object]:
-    """The columns that tell what came from peers."""
-    return {
-        "external_groups": len(work.external),
-        "external_by_model": dict(sorted(Counter(s.group.model for s in work.external).items())),
-        "external_by_peer": dict(sorted(Counter(s.group.peer_id for s in work.external).items())),
-        "pool_groups": len(work.pool),
-        "pool_informative": sum(is_informative(scored.rewards) for scored in work.pool),
-        "peers_heard": len(work.heard),
-        "peers_awaited": len(work.awaited),
-        "gather_timed_out": work.timed_out,
-        "late": work.late,
-        "staleness": mean(work.key.round - scored.group.round for scored in work.external),
-        "bytes_published": work.bytes_published,
-    }
-
-
-def training_columns(work: RoundWork) -> dict[str, object]:
-    """The columns that tell what the update did, and what was generated for it."""
-    report = work.report
-    tokens = sum(len(c.token_ids or ()) for scored in work.own for c in scored.group.completions)
-    columns: dict[str, object] = {"tokens_generated": tokens}
-    if report:
-        columns |= {
-            "tokens_trained": report.trained_tokens,
-            "loss": _finite(report.loss),
-            "grad_norm": _finite(report.grad_norm),
-            "clip_fraction": _finite(report.clip_fraction),
-            "kl": _finite(report.kl),
-            "logprob_drift": _finite(report.logprob_drift),
-            "updated": report.updated,
-            "groups_too_long": report.groups_too_long,
-        }
-    return columns
-
-
-def _finite(value: float) -> float:
-    """JSON knows no other numbers; a step that was not finite is seen by `updated`."""
-    return value if math.isfinite(value) else 0.0
-
-
-def metrics_row(work: RoundWork, **more: object) -> MetricsRow:
-    """One row per node and round; `more` holds what the round does not know by itself."""
-    columns: dict[str, object] = {
-        "round": work.key.round,
-        "stage": work.key.stage,
-        **reward_columns(work),
-        **sharing_columns(work),
-        **training_columns(work),
-        **{f"seconds_{step}": seconds for step, seconds in work.seconds.items()},
-        "seconds_wait": work.waited,
-        **more,
-    }
-    return MetricsRow(**columns)  # type: ignore[arg-type]

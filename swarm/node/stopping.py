@@ -10,7 +10,7 @@ import anyio
 
 from swarm.logs import get_logger
 
-logger = get_logger("swarm.node.stopping")
+logger = get_logger(__name__)
 
 INTERRUPTED, TERMINATED = 130, 143
 _EXIT_CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED, signal.SIGHUP: TERMINATED}

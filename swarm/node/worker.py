@@ -31,7 +31,7 @@ from swarm.errors import CheckpointError, FolderError
 from swarm.folder.records import read_rows
 from swarm.logs import get_logger
 from swarm.node import worker_machine as m
-from swarm.node.checkpoints import NodeState, clear_temporary, newest_checkpoint, save_checkpoint
+from swarm.node.checkpoints import clear_temporary, newest_checkpoint, save_checkpoint
 from swarm.node.clock import Clock
 from swarm.node.executor import ComputeExecutor
 from swarm.node.experiment import differences, read_experiment
@@ -43,10 +43,11 @@ from swarm.node.presence import Presence
 from swarm.node.round_steps import RoundSteps
 from swarm.node.stopping import on_signals
 from swarm.protocol.layout import Layout
+from swarm.protocol.messages import NodeState
 from swarm.sapo.sampling import Sampler, uniform
 from swarm.types import Policy, RoundKey
 
-logger = get_logger("swarm.node.worker")
+logger = get_logger(__name__)
 
 
 class Worker:

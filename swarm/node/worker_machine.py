@@ -181,6 +181,7 @@ class WorkerMachine:
     def __init__(self, *, external_groups: int, round_interval: float, checkpoint_interval: int) -> None:
         self._wants_peers = external_groups > 0
         self._checkpoint_interval = checkpoint_interval
+        # at most half of the interval: the rest is for training and submitting before the coordinator closes the round
         self._pace = GatherPace(longest=round_interval / 2)
         self.phase = Phase.LOADING
         self.key: RoundKey | None = None

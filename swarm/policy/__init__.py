@@ -1,4 +1,4 @@
-"""The policy: a Hugging Face causal LM that generates rollouts and learns from them. The only home of torch.
+"""The policy: a Hugging Face causal LM that generates rollouts and learns. Torch lives here and in swarm.warmup.
 
 prompt ──▶ generate ──▶ Completion ─ ─ ─ (rewards, sharing) ─ ─ ─▶ TrainGroup ──▶ batch ──▶ forward ──▶ loss ──▶ trainer
 
@@ -10,6 +10,8 @@ batch       training groups -> padded tensors of one micro-batch
 forward     tensors -> log-prob of every completion token
 loss        the GRPO objective, per token
 trainer     one policy update
-checkpoint  weights and optimizer <-> a folder of safetensors and JSON
+snapshot    weights and optimizer <-> a folder of safetensors and JSON
+memory      out of GPU memory: halve and repeat
+embedded    where the models that ship with swarm are
 policy      GrpoPolicy: all of the above behind swarm.types.Policy
 """

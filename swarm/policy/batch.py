@@ -2,8 +2,11 @@
 
     TrainGroup ──encode_groups──▶ Encoded (rows of token ids) ──split_rows──▶ [rows] ──stack_rows──▶ MicroBatch
 
-Prompts are padded on the left and completions on the right, so that every sequence is contiguous and its completion
-begins in one column. Sizes: K prompts of up to P tokens, N completion rows of up to T tokens, M real completion tokens.
+End-of-text is part of the loss: own completions carry the sampled one, finished external ones get the model's, cut
+ones have none. Prompts are padded on the left and completions on the right, so that every sequence is contiguous and
+its completion begins in one column.
+
+Sizes: K prompts of up to P tokens, N completion rows of up to T tokens, M real completion tokens.
 """
 
 from __future__ import annotations

@@ -25,5 +25,7 @@ def embedded_path(name: str) -> Path:
         raise ModelError(f"no embedded model is called {name!r}; expected one of {', '.join(EMBEDDED)}")
     path = Path(str(files("swarm"))) / "assets" / "models" / name
     if not (path / "model.safetensors").is_file():
-        raise ModelError(f"embedded model {name!r} is missing at {path}; rebuild it with `swarm model build`")
+        raise ModelError(
+            f"embedded model {name!r} is missing at {path}; rebuild it with `swarm model build {path.parent}`"
+        )
     return path

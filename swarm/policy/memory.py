@@ -14,7 +14,7 @@ from swarm.errors import ModelError
 from swarm.logs import get_logger
 
 _Result = TypeVar("_Result")
-_log = get_logger(__name__)
+logger = get_logger(__name__)
 
 
 class MemoryBudget:
@@ -40,5 +40,5 @@ class MemoryBudget:
                         f"GPU, shorten max_new_tokens, or turn on gradient checkpointing. {error}"
                     ) from error
                 self.size //= 2
-                _log.warning("memory.halved", work=self._work_name, size=self.size)
+                logger.warning("memory.halved", work=self._work_name, size=self.size)
             torch.cuda.empty_cache()  # outside the handler, whose traceback keeps the failed pass's tensors alive

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from swarm.logs import get_logger
-from swarm.policy import checkpoint
+from swarm.policy import snapshot as snapshots
 from swarm.policy.generate import Sample, Sampling, draw_uniforms, sample_in_parts
 from swarm.policy.memory import MemoryBudget
 from swarm.policy.model import LanguageModel, load_model
@@ -20,7 +20,7 @@ from swarm.types import Completion, TrainGroup, TrainReport
 
 __all__ = ["GrpoConfig", "GrpoPolicy", "load_policy"]
 
-_log = get_logger(__name__)
+logger = get_logger(__name__)
 
 _NO_ROOM = Completion(text="", finished=False, token_ids=(), logprobs=())
 
@@ -52,7 +52,7 @@ class GrpoPolicy:
         fitting = [index for index, ids in enumerate(encoded) if len(ids) < self._model.context]
         for ids in encoded:
             if len(ids) >= self._model.context:
-                _log.warning("generate.prompt_too_long", tokens=len(ids), context=self._model.context)
+                logger.warning("generate.prompt_too_long", tokens=len(ids), context=self._model.context)
         uniform_K_G_T = draw_uniforms(len(prompts), group_size, self._model.max_new_tokens, seed)
         groups = [(_NO_ROOM,) * group_size] * len(prompts)
         for index, samples in zip(fitting, self._sample(fitting, encoded, uniform_K_G_T), strict=True):
@@ -75,9 +75,9 @@ class GrpoPolicy:
         """One GRPO update on all groups together. It draws nothing at random, so that `seed` changes nothing."""
         return self._trainer.update(groups)
 
-    def snapshot(self) -> checkpoint.PolicySnapshot:
+    def snapshot(self) -> snapshots.PolicySnapshot:
         """Copy weights and optimizer to host memory."""
-        return checkpoint.capture(self._model, self._trainer.state(), self._model_files)
+        return snapshots.capture(self._model, self._trainer.state(), self._model_files)
 
     def restore(self, snapshot_dir: str) -> None:
         """Load what a snapshot wrote. A reference model keeps the initial weights.
@@ -85,13 +85,13 @@ class GrpoPolicy:
         Raises:
             CheckpointError: it does not fit; nothing has changed then.
         """
-        restored = checkpoint.read(snapshot_dir, self._model)
-        checkpoint.load_weights(self._model, restored.weights)
+        restored = snapshots.read(snapshot_dir, self._model)
+        snapshots.load_weights(self._model, restored.weights)
         self._trainer.load_state(restored.optimizer)
 
     @cached_property
     def _model_files(self) -> dict[str, bytes]:
-        return checkpoint.read_model_files(self._model)
+        return snapshots.read_model_files(self._model)
 
     def _completion(self, sample: Sample) -> Completion:
         text_ids = sample.token_ids[:-1] if sample.finished else sample.token_ids

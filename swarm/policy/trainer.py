@@ -29,7 +29,7 @@ from swarm.policy.model import LanguageModel
 from swarm.policy.settings import GrpoConfig
 from swarm.types import TrainGroup, TrainReport
 
-_log = get_logger(__name__)
+logger = get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class Trainer:
         if finite:
             self._step()
         else:
-            _log.warning("train.non_finite", loss=loss, grad_norm=grad_norm, updates=self._updates)
+            logger.warning("train.non_finite", loss=loss, grad_norm=grad_norm, updates=self._updates)
         trained = encoded.trained_tokens
         return TrainReport(
             loss=loss,

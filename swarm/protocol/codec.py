@@ -1,7 +1,7 @@
 """Bytes of the shared folder <-> structs, with every refusal named.
 
 Peers are strangers: whatever a file holds, reading it either gives a checked struct or raises ProtocolError with a
-countable reason: `malformed`, `wrong_version`, `misplaced`, `ragged`, `empty`.
+countable reason: `malformed`, `wrong_version`, `misplaced`, `empty`, `oversized`, `ragged`, `no_origin`.
 """
 
 from __future__ import annotations

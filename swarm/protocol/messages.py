@@ -123,13 +123,27 @@ class WinnersFile(msgspec.Struct, kw_only=True):
 
 
 class ExperimentFile(msgspec.Struct, kw_only=True):
-    """`experiment.json`: what makes this experiment what it is, written once by whoever creates it."""
+    """`experiment.json`: what makes this experiment what it is, written once by the coordinator that creates it."""
 
     experiment_name: str
     created_at: float
     created_by: str
     identity: dict[str, Any]
     versions: dict[str, str] = {}
+    schema_version: int = SCHEMA_VERSION
+
+
+class NodeState(msgspec.Struct, kw_only=True):
+    """`checkpoints/round_R/{node}/node.json`: what a node carries from round to round besides its policy."""
+
+    node_id: str
+    rounds_done: int
+    """Also the task cursor: questions are drawn by round."""
+    seed: int
+    cumulative_reward: float
+    model: str
+    rounds_trained: int = 0
+    """Rounds that changed the weights, so that a resumed node goes on publishing the right `policy.rounds_trained`."""
     schema_version: int = SCHEMA_VERSION
 
 

@@ -20,8 +20,8 @@ from swarm.errors import ProtocolError
 from swarm.tasks.profiles import PROFILES
 from swarm.types import Origin, Question
 
-SEED_LIMIT = 2**31
-"""Seeds are 0 <= seed < SEED_LIMIT."""
+GYM_SEED_LIMIT = 2**31
+"""Seeds are 0 <= seed < GYM_SEED_LIMIT."""
 INDEX_LIMIT = 2**20
 """Indices are 0 <= index < INDEX_LIMIT."""
 
@@ -79,7 +79,7 @@ def score(question: Question, answer: str) -> float:
 def _dataset(task: str, profile: str, seed: int, index: int) -> tuple[Any, dict[str, Any]]:
     """The reasoning-gym dataset that holds the question, and the question's entry in it; kept for its G answers."""
     config = _config(task, profile)
-    _check_range("seed", seed, SEED_LIMIT)
+    _check_range("seed", seed, GYM_SEED_LIMIT)
     _check_range("index", index, INDEX_LIMIT)
     from reasoning_gym import create_dataset  # more than a second: only who asks pays
 

@@ -24,7 +24,7 @@ from swarm.logs import get_logger
 from swarm.tasks.frames import HEADER_BYTES, frame, payload_length
 from swarm.tasks.scoring_messages import Ready
 
-_log = get_logger(__name__)
+logger = get_logger(__name__)
 _decode_ready = msgspec.msgpack.Decoder(Ready).decode
 
 _PACKAGE_ROOT = str(Path(swarm.__file__).parent.parent)
@@ -77,7 +77,7 @@ class ScoringProcess:
     async def wait_until_ready(self) -> None:
         """Wait until the spawned server has imported what it needs. Raises ServerLostError."""
         ready = _decode_ready(await self._exchange(None, self._start_timeout_s))
-        _log.debug("scorer.ready", pid=self.pid, gym_version=ready.gym_version)
+        logger.debug("scorer.ready", pid=self.pid, gym_version=ready.gym_version)
 
     async def call(self, request: bytes, timeout_s: float) -> bytes:
         """Send a request and wait for its reply. Raises ServerLostError; the next call then starts a new server."""
@@ -148,10 +148,10 @@ async def _log_lines(stderr: ByteReceiveStream, pid: int) -> None:
     async for chunk in stderr:
         *lines, pending = (pending + chunk.decode(errors="replace")).split("\n")
         for line in lines:
-            _log.warning("scorer.stderr", pid=pid, line=line[:STDERR_LINE_LIMIT])
+            logger.warning("scorer.stderr", pid=pid, line=line[:STDERR_LINE_LIMIT])
         pending = pending[:STDERR_LINE_LIMIT]
     if pending:
-        _log.warning("scorer.stderr", pid=pid, line=pending)
+        logger.warning("scorer.stderr", pid=pid, line=pending)
 
 
 def _environment() -> dict[str, str]:

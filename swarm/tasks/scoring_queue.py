@@ -24,7 +24,7 @@ from swarm.tasks.bounded import Limits
 from swarm.tasks.scoring_messages import Batch, Reply, Request, ScoreAnswers, Unfinished
 from swarm.tasks.scoring_process import ScoringProcess, ServerLostError
 
-_log = get_logger(__name__)
+logger = get_logger(__name__)
 _decode_replies: Callable[[bytes], list[Reply | Unfinished]] = msgspec.msgpack.Decoder(list[Reply | Unfinished]).decode
 
 BATCH_LIMIT = 16
@@ -109,7 +109,7 @@ async def _call(server: ScoringProcess, batch: Batch) -> Sequence[Reply | Unfini
     try:
         return _decode_replies(await server.call(payload, timeout_s))
     except ServerLostError as lost:
-        _log.warning("scorer.restart", error=str(lost))
+        logger.warning("scorer.restart", error=str(lost))
         return _decode_replies(await server.call(payload, timeout_s))
 
 

@@ -15,11 +15,12 @@ import random
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from swarm.tasks.gym import SEED_LIMIT, make_question
+from swarm.sapo.seeds import RUN_SEED_LIMIT
+from swarm.tasks.gym import GYM_SEED_LIMIT, make_question
 from swarm.tasks.profiles import SAPO_TASKS
 from swarm.types import Question
 
-WARMUP_SEEDS = (2**30, SEED_LIMIT)
+WARMUP_SEEDS = (RUN_SEED_LIMIT, GYM_SEED_LIMIT)
 """Half-open range of the dataset seeds that warm-up and its evaluation use."""
 PROFILE = "tiny"
 WELL_FORMED = "<answer>{}</answer>"

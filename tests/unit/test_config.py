@@ -307,8 +307,8 @@ def test_settings_are_frozen() -> None:
 def test_the_shared_folder_is_an_absolute_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", "/home/anna")
-    assert load().root == tmp_path / "runs"
-    assert load(path="~/runs").root == Path("/home/anna/runs")
+    assert load().shared_folder == tmp_path / "runs"
+    assert load(path="~/runs").shared_folder == Path("/home/anna/runs")
 
 
 def test_identity_is_made_of_settings_that_users_know_by_a_variable() -> None:

@@ -10,8 +10,9 @@ import msgspec
 import pytest
 
 from swarm.errors import CheckpointError
-from swarm.node.checkpoints import NodeState, clear_temporary, newest_checkpoint, save_checkpoint
+from swarm.node.checkpoints import clear_temporary, newest_checkpoint, save_checkpoint
 from swarm.protocol.layout import Layout
+from swarm.protocol.messages import NodeState
 from tests.unit.node.factories import FakeSnapshot
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from swarm.node.round_work import RoundWork, mean, mean_rewards, metrics_row, to_train
+from swarm.node.metrics_row import metrics_row
+from swarm.node.round_work import RoundWork, mean, mean_rewards, to_train
 from swarm.types import Completion, Origin, Question, RolloutGroup, RoundKey, ScoredGroup, TrainReport
 
 

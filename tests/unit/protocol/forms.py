@@ -6,11 +6,11 @@ from pathlib import Path
 
 import msgspec
 
-from swarm.node.checkpoints import NodeState
 from swarm.protocol.messages import (
     ExperimentFile,
     GroupInfo,
     MetricsRow,
+    NodeState,
     PeerFile,
     PolicyInfo,
     RewardFile,

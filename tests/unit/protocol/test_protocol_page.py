@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 import swarm
-from swarm.node.checkpoints import NodeState
 from swarm.protocol import messages
+from swarm.protocol.messages import NodeState
 from tests.unit.protocol.forms import FORMS, GOLDEN
 
 PACKAGE = Path(swarm.__file__).parent

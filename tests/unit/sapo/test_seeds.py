@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.sapo.seeds import SEED_LIMIT, derive_random, derive_seed
+from swarm.sapo.seeds import RUN_SEED_LIMIT, derive_random, derive_seed
 
 GOLDEN = {
     (42,): 644245626,
@@ -47,7 +47,7 @@ def test_distinct_purposes_have_distinct_seeds(
 
 @given(st.integers(), st.lists(st.text(max_size=8)))
 def test_seeds_stay_below_those_of_the_warm_up(seed: int, purpose: list[str]) -> None:
-    assert 0 <= derive_seed(seed, *purpose) < SEED_LIMIT
+    assert 0 <= derive_seed(seed, *purpose) < RUN_SEED_LIMIT
 
 
 def test_lesson_few_distinct_questions_a_run_of_the_paper_repeats_almost_no_question_seed() -> None:

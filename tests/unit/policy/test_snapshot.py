@@ -13,9 +13,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from swarm.errors import CheckpointError
-from swarm.policy.checkpoint import MANIFEST, OPTIMIZER, WEIGHTS
 from swarm.policy.policy import GrpoPolicy, load_policy
 from swarm.policy.settings import GrpoConfig
+from swarm.policy.snapshot import MANIFEST, OPTIMIZER, WEIGHTS
 from swarm.types import TrainReport
 from tests.unit.policy.factories import ARCHITECTURES, make_group, make_model
 
@@ -162,7 +162,7 @@ def reshape_moment(folder: Path) -> None:
 
 
 def replace_file(folder: Path, name: str, tensors: dict[str, torch.Tensor]) -> None:
-    from swarm.policy.checkpoint import _stamp
+    from swarm.policy.snapshot import _stamp
 
     save_file(tensors, folder / name)
     manifest = json.loads((folder / MANIFEST).read_text())

@@ -8,7 +8,7 @@ import pytest
 
 from swarm.errors import ProtocolError
 from swarm.folder.records import SMALL_FILE, read_state
-from swarm.node.state import clock_from_traces, resume_point
+from swarm.node.resume import clock_from_traces, resume_point
 from swarm.protocol.codec import encode
 from swarm.protocol.layout import Layout
 from swarm.types import RoundKey
