@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
+import shlex
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
@@ -258,10 +259,26 @@ def variable(name: str) -> str:
     return env[0]
 
 
+def given_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """The settings in an environment, secrets left out."""
+    ours = {name for f in _FIELDS.values() for name in f.metadata["env"]} - set(SECRETS)
+    return {name: value for name, value in environ.items() if name in ours and value.strip()}
+
+
 def without_settings(environ: Mapping[str, str]) -> dict[str, str]:
     """An environment without any setting in it: what another process gets below its own ones."""
     ours = {name for f in _FIELDS.values() for name in f.metadata["env"]}
     return {name: value for name, value in environ.items() if name not in ours}
+
+
+SECRETS = ("HUGGINGFACE_ACCESS_TOKEN",)
+"""Variables that are never shown."""
+
+
+def command_line(environment: Mapping[str, str], role: str = "worker") -> str:
+    """What a person would type to start a daemon with these variables; secrets are left for them to add."""
+    shown = [f"{name}={shlex.quote(value)}" for name, value in environment.items() if name not in SECRETS]
+    return " ".join([*shown, "python", "-m", f"services.{role}"])
 
 
 def load_settings(

@@ -6,7 +6,9 @@ from statistics import fmean
 
 import anyio
 
+from swarm.cli.say import say
 from swarm.config import Settings
+from swarm.errors import SwarmError
 from swarm.folder.records import Tail, nodes_with_logs, parse_line
 from swarm.monitor.events import EventStream, Wanted, render
 from swarm.protocol.layout import Layout
@@ -38,7 +40,10 @@ class Progress:
         """Show what comes, until cancelled."""
         while True:
             await anyio.sleep(REFRESH_SECONDS)
-            self.show_new(wait_for_all=True)
+            try:
+                self.show_new(wait_for_all=True)
+            except SwarmError as error:  # a view that fails for a moment must not end what it looks at
+                say(f"progress: {error}")
 
     def show_new(self, *, wait_for_all: bool = False) -> None:
         """Print the rounds that are over and the warnings since the last call.
@@ -47,7 +52,7 @@ class Progress:
             wait_for_all: hold a round back until every worker has it, or a later one has begun to come in.
         """
         for line in render(self._warnings.read()):
-            _say(line)
+            say(line)
         for row in self._new_rows():
             self._rounds.setdefault(row.round, {})[row.node_id] = row
         newest = max(self._rounds, default=-1)
@@ -57,7 +62,7 @@ class Progress:
             rows = self._rounds.pop(number)
             if number > self._shown:
                 self._shown = number
-                _say(self._line(number, list(rows.values())))
+                say(self._line(number, list(rows.values())))
 
     def _new_rows(self) -> list[MetricsRow]:
         rows = []
@@ -75,7 +80,3 @@ class Progress:
             f"({min(rewards):.3f} to {max(rewards):.3f})  tagged {fmean(r.answer_tag_rate for r in rows):4.0%}  "
             f"external {external}/{wanted}  {max(row.seconds_round for row in rows):.1f} s  {len(rows)} nodes"
         )
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)  # noqa: T201 - the command's own voice

@@ -11,7 +11,6 @@ which passes it on.
 from __future__ import annotations
 
 import os
-import shlex
 import signal as signals
 import subprocess
 import sys
@@ -22,9 +21,11 @@ from dataclasses import dataclass, field
 import anyio
 from anyio.abc import Process
 
-from swarm.config import without_settings
+from swarm.config import command_line, without_settings
 
 LINES_KEPT = 40
+STOPPED = (128 + signals.SIGINT, 128 + signals.SIGTERM, -signals.SIGINT, -signals.SIGTERM)
+"""Exit codes of a child that was asked to stop: in its own time, or before it listened."""
 
 
 @dataclass
@@ -43,8 +44,7 @@ class Child:
     @property
     def command(self) -> str:
         """What a person would type to start the same daemon in a terminal."""
-        words = [f"{name}={shlex.quote(value)}" for name, value in self.settings.items()]
-        return " ".join([*words, "python", "-m", f"services.{self.role}"])
+        return command_line(self.settings, self.role)
 
     def signal(self, number: signals.Signals) -> None:
         """Send a signal if it still runs."""
@@ -60,7 +60,7 @@ class Supervisor:
         self.children: list[Child] = []
         self.stopping = False
         self.failure: Child | None = None
-        """The child that failed first, before anybody was asked to stop."""
+        """The child that failed first; one that ends because it was asked to does not fail."""
 
     async def run(self, child: Child) -> None:
         """Start one child and stay with it until it ends; cancelling kills it."""
@@ -78,8 +78,8 @@ class Supervisor:
                 child.signal(signals.SIGTERM)
             await self._listen(child)
             child.exit_code = await child.process.wait()
-        if child.exit_code and not self.stopping:
-            self.failure = child
+        if child.exit_code and not (self.stopping and child.exit_code in STOPPED):
+            self.failure = self.failure or child
             self.stop(signals.SIGTERM)
 
     async def _listen(self, child: Child) -> None:

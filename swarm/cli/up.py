@@ -20,8 +20,9 @@ from cyclopts import Parameter
 
 from swarm.cli.flags import RunFlags, settings_from
 from swarm.cli.progress import Progress
+from swarm.cli.say import say
 from swarm.cli.supervisor import Child, Supervisor, cores
-from swarm.config import Settings
+from swarm.config import Settings, given_variables
 from swarm.errors import ConfigError, ExperimentError
 from swarm.folder.records import read_metrics, read_state_or_problem
 from swarm.monitor.summary import render, summarise
@@ -61,8 +62,9 @@ def _again(nodes: int, flags: RunFlags | None) -> str:
     for name, value in vars(flags).items() if flags else ():
         if value is not None and name != "rounds":
             flag = "--" + name.replace("_", "-")
-            words += [flag] if value is True else [flag, str(value)]
-    return shlex.join(words)
+            words += [flag] if value is True else [f"--no-{name}"] if value is False else [flag, str(value)]
+    environment = [f"{name}={shlex.quote(value)}" for name, value in given_variables(os.environ).items()]
+    return " ".join([*environment, shlex.join(words)])
 
 
 def _refuse_what_cannot_go_on(settings: Settings, layout: Layout) -> None:
@@ -84,7 +86,7 @@ def plan(settings: Settings, nodes: int) -> list[Child]:
     """The coordinator and the workers; a list of models is dealt out in turn."""
     shared = replace(settings, path=str(settings.shared_folder), expected_workers=nodes, node_id=None)
     threads = settings.threads or max(1, cores() // nodes)
-    coordinator = replace(shared, role="coordinator", node_id="coordinator")
+    coordinator = replace(shared, role="coordinator", node_id="coordinator", hub_token=None)
     workers = [
         replace(shared, node_id=f"worker-{n}", model=(settings.model[n % len(settings.model)],), threads=threads)
         for n in range(nodes)
@@ -97,14 +99,14 @@ async def _run(settings: Settings, layout: Layout, nodes: int, again: str) -> in
     progress = Progress(layout, settings, nodes)
     coordinator, *workers = plan(settings, nodes)
     for child in (coordinator, *workers):
-        _say(f"{child.node_id:<12} {child.command}")
+        say(f"{child.node_id:<12} {child.command}")
     exit_code = 0
     async with anyio.create_task_group() as watching:
 
         def stop(code: int) -> None:
             nonlocal exit_code
             exit_code = code
-            _say("stopping: every node finishes its step and saves; once more ends them at once")
+            say("stopping: every node finishes its step and saves; once more ends them at once")
             supervisor.stop(signal.SIGINT if code == INTERRUPTED else signal.SIGTERM)
 
         watching.start_soon(on_signals, stop, supervisor.insist)
@@ -130,20 +132,20 @@ async def _clock_is_running(layout: Layout, settings: Settings, coordinator: Chi
 
 def _conclude(supervisor: Supervisor, layout: Layout, settings: Settings, again: str, exit_code: int) -> int:
     if failed := supervisor.failure:
-        _say(f"\n{failed.node_id} failed with exit code {failed.exit_code}; its last lines:")
+        say(f"\n{failed.node_id} failed with exit code {failed.exit_code}; its last lines:")
         for line in failed.lines:
-            _say(f"  {failed.node_id} | {line}")
-        _say(f"all of its log: {layout.stdout_file(failed.node_id)}")
+            say(f"  {failed.node_id} | {line}")
+        say(f"all of its log: {layout.stdout_file(failed.node_id)}")
     rows = read_metrics(layout)
     if rows:
-        _say("\n" + render(summarise(rows)))
+        say("\n" + render(summarise(rows)))
         _plot(rows, layout)
     state, _ = read_state_or_problem(layout)
     done = state is not None and state.finished
     if done:
-        _say(f"go on with more rounds: {again} --rounds {2 * settings.max_rounds}")
+        say(f"go on with more rounds: {again} --rounds {2 * settings.max_rounds}")
     else:
-        _say(f"resume: {again} --rounds {settings.max_rounds}")
+        say(f"resume: {again} --rounds {settings.max_rounds}")
     return exit_code or (1 if failed or not done else 0)
 
 
@@ -154,10 +156,6 @@ def _plot(rows: dict[str, list[MetricsRow]], layout: Layout) -> None:
     try:
         save_reward_plot(rows, target)
     except ConfigError as error:
-        _say(f"no plot: {error}")
+        say(f"no plot: {error}")
     else:
-        _say(f"plot: {target}")
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)  # noqa: T201 - the command's own voice
+        say(f"plot: {target}")

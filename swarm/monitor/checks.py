@@ -61,7 +61,8 @@ def _gaps(run: RunRecords, counted: Counted, folder: Path) -> Iterator[str]:
     open_rounds = {run.rounds_done} if run.partial else set()
     if not run.rounds_done and not there:
         yield f"{folder}: expected at least one round, got none"
-    if missing := set(range(run.rounds_done)) - there:
+    overdue = {number for logs in run.logs.values() for number in logs.overdue}
+    if missing := set(range(run.rounds_done)) - there - overdue:
         yield f"{folder}: expected files for all rounds 0-{run.rounds_done - 1}, got none for {spans(missing)}"
     if beyond := there - set(range(run.rounds_done)) - open_rounds:
         yield f"{folder}: expected no round after the clock's {run.rounds_done - 1}, got {spans(beyond)}"

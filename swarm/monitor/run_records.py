@@ -37,6 +37,8 @@ class NodeLogs(NamedTuple):
     torn: bool
     """The events end in a line without its newline."""
     stdout_bytes: int
+    overdue: set[int]
+    """Rounds that a coordinator closed at the end of their interval."""
     alarms: list[str]
     """Crashes and lines that speak of memory running out, each with its file and line."""
 
@@ -83,24 +85,36 @@ def read_run(layout: Layout, *, partial: bool) -> RunRecords:
     )
 
 
-class _EventName(msgspec.Struct):
+class _Event(msgspec.Struct):
     event: str
     timestamp: float
+    round: int | None = None
+    reason: object = None
+
+    @property
+    def closed_overdue(self) -> int | None:
+        """The round that ended because its interval was over."""
+        closes = self.event in ("round.opened", "round.last_closed") and self.reason == "interval"
+        return self.round - 1 if closes and self.round else None
 
 
 def _logs(layout: Layout, node: str) -> NodeLogs:
     file = layout.events_file(node)
     tail, events, junk, alarms = Tail(file), 0, 0, []
+    overdue: set[int] = set()
     for events, line in enumerate(tail.read(), 1):
         try:
-            crashed = msgspec.json.decode(line, type=_EventName).event == _CRASHED
+            event = msgspec.json.decode(line, type=_Event)
+            crashed = event.event == _CRASHED
+            overdue |= {event.closed_overdue} - {None}  # type: ignore[arg-type]
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             junk, crashed = junk + 1, False
         if crashed or _OUT_OF_MEMORY.search(line):
             alarms.append(_alarm(file, events, line))
     stdout = layout.stdout_file(node)
     size = stdout.stat().st_size if stdout.is_file() else 0
-    return NodeLogs(read_rows(layout.metrics_file(node)), events, junk, tail.torn, size, alarms + _printed(stdout))
+    rows = read_rows(layout.metrics_file(node))
+    return NodeLogs(rows, events, junk, tail.torn, size, overdue, alarms + _printed(stdout))
 
 
 def _printed(stdout: Path) -> list[str]:

@@ -15,7 +15,7 @@ import shutil
 import uuid
 from pathlib import Path
 
-from swarm.errors import CheckpointError, ProtocolError
+from swarm.errors import CheckpointError, FolderError, ProtocolError
 from swarm.folder.fetch import list_numbered, read_bounded
 from swarm.folder.publish import sync_folder
 from swarm.protocol.codec import decode, encode
@@ -48,7 +48,8 @@ def save_checkpoint(layout: Layout, state: NodeState, snapshot: Snapshot, *, kee
         ) from error
     finally:
         shutil.rmtree(half, ignore_errors=True)  # gone already where all went well
-    _prune(layout, state.node_id, keep)
+    with contextlib.suppress(FolderError):  # the new one is safe; old ones go next time
+        _prune(layout, state.node_id, keep)
     return target
 
 

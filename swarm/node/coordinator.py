@@ -12,7 +12,6 @@ from anyio import to_thread
 from swarm.config import Settings
 from swarm.errors import DuplicateNodeError, FolderError
 from swarm.folder.fetch import list_nodes
-from swarm.folder.publish import publish
 from swarm.folder.records import read_peers
 from swarm.folder.watch import wake_ups
 from swarm.logs import get_logger
@@ -20,12 +19,14 @@ from swarm.node.clock import Clock
 from swarm.node.coordinator_machine import CoordinatorMachine, Look, WriteState
 from swarm.node.experiment import claim_experiment
 from swarm.node.liveness import ACTIVE, Liveness
+from swarm.node.patience import publish_patiently
 from swarm.node.presence import Presence, is_alive
 from swarm.node.resume import resume_point
 from swarm.node.stopping import on_signals
 from swarm.protocol.codec import encode
 from swarm.protocol.layout import Layout
 from swarm.protocol.messages import StateFile
+from swarm.types import RoundKey
 
 logger = get_logger(__name__)
 
@@ -118,6 +119,8 @@ class Coordinator:
         )
         if write := self._machine.resume(key):
             await self._write(write)
+        elif state or damage or key > RoundKey(0):
+            await self._write(WriteState(key, finished=False, reason="resumed"), held=True)
 
     async def _keep_time(self, presence: Presence) -> None:
         folders = [self._layout.rewards, self._layout.peers]
@@ -144,7 +147,7 @@ class Coordinator:
         now = self._clock.monotonic()
         return Look(now, self._liveness.live(now, role="worker"), frozenset(submitted))
 
-    async def _write(self, write: WriteState) -> None:
+    async def _write(self, write: WriteState, *, held: bool = False) -> None:
         now = self._clock.wall()
         state = StateFile(
             round=write.key.round,
@@ -155,12 +158,13 @@ class Coordinator:
             experiment_name=self._layout.experiment,
             max_rounds=self._settings.max_rounds,
             finished=write.finished,
+            held=held,
             round_opened_at=now,
             round_interval=self._settings.round_interval,
         )
-        await to_thread.run_sync(publish, self._layout.state_file, encode(state), self._layout.temporary(self._node_id))
+        await publish_patiently(self._layout.state_file, encode(state), self._layout.temporary(self._node_id))
         logger.info(
-            "round.opened" if not write.finished else "round.last_closed",
+            "round.held" if held else "round.last_closed" if write.finished else "round.opened",
             round=write.key.round,
             stage=write.key.stage,
             reason=write.reason,

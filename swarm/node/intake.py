@@ -32,8 +32,11 @@ from swarm.types import Origin, Question, RolloutGroup, RoundKey, ScoredGroup
 
 logger = get_logger(__name__)
 
+GROUPS_AT_ONCE = 8
+MOST_KILLED = 8
+"""Answers of one file whose scoring had to be killed, at a second or two each, before the rest of it is refused."""
 FILES_AT_ONCE = 1
-"""Peers' files wait for each other, so that the own groups never wait behind more than one of them to be scored."""
+"""Peers' files wait for each other, so that the own groups never wait behind more than a few others to be scored."""
 
 
 class TaskSource(Protocol):
@@ -81,6 +84,7 @@ class Intake:
         self._limiter = anyio.CapacityLimiter(FILES_AT_ONCE)
         self._pool: dict[RoundKey, dict[str, list[ScoredGroup]]] = {}
         self._seen: set[tuple[RoundKey, str]] = set()
+        self._oldest = RoundKey(0)
         self.activity = Timeline(clock.monotonic)
         """When files were read, verified or scored; the own publishing is counted in."""
         self._counts = Counts()
@@ -103,7 +107,8 @@ class Intake:
         return [scored for peer in sorted(peers) for scored in self._pool.get(key, {}).get(peer, [])]
 
     def forget_before(self, key: RoundKey) -> None:
-        """Drop earlier rounds; a daemon runs for weeks."""
+        """Drop earlier rounds, those still waiting to be read too; a daemon runs for weeks."""
+        self._oldest = key
         self._pool = {k: groups for k, groups in self._pool.items() if k >= key}
         self._seen = {(k, peer) for k, peer in self._seen if k >= key}
         self.activity.forget_before(self._clock.monotonic())
@@ -115,9 +120,13 @@ class Intake:
 
     async def _take(self, key: RoundKey, peer: str) -> None:
         async with self._limiter:
+            if key < self._oldest:
+                return
             with self.activity.running():
-                self._pool.setdefault(key, {})[peer] = await self._verified(key, peer)
-        await self._on_arrival(key, peer)
+                groups = await self._verified(key, peer)
+        if key >= self._oldest:
+            self._pool.setdefault(key, {})[peer] = groups
+            await self._on_arrival(key, peer)
 
     async def _verified(self, key: RoundKey, peer: str) -> list[ScoredGroup]:
         path = self._layout.rollout_file(key, peer)
@@ -130,12 +139,24 @@ class Intake:
             self._refuse(key, peer, error)
             return []
         self._counts.bytes_fetched += size
-        scores = await score_groups(self._task_source, groups)
-        scored = [self._counted(group, score) for group, score in zip(groups, scores, strict=True)]
+        scored = await self._score(key, peer, groups)
         self._counts.latencies.append(self._clock.wall() - file.timestamp)
         accepted = [group for group in scored if group]
         logger.debug("peer.arrived", peer=peer, round=key.round, groups=len(accepted), bytes=size)
         return accepted
+
+    async def _score(self, key: RoundKey, peer: str, groups: list[RolloutGroup]) -> list[ScoredGroup | None]:
+        """A few groups at a time, so that the own ones wait for no whole file; none at all of a poisonous one."""
+        scored: list[ScoredGroup | None] = []
+        killed_before = self._counts.killed
+        for start in range(0, len(groups), GROUPS_AT_ONCE):
+            part = groups[start : start + GROUPS_AT_ONCE]
+            scores = await score_groups(self._task_source, part)
+            scored += [self._counted(group, score) for group, score in zip(part, scores, strict=True)]
+            if (killed := self._counts.killed - killed_before) > MOST_KILLED:
+                self._refuse(key, peer, ProtocolError("poisonous", f"{killed} of its answers had to be killed"))
+                return []
+        return scored
 
     def _counted(self, group: RolloutGroup, score: GroupScore | ProtocolError) -> ScoredGroup | None:
         if isinstance(score, ProtocolError):

@@ -66,9 +66,10 @@ class Lookout:
 
     async def _look(self, tasks: TaskGroup) -> None:
         state = await self._read_state()
-        if state:
+        if state and not state.held:
             self._open_round = RoundKey(state.round, state.stage)
-            self._tell(ClockSeen(self._open_round, state.finished, self._clock.monotonic()))
+            now = self._clock.monotonic()
+            self._tell(ClockSeen(self._open_round, state.finished, now, state.round_interval))
         if self._settings.external_groups:
             keys = {key for key in (self._open_round, self._working_on()) if key}
             await self._intake.look(keys, tasks)

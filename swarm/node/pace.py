@@ -18,14 +18,15 @@ class GatherPace:
     FACTOR, SLACK, WINDOW = 2.0, 0.5, 8
 
     def __init__(self, longest: float) -> None:
-        self._longest = longest
+        self.longest = longest
+        """Seconds that no wait exceeds."""
         self._waits: deque[float] = deque(maxlen=self.WINDOW)
 
     def allowance(self) -> float:
         """Seconds to wait this time, at most `longest`; all of that before anything was learned."""
         if not self._waits:
-            return self._longest
-        return min(self._longest, self.FACTOR * max(self._waits) + self.SLACK)
+            return self.longest
+        return min(self.longest, self.FACTOR * max(self._waits) + self.SLACK)
 
     def observe(self, waited: float) -> None:
         """A gather took so many seconds until all live peers were there, or until its deadline."""

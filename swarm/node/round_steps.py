@@ -8,7 +8,6 @@ took. Rollouts that were published stay as they are: a node that died after it t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -18,7 +17,7 @@ import msgspec
 from anyio import to_thread
 
 from swarm.config import Settings
-from swarm.errors import ProtocolError
+from swarm.errors import FolderError, ProtocolError
 from swarm.folder.fetch import read_bounded
 from swarm.folder.publish import publish
 from swarm.logs import append_json_line, get_logger
@@ -26,6 +25,7 @@ from swarm.node.clock import Clock
 from swarm.node.executor import ComputeExecutor
 from swarm.node.intake import Intake, TaskSource, score_groups
 from swarm.node.metrics_row import metrics_row
+from swarm.node.patience import publish_patiently
 from swarm.node.round_work import RoundWork, mean_rewards, to_train
 from swarm.node.timeline import overlap, total
 from swarm.node.worker_machine import Generate, Train
@@ -82,7 +82,9 @@ class RoundSteps:
             The first round that it has not done.
         """
         by_round = {row.round: row for row in rows}
-        self.cumulative_reward = math.fsum(row.my_reward for row in by_round.values())
+        self.cumulative_reward = sum(
+            by_round[number].my_reward for number in sorted(by_round)
+        )  # in the order of living it
         if not by_round:
             return 0
         last = by_round[max(by_round)]
@@ -241,7 +243,11 @@ class RoundSteps:
         best = winners(mean_rewards([*self.work.own, *self.work.pool]))
         round_ = self.work.key.round
         vote = WinnersFile(round=round_, winners=best, peer_id=self._node_id, submitted_at=self._clock.wall())
-        await self._write(self._layout.winners_file(round_, self._node_id), encode(vote), durable=False)
+        target, temporary = self._layout.winners_file(round_, self._node_id), self._layout.temporary(self._node_id)
+        try:
+            await to_thread.run_sync(partial(publish, target, encode(vote), temporary, durable=False))
+        except FolderError as error:
+            logger.warning("vote.failed", round=round_, error=str(error))
 
     # ── tools ───────────────────────────────────────────────────────────────────────────────────────────────────────
     @contextmanager
@@ -252,7 +258,7 @@ class RoundSteps:
 
     async def _write(self, target: Path, data: bytes, *, durable: bool = True) -> None:
         temporary = self._layout.temporary(self._node_id)
-        await to_thread.run_sync(partial(publish, target, data, temporary, durable=durable))
+        await publish_patiently(target, data, temporary, durable=durable)
 
 
 def _log_round(row: MetricsRow) -> None:

@@ -26,7 +26,7 @@ import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
-from swarm.config import Settings
+from swarm.config import Settings, command_line, variable
 from swarm.errors import CheckpointError, FolderError
 from swarm.folder.records import read_rows
 from swarm.logs import get_logger
@@ -228,7 +228,15 @@ class Worker:
             case m.Save(rounds_done):
                 tasks.start_soon(self._save, rounds_done)
             case m.Finish(reason):
-                logger.info("node.finished", reason=reason, rounds_done=self._machine.rounds_done)
+                logger.info(
+                    "node.finished", reason=reason, rounds_done=self._machine.rounds_done, **self._way_back(reason)
+                )
+
+    def _way_back(self, reason: str) -> dict[str, str]:
+        """How to go on, for a node that was stopped; its name may have been made up for it."""
+        if reason != "stopped":
+            return {}
+        return {"resume": command_line({**self._settings.as_environment(), variable("node_id"): self._node_id})}
 
     async def _then(self, step: Callable[[], Awaitable[None]], event: m.Event) -> None:
         await step()
@@ -240,7 +248,7 @@ class Worker:
         self._tell(m.Published(key, self._clock.monotonic()))
 
     async def _save(self, rounds_done: int) -> None:
-        """Snapshot in the executor, quickly; write beside it, slowly. One that fails costs no round."""
+        """Snapshot in the executor, quickly; write beside it, slowly. One that fails on the way costs no round."""
         state = NodeState(
             node_id=self._node_id,
             rounds_done=rounds_done,
@@ -256,6 +264,9 @@ class Worker:
                 folder = await to_thread.run_sync(save)
             except CheckpointError as error:
                 logger.error("checkpoint.failed", rounds_done=rounds_done, error=str(error))
+                if self._machine.phase is m.Phase.SAVING and rounds_done == self._machine.rounds_done:
+                    raise  # the last one: what was learned would be lost, and that is no success
+                self._tell(m.SaveFailed(rounds_done))
             else:
                 logger.info("checkpoint.saved", rounds_done=rounds_done, folder=str(folder))
-        self._tell(m.Saved(rounds_done))
+                self._tell(m.Saved(rounds_done))

@@ -53,6 +53,8 @@ class Clock:
     key: RoundKey
     finished: bool
     now: float
+    interval: float = 0.0
+    """The longest that the coordinator keeps a round open, seconds; 0: it did not say."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,13 @@ class Saved:
 
 
 @dataclass(frozen=True)
+class SaveFailed:
+    """A checkpoint on the way could not be written; the next one is due as if it had not been asked for."""
+
+    rounds_done: int
+
+
+@dataclass(frozen=True)
 class Stop:
     """Finish the step, save, and end."""
 
@@ -118,7 +127,19 @@ class Stop:
 
 
 Event = (
-    Ready | Clock | Generated | Scored | Published | PeersLive | PeerArrived | Tick | Trained | Submitted | Saved | Stop
+    Ready
+    | Clock
+    | Generated
+    | Scored
+    | Published
+    | PeersLive
+    | PeerArrived
+    | Tick
+    | Trained
+    | Submitted
+    | Saved
+    | SaveFailed
+    | Stop
 )
 
 
@@ -171,6 +192,8 @@ class Finish:
 
 Instruction = Generate | Score | Publish | Train | Submit | Save | Finish
 
+GATHER_SHARE = 0.5
+"""Of the round's interval; the rest is for training and submitting before the coordinator closes the round."""
 LATE_GRACE = 1.0
 """Seconds that a node whose round has already closed still waits for groups: they have been there for a while."""
 
@@ -181,8 +204,7 @@ class WorkerMachine:
     def __init__(self, *, external_groups: int, round_interval: float, checkpoint_interval: int) -> None:
         self._wants_peers = external_groups > 0
         self._checkpoint_interval = checkpoint_interval
-        # at most half of the interval: the rest is for training and submitting before the coordinator closes the round
-        self._pace = GatherPace(longest=round_interval / 2)
+        self._pace = GatherPace(longest=round_interval * GATHER_SHARE)
         self.phase = Phase.LOADING
         self.key: RoundKey | None = None
         """The round and stage that this node works on, or did last."""
@@ -236,6 +258,9 @@ class WorkerMachine:
                 return self._end_round(key)
             case Saved(rounds_done):
                 return self._on_saved(rounds_done)
+            case SaveFailed():
+                self._save_asked = self._saved
+                return self._save() if self.phase is Phase.SAVING else ()
             case Stop(now):
                 return self._on_stop(now)
         return ()
@@ -251,6 +276,8 @@ class WorkerMachine:
         if self._clock is not None and event.key < self._clock:
             return ()  # an older copy of the state file: the clock never goes back
         self._clock, self._finished = event.key, event.finished
+        if event.interval:
+            self._pace.longest = event.interval * GATHER_SHARE
         if self.phase is Phase.IDLE:
             return self._idle()
         return self._look_around(event.now)
@@ -293,7 +320,8 @@ class WorkerMachine:
 
     def _end_round(self, key: RoundKey) -> Sequence[Instruction]:
         self._next = RoundKey(key.round + 1)
-        due = self._checkpoint_interval and self._next.round % self._checkpoint_interval == 0
+        interval = self._checkpoint_interval  # counted in passed multiples: a slow node never hits them exactly
+        due = interval and self._next.round // interval > self._save_asked // interval
         leaving = self._stopping or self._finished  # then _leave saves, once
         saves = self._save() if due and not leaving else ()
         return [*saves, *self._idle()]

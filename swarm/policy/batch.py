@@ -22,6 +22,8 @@ from swarm.policy.model import LanguageModel
 from swarm.policy.prompt import encode_completion, encode_prompt
 from swarm.types import Completion, TrainGroup
 
+EXTERNAL_LENGTHS = 4
+"""A stranger's completion may be so many times as long as the own longest: a row is the least that memory must hold."""
 _MIN_BLOCK_ROWS = 8
 
 
@@ -103,7 +105,7 @@ class MicroBatch:
 
 
 def encode_groups(groups: Sequence[TrainGroup], model: LanguageModel, *, all_rows: bool) -> Encoded:
-    """Tokenize the groups; leave out groups longer than the context, and rows that carry no gradient.
+    """Tokenize the groups; leave out those too long for the context or beside the own ones, and rows without gradient.
 
     Args:
         all_rows: keep rows with advantage 0 too, because a KL term gives them a gradient.
@@ -113,7 +115,8 @@ def encode_groups(groups: Sequence[TrainGroup], model: LanguageModel, *, all_row
     for index, group in enumerate(groups):
         prompt_ids = tuple(encode_prompt(model.tokenizer, group.prompt))
         completions = [_completion_ids(completion, model) for completion in group.completions]
-        if len(prompt_ids) + max(map(len, completions), default=0) > model.context:
+        longest = max(map(len, completions), default=0)
+        if len(prompt_ids) + longest > model.context or longest > EXTERNAL_LENGTHS * model.max_new_tokens:
             too_long += 1
             continue
         tokens += sum(map(len, completions))

@@ -31,6 +31,8 @@ class StateFile(msgspec.Struct, kw_only=True):
     max_rounds: Count = 0
     """How many rounds there will be; 0: not said."""
     finished: bool = False
+    held: bool = False
+    """The coordinator has come back and waits for its workers: nobody begins this round yet."""
     round_opened_at: float = 0.0
     round_interval: float = 0.0
     schema_version: int = SCHEMA_VERSION

@@ -9,9 +9,17 @@ from swarm.cli import supervisor
 from swarm.cli.supervisor import Child, Supervisor
 
 
-def run_child(monkeypatch: pytest.MonkeyPatch, code: str, environ: dict[str, str], settings: dict[str, str]) -> Child:
+def run_child(
+    monkeypatch: pytest.MonkeyPatch,
+    code: str,
+    environ: dict[str, str],
+    settings: dict[str, str],
+    child: Child | None = None,
+    parent: Supervisor | None = None,
+) -> Child:
     """Run a child whose program is `code` instead of a daemon."""
-    child = Child("worker-0", "worker", settings)
+    child = child or Child("worker-0", "worker", settings)
+    parent = parent or Supervisor(environ)
     start = anyio.open_process
 
     async def instead(_: object, **keywords: object) -> object:
@@ -22,7 +30,6 @@ def run_child(monkeypatch: pytest.MonkeyPatch, code: str, environ: dict[str, str
             await parent.run(child)
 
     monkeypatch.setattr(supervisor.anyio, "open_process", instead)
-    parent = Supervisor(environ)
     anyio.run(main)
     return child
 
@@ -39,6 +46,27 @@ def test_a_child_gets_the_settings_it_was_given_and_none_of_the_surrounding_ones
 def test_a_childs_last_words_are_kept_even_without_a_newline(monkeypatch: pytest.MonkeyPatch) -> None:
     child = run_child(monkeypatch, "import sys; sys.stderr.write('one\\ntwo'); sys.exit(3)", {}, {})
     assert (list(child.lines), child.exit_code) == (["one", "two"], 3)
+
+
+def test_a_secret_reaches_the_child_but_not_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = {"HUGGINGFACE_ACCESS_TOKEN": "hf_secret", "NODE_ID": "w"}
+    child = run_child(monkeypatch, "import os; print(os.environ['HUGGINGFACE_ACCESS_TOKEN'])", {}, secret)
+    assert list(child.lines) == ["hf_secret"]
+    assert child.command == "NODE_ID=w python -m services.worker"
+
+
+@pytest.mark.parametrize(("code", "fails"), [(0, False), (143, False), (1, True)])
+def test_a_child_that_fails_while_it_stops_has_failed_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, code: int, fails: bool
+) -> None:
+    class Stopping(Supervisor):
+        async def _listen(self, child: Child) -> None:
+            self.stopping = True
+            await super()._listen(child)
+
+    child, parent = Child("worker-0", "worker", {}), Stopping({})
+    run_child(monkeypatch, f"import sys; sys.exit({code})", {}, {}, child=child, parent=parent)
+    assert (parent.failure is child) == fails
 
 
 def test_the_command_of_a_child_can_be_typed_into_a_terminal() -> None:

@@ -88,6 +88,14 @@ def test_the_state_must_be_readable_and_final(tmp_path: Path, spoil: Callable[[L
     assert failed(validate(layout)) == ["state is final"]
 
 
+def test_a_round_that_ended_at_its_interval_without_anybody_is_no_gap(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, rounds=5)
+    write(layout.state_file, make_state(layout, round=6, max_rounds=6, finished=True))
+    assert "got none for round 5" in problems(validate(layout))
+    append_events(layout, "clock", make_event("round.last_closed", 1.7e9, round=6, stage=0, reason="interval"))
+    assert failed(validate(layout)) == []
+
+
 def test_only_even_folders_are_caught(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, rounds=6)
     for number in (1, 3, 5):

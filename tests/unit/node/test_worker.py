@@ -15,16 +15,19 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from swarm.errors import DuplicateNodeError
+from swarm.errors import CheckpointError, DuplicateNodeError
 from swarm.folder.records import read_peer
 from swarm.node.checkpoints import newest_checkpoint
+from swarm.node.clock import Clock
+from swarm.node.intake import Intake
 from swarm.node.liveness import STOPPED
 from swarm.node.pace import GatherPace
 from swarm.protocol.codec import decode, encode
 from swarm.protocol.layout import Layout
 from swarm.protocol.messages import RewardFile, RolloutFile, WinnersFile
+from swarm.tasks.scoring import GroupScore
 from swarm.types import RoundKey
-from tests.unit.node.factories import FakePolicy, FakeTaskSource, make_ghost, make_peer, make_rollouts, put
+from tests.unit.node.factories import FakePolicy, FakeTaskSource, make_ghost, make_peer, make_rollouts, make_state, put
 from tests.unit.node.nodes import (
     make_coordinator,
     make_worker,
@@ -450,9 +453,80 @@ async def test_an_exception_in_training_ends_the_node_and_is_no_success(layout: 
 
 
 async def test_a_checkpoint_that_cannot_be_written_costs_no_round(layout: Layout) -> None:
-    for rounds_done in (1, 2):
-        put(layout.checkpoints / f"round_{rounds_done}", b"a file where the folder should be")
+    put(layout.checkpoints / "round_1", b"a file where the folder should be")
     with capture_logs() as logs:
         await play_to_the_end(layout, range(2), make_worker(layout, "alice", checkpoint_interval=1))
     assert layout_rounds(layout) == [0, 1]
-    assert [log["rounds_done"] for log in logs if log["event"] == "checkpoint.failed"] == [1, 2]
+    assert [log["rounds_done"] for log in logs if log["event"] == "checkpoint.failed"] == [1]
+    assert layout.checkpoint(2, "alice").is_dir()
+
+
+async def test_a_last_checkpoint_that_cannot_be_written_is_no_success(layout: Layout) -> None:
+    put(layout.checkpoints / "round_2", b"a file where the folder should be")
+    with pytest.raises(ExceptionGroup) as caught:
+        await play_to_the_end(layout, range(2), make_worker(layout, "alice"))
+    assert caught.group_contains(CheckpointError, match="round_2")
+    assert len(rows_of(layout, "alice")) == 2
+
+
+async def test_nobody_begins_the_round_of_a_coordinator_that_waits_for_its_workers(layout: Layout) -> None:
+    held = make_state(round=3, held=True, experiment_name=layout.experiment)
+    put(layout.state_file, encode(held))
+    worker = make_worker(layout, "alice")
+    async with running(worker):
+        await until(lambda: (peer := read_peer(layout, "alice")) and peer.status == "active")
+        await anyio.sleep(0.3)  # several looks at the folder
+        assert not layout.rollout_file(RoundKey(3), "alice").exists()
+        put(layout.state_file, encode(msgspec.structs.replace(held, held=False)))
+        await until(layout.rollout_file(RoundKey(3), "alice").exists)
+        worker.stop(0)
+
+
+async def test_files_of_rounds_that_are_over_are_not_scored_any_more(layout: Layout) -> None:
+    busy = anyio.Event()
+
+    class Slow(FakeTaskSource):
+        async def score(self, *arguments: Any) -> GroupScore:
+            await busy.wait()
+            return await super().score(*arguments)
+
+    source = Slow()
+    arrived: list[tuple[RoundKey, str]] = []
+
+    async def on_arrival(key: RoundKey, peer: str) -> None:
+        arrived.append((key, peer))
+
+    intake = Intake(
+        layout=layout, node_id="alice", task_source=source, max_file_bytes=2**20, clock=Clock(), on_arrival=on_arrival
+    )
+    for number in range(5):
+        put(layout.rollout_file(RoundKey(number), "bob"), encode(make_rollouts("bob", RoundKey(number))))
+    async with anyio.create_task_group() as tasks:
+        await intake.look({RoundKey(number) for number in range(5)}, tasks)
+        intake.forget_before(RoundKey(4))
+        busy.set()
+    assert arrived == [(RoundKey(4), "bob")]
+    assert [len(intake.groups(RoundKey(number), frozenset({"bob"}))) for number in range(5)] == [0, 0, 0, 0, 2]
+
+
+async def test_a_file_with_many_poisonous_answers_is_refused_whole(layout: Layout) -> None:
+    class Poisoned(FakeTaskSource):
+        async def score(self, *arguments: Any) -> GroupScore:
+            return msgspec.structs.replace(await super().score(*arguments), killed=4)
+
+    async def on_arrival(key: RoundKey, peer: str) -> None:
+        pass
+
+    intake = Intake(
+        layout=layout,
+        node_id="alice",
+        task_source=Poisoned(),
+        max_file_bytes=2**20,
+        clock=Clock(),
+        on_arrival=on_arrival,
+    )
+    put(layout.rollout_file(RoundKey(0), "bob"), encode(make_rollouts("bob", RoundKey(0), groups=3)))
+    async with anyio.create_task_group() as tasks:
+        await intake.look({RoundKey(0)}, tasks)
+    assert intake.groups(RoundKey(0), frozenset({"bob"})) == []
+    assert intake.take_counts().refused == {"poisonous": 1}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -329,6 +331,36 @@ def test_the_last_checkpoint_comes_at_the_end_whatever_the_interval() -> None:
     worker.handle(clock(5, finished=True))
     drive(worker, m.Phase.DONE)
     assert worker.saves == [4, 5]
+
+
+def test_a_node_that_skips_rounds_saves_as_often_as_one_that_does_not() -> None:
+    worker = make_worker(checkpoint_interval=10, live=frozenset())
+    asked, handle = [], worker.machine.handle
+
+    def recording(event: m.Event) -> Sequence[m.Instruction]:
+        instructions = handle(event)
+        asked.extend(i.rounds_done for i in instructions if isinstance(i, m.Save))
+        return instructions
+
+    worker.machine.handle = recording  # type: ignore[method-assign]
+    for number in range(0, 100, 2):
+        worker.handle(clock(number))
+        drive(worker, m.Phase.IDLE)
+    assert asked == [11, 21, 31, 41, 51, 61, 71, 81, 91]
+
+
+def test_a_checkpoint_that_failed_on_the_way_is_asked_for_again_at_the_end() -> None:
+    worker = make_worker(m.Phase.SUBMITTING, checkpoint_interval=1)
+    assert worker.handle(m.Submitted(R0)) == [m.Save(1)]
+    assert list(worker.machine.handle(m.SaveFailed(1))) == []
+    assert list(worker.machine.handle(clock(1, finished=True))) == [m.Save(1)]
+
+
+def test_the_gathering_follows_the_interval_of_the_coordinator() -> None:
+    worker = make_worker(m.Phase.PUBLISHING, round_interval=10.0)
+    worker.handle(m.Clock(R0, False, 0.0, interval=600.0))
+    worker.handle(m.Published(R0, 0.0))
+    assert worker.machine.wake_at == 300.0
 
 
 def test_no_interval_means_a_checkpoint_at_the_end_alone() -> None:
