@@ -48,6 +48,7 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code. Errors made on purpose are said in one line, without traceback."""
+    code: object = 0
     try:
         code = app(arguments, exit_on_error=False, result_action="return_value")
         sys.stdout.flush()
@@ -60,5 +61,4 @@ def run(arguments: Sequence[str]) -> int:
         return 130
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     return code if isinstance(code, int) else 0

@@ -1,6 +1,8 @@
 """`swarm up` as a person uses it."""
 
 import json
+import os
+import signal
 
 import pytest
 
@@ -56,10 +58,19 @@ def test_nobodys_death_is_reported_as_success(tmp_path):
         up = start("swarm", env, "up", "--nodes", "2")
         eventually(lambda: rows(tmp_path, "worker-1"), "a round")
         pid = json.loads(layout(tmp_path).peer_file("worker-1").read_bytes())["pid"]
-        import os
-        import signal
-
         os.kill(pid, signal.SIGKILL)
         assert up.wait() == 1
     assert "worker-1 failed with exit code -9" in up.output
     assert events(tmp_path, "worker-0", "node.finished")[-1]["reason"] == "stopped"
+
+
+def test_a_reader_that_has_seen_enough_does_not_end_the_swarm(tmp_path):
+    env = environment(tmp_path, MAX_ROUNDS=3)
+    with daemons() as start:
+        up = start("swarm", env, "up", "--nodes", "1")
+        assert up.process.stdout is not None
+        assert "python -m services.coordinator" in up.process.stdout.readline()
+        up.process.stdout.close()
+        assert up.process.wait(60) == 0
+    assert len(rows(tmp_path, "worker-0")) == 3
+    assert layout(tmp_path).checkpoint(3, "worker-0").is_dir()
