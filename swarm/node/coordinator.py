@@ -45,6 +45,7 @@ class Coordinator:
         self._created_at = self._clock.wall()
         self._liveness = Liveness(settings.liveness_timeout)
         self._stop_code: int | None = None
+        self._awaiting: frozenset[str] | None = None
         self._machine = CoordinatorMachine(
             max_rounds=settings.max_rounds,
             max_stages=settings.max_stages,
@@ -145,7 +146,11 @@ class Coordinator:
         for peer in peers:
             self._liveness.observe(peer, self._clock.monotonic(), self._clock.wall())
         now = self._clock.monotonic()
-        return Look(now, self._liveness.live(now, role="worker"), frozenset(submitted))
+        live = self._liveness.live(now, role="worker")
+        if key is None and live != self._awaiting:
+            logger.info("workers.awaited", present=sorted(live), expected=self._settings.expected_workers)
+            self._awaiting = live
+        return Look(now, live, frozenset(submitted))
 
     async def _write(self, write: WriteState, *, held: bool = False) -> None:
         now = self._clock.wall()

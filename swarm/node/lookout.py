@@ -55,6 +55,8 @@ class Lookout:
         self._liveness = Liveness(settings.liveness_timeout)
         self._open_round: RoundKey | None = None
         self._complained: set[str] = set()
+        self._coordinator_seen = clock.monotonic()
+        self._misses_coordinator = False
 
     async def watch_folder(self, tasks: TaskGroup) -> None:
         """Until cancelled: the round clock, and peers' files, which are taken in by tasks of their own."""
@@ -101,6 +103,20 @@ class Lookout:
         for peer in peers:
             self._liveness.observe(peer, self._clock.monotonic(), self._clock.wall())
         self._tell(PeersLive(self.live_peers(), self._clock.monotonic()))
+        self._miss_coordinator()
+
+    def _miss_coordinator(self) -> None:
+        """Say once that nobody keeps the clock: without it, a worker waits for ever."""
+        now = self._clock.monotonic()
+        if self._liveness.live(now, role="coordinator"):
+            if self._misses_coordinator:
+                logger.info("coordinator.back")
+            self._misses_coordinator, self._coordinator_seen = False, now
+        elif not self._misses_coordinator and now - self._coordinator_seen > self._settings.liveness_timeout:
+            self._misses_coordinator = True
+            logger.warning(
+                "coordinator.absent", experiment=self._layout.experiment, start="swarm node --role coordinator"
+            )
 
     def live_peers(self) -> frozenset[str]:
         """The live workers other than this one."""

@@ -482,6 +482,19 @@ async def test_nobody_begins_the_round_of_a_coordinator_that_waits_for_its_worke
         worker.stop(0)
 
 
+async def test_a_worker_says_once_that_nobody_keeps_the_clock_and_when_somebody_does(layout: Layout) -> None:
+    with capture_logs() as logs:
+        async with running(make_worker(layout, "alice", liveness_timeout=0.2)) as codes:
+            await until(lambda: "coordinator.absent" in [log["event"] for log in logs])
+            clock = make_coordinator(layout, max_rounds=2)
+            assert await run_all(clock) == [0]
+            await until(lambda: codes)
+    events = [log["event"] for log in logs if str(log["event"]).startswith("coordinator.")]
+    assert events[:2] == ["coordinator.absent", "coordinator.ready"]
+    assert events.count("coordinator.absent") == 1
+    assert events.count("coordinator.back") == 1
+
+
 async def test_files_of_rounds_that_are_over_are_not_scored_any_more(layout: Layout) -> None:
     busy = anyio.Event()
 
