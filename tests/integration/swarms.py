@@ -49,6 +49,11 @@ def eventually(condition: Callable[[], object], what: str, timeout: float = PATI
     return value
 
 
+def listen_to_ctrl_c() -> None:
+    """What runs in the background of a shell ignores SIGINT, and hands that down."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 class Daemon:
     """One node process."""
 
@@ -61,6 +66,7 @@ class Daemon:
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
+            preexec_fn=listen_to_ctrl_c,
         )
         self.output = ""
 

@@ -12,6 +12,7 @@ import pytest
 
 from swarm.cli.main import run
 from swarm.protocol.layout import Layout
+from tests.integration.swarms import listen_to_ctrl_c
 from tests.unit.monitor.factories import append_events, make_event, make_experiment
 
 HEAVY = ("torch", "transformers", "numpy", "reasoning_gym", "pandas", "matplotlib", "asyncio", "anyio", "structlog")
@@ -93,6 +94,7 @@ def test_ctrl_c_ends_quietly_with_130(tmp_path: Path, command: list[str]) -> Non
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=listen_to_ctrl_c,
     )
     with process:
         wait_for(process.stdout, "alice")
