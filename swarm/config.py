@@ -193,7 +193,7 @@ class Settings:
     scorer_processes: int = _setting(1, _whole(1, 64), "SWARM_SCORER_PROCESSES")
     """Children that score answers, per worker."""
     threads: int | None = _setting(None, _whole(1, 1024), "SWARM_THREADS")
-    """CPU threads of the compute step; None: all cores, or this node's share of them under `swarm up`."""
+    """CPU threads of the compute step; None: one for an embedded model, else all cores (`swarm up`: a share)."""
     device: str | None = _setting(None, _text, "SWARM_DEVICE")
     """Torch device such as `cpu` or `cuda:0`; None: the best there is."""
     learning_rate: float | None = _setting(None, _real(0, above=True), "SWARM_LEARNING_RATE")
@@ -342,7 +342,7 @@ def _from_toml(file: str, known: Mapping[str, str]) -> dict[str, tuple[object, s
 
 
 def _suggest(word: str, known: Any) -> str:
-    close = difflib.get_close_matches(word, list(known), n=1)
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.75)
     return f"; did you mean {close[0]}?" if close else "; `swarm settings` lists all"
 
 

@@ -206,8 +206,15 @@ def _readable_formatter(*, colors: bool) -> logging.Formatter:
 def _formatter(*processors: Processor) -> logging.Formatter:
     strip = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     return structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=[structlog.stdlib.ExtraAdder()], processors=[_from_record, strip, *processors]
+        foreign_pre_chain=[structlog.stdlib.ExtraAdder(), _say_once], processors=[_from_record, strip, *processors]
     )
+
+
+def _say_once(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """A library's own formatter leaves the text on the record, where it would come out a second time."""
+    if event.get("message") == event.get("event"):
+        event.pop("message", None)
+    return event
 
 
 def _readable_renderer(*, colors: bool) -> structlog.dev.ConsoleRenderer:

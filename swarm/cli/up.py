@@ -23,7 +23,7 @@ from swarm.cli.progress import Progress
 from swarm.cli.say import say
 from swarm.cli.supervisor import Child, Supervisor, cores
 from swarm.config import Settings, given_variables
-from swarm.errors import ConfigError, ExperimentError
+from swarm.errors import ConfigError, ExperimentError, FolderError
 from swarm.folder.records import read_metrics, read_state_or_problem
 from swarm.monitor.summary import render, summarise
 from swarm.node.daemon import checked_tasks
@@ -52,6 +52,7 @@ def up(
     settings = settings_from(flags, os.environ, **DEFAULTS)
     checked_tasks(settings)
     layout = Layout(settings.shared_folder, settings.experiment)
+    _make_folder(layout)
     _refuse_what_cannot_go_on(settings, layout)
     return anyio.run(_run, settings, layout, nodes, _again(nodes, flags))
 
@@ -65,6 +66,17 @@ def _again(nodes: int, flags: RunFlags | None) -> str:
             words += [flag] if value is True else [f"--no-{name}"] if value is False else [flag, str(value)]
     environment = [f"{name}={shlex.quote(value)}" for name, value in given_variables(os.environ).items()]
     return " ".join([*environment, shlex.join(words)])
+
+
+def _make_folder(layout: Layout) -> None:
+    """Before anything starts: a folder that cannot be made is named once, not by every node."""
+    try:
+        layout.temporary("up").mkdir(parents=True, exist_ok=True)
+        layout.temporary("up").rmdir()
+    except OSError as error:
+        raise FolderError(
+            f"--path {layout.path} cannot be used: {error.strerror} ({error.filename}); name a folder that is writable"
+        ) from None
 
 
 def _refuse_what_cannot_go_on(settings: Settings, layout: Layout) -> None:
@@ -100,6 +112,7 @@ async def _run(settings: Settings, layout: Layout, nodes: int, again: str) -> in
     coordinator, *workers = plan(settings, nodes)
     for child in (coordinator, *workers):
         say(f"{child.node_id:<12} {child.command}")
+    say("the nodes load their models; the first round opens when all are there")
     exit_code = 0
     async with anyio.create_task_group() as watching:
 
@@ -142,7 +155,9 @@ def _conclude(supervisor: Supervisor, layout: Layout, settings: Settings, again:
         _plot(rows, layout)
     state, _ = read_state_or_problem(layout)
     done = state is not None and state.finished
-    if done:
+    if failed and not rows:
+        say("mend that, then run the same command again")
+    elif done:
         say(f"go on with more rounds: {again} --rounds {2 * settings.max_rounds}")
     else:
         say(f"resume: {again} --rounds {settings.max_rounds}")

@@ -89,6 +89,7 @@ class Coordinator:
         return self._stop_code or 0
 
     def _stop(self, code: int, scope: anyio.CancelScope) -> None:
+        logger.info("node.stopping", exit_code=code)
         self._stop_code = code
         scope.cancel()
 

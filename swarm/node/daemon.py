@@ -121,7 +121,7 @@ def checked_tasks(settings: Settings) -> tuple[str, ...]:
 
 
 def _load_policy(settings: Settings) -> Policy:
-    from swarm.policy.embedded import LEARNING_RATES
+    from swarm.policy.embedded import EMBEDDED, LEARNING_RATES
     from swarm.policy.policy import load_policy
     from swarm.policy.settings import GrpoConfig
 
@@ -136,6 +136,5 @@ def _load_policy(settings: Settings) -> Policy:
         micro_batch_tokens=settings.micro_batch_tokens,
         gradient_checkpointing=settings.gradient_checkpointing,
     )
-    return load_policy(
-        settings.model[0], config, threads=settings.threads, device=settings.device, hub_token=settings.hub_token
-    )
+    threads = settings.threads or (1 if settings.model[0] in EMBEDDED else None)  # too small to share out among cores
+    return load_policy(settings.model[0], config, threads=threads, device=settings.device, hub_token=settings.hub_token)

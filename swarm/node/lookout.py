@@ -78,14 +78,10 @@ class Lookout:
 
     async def _read_state(self) -> StateFile | None:
         try:
-            state = await to_thread.run_sync(read_state, self._layout)
+            return await to_thread.run_sync(read_state, self._layout)
         except ProtocolError as error:
             self._complain("state.unreadable", error)
             return None
-        if state is None and "state.missing" not in self._complained:
-            self._complained.add("state.missing")
-            logger.info("state.missing", experiment=self._layout.experiment, waiting_for="a coordinator to open it")
-        return state
 
     async def watch_peers(self) -> None:
         """Until cancelled: who is alive."""

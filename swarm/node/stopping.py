@@ -16,7 +16,12 @@ INTERRUPTED, TERMINATED = 130, 143
 _EXIT_CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED, signal.SIGHUP: TERMINATED}
 
 
-async def on_signals(stop: Callable[[int], None], insist: Callable[[], None] = lambda: None) -> None:
+def log_the_end() -> None:
+    """What a node does last when somebody insists."""
+    logger.warning("node.killed")
+
+
+async def on_signals(stop: Callable[[int], None], insist: Callable[[], None] = log_the_end) -> None:
     """Call `stop(exit_code)` at the first signal; at the second call `insist` and end the process at once.
 
     Runs until cancelled.
@@ -26,9 +31,7 @@ async def on_signals(stop: Callable[[int], None], insist: Callable[[], None] = l
         async for number in signals:
             code = _EXIT_CODES[number]
             if asked:
-                logger.warning("node.killed", signal=signal.Signals(number).name, exit_code=code)
                 insist()
                 os._exit(code)
             asked = True
-            logger.info("node.stopping", signal=signal.Signals(number).name, again="ends at once")
             stop(code)

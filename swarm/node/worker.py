@@ -139,6 +139,7 @@ class Worker:
 
     def stop(self, exit_code: int) -> None:
         """Finish the step, save, end with this exit code."""
+        logger.info("node.stopping", exit_code=exit_code, again="ends at once")
         self._stop_code = exit_code
         self._tell(m.Stop(self._clock.monotonic()))
 

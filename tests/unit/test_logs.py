@@ -357,3 +357,19 @@ def test_context_variables_are_on_every_event(tmp_path: Path) -> None:
     with logs.configure(), structlog.contextvars.bound_contextvars(round=7):
         log.info("x")
     assert logs.events()[0]["round"] == 7
+
+
+def test_a_librarys_line_is_not_repeated_because_it_was_formatted_before(tmp_path: Path) -> None:
+    events = tmp_path / "training_events.jsonl"
+    logger = logging.getLogger("chatty")
+    chatty = logging.StreamHandler(io.StringIO())
+    chatty.setFormatter(logging.Formatter("%(message)s"))
+    logger.addHandler(chatty)
+    try:
+        with configure_logging(node_id="n", events_file=events, stdout_file=None, level="error", stream=io.StringIO()):
+            logger.warning("once %s", "only")
+    finally:
+        logger.removeHandler(chatty)
+    (line,) = [json.loads(line) for line in events.read_text().splitlines()]
+    assert line["event"] == "once only"
+    assert "message" not in line

@@ -119,12 +119,10 @@ async def test_a_worker_that_joins_late_begins_where_the_clock_is_and_shares(lay
 
 
 async def test_a_worker_waits_for_a_coordinator_to_open_the_experiment(layout: Layout) -> None:
-    with capture_logs() as logs:
-        async with running(make_worker(layout, "alice")):
-            await until(lambda: status_of(layout, "alice") == "active")
-            await until(lambda: any(log["event"] == "state.missing" for log in logs))
-            assert not layout.metrics_file("alice").exists()
-            await play_rounds(layout, range(1))
+    async with running(make_worker(layout, "alice")):
+        await until(lambda: status_of(layout, "alice") == "active")
+        assert not layout.rollouts_of(RoundKey(0)).exists()
+        await play_rounds(layout, range(1))
     assert len(rows_of(layout, "alice")) == 1
 
 
