@@ -28,7 +28,7 @@ def publish(target: Path, data: bytes, temporary: Path, *, durable: bool = True)
     try:
         temporary.mkdir(parents=True, exist_ok=True)
         grown = _make_folder(target.parent)
-        _write(half, data, durable)
+        write_new(half, data, durable=durable)
         half.rename(target)
         if durable:
             for folder in (target.parent, *grown):
@@ -48,7 +48,8 @@ def _make_folder(folder: Path) -> list[Path]:
     return [made.parent for made in missing]
 
 
-def _write(file: Path, data: bytes, durable: bool) -> None:
+def write_new(file: Path, data: bytes, *, durable: bool) -> None:
+    """Write a file that is not there yet; on disk when this returns, if durable. Raises OSError."""
     with file.open("xb") as stream:
         stream.write(data)
         stream.flush()

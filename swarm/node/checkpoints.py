@@ -10,14 +10,13 @@ There is no generator state to save: every draw is a function of seed, node and 
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import uuid
 from pathlib import Path
 
 from swarm.errors import CheckpointError, FolderError, ProtocolError
 from swarm.folder.fetch import list_numbered, read_bounded
-from swarm.folder.publish import sync_folder
+from swarm.folder.publish import sync_folder, write_new
 from swarm.protocol.codec import decode, encode
 from swarm.protocol.layout import Layout, round_of
 from swarm.protocol.messages import NodeState
@@ -38,7 +37,7 @@ def save_checkpoint(layout: Layout, state: NodeState, snapshot: Snapshot, *, kee
     try:
         half.mkdir(parents=True)
         snapshot.write(str(half))
-        _write_synced(half / "node.json", encode(state))
+        write_new(half / "node.json", encode(state), durable=True)
         sync_folder(half)
         _swap_in(half, target)
     except OSError as error:
@@ -51,13 +50,6 @@ def save_checkpoint(layout: Layout, state: NodeState, snapshot: Snapshot, *, kee
     with contextlib.suppress(FolderError):  # the new one is safe; old ones go next time
         _prune(layout, state.node_id, keep)
     return target
-
-
-def _write_synced(file: Path, data: bytes) -> None:
-    with file.open("xb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
 
 
 def _swap_in(half: Path, target: Path) -> None:

@@ -93,6 +93,7 @@ async def play_rounds(layout: Layout, rounds: range, node: str = "alice") -> Non
 
 async def play_to_the_end(layout: Layout, rounds: range, worker: Worker, node: str = "alice") -> None:
     """One worker, all these rounds, and the end of the experiment."""
+    await set_clock(layout, rounds.start)  # before the worker looks: the clock may still say that all is over
     async with running(worker) as codes:
         await play_rounds(layout, rounds, node)
         await set_clock(layout, rounds.stop, finished=True)

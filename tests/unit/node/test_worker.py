@@ -482,7 +482,7 @@ async def test_nobody_begins_the_round_of_a_coordinator_that_waits_for_its_worke
 
 async def test_a_worker_says_once_that_nobody_keeps_the_clock_and_when_somebody_does(layout: Layout) -> None:
     with capture_logs() as logs:
-        async with running(make_worker(layout, "alice", liveness_timeout=0.2)) as codes:
+        async with running(make_worker(layout, "alice", liveness_timeout=1.0)) as codes:
             await until(lambda: "coordinator.absent" in [log["event"] for log in logs])
             clock = make_coordinator(layout, max_rounds=2)
             assert await run_all(clock) == [0]
