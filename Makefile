@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
+BENCHMARKS := round_breakdown full_round loss_memory sharing_overhead scaling in_process gpu
 
 .PHONY: up test test-slow check bench clean
 
@@ -21,8 +22,10 @@ check: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(VENV)/.installed-dev
-	$(BIN)/python benchmarks/round_breakdown.py
+# The table of the README, from nothing: half an hour on two quiet cores. Those of a GPU where one is.
+bench: $(VENV)/.installed-bench
+	for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name || exit 1; done
+	$(BIN)/python -m benchmarks.table --write README.md
 
 # torch comes first and by itself, so that nothing else can pull in another build of it.
 $(VENV)/bin/python:
@@ -40,6 +43,10 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.installed-dev: pyproject.toml | $(VENV)/.installed
 	$(BIN)/pip install --quiet --editable ".[analysis,dev]"
+	@touch $@
+
+$(VENV)/.installed-bench: pyproject.toml | $(VENV)/.installed-dev
+	$(BIN)/pip install --quiet --editable ".[analysis,dev,bench]"
 	@touch $@
 
 clean:

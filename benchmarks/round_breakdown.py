@@ -1,6 +1,6 @@
 """Where a round's time goes, how fast shared groups arrive, and how much of sharing hides behind compute.
 
-    python benchmarks/round_breakdown.py [--workers 4] [--rounds 20] [--files 100] [--output results.json]
+    python -m benchmarks.round_breakdown [--quick] [--workers 4] [--rounds 20] [--files 100]
 
 Two parts, both on this machine:
 
@@ -13,13 +13,7 @@ Two parts, both on this machine:
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import platform
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -30,11 +24,11 @@ from typing import Any
 import anyio
 from anyio import to_thread
 
+from benchmarks.common import arguments_of, keep, percentile
+from benchmarks.swarms import run_swarm
 from swarm.folder.publish import publish
-from swarm.folder.records import read_metrics
 from swarm.folder.watch import wake_ups
 from swarm.node.clock import Clock
-from swarm.node.daemon import versions
 from swarm.node.executor import ComputeExecutor
 from swarm.node.intake import Intake
 from swarm.protocol.codec import encode, to_rollout_file
@@ -42,27 +36,11 @@ from swarm.protocol.layout import Layout
 from swarm.protocol.messages import MetricsRow, PolicyInfo
 from swarm.tasks.profiles import SAPO_TASKS
 from swarm.tasks.scoring import QuestionRequest, Scorer
-from swarm.types import Completion, RolloutGroup, RoundKey, ScoredGroup, TrainGroup
+from swarm.types import Completion, Policy, RolloutGroup, RoundKey, ScoredGroup, TrainGroup
 
 STEPS = ("generate", "score", "publish", "gather", "train")
 WARM_UP_ROUNDS = 2
 BLOCKS = 10
-
-
-def percentile(values: list[float], share: float) -> float:
-    """The smallest value that at least this share of the values do not exceed."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
-
-
-def swarm_rounds(workers: int, rounds: int) -> list[MetricsRow]:
-    """The metrics rows of a real swarm, without its warm-up rounds."""
-    with tempfile.TemporaryDirectory() as path:
-        command = [sys.executable, "-m", "swarm", "up", "--path", path, "--experiment", "benchmark"]
-        command += ["--nodes", str(workers), "--rounds", str(rounds)]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        found = read_metrics(Layout(Path(path), "benchmark"))
-    return [row for rows in found.values() for row in rows if row.round >= WARM_UP_ROUNDS]
 
 
 def breakdown(rows: list[MetricsRow]) -> dict[str, Any]:
@@ -112,7 +90,7 @@ async def latencies(files: int) -> dict[str, list[float]]:
                 kind = ("idle", "training")[block % 2]
                 async with anyio.create_task_group() as busy:
                     if kind == "training":
-                        busy.start_soon(_train_forever, executor, partial(policy.train, training, seed=0))
+                        busy.start_soon(_train_forever, executor, partial(_update, policy, training))
                     for number in range(files // (BLOCKS // 2)):
                         peer = f"peer-{block}-{number}"
                         arrived[peer] = anyio.Event()
@@ -126,6 +104,11 @@ async def _listen(layout: Layout, intake: Intake, tasks: Any) -> None:
     async with wake_ups([layout.rollouts], 2.0) as wakes:
         async for _ in wakes:
             await intake.look({RoundKey(0)}, tasks)
+
+
+def _update(policy: Policy, groups: list[TrainGroup]) -> None:
+    policy.begin_update(groups)
+    policy.finish_update([])
 
 
 async def _train_forever(executor: ComputeExecutor, step: Callable[[], object]) -> None:
@@ -164,50 +147,25 @@ def _training_groups(groups: list[ScoredGroup]) -> list[TrainGroup]:
     ]
 
 
-def machine() -> dict[str, Any]:
-    """What the figures were measured on."""
-    with open("/proc/cpuinfo") as file:
-        names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
-    return {
-        "cpu": names[0] if names else platform.processor(),
-        "cores": len(os.sched_getaffinity(0)),
-        "system": platform.platform(),
-        **versions(),
-    }
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments_of(__doc__, threads=None)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--files", type=int, default=100)
-    parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
-
-    result: dict[str, Any] = {"machine": machine(), "workers": arguments.workers, "rounds": arguments.rounds}
-    result["round"] = breakdown(swarm_rounds(arguments.workers, arguments.rounds))
-    result["publish_to_pool"] = {
-        kind: {"files": len(v), "p50": percentile(v, 0.5), "p99": percentile(v, 0.99)}
-        for kind, v in anyio.run(latencies, arguments.files).items()
+    if arguments.quick:
+        arguments.workers, arguments.rounds, arguments.files = 2, 5, 10
+    rows = run_swarm(arguments.workers, arguments.rounds).rows
+    lags = anyio.run(latencies, arguments.files)
+    result = {
+        "workers": arguments.workers,
+        "rounds": arguments.rounds,
+        "round": breakdown(rows),
+        "publish_to_pool": {
+            kind: {"files": len(v), "p50": percentile(v, 0.5), "p99": percentile(v, 0.99)} for kind, v in lags.items()
+        },
     }
-    show(result)
-    if arguments.output:
-        arguments.output.write_text(json.dumps(result, indent=2) + "\n")
-
-
-def show(result: dict[str, Any]) -> None:
-    machine, found = result["machine"], result["round"]
-    print(f"{machine['cpu']}, {machine['cores']} cores, torch {machine['torch']}")
-    print(f"{result['workers']} workers, {found['rows']} rows\n")
-    print("| step | median s | p90 s |\n|---|---|---|")
-    for step, values in found["seconds"].items():
-        print(f"| {step} | {values['median']:.3f} | {values['p90']:.3f} |")
-    hidden = found["sharing_hidden_share"]
-    print(f"\nsharing work: {found['sharing_seconds_per_round']:.3f} s per round, {hidden:.0%} of it behind compute")
-    print(f"longest event-loop lag: {1000 * found['loop_lag_max']:.0f} ms")
-    print("\n| publish to pool | files | p50 ms | p99 ms |\n|---|---|---|---|")
-    for kind, values in result["publish_to_pool"].items():
-        print(f"| executor {kind} | {values['files']} | {1000 * values['p50']:.0f} | {1000 * values['p99']:.0f} |")
+    keep("round_breakdown", result, arguments)
 
 
 if __name__ == "__main__":

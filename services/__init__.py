@@ -1,1 +1,1 @@
-"""The daemons as modules: `python -m services.worker`, `python -m services.coordinator`."""
+"""The daemons as modules: `python -m services.coordinator`, `services.worker`, or `services.workers` for several."""

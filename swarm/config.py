@@ -193,13 +193,20 @@ class Settings:
     scorer_processes: int = _setting(1, _whole(1, 64), "SWARM_SCORER_PROCESSES")
     """Children that score answers, per worker."""
     threads: int | None = _setting(None, _whole(1, 1024), "SWARM_THREADS")
-    """CPU threads of the compute step; None: one for an embedded model, else all cores (`swarm up`: a share)."""
+    """CPU threads of the compute step; None: one for an embedded model, else all cores (`swarm up`: a share for each
+    process)."""
     device: str | None = _setting(None, _text, "SWARM_DEVICE")
     """Torch device such as `cpu` or `cuda:0`; None: the best there is."""
     learning_rate: float | None = _setting(None, _real(0, above=True), "SWARM_LEARNING_RATE")
     """Adam's step size; None: what suits the model (`tiny-qwen2` 3e-4, `tiny-gpt2` 2e-4, others 1e-6)."""
     temperature: float = _setting(1.0, _real(0, above=True), "SWARM_TEMPERATURE")
     """Divides the logits, in sampling and in training alike."""
+    top_p: float = _setting(1.0, _real(0, 1, above=True), "SWARM_TOP_P")
+    """Nucleus sampling: the likeliest tokens that together reach this probability; 1 keeps all."""
+    top_k: int = _setting(0, _whole(0), "SWARM_TOP_K")
+    """Sample from the k likeliest tokens; 0: all, 1: always the likeliest."""
+    min_p: float = _setting(0.0, _real(0, 1), "SWARM_MIN_P")
+    """Sample from tokens at least so likely as this share of the likeliest one's probability; 0: all."""
     max_new_tokens: int | None = _setting(None, _whole(1), "SWARM_MAX_NEW_TOKENS")
     """Length limit of a completion; None: what the model's generation config says, else 256."""
     kl_weight: float = _setting(0.0, _real(0), "SWARM_KL_WEIGHT")
@@ -208,10 +215,32 @@ class Settings:
     """Gradients with a larger norm are scaled down to it."""
     grpo_iterations: int = _setting(1, _whole(1, 64), "SWARM_GRPO_ITERATIONS")
     """Optimizer steps per round on the same groups."""
+    clip_low: float = _setting(0.2, _real(0, 0.99, above=True), "SWARM_CLIP_LOW")
+    """The probability ratio gains nothing below 1 - clip_low."""
+    clip_high: float = _setting(0.28, _real(0, above=True), "SWARM_CLIP_HIGH")
+    """The probability ratio gains nothing above 1 + clip_high."""
+    warmup_steps: int = _setting(0, _whole(0), "SWARM_WARMUP_STEPS")
+    """Updates over which the learning rate rises to its full value."""
+    weight_decay: float = _setting(0.0, _real(0), "SWARM_WEIGHT_DECAY")
+    """Decoupled weight decay of AdamW."""
+    publish_logprobs: bool = _setting(False, _flag, "SWARM_PUBLISH_LOGPROBS")
+    """Publish token ids and log-probs beside the text, for peers of the same tokenizer that weigh them (below)."""
+    importance_cap: float = _setting(0.0, _real(0), "SWARM_IMPORTANCE_CAP")
+    """Weigh tokens whose publisher's log-probs are usable by min(this, policy / publisher); 0: weigh none."""
+    staleness: int = _setting(0, _whole(0, 1), "SWARM_STALENESS")
+    """1: generate the next round's groups while this round's are gathered and trained on, one update behind."""
     micro_batch_tokens: int = _setting(16384, _whole(64), "SWARM_MICRO_BATCH_TOKENS")
     """Padded tokens per forward and backward pass: less memory, same gradient."""
-    gradient_checkpointing: bool = _setting(False, _flag, "SWARM_GRADIENT_CHECKPOINTING")
-    """Recompute activations in the backward pass: less memory, more time."""
+    gradient_checkpointing: bool | None = _setting(None, _flag, "SWARM_GRADIENT_CHECKPOINTING")
+    """Recompute activations in the backward pass: less memory, more time. None: if `swarm up` plans so."""
+    precision: str = _setting("auto", _one_of("auto", "fp32", "bf16"), "SWARM_PRECISION")
+    """What the model computes in; the weights that are trained stay fp32. `auto`: bf16 on GPUs that have it."""
+    attention: str = _setting("auto", _one_of("auto", "eager", "sdpa", "flash_attention_2"), "SWARM_ATTENTION")
+    """Attention back-end of transformers; `auto`: the fastest that the device and the model have."""
+    decoding: str = _setting("auto", _one_of("auto", "dynamic", "static"), "SWARM_DECODING")
+    """KV cache while generating: `dynamic` grows, `static` is fixed and replayed as CUDA graphs on a GPU."""
+    device_lease: str = _setting("auto", _one_of("auto", "on", "off"), "SWARM_DEVICE_LEASE")
+    """Processes on one device take turns in the backward pass; `auto`: on GPUs, but not in one process."""
     log_level: str = _setting("info", _one_of("debug", "info", "warning", "error"), "SWARM_LOG_LEVEL")
     """What the terminal shows; the folder gets info and above always."""
 

@@ -8,6 +8,7 @@
     ├── ProtocolError           a peer's file is refused; carries a countable `reason`    never fatal
     ├── ModelError              a model or tokenizer cannot be loaded or used             exit 1
     ├── CheckpointError         a checkpoint cannot be written or does not fit            exit 1
+    ├── MemoryPlanError         the nodes need more memory than there is                  exit 1
     └── ScoringError            the scoring children cannot be kept alive                 exit 1
 
 Messages say what, where, what was expected, what was got, and what to do.
@@ -61,6 +62,10 @@ class ModelError(SwarmError):
 
 class CheckpointError(SwarmError):
     """A checkpoint cannot be written, or does not fit the policy it is loaded into."""
+
+
+class MemoryPlanError(SwarmError):
+    """The nodes asked for need more memory than their device has; raised before any of them starts."""
 
 
 class ScoringError(SwarmError):

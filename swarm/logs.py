@@ -5,6 +5,10 @@
     logging  ──┘   (all libraries)      └▶ stdout.log             readable lines, info and above always
     print(), sys.stdout, sys.stderr ──────▶ terminal and stdout.log
 
+Several nodes in one process have a training_events.jsonl and a stdout.log each. What happens inside `logging_as(node)`
+goes to that node's files alone, and the terminal shows whose it is; what belongs to no node, such as the end of the
+process or a warning of something shared, goes to the files of all. A fatal signal's traceback goes to the first's.
+
 Before `configure_logging` is called, and after it is undone, events go to stderr as readable lines.
 """
 
@@ -16,18 +20,22 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from contextvars import ContextVar
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TextIO, cast
+from typing import Any, NamedTuple, TextIO, cast
 
 import msgspec
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
 
 from swarm.errors import FolderError, SwarmError
+
+_node: ContextVar[str | None] = ContextVar("_node", default=None)
+"""The node that is at work, where a process runs several. Tasks, their threads and the compute step inherit it."""
 
 _LONGEST_UNFINISHED_LINE = 64 * 1024
 """Characters without a newline that the tee holds back before it writes them all the same."""
@@ -57,26 +65,53 @@ def configure_logging(
     Raises:
         FolderError: a log file cannot be opened.
     """
+    return configure_logging_of([NodeLog(node_id, events_file, stdout_file)], level=level, stream=stream)
+
+
+class NodeLog(NamedTuple):
+    """Where one node's events go."""
+
+    node_id: str
+    events_file: Path
+    stdout_file: Path | None
+
+
+def configure_logging_of(nodes: Sequence[NodeLog], *, level: str, stream: TextIO | None = None) -> ExitStack:
+    """As `configure_logging`, for all the nodes of this process at once; `logging_as` tells them apart."""
     stream = stream or sys.stderr
     shown = logging.getLevelNamesMapping()[level.upper()]
     kept = min(shown, logging.INFO)
     undo = ExitStack()
     try:
         undo.enter_context(_handling(_LibraryLoggers(), kept))
-        events = undo.enter_context(LineFile(events_file))
-        undo.enter_context(_handling(_FileHandler(events, _json_formatter(node_id)), kept))
-        undo.enter_context(_handling(_Terminal(stream, _readable_formatter(colors=stream.isatty())), shown))
-        if stdout_file is not None:
-            stdout = undo.enter_context(LineFile(stdout_file))
-            undo.enter_context(_handling(_FileHandler(stdout, _readable_formatter(colors=False)), kept))
-            _tee_prints(undo, stdout)
-            _dump_fatal_signals(undo, stdout)
+        stdout_files = [file for node in nodes if (file := _keep(undo, node, kept))]
+        undo.enter_context(_handling(_Terminal(stream, _terminal_formatter(colors=stream.isatty())), shown))
+        if stdout_files:
+            _dump_fatal_signals(undo, stdout_files[0])
         _route(undo, kept)
         _report_crashes(undo)
     except FolderError:
         undo.close()
         raise
     return undo
+
+
+@contextmanager
+def logging_as(node_id: str) -> Iterator[None]:
+    """What happens inside belongs to this node, in the tasks started there and the threads they run as well."""
+    token = _node.set(node_id)
+    try:
+        yield
+    finally:
+        _node.reset(token)
+
+
+def record_failure(error: Exception) -> None:
+    """Record what ended a node: `process.failed` for a SwarmError, `process.crashed` with its traceback for any other.
+
+    For a node whose process goes on; what leaves `configure_logging` is recorded there.
+    """
+    _record_crash(type(error), error, error.__traceback__)
 
 
 def append_json_line(path: Path, line: bytes, *, fsync: bool = False) -> None:
@@ -136,11 +171,29 @@ class LineFile:
 # Handlers and formatters
 
 
+def _keep(undo: ExitStack, node: NodeLog, level: int) -> LineFile | None:
+    """Give one node its files; returns its stdout.log, if it has one."""
+    events = undo.enter_context(LineFile(node.events_file))
+    undo.enter_context(_handling(_FileHandler(events, _json_formatter(node.node_id), node.node_id), level))
+    if node.stdout_file is None:
+        return None
+    stdout = undo.enter_context(LineFile(node.stdout_file))
+    undo.enter_context(_handling(_FileHandler(stdout, _readable_formatter(colors=False), node.node_id), level))
+    _tee_prints(undo, stdout, node.node_id)
+    return stdout
+
+
+def _concerns(node_id: str) -> bool:
+    """Whether what happens now belongs to this node, or to no node and so to every one."""
+    return _node.get() in (None, node_id)
+
+
 class _FileHandler(logging.Handler):
-    def __init__(self, file: LineFile, formatter: logging.Formatter) -> None:
+    def __init__(self, file: LineFile, formatter: logging.Formatter, node_id: str) -> None:
         super().__init__()
         self._file = file
         self.setFormatter(formatter)
+        self.addFilter(lambda _: _concerns(node_id))
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -201,6 +254,16 @@ def _json_formatter(node_id: str) -> logging.Formatter:
 
 def _readable_formatter(*, colors: bool) -> logging.Formatter:
     return _formatter(_clock_time, _showable, _readable_renderer(colors=colors))
+
+
+def _terminal_formatter(*, colors: bool) -> logging.Formatter:
+    return _formatter(_clock_time, _whose, _showable, _readable_renderer(colors=colors))
+
+
+def _whose(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """Several nodes share a terminal."""
+    node = _node.get()
+    return event if node is None else {"node_id": node, **event}
 
 
 def _formatter(*processors: Processor) -> logging.Formatter:
@@ -319,22 +382,27 @@ def _configure_default() -> None:
 class _Tee(io.TextIOBase):
     """A stream that also appends whole lines to a file; of a line redrawn with carriage returns, its last state."""
 
-    def __init__(self, stream: TextIO, file: LineFile) -> None:
+    def __init__(self, stream: TextIO, file: LineFile, node_id: str) -> None:
         self._stream = stream
         self._file = file
+        self._node_id = node_id
         self._pending = ""
         self._lock = threading.RLock()
 
     def write(self, text: str) -> int:
         with suppress(OSError):  # the terminal may be gone; the file is there
             self._stream.write(text)
+        if _concerns(self._node_id):
+            self._keep(text)
+        return len(text)
+
+    def _keep(self, text: str) -> None:
         with self._lock, suppress(OSError):  # a full disk must not stop a node for a print
             *lines, self._pending = (self._pending + text).split("\n")
             if len(self._pending) > _LONGEST_UNFINISHED_LINE:
                 lines, self._pending = [*lines, self._pending], ""
             for line in lines:
                 self._append(line)
-        return len(text)
 
     def flush(self) -> None:
         with suppress(OSError):
@@ -363,10 +431,11 @@ class _Tee(io.TextIOBase):
         return getattr(self._stream, name)
 
 
-def _tee_prints(undo: ExitStack, file: LineFile) -> None:
+def _tee_prints(undo: ExitStack, file: LineFile, node_id: str) -> None:
+    """Several nodes' tees stand one behind the other; each lets everything through to the terminal."""
     for name in ("stdout", "stderr"):
         original: TextIO = getattr(sys, name)
-        tee = _Tee(original, file)
+        tee = _Tee(original, file, node_id)
         undo.callback(setattr, sys, name, original)
         undo.callback(tee.finish)
         setattr(sys, name, tee)

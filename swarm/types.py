@@ -57,9 +57,9 @@ class Completion(msgspec.Struct, frozen=True):
     finished: bool
     """True if the model ended it with an end-of-text token, False if it hit the length limit."""
     token_ids: tuple[int, ...] | None = None
-    """Own completions: the T_c sampled ids, end-of-text included where finished. None for external ones."""
+    """The T_c sampled ids, end-of-text included where finished. Read from a file they are a claim of its publisher."""
     logprobs: tuple[float, ...] | None = None
-    """Own completions: T_c natural-log probabilities at the sampling temperature."""
+    """T_c natural-log probabilities at the sampling temperature, under the policy that wrote it."""
 
 
 class RolloutGroup(msgspec.Struct, frozen=True):
@@ -74,6 +74,8 @@ class RolloutGroup(msgspec.Struct, frozen=True):
     completions: tuple[Completion, ...]
     model: str = ""
     """Name of the policy that wrote it."""
+    tokenizer: str = ""
+    """Digest of the tokenizer that the completions' token_ids belong to; empty where there are none."""
 
 
 class ScoredGroup(msgspec.Struct, frozen=True):
@@ -94,6 +96,8 @@ class TrainGroup(msgspec.Struct, frozen=True):
     advantages: tuple[float, ...]
     """G group-relative advantages, all zero for an uninformative group."""
     external: bool = False
+    tokenizer: str = ""
+    """As in RolloutGroup."""
 
 
 class TrainReport(msgspec.Struct, frozen=True):
@@ -112,6 +116,14 @@ class TrainReport(msgspec.Struct, frozen=True):
     kl: float = 0.0
     logprob_drift: float = 0.0
     """Largest |trainer - generator| log-prob over own tokens, nats."""
+    importance_tokens: int = 0
+    """Trained tokens that were weighed by their publisher's log-probs."""
+    importance_mean: float = 0.0
+    """Their mean weight, truncated."""
+    memory_halvings: int = 0
+    """How often a step, of generation or of this update, was repeated with half the batch for want of memory."""
+    seconds_lease: float = 0.0
+    """Waited for the device's lease."""
     updated: bool = True
     """False if no group carried a gradient, so the weights are unchanged."""
 
@@ -126,11 +138,21 @@ class Policy(Protocol):
     def name(self) -> str:
         """Short name that peers see, such as `tiny-qwen2`."""
 
+    @property
+    def tokenizer(self) -> str:
+        """Digest of its tokenizer: two policies with the same one mean the same by a token id."""
+
     def generate(self, prompts: Sequence[str], *, group_size: int, seed: int) -> list[tuple[Completion, ...]]:
         """Sample group_size completions for each question text; the same seed gives the same tokens."""
 
-    def train(self, groups: Sequence[TrainGroup], *, seed: int) -> TrainReport:
-        """One GRPO update on all groups together."""
+    def begin_update(self, groups: Sequence[TrainGroup]) -> None:
+        """Add up the gradients of the first groups of an update; the weights stay as they are.
+
+        An update that was begun and not finished is forgotten. Generating in between changes nothing.
+        """
+
+    def finish_update(self, groups: Sequence[TrainGroup]) -> TrainReport:
+        """Add those of the remaining groups, then make one GRPO update on all of them together."""
 
     def snapshot(self) -> Snapshot:
         """Copy weights and optimizer to host memory; quick, so that writing can happen elsewhere."""

@@ -25,7 +25,9 @@ app = App(
     help="Post-train small language models together, through nothing but a shared folder (SAPO).",
 )
 app.command("swarm.cli.up:up", name="up", help="Start a local swarm: a coordinator and workers over one folder.")
+app.command("swarm.cli.plan:plan", name="plan", help="Predict the memory of a swarm, and say whether it fits.")
 app.command("swarm.cli.node:node", name="node", help="Run one node, a worker or the coordinator, until it is done.")
+app.command("swarm.cli.workers:workers", name="workers", help="Run several workers in one process until they are done.")
 app.command("swarm.cli.status:status", name="status", help="Show the round and every node of an experiment.")
 app.command("swarm.cli.logs:logs", name="logs", help="Show the events of all nodes in order, and follow them.")
 app.command("swarm.cli.summary:summary", name="summary", help="Show what an experiment learned, and plot it.")

@@ -10,7 +10,6 @@ which passes it on.
 
 from __future__ import annotations
 
-import os
 import signal as signals
 import subprocess
 import sys
@@ -33,9 +32,12 @@ class Child:
     """One daemon."""
 
     node_id: str
+    """Of its node; with a `*` in it, of its nodes."""
     role: str
+    """Its module in `services`."""
     settings: dict[str, str]
     """Environment variables that this daemon gets on top of the supervisor's own."""
+    arguments: tuple[str, ...] = ()
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=LINES_KEPT))
     """The last that it said on its terminal."""
     exit_code: int | None = None
@@ -44,7 +46,7 @@ class Child:
     @property
     def command(self) -> str:
         """What a person would type to start the same daemon in a terminal."""
-        return command_line(self.settings, self.role)
+        return " ".join([command_line(self.settings, self.role), *self.arguments])
 
     def signal(self, number: signals.Signals) -> None:
         """Send a signal if it still runs."""
@@ -67,7 +69,7 @@ class Supervisor:
         self.children.append(child)
         environment = {**without_settings(self._environ), **child.settings}
         async with await anyio.open_process(
-            [sys.executable, "-m", f"services.{child.role}"],
+            [sys.executable, "-m", f"services.{child.role}", *child.arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -102,8 +104,3 @@ class Supervisor:
         """End every child at once."""
         for child in self.children:
             child.signal(signals.SIGKILL)
-
-
-def cores() -> int:
-    """Processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

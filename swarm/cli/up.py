@@ -4,7 +4,8 @@
                                                                               │ metrics, events
     terminal ◀─ commands, round lines, warnings, summary, resume command ◀────┘
 
-It watches the folder like anybody else could; the daemons do not know that they are supervised.
+It watches the folder like anybody else could; the daemons do not know that they are supervised. With `--in-process`
+one daemon runs all workers.
 """
 
 from __future__ import annotations
@@ -19,14 +20,16 @@ import anyio
 from cyclopts import Parameter
 
 from swarm.cli.flags import RunFlags, settings_from
+from swarm.cli.plan_text import verdict
 from swarm.cli.progress import Progress
 from swarm.cli.say import say
-from swarm.cli.supervisor import Child, Supervisor, cores
+from swarm.cli.supervisor import Child, Supervisor
 from swarm.config import Settings, given_variables
-from swarm.errors import ConfigError, ExperimentError, FolderError
+from swarm.errors import ConfigError, ExperimentError, FolderError, MemoryPlanError
 from swarm.folder.records import read_metrics, read_state_or_problem
 from swarm.monitor.summary import render, summarise
 from swarm.node.daemon import checked_tasks
+from swarm.node.dealing import cores, dealt
 from swarm.node.experiment import differences, other_experiment, read_experiment
 from swarm.node.stopping import INTERRUPTED, on_signals
 from swarm.protocol.layout import Layout
@@ -35,12 +38,18 @@ from swarm.protocol.messages import MetricsRow
 DEFAULTS: dict[str, Any] = {"max_rounds": 40, "local_groups": 4, "external_groups": 4, "checkpoint_interval": 10}
 """A demonstration of a few minutes on a laptop, where the settings of a node are those of the paper."""
 DEFAULT_WORKERS = 4
+WORKER = "worker"
+"""The workers are called worker-0, worker-1, ..."""
 POLL_SECONDS = 0.1
 
 
 def up(
     *,
     nodes: Annotated[int, Parameter(help="Number of workers.")] = DEFAULT_WORKERS,
+    in_process: Annotated[
+        bool, Parameter(help="All workers in one process: less memory, and one of them computes at a time.")
+    ] = False,
+    force: Annotated[bool, Parameter(help="Start even if the memory will not do.")] = False,
     flags: RunFlags | None = None,
 ) -> int:
     """Start a local swarm, a coordinator and workers over one folder, and watch it learn.
@@ -54,12 +63,36 @@ def up(
     layout = Layout(settings.shared_folder, settings.experiment)
     _make_folder(layout)
     _refuse_what_cannot_go_on(settings, layout)
-    return anyio.run(_run, settings, layout, nodes, _again(nodes, flags))
+    settings = _within_memory(settings, nodes, in_process, force)
+    children = (daemons_in_process if in_process else daemons)(settings, nodes)
+    return anyio.run(_run, settings, layout, nodes, children, _again(nodes, in_process, flags))
 
 
-def _again(nodes: int, flags: RunFlags | None) -> str:
+def _within_memory(settings: Settings, nodes: int, in_process: bool, force: bool) -> Settings:
+    """The settings with micro-batches, or gradient checkpointing, that the plan needs for them to fit.
+
+    Raises:
+        MemoryPlanError: nothing makes them fit, and nobody insists.
+    """
+    from swarm.policy.planner import plan_for
+
+    made = plan_for(settings, nodes, in_process)
+    if made is None:
+        return settings
+    if not made.fits:
+        if not force:
+            raise MemoryPlanError(
+                f"{verdict(made)}. Run at most {made.most_nodes} --nodes, see `swarm plan` for the parts, or start all "
+                "the same with --force"
+            )
+        say(verdict(made))
+    checkpointing = made.gradient_checkpointing or settings.gradient_checkpointing
+    return replace(settings, gradient_checkpointing=checkpointing, micro_batch_tokens=made.micro_batch_tokens)
+
+
+def _again(nodes: int, in_process: bool, flags: RunFlags | None) -> str:
     """The command that goes on with this swarm, without its number of rounds."""
-    words = ["swarm", "up", "--nodes", str(nodes)]
+    words = ["swarm", "up", "--nodes", str(nodes), *(["--in-process"] if in_process else [])]
     for name, value in vars(flags).items() if flags else ():
         if value is not None and name != "rounds":
             flag = "--" + name.replace("_", "-")
@@ -94,23 +127,38 @@ def _refuse_what_cannot_go_on(settings: Settings, layout: Layout) -> None:
         )
 
 
-def plan(settings: Settings, nodes: int) -> list[Child]:
-    """The coordinator and the workers; a list of models is dealt out in turn."""
-    shared = replace(settings, path=str(settings.shared_folder), expected_workers=nodes, node_id=None)
+def daemons(settings: Settings, nodes: int) -> list[Child]:
+    """The coordinator and the workers, a process each, with a share of the cores."""
     threads = settings.threads or max(1, cores() // nodes)
-    coordinator = replace(shared, role="coordinator", node_id="coordinator", hub_token=None)
-    workers = [
-        replace(shared, node_id=f"worker-{n}", model=(settings.model[n % len(settings.model)],), threads=threads)
-        for n in range(nodes)
-    ]
-    return [Child(str(node.node_id), node.role, node.as_environment()) for node in (coordinator, *workers)]
+    workers = dealt(replace(_of_workers(settings, nodes), threads=threads), nodes)
+    children = [Child(str(worker.node_id), "worker", worker.as_environment()) for worker in workers]
+    return [_coordinator(settings, nodes), *children]
 
 
-async def _run(settings: Settings, layout: Layout, nodes: int, again: str) -> int:
+def daemons_in_process(settings: Settings, nodes: int) -> list[Child]:
+    """The coordinator, and one process of all workers: as only one of them computes at a time, the cores are its."""
+    environment = _of_workers(settings, nodes).as_environment()
+    return [_coordinator(settings, nodes), Child(f"{WORKER}-*", "workers", environment, ("--nodes", str(nodes)))]
+
+
+def _coordinator(settings: Settings, nodes: int) -> Child:
+    mine = replace(_shared(settings, nodes), role="coordinator", node_id="coordinator", hub_token=None)
+    return Child("coordinator", "coordinator", mine.as_environment())
+
+
+def _of_workers(settings: Settings, nodes: int) -> Settings:
+    return replace(_shared(settings, nodes), role="worker", node_id=WORKER)
+
+
+def _shared(settings: Settings, nodes: int) -> Settings:
+    return replace(settings, path=str(settings.shared_folder), expected_workers=nodes)
+
+
+async def _run(settings: Settings, layout: Layout, nodes: int, children: list[Child], again: str) -> int:
     supervisor = Supervisor(os.environ)
     progress = Progress(layout, settings, nodes)
-    coordinator, *workers = plan(settings, nodes)
-    for child in (coordinator, *workers):
+    coordinator, *workers = children
+    for child in children:
         say(f"{child.node_id:<12} {child.command}")
     say("the nodes load their models; the first round opens when all are there")
     exit_code = 0
@@ -124,11 +172,11 @@ async def _run(settings: Settings, layout: Layout, nodes: int, again: str) -> in
 
         watching.start_soon(on_signals, stop, supervisor.insist)
         watching.start_soon(progress.show)
-        async with anyio.create_task_group() as children:
-            children.start_soon(supervisor.run, coordinator)
+        async with anyio.create_task_group() as lives:
+            lives.start_soon(supervisor.run, coordinator)
             await _clock_is_running(layout, settings, coordinator)
             for worker in workers:
-                children.start_soon(supervisor.run, worker)
+                lives.start_soon(supervisor.run, worker)
         watching.cancel_scope.cancel()
     progress.show_new()
     return _conclude(supervisor, layout, settings, again, exit_code)

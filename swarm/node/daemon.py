@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import os
 import platform
+import time
+from functools import partial
 from importlib.metadata import version
 from random import SystemRandom
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -21,6 +24,11 @@ from swarm.node.names import readable_name
 from swarm.protocol.layout import Layout
 from swarm.tasks.profiles import PROFILES
 from swarm.types import Policy
+
+if TYPE_CHECKING:
+    from swarm.node.executor import ComputeExecutor
+    from swarm.node.intake import TaskSource
+    from swarm.node.worker import Worker
 
 logger = get_logger(__name__)
 
@@ -52,7 +60,7 @@ def run_node(settings: Settings) -> int:
 
 
 def _run(settings: Settings, layout: Layout, node_id: str) -> int:
-    logger.info("node.starting", role=settings.role, path=str(settings.shared_folder), pid=os.getpid(), **versions())
+    log_start(settings)
     main = _coordinate if settings.role == "coordinator" else _work
     try:
         return anyio.run(main, settings, layout, node_id)
@@ -72,6 +80,11 @@ def first_swarm_error(group: BaseExceptionGroup[BaseException]) -> SwarmError | 
     return found
 
 
+def log_start(settings: Settings) -> None:
+    """A node's first event."""
+    logger.info("node.starting", role=settings.role, path=str(settings.shared_folder), pid=os.getpid(), **versions())
+
+
 def versions() -> dict[str, str]:
     """The versions on which the figures of a run depend."""
     return {"swarm": __version__, "python": platform.python_version(), **{name: version(name) for name in _RECORDED}}
@@ -84,24 +97,46 @@ async def _coordinate(settings: Settings, layout: Layout, node_id: str) -> int:
 
 
 async def _work(settings: Settings, layout: Layout, node_id: str) -> int:
-    from swarm.node.worker import Worker
+    from swarm.node.executor import ComputeExecutor
     from swarm.tasks.scoring import Scorer
 
+    check(settings)
+    async with Scorer(settings.scorer_processes) as scorer:
+        with ComputeExecutor(time.monotonic) as executor:
+            return await make_worker(settings, layout, node_id, scorer, executor).run()
+
+
+def make_worker(
+    settings: Settings,
+    layout: Layout,
+    node_id: str,
+    scorer: TaskSource,
+    executor: ComputeExecutor,
+    *,
+    obeys_signals: bool = True,
+) -> Worker:
+    """Wire up one worker, whose scorer and compute thread may be others' as well."""
+    from swarm.node.worker import Worker
+
+    return Worker(
+        settings,
+        layout,
+        node_id,
+        tasks=checked_tasks(settings),
+        load_policy=lambda: _load_policy(settings),
+        task_source=scorer,
+        executor=executor,
+        obeys_signals=obeys_signals,
+    )
+
+
+def check(settings: Settings) -> None:
+    """Refuse what no worker can run with, before anything starts. Raises ConfigError."""
     if len(settings.model) != 1:
         raise ConfigError(
             f"MODEL_NAME: a node has one model, got {', '.join(settings.model)}; `swarm up` deals out a list"
         )
-    tasks = checked_tasks(settings)
-    async with Scorer(settings.scorer_processes) as scorer:
-        worker = Worker(
-            settings,
-            layout,
-            node_id,
-            tasks=tasks,
-            load_policy=lambda: _load_policy(settings),
-            task_source=scorer,
-        )
-        return await worker.run()
+    checked_tasks(settings)
 
 
 def checked_tasks(settings: Settings) -> tuple[str, ...]:
@@ -129,12 +164,44 @@ def _load_policy(settings: Settings) -> Policy:
     config = GrpoConfig(
         learning_rate=settings.learning_rate or suited,
         temperature=settings.temperature,
+        top_p=settings.top_p,
+        top_k=settings.top_k,
+        min_p=settings.min_p,
         max_new_tokens=settings.max_new_tokens,
+        clip_low=settings.clip_low,
+        clip_high=settings.clip_high,
+        warmup_steps=settings.warmup_steps,
+        weight_decay=settings.weight_decay,
         kl_weight=settings.kl_weight,
         max_grad_norm=settings.max_grad_norm,
         iterations=settings.grpo_iterations,
         micro_batch_tokens=settings.micro_batch_tokens,
-        gradient_checkpointing=settings.gradient_checkpointing,
+        importance_cap=settings.importance_cap,
+        decoding=settings.decoding,
+        gradient_checkpointing=bool(settings.gradient_checkpointing),
     )
     threads = settings.threads or (1 if settings.model[0] in EMBEDDED else None)  # too small to share out among cores
-    return load_policy(settings.model[0], config, threads=threads, device=settings.device, hub_token=settings.hub_token)
+    policy = load_policy(
+        settings.model[0],
+        config,
+        threads=threads,
+        device=settings.device,
+        hub_token=settings.hub_token,
+        precision=settings.precision,
+        attention=settings.attention,
+    )
+    return _taking_turns(policy, settings)
+
+
+def _taking_turns(policy: Policy, settings: Settings) -> Policy:
+    """The policy with the device lease around its updates, where the setting asks for it."""
+    from swarm.node.lease import DeviceLease
+    from swarm.policy.leased import LeasedPolicy, device_to_lease
+
+    if settings.device_lease == "off":
+        return policy
+    device = device_to_lease(settings.device, gpus_only=settings.device_lease == "auto")
+    if device is None:
+        return policy
+    lease = DeviceLease()
+    return LeasedPolicy(policy, partial(lease.held, device), lease.take_waited)

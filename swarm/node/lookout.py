@@ -71,7 +71,7 @@ class Lookout:
         if state and not state.held:
             self._open_round = RoundKey(state.round, state.stage)
             now = self._clock.monotonic()
-            self._tell(ClockSeen(self._open_round, state.finished, now, state.round_interval))
+            self._tell(ClockSeen(self._open_round, state.finished, now, state.round_interval, state.max_rounds))
         if self._settings.external_groups:
             keys = {key for key in (self._open_round, self._working_on()) if key}
             await self._intake.look(keys, tasks)

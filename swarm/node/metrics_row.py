@@ -49,8 +49,9 @@ def sharing_columns(work: RoundWork) -> dict[str, object]:
 def training_columns(work: RoundWork) -> dict[str, object]:
     """The columns that tell what the update did, and what was generated for it."""
     report = work.report
-    tokens = sum(len(c.token_ids or ()) for scored in work.own for c in scored.group.completions)
-    columns: dict[str, object] = {"tokens_generated": tokens}
+    generated = [] if work.adopted else work.own  # those taken up after a crash were counted nowhere, or before it
+    tokens = sum(len(c.token_ids or ()) for scored in generated for c in scored.group.completions)
+    columns: dict[str, object] = {"tokens_generated": tokens, "generated_ahead": work.ahead}
     if report:
         columns |= {
             "tokens_trained": report.trained_tokens,
@@ -61,6 +62,10 @@ def training_columns(work: RoundWork) -> dict[str, object]:
             "logprob_drift": _finite(report.logprob_drift),
             "updated": report.updated,
             "groups_too_long": report.groups_too_long,
+            "memory_halvings": report.memory_halvings,
+            "seconds_lease": report.seconds_lease,
+            "importance_tokens": report.importance_tokens,
+            "importance_mean": _finite(report.importance_mean),
         }
     return columns
 

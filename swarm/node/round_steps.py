@@ -1,6 +1,7 @@
 """The steps of one round of a worker, in their order; WorkerMachine says when each is due.
 
     generate ─▶ score ─▶ publish ─▶ (gather: the machine waits, Intake works) ─▶ train ─▶ submit
+    (or generate_ahead)  └▶ begin_update, in the executor ──────────────────────▶ │
 
 The metrics row is the commit point of a round: a node that finds its row has done that round, whatever else a crash
 took. Rollouts that were published stay as they are: a node that died after it takes them up again.
@@ -8,10 +9,11 @@ took. Rollouts that were published stay as they are: a node that died after it t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 from anyio import to_thread
@@ -37,6 +39,7 @@ from swarm.sapo.seeds import derive_random, derive_seed
 from swarm.tasks.scoring_messages import QuestionRequest
 from swarm.types import Policy, Question, RolloutGroup, RoundKey, ScoredGroup
 
+Result = TypeVar("Result")
 logger = get_logger(__name__)
 
 
@@ -73,6 +76,7 @@ class RoundSteps:
         self.cumulative_reward = 0.0
         """Sum of my_reward over all rounds of this node, those before a restart included."""
         self._round_ended = clock.monotonic()
+        self._ahead: dict[RoundKey, RoundWork] = {}
         self.work: RoundWork
 
     async def continue_from(self, rows: Sequence[MetricsRow]) -> int:
@@ -93,19 +97,36 @@ class RoundSteps:
 
     # ── generate ────────────────────────────────────────────────────────────────────────────────────────────────────
     async def generate(self, instruction: Generate) -> None:
-        """Ask I fresh questions and sample G completions to each, or take up what was published before a crash."""
+        """Ask I fresh questions and sample G completions to each, or take up what was made or published before."""
         key, now = instruction.key, self._clock.monotonic()
         if instruction.skipped:
             logger.info("rounds.skipped", count=instruction.skipped, now_at=key.round)
-        self.work = RoundWork(key, started=now, waited=now - self._round_ended)
         self._intake.forget_before(key)
-        self._executor.busy.forget_before(now)
-        with self._timed("generate"):
-            if groups := await to_thread.run_sync(self._published_before, key):
-                self.work.groups, self.work.adopted = groups, True
-                logger.info("rollouts.adopted", round=key.round, groups=len(groups))
-            else:
-                self.work.groups = await self._answer(key, await self._ask(key))
+        self._executor.busy.forget_before(self._round_ended)
+        ahead, self._ahead = self._ahead.get(key), {k: work for k, work in self._ahead.items() if k > key}
+        self.work = ahead or RoundWork(key)
+        self.work.started, self.work.waited = now, now - self._round_ended
+        if ahead:
+            await ahead.scored.wait()
+        else:
+            await self._generate(self.work)
+
+    async def generate_ahead(self, key: RoundKey) -> None:
+        """Generate and score a round's groups before it is open."""
+        work = self._ahead[key] = RoundWork(key, ahead=True)
+        await self._generate(work)
+        await self._score(work)
+
+    async def _generate(self, work: RoundWork) -> None:
+        work.rounds_trained = self.rounds_trained
+        with self._timed("generate", work):
+            groups = await to_thread.run_sync(self._published_before, work.key)
+            questions = [] if groups else await self._ask(work.key)
+        if groups:
+            work.groups, work.adopted = groups, True
+            logger.info("rollouts.adopted", round=work.key.round, groups=len(groups))
+        else:
+            work.groups = await self._answer(work, questions)
 
     def _published_before(self, key: RoundKey) -> list[RolloutGroup]:
         path = self._layout.rollout_file(key, self._node_id)
@@ -129,51 +150,79 @@ class RoundSteps:
             ]
         )
 
-    async def _answer(self, key: RoundKey, questions: list[Question]) -> list[RolloutGroup]:
-        answers = await self._executor.run(
+    async def _answer(self, work: RoundWork, questions: list[Question]) -> list[RolloutGroup]:
+        generate = partial(
             self._policy.generate,
             [question.prompt for question in questions],
             group_size=self._settings.generations,
-            seed=derive_seed(self._settings.seed, "generation", self._node_id, *key),
+            seed=derive_seed(self._settings.seed, "generation", self._node_id, *work.key),
         )
+        answers = await self._compute("generate", work, generate)
         return [
-            RolloutGroup(self._node_id, *key, slot, question, completions, self._policy.name)
+            RolloutGroup(self._node_id, *work.key, slot, question, completions, self._policy.name)
             for slot, (question, completions) in enumerate(zip(questions, answers, strict=True))
         ]
 
     # ── score, publish ──────────────────────────────────────────────────────────────────────────────────────────────
     async def score(self) -> None:
         """Score the own completions, as boundedly as anybody's."""
-        with self._timed("score"):
-            scores = await score_groups(self._task_source, self.work.groups)
-        for group, score in zip(self.work.groups, scores, strict=True):
+        if not self.work.ahead:
+            await self._score(self.work)
+
+    async def _score(self, work: RoundWork) -> None:
+        with self._timed("score", work):
+            scores = await score_groups(self._task_source, work.groups)
+        for group, score in zip(work.groups, scores, strict=True):
             if isinstance(score, ProtocolError):
-                if not self.work.adopted:
+                if not work.adopted:
                     raise score  # an own question cannot be regenerated: nothing that follows would be true
-                logger.warning("rollouts.unscorable", round=self.work.key.round, slot=group.slot, error=str(score))
+                logger.warning("rollouts.unscorable", round=work.key.round, slot=group.slot, error=str(score))
                 continue  # published before a crash, by another version of reasoning-gym
             asked = msgspec.structs.replace(group, question=score.question)
-            self.work.own.append(ScoredGroup(asked, score.rewards, score.answered))
-            self.work.killed += score.killed
-            self.work.errors += score.errors
+            work.own.append(ScoredGroup(asked, score.rewards, score.answered))
+            work.killed += score.killed
+            work.errors += score.errors
+        work.scored.set()
 
     async def publish(self) -> None:
         """Give the groups to the peers; from here on they count as acknowledged."""
-        with self._timed("publish"), self._intake.activity.running():
+        with self._timed("publish", self.work), self._intake.activity.running():
             if not self.work.adopted:
                 await self._publish_rollouts()
         self.work.gather_from = self._clock.monotonic()
 
     async def _publish_rollouts(self) -> None:
         key = self.work.key
-        policy = PolicyInfo(model=self._policy.name, rounds_trained=self.rounds_trained)
-        data = encode(to_rollout_file(self.work.own, self._node_id, key, self._clock.wall(), policy))
+        file = to_rollout_file(
+            self.work.own,
+            self._node_id,
+            key,
+            self._clock.wall(),
+            self._policy_info(),
+            with_logprobs=self._settings.publish_logprobs,
+        )
+        data = encode(file)
         self.work.bytes_published = len(data)
         await self._write(self._layout.rollout_file(key, self._node_id), data)
 
+    def _policy_info(self) -> PolicyInfo:
+        return PolicyInfo(
+            model=self._policy.name,
+            rounds_trained=self.work.rounds_trained,
+            tokenizer=self._policy.tokenizer if self._settings.publish_logprobs else "",
+            temperature=self._settings.temperature,
+        )
+
     # ── train ───────────────────────────────────────────────────────────────────────────────────────────────────────
+    async def begin_update(self) -> None:
+        """Add up the gradients of the own groups, which need not wait for anybody else's."""
+        work = self.work
+        groups = [to_train(scored, external=False) for scored in work.own]
+        await self._compute("train", work, partial(self._policy.begin_update, groups))
+        work.begun.set()
+
     async def train(self, instruction: Train) -> None:
-        """Sample J external groups from the pool and make one update on all groups together."""
+        """Sample J external groups from the pool, add their gradients, and make the update."""
         work, settings = self.work, self._settings
         work.seconds["gather"] = self._clock.monotonic() - work.gather_from
         work.heard, work.awaited = instruction.heard, instruction.awaited
@@ -181,10 +230,10 @@ class RoundSteps:
         work.pool = self._intake.groups(work.key, instruction.heard)
         rng = derive_random(settings.seed, "external", self._node_id, *work.key)
         work.external = sample_external(work.pool, settings.external_groups, rng, self._sampler)
-        groups = [to_train(s, external=False) for s in work.own] + [to_train(s, external=True) for s in work.external]
-        seed = derive_seed(settings.seed, "training", self._node_id, *work.key)
-        with self._timed("train"):
-            work.report = await self._executor.run(self._policy.train, groups, seed=seed)
+        groups = [to_train(scored, external=True) for scored in work.external]
+        await work.begun.wait()
+        work.report = await self._compute("train", work, partial(self._policy.finish_update, groups))
+        work.seconds["train"] -= work.report.seconds_lease
         self.rounds_trained += work.report.updated
 
     # ── submit ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -201,6 +250,7 @@ class RoundSteps:
     def _row(self, live_peers: int, loop_lag: float) -> MetricsRow:
         work, intake = self.work, self._intake
         busy, sharing = self._executor.busy.since(work.started), intake.activity.since(work.started)
+        whole_round = self._clock.monotonic() - self._round_ended
         counts = intake.take_counts()
         return metrics_row(
             work,
@@ -217,6 +267,7 @@ class RoundSteps:
             bytes_fetched=counts.bytes_fetched,
             publish_to_pool=counts.latencies,
             seconds_round=self._clock.monotonic() - work.started,
+            executor_busy=total(self._executor.busy.since(self._round_ended)) / whole_round,
             seconds_sharing=total(sharing),
             seconds_sharing_hidden=overlap(sharing, busy),
             loop_lag_max=loop_lag,
@@ -251,10 +302,19 @@ class RoundSteps:
 
     # ── tools ───────────────────────────────────────────────────────────────────────────────────────────────────────
     @contextmanager
-    def _timed(self, step: str) -> Iterator[None]:
+    def _timed(self, step: str, work: RoundWork) -> Iterator[None]:
         begun = self._clock.monotonic()
         yield
-        self.work.seconds[step] += self._clock.monotonic() - begun
+        work.seconds[step] += self._clock.monotonic() - begun
+
+    async def _compute(self, step: str, work: RoundWork, compute: Callable[[], Result]) -> Result:
+        """Run in the executor; the seconds are those of computing, without the wait for its turn."""
+
+        def timed() -> Result:
+            with self._timed(step, work):
+                return compute()
+
+        return await self._executor.run(timed)
 
     async def _write(self, target: Path, data: bytes, *, durable: bool = True) -> None:
         temporary = self._layout.temporary(self._node_id)

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import fmean
 
+import anyio
+
 from swarm.sapo.advantage import group_advantages
 from swarm.types import RolloutGroup, RoundKey, ScoredGroup, TrainGroup, TrainReport
 
@@ -16,13 +18,21 @@ class RoundWork:
     """Filled from left to right as the round goes on; times are monotonic seconds."""
 
     key: RoundKey
-    started: float
+    ahead: bool = False
+    """Generated and scored before the round was open, one update earlier."""
+    started: float = 0.0
     waited: float = 0.0
     """Seconds between the end of the round before and the start of this one."""
     groups: list[RolloutGroup] = field(default_factory=list)
     adopted: bool = False
     """The groups were published by this node before it died in mid-round."""
+    rounds_trained: int = 0
+    """Updates behind the policy that generated the groups."""
     own: list[ScoredGroup] = field(default_factory=list)
+    scored: anyio.Event = field(default_factory=anyio.Event)
+    """Set when `own` is complete."""
+    begun: anyio.Event = field(default_factory=anyio.Event)
+    """Set when the gradients of `own` are added up."""
     external: list[ScoredGroup] = field(default_factory=list)
     pool: list[ScoredGroup] = field(default_factory=list)
     heard: frozenset[str] = frozenset()
@@ -58,6 +68,7 @@ def to_train(scored: ScoredGroup, *, external: bool) -> TrainGroup:
         completions=scored.group.completions,
         advantages=group_advantages(scored.rewards),
         external=external,
+        tokenizer=scored.group.tokenizer,
     )
 
 

@@ -5,11 +5,13 @@
                  │             │ Clock                │ PeerArrived      │                                │
     peers/ ──▶ heartbeats ─────┴──▶ mailbox ◀─────────┘         │        │                                │
                  │                    │                         │        │                                │
-                 │              WorkerMachine ─▶ Generate ──────┼───────▶│ policy.generate                │
+                 │              WorkerMachine ─▶ Generate, GenerateAhead┼▶│ policy.generate                │
                  │                    │          Score  ─▶ scoring children                              │
                  │                    │          Publish ─▶ thread, fsync                                 │
-                 │                    │          Train  ────────┼───────▶│ policy.train, policy.snapshot  │
-                 │                    │          Submit, Save ─▶ thread, fsync                            │
+                 │                    │          BeginUpdate ───┼───────▶│ policy.begin_update            │
+                 │                    │          Train  ────────┼───────▶│ policy.finish_update           │
+                 │                    │          Submit, Save ──┼───────▶│ policy.snapshot                │
+                 │                    │                 └─▶ thread, fsync                                 │
                  └─────────────────────────────────────────────┘        └────────────────────────────────┘
 
 Each instruction runs as a task of its own and ends by putting an event into the mailbox, so the loop is free for
@@ -62,8 +64,10 @@ class Worker:
         tasks: Sequence[str],
         load_policy: Callable[[], Policy],
         task_source: TaskSource,
+        executor: ComputeExecutor,
         clock: Clock | None = None,
         sampler: Sampler = uniform,
+        obeys_signals: bool = True,
     ) -> None:
         self._settings = settings
         self._layout = layout
@@ -71,12 +75,15 @@ class Worker:
         self._tasks = tasks
         self._load_policy = load_policy
         self._task_source = task_source
+        self._executor = executor
+        self._obeys_signals = obeys_signals
         self._sampler = sampler
         self._clock = clock = clock or Clock()
         self._machine = m.WorkerMachine(
             external_groups=settings.external_groups,
             round_interval=settings.round_interval,
             checkpoint_interval=settings.checkpoint_interval,
+            staleness=settings.staleness,
         )
         self._events, self._mailbox = anyio.create_memory_object_stream[m.Event](math.inf)
         self._presence = Presence(
@@ -102,7 +109,6 @@ class Worker:
         self._lag = LoopLag(clock.monotonic)
         self._saving = anyio.CapacityLimiter(1)
         self._stop_code: int | None = None
-        self._executor: ComputeExecutor
         self._policy: Policy
         self._steps: RoundSteps
 
@@ -120,15 +126,15 @@ class Worker:
             await self._presence.register()
             try:
                 await to_thread.run_sync(clear_temporary, self._layout, self._node_id)
-                with ComputeExecutor(self._clock.monotonic) as self._executor:
-                    await self._live()
+                await self._live()
             finally:
                 await self._presence.leave()
         return self._stop_code or 0
 
     async def _live(self) -> None:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(on_signals, self.stop)
+            if self._obeys_signals:
+                tasks.start_soon(on_signals, self.stop)
             tasks.start_soon(self._presence.keep_beating)
             tasks.start_soon(self._lag.measure)
             tasks.start_soon(self._lookout.watch_folder, tasks)
@@ -217,10 +223,14 @@ class Worker:
             case m.Generate(key):
                 self._presence.round, self._presence.stage = key
                 tasks.start_soon(self._then, partial(self._steps.generate, instruction), m.Generated(key))
+            case m.GenerateAhead(key):
+                tasks.start_soon(self._steps.generate_ahead, key)
             case m.Score(key):
                 tasks.start_soon(self._then, self._steps.score, m.Scored(key))
             case m.Publish(key):
                 tasks.start_soon(self._publish, key)
+            case m.BeginUpdate():
+                tasks.start_soon(self._steps.begin_update)
             case m.Train(key):
                 tasks.start_soon(self._then, partial(self._steps.train, instruction), m.Trained(key))
             case m.Submit(key):

@@ -4,6 +4,10 @@
                       │                                        (J > 0)       │
                       └──finished or stopping──▶ SAVING ─▶ DONE              └ waits for every live peer, at most
                                                                                until a deadline that follows the swarm
+    the compute executor meanwhile, one step at a time, in this order:
+        generate r ─▶                              begin update r (own groups)   ─▶ finish update r (external groups)
+        with staleness 1, the round ahead as well, so that it need not wait for the clock, the scorer or the peers:
+        generate r ─▶ generate r+1 ─▶ begin r ─▶ finish r ─▶ generate r+2 ─▶ begin r+1 ─▶ finish r+1 ─▶ generate r+3
 
     IDLE       waits for: the state file to name a round that this node has not done
     GATHERING  waits for: the groups of every live peer; ends early when the last is in, late at the deadline,
@@ -55,6 +59,8 @@ class Clock:
     now: float
     interval: float = 0.0
     """The longest that the coordinator keeps a round open, seconds; 0: it did not say."""
+    max_rounds: int = 0
+    """How many rounds there will be; 0: it did not say."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +158,13 @@ class Generate:
 
 
 @dataclass(frozen=True)
+class GenerateAhead:
+    """Generate and score the groups of a round that is not open yet; its Generate takes them up."""
+
+    key: RoundKey
+
+
+@dataclass(frozen=True)
 class Score:
     key: RoundKey
 
@@ -162,8 +175,15 @@ class Publish:
 
 
 @dataclass(frozen=True)
+class BeginUpdate:
+    """Add up the gradients of the own groups while those of the peers come in; answered by no event."""
+
+    key: RoundKey
+
+
+@dataclass(frozen=True)
 class Train:
-    """Train on the own groups and J sampled from what the heard peers published."""
+    """Add those of J groups sampled from what the heard peers published, and make the update."""
 
     key: RoundKey
     heard: frozenset[str]
@@ -190,7 +210,7 @@ class Finish:
     """`finished`: the experiment is over; `stopped`: somebody asked."""
 
 
-Instruction = Generate | Score | Publish | Train | Submit | Save | Finish
+Instruction = Generate | GenerateAhead | Score | Publish | BeginUpdate | Train | Submit | Save | Finish
 
 GATHER_SHARE = 0.5
 """Of the round's interval; the rest is for training and submitting before the coordinator closes the round."""
@@ -201,8 +221,11 @@ LATE_GRACE = 1.0
 class WorkerMachine:
     """Owns the round, not the files, tasks, time or tensors of it."""
 
-    def __init__(self, *, external_groups: int, round_interval: float, checkpoint_interval: int) -> None:
+    def __init__(
+        self, *, external_groups: int, round_interval: float, checkpoint_interval: int, staleness: int = 0
+    ) -> None:
         self._wants_peers = external_groups > 0
+        self._staleness = staleness
         self._checkpoint_interval = checkpoint_interval
         self._pace = GatherPace(longest=round_interval * GATHER_SHARE)
         self.phase = Phase.LOADING
@@ -212,6 +235,9 @@ class WorkerMachine:
         """When to send a Tick, on the same clock as every `now`."""
         self._next = RoundKey(0)
         self._clock: RoundKey | None = None
+        self._max_rounds = 0
+        self._ahead: RoundKey | None = None
+        """The furthest round that GenerateAhead was given for."""
         self._finished = False
         self._stopping = False
         self._live: frozenset[str] = frozenset()
@@ -239,9 +265,9 @@ class WorkerMachine:
             case Clock():
                 return self._on_clock(event)
             case Generated(key) if self._working(key, Phase.GENERATING):
-                return self._leave() if self._stopping else self._enter(Phase.SCORING, Score(key))
+                return self._leave() if self._stopping else self._score(key)
             case Scored(key) if self._working(key, Phase.SCORING):
-                return self._leave() if self._stopping else self._enter(Phase.PUBLISHING, Publish(key))
+                return self._leave() if self._stopping else self._publish(key)
             case Published(key, now) if self._working(key, Phase.PUBLISHING):
                 return self._begin_gather(now)
             case PeersLive(nodes, now):
@@ -253,7 +279,7 @@ class WorkerMachine:
             case Tick(now):
                 return self._look_around(now)
             case Trained(key) if self._working(key, Phase.TRAINING):
-                return self._enter(Phase.SUBMITTING, Submit(key))
+                return self._submit(key)
             case Submitted(key) if self._working(key, Phase.SUBMITTING):
                 return self._end_round(key)
             case Saved(rounds_done):
@@ -275,7 +301,7 @@ class WorkerMachine:
     def _on_clock(self, event: Clock) -> Sequence[Instruction]:
         if self._clock is not None and event.key < self._clock:
             return ()  # an older copy of the state file: the clock never goes back
-        self._clock, self._finished = event.key, event.finished
+        self._clock, self._finished, self._max_rounds = event.key, event.finished, event.max_rounds
         if event.interval:
             self._pace.longest = event.interval * GATHER_SHARE
         if self.phase is Phase.IDLE:
@@ -291,6 +317,26 @@ class WorkerMachine:
         self.key, skipped = self._clock, self._clock.round - self._next.round
         self._arrived = {key: peers for key, peers in self._arrived.items() if key >= self.key}
         return self._enter(Phase.GENERATING, Generate(self.key, skipped))
+
+    def _score(self, key: RoundKey) -> Sequence[Instruction]:
+        return self._enter(Phase.SCORING, Score(key), *self._look_ahead(key))
+
+    def _submit(self, key: RoundKey) -> Sequence[Instruction]:
+        following = RoundKey(key.round + 1)
+        made = self._ahead == following
+        return self._enter(Phase.SUBMITTING, Submit(key), *(self._look_ahead(following) if made else ()))
+
+    def _publish(self, key: RoundKey) -> Sequence[Instruction]:
+        return self._enter(Phase.PUBLISHING, Publish(key), BeginUpdate(key))
+
+    def _look_ahead(self, key: RoundKey) -> Sequence[Instruction]:
+        """With the groups of `key` made, those of the round after it may be, once; `staleness` updates behind."""
+        ahead = RoundKey(key.round + 1)
+        wanted = self._staleness and not self._stopping and not self._finished
+        if not wanted or (self._max_rounds and ahead.round >= self._max_rounds) or self._ahead == ahead:
+            return ()
+        self._ahead = ahead
+        return (GenerateAhead(ahead),)
 
     def _begin_gather(self, now: float) -> Sequence[Instruction]:
         assert self.key is not None

@@ -1,17 +1,41 @@
 """The policy: a Hugging Face causal LM that generates rollouts and learns. Torch lives here and in swarm.warmup.
 
-prompt ──▶ generate ──▶ Completion ─ ─ ─ (rewards, sharing) ─ ─ ─▶ TrainGroup ──▶ batch ──▶ forward ──▶ loss ──▶ trainer
+prompt ─▶ generate ─▶ Completion ─ (rewards, sharing) ─▶ TrainGroup ─▶ batch ─▶ forward ─▶ loss ─▶ gradient ─▶ optimizer
 
-settings    GrpoConfig: what can be tuned; imports no torch
-model       a name -> model, tokenizer and the facts about them
-prompt      a question's text -> prompt tokens
-generate    prompt tokens -> sampled completions with their log-probs
-batch       training groups -> padded tensors of one micro-batch
-forward     tensors -> log-prob of every completion token
-loss        the GRPO objective, per token
-trainer     one policy update
-snapshot    weights and optimizer <-> a folder of safetensors and JSON
-memory      out of GPU memory: halve and repeat
-embedded    where the models that ship with swarm are
-policy      GrpoPolicy: all of the above behind swarm.types.Policy
+policy            GrpoPolicy: all of the below behind swarm.types.Policy
+leased            the same, but updating only while it holds the device lease
+settings          GrpoConfig: what can be tuned; imports no torch
+embedded          where the models that ship with swarm are
+model             a name -> model, tokenizer and the facts about them
+prompt            a question's text -> prompt tokens
+snapshot          weights and optimizer <-> a folder of safetensors and JSON
+memory            out of GPU memory: halve and repeat
+
+generate          prompt tokens -> sampled completions with their log-probs
+draw              logits -> one token per row
+prefill           what the prompts leave behind for their completions
+decode            which way of decoding suits the model and the device?
+dynamic_decode    one more token per row, on a cache that grows
+static_decode     one more token per row, on a cache of fixed size (static_buffers), which CUDA graphs need
+cuda_graphs       record a step once, check it, replay it
+decode_weights    bf16 copies of the weights, at fixed addresses
+
+batch             training groups -> padded tensors of one micro-batch
+claims            may a stranger's token ids and log-probs be used?
+forward           tensors -> log-prob of every completion token
+head              what turns hidden states into logits?
+linear_logprobs   log-probs of a matrix head, block by block of the vocabulary
+logprobs          log-probs of any other head, in chunks
+loss              the GRPO objective, per token
+gradient          rows -> gradient, summed over tokens
+optimizer         scale, clip, AdamW
+trainer           one policy update, in two halves
+
+planner           settings -> does it fit? in milliseconds, without torch; from these four:
+shape             how large is this model?
+prompt_lengths    how long are the questions?
+device_memory     how much is free?
+node_memory       what does one node need?
+plan              what fits, and which way of training to take
+probe             one real step in a child process, to check it
 """

@@ -11,6 +11,7 @@ Sizes: K prompts of up to P tokens, N completion rows of up to T tokens, M real 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -18,13 +19,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from swarm.policy.claims import claim_holds
 from swarm.policy.model import LanguageModel
 from swarm.policy.prompt import encode_completion, encode_prompt
 from swarm.types import Completion, TrainGroup
 
 EXTERNAL_LENGTHS = 4
 """A stranger's completion may be so many times as long as the own longest: a row is the least that memory must hold."""
-_MIN_BLOCK_ROWS = 8
+_BLOCK_COST = {"cpu": 48, "cuda": 1024}
+"""What one more block costs, in token positions: the time of a pass that does nothing. Measured on the CPU with models
+of 1 M and 30 M parameters; on a GPU, estimated as the time to launch the kernels of a 0.5 B one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,14 +40,16 @@ class Row:
     prompt_ids: tuple[int, ...]
     token_ids: tuple[int, ...]
     advantage: float
-    sampled_logprobs: tuple[float, ...] | None
-    """What the generator saw, for own completions."""
+    own: bool
+    behaviour_logprobs: tuple[float, ...] | None
+    """What the policy that wrote it saw; None of a stranger's text, unless its claim is asked for and holds."""
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """All groups of one update as token ids."""
+    """Groups of an update as token ids."""
 
+    groups: int
     rows: list[Row]
     tokens: int
     """Completion tokens of all groups, those without a gradient included: the loss is divided by this."""
@@ -55,9 +61,18 @@ class Encoded:
         return sum(len(row.token_ids) for row in self.rows)
 
     @property
-    def longest(self) -> int:
-        """Tokens of the longest row, prompt included: no micro-batch can be smaller."""
-        return max(len(row.prompt_ids) + len(row.token_ids) for row in self.rows)
+    def weighable_tokens(self) -> int:
+        """Those of them whose behaviour log-probs are known."""
+        return sum(len(row.behaviour_logprobs or ()) for row in self.rows)
+
+    def joined(self, later: Encoded) -> Encoded:
+        """Both as one."""
+        return Encoded(
+            groups=self.groups + later.groups,
+            rows=[*self.rows, *later.rows],
+            tokens=self.tokens + later.tokens,
+            groups_too_long=self.groups_too_long + later.groups_too_long,
+        )
 
 
 @dataclass(frozen=True)
@@ -98,32 +113,39 @@ class MicroBatch:
     """bool [N, T], False on padding."""
     advantages: Tensor
     """[M], of each token's completion."""
-    sampled_logprobs: Tensor
-    """[M], the generator's log-probs, NaN where there are none."""
+    own: Tensor
+    """bool [M], the token is this policy's own."""
+    behaviour_logprobs: Tensor
+    """[M], under the policy that wrote the token, NaN where unknown."""
     blocks: list[Block]
     """The rows, parted where their lengths differ enough for separate padding to pay."""
 
 
-def encode_groups(groups: Sequence[TrainGroup], model: LanguageModel, *, all_rows: bool) -> Encoded:
+def encode_groups(
+    groups: Sequence[TrainGroup], model: LanguageModel, *, all_rows: bool, use_claims: bool, first: int = 0
+) -> Encoded:
     """Tokenize the groups; leave out those too long for the context or beside the own ones, and rows without gradient.
 
     Args:
         all_rows: keep rows with advantage 0 too, because a KL term gives them a gradient.
+        use_claims: take a stranger's own token ids, with their log-probs, where they can be believed.
+        first: number of the first group.
     """
     rows: list[Row] = []
     tokens = too_long = 0
-    for index, group in enumerate(groups):
+    for index, group in enumerate(groups, first):
         prompt_ids = tuple(encode_prompt(model.tokenizer, group.prompt))
-        completions = [_completion_ids(completion, model) for completion in group.completions]
-        longest = max(map(len, completions), default=0)
+        completions = [_Tokens.of(completion, group, model, use_claims) for completion in group.completions]
+        lengths = [len(completion.ids) for completion in completions]
+        longest = max(lengths, default=0)
         if len(prompt_ids) + longest > model.context or longest > EXTERNAL_LENGTHS * model.max_new_tokens:
             too_long += 1
             continue
-        tokens += sum(map(len, completions))
-        for completion, ids, advantage in zip(group.completions, completions, group.advantages, strict=True):
-            if ids and (all_rows or advantage != 0):
-                rows.append(Row(index, prompt_ids, ids, advantage, completion.logprobs))
-    return Encoded(rows, tokens, too_long)
+        tokens += sum(lengths)
+        for completion, advantage in zip(completions, group.advantages, strict=True):
+            if completion.ids and (all_rows or advantage != 0):
+                rows.append(Row(index, prompt_ids, completion.ids, advantage, not group.external, completion.logprobs))
+    return Encoded(len(groups), rows, tokens, too_long)
 
 
 def split_rows(rows: Sequence[Row], *, max_positions: int, share_prompts: bool) -> Iterator[list[Row]]:
@@ -134,12 +156,20 @@ def split_rows(rows: Sequence[Row], *, max_positions: int, share_prompts: bool) 
     """
     part: list[Row] = []
     for row in sorted(rows, key=lambda row: (len(row.prompt_ids), row.group, len(row.token_ids))):
-        if part and _positions([*part, row], share_prompts) > max_positions:
+        if part and padded_positions([*part, row], share_prompts) > max_positions:
             yield sorted(part, key=_completion_length)
             part = []
         part.append(row)
     if part:
         yield sorted(part, key=_completion_length)
+
+
+def padded_positions(rows: Sequence[Row], share_prompts: bool) -> int:
+    """Token positions of the rows as one micro-batch, padding included."""
+    prompt, completion = max(len(row.prompt_ids) for row in rows), max(len(row.token_ids) for row in rows)
+    if share_prompts:
+        return prompt * len({row.group for row in rows}) + completion * len(rows)
+    return (prompt + completion) * len(rows)
 
 
 def stack_rows(rows: Sequence[Row], model: LanguageModel) -> MicroBatch:
@@ -150,28 +180,29 @@ def stack_rows(rows: Sequence[Row], model: LanguageModel) -> MicroBatch:
     longest, length_N = lengths[-1], torch.tensor(lengths)
     padded = [[*row.token_ids, *[model.pad_id] * (longest - len(row.token_ids))] for row in rows]
     advantage_N = torch.tensor([row.advantage for row in rows], dtype=torch.float32)
-    sampled = [value for row in rows for value in row.sampled_logprobs or [float("nan")] * len(row.token_ids)]
+    own_N = torch.tensor([row.own for row in rows])
+    behaviour = [value for row in rows for value in row.behaviour_logprobs or [math.nan] * len(row.token_ids)]
     return MicroBatch(
         prompts=pad_prompts(list(prompts.values()), model),
         prompt_of_row=torch.tensor([index[row.group] for row in rows], device=model.device),
         completion_ids=torch.tensor(padded, device=model.device),
         completion_mask=(torch.arange(longest) < length_N[:, None]).to(model.device),
         advantages=advantage_N.repeat_interleave(length_N).to(model.device),
-        sampled_logprobs=torch.tensor(sampled, dtype=torch.float32, device=model.device),
-        blocks=length_blocks(lengths),
+        own=own_N.repeat_interleave(length_N).to(model.device),
+        behaviour_logprobs=torch.tensor(behaviour, dtype=torch.float32, device=model.device),
+        blocks=length_blocks(lengths, block_cost=_BLOCK_COST.get(model.device.type, _BLOCK_COST["cuda"])),
     )
 
 
-def length_blocks(lengths: Sequence[int], start: int = 0) -> list[Block]:
-    """Part ascending lengths in halves, again and again, as long as that saves an eighth of the padded positions.
-
-    A forward pass costs about the same per position however they are parted, down to a few rows.
-    """
+def length_blocks(lengths: Sequence[int], *, block_cost: int, start: int = 0) -> list[Block]:
+    """Part ascending lengths in halves, again and again, as long as that saves more padding than a block costs."""
     half = len(lengths) // 2
-    block = Block(start, start + len(lengths), lengths[-1])
-    if half < _MIN_BLOCK_ROWS or 8 * half * (lengths[-1] - lengths[half - 1]) < len(lengths) * lengths[-1]:
-        return [block]
-    return length_blocks(lengths[:half], start) + length_blocks(lengths[half:], start + half)
+    if half * (lengths[-1] - lengths[half - 1]) <= block_cost:
+        return [Block(start, start + len(lengths), lengths[-1])]
+    return [
+        *length_blocks(lengths[:half], block_cost=block_cost, start=start),
+        *length_blocks(lengths[half:], block_cost=block_cost, start=start + half),
+    ]
 
 
 def pad_prompts(prompts: Sequence[Sequence[int]], model: LanguageModel) -> PaddedPrompts:
@@ -187,20 +218,24 @@ def pad_prompts(prompts: Sequence[Sequence[int]], model: LanguageModel) -> Padde
     )
 
 
-def _completion_ids(completion: Completion, model: LanguageModel) -> tuple[int, ...]:
-    """Own completions keep their sampled ids: decoding and encoding again is not the identity."""
-    if completion.token_ids is not None:
-        return completion.token_ids
-    ids = encode_completion(model.tokenizer, completion.text)
-    return (*ids, model.eos_id) if completion.finished else tuple(ids)
+class _Tokens(NamedTuple):
+    """A completion as this model reads it."""
+
+    ids: tuple[int, ...]
+    logprobs: tuple[float, ...] | None
+
+    @classmethod
+    def of(cls, completion: Completion, group: TrainGroup, model: LanguageModel, use_claims: bool) -> _Tokens:
+        """Own completions keep their sampled ids: decoding and encoding again is not the identity.
+
+        Own ones that were read back from their file after a crash say whose tokenizer it was, and are checked.
+        """
+        fresh = completion.token_ids is not None and not group.external and not group.tokenizer
+        if fresh or ((use_claims or not group.external) and claim_holds(completion, group, model)):
+            return cls(completion.token_ids or (), completion.logprobs)
+        ids = encode_completion(model.tokenizer, completion.text)
+        return cls((*ids, model.eos_id) if completion.finished else tuple(ids), None)
 
 
 def _completion_length(row: Row) -> int:
     return len(row.token_ids)
-
-
-def _positions(rows: Sequence[Row], share_prompts: bool) -> int:
-    prompt, completion = max(len(row.prompt_ids) for row in rows), max(len(row.token_ids) for row in rows)
-    if share_prompts:
-        return prompt * len({row.group for row in rows}) + completion * len(rows)
-    return (prompt + completion) * len(rows)

@@ -17,20 +17,21 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from swarm.policy.batch import Block, MicroBatch
-from swarm.policy.loss import chosen_logprobs
+from swarm.policy.head import LinearHead
+from swarm.policy.linear_logprobs import linear_logprobs
+from swarm.policy.logprobs import chosen_logprobs
 from swarm.policy.model import LanguageModel
 
 
 def completion_logprobs(model: LanguageModel, batch: MicroBatch, *, temperature: float, share_prompts: bool) -> Tensor:
     """fp32 log-probs [M] at the temperature, row after row, of the real completion tokens alone."""
     with model.autocast():  # one region around all parts casts the weights once
-        return chosen_logprobs(
-            _shared_hidden(model, batch) if share_prompts else _plain_hidden(model, batch),
-            batch.completion_ids[batch.completion_mask],
-            head=model.logits,
-            vocabulary=model.module.get_output_embeddings().out_features,
-            temperature=temperature,
-        )
+        hidden_M_D = _shared_hidden(model, batch) if share_prompts else _plain_hidden(model, batch)
+        chosen_M = batch.completion_ids[batch.completion_mask]
+        if head := LinearHead.of(model):
+            return linear_logprobs(hidden_M_D, chosen_M, head, temperature=temperature)
+        vocabulary = model.module.get_output_embeddings().out_features
+        return chosen_logprobs(hidden_M_D, chosen_M, head=model.logits, vocabulary=vocabulary, temperature=temperature)
 
 
 def select_rows(cache: DynamicCache, index_N: Tensor) -> None:
@@ -67,15 +68,21 @@ def _block_hidden(
 
 
 def _plain_hidden(model: LanguageModel, batch: MicroBatch) -> Tensor:
-    """The same hidden states [M, D] from one forward pass over prompt + completion of each row."""
-    prompts, row_N = batch.prompts, batch.prompt_of_row
-    mask, positions_N_t = _completion_frame(batch, slice(None), batch.completion_ids.shape[1])
-    hidden = model.hidden(
-        torch.cat([prompts.ids[row_N], batch.completion_ids[:, :-1]], dim=1),
+    """The same hidden states [M, D] from one forward pass per block over prompt + completion of each row."""
+    return torch.cat([_plain_block_hidden(model, batch, block) for block in batch.blocks])
+
+
+def _plain_block_hidden(model: LanguageModel, batch: MicroBatch, block: Block) -> Tensor:
+    """Hidden states [m, D] of the real tokens of some rows."""
+    rows = slice(block.start, block.stop)
+    prompts, prompt_of_row_n = batch.prompts, batch.prompt_of_row[rows]
+    mask, positions_n_t = _completion_frame(batch, rows, block.width)
+    hidden_n_S_D = model.hidden(
+        torch.cat([prompts.ids[prompt_of_row_n], batch.completion_ids[rows, : block.width - 1]], dim=1),
         mask=mask,
-        positions_B_T=torch.cat([prompts.positions[row_N], positions_N_t], dim=1),
+        positions_B_T=torch.cat([prompts.positions[prompt_of_row_n], positions_n_t], dim=1),
     )
-    return hidden[:, prompts.ids.shape[1] - 1 :][batch.completion_mask]
+    return hidden_n_S_D[:, prompts.ids.shape[1] - 1 :][batch.completion_mask[rows, : block.width]]
 
 
 def _completion_frame(batch: MicroBatch, rows: slice, width: int) -> tuple[Tensor, Tensor]:

@@ -1,45 +1,12 @@
 """What is minimised: the GRPO objective, per completion token. Pure functions of tensors.
 
-Sizes: M completion tokens, D hidden size, V vocabulary. Everything here is fp32, whatever the model computed in.
+Sizes: M completion tokens. Everything here is fp32, whatever the model computed in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
-
-MAX_LOGITS = 2**24
-"""Logits held at once, 64 MB of fp32: more tokens go through the head in several chunks."""
-
-
-def chosen_logprobs(
-    hidden_M_D: Tensor,
-    chosen_M: Tensor,
-    *,
-    head: Callable[[Tensor], Tensor],
-    vocabulary: int,
-    temperature: float,
-    max_logits: int = MAX_LOGITS,
-) -> Tensor:
-    """Log-prob [M] of each chosen token under softmax(head(hidden) / temperature).
-
-    Above max_logits, tokens pass the head in chunks whose logits the backward pass computes again, so that neither
-    pass ever holds [M, V]: at V = 151,936 this is most of a training step's memory.
-    """
-
-    def of_chunk(hidden_m_D: Tensor, chosen_m: Tensor) -> Tensor:
-        logits_m_V = head(hidden_m_D).float() / temperature
-        chosen_logit_m = logits_m_V.gather(1, chosen_m[:, None]).squeeze(1)
-        return chosen_logit_m - logits_m_V.logsumexp(dim=1)
-
-    rows = max(1, max_logits // vocabulary)
-    if len(chosen_M) <= rows:
-        return of_chunk(hidden_M_D, chosen_M)
-    chunks = zip(torch.split(hidden_M_D, rows), torch.split(chosen_M, rows), strict=True)
-    return torch.cat([checkpoint(of_chunk, *chunk, use_reentrant=False, preserve_rng_state=False) for chunk in chunks])
 
 
 def clipped_surrogate(
@@ -67,3 +34,15 @@ def kl_estimate(logprob_M: Tensor, reference_logprob_M: Tensor) -> Tensor:
     """The "k3" estimate [M] of KL(policy || reference): q/p - log(q/p) - 1 >= 0. GRPO, arXiv:2402.03300, equation 4."""
     log_ratio_M = reference_logprob_M - logprob_M
     return log_ratio_M.expm1() - log_ratio_M
+
+
+def importance_weight(old_logprob_M: Tensor, behaviour_logprob_M: Tensor, cap: float) -> Tensor:
+    """min(cap, policy / behaviour) [M] of each token, a constant; 1 where the behaviour is NaN, that is unknown.
+
+    Truncated importance sampling: tokens are weighed by how likely the policy before the update is to write them,
+    relative to what wrote them. "Your Efficient RL Framework Secretly Brings You Off-Policy RL Training", Yao et al.,
+    2025, for the gap between generator and trainer; the truncation is that of IMPALA, arXiv:1802.01561, section 4.1.
+    Both log-probs are of the whole distribution at the temperature, before any top-p, top-k or min-p.
+    """
+    ratio_M = (old_logprob_M.detach() - behaviour_logprob_M).exp()
+    return ratio_M.clamp(max=cap).masked_fill(behaviour_logprob_M.isnan(), 1.0)

@@ -22,13 +22,23 @@ class MemoryBudget:
 
     def __init__(self, work_name: str, size: int) -> None:
         self._work_name = work_name
+        self._halvings = 0
         self.size = size
 
-    def run(self, work: Callable[[int], _Result], *, floor: int) -> _Result:
+    def take_halvings(self) -> int:
+        """How often it was halved since the last call."""
+        halvings, self._halvings = self._halvings, 0
+        return halvings
+
+    def run(self, work: Callable[[int], _Result], *, floor: int, whole: int) -> _Result:
         """The result of work(size), called again with half the size until it fits. `work` must be repeatable.
 
+        Args:
+            floor: the smallest size that makes a difference.
+            whole: the largest one, at which all work is one piece.
+
         Raises:
-            ModelError: it does not fit at or below `floor`, the smallest size that makes a difference.
+            ModelError: it does not fit at or below `floor`.
         """
         while True:
             try:
@@ -39,6 +49,7 @@ class MemoryBudget:
                         f"{self._work_name}: out of GPU memory even at a batch of {self.size}. Run fewer nodes on this "
                         f"GPU, shorten max_new_tokens, or turn on gradient checkpointing. {error}"
                     ) from error
-                self.size //= 2
+                self.size = min(self.size, whole) // 2
+                self._halvings += 1
                 logger.warning("memory.halved", work=self._work_name, size=self.size)
             torch.cuda.empty_cache()  # outside the handler, whose traceback keeps the failed pass's tensors alive

@@ -7,8 +7,10 @@ Sizes: B rows, T positions, D hidden size, V vocabulary.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from swarm.policy.embedded import EMBEDDED, embedded_path
 _DEFAULT_MAX_NEW_TOKENS = 256
 _NO_CONTEXT_LIMIT = 2**31
 _PROBE_TOLERANCE = 1e-2
+_DIGEST_LENGTH = 32
 _REMEDY = "Check MODEL_NAME, the network and HUGGINGFACE_ACCESS_TOKEN."
 _LOADING_ERRORS = (OSError, ValueError, KeyError, AttributeError, ImportError, RuntimeError, SafetensorError)
 
@@ -39,7 +42,7 @@ class LanguageModel:
     tokenizer: Any
     device: torch.device
     autocast_dtype: torch.dtype | None
-    """bfloat16 where the GPU computes in it, None for fp32."""
+    """bfloat16 where matrix products are computed in it, None for fp32."""
     eos_ids: frozenset[int]
     """Sampling any of these ends a completion."""
     eos_id: int
@@ -50,13 +53,16 @@ class LanguageModel:
     """Longest sequence, tokens."""
     max_new_tokens: int
     """Longest completion, tokens."""
+    tokenizer_digest: str
+    """Two models with the same one mean the same by a token id: 32 hex digits."""
 
     def hidden(self, ids_B_T: Tensor, *, mask: Tensor | None, positions_B_T: Tensor, cache: Any = None) -> Tensor:
         """Final hidden states [B, T, D], before the output head.
 
         Args:
-            mask: bool [B, past + T], False on padding; None if there is none.
-            cache: a DynamicCache to read and extend, or None.
+            mask: bool [B, past + T], False on padding; None if there is none. One with 4 dimensions goes to the
+                attention as it is.
+            cache: a transformers Cache to read and extend, or None.
         """
         with self.autocast():
             output = self.module.base_model(
@@ -74,10 +80,14 @@ class LanguageModel:
             logits: Tensor = self.module.get_output_embeddings()(hidden)
         return _scale_logits(self.module.config, logits.float())
 
-    def autocast(self) -> torch.autocast:
-        """The mixed-precision region of the forward pass; does nothing in fp32."""
+    def autocast(self, *, cache_weights: bool | None = None) -> torch.autocast:
+        """The mixed-precision region of the forward pass; does nothing in fp32.
+
+        Args:
+            cache_weights: cast each weight once per outermost region; None: as the region around this one, or yes.
+        """
         enabled = self.autocast_dtype is not None
-        return torch.autocast(self.device.type, dtype=self.autocast_dtype, enabled=enabled)
+        return torch.autocast(self.device.type, dtype=self.autocast_dtype, enabled=enabled, cache_enabled=cache_weights)
 
 
 def resolve_model(name: str) -> str:
@@ -97,16 +107,22 @@ def resolve_model(name: str) -> str:
 
 
 def load_model(
-    name: str, *, device: str | None = None, hub_token: str | None = None, max_new_tokens: int | None = None
+    name: str,
+    *,
+    device: str | None = None,
+    hub_token: str | None = None,
+    max_new_tokens: int | None = None,
+    precision: str = "auto",
+    attention: str = "auto",
 ) -> LanguageModel:
     """Load weights (as fp32) and tokenizer, and check that they fit each other. Runs no code of the model's folder.
-
-    GPUs of the Ampere generation and newer compute in bfloat16 under autocast; older ones and the CPU in fp32
-    (fp16 would need loss scaling, and its log-probs would drift from the sampled ones).
 
     Args:
         device: "cpu", "cuda", "cuda:1" ...; None: a GPU if there is one.
         max_new_tokens: longest completion; None: the model's generation config, else 256.
+        precision: `bf16` computes matrix products in bfloat16 under autocast, `fp32` does not; `auto`: bf16 on GPUs of
+            the Ampere generation and newer. (fp16 would need loss scaling, and its log-probs would drift.)
+        attention: `eager`, `sdpa` or `flash_attention_2`; `auto`: sdpa where the architecture has it, else eager.
 
     Raises:
         ModelError: not found, no network, unfit for training here, or model and tokenizer do not belong together.
@@ -114,18 +130,27 @@ def load_model(
     disable_progress_bar()  # the terminal and the log belong to the node
     source = resolve_model(name)
     target = _pick_device(device)
+    implementation = _attention(name, attention, target, _autocast_dtype(name, target, precision))
     tokenizer = _load_part(name, "tokenizer", lambda: AutoTokenizer.from_pretrained(source, token=hub_token))
     config = _load_part(name, "config", lambda: AutoConfig.from_pretrained(source, token=hub_token))
     module = _load_part(
         name,
         "weights",
-        lambda: AutoModelForCausalLM.from_pretrained(source, config=config, dtype=torch.float32, token=hub_token),
+        lambda: AutoModelForCausalLM.from_pretrained(
+            source, config=config, dtype=torch.float32, token=hub_token, attn_implementation=implementation
+        ),
     )
-    return wrap_model(name, module, tokenizer, device=target, max_new_tokens=max_new_tokens)
+    return wrap_model(name, module, tokenizer, device=target, max_new_tokens=max_new_tokens, precision=precision)
 
 
 def wrap_model(
-    name: str, module: Any, tokenizer: Any, *, device: torch.device, max_new_tokens: int | None = None
+    name: str,
+    module: Any,
+    tokenizer: Any,
+    *,
+    device: torch.device,
+    max_new_tokens: int | None = None,
+    precision: str = "auto",
 ) -> LanguageModel:
     """A LanguageModel from parts already in memory; same checks and errors as load_model."""
     _check_architecture(name, module)
@@ -145,12 +170,13 @@ def wrap_model(
         module=module.to(device).eval(),
         tokenizer=tokenizer,
         device=device,
-        autocast_dtype=_autocast_dtype(device),
+        autocast_dtype=_autocast_dtype(name, device, precision),
         eos_ids=frozenset(eos_ids),
         eos_id=eos_id,
         pad_id=tokenizer.pad_token_id if tokenizer.pad_token_id is not None else eos_id,
         context=_context_length(module.config),
         max_new_tokens=max_new_tokens or module.generation_config.max_new_tokens or _DEFAULT_MAX_NEW_TOKENS,
+        tokenizer_digest=_tokenizer_digest(tokenizer, eos_ids),
     )
     _check_head(model)
     return model
@@ -179,10 +205,47 @@ def _pick_device(device: str | None) -> torch.device:
         raise ModelError(f"device {name!r} cannot be used: {error}. Expected 'cpu', 'cuda' or 'cuda:<n>'.") from error
 
 
-def _autocast_dtype(device: torch.device) -> torch.dtype | None:
-    if device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0):
-        return torch.bfloat16
-    return None
+def _autocast_dtype(name: str, device: torch.device, precision: str) -> torch.dtype | None:
+    if precision == "bf16" and device.type == "cuda" and not _is_ampere(device):
+        raise ModelError(
+            f"model {name!r}: {torch.cuda.get_device_name(device)} does not compute in bf16, which needs the Ampere "
+            "generation or newer. Set the precision to fp32 or auto."
+        )
+    wanted = precision == "bf16" or (precision == "auto" and _is_ampere(device))
+    return torch.bfloat16 if wanted else None
+
+
+def _is_ampere(device: torch.device) -> bool:
+    """Whether it is a GPU of that generation or a newer one."""
+    return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
+
+
+def _attention(name: str, wanted: str, device: torch.device, autocast_dtype: torch.dtype | None) -> str | None:
+    """What to ask transformers for. None: sdpa where the architecture has it, else eager.
+
+    Never flash_attention_2 of its own accord: beside left-padded prompts it packs the whole KV cache anew for every
+    token, and it knows no fixed-size cache; sdpa brings flash kernels for what is not padded.
+    """
+    if wanted == "flash_attention_2":
+        needs = {
+            "the package flash_attn": find_spec("flash_attn") is not None,
+            "a GPU of the Ampere generation or newer": _is_ampere(device),
+            "bf16 precision": autocast_dtype is torch.bfloat16,
+        }
+        if missing := [need for need, there in needs.items() if not there]:
+            raise ModelError(
+                f"model {name!r}: flash_attention_2 needs {', '.join(missing)}. Set the attention to auto or sdpa."
+            )
+    return None if wanted == "auto" else wanted
+
+
+def _tokenizer_digest(tokenizer: Any, eos_ids: set[int]) -> str:
+    """Of what a token id means: the vocabulary, added tokens included, and what ends a text."""
+    digest = hashlib.sha256()
+    for token, index in sorted(tokenizer.get_vocab().items(), key=lambda item: (item[1], item[0])):
+        digest.update(f"{index} {len(token)} {token}\n".encode("utf-8", "surrogatepass"))
+    digest.update(repr((sorted(tokenizer.get_added_vocab().items()), sorted(eos_ids))).encode("utf-8", "replace"))
+    return digest.hexdigest()[:_DIGEST_LENGTH]
 
 
 def _end_of_text_ids(module: Any, tokenizer: Any) -> set[int]:

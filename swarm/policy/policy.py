@@ -1,15 +1,17 @@
-"""The policy as a node sees it: generate, train, snapshot, restore. Implements swarm.types.Policy."""
+"""The policy as a node sees it: generate, update, snapshot, restore. Implements swarm.types.Policy."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
 
+import msgspec
 import torch
 from torch import Tensor
 
 from swarm.logs import get_logger
 from swarm.policy import snapshot as snapshots
+from swarm.policy.decode import choose_decoding
 from swarm.policy.generate import Sample, Sampling, draw_uniforms, sample_in_parts
 from swarm.policy.memory import MemoryBudget
 from swarm.policy.model import LanguageModel, load_model
@@ -30,7 +32,8 @@ class GrpoPolicy:
 
     def __init__(self, model: LanguageModel, config: GrpoConfig) -> None:
         self._model = model
-        self._sampling = Sampling(config.temperature, config.top_p, config.top_k)
+        self._decoding = choose_decoding(model, config.decoding)
+        self._sampling = Sampling(config.temperature, config.top_p, config.top_k, config.min_p)
         self._trainer = Trainer(model, config)
         self._rows = MemoryBudget("generation", 2**16)
 
@@ -38,6 +41,11 @@ class GrpoPolicy:
     def name(self) -> str:
         """Short name that peers see."""
         return self._model.name
+
+    @property
+    def tokenizer(self) -> str:
+        """Digest of its tokenizer."""
+        return self._model.tokenizer_digest
 
     def generate(self, prompts: Sequence[str], *, group_size: int, seed: int) -> list[tuple[Completion, ...]]:
         """Sample group_size completions for each question text; the same seed gives the same tokens.
@@ -63,24 +71,42 @@ class GrpoPolicy:
         if not fitting:
             return []
         prompts, uniforms = [encoded[index] for index in fitting], uniform_K_G_T[fitting]
-        self._rows.size = min(self._rows.size, len(fitting) * uniform_K_G_T.shape[1])
         return self._rows.run(
             lambda rows: sample_in_parts(
-                self._model, prompts, uniform_K_G_T=uniforms, sampling=self._sampling, max_rows=rows
+                self._model,
+                prompts,
+                uniform_K_G_T=uniforms,
+                sampling=self._sampling,
+                max_rows=rows,
+                decoding=self._decoding,
             ),
             floor=1,
+            whole=len(fitting) * uniform_K_G_T.shape[1],
         )
 
-    def train(self, groups: Sequence[TrainGroup], *, seed: int) -> TrainReport:
-        """One GRPO update on all groups together. It draws nothing at random, so that `seed` changes nothing."""
-        return self._trainer.update(groups)
+    def begin_update(self, groups: Sequence[TrainGroup]) -> None:
+        """Add up the gradients of the first groups of an update; the weights stay as they are.
+
+        Raises:
+            ModelError: a single completion does not fit into the GPU's memory.
+        """
+        self._trainer.begin_update(groups)
+
+    def finish_update(self, groups: Sequence[TrainGroup]) -> TrainReport:
+        """Add those of the remaining groups, then make one GRPO update on all of them together.
+
+        Raises:
+            ModelError: as begin_update.
+        """
+        report = self._trainer.finish_update(groups)
+        return msgspec.structs.replace(report, memory_halvings=report.memory_halvings + self._rows.take_halvings())
 
     def snapshot(self) -> snapshots.PolicySnapshot:
         """Copy weights and optimizer to host memory."""
         return snapshots.capture(self._model, self._trainer.state(), self._model_files)
 
     def restore(self, snapshot_dir: str) -> None:
-        """Load what a snapshot wrote. A reference model keeps the initial weights.
+        """Load what a snapshot wrote; forgets an update that was begun. A reference model keeps the initial weights.
 
         Raises:
             CheckpointError: it does not fit; nothing has changed then.
@@ -106,6 +132,8 @@ def load_policy(
     threads: int | None = None,
     device: str | None = None,
     hub_token: str | None = None,
+    precision: str = "auto",
+    attention: str = "auto",
 ) -> GrpoPolicy:
     """Load a model and make it trainable. Call it in the thread that will use the policy.
 
@@ -114,11 +142,20 @@ def load_policy(
         threads: CPU threads of torch in this thread; None leaves torch's own choice.
         device: "cpu", "cuda", "cuda:1" ...; None: a GPU if there is one.
         hub_token: Hugging Face access token, for gated models.
+        precision: "fp32" or "bf16", what the model computes in; "auto": bf16 on GPUs that have it.
+        attention: back-end of transformers; "auto": the fastest that device and model have.
 
     Raises:
         ModelError: the model cannot be loaded or used.
     """
     if threads is not None:
         torch.set_num_threads(threads)
-    model = load_model(model_name, device=device, hub_token=hub_token, max_new_tokens=config.max_new_tokens)
+    model = load_model(
+        model_name,
+        device=device,
+        hub_token=hub_token,
+        max_new_tokens=config.max_new_tokens,
+        precision=precision,
+        attention=attention,
+    )
     return GrpoPolicy(model, config)

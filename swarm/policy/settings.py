@@ -42,24 +42,32 @@ class GrpoConfig:
     """Nucleus sampling: keep the likeliest tokens that together reach this probability; 1 keeps all."""
     top_k: int = 0
     """Keep the k likeliest tokens; 0 keeps all, 1 is greedy."""
+    min_p: float = 0.0
+    """Keep tokens at least so likely as min_p times the likeliest one; 0 keeps all."""
     max_new_tokens: int | None = None
     """Longest completion, tokens; None: the model's generation config, else 256."""
-    micro_batch_tokens: int = 8192
+    micro_batch_tokens: int = 16384
     """Token positions, padding included, per forward and backward pass. Halved whenever the GPU runs out of memory."""
+    importance_cap: float = 0.0
+    """Weigh tokens with known behaviour log-probs by min(importance_cap, policy / behaviour); 0: weigh none."""
+    decoding: str = "auto"
+    """`dynamic` or `static` KV cache while generating; `auto`: what suits the device."""
     gradient_checkpointing: bool = False
     """Recompute activations in the backward pass: less memory, about a third more time, prompts not shared."""
 
     def __post_init__(self) -> None:
         for name in ("learning_rate", "max_grad_norm", "clip_low", "clip_high", "temperature", "top_p"):
             self._require(name, "a finite number above 0", lambda value: math.isfinite(value) and value > 0)
-        for name in ("weight_decay", "kl_weight"):
+        for name in ("weight_decay", "kl_weight", "min_p", "importance_cap"):
             self._require(name, "a finite number of at least 0", lambda value: math.isfinite(value) and value >= 0)
         for name in ("iterations", "micro_batch_tokens"):
             self._require(name, "at least 1", lambda value: value >= 1)
         for name in ("warmup_steps", "top_k"):
             self._require(name, "at least 0", lambda value: value >= 0)
         self._require("clip_low", "below 1", lambda value: value < 1)
-        self._require("top_p", "at most 1", lambda value: value <= 1)
+        for name in ("top_p", "min_p"):
+            self._require(name, "at most 1", lambda value: value <= 1)
+        self._require("decoding", "auto, dynamic or static", lambda value: value in ("auto", "dynamic", "static"))
         self._require("max_new_tokens", "at least 1, or unset", lambda value: value is None or value >= 1)
 
     def _require(self, name: str, expected: str, holds: Callable[[Any], bool]) -> None:

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from swarm.errors import CheckpointError
 from swarm.policy.model import LanguageModel
-from swarm.policy.trainer import OptimizerState, to_host
+from swarm.policy.optimizer import OptimizerState, to_host
 
 FORMAT = 1
 MODEL_DIR = "model"

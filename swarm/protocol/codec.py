@@ -6,9 +6,11 @@ countable reason: `malformed`, `wrong_version`, `misplaced`, `empty`, `oversized
 
 from __future__ import annotations
 
-from typing import TypeVar
+import sys
+from typing import Annotated, Any, TypeVar
 
 import msgspec
+from msgspec import UNSET, Meta
 
 from swarm.errors import ProtocolError
 from swarm.protocol.messages import SCHEMA_VERSION, GroupInfo, PolicyInfo, RolloutEntry, RolloutFile
@@ -17,6 +19,10 @@ from swarm.types import Completion, Question, RolloutGroup, RoundKey, ScoredGrou
 MOST_GROUPS = 1024
 MOST_COMPLETIONS = 1024
 """What one file may hold: scoring costs the reader, whatever a file's size in bytes."""
+MOST_TOKENS = 2**15
+"""Of one completion, for its token_ids and logprobs to be used."""
+LOGPROB_DECIMALS = 5
+"""A weight is off by 5e-6 of itself at most, and a token takes some 15 bytes beside its text, not 26."""
 
 Message = TypeVar("Message", bound=msgspec.Struct)
 
@@ -49,26 +55,51 @@ def decode(data: bytes, form: type[Message], where: str) -> Message:
 
 
 def to_rollout_file(
-    groups: list[ScoredGroup], peer: str, key: RoundKey, timestamp: float, policy: PolicyInfo
+    groups: list[ScoredGroup],
+    peer: str,
+    key: RoundKey,
+    timestamp: float,
+    policy: PolicyInfo,
+    *,
+    with_logprobs: bool = False,
 ) -> RolloutFile:
-    """A node's own groups as the file that its peers read."""
+    """A node's own groups as the file that its peers read.
+
+    Args:
+        with_logprobs: beside each text its token ids and log-probs, rounded to LOGPROB_DECIMALS, and beside the
+            policy's name what explains them. Nothing of it is written otherwise.
+    """
     return RolloutFile(
         peer_id=peer,
         round=key.round,
         stage=key.stage,
         timestamp=timestamp,
-        rollouts={str(scored.group.slot): _entries(scored) for scored in groups},
+        rollouts={str(scored.group.slot): _entries(scored, with_logprobs) for scored in groups},
         groups={str(scored.group.slot): _info(scored.group.question) for scored in groups},
-        policy=policy,
+        policy=policy if with_logprobs else msgspec.structs.replace(policy, tokenizer=UNSET, temperature=UNSET),
     )
 
 
-def _entries(scored: ScoredGroup) -> list[RolloutEntry]:
+def _entries(scored: ScoredGroup, with_logprobs: bool) -> list[RolloutEntry]:
     prompt = scored.group.question.prompt
     return [
-        RolloutEntry(prompt=prompt, response=completion.text, reward=reward, finished=completion.finished)
+        RolloutEntry(
+            prompt=prompt,
+            response=completion.text,
+            reward=reward,
+            finished=completion.finished,
+            **(_sampled(completion) if with_logprobs else {}),
+        )
         for completion, reward in zip(scored.group.completions, scored.rewards, strict=True)
     ]
+
+
+def _sampled(completion: Completion) -> dict[str, Any]:
+    """The token fields of an entry: none where a reader would not take them."""
+    # A log-prob of almost 0 may come out above it. NaN stays NaN in this order, and so is not published.
+    rounded = [min(round(value, LOGPROB_DECIMALS), 0.0) for value in completion.logprobs or ()]
+    ids, logprobs = _usable(completion.token_ids, rounded)
+    return {} if ids is None else {"token_ids": ids, "logprobs": logprobs}
 
 
 def _info(question: Question) -> GroupInfo:
@@ -79,6 +110,9 @@ def _info(question: Question) -> GroupInfo:
 
 def to_groups(file: RolloutFile, peer: str, key: RoundKey) -> list[RolloutGroup]:
     """The groups of a peer's file, in slot order. Answer, metadata and reward are left behind: readers make their own.
+
+    Token ids and log-probs are the publisher's claim: in range, and as many of the one as of the other, but whether
+    they are those of the text is for the trainer to find out. Broken ones are left behind without a word.
 
     Raises:
         ProtocolError: `misplaced` (it speaks for another node or round than its path), `empty`, `oversized`,
@@ -123,6 +157,29 @@ def _group(file: RolloutFile, slot: str) -> RolloutGroup:
         stage=file.stage,
         slot=int(slot),
         question=Question(prompt=prompts.pop(), origin=info.origin),
-        completions=tuple(Completion(text=entry.response, finished=entry.finished) for entry in entries),
+        completions=tuple(
+            Completion(entry.response, entry.finished, *_usable(entry.token_ids, entry.logprobs)) for entry in entries
+        ),
         model=file.policy.model[:80],
+        tokenizer=(file.policy.tokenizer or "")[:80],
     )
+
+
+class _SampledTokens(msgspec.Struct):
+    """What token_ids and logprobs have to be, so that a trainer may look at them."""
+
+    token_ids: Annotated[tuple[Annotated[int, Meta(ge=0, lt=2**31)], ...], Meta(max_length=MOST_TOKENS)]
+    logprobs: tuple[Annotated[float, Meta(ge=-sys.float_info.max, le=0)], ...]
+
+    def __post_init__(self) -> None:
+        if len(self.token_ids) != len(self.logprobs):
+            raise ValueError("expected one log-prob per token")
+
+
+def _usable(token_ids: Any, logprobs: Any) -> tuple[tuple[int, ...] | None, tuple[float, ...] | None]:
+    """Both if they are lists of one length and in range, else neither: a hint that is broken is no hint."""
+    try:
+        tokens = msgspec.convert({"token_ids": token_ids, "logprobs": logprobs}, _SampledTokens)
+    except msgspec.ValidationError:
+        return None, None
+    return tokens.token_ids, tokens.logprobs

@@ -1,7 +1,7 @@
 """The JSON forms of the shared folder as msgspec structs; PROTOCOL.md is the same in words.
 
 Rules of growth: fields are only added, with defaults, and never change meaning; readers ignore fields they do not
-know and refuse a `schema_version` they do not know.
+know and refuse a `schema_version` they do not know. What is UNSET is not written.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from swarm.types import Origin
 
@@ -71,6 +72,11 @@ class RolloutEntry(msgspec.Struct, kw_only=True):
     """The publisher's own claim. Readers verify for themselves and never train on it."""
     finished: bool = True
     """The model ended it itself; False: cut at the length limit."""
+    token_ids: Any = UNSET
+    """The sampled ids: list[int], end-of-text included where finished. Read by the codec alone, which takes lists like
+    these or none at all: what else is there is no reason to refuse the text."""
+    logprobs: Any = UNSET
+    """Natural-log probabilities of these tokens: list[float], at the sampling temperature, before any truncation."""
 
 
 class GroupInfo(msgspec.Struct, kw_only=True):
@@ -87,6 +93,10 @@ class PolicyInfo(msgspec.Struct, kw_only=True):
 
     model: str = ""
     rounds_trained: Count = 0
+    tokenizer: str | UnsetType = UNSET
+    """Digest of the tokenizer that the token_ids belong to."""
+    temperature: float | UnsetType = UNSET
+    """That of the sampling, and so of the logprobs."""
 
 
 class RolloutFile(msgspec.Struct, kw_only=True):
@@ -221,4 +231,18 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     publish_to_pool: list[float] = []
     """Per peer file: seconds from its publisher's timestamp to its arrival in the pool (clocks of two hosts differ)."""
     loop_lag_max: float = 0.0
+    executor_busy: float = 0.0
+    """Share of the time from the end of the round before to the end of this one in which the compute executor worked
+    for this node."""
+    seconds_lease: float = 0.0
+    """Waited for the device's lease."""
+    generated_ahead: bool = False
+    """The own groups were generated while the round before was still being gathered or trained on, by a policy one
+    update older."""
+    importance_tokens: Count = 0
+    """Trained tokens that were weighed by their publisher's log-probs."""
+    importance_mean: float = 0.0
+    """Their mean weight, truncated."""
+    memory_halvings: Count = 0
+    """Times that a step was repeated with half the micro-batch for want of memory."""
     schema_version: int = SCHEMA_VERSION

@@ -13,14 +13,14 @@ def cpu_of_children() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def median_cpu(*arguments: str, env: dict[str, str]) -> float:
-    """CPU seconds of one command, the median of five: the machine may be busy with others."""
+def least_cpu(*arguments: str, env: dict[str, str]) -> float:
+    """CPU seconds of one command, the least of five: what others do on the machine only adds to it."""
     costs = []
     for _ in range(5):
         before = cpu_of_children()
         run_swarm(env, *arguments)
         costs.append(cpu_of_children() - before)
-    return sorted(costs)[2]
+    return min(costs)
 
 
 def test_the_coordinator_is_ready_within_half_a_second_of_cpu(tmp_path):
@@ -37,9 +37,9 @@ def test_version_and_status_take_less_than_a_fifth_of_a_second_of_cpu(tmp_path):
     with daemons() as start:
         start("services.coordinator", env)
         eventually(lambda: events(tmp_path, "coordinator", "coordinator.ready"), "the coordinator")
-        assert median_cpu("--version", env=env) < 0.2
+        assert least_cpu("--version", env=env) < 0.2
         assert run_swarm(env, "status").returncode == 0
-        assert median_cpu("status", env=env) < 0.2
+        assert least_cpu("status", env=env) < 0.2
 
 
 def test_the_coordinator_and_looking_commands_import_no_heavy_package():

@@ -24,7 +24,13 @@ def test_imports_point_one_way() -> None:
 
 
 @pytest.mark.parametrize(
-    "modules", ["swarm.node.coordinator, swarm.node.daemon", "swarm.cli.main", "services.coordinator, services.worker"]
+    "modules",
+    [
+        "swarm.node.coordinator, swarm.node.daemon",
+        "swarm.cli.main",
+        "swarm.cli.up, swarm.policy.planner",
+        "services.coordinator, services.worker, services.workers",
+    ],
 )
 def test_starting_a_node_or_a_command_imports_nothing_heavy(modules: str) -> None:
     done = run_python("-c", f"import sys, {modules}; print([name for name in {HEAVY!r} if name in sys.modules])")

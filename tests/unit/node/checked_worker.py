@@ -15,15 +15,30 @@ ANSWERS: dict[type, type] = {
     m.Saved: m.Save,
 }
 """Which instruction each of the loop's events answers."""
+UNANSWERED = (m.BeginUpdate, m.GenerateAhead)
 
 
 class CheckedWorker:
     """Hands events on and asserts the invariants of everything that comes back."""
 
-    def __init__(self, *, external_groups: int = 4, round_interval: float = 10.0, checkpoint_interval: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        external_groups: int = 4,
+        round_interval: float = 10.0,
+        checkpoint_interval: int = 0,
+        staleness: int = 0,
+    ) -> None:
         self.machine = m.WorkerMachine(
-            external_groups=external_groups, round_interval=round_interval, checkpoint_interval=checkpoint_interval
+            external_groups=external_groups,
+            round_interval=round_interval,
+            checkpoint_interval=checkpoint_interval,
+            staleness=staleness,
         )
+        self.ahead: list[RoundKey] = []
+        """Rounds for which GenerateAhead was given."""
+        self._staleness = staleness
+        self._max_rounds = 0
         self.pending: list[m.Instruction] = []
         """Instructions that were not answered yet."""
         self.trained: list[RoundKey] = []
@@ -49,7 +64,8 @@ class CheckedWorker:
             assert not instructions, "an answer to nothing does nothing"
         for instruction in instructions:
             self._check(instruction, answered)
-            self.pending.append(instruction)
+            if not isinstance(instruction, UNANSWERED):
+                self.pending.append(instruction)
         return instructions
 
     def answer(self, instruction: m.Instruction, now: float) -> list[m.Instruction]:
@@ -75,7 +91,7 @@ class CheckedWorker:
             case m.Ready(next_round):
                 self.rounds_done = self._first_round = next_round
             case m.Clock(key, finished) if self._clock is None or key >= self._clock:
-                self._clock, self._finished = key, finished
+                self._clock, self._finished, self._max_rounds = key, finished, event.max_rounds
             case m.PeersLive(nodes):
                 self._live = nodes
             case m.PeerArrived(key, peer):
@@ -106,6 +122,10 @@ class CheckedWorker:
             case m.Publish(key):
                 assert isinstance(answered, m.Score)
                 assert answered.key == key
+            case m.BeginUpdate(key):
+                assert self._step == m.Publish(key), "gradients are added up when the groups are final"
+            case m.GenerateAhead(key):
+                self._check_ahead(key)
             case m.Train():
                 self._check_train(instruction)
             case m.Submit(key):
@@ -136,6 +156,17 @@ class CheckedWorker:
         assert train.heard == {peer for key, peer in self._arrived if key == train.key}
         assert train.awaited == self._live
         self.trained.append(train.key)
+
+    def _check_ahead(self, key: RoundKey) -> None:
+        assert self._staleness == 1
+        assert not self._stopping
+        assert not self._finished
+        assert not self._max_rounds or key.round < self._max_rounds, "nothing is generated for a round that never comes"
+        assert key not in self.ahead
+        assert isinstance(self._step, m.Score | m.Submit)
+        ahead_of_updates = 1 if isinstance(self._step, m.Score) else 2
+        assert key.round == self._step.key.round + ahead_of_updates, "at most one update lies in between"
+        self.ahead.append(key)
 
     def _check_finish(self, reason: str) -> None:
         assert not self.pending, "nothing is cut off"

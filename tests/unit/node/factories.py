@@ -146,13 +146,16 @@ class FakePolicy:
 
     weights: str = "fresh"
     name: str = "fake"
+    tokenizer: str = "fake-tokenizer"
     trained: list[list[TrainGroup]] = field(default_factory=list)
     """What each call of train was given."""
+    begun: list[TrainGroup] = field(default_factory=list)
+    """What begin_update was given."""
     generated: int = 0
     fail_at: int | None = None
     """Raise in the call of train with this number."""
     hold_at: str = ""
-    """`generate` or `train`: that step waits for `go`."""
+    """`generate`, `begin` or `train`: that step waits for `go`."""
     go: threading.Event = field(default_factory=threading.Event)
     holding: threading.Event = field(default_factory=threading.Event)
     """Set once a step waits."""
@@ -169,14 +172,19 @@ class FakePolicy:
             for _ in prompts
         ]
 
-    def train(self, groups: Sequence[TrainGroup], *, seed: int) -> TrainReport:
+    def begin_update(self, groups: Sequence[TrainGroup]) -> None:
+        self._hold("begin")
+        self.begun = list(groups)
+
+    def finish_update(self, groups: Sequence[TrainGroup]) -> TrainReport:
         self._hold("train")
         if self.fail_at == len(self.trained):
             raise RuntimeError("the gradient exploded")
-        self.trained.append(list(groups))
+        groups, self.begun = [*self.begun, *groups], []
+        self.trained.append(groups)
         texts = [(g.prompt, [c.text for c in g.completions], g.advantages) for g in groups if any(g.advantages)]
         if texts:
-            self.weights = _digest(self.weights, texts, seed)
+            self.weights = _digest(self.weights, texts)
         return TrainReport(loss=0.5, grad_norm=1.0, tokens=10, trained_tokens=10, updated=bool(texts))
 
     def _hold(self, step: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
@@ -12,6 +13,7 @@ from anyio import to_thread
 from swarm.folder.publish import publish
 from swarm.folder.records import read_rows
 from swarm.node.coordinator import Coordinator
+from swarm.node.executor import ComputeExecutor
 from swarm.node.worker import Worker
 from swarm.protocol.codec import decode, encode
 from swarm.protocol.layout import Layout
@@ -34,6 +36,7 @@ def make_worker(
         tasks=TASKS,
         load_policy=lambda: policy,
         task_source=source or FakeTaskSource(),
+        executor=ComputeExecutor(time.monotonic),
     )
 
 

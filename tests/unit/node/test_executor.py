@@ -1,14 +1,15 @@
-"""The one thread that computes."""
+"""The thread that computes, for one node or several."""
 
 from __future__ import annotations
 
 import threading
 import time
+from contextvars import ContextVar
 
 import anyio
 import pytest
 
-from swarm.node.executor import ComputeExecutor
+from swarm.node.executor import ComputeExecutor, ComputeThread
 from swarm.node.timeline import total
 from tests.unit.node.nodes import until
 
@@ -56,3 +57,37 @@ async def test_busy_is_the_time_of_the_steps_whether_they_end_well_or_not() -> N
         with pytest.raises(ValueError, match="invalid literal"):
             await executor.run(int, "x")
     assert total(executor.busy.since(0.0)) == 2.0
+
+
+async def test_nodes_that_share_a_thread_take_turns_in_it_and_each_sees_its_own_work() -> None:
+    ticks = iter(range(100))
+    thread = ComputeThread()
+    one, other = (ComputeExecutor(lambda: float(next(ticks)), thread) for _ in range(2))
+    assert await one.run(threading.get_ident) == await other.run(threading.get_ident)
+    await other.run(int)
+    assert (total(one.busy.since(0.0)), total(other.busy.since(0.0))) == (1.0, 2.0)
+    thread.close()
+
+
+async def test_a_node_that_leaves_does_not_close_a_thread_that_it_shares() -> None:
+    thread = ComputeThread()
+    with ComputeExecutor(time.monotonic, thread):
+        pass
+    assert await ComputeExecutor(time.monotonic, thread).run(int) == 0
+    thread.close()
+
+
+async def test_a_step_runs_in_the_context_of_the_node_that_asked_for_it() -> None:
+    whose: ContextVar[str] = ContextVar("whose")
+    seen: dict[str, str] = {}
+    thread = ComputeThread()
+
+    async def node(name: str) -> None:
+        whose.set(name)
+        seen[name] = await ComputeExecutor(time.monotonic, thread).run(whose.get)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(node, "alice")
+        tasks.start_soon(node, "bob")
+    assert seen == {"alice": "alice", "bob": "bob"}
+    thread.close()

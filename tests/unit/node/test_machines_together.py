@@ -40,15 +40,17 @@ class Folder:
 class Node:
     """One worker over all its lives."""
 
-    def __init__(self, world: World, name: str, speed: float) -> None:
-        self.world, self.name, self.speed = world, name, speed
+    def __init__(self, world: World, name: str, speed: float, staleness: int) -> None:
+        self.world, self.name, self.speed, self.staleness = world, name, speed, staleness
         self.life = 0
         self.worker: CheckedWorker | None = None
         self.done_by_row: list[int] = []
 
     def start(self) -> None:
         world, self.life = self.world, self.life + 1
-        self.worker = CheckedWorker(external_groups=world.external_groups, round_interval=INTERVAL)
+        self.worker = CheckedWorker(
+            external_groups=world.external_groups, round_interval=INTERVAL, staleness=self.staleness
+        )
         done = [round_ for name, round_ in world.folder.rows if name == self.name]
         next_round = max([world.folder.checkpoints.get(self.name, 0), *(r + 1 for r in done)])
         self.later(self.speed, lambda: self._ready(next_round))
@@ -135,7 +137,10 @@ class World:
         self.folder = Folder()
         self._deeds: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
-        self.nodes = [Node(self, f"node{i}", speed=self.rng.choice([0.5, 1.0, 2.0, 15.0])) for i in range(workers)]
+        self.nodes = [
+            Node(self, f"node{i}", speed=self.rng.choice([0.5, 1.0, 2.0, 15.0]), staleness=i % 2)
+            for i in range(workers)
+        ]
         self.coordinator_life = 0
         self.coordinator: CoordinatorMachine | None = None
 

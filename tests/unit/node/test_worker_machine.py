@@ -18,8 +18,8 @@ BEFORE_PUBLISHED = [m.Phase.GENERATING, m.Phase.SCORING]
 AFTER_PUBLISHED = [m.Phase.PUBLISHING, m.Phase.GATHERING, m.Phase.TRAINING, m.Phase.SUBMITTING]
 
 
-def clock(round_: int, *, finished: bool = False, now: float = 0.0, stage: int = 0) -> m.Clock:
-    return m.Clock(RoundKey(round_, stage), finished, now)
+def clock(round_: int, *, finished: bool = False, now: float = 0.0, stage: int = 0, max_rounds: int = 0) -> m.Clock:
+    return m.Clock(RoundKey(round_, stage), finished, now, max_rounds=max_rounds)
 
 
 def drive(worker: CheckedWorker, until: m.Phase, now: float = 0.0) -> None:
@@ -70,13 +70,44 @@ def test_a_round_goes_through_all_its_steps_in_order() -> None:
     worker = make_worker(external_groups=0)
     assert worker.handle(clock(0)) == [m.Generate(R0, 0)]
     assert worker.handle(m.Generated(R0)) == [m.Score(R0)]
-    assert worker.handle(m.Scored(R0)) == [m.Publish(R0)]
+    assert worker.handle(m.Scored(R0)) == [m.Publish(R0), m.BeginUpdate(R0)]
     train = m.Train(R0, frozenset(), PEERS, timed_out=False, late=False)
     assert worker.handle(m.Published(R0, 1.0)) == [train]
     assert worker.handle(m.Trained(R0)) == [m.Submit(R0)]
     assert worker.handle(m.Submitted(R0)) == []
     assert worker.machine.phase is m.Phase.IDLE
     assert worker.machine.rounds_done == 1
+
+
+def test_with_staleness_the_next_round_is_generated_before_it_is_open() -> None:
+    worker = CheckedWorker(external_groups=0, staleness=1)
+    worker.handle(m.Ready(0))
+    worker.handle(clock(0, max_rounds=4))
+    assert worker.handle(m.Generated(R0)) == [m.Score(R0), m.GenerateAhead(R1)]
+    drive(worker, m.Phase.IDLE)
+    assert worker.ahead == [R1, RoundKey(2)]  # the second as soon as the executor was free, one update behind
+    for round_ in (1, 2, 3):
+        worker.handle(clock(round_, max_rounds=4))
+        drive(worker, m.Phase.IDLE)
+    assert worker.ahead == [R1, RoundKey(2), RoundKey(3)]  # and none for a round that never comes
+
+
+def test_after_a_skip_generating_ahead_begins_anew() -> None:
+    worker = CheckedWorker(external_groups=0, staleness=1)
+    worker.handle(m.Ready(0))
+    worker.handle(clock(0))
+    drive(worker, m.Phase.IDLE)
+    assert worker.handle(clock(5)) == [m.Generate(R5, 4)]
+    assert worker.handle(m.Generated(R5)) == [m.Score(R5), m.GenerateAhead(RoundKey(6))]
+
+
+def test_a_node_that_is_stopping_generates_nothing_ahead() -> None:
+    worker = CheckedWorker(external_groups=0, staleness=1)
+    worker.handle(m.Ready(0))
+    worker.handle(clock(0))
+    drive(worker, m.Phase.TRAINING)
+    worker.handle(m.Stop(0.0))
+    assert worker.handle(m.Trained(R0)) == [m.Submit(R0)]
 
 
 def test_nothing_begins_before_the_policy_is_loaded() -> None:
@@ -424,11 +455,13 @@ deeds = st.one_of(st.just("answer"), st.just("answer"), noise, st.just(m.Ready(0
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(deeds, max_size=80), st.integers(0, 2), st.integers(0, 3), st.integers(0, 3))
+@given(st.lists(deeds, max_size=80), st.integers(0, 2), st.integers(0, 3), st.integers(0, 3), st.integers(0, 1))
 def test_whatever_order_events_come_in_a_worker_does_nothing_twice_and_ends_when_told(
-    events: list[m.Event | str], external_groups: int, checkpoint_interval: int, first_round: int
+    events: list[m.Event | str], external_groups: int, checkpoint_interval: int, first_round: int, staleness: int
 ) -> None:
-    worker = CheckedWorker(external_groups=external_groups, checkpoint_interval=checkpoint_interval)
+    worker = CheckedWorker(
+        external_groups=external_groups, checkpoint_interval=checkpoint_interval, staleness=staleness
+    )
     ready = False
     for event in events:
         if event == "answer":

@@ -16,6 +16,7 @@ from transformers import (
     Qwen2Config,
 )
 
+from swarm.policy.cuda_graphs import Replay, Step
 from swarm.policy.model import LanguageModel, wrap_model
 from swarm.policy.settings import GrpoConfig
 from swarm.policy.trainer import Trainer
@@ -132,7 +133,7 @@ def gradient_of(model: LanguageModel, groups: Sequence[TrainGroup], **settings: 
     """The gradient of one update by parameter, read off Adam's first moment, which is 0.1 x gradient after one step."""
     before = {name: tensor.clone() for name, tensor in model.module.state_dict().items()}
     trainer = make_trainer(model, **settings)
-    assert trainer.update(groups).updated
+    assert trainer.finish_update(groups).updated
     model.module.load_state_dict(before)
     return {name: moment / 0.1 for name, moment in trainer.state().first_moments.items()}
 
@@ -142,3 +143,19 @@ def largest_gap(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -
     assert left.keys() == right.keys()
     scale = max(tensor.abs().max().item() for tensor in left.values())
     return max((left[name] - right[name]).abs().max().item() for name in left) / scale
+
+
+class FakeCapture:
+    """Records steps as CUDA graphs are, but on the CPU: a replay runs the step again and returns nothing."""
+
+    def __init__(self) -> None:
+        self.recorded = self.replayed = 0
+
+    def __call__(self, step: Step) -> Replay:
+        self.recorded += 1
+        return lambda: self.replay(step)
+
+    def replay(self, step: Step) -> None:
+        """Tests of broken graphs do something else here."""
+        self.replayed += 1
+        step()

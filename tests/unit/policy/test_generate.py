@@ -1,17 +1,18 @@
-"""Sampling: what it draws, what it reports, and that rows do not disturb each other."""
+"""Sampling: what it writes, what it reports, and that rows do not disturb each other."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from swarm.errors import ModelError
-from swarm.policy.generate import Sample, Sampling, draw_tokens, draw_uniforms, sample, sample_in_parts, truncate
+from swarm.policy.draw import Sampling
+from swarm.policy.dynamic_decode import DynamicDecoder, DynamicDecoding
+from swarm.policy.generate import Sample, draw_uniforms, sample, sample_in_parts
 from swarm.policy.model import LanguageModel
 from swarm.policy.policy import GrpoPolicy
 from swarm.policy.settings import GrpoConfig
@@ -89,6 +90,26 @@ def test_parts_that_fit_into_memory_write_the_same_tokens(max_rows: int) -> None
     ]
 
 
+def test_prompts_of_similar_length_go_together_and_results_keep_the_callers_order() -> None:
+    model, parts = make_model(), []
+
+    class Recording(DynamicDecoding):
+        def begin(self, prompts: Sequence[Sequence[int]], *, group_size: int, steps: int) -> DynamicDecoder:
+            parts.append([len(prompt) for prompt in prompts])
+            return super().begin(prompts, group_size=group_size, steps=steps)
+
+    prompts = [[7] * length for length in (3, 50, 4, 48, 5, 49)]
+    uniforms = draw_uniforms(6, 2, model.max_new_tokens, 7)
+    written = sample_in_parts(
+        model, prompts, uniform_K_G_T=uniforms, sampling=PLAIN, max_rows=6, decoding=Recording(model)
+    )
+    assert parts == [[50, 49, 48], [5, 4, 3]]
+    whole = sample(model, prompts, uniform_K_G_T=uniforms, sampling=PLAIN)
+    assert [[one.token_ids for one in group] for group in written] == [
+        [one.token_ids for one in group] for group in whole
+    ]
+
+
 def test_same_seed_writes_the_same_tokens_and_another_seed_others() -> None:
     model = make_model()
     assert write(model, seed=3) == write(model, seed=3)
@@ -137,36 +158,6 @@ def test_top_k_of_one_is_greedy_and_still_reports_the_full_distribution() -> Non
         expected = logprobs_one_by_one(model, prompt, one.token_ids, 1.0)
         torch.testing.assert_close(torch.tensor(one.logprobs), expected, atol=1e-4, rtol=0)
         assert sum(one.logprobs) < -0.1
-
-
-def test_top_p_keeps_the_smallest_set_that_reaches_p() -> None:
-    probs = torch.tensor([[0.1, 0.5, 0.15, 0.25]])
-    assert (truncate(probs, Sampling(top_p=0.74)) > 0).tolist() == [[False, True, False, True]]
-    assert (truncate(probs, Sampling(top_p=0.76)) > 0).tolist() == [[False, True, True, True]]
-    assert (truncate(probs, Sampling(top_p=0.01)) > 0).tolist() == [[False, True, False, False]]
-    assert (truncate(probs, Sampling(top_k=3, top_p=0.95)) > 0).tolist() == [[False, True, True, True]]
-
-
-def test_frequencies_follow_the_tempered_distribution() -> None:
-    logits, count = torch.tensor([2.0, 0.0, 1.0, -1.0]), 20_000
-    uniforms = draw_uniforms(1, count, 1, seed=0).flatten()
-    tokens, logprobs = draw_tokens(logits.expand(count, 4), uniforms, Sampling(temperature=2.0))
-    expected = (logits / 2).softmax(dim=0)
-    torch.testing.assert_close(tokens.bincount(minlength=4) / count, expected, atol=0.015, rtol=0)
-    torch.testing.assert_close(logprobs, expected.log()[tokens])
-
-
-@given(st.floats(0, 1, exclude_max=True), st.integers(0, 3), st.sampled_from([1.0, 0.5]))
-def test_tokens_without_probability_are_never_drawn(uniform: float, top_k: int, top_p: float) -> None:
-    logits = torch.tensor([[-torch.inf, 1.0, -torch.inf, 0.5, -torch.inf]])
-    token, _ = draw_tokens(logits, torch.tensor([uniform], dtype=torch.float64), Sampling(top_p=top_p, top_k=top_k))
-    assert token.item() in (1, 3)
-
-
-def test_uniform_next_to_one_draws_the_last_possible_token() -> None:
-    logits = torch.tensor([[0.3, 1.0, 0.2, -torch.inf]])
-    uniform = torch.tensor([1 - 2**-53], dtype=torch.float64)
-    assert draw_tokens(logits, uniform, PLAIN)[0].item() == 2
 
 
 def test_dropout_of_the_configuration_is_off() -> None:

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from swarm.policy.loss import chosen_logprobs, clipped_surrogate, clipped_tokens, kl_estimate
+from swarm.policy.logprobs import chosen_logprobs
+from swarm.policy.loss import clipped_surrogate, clipped_tokens, kl_estimate
 
 CLIP = {"clip_low": 0.2, "clip_high": 0.28}
 finite = st.floats(-4, 4, allow_nan=False)

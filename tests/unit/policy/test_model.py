@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from swarm.errors import ConfigError, ModelError
 from swarm.policy import model as model_module
 from swarm.policy.model import LanguageModel, load_model, resolve_model, wrap_model
 from swarm.policy.policy import GrpoPolicy, load_policy
+from swarm.policy.prompt import encode_prompt
 from swarm.policy.settings import GrpoConfig
 from tests.unit.policy.factories import ARCHITECTURES, CPU, make_config, make_model, make_module, make_tokenizer
 
@@ -109,6 +111,92 @@ def test_unusable_device_is_named(device: str) -> None:
         load_model("owner/model", device=device)
 
 
+@pytest.mark.parametrize(("precision", "dtype"), [("auto", None), ("fp32", None), ("bf16", torch.bfloat16)])
+def test_precision_decides_the_dtype_of_products_and_weights_stay_in_fp32(
+    precision: str, dtype: torch.dtype | None, tmp_path: Path
+) -> None:
+    model = load_model(str(save_model(tmp_path)), device="cpu", precision=precision)
+    assert model.autocast_dtype is dtype
+    assert {parameter.dtype for parameter in model.module.parameters()} == {torch.float32}
+
+
+@pytest.mark.parametrize(("capability", "auto"), [((7, 5), None), ((8, 0), torch.bfloat16), ((9, 0), torch.bfloat16)])
+def test_gpus_compute_in_bf16_from_ampere_on(
+    capability: tuple[int, int], auto: torch.dtype | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: capability)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _device: "Old GPU")
+    gpu = torch.device("cuda")
+    assert model_module._autocast_dtype("m", gpu, "auto") is auto
+    assert model_module._autocast_dtype("m", gpu, "fp32") is None
+    if auto is not None:
+        assert model_module._autocast_dtype("m", gpu, "bf16") is torch.bfloat16
+        return
+    with pytest.raises(ModelError, match="Old GPU does not compute in bf16, which needs the Ampere"):
+        model_module._autocast_dtype("m", gpu, "bf16")
+
+
+@torch.no_grad()
+def test_bf16_logprobs_drift_from_fp32_by_less_than_the_grid_of_its_logits() -> None:
+    """Between 16 and 32, bf16 has steps of 1/8: rounding moves a logit by up to 1/16, the layers below as far again."""
+    exact, coarse = (load_model("tiny-qwen2", device="cpu", precision=precision) for precision in ("fp32", "bf16"))
+    ids = torch.tensor([encode_prompt(exact.tokenizer, "Sort these letters: d b a c. " * 8)])
+    positions = torch.arange(ids.shape[1])[None]
+    logits, rounded = (model.logits(model.hidden(ids, mask=None, positions_B_T=positions)) for model in (exact, coarse))
+    assert 16 < logits.abs().max() < 32
+    drift = (logits.log_softmax(dim=2) - rounded.log_softmax(dim=2))[:, :-1].gather(2, ids[:, 1:, None]).abs()
+    assert 0 < drift.max() < 1 / 8
+    assert drift.mean() < 1 / 32
+
+
+def test_attention_is_sdpa_where_there_is_one_and_what_was_asked_for_otherwise(tmp_path: Path) -> None:
+    folder = str(save_model(tmp_path))
+    used = [
+        load_model(folder, device="cpu", attention=wanted).module.config._attn_implementation
+        for wanted in ("auto", "sdpa", "eager")
+    ]
+    assert used == ["sdpa", "sdpa", "eager"]
+
+
+def test_attention_that_is_not_there_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = str(save_model(tmp_path))
+    monkeypatch.setattr(model_module, "find_spec", lambda _name: None)
+    with pytest.raises(ModelError, match="needs the package flash_attn, a GPU of the Ampere generation or newer, bf16"):
+        load_model(folder, device="cpu", attention="flash_attention_2")
+    monkeypatch.setattr(model_module, "find_spec", lambda _name: object())
+    monkeypatch.setattr("transformers.Qwen2ForCausalLM._supports_sdpa", False)
+    with pytest.raises(ModelError, match=r"2 needs a GPU of the Ampere generation or newer\. Set the attention"):
+        load_model(folder, device="cpu", attention="flash_attention_2", precision="bf16")
+    with pytest.raises(ModelError, match="scaled_dot_product_attention"):
+        load_model(folder, device="cpu", attention="sdpa")
+    assert load_model(folder, device="cpu").module.config._attn_implementation == "eager"
+
+
+def test_digest_says_whether_two_models_mean_the_same_by_a_token() -> None:
+    module = make_module()
+    digest = wrap(module, make_tokenizer()).tokenizer_digest
+    assert len(digest) == 32
+    assert digest == wrap(make_module("gpt2"), make_tokenizer()).tokenizer_digest
+    more = make_tokenizer()
+    more.add_tokens(["<extra>"])
+    module.generation_config.eos_token_id = [3]
+    others = [wrap(make_module(), more), wrap(make_module(), make_tokenizer(pad=True)), wrap(module, make_tokenizer())]
+    assert len({digest, *(model.tokenizer_digest for model in others)}) == 4
+
+
+def test_digest_depends_on_which_token_has_which_id() -> None:
+    def digest(vocabulary: dict[str, int]) -> str:
+        tokenizer = SimpleNamespace(get_vocab=lambda: vocabulary, get_added_vocab=dict)
+        return model_module._tokenizer_digest(tokenizer, {0})
+
+    assert digest({"a": 0, "b": 1}) == digest({"b": 1, "a": 0}) != digest({"a": 1, "b": 0})
+
+
+def test_digests_of_the_embedded_models_differ_and_hold_over_loads() -> None:
+    first, again, other = (load_model(name, device="cpu") for name in ("tiny-qwen2", "tiny-qwen2", "tiny-gpt2"))
+    assert first.tokenizer_digest == again.tokenizer_digest != other.tokenizer_digest
+
+
 def test_end_of_text_is_what_tokenizer_and_generation_config_name() -> None:
     module, tokenizer = make_module(), make_tokenizer()
     module.generation_config = GenerationConfig(eos_token_id=[3, 4])
@@ -195,6 +283,8 @@ def test_saved_dropout_stays_in_the_configuration(tmp_path: Path) -> None:
         ("temperature", 0.0),
         ("top_p", 1.5),
         ("top_k", -1),
+        ("min_p", 1.5),
+        ("decoding", "fast"),
         ("iterations", 0),
         ("max_new_tokens", 0),
         ("max_grad_norm", float("inf")),

@@ -27,7 +27,7 @@ def make_policy(architecture: str = "qwen2", **settings: Any) -> GrpoPolicy:
 
 
 def train(policy: GrpoPolicy, rounds: int) -> list[TrainReport]:
-    return [policy.train(GROUPS, seed=round_number) for round_number in range(rounds)]
+    return [policy.finish_update(GROUPS) for _ in range(rounds)]
 
 
 def weights_of(policy: GrpoPolicy) -> dict[str, torch.Tensor]:
@@ -84,7 +84,7 @@ def test_snapshots_can_be_written_while_the_policy_works_on(tmp_path: Path) -> N
     with ThreadPoolExecutor(1) as writer:
         done = writer.submit(write_all)
         while not done.done():
-            policy.train(GROUPS, seed=0)
+            policy.finish_update(GROUPS)
             policy.generate(["?"], group_size=1, seed=0)
         done.result()
     policy.restore(str(folders[-1]))
@@ -138,7 +138,7 @@ def test_reference_keeps_the_initial_weights_after_restore(tmp_path: Path) -> No
     train(trained, 5)
     resumed = make_policy(kl_weight=0.5)
     resumed.restore(write(trained, tmp_path))
-    assert resumed.train(GROUPS, seed=0).kl > 1e-3
+    assert resumed.finish_update(GROUPS).kl > 1e-3
 
 
 def edit_manifest(folder: Path, **changes: Any) -> None:

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from swarm.errors import ModelError
-from swarm.policy import trainer as trainer_module
+from swarm.policy import gradient as gradient_module
 from swarm.policy.batch import encode_groups, length_blocks, split_rows, stack_rows
 from swarm.policy.model import LanguageModel
 from swarm.policy.policy import GrpoPolicy
 from swarm.policy.prompt import encode_prompt
 from swarm.policy.settings import GrpoConfig
-from swarm.types import Completion, TrainGroup
+from swarm.types import Completion, TrainGroup, TrainReport
 from tests.unit.policy.factories import ARCHITECTURES, gradient_of, largest_gap, make_group, make_model, make_trainer
 
 SOME_ENDS = tuple(range(40))
@@ -86,7 +86,7 @@ def test_loss_and_gradient_equal_an_independent_implementation(architecture: str
     loss, expected = reference_gradient(model, groups, temperature=0.7)
     ours = gradient_of(model, groups, temperature=0.7)
     assert largest_gap(expected, ours) < 1e-5
-    assert make_trainer(model, temperature=0.7).update(groups).loss == pytest.approx(loss, abs=1e-6)
+    assert make_trainer(model, temperature=0.7).finish_update(groups).loss == pytest.approx(loss, abs=1e-6)
 
 
 @pytest.mark.parametrize("architecture", [*ARCHITECTURES, "sliding"])
@@ -95,9 +95,9 @@ def test_trainer_and_generator_agree_on_every_logprob(architecture: str) -> None
     groups = own_groups(model, temperature=0.8)
     lengths = {len(completion.token_ids or ()) for group in groups for completion in group.completions}
     assert len(lengths) > 2
-    report = make_trainer(model, temperature=0.8).update(groups)
+    report = make_trainer(model, temperature=0.8).finish_update(groups)
     assert 0 < report.logprob_drift < 1e-4
-    wrong = make_trainer(make_model(architecture, eos_ids=SOME_ENDS), temperature=1.0).update(groups)
+    wrong = make_trainer(make_model(architecture, eos_ids=SOME_ENDS), temperature=1.0).finish_update(groups)
     assert wrong.logprob_drift > 1e-2
 
 
@@ -115,9 +115,11 @@ def test_rows_of_very_different_length_are_padded_apart_and_give_the_same_gradie
     advantages = tuple((-1) ** n * (n + 1) / 10 for n in range(len(texts)))
     groups = [make_group("What?", texts, advantages), make_group("Which one of the two?", texts, advantages)]
     model = make_model(architecture)
-    (part,) = split_rows(encode_groups(groups, model, all_rows=True).rows, max_positions=10_000, share_prompts=True)
+    (part,) = split_rows(
+        encode_groups(groups, model, all_rows=True, use_claims=False).rows, max_positions=10_000, share_prompts=True
+    )
     blocks = stack_rows(part, model).blocks
-    assert [block.width for block in blocks] == [1, 4, 37]
+    assert [block.width for block in blocks] == [4, 4, 4, 31, 37]
     _, expected = reference_gradient(model, groups, temperature=1.0)
     assert largest_gap(expected, gradient_of(model, groups)) < 1e-5
 
@@ -125,9 +127,25 @@ def test_rows_of_very_different_length_are_padded_apart_and_give_the_same_gradie
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=70))
 def test_blocks_hold_every_row_once_and_whole(lengths: list[int]) -> None:
     lengths.sort()
-    blocks = length_blocks(lengths)
+    blocks = length_blocks(lengths, block_cost=20)
     assert [row for block in blocks for row in range(block.start, block.stop)] == list(range(len(lengths)))
     assert all(lengths[block.stop - 1] == block.width for block in blocks)
+
+
+def test_block_is_parted_only_where_that_saves_more_padding_than_a_block_costs() -> None:
+    lengths = [1] * 4 + [11] * 4  # 4 x 10 positions of padding
+    assert length_blocks(lengths, block_cost=40) == [(0, 8, 11)]
+    assert length_blocks(lengths, block_cost=39) == [(0, 4, 1), (4, 8, 11)]
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_rows_of_different_length_pass_in_blocks_with_and_without_checkpointing(checkpointing: bool) -> None:
+    model = make_model()
+    rows: list[int] = []
+    model.module.model.register_forward_hook(lambda _, args, out: rows.append(len(out.last_hidden_state)))
+    group = make_group("?", ("a", "b", "c" * 40, "d" * 40), (1.0, -1.0, 2.0, -2.0))
+    make_trainer(model, gradient_checkpointing=checkpointing).finish_update([group])
+    assert rows == ([2, 2] if checkpointing else [1, 2, 2])
 
 
 @settings(max_examples=8, deadline=None)
@@ -137,7 +155,7 @@ def test_micro_batches_give_the_gradient_of_one_batch(max_positions: int) -> Non
     groups = [*RAGGED, QUIET]
     whole, parts = gradient_of(model, groups), gradient_of(model, groups, micro_batch_tokens=max_positions)
     assert largest_gap(whole, parts) < 1e-5
-    reports = [make_trainer(make_model(), micro_batch_tokens=n).update(groups) for n in (8192, max_positions)]
+    reports = [make_trainer(make_model(), micro_batch_tokens=n).finish_update(groups) for n in (8192, max_positions)]
     assert reports[0].loss == pytest.approx(reports[1].loss, abs=1e-6)
     assert reports[0].tokens == reports[1].tokens
 
@@ -145,7 +163,7 @@ def test_micro_batches_give_the_gradient_of_one_batch(max_positions: int) -> Non
 @given(st.integers(1, 300), st.booleans())
 @settings(max_examples=30, deadline=None)
 def test_micro_batches_hold_every_row_once_within_the_budget(max_positions: int, share: bool) -> None:
-    rows = encode_groups(RAGGED, make_model(), all_rows=True).rows
+    rows = encode_groups(RAGGED, make_model(), all_rows=True, use_claims=False).rows
     parts = list(split_rows(rows, max_positions=max_positions, share_prompts=share))
     assert sorted(map(id, rows)) == sorted(id(row) for part in parts for row in part)
     for part in parts:
@@ -168,7 +186,7 @@ def test_gradient_checkpointing_recomputes_and_leaves_evaluation_mode() -> None:
     model = make_model()
     forwards: list[int] = []
     model.module.model.layers[0].self_attn.register_forward_hook(lambda *_: forwards.append(1))
-    make_trainer(model, gradient_checkpointing=True).update([make_group()])
+    make_trainer(model, gradient_checkpointing=True).finish_update([make_group()])
     assert len(forwards) == 2
     assert not model.module.training
 
@@ -178,11 +196,104 @@ def test_gradient_checkpointing_does_not_touch_generation() -> None:
     assert checkpointing.generate(["?"], group_size=3, seed=0) == plain.generate(["?"], group_size=3, seed=0)
 
 
+def report_and_weights(
+    begun: Sequence[TrainGroup], finished: Sequence[TrainGroup], **settings: Any
+) -> tuple[TrainReport, dict[str, torch.Tensor]]:
+    """After one update, begun with some groups and finished with others."""
+    model = make_model(eos_ids=SOME_ENDS)
+    trainer = make_trainer(model, **settings)
+    trainer.begin_update(begun)
+    return trainer.finish_update(finished), weights_of(model)
+
+
+@pytest.mark.parametrize("settings", [{}, {"iterations": 3}, {"kl_weight": 0.1}, {"max_grad_norm": 1e-3}])
+@pytest.mark.parametrize("split", [1, 4])
+def test_update_in_two_parts_is_the_update_on_all_groups_together(split: int, settings: dict[str, Any]) -> None:
+    groups = [*RAGGED, QUIET]
+    joint, joint_weights = report_and_weights([], groups, **settings)
+    ours, weights = report_and_weights(groups[:split], groups[split:], **settings)
+    for name in ("tokens", "trained_tokens", "groups_too_long", "updated"):
+        assert getattr(ours, name) == getattr(joint, name)
+    for name in ("loss", "grad_norm", "clip_fraction", "kl", "logprob_drift"):
+        assert getattr(ours, name) == pytest.approx(getattr(joint, name), rel=1e-3, abs=1e-5)
+    if not settings:  # Adam's first step has the gradient's sign, so that only its own size can be compared tightly
+        assert ours.grad_norm == pytest.approx(joint.grad_norm, rel=1e-6)
+    assert largest_gap(joint_weights, weights) < 1e-4
+
+
+def test_gradient_in_two_parts_is_the_gradient_of_all_groups_to_rounding() -> None:
+    groups = [*RAGGED, QUIET]
+    expected = gradient_of(make_model(), groups)
+    trainer = make_trainer(make_model())
+    trainer.begin_update(groups[:2])
+    trainer.finish_update(groups[2:])
+    ours = {name: moment / 0.1 for name, moment in trainer.state().first_moments.items()}
+    assert largest_gap(expected, ours) < 1e-6
+
+
+def test_update_in_two_parts_gives_the_same_bits_again() -> None:
+    (first, weights), (second, again) = (report_and_weights(RAGGED[:1], RAGGED[1:], iterations=2) for _ in range(2))
+    assert first == second
+    assert same(weights, again)
+
+
+def test_beginning_changes_no_weight_and_beginning_again_forgets() -> None:
+    model = make_model(eos_ids=SOME_ENDS)
+    trainer, before = make_trainer(model), weights_of(model)
+    trainer.begin_update([make_group("never finished", ("x", "y"), (1.0, -1.0))])
+    trainer.begin_update(RAGGED[:1])
+    assert same(weights_of(model), before)
+    report = trainer.finish_update(RAGGED[1:])
+    expected, weights = report_and_weights(RAGGED[:1], RAGGED[1:])
+    assert report == expected
+    assert same(weights_of(model), weights)
+
+
+def test_finishing_forgets_what_was_begun() -> None:
+    trainer = make_trainer(make_model())
+    trainer.begin_update(RAGGED)
+    assert trainer.finish_update([]).updated
+    assert not trainer.finish_update([]).updated
+
+
+def test_finishing_runs_the_remaining_groups_alone() -> None:
+    model = make_model()
+    rows: list[int] = []
+    model.module.model.register_forward_hook(lambda _, args, out: rows.append(len(out.last_hidden_state)))
+    trainer = make_trainer(model)
+    trainer.begin_update([make_group()])
+    begun = len(rows)
+    trainer.finish_update([make_group("?", ("a", "b"), (1.0, -1.0))])
+    assert rows[begun:] == [1, 2]
+
+
+def test_restored_optimizer_forgets_what_was_begun() -> None:
+    trainer = make_trainer(make_model())
+    trainer.begin_update(RAGGED)
+    trainer.load_state(trainer.state())
+    assert not trainer.finish_update([QUIET]).updated
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_generating_between_the_two_parts_changes_nothing(checkpointing: bool) -> None:
+    reports, weights = [], []
+    for generates in (False, True):
+        model = make_model(eos_ids=SOME_ENDS)
+        policy = GrpoPolicy(model, GrpoConfig(learning_rate=1e-3, gradient_checkpointing=checkpointing))
+        policy.begin_update(RAGGED[:1])
+        if generates:
+            policy.generate(["?", "What is that?"], group_size=3, seed=0)
+        reports.append(policy.finish_update(RAGGED[1:]))
+        weights.append(weights_of(model))
+    assert reports[0] == reports[1]
+    assert same(*weights)
+
+
 def test_groups_without_advantage_are_skipped_but_stay_in_the_denominator() -> None:
     model = make_model()
     alone, beside = gradient_of(model, RAGGED), gradient_of(model, [*RAGGED, QUIET])
-    tokens = make_trainer(model).update(RAGGED).tokens
-    report = make_trainer(make_model()).update([*RAGGED, QUIET])
+    tokens = make_trainer(model).finish_update(RAGGED).tokens
+    report = make_trainer(make_model()).finish_update([*RAGGED, QUIET])
     assert report.tokens == tokens + 3 + len("fourfour4")
     scale = tokens / report.tokens
     assert largest_gap({name: gradient * scale for name, gradient in alone.items()}, beside) < 1e-5
@@ -193,17 +304,17 @@ def test_skipped_groups_cost_no_forward_pass() -> None:
     model = make_model()
     rows: list[int] = []
     model.module.model.register_forward_hook(lambda _, args, out: rows.append(len(out.last_hidden_state)))
-    make_trainer(model).update([QUIET, make_group()])
+    make_trainer(model).finish_update([QUIET, make_group()])
     assert rows == [1, 3]
 
 
 def test_nothing_to_learn_changes_neither_weights_nor_optimizer() -> None:
     model = make_model()
     trainer = make_trainer(model)
-    trainer.update(RAGGED)
+    trainer.finish_update(RAGGED)
     weights, state = weights_of(model), trainer.state()
     for groups in ([QUIET], [], [make_group(texts=("",), advantages=(1.0,), finished=False)]):
-        report = trainer.update(groups)
+        report = trainer.finish_update(groups)
         assert not report.updated
         assert (report.loss, report.grad_norm, report.trained_tokens) == (0.0, 0.0, 0)
     assert same(weights_of(model), weights)
@@ -218,7 +329,7 @@ def test_update_makes_good_completions_likelier() -> None:
     group = TrainGroup("1 + 1?", (good, bad), (1.0, -1.0), external=True)
     before = logprobs_of(model, group)
     for _ in range(5):
-        trainer.update([group])
+        trainer.finish_update([group])
     after = logprobs_of(model, group)
     assert after[0] > before[0] + 0.1
     assert after[1] < before[1] - 0.1
@@ -240,21 +351,21 @@ def test_external_completions_end_with_end_of_text_only_if_finished() -> None:
     model = make_model()
     group = TrainGroup("?", (Completion("ab", True), Completion("ab", False), Completion("", True)), (1.0, 1.0, 1.0))
     a, b = model.tokenizer("ab", add_special_tokens=False)["input_ids"]
-    rows = encode_groups([group], model, all_rows=True).rows
+    rows = encode_groups([group], model, all_rows=True, use_claims=False).rows
     assert [row.token_ids for row in rows] == [(a, b, model.eos_id), (a, b), (model.eos_id,)]
 
 
 def test_own_completions_keep_the_sampled_ids() -> None:
     model = make_model()
     odd = Completion("text that these ids do not encode", True, (250, 3, model.eos_id), (-1.0, -2.0, -3.0))
-    (row,) = encode_groups([TrainGroup("?", (odd,), (1.0,))], model, all_rows=True).rows
+    (row,) = encode_groups([TrainGroup("?", (odd,), (1.0,))], model, all_rows=True, use_claims=False).rows
     assert row.token_ids == (250, 3, model.eos_id)
 
 
 def test_special_tokens_in_a_peers_text_stay_text() -> None:
     model = make_model()
     group = make_group("?", ("<|endoftext|> and on",), (1.0,), finished=False)
-    (row,) = encode_groups([group], model, all_rows=True).rows
+    (row,) = encode_groups([group], model, all_rows=True, use_claims=False).rows
     assert model.eos_id not in row.token_ids
     assert model.tokenizer.decode(row.token_ids) == "<|endoftext|> and on"
 
@@ -262,9 +373,9 @@ def test_special_tokens_in_a_peers_text_stay_text() -> None:
 def test_groups_longer_than_the_context_are_left_out_and_counted() -> None:
     model = make_model("gpt2", context=200)
     fits, too_long = make_group(), make_group("?", ("short", "x" * 190), (1.0, -1.0))
-    report = make_trainer(model).update([too_long, fits])
+    report = make_trainer(model).finish_update([too_long, fits])
     assert report.groups_too_long == 1
-    assert report.tokens == make_trainer(make_model("gpt2", context=200)).update([fits]).tokens
+    assert report.tokens == make_trainer(make_model("gpt2", context=200)).finish_update([fits]).tokens
 
 
 def test_gradient_is_clipped_to_the_norm_but_reported_whole() -> None:
@@ -273,7 +384,7 @@ def test_gradient_is_clipped_to_the_norm_but_reported_whole() -> None:
     norm = math.sqrt(sum(gradient.square().sum().item() for gradient in free.values()))
     clipped = gradient_of(model, RAGGED, max_grad_norm=norm / 10)
     assert largest_gap({name: gradient / 10 for name, gradient in free.items()}, clipped) < 1e-4
-    report = make_trainer(model, max_grad_norm=norm / 10).update(RAGGED)
+    report = make_trainer(model, max_grad_norm=norm / 10).finish_update(RAGGED)
     assert report.grad_norm == pytest.approx(norm, rel=1e-4)
 
 
@@ -281,7 +392,7 @@ def test_kl_is_zero_at_the_start_and_adds_no_gradient() -> None:
     model = make_model()
     without, with_kl = gradient_of(model, RAGGED), gradient_of(model, RAGGED, kl_weight=10.0)
     assert largest_gap(without, with_kl) < 1e-5
-    assert make_trainer(model, kl_weight=10.0).update(RAGGED).kl == pytest.approx(0, abs=1e-6)
+    assert make_trainer(model, kl_weight=10.0).finish_update(RAGGED).kl == pytest.approx(0, abs=1e-6)
 
 
 def test_kl_pulls_a_moved_policy_back_even_in_groups_without_advantage() -> None:
@@ -290,42 +401,54 @@ def test_kl_pulls_a_moved_policy_back_even_in_groups_without_advantage() -> None
     with torch.no_grad():
         for parameter in model.module.parameters():
             parameter.mul_(1.1)
-    first = trainer.update([QUIET])
+    first = trainer.finish_update([QUIET])
     assert first.updated
     assert first.kl > 1e-3
     for _ in range(10):
-        last = trainer.update([QUIET])
+        last = trainer.finish_update([QUIET])
     assert last.kl < first.kl / 2
 
 
 def test_reference_never_moves() -> None:
     model = make_model()
     trainer = make_trainer(model, kl_weight=0.1)
-    reference = trainer._reference
+    reference = trainer._gradient._reference
     assert reference is not None
     before = weights_of(reference)
-    trainer.update(RAGGED)
+    trainer.finish_update(RAGGED)
     assert same(weights_of(reference), before)
     assert not same(weights_of(model), before)
 
 
 def test_further_iterations_measure_the_ratio_against_the_first_weights() -> None:
-    once, thrice = (make_trainer(make_model(), iterations=n, learning_rate=3e-3).update(RAGGED) for n in (1, 3))
+    once, thrice = (make_trainer(make_model(), iterations=n, learning_rate=3e-3).finish_update(RAGGED) for n in (1, 3))
     assert once.clip_fraction == 0
     assert thrice.clip_fraction > 0
 
 
 def test_further_iterations_find_each_rows_old_logprobs_in_any_micro_batch() -> None:
     whole, parts = (
-        make_trainer(make_model(), iterations=2, micro_batch_tokens=n).update([*RAGGED, QUIET]) for n in (8192, 250)
+        make_trainer(make_model(), iterations=2, micro_batch_tokens=n).finish_update([*RAGGED, QUIET])
+        for n in (8192, 250)
     )
     assert parts.loss == pytest.approx(whole.loss, rel=1e-3)
     assert parts.clip_fraction == pytest.approx(whole.clip_fraction, abs=0.02)
 
 
+def test_old_logprobs_cost_no_forward_pass_of_their_own() -> None:
+    model = make_model()
+    passes: list[int] = []
+    model.module.model.register_forward_hook(lambda *_: passes.append(1))
+    trainer = make_trainer(model, iterations=2)
+    trainer.begin_update([make_group()])
+    assert len(passes) == 2  # the prompt and its completions
+    trainer.finish_update([])
+    assert len(passes) == 4
+
+
 def test_iterations_count_as_updates() -> None:
     trainer = make_trainer(make_model(), iterations=3)
-    trainer.update(RAGGED)
+    trainer.finish_update(RAGGED)
     assert trainer.state().updates == 3
 
 
@@ -336,7 +459,7 @@ def test_learning_rate_warms_up_linearly_and_stays() -> None:
     trainer = make_trainer(model, warmup_steps=4, learning_rate=1e-5)
     for _ in range(6):
         before = weights_of(model)
-        trainer.update(RAGGED)
+        trainer.finish_update(RAGGED)
         after = weights_of(model)
         steps.append(max((after[name] - before[name]).abs().max().item() for name in before))
     assert steps == pytest.approx([2.5e-6, 5e-6, 7.5e-6, 1e-5, 1e-5, 1e-5], rel=0.15)
@@ -345,21 +468,21 @@ def test_learning_rate_warms_up_linearly_and_stays() -> None:
 def test_non_finite_gradient_is_reported_and_changes_nothing() -> None:
     model = make_model()
     trainer = make_trainer(model)
-    trainer.update(RAGGED)
+    trainer.finish_update(RAGGED)
     weights, state = weights_of(model), trainer.state()
     with capture_logs() as logs:
-        report = trainer.update([make_group(advantages=(math.inf, -1.0, 0.5))])
+        report = trainer.finish_update([make_group(advantages=(math.inf, -1.0, 0.5))])
     assert not report.updated
     assert [log["event"] for log in logs] == ["train.non_finite"]
     assert same(weights_of(model), weights)
     assert same(trainer.state().first_moments, state.first_moments)
-    assert trainer.update(RAGGED).updated
+    assert trainer.finish_update(RAGGED).updated
 
 
 def fail_above(limit: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Run out of memory, after the forward pass, in micro-batches of more than `limit` rows. Returns the sizes seen."""
     seen: list[int] = []
-    plain = trainer_module.completion_logprobs
+    plain = gradient_module.completion_logprobs
 
     def limited(model: LanguageModel, batch: Any, **options: Any) -> torch.Tensor:
         logprob = plain(model, batch, **options)
@@ -368,7 +491,7 @@ def fail_above(limit: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return logprob
 
-    monkeypatch.setattr(trainer_module, "completion_logprobs", limited)
+    monkeypatch.setattr(gradient_module, "completion_logprobs", limited)
     return seen
 
 
@@ -385,7 +508,7 @@ def test_out_of_memory_halves_the_micro_batch_and_repeats_the_step(monkeypatch: 
 
 def test_step_repeated_after_some_micro_batches_counts_none_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = gradient_of(make_model(), RAGGED)
-    plain, calls = trainer_module.completion_logprobs, []
+    plain, calls = gradient_module.completion_logprobs, []
 
     def fails_once(*args: Any, **options: Any) -> torch.Tensor:
         calls.append(1)
@@ -393,28 +516,84 @@ def test_step_repeated_after_some_micro_batches_counts_none_twice(monkeypatch: p
             raise torch.OutOfMemoryError("CUDA out of memory")
         return plain(*args, **options)
 
-    monkeypatch.setattr(trainer_module, "completion_logprobs", fails_once)
+    monkeypatch.setattr(gradient_module, "completion_logprobs", fails_once)
     with capture_logs():
         ours = gradient_of(make_model(), RAGGED, micro_batch_tokens=350)
     assert len(calls) > 4
     assert largest_gap(expected, ours) < 1e-5
 
 
+def fail_at(call: int, monkeypatch: pytest.MonkeyPatch, *, after_backward: bool = False) -> list[int]:
+    """Run out of memory in one forward pass, or behind one backward pass. Returns a list that grows with each."""
+    calls: list[int] = []
+    owner, name = (torch.autograd, "backward") if after_backward else (gradient_module, "completion_logprobs")
+    plain = getattr(owner, name)
+
+    def fails_once(*args: Any, **options: Any) -> Any:
+        calls.append(1)
+        result = plain(*args, **options) if after_backward or len(calls) != call else None
+        if len(calls) == call:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return result
+
+    monkeypatch.setattr(owner, name, fails_once)
+    return calls
+
+
+@pytest.mark.parametrize("after_backward", [False, True])
+@pytest.mark.parametrize("call", [1, 2, 4, 5])
+def test_out_of_memory_at_any_point_of_either_part_loses_no_row_and_counts_none_twice(
+    call: int, after_backward: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"micro_batch_tokens": 350, "iterations": 2, "learning_rate": 1e-5}
+    expected, _ = report_and_weights(RAGGED[:2], RAGGED[2:], **options)
+    calls = fail_at(call, monkeypatch, after_backward=after_backward)
+    with capture_logs() as logs:
+        ours, _ = report_and_weights(RAGGED[:2], RAGGED[2:], **options)
+    assert len(calls) > call
+    assert [(log["event"], log["size"]) for log in logs] == [("memory.halved", 175)]
+    assert ours.loss == pytest.approx(expected.loss, abs=1e-5)
+    assert ours.grad_norm == pytest.approx(expected.grad_norm, rel=1e-4)
+    assert ours.trained_tokens == expected.trained_tokens
+
+
+def test_memory_that_lacks_in_the_second_part_is_found_by_doing_all_rows_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    groups = [*RAGGED, QUIET]
+    expected = gradient_of(make_model(), groups)
+    trainer = make_trainer(make_model(), micro_batch_tokens=700)
+    trainer.begin_update(groups[:2])
+    calls = fail_at(1, monkeypatch)
+    with capture_logs():
+        trainer.finish_update(groups[2:])
+    assert len(calls) > 2
+    ours = {name: moment / 0.1 for name, moment in trainer.state().first_moments.items()}
+    assert largest_gap(expected, ours) < 1e-5
+
+
+def test_first_halving_is_of_what_was_tried_not_of_what_was_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_at(1, monkeypatch)
+    with capture_logs() as logs:
+        make_trainer(make_model(), micro_batch_tokens=2**20).finish_update([make_group()])
+    assert [log["size"] < 300 for log in logs] == [True]
+
+
 def test_smaller_micro_batch_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = make_trainer(make_model(), micro_batch_tokens=1024)
     fail_above(3, monkeypatch)
-    trainer.update(RAGGED)
+    trainer.finish_update(RAGGED)
     with capture_logs() as logs:
-        trainer.update(RAGGED)
+        trainer.finish_update(RAGGED)
     assert logs == []
 
 
 def test_single_row_that_does_not_fit_ends_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
-    trainer = make_trainer(make_model())
+    trainer = make_trainer(model := make_model())
     fail_above(0, monkeypatch)
     with capture_logs(), pytest.raises(ModelError, match=r"training: out of GPU memory even at a batch of [1-9]"):
-        trainer.update(RAGGED)
-    assert all(parameter.grad is None for parameter in trainer._parameters.values())
+        trainer.finish_update(RAGGED)
+    assert all(parameter.grad is None for parameter in model.module.parameters())
 
 
 def test_no_memory_for_the_optimizer_ends_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -423,9 +602,9 @@ def test_no_memory_for_the_optimizer_ends_with_advice(monkeypatch: pytest.Monkey
     def fail() -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr(trainer._optimizer, "step", fail)
+    monkeypatch.setattr(trainer._optimizer._adam, "step", fail)
     with pytest.raises(ModelError, match="no GPU memory left for Adam's moments"):
-        trainer.update(RAGGED)
+        trainer.finish_update(RAGGED)
 
 
 def test_generation_halves_its_rows_when_out_of_memory_and_writes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -449,24 +628,111 @@ def test_generation_halves_its_rows_when_out_of_memory_and_writes_the_same(monke
     assert [log["size"] for log in logs] == [6, 3, 1]
 
 
+def shifted(groups: Sequence[TrainGroup], shifts: Sequence[float]) -> list[TrainGroup]:
+    """Groups whose completions claim to have been likelier, each by its own number of nats, or less likely."""
+    return [
+        msgspec.structs.replace(
+            group,
+            completions=tuple(
+                msgspec.structs.replace(one, logprobs=tuple(value + shift for value in one.logprobs or ()))
+                for one, shift in zip(group.completions, shifts, strict=True)
+            ),
+        )
+        for group in groups
+    ]
+
+
+def test_importance_weights_are_truncated_ratios_of_policy_to_behaviour() -> None:
+    model = make_model(eos_ids=SOME_ENDS)
+    groups = own_groups(model)
+    weights = (0.5, 1.25, 2.0, 2.0)
+    behaved = shifted(groups, [-math.log(ratio) for ratio in (0.5, 1.25, 2.5, 50.0)])
+    expected = gradient_of(
+        model,
+        [
+            msgspec.structs.replace(group, advantages=tuple(a * w for a, w in zip(ADVANTAGES, weights, strict=True)))
+            for group in groups
+        ],
+    )
+    assert largest_gap(expected, gradient_of(model, behaved, importance_cap=2.0)) < 1e-4
+    report = make_trainer(model, importance_cap=2.0).finish_update(behaved)
+    lengths = [[len(one.token_ids or ()) for one in group.completions] for group in groups]
+    total = sum(map(sum, lengths))
+    mean = sum(n * w for group in lengths for n, w in zip(group, weights, strict=True)) / total
+    assert report.importance_tokens == report.trained_tokens == total
+    assert report.importance_mean == pytest.approx(mean, abs=1e-4)
+
+
+def test_own_tokens_are_weighed_by_how_far_trainer_and_generator_are_apart() -> None:
+    groups = own_groups(make_model(eos_ids=SOME_ENDS))
+    report = make_trainer(make_model(eos_ids=SOME_ENDS), importance_cap=4.0).finish_update(groups)
+    assert report.importance_mean == pytest.approx(1, abs=1e-4)
+    plain = make_trainer(make_model(eos_ids=SOME_ENDS)).finish_update(groups)
+    assert (plain.importance_tokens, plain.importance_mean) == (0, 0.0)
+    assert report.loss == pytest.approx(plain.loss, abs=1e-5)
+
+
+def test_external_tokens_without_usable_logprobs_weigh_one() -> None:
+    model = make_model()
+    assert largest_gap(gradient_of(model, RAGGED), gradient_of(model, RAGGED, importance_cap=0.5)) == 0
+    report = make_trainer(model, importance_cap=0.5).finish_update(RAGGED)
+    assert (report.importance_tokens, report.importance_mean) == (0, 0.0)
+
+
+def test_a_peers_logprobs_weigh_its_tokens_but_are_no_drift() -> None:
+    model = make_model()
+    completion = Completion("ab", False, tuple(model.tokenizer("ab")["input_ids"]), (-0.001, -0.001))
+    group = TrainGroup("?", (completion,), (1.0,), external=True, tokenizer=model.tokenizer_digest)
+    report = make_trainer(model, importance_cap=2.0).finish_update([group])
+    assert report.importance_tokens == 2
+    assert 0 < report.importance_mean < 1
+    assert report.logprob_drift == 0
+
+
+def test_iterations_keep_the_weights_of_the_first() -> None:
+    model = make_model(eos_ids=SOME_ENDS)
+    groups = shifted(own_groups(model), [-math.log(1.5)] * 4)
+    report = make_trainer(model, importance_cap=3.0, iterations=3, learning_rate=1e-2).finish_update(groups)
+    assert report.importance_mean == pytest.approx(1.5, abs=1e-3)
+
+
+def test_plain_head_is_never_asked_for_logits() -> None:
+    model = make_model()
+    asked: list[int] = []
+    model.module.get_output_embeddings().register_forward_hook(lambda *_: asked.append(1))
+    assert make_trainer(model).finish_update(RAGGED).updated
+    assert not asked
+
+
+def test_head_that_is_no_matrix_trains_the_same() -> None:
+    class Adapted(torch.nn.Linear):
+        """Not to be seen through."""
+
+    expected = gradient_of(make_model(), RAGGED)
+    model = make_model()
+    head = model.module.get_output_embeddings()
+    head.__class__ = Adapted
+    assert largest_gap(expected, gradient_of(model, RAGGED)) < 1e-5
+
+
 def test_own_and_external_groups_train_together() -> None:
     model = make_model(eos_ids=SOME_ENDS)
     groups = own_groups(model)
-    report = make_trainer(model).update([*groups, *RAGGED])
+    report = make_trainer(model).finish_update([*groups, *RAGGED])
     assert report.updated
     assert report.logprob_drift < 1e-4
     assert report.tokens == sum(
-        make_trainer(make_model(eos_ids=SOME_ENDS)).update(part).tokens for part in (groups, RAGGED)
+        make_trainer(make_model(eos_ids=SOME_ENDS)).finish_update(part).tokens for part in (groups, RAGGED)
     )
 
 
 def test_drift_ignores_external_completions() -> None:
-    assert make_trainer(make_model()).update(RAGGED).logprob_drift == 0
+    assert make_trainer(make_model()).finish_update(RAGGED).logprob_drift == 0
 
 
 def test_advantages_must_match_completions() -> None:
     with pytest.raises(ValueError, match="zip"):
-        make_trainer(make_model()).update([msgspec.structs.replace(make_group(), advantages=(1.0,))])
+        make_trainer(make_model()).finish_update([msgspec.structs.replace(make_group(), advantages=(1.0,))])
 
 
 def test_tokenizer_without_pad_token_trains_as_one_with() -> None:

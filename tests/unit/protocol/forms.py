@@ -89,6 +89,40 @@ ROLLOUTS = RolloutFile(
     policy=PolicyInfo(model="tiny-qwen2", rounds_trained=17),
 )
 
+ROLLOUTS_WITH_LOGPROBS = RolloutFile(
+    peer_id="anna",
+    round=17,
+    stage=0,
+    timestamp=1760000121.75,
+    rollouts={
+        "0": [
+            RolloutEntry(
+                prompt="Calculate 4 + 10.",
+                response="14",
+                reward=0.0,
+                token_ids=[20, 23, 0],
+                logprobs=[-0.69315, -1.25, -0.00012],
+            ),
+            RolloutEntry(
+                prompt="Calculate 4 + 10.",
+                response="4 +",
+                reward=0.0,
+                finished=False,
+                token_ids=[23, 285],
+                logprobs=[-2.0, 0.0],
+            ),
+        ],
+    },
+    groups={
+        "0": GroupInfo(
+            task="basic_arithmetic", answer="14", origin=Origin("basic_arithmetic", "tiny", 759014466, 0, "0.1.25")
+        )
+    },
+    policy=PolicyInfo(
+        model="tiny-qwen2", rounds_trained=17, tokenizer="8c1f0e5d2b7a49634f6e1d0c9b8a7756", temperature=1.0
+    ),
+)
+
 REWARD = RewardFile(round=17, stage=0, reward=0.5, peer_id="anna", submitted_at=1760000125.0)
 
 WINNERS = WinnersFile(round=17, winners=["anna", "ben"], peer_id="anna", submitted_at=1760000125.125)
@@ -154,6 +188,11 @@ METRICS = MetricsRow(
     seconds_sharing_hidden=0.25,
     publish_to_pool=[0.125, 0.25],
     loop_lag_max=0.015625,
+    executor_busy=0.625,
+    seconds_lease=0.125,
+    importance_tokens=32,
+    importance_mean=0.875,
+    memory_halvings=1,
 )
 
 NODE_STATE = NodeState(
@@ -164,6 +203,7 @@ FORMS: dict[str, msgspec.Struct] = {
     "state.json": STATE,
     "peer.json": PEER,
     "rollouts.json": ROLLOUTS,
+    "rollouts_with_logprobs.json": ROLLOUTS_WITH_LOGPROBS,
     "reward.json": REWARD,
     "winners.json": WINNERS,
     "experiment.json": EXPERIMENT,

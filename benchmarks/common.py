@@ -1,0 +1,127 @@
+"""What every benchmark needs: the machine's name, sides that take turns, medians with their spread, result files."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import math
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from swarm.node.daemon import versions
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def arguments_of(doc: str | None, *, threads: int | None = 1) -> argparse.ArgumentParser:
+    """A parser with the flags that all benchmarks have."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a smoke run: small, and not kept unless --output says so")
+    parser.add_argument("--output", type=Path, help=f"folder of the result file (default {RESULTS}, none for --quick)")
+    if threads is not None:
+        parser.add_argument("--threads", type=int, default=threads, help="CPU threads of torch")
+    return parser
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were measured on."""
+    with open("/proc/cpuinfo") as file:
+        names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
+    return {
+        "cpu": names[0] if names else platform.processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "system": platform.platform(),
+        **versions(),
+    }
+
+
+def command() -> str:
+    """The command line that made a result, as a person would type it."""
+    module = Path(sys.argv[0]).stem
+    return " ".join(["python", "-m", f"benchmarks.{module}", *sys.argv[1:]])
+
+
+def keep(
+    name: str, found: Mapping[str, Any], arguments: argparse.Namespace, *, device: str = "cpu", **facts: Any
+) -> None:
+    """Print a result, and write it as {name}_{device}.json unless this was a smoke run.
+
+    Args:
+        device: short name for the file, `cpu` or `cuda`.
+        facts: more of what the figures were measured on, such as the GPU's name.
+    """
+    threads = getattr(arguments, "threads", None)
+    result = {
+        "benchmark": name,
+        "device": device,
+        "command": command(),
+        "threads": threads,
+        "machine": machine() | facts,
+        "measured_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        **found,
+    }
+    text = json.dumps(result, indent=2) + "\n"
+    print(text)
+    folder = arguments.output or (None if arguments.quick else RESULTS)
+    if folder:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}_{device}.json").write_text(text)
+
+
+def summary(values: Iterable[float]) -> dict[str, float]:
+    """Median and spread of repetitions."""
+    collected = list(values)
+    return {
+        "median": statistics.median(collected),
+        "min": min(collected),
+        "max": max(collected),
+        "runs": len(collected),
+    }
+
+
+def ratios(left: Sequence[float], right: Sequence[float]) -> dict[str, float]:
+    """Summary of left / right, repetition by repetition: what the machine did meanwhile cancels out."""
+    return summary(a / b for a, b in zip(left, right, strict=True))
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The smallest value that at least this share of the values do not exceed."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def log_slope(sizes: Sequence[float], costs: Sequence[float]) -> float:
+    """Exponent b of the least-squares fit cost = a x size^b; 1 is linear."""
+    x, y = [math.log(size) for size in sizes], [math.log(cost) for cost in costs]
+    return statistics.linear_regression(x, y).slope
+
+
+def alternate(sides: Mapping[str, Callable[[], float]], repetitions: int) -> dict[str, list[float]]:
+    """The seconds that each side measures of itself, in turn; every repetition begins with another side."""
+    names = list(sides)
+    found: dict[str, list[float]] = {name: [] for name in names}
+    for repetition in range(repetitions):
+        first = repetition % len(names)
+        for name in names[first:] + names[:first]:
+            found[name].append(sides[name]())
+            print(f"  repetition {repetition}: {name} {found[name][-1]:.3f} s", file=sys.stderr)
+    return found
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Wall-clock of one call."""
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
+def is_installed(package: str) -> bool:
+    """True if the package can be imported; it is not."""
+    return importlib.util.find_spec(package) is not None

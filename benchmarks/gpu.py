@@ -1,0 +1,294 @@
+"""How close does a GPU come to what it can do? A 0.5B-shaped random Qwen2 in bf16.
+
+    python -m benchmarks.gpu [--quick]                 needs CUDA; without it, writes nothing and says so
+    python -m benchmarks.gpu --device cpu --tiny       the same code on a CPU, to see that it runs
+
+    decode      tokens per second of `generate` (prefill included) against the bandwidth bound: in every step the
+                weights, as bf16, and the keys and values of all rows are read once, at the bandwidth of a device copy
+    training    completion tokens per second of one update, and model-FLOPs utilisation: 6 N per token that passes the
+                model (prompts once per group) and 12 x layers x heads x head size per pair of query and key, over the
+                vendor's dense bf16 peak where the device is known, else over a measured matrix product
+    memory      the allocator's peak in each of the two
+    graphs      CUDA graphs recorded until the warm-up was over, and while measuring, which should be none
+    drift       largest |trainer - generator| log-prob, both bf16; and of an fp32 trainer against the bf16 generator
+
+Random weights: no end-of-text but by chance, so every completion has all its tokens but for a few.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers.utils.logging import disable_progress_bar
+
+from benchmarks.common import arguments_of, keep, seconds, summary
+from benchmarks.models import SHAPES, Shape, parameters, random_model
+from swarm.policy.cuda_graphs import GraphedSteps
+from swarm.policy.policy import GrpoPolicy, load_policy
+from swarm.policy.settings import GrpoConfig
+from swarm.types import Completion, TrainGroup
+
+DENSE_BF16_PEAK = {
+    "H200": 989e12,
+    "H100 PCIe": 756e12,
+    "H100": 989e12,
+    "A100": 312e12,
+    "L40S": 362e12,
+    "L40": 181e12,
+    "L4": 121e12,
+    "A10G": 70e12,
+    "A10": 125e12,
+    "RTX 4090": 165e12,
+    "RTX 3090": 71e12,
+}
+"""FLOP/s without sparsity, by part of the device's name, from the vendor's data sheets; the first that fits counts."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """K prompts of P tokens, G completions of T tokens each."""
+
+    prompts: int
+    group_size: int
+    prompt_tokens: int
+    completion_tokens: int
+
+    @property
+    def rows(self) -> int:
+        return self.prompts * self.group_size
+
+
+DECODE_CASES = (Case(1, 8, 256, 256), Case(8, 8, 256, 256), Case(32, 8, 256, 256))
+TRAIN_CASE = Case(8, 8, 256, 256)
+TINY_CASES = (Case(2, 4, 16, 8),)
+
+
+class Device:
+    """Where it runs; a CPU stands in for a GPU with nothing to wait for and no memory to count."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.is_cuda = name.startswith("cuda")
+
+    def timed(self, work: Callable[[], object]) -> float:
+        """Seconds until the device has done it."""
+
+        def finished() -> None:
+            work()
+            self._wait()
+
+        self._wait()
+        return seconds(finished)
+
+    def peak_bytes(self, work: Callable[[], object]) -> int | None:
+        """Of everything the allocator held at once, weights included."""
+        if not self.is_cuda:
+            return None
+        torch.cuda.reset_peak_memory_stats()
+        work()
+        self._wait()
+        return torch.cuda.max_memory_allocated()
+
+    def facts(self) -> dict[str, Any]:
+        """What it is."""
+        if not self.is_cuda:
+            return {}
+        properties = torch.cuda.get_device_properties(self.name)
+        return {
+            "gpu": properties.name,
+            "gpu_memory": properties.total_memory,
+            "compute_capability": f"{properties.major}.{properties.minor}",
+            "cuda": torch.version.cuda,
+        }
+
+    def copy_bandwidth(self, size: int) -> float:
+        """Bytes per second, read and written ones together, of the fastest of ten copies."""
+        source = torch.empty(size, dtype=torch.uint8, device=self.name)
+        target = torch.empty_like(source)
+        return 2 * size / min(self.timed(lambda: target.copy_(source)) for _ in range(10))
+
+    def product_rate(self, size: int) -> float:
+        """FLOP/s of the fastest of ten square bf16 matrix products."""
+        left = torch.randn(size, size, device=self.name, dtype=torch.bfloat16)
+        right = torch.randn_like(left)
+        return 2 * size**3 / min(self.timed(lambda: left @ right) for _ in range(10))
+
+    def _wait(self) -> None:
+        if self.is_cuda:
+            torch.cuda.synchronize()
+
+
+def decode_bytes(shape: Shape, weights: int, case: Case) -> float:
+    """Bytes that decoding must read, bf16: all weights (tied: the embedding once, as the head) and all keys and values.
+
+    The first token comes from the prefill; step t of the others reads P + t positions per row.
+    """
+    steps = case.completion_tokens - 1
+    head_size = shape.hidden // shape.heads
+    per_position = 2 * 2 * shape.layers * shape.kv_heads * head_size
+    positions = sum(case.prompt_tokens + step for step in range(1, steps + 1))
+    return steps * 2.0 * weights + case.rows * per_position * positions
+
+
+def training_flops(shape: Shape, weights: int, case: Case) -> float:
+    """Of one update: forward and backward, without what is computed again."""
+    tokens = case.prompts * case.prompt_tokens + case.rows * case.completion_tokens
+    prompt_pairs = case.prompts * case.prompt_tokens**2 / 2
+    completion_pairs = case.rows * (case.prompt_tokens * case.completion_tokens + case.completion_tokens**2 / 2)
+    attention = 12 * shape.layers * shape.hidden * (prompt_pairs + completion_pairs)
+    return 6.0 * weights * tokens + attention
+
+
+def dense_peak(device_name: str) -> float | None:
+    """The vendor's figure, or None for a device that the table does not know."""
+    return next((peak for part, peak in DENSE_BF16_PEAK.items() if part in device_name), None)
+
+
+class Runner:
+    """Policies of one random model on one device."""
+
+    def __init__(self, folder: Path, shape: Shape, device: Device) -> None:
+        self._folder = folder
+        self._shape = shape
+        self._device = device
+
+    def load(self, case: Case, precision: str) -> GrpoPolicy:
+        """A fresh policy that writes completions of the case's length."""
+        config = GrpoConfig(max_new_tokens=case.completion_tokens)
+        return load_policy(str(self._folder), config, device=self._device.name, precision=precision)
+
+    def decode(self, case: Case, weights: int, bandwidth: float, repetitions: int) -> dict[str, Any]:
+        """Tokens per second, and the share of the bound."""
+        policy = self.load(case, "bf16")
+        answers: list[tuple[Completion, ...]] = []
+
+        def generate(seed: int = 0) -> None:
+            answers[:] = policy.generate(prompts_of(case), group_size=case.group_size, seed=seed)
+
+        for seed in range(2):  # warm-up: kernels, graphs
+            generate(seed)
+        captured, rates = graphs_captured(), []
+        for seed in range(repetitions):
+            took = self._device.timed(lambda: generate(seed))  # noqa: B023
+            rates.append(token_count(answers) / took)
+        bound = case.rows * (case.completion_tokens - 1) * bandwidth / decode_bytes(self._shape, weights, case)
+        return {
+            **vars(case),
+            "tokens_per_second": summary(rates),
+            "bound_tokens_per_second": bound,
+            "share_of_bound": summary(rate / bound for rate in rates),
+            "peak_bytes": self._device.peak_bytes(generate),
+            "graphs_captured": captured,
+            "graphs_captured_while_measured": graphs_captured() - captured,
+        }
+
+    def train(self, case: Case, weights: int, peak: float, repetitions: int) -> dict[str, Any]:
+        """Completion tokens per second, model-FLOPs utilisation, memory, drift."""
+        policy = self.load(case, "bf16")
+        groups = groups_of(case, policy.generate(prompts_of(case), group_size=case.group_size, seed=0))
+        drifts = [update(policy, groups) for _ in range(2)]  # the first is before any step
+        times = [self._device.timed(lambda: update(policy, groups)) for _ in range(repetitions)]
+        peak_bytes = self._device.peak_bytes(lambda: update(policy, groups))
+        fp32_drift = update(self.load(case, "fp32"), groups)
+        flops = training_flops(self._shape, weights, case)
+        tokens = token_count([group.completions for group in groups])
+        return {
+            **vars(case),
+            "completion_tokens_per_second": summary(tokens / took for took in times),
+            "model_flops_utilisation": summary(flops / took / peak for took in times),
+            "peak_bytes": peak_bytes,
+            "drift_bf16": drifts[0],
+            "drift_fp32_trainer": fp32_drift,
+        }
+
+
+def prompts_of(case: Case) -> list[str]:
+    """Different questions of about P tokens: a blank and a digit are one token."""
+    return ["".join(f" {(index + n) % 10}" for n in range(case.prompt_tokens)) for index in range(case.prompts)]
+
+
+def groups_of(case: Case, answers: Sequence[tuple[Completion, ...]]) -> list[TrainGroup]:
+    """All groups informative."""
+    advantages = (1.0, -1.0) * (case.group_size // 2)
+    return [TrainGroup(prompt, group, advantages) for prompt, group in zip(prompts_of(case), answers, strict=True)]
+
+
+def update(policy: GrpoPolicy, groups: Sequence[TrainGroup]) -> float:
+    """One update; the largest |trainer - generator| log-prob."""
+    policy.begin_update(groups)
+    return policy.finish_update([]).logprob_drift
+
+
+def token_count(answers: Sequence[Sequence[Completion]]) -> int:
+    """Tokens written."""
+    return sum(len(completion.token_ids or ()) for group in answers for completion in group)
+
+
+def graphs_captured() -> int:
+    """CUDA graphs recorded by the policies that are alive."""
+    return sum(steps.captures for steps in gc.get_objects() if isinstance(steps, GraphedSteps))
+
+
+def release() -> None:
+    """Give the memory of dropped policies back."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def measure(device: Device, *, tiny: bool, repetitions: int) -> dict[str, Any]:
+    """Everything, on one device."""
+    name = "random-2m" if tiny else "random-0.5b"
+    shape, decode_cases = SHAPES[name], TINY_CASES if tiny else DECODE_CASES
+    bandwidth = device.copy_bandwidth(2**24 if tiny else 2**30)
+    product_rate = device.product_rate(256 if tiny else 8192)
+    stated = dense_peak(device.facts().get("gpu", ""))
+    peak = stated or product_rate
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = random_model(shape, Path(scratch))
+        from transformers import AutoModelForCausalLM
+
+        weights = parameters(AutoModelForCausalLM.from_pretrained(folder))
+        runner = Runner(folder, shape, device)
+        decoding = []
+        for case in decode_cases:
+            decoding.append(runner.decode(case, weights, bandwidth, repetitions))
+            print(f"  {decoding[-1]}", file=sys.stderr)
+            release()
+        training = runner.train(TINY_CASES[0] if tiny else TRAIN_CASE, weights, peak, repetitions)
+    return {
+        "model": name,
+        "parameters": weights,
+        "copy_bandwidth": bandwidth,
+        "product_flops": product_rate,
+        "peak_flops": peak,
+        "peak_flops_source": "data sheet" if stated else "measured product",
+        "decode": decoding,
+        "train": training,
+    }
+
+
+def main() -> None:
+    parser = arguments_of(__doc__, threads=None)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--tiny", action="store_true", help="a small model, to see that the script runs")
+    arguments = parser.parse_args()
+    disable_progress_bar()
+    if arguments.device.startswith("cuda") and not torch.cuda.is_available():
+        print("no CUDA device here: nothing is measured, nothing is written", file=sys.stderr)
+        return
+    device = Device(arguments.device)
+    arguments.quick |= arguments.tiny
+    found = measure(device, tiny=arguments.tiny, repetitions=2 if arguments.quick else 5)
+    keep("gpu", found, arguments, device=arguments.device.partition(":")[0], **device.facts())
+
+
+if __name__ == "__main__":
+    main()

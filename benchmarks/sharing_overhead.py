@@ -1,0 +1,250 @@
+"""What does sharing cost a worker's round, next to the computing alone?
+
+    python -m benchmarks.sharing_overhead [--quick] [--threads 1] [--models tiny-qwen2,random-28m]
+
+A real Worker (I = 4, J = 4, G = 8) runs its rounds with a real coordinator process, its scoring child and a peer whose
+rollouts and rewards of every round lie in the folder from the first round on, so that nobody is waited for. All calls
+to its policy are recorded. Then the same calls, same arguments and seeds, run back to back on a fresh copy of the
+policy with nothing else in the process: that is the computing alone, down to the same tokens and updates.
+
+    ratio       seconds from the end of one update to the end of the next, worker / replay, over the measured rounds
+    1 / busy    the same from the worker's own metrics: round time over the time its compute executor worked
+
+With staleness 0 a round's steps follow each other; with 1 the next round's groups are generated meanwhile.
+The scoring child and the coordinator have the other core: figures are for one compute thread on at least two cores.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+import torch
+from transformers.utils.logging import disable_progress_bar
+
+from benchmarks.common import arguments_of, keep, summary
+from benchmarks.models import FULL_ROUND_MODELS, model_folder
+from swarm.config import Settings, load_settings, without_settings
+from swarm.folder.publish import publish
+from swarm.folder.records import read_metrics
+from swarm.logs import configure_logging
+from swarm.node.clock import Clock
+from swarm.node.executor import ComputeExecutor
+from swarm.node.liveness import ACTIVE
+from swarm.node.presence import Presence
+from swarm.node.worker import Worker
+from swarm.policy.embedded import LEARNING_RATES
+from swarm.policy.policy import load_policy
+from swarm.policy.settings import GrpoConfig
+from swarm.protocol.codec import encode, to_rollout_file
+from swarm.protocol.layout import Layout
+from swarm.protocol.messages import MetricsRow, PolicyInfo, RewardFile
+from swarm.tasks.profiles import SAPO_TASKS
+from swarm.tasks.scoring import QuestionRequest, Scorer
+from swarm.types import Completion, Policy, RolloutGroup, RoundKey, ScoredGroup, Snapshot, TrainGroup, TrainReport
+
+WORKER, PEER = "worker", "peer"
+GROUPS, GROUP_SIZE = 4, 8
+WARM_UP_ROUNDS = 2
+MAX_NEW_TOKENS = {"tiny-qwen2": 24, "random-28m": 24}
+Result = TypeVar("Result")
+
+
+@dataclass
+class Recorder:
+    """A policy that remembers every call, and when each update was done. Implements swarm.types.Policy."""
+
+    policy: Policy
+    calls: list[Callable[[Policy], object]] = field(default_factory=list)
+    updates: list[float] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return self.policy.name
+
+    @property
+    def tokenizer(self) -> str:
+        return self.policy.tokenizer
+
+    def generate(self, prompts: Sequence[str], *, group_size: int, seed: int) -> list[tuple[Completion, ...]]:
+        return self._record(lambda policy: policy.generate(prompts, group_size=group_size, seed=seed))
+
+    def begin_update(self, groups: Sequence[TrainGroup]) -> None:
+        self._record(lambda policy: policy.begin_update(groups))
+
+    def finish_update(self, groups: Sequence[TrainGroup]) -> TrainReport:
+        report = self._record(lambda policy: policy.finish_update(groups))
+        self.updates.append(time.monotonic())
+        return report
+
+    def snapshot(self) -> Snapshot:
+        return self.policy.snapshot()
+
+    def restore(self, snapshot_dir: str) -> None:
+        self.policy.restore(snapshot_dir)
+
+    def _record(self, call: Callable[[Policy], Result]) -> Result:
+        self.calls.append(call)
+        return call(self.policy)
+
+
+def seconds_per_round(updates: Sequence[float]) -> float:
+    """Between the ends of updates, after the warm-up rounds."""
+    measured = updates[WARM_UP_ROUNDS:]
+    return (measured[-1] - measured[0]) / (len(measured) - 1)
+
+
+def replayed(recorder: Recorder, policy: Policy) -> float:
+    """Seconds per round of the recorded calls on a fresh policy, in a thread that does nothing else."""
+    replay = Recorder(policy)
+
+    def run() -> None:
+        for call in recorder.calls:
+            call(replay)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    return seconds_per_round(replay.updates)
+
+
+async def worked(settings: Settings, layout: Layout, recorder: Recorder) -> list[MetricsRow]:
+    """A worker's whole life, with a peer that has done everything before; its measured rounds."""
+    with _coordinator(settings) as coordinator:
+        async with Scorer() as scorer, anyio.create_task_group() as tasks:
+            groups = await _peer_groups(scorer)
+            peer = Presence(layout, PEER, "worker", settings.heartbeat_interval, Clock(), status=ACTIVE)
+            await peer.register()
+            tasks.start_soon(peer.keep_beating)
+            tasks.start_soon(_be_done, layout, groups, settings.max_rounds)
+            with ComputeExecutor(time.monotonic) as executor:
+                worker = Worker(
+                    settings,
+                    layout,
+                    WORKER,
+                    tasks=SAPO_TASKS,
+                    load_policy=lambda: recorder,
+                    task_source=scorer,
+                    executor=executor,
+                    obeys_signals=False,
+                )
+                await worker.run()
+            tasks.cancel_scope.cancel()
+            await peer.leave()
+        coordinator.terminate()
+    return [row for row in read_metrics(layout)[WORKER] if row.round > WARM_UP_ROUNDS]
+
+
+def _coordinator(settings: Settings) -> subprocess.Popen[bytes]:
+    own = replace(settings, role="coordinator", node_id="coordinator")
+    environment = without_settings(os.environ) | own.as_environment()
+    command = [sys.executable, "-m", "services.coordinator"]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+async def _peer_groups(scorer: Scorer) -> list[ScoredGroup]:
+    """Eight informative groups, half of the answers right."""
+    requests = [QuestionRequest(task, "tiny", 7) for task in SAPO_TASKS if task != "propositional_logic"]
+    questions = await scorer.make(requests)
+    return [
+        ScoredGroup(
+            RolloutGroup(PEER, 0, 0, slot, question, _answers(str(question.answer))),
+            rewards=(1.0, 0.0) * (GROUP_SIZE // 2),
+            answered=(True,) * GROUP_SIZE,
+        )
+        for slot, question in enumerate(questions)
+    ]
+
+
+async def _be_done(layout: Layout, groups: list[ScoredGroup], rounds: int) -> None:
+    """Rollouts and reward of every round, as soon as the first is open: before it, they would be taken for history."""
+    while not layout.state_file.exists():  # noqa: ASYNC110  another process makes it
+        await anyio.sleep(0.02)
+    for round_ in range(rounds):
+        key = RoundKey(round_)
+        rollouts = to_rollout_file(groups, PEER, key, time.time(), PolicyInfo(model="recorded"))
+        reward = RewardFile(round=round_, stage=0, reward=0.5, peer_id=PEER, submitted_at=time.time())
+        temporary = layout.temporary(PEER)
+        publish(layout.rollout_file(key, PEER), encode(rollouts), temporary, durable=False)
+        publish(layout.reward_file(key, PEER), encode(reward), temporary, durable=False)
+
+
+def _answers(right: str) -> tuple[Completion, ...]:
+    texts = [right if n % 2 == 0 else f"{right} {n}" for n in range(GROUP_SIZE)]
+    return tuple(Completion(f"<answer>{text}</answer>", finished=True) for text in texts)
+
+
+def measure(model: str, folder: Path, staleness: int, rounds: int, threads: int) -> dict[str, float]:
+    """One worker's life, and its replay."""
+    rate = LEARNING_RATES.get(model, 1e-6)
+    load = partial(
+        load_policy,
+        str(folder),
+        GrpoConfig(learning_rate=rate, max_new_tokens=MAX_NEW_TOKENS[model]),
+        threads=threads,
+        device="cpu",
+    )
+    with tempfile.TemporaryDirectory() as path:
+        chosen: dict[str, Any] = {
+            "path": path,
+            "max_rounds": rounds,
+            "local_groups": GROUPS,
+            "external_groups": GROUPS,
+            "generations": GROUP_SIZE,
+            "staleness": staleness,
+            "expected_workers": 2,
+            "checkpoint_interval": 0,
+        }
+        recorder = Recorder(load())
+        settings = load_settings({}, {}, **chosen)
+        layout = Layout(settings.shared_folder, settings.experiment)
+        with configure_logging(  # what a real node writes, so that it is part of the cost
+            node_id=WORKER,
+            events_file=layout.events_file(WORKER),
+            stdout_file=layout.stdout_file(WORKER),
+            level="error",
+        ):
+            rows = anyio.run(worked, settings, layout, recorder)
+    wall, alone = seconds_per_round(recorder.updates), replayed(recorder, load())
+    found = {"worker_s": wall, "compute_s": alone, "ratio": wall / alone}
+    found["one_over_busy"] = sum(1 / row.executor_busy for row in rows) / len(rows)
+    found["external_groups"] = sum(row.external_groups for row in rows) / len(rows)
+    print(f"  {model}, staleness {staleness}: {found}", file=sys.stderr)
+    return found
+
+
+def main() -> None:
+    parser = arguments_of(__doc__)
+    parser.add_argument("--models", default=",".join(FULL_ROUND_MODELS))
+    arguments = parser.parse_args()
+    disable_progress_bar()
+    torch.set_num_threads(arguments.threads)
+    results: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        for model in arguments.models.split(","):
+            folder = model_folder(model, Path(scratch), mean_length=MAX_NEW_TOKENS[model])
+            small = model not in LEARNING_RATES
+            rounds, repetitions = (5, 1) if arguments.quick else (8, 2) if small else (30, 3)
+            found: dict[int, list[dict[str, float]]] = {0: [], 1: []}
+            for _ in range(repetitions):
+                for staleness, lives in found.items():
+                    lives.append(measure(model, folder, staleness, rounds, arguments.threads))
+            results[model] = {
+                f"staleness_{staleness}": {name: summary(life[name] for life in lives) for name in lives[0]}
+                for staleness, lives in found.items()
+            } | {"rounds": rounds, "max_new_tokens": MAX_NEW_TOKENS[model]}
+    keep("sharing_overhead", {"models": results}, arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""A real swarm in a temporary folder, from its command line to its metrics rows."""
+
+from __future__ import annotations
+
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.processes import MemoryWatch
+from swarm.config import without_settings
+from swarm.folder.records import read_metrics
+from swarm.protocol.layout import Layout
+from swarm.protocol.messages import MetricsRow
+
+EXPERIMENT = "benchmark"
+WARM_UP_ROUNDS = 2
+
+
+@dataclass(frozen=True)
+class SwarmRun:
+    """What a swarm left behind."""
+
+    rows: list[MetricsRow]
+    """Of all nodes, without the warm-up rounds."""
+    memory: list[tuple[float, int]]
+    """Unix seconds and bytes (PSS) of the whole process tree."""
+    cpu_seconds: float
+    """User and system time of all processes, start-up included."""
+
+    @property
+    def seconds_per_round(self) -> float:
+        """From when the last node had done one round to when it had done the next: mean over the measured rounds."""
+        ends = self.round_ends
+        return (ends[-1] - ends[0]) / (len(ends) - 1)
+
+    @property
+    def round_ends(self) -> list[float]:
+        """Unix seconds at which the last node had done each measured round."""
+        rounds = sorted({row.round for row in self.rows})
+        return [max(row.timestamp for row in self.rows if row.round == number) for number in rounds]
+
+    def median(self, column: str) -> float:
+        """Of a column of the metrics, over nodes and measured rounds."""
+        values: list[float] = [getattr(row, column) for row in self.rows]
+        return statistics.median(values)
+
+
+def run_swarm(nodes: int, rounds: int, *flags: str) -> SwarmRun:
+    """`swarm up` to its end.
+
+    Raises:
+        RuntimeError: it failed.
+    """
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with tempfile.TemporaryDirectory() as path:
+        command = [sys.executable, "-m", "swarm", "up", "--path", path, "--experiment", EXPERIMENT]
+        command += ["--nodes", str(nodes), "--rounds", str(rounds), "--checkpoint-interval", "0", *flags]
+        output = Path(path) / "output.txt"
+        with output.open("wb") as file:
+            environment = without_settings(os.environ)
+            process = subprocess.Popen(command, env=environment, stdout=file, stderr=subprocess.STDOUT)
+            watch = MemoryWatch(process)
+            code = watch.wait()
+        if code != 0:
+            raise RuntimeError(f"{' '.join(command)} ended with exit code {code}:\n{output.read_text()[-2000:]}")
+        found = read_metrics(Layout(Path(path), EXPERIMENT))
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    rows = [row for rows in found.values() for row in rows if row.round >= WARM_UP_ROUNDS]
+    return SwarmRun(rows, watch.samples, _cpu(after) - _cpu(before))
+
+
+def _cpu(usage: resource.struct_rusage) -> float:
+    return usage.ru_utime + usage.ru_stime

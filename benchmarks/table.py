@@ -1,0 +1,199 @@
+"""The README's benchmark table, made of the result files and of nothing else.
+
+python -m benchmarks.table --write README.md     put it between the markers
+python -m benchmarks.table --check README.md     exit 1 if it is not what stands there
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common import RESULTS
+
+BEGIN, END = "<!-- benchmarks: begin -->", "<!-- benchmarks: end -->"
+HEADER = "| what | target | measured | on |\n|---|---|---|---|\n"
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table."""
+
+    what: str
+    target: str
+    measured: str
+
+
+def spread(found: dict[str, float], digits: int = 2) -> str:
+    """`median (min to max)`."""
+    median, low, high = (f"{found[name]:.{digits}f}" for name in ("median", "min", "max"))
+    return median if low == high else f"{median} ({low} to {high})"
+
+
+def size(count: float) -> str:
+    """Bytes in the unit that suits them."""
+    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
+
+
+def full_round_rows(result: Result) -> Iterator[Row]:
+    """Completions per second, and how many times the others'."""
+    for model, found in result["models"].items():
+        full, train = found["full_round"], found["train"]
+        rates, speedup = full["completions_per_second"], full["speedup"]
+        yield Row(f"full round, {model}: completions per second", "", spread(rates["swarm"], 0))
+        yield Row("— over the naive way", "at least 4", spread(speedup["swarm_over_naive"]))
+        trl, missing = speedup.get("swarm_over_trl"), found["trl_not_measured"]
+        yield Row("— over TRL's GRPOTrainer", "at least 2.5", spread(trl) if trl else f"not measured: {missing}")
+        realistic = [
+            f"{other} {spread(speedup[f'swarm_realistic_over_{name}'])}"
+            for name, other in (("naive", "naive"), ("trl", "TRL"))
+            if f"swarm_realistic_over_{name}" in speedup
+        ]
+        share = f"{result['realistic_share']:.0%}"
+        yield Row(f"— the same with {share} of the groups informative, not all", "", ", ".join(realistic))
+        alone = [f"{name.rpartition('_')[2]} {spread(ratio)}" for name, ratio in train["speedup"].items()]
+        yield Row("— training alone, identical completions, over", "", ", ".join(alone).replace("trl", "TRL"))
+
+
+def loss_memory_rows(result: Result) -> Iterator[Row]:
+    """Memory and time of the loss against full logits."""
+    for found in result["cases"].values():
+        sizes = f"{found['tokens']} tokens, hidden {found['hidden']}"
+        memory = " instead of ".join(size(found["bytes"][variant]["median"]) for variant in ("chunked", "full"))
+        what = f"loss at vocabulary {result['vocabulary']:,}, {sizes}: times less peak memory"
+        yield Row(what, "at least 10", f"{spread(found['times_less_memory'], 0)}: {memory}")
+        yield Row("— times as fast as full logits", "at least 1", spread(found["times_as_fast"]))
+
+
+def sharing_overhead_rows(result: Result) -> Iterator[Row]:
+    """A worker's round over the computing alone."""
+    for model, found in result["models"].items():
+        for staleness in (0, 1):
+            ratio = found[f"staleness_{staleness}"]
+            measured = f"{spread(ratio['ratio'], 3)}; 1 / busy {spread(ratio['one_over_busy'], 3)}"
+            what = f"round with sharing over computing alone, {model}, staleness {staleness}"
+            yield Row(what, "at most 1.03", measured)
+
+
+def scaling_rows(result: Result) -> Iterator[Row]:
+    """Exponents."""
+    titles = {
+        "groups": "I + J",
+        "group_size": "G",
+        "prompt_tokens": "prompt length",
+        "completion_tokens": "completion length",
+        "nodes": "nodes on this machine",
+    }
+    for name, found in result["curves"].items():
+        sizes = f"{found['sizes'][0]} to {found['sizes'][-1]}"
+        what = f"growth of a round's cost with {titles[name]}, {sizes}: exponent"
+        yield Row(what, "at most 1", spread(found["slope"]))
+
+
+def in_process_rows(result: Result) -> Iterator[Row]:
+    """One process against many."""
+    sides = result["sides"]
+    for name, title, form in (
+        ("rounds_per_minute", "rounds per minute", lambda found: spread(found, 0)),
+        ("peak_bytes", "peak memory (PSS)", lambda found: size(found["median"])),
+    ):
+        measured = " against ".join(form(sides[side][name]) for side in ("one_process", "processes"))
+        yield Row(f"{result['nodes']} nodes in one process against as many processes: {title}", "", measured)
+
+
+def gpu_rows(result: Result) -> Iterator[Row]:
+    """Shares of what the device can do."""
+    for found in result["decode"]:
+        rate, share = spread(found["tokens_per_second"], 0), spread(found["share_of_bound"])
+        what = f"GPU, {result['model']} bf16, {found['prompts']} x {found['group_size']} completions: decode tokens/s"
+        yield Row(what, "", f"{rate}, {share} of the bandwidth bound")
+    found = result["train"]
+    rate, share = spread(found["completion_tokens_per_second"], 0), spread(found["model_flops_utilisation"])
+    yield Row("— training tokens/s", "", f"{rate}, model-FLOPs utilisation {share}")
+    if found["peak_bytes"]:
+        yield Row("— peak memory of training", "", size(found["peak_bytes"]))
+    drift = f"{found['drift_bf16']:.3f}; of an fp32 trainer {found['drift_fp32_trainer']:.3f}"
+    yield Row("— largest drift of the bf16 generator, nats", "", drift)
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A result file and what it becomes."""
+
+    name: str
+    device: str
+    title: str
+    """For the row that says that there is no result."""
+    rows: Callable[[Result], Iterator[Row]]
+    reason: str = "no result file"
+
+    def lines(self, folder: Path) -> Iterator[str]:
+        """Its part of the table."""
+        file = folder / f"{self.name}_{self.device}.json"
+        if not file.exists():
+            yield f"| {self.title} | | not measured: {self.reason} | |\n"
+            return
+        result = json.loads(file.read_text())
+        for number, row in enumerate(self.rows(result)):
+            where = f"[{place(result)}](benchmarks/results/{file.name})" if number == 0 else ""
+            yield f"| {row.what} | {row.target} | {row.measured} | {where} |\n"
+
+
+BENCHMARKS = (
+    Benchmark("full_round", "cpu", "full round", full_round_rows),
+    Benchmark("loss_memory", "cpu", "loss at vocabulary 151,936", loss_memory_rows),
+    Benchmark("sharing_overhead", "cpu", "round with sharing over computing alone", sharing_overhead_rows),
+    Benchmark("scaling", "cpu", "growth of a round's cost", scaling_rows),
+    Benchmark("in_process", "cpu", "8 nodes in one process against 8 processes", in_process_rows),
+    Benchmark("gpu", "cuda", "GPU: decode and training tokens/s, memory", gpu_rows, "no GPU was at hand"),
+)
+
+
+def place(result: Result) -> str:
+    """The device in a few words."""
+    machine = result["machine"]
+    threads = f", {result['threads']} thread{'s' * (result['threads'] > 1)}" if result["threads"] else ""
+    return str(machine.get("gpu") or f"{machine['cpu']}, {machine['cores']} cores") + threads
+
+
+def table(folder: Path = RESULTS) -> str:
+    """The whole table in Markdown."""
+    return HEADER + "".join(line for benchmark in BENCHMARKS for line in benchmark.lines(folder))
+
+
+def replaced(document: str, new: str) -> str:
+    """The document with what stands between its markers replaced.
+
+    Raises:
+        ValueError: it does not hold each marker once, the first one first.
+    """
+    before, begin, rest = document.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end) or BEGIN in rest or END in after:
+        raise ValueError(f"expected {BEGIN} and then {END}, once each")
+    return f"{before}{begin}\n{new}{end}{after}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    action = parser.add_mutually_exclusive_group(required=True)
+    action.add_argument("--write", type=Path, metavar="FILE")
+    action.add_argument("--check", type=Path, metavar="FILE")
+    arguments = parser.parse_args()
+    file: Path = arguments.write or arguments.check
+    document = file.read_text()
+    wanted = replaced(document, table())
+    if arguments.write:
+        file.write_text(wanted)
+    elif document != wanted:
+        sys.exit(f"the table in {file} is not that of the result files: python -m benchmarks.table --write {file}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,8 @@
+"""Several workers in one process: `python -m services.workers --nodes 8`."""
+
+import sys
+
+from swarm.cli.main import run
+
+if __name__ == "__main__":
+    raise SystemExit(run(["workers", *sys.argv[1:]]))

@@ -1,0 +1,68 @@
+"""`swarm plan`: how much memory would a swarm need, and does it fit?"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from typing import Annotated, Any
+
+import msgspec
+from cyclopts import Parameter
+
+from swarm.cli.flags import RunFlags, settings_from
+from swarm.cli.plan_text import render_plan, render_probe
+from swarm.cli.up import DEFAULT_WORKERS, DEFAULTS
+from swarm.config import Settings
+from swarm.errors import ConfigError
+from swarm.policy.plan import PROCESS, Plan
+from swarm.policy.planner import make_plan
+from swarm.policy.probe import ProbeReport, ProbeTask, probe
+
+
+def plan(
+    *,
+    nodes: Annotated[int, Parameter(help="Number of workers.")] = DEFAULT_WORKERS,
+    in_process: Annotated[bool, Parameter(help="All workers in one process, as `swarm up --in-process`.")] = False,
+    flags: RunFlags | None = None,
+    probe_it: Annotated[bool, Parameter("--probe", negative="--no-probe", help="Check it with one real step.")] = True,
+    as_json: Annotated[bool, Parameter("--json", help="JSON instead of a table.")] = False,
+) -> int:
+    """Predict the memory of a swarm, check the prediction with one step of one node, and say what fits.
+
+    Exit code 0 if it fits, 1 if not. The settings are those of `swarm up`.
+    """
+    if nodes < 1:
+        raise ConfigError(f"--nodes must be at least 1, got {nodes}")
+    settings = settings_from(flags, os.environ, **DEFAULTS)
+    made = make_plan(settings, nodes, in_process)
+    report = _probe(settings, made) if probe_it and one_node(made) <= made.usable else None
+    sys.stdout.write((_json(made, report) if as_json else _text(made, report)) + "\n")
+    return 0 if made.fits and not (report and report.refuted) else 1
+
+
+def one_node(made: Plan) -> int:
+    """What a probe of one node is expected to see: on a CPU its process, too, on a GPU what torch takes alone."""
+    return made.node.peak + (0 if made.device.is_gpu else PROCESS)
+
+
+def _probe(settings: Settings, made: Plan) -> ProbeReport:
+    chosen = replace(
+        settings,
+        model=(made.node.model,),
+        device=made.device.device,
+        micro_batch_tokens=made.micro_batch_tokens,
+        gradient_checkpointing=made.gradient_checkpointing,
+    )
+    return probe(chosen, ProbeTask(made.prompt_tokens, made.new_tokens))
+
+
+def _text(made: Plan, report: ProbeReport | None) -> str:
+    return "\n".join([render_plan(made), *([render_probe(report, one_node(made))] if report else [])])
+
+
+def _json(made: Plan, report: ProbeReport | None) -> str:
+    content: dict[str, Any] = msgspec.to_builtins(made)
+    content |= {"needed": made.needed, "host_needed": made.host_needed, "usable": made.usable, "fits": made.fits}
+    content |= {"probe": msgspec.to_builtins(report), "probe_predicted": one_node(made)}
+    return msgspec.json.encode(content).decode()

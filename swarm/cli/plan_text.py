@@ -1,0 +1,83 @@
+"""A memory plan as people read it."""
+
+from __future__ import annotations
+
+from swarm.monitor.text import table
+from swarm.policy.plan import RESERVE, Part, Plan
+from swarm.policy.probe import ProbeReport
+
+
+def render_plan(plan: Plan) -> str:
+    """The table of parts, what is free, the verdict, and the largest configuration that fits."""
+    return "\n".join([_title(plan), _assumption(plan), "", _table(plan), "", verdict(plan), _choice(plan), _most(plan)])
+
+
+def verdict(plan: Plan) -> str:
+    """Whether it fits, in one line."""
+    host = f", and {size(plan.host_needed)} of the host's {size(plan.device.host_free)}" if plan.host_needed else ""
+    return (
+        f"{'fits' if plan.fits else 'does not fit'}: {_nodes(plan.nodes)} on {plan.device.device} need "
+        f"{size(plan.needed)} of {size(plan.device.free)} free{host} ({RESERVE:.0%} stay in reserve)"
+    )
+
+
+def render_probe(report: ProbeReport, predicted: int) -> str:
+    """What one step of one node showed, beside what was predicted for it."""
+    peaks = [("loaded", report.loaded), ("generation", report.generation), ("update", report.update)]
+    seen = ", ".join(f"{name} {size(peak)}" for name, peak in peaks if peak is not None) or "nothing measured"
+    ended = f"; it ended early: {report.problem}" if report.problem else ""
+    return f"probe of one node: peaks {seen}; predicted {size(predicted)}{ended}"
+
+
+def size(number: int) -> str:
+    """Bytes in MB or GB."""
+    return f"{number / 1e9:.2f} GB" if number >= 1e9 else f"{number / 1e6:.1f} MB"
+
+
+def _title(plan: Plan) -> str:
+    processes = "in one process" if plan.in_process else "one process each"
+    return f"{_nodes(plan.nodes)} of {', '.join(plan.models)} on {plan.device.device}, {processes}"
+
+
+def _assumption(plan: Plan) -> str:
+    return (
+        f"assumed: prompts of {plan.prompt_tokens} tokens, the longest measured for these tasks, "
+        f"and completions of {plan.new_tokens}, all of full length"
+    )
+
+
+def _table(plan: Plan) -> str:
+    rows = [_row(part.name + (" (host)" if part.on_host else ""), part.one, part.all) for part in plan.parts]
+    rows.append(_row("total", *_sums(plan.parts, on_host=False)))
+    if plan.host_needed:
+        rows.append(_row("total (host)", *_sums(plan.parts, on_host=True)))
+    return table(("memory", "one node", _nodes(plan.nodes)), rows)
+
+
+def _sums(parts: tuple[Part, ...], *, on_host: bool) -> tuple[int, int]:
+    chosen = [part for part in parts if part.on_host == on_host]
+    return sum(part.one for part in chosen), sum(part.all for part in chosen)
+
+
+def _row(name: str, one: int, every: int) -> tuple[str, str, str]:
+    return name, size(one), size(every)
+
+
+def _choice(plan: Plan) -> str:
+    way = "gradient checkpointing" if plan.gradient_checkpointing else "shared prompts"
+    return f"chosen: micro-batches of up to {plan.micro_batch_tokens} tokens, {way}"
+
+
+def _most(plan: Plan) -> str:
+    return (
+        f"largest that fits: {_nodes(plan.most_nodes)} with what was chosen; for {_nodes(plan.nodes)} micro-batches of "
+        f"{_tokens(plan.largest_shared)} with shared prompts, {_tokens(plan.largest_checkpointed)} with checkpointing"
+    )
+
+
+def _tokens(number: int | None) -> str:
+    return "no length (none fits)" if number is None else f"{number} tokens"
+
+
+def _nodes(number: int) -> str:
+    return "1 node" if number == 1 else f"{number} nodes"

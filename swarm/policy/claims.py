@@ -1,0 +1,33 @@
+"""May a stranger's token ids and log-probs be used? Only if they say nothing else than the text that was judged.
+
+What cannot be known: whether the log-probs are true, and at which temperature they were taken. A peer that samples at
+another one is weighed as if it had another policy; the cap bounds what any lie can do.
+"""
+
+from __future__ import annotations
+
+import math
+
+from swarm.policy.model import LanguageModel
+from swarm.policy.prompt import decode_completion
+from swarm.types import Completion, TrainGroup
+
+
+def claim_holds(completion: Completion, group: TrainGroup, model: LanguageModel) -> bool:
+    """True if the ids are this model's for exactly the text, and each has a log-prob.
+
+    Special tokens would be invisible in the text, so there must be none but the end-of-text of a finished completion.
+    """
+    ids, logprobs = completion.token_ids, completion.logprobs
+    if not ids or logprobs is None or len(logprobs) != len(ids) or group.tokenizer != model.tokenizer_digest:
+        return False
+    tokenizer = model.tokenizer
+    text_ids = ids[:-1] if completion.finished else ids
+    hidden_ids = model.eos_ids.union(tokenizer.all_special_ids)
+    return (
+        all(0 <= token < len(tokenizer) for token in ids)
+        and (ids[-1] in model.eos_ids) == completion.finished
+        and hidden_ids.isdisjoint(text_ids)
+        and all(math.isfinite(value) and value <= 0 for value in logprobs)
+        and decode_completion(tokenizer, list(text_ids)) == completion.text
+    )

@@ -1,0 +1,107 @@
+"""How is the next token's distribution computed, step after step? Two ways to the same numbers, up to rounding:
+
+    dynamic  the cache grows by a column per token and shrinks with every row that ends      any device, any model
+    static   buffers of fixed size; a step is recorded once as a CUDA graph and replayed     full attention only
+
+A Decoding lives as long as the policy and begins a Decoder per batch. Sizes: R rows, L live rows, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer
+
+from swarm.logs import get_logger
+from swarm.policy.cuda_graphs import CudaCapture
+from swarm.policy.dynamic_decode import DynamicDecoding
+from swarm.policy.model import LanguageModel
+from swarm.policy.static_decode import StaticDecoding
+
+_TOLERANCE = {None: 1e-3, torch.bfloat16: 5e-2}
+"""Of logits, relative to the largest. A wrong mask or position is off by much more."""
+
+logger = get_logger(__name__)
+
+
+class Decoder(Protocol):
+    """A batch that is being written."""
+
+    logits: Tensor
+    """fp32 [L, V], of each live row's next token; valid until the next `forward`."""
+
+    def keep(self, kept_l: Tensor) -> None:
+        """Go on with these of the live rows, an ascending choice of 0..L-1."""
+
+    def forward(self, token_L: Tensor) -> None:
+        """Append one token to every live row."""
+
+
+class Decoding(Protocol):
+    """What is kept from one batch to the next."""
+
+    @property
+    def look_every(self) -> int:
+        """Steps between two looks at which rows have ended."""
+
+    def region(self) -> AbstractContextManager[None]:
+        """Wraps everything from `begin` to the last `forward`; the weights do not change inside."""
+
+    def begin(self, prompts: Sequence[Sequence[int]], *, group_size: int, steps: int) -> Decoder:
+        """Read the prompts; group_size rows for each, and room for `steps` tokens."""
+
+
+def choose_decoding(model: LanguageModel, kind: str = "auto") -> Decoding:
+    """`dynamic`, `static` or `auto`: static on a GPU. A model that static buffers do not suit gets dynamic ones."""
+    on_gpu = model.device.type == "cuda"
+    if kind == "dynamic" or (kind == "auto" and not on_gpu):
+        return DynamicDecoding(model)
+    obstacle = _obstacle(model)
+    if not obstacle:
+        static = StaticDecoding(model, CudaCapture(model.device) if on_gpu else None)
+        obstacle = _disagreement(model, static)
+        static.release()
+    if not obstacle:
+        return static
+    logger.warning("decode.dynamic_instead", model=model.name, reason=obstacle)
+    return DynamicDecoding(model)
+
+
+def _obstacle(model: LanguageModel) -> str:
+    """Why the model's cache cannot be one buffer in which every token sees all before it; empty if it can."""
+    config = model.module.config
+    if "flash" in config._attn_implementation:
+        return f"{config._attn_implementation} takes no mask"
+    others = {type(layer).__name__ for layer in DynamicCache(config=config).layers if type(layer) is not DynamicLayer}
+    return f"its cache has {', '.join(sorted(others))}" if others else ""
+
+
+def _disagreement(model: LanguageModel, static: Decoding) -> str:
+    """What is wrong with static decoding of two short prompts, as seen from the dynamic one; empty if nothing."""
+    try:
+        gap = max(
+            ((ours - theirs).abs().max() / theirs.abs().max()).item()
+            for ours, theirs in zip(_try_out(model, static), _try_out(model, DynamicDecoding(model)), strict=True)
+        )
+    except (RuntimeError, ValueError, TypeError, AttributeError) as error:  # what a foreign cache or mask leads to
+        return f"{type(error).__name__}: {error}"
+    return "" if gap <= _TOLERANCE[model.autocast_dtype] else f"logits differ by {gap:.3g} of the largest"
+
+
+def _try_out(model: LanguageModel, decoding: Decoding) -> list[Tensor]:
+    """Logits before and after each of three steps, on prompts of different lengths; one row ends on the way."""
+    size = model.module.get_input_embeddings().num_embeddings
+    first, second, third = (token % size for token in (7, 11, 13))
+    with decoding.region():
+        decoder = decoding.begin([[first], [second, third]], group_size=1, steps=4)
+        seen = [decoder.logits.clone()]
+        for token, kept in ((third, [0, 1]), (first, [1]), (second, [0])):
+            decoder.keep(torch.tensor(kept, device=model.device))
+            decoder.forward(torch.full((len(kept),), token, device=model.device))
+            seen.append(decoder.logits.clone())
+    return seen

@@ -1,0 +1,55 @@
+"""Weights to decode with: the trainer's own, or, under autocast, a copy whose matrices are already cast.
+
+Autocast casts a matrix before every product, or once per region into memory of its own choice. A recorded step can use
+neither: it must find each weight at one address for good. So the copy is cast once and then refreshed in place. What
+autocast leaves in fp32 (embeddings, norms) is shared with the trainer, and the arithmetic is autocast's to the bit.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers.pytorch_utils import Conv1D
+
+from swarm.policy.model import LanguageModel
+
+
+class DecodeWeights:
+    """A model that computes what `source` does, from weights that stay where they are."""
+
+    def __init__(self, source: LanguageModel) -> None:
+        self._trained: list[Tensor] = []
+        self._cast: list[Tensor] = []
+        dtype = source.autocast_dtype
+        self.model = source if dtype is None else replace(source, module=self._cast_copy(source.module, dtype))
+
+    def refresh(self) -> None:
+        """Copy what the trainer has changed: one pass over the weights, far below the cost of one decoding call."""
+        if self._cast:
+            torch._foreach_copy_(self._cast, self._trained)
+
+    def addresses(self) -> tuple[int, ...]:
+        """Where the weights are; if that changes, nothing recorded with them may run again."""
+        return tuple(parameter.data_ptr() for parameter in self.model.module.parameters())
+
+    def _cast_copy(self, module: nn.Module, dtype: torch.dtype) -> Any:
+        """The same modules around the same parameters, except for those of matrix products."""
+        shared = [*module.parameters(), *module.buffers(), *_configs(module)]
+        twin = copy.deepcopy(module, {id(one): one for one in shared})
+        for part in twin.modules():
+            if isinstance(part, nn.Linear | Conv1D):
+                for name, parameter in part.named_parameters(recurse=False):
+                    self._trained.append(parameter)
+                    self._cast.append(parameter.detach().to(dtype))
+                    setattr(part, name, nn.Parameter(self._cast[-1], requires_grad=False))
+        return twin
+
+
+def _configs(module: nn.Module) -> list[Any]:
+    parts = chain.from_iterable(vars(part).items() for part in module.modules())
+    return [value for name, value in parts if name == "config"]

@@ -1,0 +1,233 @@
+"""Do N nodes fit on one device, and with which settings? Pure arithmetic; all sizes are bytes.
+
+    NodeMemory of each model ──dealt over N nodes──▶ Parts ──against free memory──▶ choose ──▶ Plan
+
+Weights, optimizer and gradients count for every node. Generation and update take turns in a node; in one process they
+take turns over all nodes; and with a device lease one node at a time is in its update while the others may generate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from swarm.config import Settings
+from swarm.policy.device_memory import DeviceMemory
+from swarm.policy.node_memory import NodeMemory, lengths, node_memory
+from swarm.policy.shape import ModelShape
+
+RESERVE = 0.1
+"""Share of the free memory that a plan leaves: for fragmentation, and for what is not counted."""
+CUDA_CONTEXT = 512 * 2**20
+PROCESS = 270 * 2**20
+"""What a worker's process holds of its own once torch and transformers are imported (measured, without CUDA)."""
+COMMON = 190 * 2**20
+"""Once per machine: library pages that all workers share, the coordinator, and `swarm up` itself (measured)."""
+_MOST_NODES = 4096
+_RESIDENT = (
+    ("weights", "weights"),
+    ("reference", "reference"),
+    ("optimizer", "optimizer"),
+    ("gradients", "gradients"),
+    ("buffers", "static KV cache"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One line of the plan."""
+
+    name: str
+    one: int
+    """For one node."""
+    all: int
+    """For all nodes."""
+    on_host: bool = False
+    """Host memory, beside that of a GPU."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What N nodes need on one device, and what was chosen so that they fit."""
+
+    device: DeviceMemory
+    nodes: int
+    in_process: bool
+    models: tuple[str, ...]
+    """Those that the nodes are dealt in turn."""
+    node: NodeMemory
+    """What the node with the largest peak needs."""
+    prompt_tokens: int
+    """Longest prompt that is assumed."""
+    new_tokens: int
+    """Longest completion."""
+    parts: tuple[Part, ...]
+    gradient_checkpointing: bool
+    micro_batch_tokens: int
+    most_nodes: int
+    """How many nodes fit with what was chosen."""
+    largest_shared: int | None
+    """Largest micro-batch for these nodes with shared prompts, tokens; None: none fits."""
+    largest_checkpointed: int | None
+    """The same with gradient checkpointing."""
+
+    @property
+    def needed(self) -> int:
+        """Device memory of all nodes."""
+        return sum(part.all for part in self.parts if not part.on_host)
+
+    @property
+    def host_needed(self) -> int:
+        """Host memory of all nodes beside a GPU's, 0 on a CPU, where all of it is device memory."""
+        return sum(part.all for part in self.parts if part.on_host)
+
+    @property
+    def usable(self) -> int:
+        """Free device memory but for the reserve."""
+        return _usable(self.device.free)
+
+    @property
+    def fits(self) -> bool:
+        """All nodes fit into the device, and what they need of the host into the host."""
+        return _fits(self.parts, self.device)
+
+
+def choose(
+    shapes: Sequence[ModelShape], settings: Settings, device: DeviceMemory, *, nodes: int, in_process: bool
+) -> Plan:
+    """The fastest settings that fit: shared prompts, else gradient checkpointing, else a smaller micro-batch.
+
+    If nothing fits, the plan is that of the least memory, with `fits` False.
+
+    Args:
+        shapes: of the models that nodes are dealt in turn.
+        settings: micro_batch_tokens is the most that is chosen, gradient_checkpointing None leaves it to the plan.
+    """
+    situation = _Situation(tuple(shapes[:nodes]), settings, device, in_process)
+    allowed = (False, True) if settings.gradient_checkpointing is None else (settings.gradient_checkpointing,)
+    choices = [(size, checkpointing) for size in situation.sizes() for checkpointing in allowed]
+    size, checkpointing = next((choice for choice in choices if situation.fits(nodes, *choice)), choices[-1])
+    return Plan(
+        device=device,
+        nodes=nodes,
+        in_process=in_process,
+        models=tuple(shape.name for shape in situation.shapes),
+        prompt_tokens=max(lengths(shape, settings)[0] for shape in situation.shapes),
+        new_tokens=max(lengths(shape, settings)[1] for shape in situation.shapes),
+        node=max(situation.memories(size, checkpointing), key=lambda memory: memory.peak),
+        parts=situation.parts(nodes, size, checkpointing),
+        gradient_checkpointing=checkpointing,
+        micro_batch_tokens=size,
+        most_nodes=situation.most_nodes(size, checkpointing),
+        largest_shared=situation.largest(nodes, checkpointing=False),
+        largest_checkpointed=situation.largest(nodes, checkpointing=True),
+    )
+
+
+@dataclass(frozen=True)
+class _Situation:
+    """What stays the same while settings are tried."""
+
+    shapes: tuple[ModelShape, ...]
+    settings: Settings
+    device: DeviceMemory
+    in_process: bool
+
+    def sizes(self) -> Iterator[int]:
+        """Micro-batches to try, halving from the largest allowed down to the longest row, as running out does."""
+        longest = max(sum(lengths(shape, self.settings)) for shape in self.shapes)
+        size = self.settings.micro_batch_tokens
+        while size > longest:
+            yield size
+            size //= 2
+        yield min(longest, self.settings.micro_batch_tokens)
+
+    def fits(self, nodes: int, size: int, checkpointing: bool) -> bool:
+        return _fits(self.parts(nodes, size, checkpointing), self.device)
+
+    def largest(self, nodes: int, *, checkpointing: bool) -> int | None:
+        return next((size for size in self.sizes() if self.fits(nodes, size, checkpointing)), None)
+
+    def most_nodes(self, size: int, checkpointing: bool) -> int:
+        """By bisection: more nodes never need less."""
+        low, high = 0, _MOST_NODES
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self.fits(middle, size, checkpointing) else (low, middle - 1)
+        return low
+
+    def parts(self, nodes: int, size: int, checkpointing: bool) -> tuple[Part, ...]:
+        dealt = _deal(self.memories(size, checkpointing), nodes)
+        return tuple(_parts(dealt, self.settings, self.device, in_process=self.in_process))
+
+    def memories(self, size: int, checkpointing: bool) -> list[NodeMemory]:
+        return [
+            node_memory(shape, self.settings, self.device, micro_batch_tokens=size, checkpointing=checkpointing)
+            for shape in self.shapes
+        ]
+
+
+def _deal(memories: Sequence[NodeMemory], nodes: int) -> list[tuple[NodeMemory, int]]:
+    """(memory, number of nodes of it), models dealt out in turn."""
+    each, rest = divmod(nodes, len(memories))
+    return [(memory, each + (index < rest)) for index, memory in enumerate(memories)]
+
+
+def _parts(
+    dealt: Sequence[tuple[NodeMemory, int]], settings: Settings, device: DeviceMemory, *, in_process: bool
+) -> Iterator[Part]:
+    """The lines of a plan, those of one node being the largest model's."""
+    largest = max((memory for memory, count in dealt if count), key=lambda memory: memory.peak)
+    nodes = sum(count for _, count in dealt)
+    processes = 1 if in_process else nodes
+    for name, title in _RESIDENT:
+        if getattr(largest, name):
+            yield Part(
+                name=title,
+                one=getattr(largest, name),
+                all=sum(count * getattr(memory, name) for memory, count in dealt),
+            )
+    yield from _working_parts(dealt, largest, in_process=in_process, lease=_takes_turns(settings, device))
+    if device.is_gpu:
+        yield Part(name="CUDA context", one=CUDA_CONTEXT, all=processes * CUDA_CONTEXT)
+    yield Part(name="process", one=PROCESS + COMMON, all=processes * PROCESS + COMMON, on_host=device.is_gpu)
+    for name, title in (("scorers", "scorer"), ("snapshot", "checkpoint copy")):
+        yield Part(
+            name=title,
+            one=getattr(largest, name),
+            all=sum(count * getattr(memory, name) for memory, count in dealt),
+            on_host=device.is_gpu,
+        )
+
+
+def _working_parts(
+    dealt: Sequence[tuple[NodeMemory, int]], largest: NodeMemory, *, in_process: bool, lease: bool
+) -> Iterator[Part]:
+    """Generation and update: one after the other in a node; in one process one node at a time does either.
+
+    With a lease one node at a time is in its update, while the others may generate.
+    """
+    generations = [memory.generation for memory, count in dealt for _ in range(count)]
+    beyond = [max(0, memory.update - memory.generation) for memory, count in dealt for _ in range(count)]
+    generation = max(generations) if in_process else sum(generations)
+    if in_process:
+        update = max(max(memory.generation, memory.update) for memory, count in dealt if count) - generation
+    else:
+        update = max(beyond) if lease else sum(beyond)
+    yield Part(name="generation", one=largest.generation, all=generation)
+    yield Part(name="update, beyond that", one=max(0, largest.update - largest.generation), all=update)
+
+
+def _takes_turns(settings: Settings, device: DeviceMemory) -> bool:
+    """Whether processes take turns in the backward pass."""
+    return settings.device_lease == "on" or (settings.device_lease == "auto" and device.is_gpu)
+
+
+def _usable(free: int) -> int:
+    return int(free * (1 - RESERVE))
+
+
+def _fits(parts: Sequence[Part], device: DeviceMemory) -> bool:
+    on_device = sum(part.all for part in parts if not part.on_host)
+    on_host = sum(part.all for part in parts if part.on_host)
+    return on_device <= _usable(device.free) and on_host <= _usable(device.host_free)

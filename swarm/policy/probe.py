@@ -1,0 +1,236 @@
+"""Does the plan hold? One generation and one worst-case update, in a child process that may die of them.
+
+    parent ──settings (environment), prompt length──▶ child: load ▶ warm up ▶ generate ▶ update ──peaks──▶ ProbeReport
+
+The parent imports no torch, and what it holds does not count. The child asks the kernel to be the first to go when
+memory runs out, and its death is a result like any other. Sizes are bytes: on a GPU what torch reserved, on a CPU the
+anonymous memory of the whole process, since pages of libraries are shared and evictable.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from swarm.config import Settings, load_settings, without_settings
+from swarm.errors import ModelError
+
+if TYPE_CHECKING:
+    from swarm.policy.model import LanguageModel
+    from swarm.types import Completion, TrainGroup
+
+TIMEOUT_S = 600.0
+_NEVER_SAMPLED = -1
+_OOM_SCORE_FIRST = "1000"
+_RESET_PEAK = "5"
+"""What clear_refs takes for "begin a new VmHWM" (proc_pid_clear_refs(5))."""
+
+
+class ProbeReport(msgspec.Struct, frozen=True):
+    """What one node really held at its highest points; None where it did not get so far."""
+
+    loaded: int | None = None
+    """Weights and gradients, moments and whatever the device's libraries allocated."""
+    generation: int | None = None
+    """Peak of generating at full length."""
+    update: int | None = None
+    """Peak of the update."""
+    problem: str | None = None
+    """Why it ended early: out of memory, killed, too slow, or the model's own error."""
+    refuted: bool = False
+    """The step cannot be done: anything but too slow."""
+
+    @property
+    def peak(self) -> int | None:
+        """The highest point, None if it did not get to the end."""
+        return None if self.generation is None or self.update is None else max(self.generation, self.update)
+
+
+class ProbeTask(msgspec.Struct, frozen=True):
+    """What the child is told beside the settings."""
+
+    prompt_tokens: int
+    new_tokens: int
+
+
+class _Gauge(Protocol):
+    def reset(self) -> None:
+        """Begin a new peak at what is held now."""
+
+    def peak(self) -> int:
+        """Largest use since the reset, bytes."""
+
+
+def probe(
+    settings: Settings, task: ProbeTask, environ: Mapping[str, str] = os.environ, *, timeout_s: float = TIMEOUT_S
+) -> ProbeReport:
+    """Run one step of one node with these settings (of the first model) in a child process, and report its peaks."""
+    told = {**without_settings(environ), **replace(settings, model=settings.model[:1]).as_environment()}
+    command = [sys.executable, "-m", "swarm.policy.probe", msgspec.json.encode(task).decode()]
+    try:
+        done = subprocess.run(command, check=False, capture_output=True, env=told, timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        return ProbeReport(problem=f"not done after {timeout_s:g} s")
+    reports = [line for line in done.stdout.splitlines() if line.startswith(b"{")]
+    report = msgspec.json.decode(reports[-1], type=ProbeReport) if reports else ProbeReport()
+    if done.returncode == 0 or report.problem:
+        return report
+    return msgspec.structs.replace(report, problem=_cause_of_death(done.returncode, done.stderr), refuted=True)
+
+
+def _cause_of_death(exit_code: int, stderr: bytes) -> str:
+    if exit_code == -signal.SIGKILL:
+        return "killed, as the kernel does when memory runs out"
+    lines = stderr.decode("utf-8", "replace").strip().splitlines()
+    return f"exit code {exit_code}: {lines[-1] if lines else 'no message'}"
+
+
+def run_steps(settings: Settings, task: ProbeTask, tell: Any) -> None:
+    """The child's work; tell(report) is called after every step, since the next one may be the last.
+
+    Raises:
+        ModelError: the model cannot be loaded, or does not fit.
+    """
+    import torch
+
+    from swarm.policy.model import load_model
+    from swarm.policy.policy import GrpoConfig, GrpoPolicy
+
+    torch.set_num_threads(settings.threads or 1)
+    gauge = _gauge(settings.device)
+    loaded = load_model(
+        settings.model[0],
+        device=settings.device,
+        hub_token=settings.hub_token,
+        max_new_tokens=task.new_tokens,
+        precision=settings.precision,
+        attention=settings.attention,
+    )
+    model = replace(loaded, eos_ids=frozenset({_NEVER_SAMPLED}))  # every completion gets as long as it may
+    config = GrpoConfig(
+        kl_weight=settings.kl_weight,
+        max_new_tokens=task.new_tokens,
+        micro_batch_tokens=settings.micro_batch_tokens,
+        decoding=settings.decoding,
+        gradient_checkpointing=bool(settings.gradient_checkpointing),
+    )
+    policy = GrpoPolicy(model, config)
+    prompts = _prompts(model, task.prompt_tokens, settings.local_groups)
+    warm_up = policy.generate(prompts[:1], group_size=2, seed=settings.seed)
+    policy.finish_update(_groups(prompts[:1], warm_up))  # Adam's moments are there from now on
+    report = ProbeReport(loaded=gauge.peak())
+    tell(report)
+    gauge.reset()
+    completions = policy.generate(prompts, group_size=settings.generations, seed=settings.seed)
+    report = msgspec.structs.replace(report, generation=gauge.peak())
+    tell(report)
+    gauge.reset()
+    groups = _groups(prompts, completions, others=settings.external_groups)
+    policy.begin_update(groups[:1])  # all gradients are there when the largest micro-batch comes
+    policy.finish_update(groups[1:])
+    tell(msgspec.structs.replace(report, update=gauge.peak()))
+
+
+def _prompts(model: LanguageModel, tokens: int, number: int) -> list[str]:
+    """Questions whose prompts have at most so many tokens, every other a little less, so that padding is masked."""
+    longest = _question(model, tokens)
+    shorter = longest[: max(1, len(longest) - 8)]
+    return [longest if index % 2 == 0 else shorter for index in range(number)]
+
+
+def _question(model: LanguageModel, tokens: int) -> str:
+    from swarm.policy.prompt import encode_prompt
+
+    low, high = 1, tokens
+    while low < high:  # bisection: more digits never make fewer tokens
+        middle = (low + high + 1) // 2
+        fits = len(encode_prompt(model.tokenizer, "7 " * middle)) <= tokens
+        low, high = (middle, high) if fits else (low, middle - 1)
+    return "7 " * low
+
+
+def _groups(
+    prompts: Sequence[str], completions: Sequence[tuple[Completion, ...]], *, others: int = 0
+) -> list[TrainGroup]:
+    """Groups in which every completion carries a gradient, and as many again as peers would give."""
+    from swarm.types import TrainGroup
+
+    own = [
+        TrainGroup(prompt, group, tuple(1.0 if index % 2 else -1.0 for index in range(len(group))))
+        for prompt, group in zip(prompts, completions, strict=True)
+    ]
+    return own + [own[index % len(own)] for index in range(others)]
+
+
+def _gauge(device: str | None) -> _Gauge:
+    import torch
+
+    on_gpu = torch.cuda.is_available() if device is None else device.startswith("cuda")
+    return _GpuGauge(device or "cuda") if on_gpu else _HostGauge()
+
+
+class _GpuGauge:
+    """What torch's allocator took from the device."""
+
+    def __init__(self, device: str) -> None:
+        self._device = device
+
+    def reset(self) -> None:
+        import torch
+
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(self._device)
+
+    def peak(self) -> int:
+        import torch
+
+        return torch.cuda.max_memory_reserved(self._device)
+
+
+class _HostGauge:
+    """Anonymous memory of this process: the kernel's high-water mark, without the pages of files in it."""
+
+    def reset(self) -> None:
+        with suppress(OSError):  # not everywhere permitted; the peak is then that of all steps so far
+            Path("/proc/self/clear_refs").write_text(_RESET_PEAK)
+
+    def peak(self) -> int:
+        status = _status()
+        return status["VmHWM"] - status["RssFile"] - status["RssShmem"]
+
+
+def _status() -> dict[str, int]:
+    """Sizes in /proc/self/status, in bytes."""
+    lines = (line.split() for line in Path("/proc/self/status").read_text().splitlines())
+    return {words[0].rstrip(":"): int(words[1]) * 1024 for words in lines if words[-1] == "kB"}
+
+
+def _child(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE_FIRST)
+    reported = ProbeReport()
+
+    def tell(report: ProbeReport) -> None:
+        nonlocal reported
+        reported = report
+        sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
+        sys.stdout.flush()
+
+    try:
+        run_steps(load_settings({}, environ), msgspec.json.decode(arguments[0], type=ProbeTask), tell)
+    except (ModelError, MemoryError) as error:
+        tell(msgspec.structs.replace(reported, problem=str(error) or "out of memory", refuted=True))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_child(sys.argv[1:], os.environ))

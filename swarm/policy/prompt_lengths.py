@@ -1,0 +1,48 @@
+"""How long is the longest prompt? Measured once, because asking the tasks themselves costs more than a second.
+
+400 questions per task with seeds drawn at random (reasoning-gym 0.1.25). For the embedded models: whole prompts, in
+their own tokens. For all others: pieces of the question under Qwen2's pre-tokenizer, which splits numbers into digits;
+a common word is one token there, and no piece is less than one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+FRAME_TOKENS = 64
+"""Instruction and chat template around a question, for models that are not embedded."""
+
+_LONGEST: dict[str, dict[str, tuple[int, int, int]]] = {
+    "paper": {
+        "base_conversion": (56, 40, 52),
+        "basic_arithmetic": (46, 59, 71),
+        "arc_1d": (523, 241, 457),
+        "bf": (27, 59, 86),
+        "propositional_logic": (150, 89, 164),
+        "fraction_simplification": (33, 26, 26),
+        "decimal_arithmetic": (66, 56, 58),
+        "calendar_arithmetic": (52, 129, 202),
+        "binary_matrix": (268, 128, 220),
+    },
+    "tiny": {
+        "base_conversion": (51, 25, 30),
+        "basic_arithmetic": (12, 11, 15),
+        "arc_1d": (129, 41, 71),
+        "bf": (27, 59, 86),
+        "propositional_logic": (112, 44, 78),
+        "fraction_simplification": (24, 9, 9),
+        "decimal_arithmetic": (38, 20, 22),
+        "calendar_arithmetic": (45, 30, 89),
+        "binary_matrix": (86, 30, 38),
+    },
+}
+"""Profile -> task -> (pieces of the question, tokens of the prompt for tiny-qwen2, for tiny-gpt2)."""
+_COLUMN = {"tiny-qwen2": 1, "tiny-gpt2": 2}
+
+
+def longest_prompt(model: str, profile: str, tasks: Sequence[str] | None) -> int:
+    """Tokens of the longest prompt that a model may be given; tasks None: all of the profile."""
+    measured = _LONGEST[profile]
+    column = _COLUMN.get(model, 0)
+    longest = max(measured[task][column] for task in tasks or measured)
+    return longest if column else longest + FRAME_TOKENS

@@ -1,0 +1,210 @@
+"""What size is this model? Read from its files alone, in milliseconds: neither torch nor transformers is imported.
+
+    name ─▶ embedded or local folder ─▶ config.json, safetensors headers, generation_config.json ─▶ ModelShape
+         └▶ hub id ─▶ the local cache of the hub, else the hub's metadata (a few kB, never the weights)
+
+Not covered: layers that differ from each other, and recurrent ones, which swarm cannot train anyway.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from swarm.errors import ModelError
+from swarm.policy.embedded import EMBEDDED, embedded_path
+
+DEFAULT_MAX_NEW_TOKENS = 256
+"""Length limit of a completion where neither the settings nor the model name one."""
+_NO_CONTEXT_LIMIT = 2**31
+_HEADER_LIMIT = 100 * 2**20
+_BYTES = {"float32": 4, "float": 4, "float16": 2, "bfloat16": 2, "float64": 8}
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
+_WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"
+
+_Tensors = dict[str, tuple[int, ...]]
+"""Shape of each tensor, by name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelShape:
+    """The sizes that memory depends on."""
+
+    name: str
+    parameters: int
+    """Trained numbers, tied ones once."""
+    layers: int
+    hidden: int
+    """D: width of the residual stream."""
+    intermediate: int
+    """F: width of the feed-forward layer, over all experts that one token passes."""
+    heads: int
+    kv_heads: int
+    head_dim: int
+    vocabulary: int
+    context: int
+    """Longest sequence, tokens."""
+    max_new_tokens: int = DEFAULT_MAX_NEW_TOKENS
+    """Length limit of a completion that the model's generation config names."""
+    fused_qkv: bool = False
+    """GPT-2's way: one projection for queries, keys and values, LayerNorm, and a feed-forward layer without a gate."""
+    qk_norm: bool = False
+    """Queries and keys are normalised (Qwen3, OLMo 2)."""
+
+
+def model_shape(name: str, *, hub_token: str | None = None) -> ModelShape:
+    """The sizes of an embedded model, a local folder or a hub id.
+
+    Raises:
+        ModelError: not there, no network, or its files do not say.
+    """
+    folder = _local_folder(name) or _cached_folder(name)
+    try:
+        return _from_folder(name, folder) if folder else _from_hub(name, hub_token)
+    except _UNREADABLE as error:
+        raise ModelError(
+            f"model {name!r}: its size cannot be known from {folder or 'the hub'}: {error}; "
+            "expected config.json with model.safetensors or pytorch_model.bin beside it; check MODEL_NAME"
+        ) from error
+
+
+def shape_from(name: str, config: Mapping[str, Any], generation: Mapping[str, Any], tensors: _Tensors) -> ModelShape:
+    """The sizes that a config.json, a generation_config.json and the tensors' shapes spell out.
+
+    Raises:
+        KeyError: the configuration lacks a size.
+    """
+    text = config.get("text_config", config)
+    hidden, heads = _first(text, "hidden_size", "n_embd", "d_model"), _first(text, "num_attention_heads", "n_head")
+    inner = text.get("intermediate_size") or text.get("n_inner") or 4 * hidden
+    if experts := text.get("num_experts_per_tok"):
+        inner = experts * (text.get("moe_intermediate_size") or inner)
+    return ModelShape(
+        name=name,
+        parameters=_count(tensors, tied=text.get("tie_word_embeddings", config.get("tie_word_embeddings", False))),
+        layers=_first(text, "num_hidden_layers", "n_layer"),
+        hidden=hidden,
+        intermediate=inner,
+        heads=heads,
+        kv_heads=text.get("num_key_value_heads") or heads,
+        head_dim=text.get("head_dim") or hidden // heads,
+        vocabulary=_first(text, "vocab_size"),
+        context=text.get("max_position_embeddings") or text.get("n_positions") or _NO_CONTEXT_LIMIT,
+        max_new_tokens=generation.get("max_new_tokens") or DEFAULT_MAX_NEW_TOKENS,
+        fused_qkv=any(".c_attn." in tensor for tensor in tensors) or text.get("model_type") == "gpt2",
+        qk_norm=any(".q_norm." in tensor for tensor in tensors),
+    )
+
+
+def _local_folder(name: str) -> Path | None:
+    if name in EMBEDDED:
+        return embedded_path(name)
+    path = Path(name).expanduser()
+    return path if path.is_dir() else None
+
+
+def _cached_folder(name: str) -> Path | None:
+    """What an earlier download of a hub id left on this machine."""
+    if Path(name).is_absolute() or len(Path(name).parts) > 2:
+        return None
+    from huggingface_hub import try_to_load_from_cache  # a hundred milliseconds: only who names a hub id pays
+
+    try:
+        config = try_to_load_from_cache(name, "config.json")
+    except ValueError:  # no hub id could be written like this
+        return None
+    folder = Path(config).parent if isinstance(config, str) else None
+    complete = folder and any((folder / file).exists() for file in (_WEIGHTS, _INDEX, "pytorch_model.bin"))
+    return folder if complete else None
+
+
+def _from_folder(name: str, folder: Path) -> ModelShape:
+    config = _read_json(folder / "config.json")
+    generation = folder / "generation_config.json"
+    tensors = dict(_folder_tensors(folder, config))
+    return shape_from(name, config, _read_json(generation) if generation.is_file() else {}, tensors)
+
+
+def _folder_tensors(folder: Path, config: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    if files := _safetensors_files(folder):
+        for file in files:
+            yield from _header(file)
+        return
+    torch_files = sorted(folder.glob("pytorch_model*.bin"))
+    if not torch_files:
+        raise FileNotFoundError(f"no weights in {folder}")
+    width = _BYTES[str(config.get("dtype") or config.get("torch_dtype") or "float32")]
+    yield "all", (sum(file.stat().st_size for file in torch_files) // width,)  # pickles name no shapes unless run
+
+
+def _safetensors_files(folder: Path) -> list[Path]:
+    """The files that transformers would load; other copies of the weights may lie beside them."""
+    if (folder / _WEIGHTS).is_file():
+        return [folder / _WEIGHTS]
+    if (folder / _INDEX).is_file():
+        return [folder / file for file in sorted(set(_read_json(folder / _INDEX)["weight_map"].values()))]
+    return []
+
+
+def _header(file: Path) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Tensors named in a safetensors header: eight bytes of length, then JSON."""
+    with file.open("rb") as stream:
+        length = int.from_bytes(stream.read(8), "little")
+        if not 0 < length <= _HEADER_LIMIT:
+            raise ValueError(f"{file} is no safetensors file")
+        header = json.loads(stream.read(length))
+    for name, entry in header.items():
+        if name != "__metadata__":
+            yield name, tuple(entry["shape"])
+
+
+def _from_hub(name: str, token: str | None) -> ModelShape:
+    import huggingface_hub
+
+    try:
+        # first, since it does not try for half a minute where there is no network
+        files = huggingface_hub.get_safetensors_metadata(name, token=token).files_metadata.values()
+        config = _read_json(Path(huggingface_hub.hf_hub_download(name, "config.json", token=token)))
+        generation = _hub_generation_config(name, token)
+    except Exception as error:
+        raise OSError(f"{type(error).__name__}: {error}") from error
+    return shape_from(name, config, generation, {key: tuple(t.shape) for f in files for key, t in f.tensors.items()})
+
+
+def _hub_generation_config(name: str, token: str | None) -> dict[str, Any]:
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import EntryNotFoundError
+
+    try:
+        return _read_json(Path(hf_hub_download(name, "generation_config.json", token=token)))
+    except EntryNotFoundError:
+        return {}
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    content = json.loads(file.read_text("utf-8"))
+    if not isinstance(content, dict):
+        raise ValueError(f"{file} holds no JSON object")
+    return content
+
+
+def _first(config: Mapping[str, Any], *names: str) -> int:
+    for name in names:
+        if config.get(name):
+            return int(config[name])
+    raise KeyError(f"config.json names none of {', '.join(names)}")
+
+
+def _count(tensors: _Tensors, *, tied: bool) -> int:
+    """Numbers in all tensors but buffers, and but a head that repeats the embeddings."""
+    return sum(
+        math.prod(shape)
+        for name, shape in tensors.items()
+        if len(shape) < 4  # GPT-2 files carry causal masks
+        and not name.endswith("rotary_emb.inv_freq")
+        and not (tied and name.endswith("lm_head.weight") and len(tensors) > 1)
+    )

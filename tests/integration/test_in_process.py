@@ -1,0 +1,96 @@
+"""`swarm up --in-process`: one process, and everything in the folder as from several."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.integration.swarms import (
+    daemons,
+    environment,
+    events,
+    eventually,
+    json_lines,
+    layout,
+    rollouts,
+    rows,
+    run_swarm,
+)
+
+pytestmark = pytest.mark.timeout(240)
+NODES = ("worker-0", "worker-1")
+
+
+def up(path, *flags, **settings):
+    """A swarm of two to its end; its output."""
+    env = environment(path, NUM_TRAIN_SAMPLES=3, NUM_GENERATIONS=8, SWARM_MAX_NEW_TOKENS=24, **settings)
+    done = run_swarm(env, "up", "--nodes", "2", *flags)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_one_process_gives_the_rollouts_and_rewards_that_several_give_in_folders_of_their_own(tmp_path):
+    one, several = tmp_path / "one", tmp_path / "several"
+    models = ("--model", "tiny-qwen2,tiny-gpt2")
+    output = up(one, "--in-process", *models)
+    up(several, *models)
+    columns = ("round", "my_reward", "loss", "tokens_generated", "external_by_peer", "model", "gather_timed_out")
+    for node in NODES:
+        assert [row["gather_timed_out"] for row in rows(several, node)] == [False] * 4, "somebody was late"
+        assert rollouts(one, node) == rollouts(several, node)
+        here, there = ([[row[c] for c in columns] for row in rows(path, node)] for path in (one, several))
+        assert here == there
+        logged = json_lines(layout(one).events_file(node))
+        assert {event["node_id"] for event in logged} == {node}
+        assert len(events(one, node, "node.ready")) == 1
+        assert len(events(one, node, "round.completed")) == 4
+        assert layout(one).stdout_file(node).read_text().count("round.completed") == 4
+    assert any(row["loss"] for node in NODES for row in rows(one, node)), "no update happened, so little was compared"
+    assert len({json.loads(layout(one).peer_file(node).read_bytes())["pid"] for node in NODES}) == 1
+    assert "python -m services.workers --nodes 2" in output
+
+
+def test_ctrl_c_stops_all_nodes_and_the_printed_command_goes_on_in_one_process(tmp_path):
+    env = environment(tmp_path, MAX_ROUNDS=12)
+    with daemons() as start:
+        swarm = start("swarm", env, "up", "--nodes", "2", "--in-process")
+        eventually(lambda: rows(tmp_path, "worker-1"), "a round")
+        swarm.signal(signal.SIGINT)
+        assert swarm.wait() == 130, swarm.output
+    for node in NODES:
+        assert events(tmp_path, node, "node.finished")[-1]["reason"] == "stopped"
+        assert len(events(tmp_path, node, "node.stopping")) == 1
+        assert 0 < len(rows(tmp_path, node)) < 12
+        assert events(tmp_path, node, "checkpoint.saved")
+    (resume,) = re.findall(r"^resume: (.*)$", swarm.output, re.MULTILINE)
+    assert "--in-process" in resume
+    as_module = resume.replace("swarm up", f"{sys.executable} -m swarm up")
+    pasted = subprocess.run(as_module, shell=True, env={"PATH": os.defpath}, capture_output=True, text=True, timeout=90)
+    assert pasted.returncode == 0, pasted.stdout + pasted.stderr
+    for node in NODES:
+        assert [row["round"] for row in rows(tmp_path, node)] == list(range(12))
+
+
+def test_a_node_that_fails_ends_the_others_gently_and_says_so_in_its_own_log(tmp_path):
+    models = f"tiny-qwen2,{tmp_path}/no-such-model"
+    with daemons() as start:
+        workers = start("services.workers", environment(tmp_path, NODE_ID="worker", MODEL_NAME=models), "--nodes", "2")
+        assert workers.wait() == 1, workers.output
+    (failed,) = events(tmp_path, "worker-1", "process.failed")
+    assert "no-such-model" in failed["error"]
+    assert events(tmp_path, "worker-0", "process.failed") == []
+    assert events(tmp_path, "worker-0", "node.finished")[-1]["reason"] == "stopped"
+
+
+def test_the_death_of_the_process_is_the_failure_of_all_its_nodes(tmp_path):
+    env = environment(tmp_path, MAX_ROUNDS=1000)
+    with daemons() as start:
+        swarm = start("swarm", env, "up", "--nodes", "2", "--in-process")
+        eventually(lambda: rows(tmp_path, "worker-1"), "a round")
+        os.kill(json.loads(layout(tmp_path).peer_file("worker-0").read_bytes())["pid"], signal.SIGKILL)
+        assert swarm.wait() == 1
+    assert "worker-* failed with exit code -9" in swarm.output

@@ -1,0 +1,17 @@
+"""Several workers from one set of settings."""
+
+from __future__ import annotations
+
+from swarm.config import Settings
+from swarm.node.dealing import dealt
+
+
+def test_models_are_dealt_out_in_turn_and_everything_else_is_the_same() -> None:
+    settings = Settings(node_id="w", model=("x", "y"), seed=7, role="coordinator")
+    workers = dealt(settings, 3)
+    assert [(w.node_id, w.model) for w in workers] == [("w-0", ("x",)), ("w-1", ("y",)), ("w-2", ("x",))]
+    assert {(w.seed, w.role) for w in workers} == {(7, "worker")}
+
+
+def test_workers_without_a_name_get_one_each() -> None:
+    assert len({worker.node_id for worker in dealt(Settings(), 20)}) == 20

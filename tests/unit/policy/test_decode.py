@@ -1,0 +1,291 @@
+"""Decoding: static buffers write what a growing cache does, steps are recorded once, and a bad graph is never used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+
+import pytest
+import torch
+from structlog.testing import capture_logs
+from torch import Tensor
+
+from swarm.policy import static_decode
+from swarm.policy.cuda_graphs import GraphedSteps, Replay, Step
+from swarm.policy.decode import Decoding, choose_decoding
+from swarm.policy.decode_weights import DecodeWeights
+from swarm.policy.draw import Sampling
+from swarm.policy.dynamic_decode import DynamicDecoding
+from swarm.policy.generate import Sample, draw_uniforms, sample, sample_in_parts
+from swarm.policy.model import LanguageModel
+from swarm.policy.static_buffers import Buffers
+from swarm.policy.static_decode import StaticDecoding, column_bucket, row_bucket
+from tests.unit.policy.factories import ARCHITECTURES, FakeCapture, make_model, make_module
+
+RAGGED = [[5, 6, 7], [9] * 40, [11, 12, 13, 14, 15, 16, 17]]
+SOME_ENDS = tuple(range(20))
+"""With this many end-of-text tokens, random models end about every thirteenth token."""
+
+
+def write(
+    model: LanguageModel,
+    decoding: Decoding,
+    prompts: list[list[int]] = RAGGED,
+    *,
+    group_size: int = 5,
+    seed: int = 1,
+) -> list[Sample]:
+    uniforms = draw_uniforms(len(prompts), group_size, model.max_new_tokens, seed)
+    groups = sample(model, prompts, uniform_K_G_T=uniforms, sampling=Sampling(temperature=0.9), decoding=decoding)
+    return list(chain(*groups))
+
+
+def assert_same_samples(left: list[Sample], right: list[Sample]) -> None:
+    assert [(one.token_ids, one.finished) for one in left] == [(one.token_ids, one.finished) for one in right]
+    pairs = chain.from_iterable(zip(x.logprobs, y.logprobs, strict=True) for x, y in zip(left, right, strict=True))
+    assert max(abs(x - y) for x, y in pairs) < 1e-5
+
+
+def make_ending_model(architecture: str = "qwen2", **options: int) -> LanguageModel:
+    return make_model(architecture, eos_ids=SOME_ENDS, max_new_tokens=40, **options)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_static_decoding_writes_the_same_tokens_and_logprobs(architecture: str, attention: str) -> None:
+    model = make_ending_model(architecture)
+    model.module.set_attn_implementation(attention)
+    expected, static = write(model, DynamicDecoding(model)), choose_decoding(model, "static")
+    assert isinstance(static, StaticDecoding)
+    assert_same_samples(write(model, static), expected)
+    assert len({len(one.token_ids) for one in expected}) > 5  # so rows have moved up
+
+
+@pytest.mark.parametrize("architecture", ["qwen2", "gpt2"])
+def test_static_decoding_of_rows_that_run_into_the_end_of_the_context(architecture: str) -> None:
+    model = make_ending_model(architecture, context=46)
+    assert_same_samples(write(model, StaticDecoding(model, None)), write(model, DynamicDecoding(model)))
+
+
+def test_buffers_of_an_earlier_call_leave_no_trace() -> None:
+    model = make_ending_model()
+    decoding = StaticDecoding(model, None)
+    before = write(model, decoding)
+    write(model, decoding, [[17] * 90, [3] * 20], seed=2)
+    with torch.no_grad():
+        next(model.module.parameters()).fill_(torch.nan)
+    with decoding.region():  # keys and values that are not numbers
+        decoding.begin([[1] * 100], group_size=16, steps=20).forward(torch.ones(16, dtype=torch.long))
+    model.module.load_state_dict(make_module().state_dict())
+    assert_same_samples(write(model, decoding), before)
+
+
+def test_longest_part_comes_first_so_that_buffers_and_graphs_serve_all() -> None:
+    model, capture = make_ending_model(), FakeCapture()
+    uniforms, decoding = draw_uniforms(3, 5, model.max_new_tokens, 1), StaticDecoding(model, capture)
+    recorded = []
+    for _ in range(2):
+        parts = sample_in_parts(
+            model, RAGGED, uniform_K_G_T=uniforms, sampling=Sampling(0.9), max_rows=5, decoding=decoding
+        )
+        assert_same_samples(list(chain(*parts)), write(model, DynamicDecoding(model)))
+        recorded.append(capture.recorded)
+    assert recorded[0] == recorded[1] > 3
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_every_step_is_recorded_once_and_then_replayed_for_good(architecture: str) -> None:
+    model, capture = make_ending_model(architecture), FakeCapture()
+    decoding = StaticDecoding(model, capture)
+    for seed in range(4):
+        write(model, decoding, seed=seed)
+    recorded, replayed = decoding.steps.captures, capture.replayed
+    assert recorded == capture.recorded > 3
+    for seed in range(4):
+        assert_same_samples(write(model, decoding, seed=seed), write(model, DynamicDecoding(model), seed=seed))
+    assert decoding.steps.captures == capture.recorded == recorded
+    assert capture.replayed > replayed + 50
+
+
+def test_larger_batches_drop_graphs_of_smaller_buffers() -> None:
+    model, capture = make_model(max_new_tokens=4), FakeCapture()
+    decoding = StaticDecoding(model, capture)
+    for group_size in (1, 1, 8, 1, 8):
+        write(model, decoding, group_size=group_size)
+    assert capture.recorded == 3  # 4 rows; 32 rows; 4 rows in the larger buffers
+
+
+def test_buffers_hold_the_most_rows_and_the_most_columns_seen() -> None:
+    model, capture = make_model(max_new_tokens=4), FakeCapture()
+    decoding, recorded = StaticDecoding(model, capture), []
+    for _ in range(3):
+        write(model, decoding, [[5] * 3], group_size=16)
+        write(model, decoding, [[5] * 100], group_size=1)
+        recorded.append(capture.recorded)
+    assert recorded[1] == recorded[2]
+
+
+def test_weights_in_other_places_are_recorded_anew() -> None:
+    model, capture = make_model(max_new_tokens=4), FakeCapture()
+    decoding = StaticDecoding(model, capture)
+    write(model, decoding)
+    for parameter in model.module.parameters():
+        parameter.data = parameter.data.clone()
+    write(model, decoding)
+    assert capture.recorded == 2
+
+
+@pytest.mark.parametrize(
+    ("replay", "reason"),
+    [
+        (lambda step, _first: None, "logits differ by nan"),  # a graph that does nothing
+        (lambda step, _first: step().add_(1), "logits differ by 1"),
+        (lambda step, first: step().copy_(first), "logits differ by"),  # one that took its inputs for constants
+    ],
+)
+def test_graph_that_computes_something_else_is_refused_and_changes_no_token(
+    replay: Callable[[Step, Tensor], None], reason: str
+) -> None:
+    class Broken(FakeCapture):
+        def __call__(self, step: Step) -> Replay:
+            self.recorded += 1
+            first = step().clone()
+            return lambda: replay(step, first)
+
+    model, capture = make_ending_model(), Broken()
+    decoding = StaticDecoding(model, capture)
+    with capture_logs() as logs:
+        written = write(model, decoding)
+    assert_same_samples(written, write(model, DynamicDecoding(model)))
+    (event,) = logs
+    assert event["event"] == "decode.graph_refused"
+    assert reason in event["reason"]
+    write(model, decoding, seed=5)
+    assert capture.recorded == 1
+
+
+def test_capture_that_fails_is_refused_for_good() -> None:
+    calls = []
+
+    def refuse(step: Step) -> Replay:
+        calls.append(step)
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    model = make_ending_model()
+    decoding = StaticDecoding(model, refuse)
+    with capture_logs() as logs:
+        written = write(model, decoding)
+    assert_same_samples(written, write(model, DynamicDecoding(model)))
+    assert [(event["event"], event["rows"], event["columns"]) for event in logs] == [("decode.graph_refused", 16, 64)]
+    assert "not permitted" in logs[0]["reason"]
+    assert len(calls) == 1
+
+
+def test_shapes_beyond_the_bound_run_eagerly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("swarm.policy.cuda_graphs._MOST_GRAPHS", 2)
+    capture = FakeCapture()
+    steps, outputs = GraphedSteps(capture), {rows: torch.empty(rows) for rows in (1, 2, 3)}
+    for rows in (1, 2, 3, 1, 2, 3, 1, 2, 3):
+        assert steps.run((rows, 64), partial(outputs[rows].fill_, rows)).tolist() == [rows] * rows
+    assert capture.recorded == 2
+
+
+def test_sliding_windows_are_decoded_dynamically() -> None:
+    with capture_logs() as logs:
+        decoding = choose_decoding(make_model("sliding"), "static")
+    assert isinstance(decoding, DynamicDecoding)
+    (event,) = logs
+    assert event["event"] == "decode.dynamic_instead"
+    assert "DynamicSlidingWindowLayer" in event["reason"]
+
+
+def test_model_that_reads_static_buffers_wrongly_is_decoded_dynamically(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(static_decode, "_ready_mask", lambda _model, visible: torch.ones_like(visible)[:, None, None])
+    with capture_logs() as logs:
+        decoding = choose_decoding(make_model(), "static")
+    assert isinstance(decoding, DynamicDecoding)
+    assert "of the largest" in logs[0]["reason"]
+
+
+def test_model_that_fails_on_static_buffers_is_decoded_dynamically(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("no such cache")
+
+    monkeypatch.setattr(Buffers, "cache", fail)
+    with capture_logs() as logs:
+        decoding = choose_decoding(make_model(), "static")
+    assert isinstance(decoding, DynamicDecoding)
+    assert logs[0]["reason"] == "ValueError: no such cache"
+
+
+def test_cpus_decode_dynamically_unless_told_otherwise() -> None:
+    model = make_model()
+    assert isinstance(choose_decoding(model), DynamicDecoding)
+    assert isinstance(choose_decoding(model, "dynamic"), DynamicDecoding)
+    assert isinstance(choose_decoding(model, "static"), StaticDecoding)
+
+
+def test_out_of_memory_gives_the_buffers_back() -> None:
+    model = make_model()
+    decoding = StaticDecoding(model, FakeCapture())
+    write(model, decoding)
+    with pytest.raises(torch.OutOfMemoryError), decoding.region():
+        raise torch.OutOfMemoryError("too large")
+    assert decoding._buffers is None
+    assert_same_samples(write(model, decoding), write(model, DynamicDecoding(model)))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_weights_cast_beforehand_give_what_autocast_gives_to_the_bit(architecture: str) -> None:
+    model = replace(make_model(architecture), autocast_dtype=torch.bfloat16)
+    weights = DecodeWeights(model)
+    addresses = weights.addresses()
+    ids, positions = torch.arange(20)[None], torch.arange(20)[None]
+    for _ in range(2):
+        with torch.inference_mode():
+            expected, got = (
+                one.logits(one.hidden(ids, mask=None, positions_B_T=positions)) for one in (model, weights.model)
+            )
+        assert torch.equal(expected, got)
+        with torch.no_grad():
+            for parameter in model.module.parameters():
+                parameter.mul_(1.1)
+        weights.refresh()
+    assert weights.addresses() == addresses
+    products = [part for part in weights.model.module.modules() if type(part).__name__ in ("Linear", "Conv1D")]
+    assert {part.weight.dtype for part in products} == {torch.bfloat16}  # else they would be cast at every step
+
+
+def test_bf16_decoding_sees_each_update_and_never_touches_the_trained_weights() -> None:
+    model = replace(make_ending_model(), autocast_dtype=torch.bfloat16)
+    decoding = StaticDecoding(model, FakeCapture())
+    first = write(model, decoding)
+    before = {name: tensor.clone() for name, tensor in model.module.state_dict().items()}
+    write(model, decoding, seed=3)
+    assert all(torch.equal(before[name], tensor) for name, tensor in model.module.state_dict().items())
+    model.module.load_state_dict(make_module(seed=1).state_dict())
+    changed = write(model, decoding)
+    assert changed != first
+    assert changed == write(model, StaticDecoding(model, None))
+
+
+def test_untrained_parts_are_shared_with_the_bf16_copy() -> None:
+    model = replace(make_model("llama"), autocast_dtype=torch.bfloat16)
+    copy = DecodeWeights(model).model.module
+    assert copy.get_input_embeddings().weight is model.module.get_input_embeddings().weight
+    assert copy.get_output_embeddings().weight.dtype == torch.bfloat16
+    assert model.module.get_output_embeddings().weight.dtype == torch.float32
+
+
+def test_sizes_are_rounded_up_to_few() -> None:
+    assert [row_bucket(rows) for rows in (1, 2, 3, 4, 5, 64, 65)] == [1, 2, 4, 4, 8, 64, 128]
+    sizes = [column_bucket(columns) for columns in range(1, 3000)]
+    assert sorted(set(sizes)) == [64, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072]
+    assert all(size >= columns for columns, size in enumerate(sizes, start=1))
+
+
+def test_configuration_is_shared_so_that_attention_can_be_switched_for_both() -> None:
+    model = replace(make_model(), autocast_dtype=torch.bfloat16)
+    assert DecodeWeights(model).model.module.config is model.module.config

@@ -1,0 +1,193 @@
+"""Log-probs block by block of the vocabulary, against log-softmax of all logits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import CohereConfig, Gemma2Config, GraniteConfig
+
+from swarm.policy import linear_logprobs as module
+from swarm.policy.head import LinearHead
+from swarm.policy.linear_logprobs import linear_logprobs
+from tests.unit.policy.factories import ARCHITECTURES, CPU, make_model, make_module, make_tokenizer
+
+V, D, M = 40, 5, 9
+VARIANTS = {"plain": {}, "bias": {"bias": True}, "capped": {"soft_cap": 2.0}, "scaled": {"scale": 0.3}}
+VARIANTS["everything"] = {"bias": True, "soft_cap": 1.5, "scale": 1.7}
+WIDTHS = {"one block": V, "even blocks": 8, "ragged blocks": 11, "single columns": 1}
+
+
+@pytest.fixture(autouse=True)
+def _narrow_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MIN_WIDTH", 1)
+
+
+def make_head(*, bias: bool = False, dtype: torch.dtype = torch.float32, **form: Any) -> LinearHead:
+    torch.manual_seed(1)
+    weight = torch.randn(V, D, dtype=dtype, requires_grad=True)
+    return LinearHead(weight, torch.randn(V, dtype=dtype, requires_grad=True) if bias else None, **form)
+
+
+def make_input(dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+    torch.manual_seed(0)
+    return torch.randn(M, D, dtype=dtype, requires_grad=True), torch.randint(V, (M,))
+
+
+def parameters_of(head: LinearHead) -> list[Tensor]:
+    return [head.weight] if head.bias is None else [head.weight, head.bias]
+
+
+def full_logprobs(hidden: Tensor, chosen: Tensor, head: LinearHead, temperature: float) -> Tensor:
+    logits = nn.functional.linear(hidden, head.weight, head.bias).to(torch.promote_types(hidden.dtype, torch.float32))
+    if head.soft_cap is not None:
+        logits = torch.tanh(logits / head.soft_cap) * head.soft_cap
+    return (logits * head.scale / temperature).log_softmax(dim=1)[range(len(chosen)), chosen]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_blocks_give_the_values_and_gradients_of_full_logits(variant: str, width: str) -> None:
+    head, (hidden, chosen) = make_head(**VARIANTS[variant]), make_input()
+    weights = torch.randn(M)
+    expected = full_logprobs(hidden, chosen, head, 0.7)
+    ours = linear_logprobs(hidden, chosen, head, temperature=0.7, max_logits=WIDTHS[width] * M)
+    torch.testing.assert_close(ours, expected)
+    inputs = [hidden, *parameters_of(head)]
+    torch.testing.assert_close(
+        torch.autograd.grad((ours * weights).sum(), inputs), torch.autograd.grad((expected * weights).sum(), inputs)
+    )
+
+
+@pytest.mark.parametrize("width", ["one block", "ragged blocks"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_gradients_are_those_of_finite_differences(variant: str, width: str) -> None:
+    head, (hidden, chosen) = make_head(**VARIANTS[variant], dtype=torch.float64), make_input(torch.float64)
+
+    def logprobs(hidden: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
+        parts = replace(head, weight=weight, bias=bias[0] if bias else None)
+        return linear_logprobs(hidden, chosen, parts, temperature=0.7, max_logits=WIDTHS[width] * M)
+
+    assert torch.autograd.gradcheck(logprobs, [hidden, *parameters_of(head)])
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_logits_far_apart_do_not_overflow(width: str) -> None:
+    head, (hidden, chosen) = make_head(), make_input()
+    ours = linear_logprobs(hidden * 1e3, chosen, head, temperature=1.0, max_logits=WIDTHS[width] * M)
+    torch.testing.assert_close(ours, full_logprobs(hidden * 1e3, chosen, head, 1.0))
+
+
+@pytest.mark.parametrize("width", ["one block", "ragged blocks"])
+@pytest.mark.parametrize("bias", [False, True])
+def test_under_autocast_products_are_bf16_and_all_else_is_fp32(width: str, bias: bool) -> None:
+    head, (hidden, chosen) = make_head(bias=bias), make_input()
+    inputs = [hidden, *parameters_of(head)]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        expected = full_logprobs(hidden, chosen, head, 0.7)
+        ours = linear_logprobs(hidden, chosen, head, temperature=0.7, max_logits=WIDTHS[width] * M)
+    assert ours.dtype == torch.float32
+    exact = full_logprobs(hidden, chosen, head, 0.7)
+    assert 1e-5 < (ours - exact).abs().max().item() < 0.2
+    torch.testing.assert_close(ours, expected, atol=0.03, rtol=0)
+    gradients = torch.autograd.grad(ours.sum(), inputs)
+    assert {gradient.dtype for gradient in gradients} == {torch.float32}
+    torch.testing.assert_close(gradients, torch.autograd.grad(exact.sum(), inputs), atol=0.1, rtol=0.02)
+
+
+class _LargestTensor(TorchDispatchMode):
+    """Elements of the largest tensor that any operation returns, views of larger ones aside."""
+
+    largest = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for tensor in result if isinstance(result, tuple | list) else [result]:
+            if isinstance(tensor, Tensor):
+                self.largest = max(self.largest, tensor.numel())
+        return result
+
+
+def test_no_tensor_is_larger_than_the_buffer_or_the_weights() -> None:
+    hidden = torch.randn(200, 4, requires_grad=True)
+    head = LinearHead(torch.randn(1000, 4, requires_grad=True))
+    with _LargestTensor() as seen:
+        linear_logprobs(hidden, torch.randint(1000, (200,)), head, temperature=1.0, max_logits=3000).sum().backward()
+    assert seen.largest == head.weight.numel() == 4000  # all logits would be 200,000
+
+
+def test_one_small_block_is_not_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    products: list[int] = []
+    plain = module._write_product
+
+    def counted(target: Tensor, left: Tensor, right: Tensor) -> None:
+        products.append(target.numel())
+        plain(target, left, right)
+
+    monkeypatch.setattr(module, "_write_product", counted)
+    hidden, chosen = make_input()
+    linear_logprobs(hidden, chosen, make_head(), temperature=1.0).sum().backward()
+    assert products == [M * V, V * D]
+
+
+def test_frozen_weights_get_no_gradient() -> None:
+    hidden, chosen = make_input()
+    head = LinearHead(torch.randn(V, D), torch.randn(V))
+    (gradient,) = torch.autograd.grad(linear_logprobs(hidden, chosen, head, temperature=1.0).sum(), [hidden])
+    (expected,) = torch.autograd.grad(full_logprobs(hidden, chosen, head, 1.0).sum(), [hidden])
+    torch.testing.assert_close(gradient, expected)
+
+
+def test_no_tokens_have_no_logprobs() -> None:
+    assert linear_logprobs(torch.zeros(0, D), torch.zeros(0, dtype=torch.long), make_head(), temperature=1.0).shape == (
+        0,
+    )
+
+
+SHAPE = {
+    "vocab_size": 264,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "bos_token_id": None,
+    "eos_token_id": None,
+    "pad_token_id": None,
+}
+SCALED = {
+    "gemma2": lambda: Gemma2Config(**SHAPE, head_dim=8, final_logit_softcapping=3.0),
+    "granite": lambda: GraniteConfig(**SHAPE, logits_scaling=4.0),
+    "cohere": lambda: CohereConfig(**SHAPE, logit_scale=0.25),
+    **dict.fromkeys(ARCHITECTURES),
+}
+
+
+@pytest.mark.parametrize("architecture", SCALED)
+def test_head_of_a_model_is_what_the_model_itself_computes(architecture: str) -> None:
+    from swarm.policy.model import wrap_model
+
+    if make_config := SCALED[architecture]:
+        torch_module = make_module(config=make_config())
+        model = wrap_model(architecture, torch_module, make_tokenizer(), device=CPU, max_new_tokens=4)
+    else:
+        model = make_model(architecture)
+    hidden, chosen = torch.randn(M, 32), torch.randint(264, (M,))
+    head = LinearHead.of(model)
+    assert head is not None
+    ours = linear_logprobs(hidden, chosen, head, temperature=0.5)
+    expected = (model.logits(hidden) / 0.5).log_softmax(dim=1)[range(M), chosen]
+    torch.testing.assert_close(ours, expected, atol=1e-5, rtol=1e-4)
+
+
+def test_head_that_is_more_than_a_matrix_is_left_to_the_model() -> None:
+    class Adapted(nn.Linear):
+        pass
+
+    model = make_model()
+    model.module.set_output_embeddings(Adapted(32, 264))
+    assert LinearHead.of(model) is None

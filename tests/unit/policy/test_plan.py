@@ -1,0 +1,133 @@
+"""What fits is chosen: shared prompts, else gradient checkpointing, else smaller micro-batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from swarm.config import Settings
+from swarm.policy.device_memory import DeviceMemory
+from swarm.policy.embedded import EMBEDDED
+from swarm.policy.plan import CUDA_CONTEXT, PROCESS, RESERVE, Plan, choose
+from swarm.policy.shape import ModelShape, model_shape
+
+GB = 10**9
+QWEN = ModelShape(
+    name="someone/half-a-billion",
+    parameters=494_000_000,
+    layers=24,
+    hidden=896,
+    intermediate=4864,
+    heads=14,
+    kv_heads=2,
+    head_dim=64,
+    vocabulary=151_936,
+    context=32_768,
+)
+
+
+def device(free: float, *, gpu: bool = True, host: float = 1000.0) -> DeviceMemory:
+    """free and host are GB."""
+    name = "cuda:0" if gpu else "cpu"
+    return DeviceMemory(device=name, free=int(free * GB), total=200 * GB, host_free=int(host * GB), bf16=gpu)
+
+
+def plan(
+    free: float, *shapes: ModelShape, nodes: int = 1, in_process: bool = False, gpu: bool = True, **settings: Any
+) -> Plan:
+    return choose(shapes or (QWEN,), Settings(**settings), device(free, gpu=gpu), nodes=nodes, in_process=in_process)
+
+
+def part(made: Plan, name: str) -> int:
+    return sum(one.all for one in made.parts if one.name.startswith(name))
+
+
+def test_shared_prompts_where_they_fit_then_checkpointing_then_smaller_then_nothing() -> None:
+    rich, short, shorter, none = plan(60), plan(20), plan(14), plan(5)
+    assert (rich.gradient_checkpointing, rich.micro_batch_tokens) == (False, 16384)
+    assert (short.gradient_checkpointing, short.micro_batch_tokens) == (True, 16384)
+    assert shorter.fits
+    assert shorter.micro_batch_tokens < 16384
+    assert [made.fits for made in (rich, short, none)] == [True, True, False]
+    assert (none.most_nodes, none.largest_shared, none.largest_checkpointed) == (0, None, None)
+
+
+def test_what_the_settings_demand_is_not_overruled() -> None:
+    assert plan(60, gradient_checkpointing=True).gradient_checkpointing
+    refused = plan(20, gradient_checkpointing=False)
+    assert not refused.gradient_checkpointing
+    assert refused.micro_batch_tokens < 16384
+    assert plan(60, micro_batch_tokens=1000).micro_batch_tokens == 1000
+
+
+def test_a_plan_that_fits_leaves_its_reserve_and_one_that_does_not_is_the_smallest() -> None:
+    made = plan(20)
+    assert made.needed <= 20 * GB * (1 - RESERVE)
+    needed = plan(5).needed
+    assert not plan(0.99 * needed / GB / (1 - RESERVE)).fits
+    assert plan(1.01 * needed / GB / (1 - RESERVE)).fits
+
+
+@pytest.mark.parametrize("in_process", [False, True])
+@pytest.mark.parametrize("free", [25, 60, 139])
+def test_the_most_nodes_are_the_last_that_fit(free: float, in_process: bool) -> None:
+    forced: dict[str, Any] = {"in_process": in_process, "gradient_checkpointing": False, "micro_batch_tokens": 4096}
+    most = plan(free, **forced).most_nodes
+    last, one_more = plan(free, nodes=most, **forced), plan(free, nodes=most + 1, **forced)
+    assert (last.fits, last.micro_batch_tokens) == (True, 4096)
+    assert not one_more.fits or one_more.micro_batch_tokens < 4096
+
+
+def test_one_process_has_one_context_and_one_node_at_work() -> None:
+    many, one = plan(500, nodes=8), plan(500, nodes=8, in_process=True)
+    assert part(many, "CUDA context") == 8 * CUDA_CONTEXT
+    assert part(one, "CUDA context") == CUDA_CONTEXT
+    assert part(one, "generation") == part(plan(500), "generation")
+    assert part(one, "update") == part(plan(500), "update")
+    assert part(one, "weights") == part(many, "weights") == 8 * part(plan(500), "weights")
+
+
+def test_with_a_device_lease_activations_count_once() -> None:
+    taking_turns, together = plan(900, nodes=8), plan(900, nodes=8, device_lease="off")
+    assert part(taking_turns, "update") == part(plan(900), "update")
+    assert part(together, "update") == 8 * part(taking_turns, "update")
+
+
+def test_on_a_cpu_processes_do_not_take_turns_unless_told_to() -> None:
+    assert part(plan(900, nodes=8, gpu=False), "update") == 8 * part(plan(900, gpu=False), "update")
+    assert part(plan(900, nodes=8, gpu=False, device_lease="on"), "update") == part(plan(900, gpu=False), "update")
+
+
+def test_a_cpu_is_its_own_host_and_a_gpu_is_not() -> None:
+    on_cpu, on_gpu = plan(100, gpu=False), plan(100)
+    assert on_cpu.host_needed == 0
+    assert part(on_cpu, "process") > PROCESS
+    assert on_gpu.host_needed == part(on_gpu, "process") + part(on_gpu, "scorer") + part(on_gpu, "checkpoint copy")
+
+
+def test_a_host_that_is_too_small_for_checkpoints_is_no_fit() -> None:
+    small = device(139, host=2)
+    assert not choose((QWEN,), Settings(), small, nodes=1, in_process=False).fits
+
+
+def test_models_are_dealt_out_in_turn() -> None:
+    shapes = [model_shape(name) for name in EMBEDDED]
+    first, second = (part(plan(10, shape), "optimizer") for shape in shapes)
+    assert part(plan(10, *shapes, nodes=3), "optimizer") == 2 * first + second
+    alone = plan(10, *shapes, nodes=1)
+    assert (alone.models, part(alone, "optimizer")) == (("tiny-qwen2",), first)
+
+
+def test_one_column_is_the_largest_model() -> None:
+    made = plan(100, model_shape("tiny-qwen2"), QWEN, nodes=2)
+    assert made.node.model == QWEN.name
+    assert sum(one.one for one in made.parts if not one.on_host) == made.node.peak + CUDA_CONTEXT
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"local_groups": 16}, {"generations": 16}, {"kl_weight": 0.1}, {"max_new_tokens": 1024}, {"profile": "paper"}],
+)
+def test_asking_for_more_never_needs_less(more: dict[str, Any]) -> None:
+    assert plan(900, **more).needed > plan(900).needed

@@ -1,0 +1,53 @@
+"""The policy as a node sees it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from swarm.policy.policy import GrpoPolicy, load_policy
+from swarm.policy.settings import GrpoConfig
+from swarm.types import TrainGroup
+from tests.unit.policy.factories import make_group, make_model
+
+
+def test_tokenizer_is_the_models_digest() -> None:
+    model = make_model()
+    assert GrpoPolicy(model, GrpoConfig()).tokenizer == model.tokenizer_digest
+
+
+def test_min_p_reaches_the_sampling() -> None:
+    """At 1, only the likeliest token is left, whatever the seed."""
+    policy = GrpoPolicy(make_model(), GrpoConfig(min_p=1.0))
+    first, second = (policy.generate(["?"], group_size=2, seed=seed) for seed in (0, 1))
+    assert first == second
+
+
+def test_static_decoding_writes_what_dynamic_does() -> None:
+    dynamic, static = (GrpoPolicy(make_model(), GrpoConfig(decoding=kind)) for kind in ("dynamic", "static"))
+    assert type(static._decoding) is not type(dynamic._decoding)
+    texts = [[one.token_ids for one in policy.generate(["?"], group_size=2, seed=0)[0]] for policy in (dynamic, static)]
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize(("precision", "dtype"), [("fp32", None), ("bf16", torch.bfloat16), ("auto", None)])
+def test_precision_is_passed_on_to_the_model(precision: str, dtype: torch.dtype | None) -> None:
+    policy = load_policy("tiny-qwen2", GrpoConfig(), device="cpu", precision=precision)
+    assert policy._model.autocast_dtype == dtype
+
+
+def test_attention_is_passed_on_to_the_model() -> None:
+    policy = load_policy("tiny-qwen2", GrpoConfig(), device="cpu", attention="eager")
+    assert policy._model.module.config._attn_implementation == "eager"
+
+
+def test_bf16_trains_in_fp32_weights_on_what_it_generated() -> None:
+    config = GrpoConfig(learning_rate=1e-3, max_new_tokens=16, importance_cap=2.0)
+    policy = load_policy("tiny-qwen2", config, device="cpu", precision="bf16")
+    (completions,) = policy.generate(["What is 1 + 1?"], group_size=4, seed=0)
+    policy.begin_update([TrainGroup("What is 1 + 1?", completions, (1.0, -1.0, 0.5, -0.5))])
+    report = policy.finish_update([make_group()])
+    assert report.updated
+    assert 0 < report.logprob_drift < 0.2
+    assert report.importance_mean == pytest.approx(1, abs=0.05)
+    assert {parameter.dtype for parameter in policy._model.module.parameters()} == {torch.float32}

@@ -1,0 +1,141 @@
+"""The benchmarks' own arithmetic, their result files, and that the README says what those say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import table
+from benchmarks.common import RESULTS, alternate, log_slope, percentile, ratios, summary
+from benchmarks.gpu import Case, decode_bytes, dense_peak, training_flops
+from benchmarks.models import Shape
+from benchmarks.workload import pattern
+
+README = Path(__file__).parents[2] / "README.md"
+RESULT_FILES = sorted(RESULTS.glob("*.json"))
+OLDER_FORM = {"round_breakdown_2core_cpu.json"}
+
+
+def write_result(folder: Path, name: str, device: str, **found: Any) -> None:
+    result = {"machine": {"cpu": "Some CPU", "cores": 2}, "threads": 1, **found}
+    (folder / f"{name}_{device}.json").write_text(json.dumps(result))
+
+
+def test_a_ratio_is_taken_repetition_by_repetition() -> None:
+    assert ratios([2.0, 30.0, 4.0], [1.0, 10.0, 1.0]) == {"median": 3.0, "min": 2.0, "max": 4.0, "runs": 3}
+
+
+def test_a_summary_holds_the_median_and_the_extremes() -> None:
+    assert summary([5.0, 1.0, 2.0]) == {"median": 2.0, "min": 1.0, "max": 5.0, "runs": 3}
+
+
+def test_a_percentile_is_one_of_the_values() -> None:
+    assert percentile([3.0, 1.0, 2.0, 4.0], 0.5) == 3.0
+    assert percentile([3.0, 1.0], 0.99) == 3.0
+
+
+@pytest.mark.parametrize("exponent", [0.5, 1.0, 2.0])
+def test_the_slope_is_the_exponent_of_a_power(exponent: float) -> None:
+    sizes = [1, 2, 4, 8]
+    assert log_slope(sizes, [3 * size**exponent for size in sizes]) == pytest.approx(exponent)
+
+
+def test_sides_take_turns_at_going_first() -> None:
+    calls: list[str] = []
+
+    def side(name: str, seconds: float) -> float:
+        calls.append(name)
+        return seconds
+
+    found = alternate({"a": lambda: side("a", 1.0), "b": lambda: side("b", 2.0)}, repetitions=2)
+    assert calls == ["a", "b", "b", "a"]
+    assert found == {"a": [1.0, 1.0], "b": [2.0, 2.0]}
+
+
+@pytest.mark.parametrize(("share", "informative"), [(1.0, 8), (0.5, 4), (0.25, 2), (0.0, 0)])
+def test_the_pattern_makes_the_given_share_of_groups_informative(share: float, informative: int) -> None:
+    groups = [pattern(index, 8, share) for index in range(8)]
+    assert sum(len(set(rewards)) > 1 for rewards in groups) == informative
+
+
+def test_decoding_reads_the_weights_once_per_step_and_every_row_its_cache() -> None:
+    shape = Shape(hidden=8, layers=3, heads=4, kv_heads=2, intermediate=16, vocabulary=32)
+    case = Case(prompts=1, group_size=2, prompt_tokens=5, completion_tokens=3)
+    weights = 100
+    cache = 2 * (3 * 2 * 2) * 2 * ((5 + 1) + (5 + 2))  # K and V x (layers x kv heads x head size) x bytes x positions
+    assert decode_bytes(shape, weights, case) == 2 * 2 * weights + 2 * cache
+
+
+def test_training_flops_are_six_per_weight_and_token_and_those_of_attention() -> None:
+    shape = Shape(hidden=8, layers=3, heads=4, kv_heads=2, intermediate=16, vocabulary=32)
+    case = Case(prompts=1, group_size=2, prompt_tokens=4, completion_tokens=2)
+    pairs = 4 * 4 / 2 + 2 * (4 * 2 + 2 * 2 / 2)
+    assert training_flops(shape, 100, case) == 6 * 100 * (4 + 2 * 2) + 12 * 3 * 8 * pairs
+
+
+def test_the_peak_of_a_device_is_that_of_the_nearest_name() -> None:
+    assert dense_peak("NVIDIA H100 PCIe") == 756e12
+    assert dense_peak("NVIDIA H100 80GB HBM3") == 989e12
+    assert dense_peak("NVIDIA L40S") == 362e12
+    assert dense_peak("a device of tomorrow") is None
+
+
+def test_what_was_not_measured_says_so_and_why(tmp_path: Path) -> None:
+    lines = table.table(tmp_path).splitlines()[2:]
+    assert len(lines) == len(table.BENCHMARKS)
+    assert all("not measured" in line for line in lines)
+    assert "no GPU was at hand" in lines[-1]
+
+
+def test_a_result_becomes_a_row_with_its_spread_its_target_and_its_machine(tmp_path: Path) -> None:
+    case = {
+        "tokens": 512,
+        "hidden": 128,
+        "bytes": {"chunked": summary([10e6]), "full": summary([2e9])},
+        "times_less_memory": summary([199.0, 200.0, 201.0]),
+        "times_as_fast": summary([1.2]),
+    }
+    write_result(tmp_path, "loss_memory", "cpu", vocabulary=151_936, cases={"tiny": case})
+    text = table.table(tmp_path)
+    assert "| at least 10 | 200 (199 to 201): 10 MB instead of 2.00 GB | [Some CPU, 2 cores, 1 thread](" in text
+    assert "| at least 1 | 1.20 |" in text
+
+
+def test_trl_that_was_missing_is_named_in_the_table(tmp_path: Path) -> None:
+    speedup = {"swarm_over_naive": summary([5.0]), "swarm_realistic_over_naive": summary([6.0])}
+    model = {
+        "full_round": {"completions_per_second": {"swarm": summary([100.0])}, "speedup": speedup},
+        "train": {"speedup": {"swarm_over_naive": summary([2.0])}},
+        "trl_not_measured": "TRL is not installed",
+    }
+    write_result(tmp_path, "full_round", "cpu", realistic_share=0.5, models={"tiny": model})
+    assert "| at least 2.5 | not measured: TRL is not installed |" in table.table(tmp_path)
+
+
+def test_only_what_stands_between_the_markers_is_replaced() -> None:
+    document = f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n"
+    assert table.replaced(document, "new\n") == f"before\n{table.BEGIN}\nnew\n{table.END}\nafter\n"
+
+
+@pytest.mark.parametrize("document", ["", table.BEGIN, f"{table.END}{table.BEGIN}", f"{table.BEGIN}{table.END}" * 2])
+def test_a_document_without_its_markers_in_order_is_refused(document: str) -> None:
+    with pytest.raises(ValueError, match="once each"):
+        table.replaced(document, "new\n")
+
+
+def test_the_readme_says_what_the_result_files_say() -> None:
+    text = README.read_text()
+    assert table.replaced(text, table.table()) == text, "run: python -m benchmarks.table --write README.md"
+
+
+@pytest.mark.parametrize("file", RESULT_FILES, ids=lambda file: file.name)
+def test_every_result_file_says_what_it_was_measured_on(file: Path) -> None:
+    result = json.loads(file.read_text())
+    assert {"cpu", "cores", "torch", "python", "swarm"} <= result["machine"].keys()
+    if file.name not in OLDER_FORM:
+        assert file.name == f"{result['benchmark']}_{result['device']}.json"
+        assert result["command"].startswith("python -m benchmarks.")
+        assert "--quick" not in result["command"]

@@ -1,0 +1,171 @@
+"""Nodes that share a process have logs of their own."""
+
+# ruff: noqa: T201 - what is printed is tested here
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import subprocess
+import sys
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from anyio import to_thread
+
+from swarm.errors import FolderError
+from swarm.logs import NodeLog, configure_logging_of, get_logger, logging_as, record_failure
+
+log = get_logger("swarm.test")
+
+
+class Logs:
+    """The readers of a process of two nodes."""
+
+    def __init__(self, folder: Path, nodes: tuple[str, ...] = ("a", "b")) -> None:
+        self.files = {node: NodeLog(node, folder / node / "events", folder / node / "stdout") for node in nodes}
+        self.terminal = io.StringIO()
+
+    def configure(self, level: str = "info") -> ExitStack:
+        return configure_logging_of(list(self.files.values()), level=level, stream=self.terminal)
+
+    def events(self, node: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.files[node].events_file.read_text().splitlines()]
+
+    def names(self, node: str) -> list[str]:
+        return [event["event"] for event in self.events(node)]
+
+    def stdout(self, node: str) -> list[str]:
+        file = self.files[node].stdout_file
+        assert file is not None
+        return file.read_text().splitlines()
+
+
+def test_an_event_of_a_node_is_in_its_files_and_in_nobody_elses(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    with logs.configure():
+        with logging_as("a"):
+            log.info("of.a")
+            logging.getLogger("some.library").warning("within a")
+        with logging_as("b"):
+            log.info("of.b")
+    assert logs.names("a") == ["of.a", "within a"]
+    assert logs.names("b") == ["of.b"]
+    assert {event["node_id"] for event in logs.events("a")} == {"a"}
+    assert ["of.a" in line for line in logs.stdout("a")] == [True, False]
+    assert ["of.b" in line for line in logs.stdout("b")] == [True]
+
+
+def test_what_belongs_to_no_node_is_in_the_files_of_all_under_the_names_of_each(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    with logs.configure():
+        log.warning("scorer.restart")
+    for node in "ab":
+        assert [(event["event"], event["node_id"]) for event in logs.events(node)] == [("scorer.restart", node)]
+    assert logs.terminal.getvalue().count("scorer.restart") == 1
+
+
+def test_the_terminal_says_whose_an_event_is(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    with logs.configure():
+        with logging_as("b"):
+            log.info("of.b", round=3)
+        log.info("of.nobody")
+    first, second = logs.terminal.getvalue().splitlines()
+    assert "node_id=b round=3" in first
+    assert "node_id" not in second
+
+
+def test_tasks_and_threads_inherit_the_node_that_started_them(tmp_path: Path) -> None:
+    async def work(node: str) -> None:
+        with logging_as(node):
+            await to_thread.run_sync(log.info, "thread")
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(speak)
+
+    async def speak() -> None:
+        await anyio.lowlevel.checkpoint()
+        log.info("task")
+
+    async def main() -> None:
+        async with anyio.create_task_group() as tasks:
+            for node in "ab":
+                tasks.start_soon(work, node)
+        log.info("end")
+
+    logs = Logs(tmp_path)
+    with logs.configure():
+        anyio.run(main)
+    assert logs.names("a") == logs.names("b") == ["thread", "task", "end"]
+
+
+def test_prints_go_to_the_stdout_log_of_the_node_that_prints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs = Logs(tmp_path)
+    with logs.configure():
+        with logging_as("a"):
+            print("from a")
+        with logging_as("b"):
+            print("from", "b", file=sys.stderr)
+        print("from nobody")
+    assert logs.stdout("a") == ["from a", "from nobody"]
+    assert logs.stdout("b") == ["from b", "from nobody"]
+    assert capsys.readouterr() == ("from a\nfrom nobody\n", "from b\n")
+
+
+def test_a_crash_of_the_process_is_in_the_logs_of_all(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    with pytest.raises(ZeroDivisionError), logs.configure():
+        1 / 0  # noqa: B018
+    assert logs.names("a") == logs.names("b") == ["process.crashed"]
+
+
+def test_the_failure_of_a_node_is_in_its_log_alone(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    with logs.configure(), logging_as("a"):
+        record_failure(FolderError("gone"))
+        try:
+            raise ValueError("boo")
+        except ValueError as error:
+            record_failure(error)
+    failed, crashed = logs.events("a")
+    assert (failed["event"], failed["error"], failed["kind"]) == ("process.failed", "gone", "FolderError")
+    assert crashed["event"] == "process.crashed"
+    assert crashed["exception"].endswith("ValueError: boo")
+    assert logs.events("b") == []
+
+
+def test_a_fatal_signal_leaves_its_traceback_with_the_first_node(tmp_path: Path) -> None:
+    code = (
+        "import faulthandler; from pathlib import Path; from swarm.logs import NodeLog, configure_logging_of;"
+        f"folder = Path({str(tmp_path)!r});"
+        "configure_logging_of([NodeLog(n, folder / n / 'e', folder / n / 's') for n in 'ab'], level='info');"
+        "faulthandler._sigabrt()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)
+    assert "Fatal Python error: Aborted" in (tmp_path / "a" / "s").read_text()
+
+
+def test_closing_puts_everything_back_for_several_nodes(tmp_path: Path) -> None:
+    def state() -> list[object]:
+        return [sys.stdout, sys.stderr, sys.excepthook, threading.excepthook, list(logging.root.handlers)]
+
+    before = state()
+    with Logs(tmp_path).configure():
+        assert state() != before
+    assert state() == before
+
+
+def test_one_log_file_that_cannot_be_opened_is_an_error_that_leaves_no_trace(tmp_path: Path) -> None:
+    (tmp_path / "b").write_text("a file where a folder should be")
+    before = sys.stdout, list(logging.root.handlers)
+    with pytest.raises(FolderError, match="events") as error:
+        Logs(tmp_path).configure()
+    assert (sys.stdout, list(logging.root.handlers)) == before
+    del error  # until here its traceback kept alive what was not closed
