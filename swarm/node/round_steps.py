@@ -77,6 +77,7 @@ class RoundSteps:
         """Sum of my_reward over all rounds of this node, those before a restart included."""
         self._round_ended = clock.monotonic()
         self._ahead: dict[RoundKey, RoundWork] = {}
+        self._asked: dict[RoundKey, list[Question]] = {}
         self.work: RoundWork
 
     async def continue_from(self, rows: Sequence[MetricsRow]) -> int:
@@ -121,7 +122,8 @@ class RoundSteps:
         work.rounds_trained = self.rounds_trained
         with self._timed("generate", work):
             groups = await to_thread.run_sync(self._published_before, work.key)
-            questions = [] if groups else await self._ask(work.key)
+            asked = self._asked.pop(work.key, [])
+            questions = [] if groups else asked or await self._ask(work.key)
         if groups:
             work.groups, work.adopted = groups, True
             logger.info("rollouts.adopted", round=work.key.round, groups=len(groups))
@@ -214,12 +216,20 @@ class RoundSteps:
         )
 
     # ── train ───────────────────────────────────────────────────────────────────────────────────────────────────────
-    async def begin_update(self) -> None:
+    async def begin_update(self, key: RoundKey) -> None:
         """Add up the gradients of the own groups, which need not wait for anybody else's."""
-        work = self.work
+        work = self._ahead.get(key, self.work)
+        await work.scored.wait()
         groups = [to_train(scored, external=False) for scored in work.own]
         await self._compute("train", work, partial(self._policy.begin_update, groups))
         work.begun.set()
+        await self._ask_ahead()
+
+    async def _ask_ahead(self) -> None:
+        """Have the questions of the round to be generated next at hand: nothing about them depends on this one."""
+        ahead = RoundKey(self.work.key.round + 1 + self._settings.staleness)
+        if ahead.round < self._settings.max_rounds:
+            self._asked = {ahead: await self._ask(ahead)}
 
     async def train(self, instruction: Train) -> None:
         """Sample J external groups from the pool, add their gradients, and make the update."""

@@ -229,8 +229,8 @@ class Worker:
                 tasks.start_soon(self._then, self._steps.score, m.Scored(key))
             case m.Publish(key):
                 tasks.start_soon(self._publish, key)
-            case m.BeginUpdate():
-                tasks.start_soon(self._steps.begin_update)
+            case m.BeginUpdate(key):
+                tasks.start_soon(self._steps.begin_update, key)
             case m.Train(key):
                 tasks.start_soon(self._then, partial(self._steps.train, instruction), m.Trained(key))
             case m.Submit(key):

@@ -8,6 +8,8 @@
         generate r ─▶                              begin update r (own groups)   ─▶ finish update r (external groups)
         with staleness 1, the round ahead as well, so that it need not wait for the clock, the scorer or the peers:
         generate r ─▶ generate r+1 ─▶ begin r ─▶ finish r ─▶ generate r+2 ─▶ begin r+1 ─▶ finish r+1 ─▶ generate r+3
+                                                            └ while the coordinator opens r+1, and its groups are
+                                                              published and gathered
 
     IDLE       waits for: the state file to name a round that this node has not done
     GATHERING  waits for: the groups of every live peer; ends early when the last is in, late at the deadline,
@@ -176,7 +178,11 @@ class Publish:
 
 @dataclass(frozen=True)
 class BeginUpdate:
-    """Add up the gradients of the own groups while those of the peers come in; answered by no event."""
+    """Add up the gradients of the own groups while those of the peers come in; answered by no event.
+
+    Of a round that was generated ahead, as soon as the update before it is made. If that round is then skipped, the
+    next BeginUpdate starts from nothing.
+    """
 
     key: RoundKey
 
@@ -238,6 +244,8 @@ class WorkerMachine:
         self._max_rounds = 0
         self._ahead: RoundKey | None = None
         """The furthest round that GenerateAhead was given for."""
+        self._begun: RoundKey | None = None
+        """The last round that BeginUpdate was given for."""
         self._finished = False
         self._stopping = False
         self._live: frozenset[str] = frozenset()
@@ -323,11 +331,18 @@ class WorkerMachine:
 
     def _submit(self, key: RoundKey) -> Sequence[Instruction]:
         following = RoundKey(key.round + 1)
-        made = self._ahead == following
-        return self._enter(Phase.SUBMITTING, Submit(key), *(self._look_ahead(following) if made else ()))
+        if self._ahead != following or self._stopping or self._finished:
+            return self._enter(Phase.SUBMITTING, Submit(key))
+        return self._enter(Phase.SUBMITTING, Submit(key), *self._look_ahead(following), *self._begin(following))
 
     def _publish(self, key: RoundKey) -> Sequence[Instruction]:
-        return self._enter(Phase.PUBLISHING, Publish(key), BeginUpdate(key))
+        return self._enter(Phase.PUBLISHING, Publish(key), *self._begin(key))
+
+    def _begin(self, key: RoundKey) -> Sequence[Instruction]:
+        if self._begun == key:
+            return ()
+        self._begun = key
+        return (BeginUpdate(key),)
 
     def _look_ahead(self, key: RoundKey) -> Sequence[Instruction]:
         """With the groups of `key` made, those of the round after it may be, once; `staleness` updates behind."""

@@ -37,6 +37,8 @@ class CheckedWorker:
         )
         self.ahead: list[RoundKey] = []
         """Rounds for which GenerateAhead was given."""
+        self.begun: list[RoundKey] = []
+        """Rounds for which BeginUpdate was given."""
         self._staleness = staleness
         self._max_rounds = 0
         self.pending: list[m.Instruction] = []
@@ -123,7 +125,7 @@ class CheckedWorker:
                 assert isinstance(answered, m.Score)
                 assert answered.key == key
             case m.BeginUpdate(key):
-                assert self._step == m.Publish(key), "gradients are added up when the groups are final"
+                self._check_begin(key)
             case m.GenerateAhead(key):
                 self._check_ahead(key)
             case m.Train():
@@ -153,9 +155,17 @@ class CheckedWorker:
         assert isinstance(self._step, m.Publish), "training comes after publishing"
         assert self._step.key == train.key
         assert train.key not in self.trained
+        assert self.begun[-1] == train.key, "the gradients that are there are those of this round"
         assert train.heard == {peer for key, peer in self._arrived if key == train.key}
         assert train.awaited == self._live
         self.trained.append(train.key)
+
+    def _check_begin(self, key: RoundKey) -> None:
+        published = self._step == m.Publish(key)
+        update_before_is_made = isinstance(self._step, m.Submit) and self._step.key.round == key.round - 1
+        assert published or (update_before_is_made and key in self.ahead)
+        assert key not in self.begun, "no gradient is added up twice"
+        self.begun.append(key)
 
     def _check_ahead(self, key: RoundKey) -> None:
         assert self._staleness == 1

@@ -98,8 +98,11 @@ class FakeTaskSource:
 
     def __init__(self) -> None:
         self.scored: list[str] = []
+        self.asked = 0
+        """Questions made."""
 
     async def make(self, requests: Sequence[QuestionRequest]) -> list[Question]:
+        self.asked += len(requests)
         return [fake_question(Origin(r.task, r.profile, r.seed, r.index, "fake")) for r in requests]
 
     async def score(self, origin: Origin, claimed_prompt: str | None, completions: Sequence[str]) -> GroupScore:

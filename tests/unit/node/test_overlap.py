@@ -9,7 +9,7 @@ import pytest
 from swarm.protocol.codec import encode
 from swarm.protocol.layout import Layout
 from swarm.types import RoundKey
-from tests.unit.node.factories import FakePolicy, make_ghost, make_rollouts, put
+from tests.unit.node.factories import FakePolicy, FakeTaskSource, make_ghost, make_rollouts, put
 from tests.unit.node.nodes import (
     make_coordinator,
     make_worker,
@@ -42,6 +42,33 @@ async def test_own_gradients_are_added_up_while_the_peers_are_awaited(layout: La
         put_rollouts(layout, "bob")
         await until(lambda: rows_of(layout, "alice"))
     assert [group.external for group in policy.trained[0]] == [False, False, True, True]
+
+
+async def test_the_questions_of_the_next_round_are_made_while_the_peers_are_awaited(layout: Layout) -> None:
+    source = FakeTaskSource()
+    make_ghost(layout, "bob")
+    async with running(make_worker(layout, "alice", source=source)):
+        await set_clock(layout, 0)
+        await until(lambda: source.asked == 4)
+        assert not rows_of(layout, "alice")
+        put_rollouts(layout, "bob")
+        await until(lambda: rows_of(layout, "alice"))
+        await set_clock(layout, 1)
+        await until(lambda: layout.rollout_file(RoundKey(1), "alice").exists())
+    assert source.asked <= 6, "and are not made a second time"
+
+
+async def test_with_staleness_own_gradients_are_added_up_before_the_round_is_open(layout: Layout) -> None:
+    policy = FakePolicy()
+    async with running(make_worker(layout, "alice", policy, external_groups=0, staleness=1)):
+        await set_clock(layout, 0)
+        await until(lambda: rows_of(layout, "alice"))
+        await until(lambda: policy.begun)
+        assert len(policy.trained) == 1
+        ahead = {group.prompt for group in policy.begun}
+        await set_clock(layout, 1)
+        await until(lambda: len(policy.trained) == 2)
+    assert {group.prompt for group in policy.trained[1]} == ahead
 
 
 async def test_with_staleness_the_next_round_is_generated_while_the_peers_are_awaited(layout: Layout) -> None:
