@@ -191,7 +191,7 @@ class Settings:
     max_file_bytes: int = _setting(16 * 2**20, _whole(1024), "SWARM_MAX_FILE_BYTES")
     """A peer's file above this is refused unread."""
     scorer_processes: int = _setting(1, _whole(1, 64), "SWARM_SCORER_PROCESSES")
-    """Children that score answers, per worker."""
+    """Children that score answers, per worker process."""
     threads: int | None = _setting(None, _whole(1, 1024), "SWARM_THREADS")
     """CPU threads of the compute step; None: one for an embedded model, else all cores (`swarm up`: a share for each
     process)."""

@@ -111,7 +111,8 @@ class TrainReport(msgspec.Struct, frozen=True):
     trained_tokens: int
     """Completion tokens that took part in the backward pass."""
     groups_too_long: int = 0
-    """Groups left out because prompt + completion exceed the model's context."""
+    """Groups left out: prompt + completion exceed the model's context, or an external completion is far longer than own
+    ones may be."""
     clip_fraction: float = 0.0
     kl: float = 0.0
     logprob_drift: float = 0.0

@@ -65,7 +65,7 @@ def up(
     _refuse_what_cannot_go_on(settings, layout)
     settings = _within_memory(settings, nodes, in_process, force)
     children = (daemons_in_process if in_process else daemons)(settings, nodes)
-    return anyio.run(_run, settings, layout, nodes, children, _again(nodes, in_process, flags))
+    return anyio.run(_run, settings, layout, nodes, children, _again(nodes, in_process, force, flags))
 
 
 def _within_memory(settings: Settings, nodes: int, in_process: bool, force: bool) -> Settings:
@@ -90,9 +90,10 @@ def _within_memory(settings: Settings, nodes: int, in_process: bool, force: bool
     return replace(settings, gradient_checkpointing=checkpointing, micro_batch_tokens=made.micro_batch_tokens)
 
 
-def _again(nodes: int, in_process: bool, flags: RunFlags | None) -> str:
+def _again(nodes: int, in_process: bool, force: bool, flags: RunFlags | None) -> str:
     """The command that goes on with this swarm, without its number of rounds."""
-    words = ["swarm", "up", "--nodes", str(nodes), *(["--in-process"] if in_process else [])]
+    words = ["swarm", "up", "--nodes", str(nodes)]
+    words += [flag for flag, given in (("--in-process", in_process), ("--force", force)) if given]
     for name, value in vars(flags).items() if flags else ():
         if value is not None and name != "rounds":
             flag = "--" + name.replace("_", "-")

@@ -6,7 +6,8 @@ import os
 from dataclasses import replace
 from random import SystemRandom
 
-from swarm.config import Settings
+from swarm.config import NODE_ID, Settings
+from swarm.errors import ConfigError
 from swarm.node.names import readable_name
 
 
@@ -14,8 +15,13 @@ def dealt(settings: Settings, nodes: int) -> list[Settings]:
     """The settings of each of several workers; a list of models is dealt out in turn.
 
     With NODE_ID=w they are called w-0, w-1, ...; without it each gets a name of its own.
+
+    Raises:
+        ConfigError: NODE_ID leaves no room for the numbers.
     """
     name = settings.node_id
+    if name and not NODE_ID.fullmatch(f"{name}-{nodes - 1}"):
+        raise ConfigError(f"NODE_ID={name} is too long for {nodes} workers: {name}-{nodes - 1} is no node id")
     return [
         replace(
             settings,

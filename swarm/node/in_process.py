@@ -64,9 +64,16 @@ def run_workers(settings: Settings, nodes: int) -> int:
     files = [NodeLog(node, layout.events_file(node), layout.stdout_file(node)) for node in workers]
     try:
         with configure_logging_of(files, level=settings.log_level):
-            return anyio.run(_run, workers, layout, settings.scorer_processes)
+            return _run_loop(workers, layout, settings.scorer_processes)
     except SwarmError as error:
         return error.exit_code  # it is in the logs and on the terminal
+
+
+def _run_loop(workers: dict[str, Settings], layout: Layout, scorer_processes: int) -> int:
+    try:
+        return anyio.run(_run, workers, layout, scorer_processes)
+    except BaseExceptionGroup as group:
+        raise first_swarm_error(group) or group from None
 
 
 def _suited_to_sharing(settings: Settings) -> Settings:

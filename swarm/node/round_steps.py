@@ -116,7 +116,12 @@ class RoundSteps:
         """Generate and score a round's groups before it is open."""
         work = self._ahead[key] = RoundWork(key, ahead=True)
         await self._generate(work)
-        await self._score(work)
+        if self._wanted(work):
+            await self._score(work)
+
+    def _wanted(self, work: RoundWork) -> bool:
+        """False of a round that was prepared ahead and then skipped."""
+        return work is self.work or self._ahead.get(work.key) is work
 
     async def _generate(self, work: RoundWork) -> None:
         work.rounds_trained = self.rounds_trained
@@ -124,10 +129,11 @@ class RoundSteps:
             groups = await to_thread.run_sync(self._published_before, work.key)
             asked = self._asked.pop(work.key, [])
             questions = [] if groups else asked or await self._ask(work.key)
+        work.queued.set()  # nothing waits between here and the executor's queue
         if groups:
             work.groups, work.adopted = groups, True
             logger.info("rollouts.adopted", round=work.key.round, groups=len(groups))
-        else:
+        elif self._wanted(work):
             work.groups = await self._answer(work, questions)
 
     def _published_before(self, key: RoundKey) -> list[RolloutGroup]:
@@ -223,11 +229,11 @@ class RoundSteps:
         groups = [to_train(scored, external=False) for scored in work.own]
         await self._compute("train", work, partial(self._policy.begin_update, groups))
         work.begun.set()
-        await self._ask_ahead()
+        await self._ask_ahead(key)
 
-    async def _ask_ahead(self) -> None:
-        """Have the questions of the round to be generated next at hand: nothing about them depends on this one."""
-        ahead = RoundKey(self.work.key.round + 1 + self._settings.staleness)
+    async def _ask_ahead(self, key: RoundKey) -> None:
+        """Have the questions of the round to be generated next at hand: nothing about them depends on an update."""
+        ahead = RoundKey(key.round + 1 + self._settings.staleness)
         if ahead.round < self._settings.max_rounds:
             self._asked = {ahead: await self._ask(ahead)}
 
@@ -242,6 +248,8 @@ class RoundSteps:
         work.external = sample_external(work.pool, settings.external_groups, rng, self._sampler)
         groups = [to_train(scored, external=True) for scored in work.external]
         await work.begun.wait()
+        for ahead in list(self._ahead.values()):
+            await ahead.queued.wait()  # its groups are to come from the policy before this update, whatever is slow
         work.report = await self._compute("train", work, partial(self._policy.finish_update, groups))
         work.seconds["train"] -= work.report.seconds_lease
         self.rounds_trained += work.report.updated
@@ -260,6 +268,7 @@ class RoundSteps:
     def _row(self, live_peers: int, loop_lag: float) -> MetricsRow:
         work, intake = self.work, self._intake
         busy, sharing = self._executor.busy.since(work.started), intake.activity.since(work.started)
+        leased = work.report.seconds_lease if work.report else 0.0
         whole_round = self._clock.monotonic() - self._round_ended
         counts = intake.take_counts()
         return metrics_row(
@@ -277,7 +286,7 @@ class RoundSteps:
             bytes_fetched=counts.bytes_fetched,
             publish_to_pool=counts.latencies,
             seconds_round=self._clock.monotonic() - work.started,
-            executor_busy=total(self._executor.busy.since(self._round_ended)) / whole_round,
+            executor_busy=(total(self._executor.busy.since(self._round_ended)) - leased) / whole_round,
             seconds_sharing=total(sharing),
             seconds_sharing_hidden=overlap(sharing, busy),
             loop_lag_max=loop_lag,

@@ -29,6 +29,8 @@ class RoundWork:
     rounds_trained: int = 0
     """Updates behind the policy that generated the groups."""
     own: list[ScoredGroup] = field(default_factory=list)
+    queued: anyio.Event = field(default_factory=anyio.Event)
+    """Set when the generation is in the executor's queue, or needs none."""
     scored: anyio.Event = field(default_factory=anyio.Event)
     """Set when `own` is complete."""
     begun: anyio.Event = field(default_factory=anyio.Event)

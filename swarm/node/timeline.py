@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Lock
 
 Interval = tuple[float, float]
 
@@ -16,27 +17,32 @@ class Timeline:
         self._closed: list[Interval] = []
         self._open: dict[int, float] = {}
         self._last = 0
+        self._lock = Lock()  # an executor's thread writes what the event loop reads
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """The activity goes on while the block runs."""
-        self._last += 1
-        ticket = self._last
-        self._open[ticket] = self._now()
+        with self._lock:
+            self._last += 1
+            ticket = self._last
+            self._open[ticket] = self._now()
         try:
             yield
         finally:
-            self._closed.append((self._open.pop(ticket), self._now()))
+            with self._lock:
+                self._closed.append((self._open.pop(ticket), self._now()))
 
     def since(self, start: float) -> list[Interval]:
         """All that happened from `start` on, cut there; what still runs ends now."""
-        now = self._now()
-        intervals = [*self._closed, *((begun, now) for begun in self._open.values())]
+        with self._lock:
+            now = self._now()
+            intervals = [*self._closed, *((begun, now) for begun in self._open.values())]
         return merge([(max(a, start), b) for a, b in intervals if b > start])
 
     def forget_before(self, start: float) -> None:
         """Drop what ended before; a daemon runs for weeks."""
-        self._closed = [interval for interval in self._closed if interval[1] >= start]
+        with self._lock:
+            self._closed = [interval for interval in self._closed if interval[1] >= start]
 
 
 def merge(intervals: list[Interval]) -> list[Interval]:

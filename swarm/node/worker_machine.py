@@ -18,7 +18,8 @@
 
 A round that was begun is finished, so that a slow node learns too; then it skips ahead to wherever the clock is.
 A stop before the publishing of a round undoes that round (the draws of a round depend on nothing but seed, node and
-round, so it comes out the same next time); after it, the round is finished first.
+round, so it comes out the same next time; with staleness 1, by a policy one update newer); after it, the round is
+finished first.
 """
 
 from __future__ import annotations
@@ -331,7 +332,7 @@ class WorkerMachine:
 
     def _submit(self, key: RoundKey) -> Sequence[Instruction]:
         following = RoundKey(key.round + 1)
-        if self._ahead != following or self._stopping or self._finished:
+        if self._ahead != following or self._stopping or self._late(following):
             return self._enter(Phase.SUBMITTING, Submit(key))
         return self._enter(Phase.SUBMITTING, Submit(key), *self._look_ahead(following), *self._begin(following))
 
@@ -347,7 +348,7 @@ class WorkerMachine:
     def _look_ahead(self, key: RoundKey) -> Sequence[Instruction]:
         """With the groups of `key` made, those of the round after it may be, once; `staleness` updates behind."""
         ahead = RoundKey(key.round + 1)
-        wanted = self._staleness and not self._stopping and not self._finished
+        wanted = self._staleness and not self._stopping and not self._late(ahead)
         if not wanted or (self._max_rounds and ahead.round >= self._max_rounds) or self._ahead == ahead:
             return ()
         self._ahead = ahead

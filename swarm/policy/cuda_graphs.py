@@ -73,6 +73,8 @@ class GraphedSteps:
             output.fill_(torch.nan)  # what a graph that does nothing would leave behind
             graph.replay()
             gap, scale = (output - expected).abs().max().item(), expected.abs().max().item()
+        except torch.OutOfMemoryError:
+            raise  # says nothing about graphs: the caller tries fewer rows
         except RuntimeError as error:  # what torch raises for everything that CUDA refuses
             self._refuse(shape, f"{type(error).__name__}: {error}")
         else:

@@ -43,13 +43,22 @@ class MemoryBudget:
         while True:
             try:
                 return work(self.size)
-            except torch.OutOfMemoryError as error:
+            except RuntimeError as error:
+                if not is_out_of_memory(error):
+                    raise
                 if self.size <= floor:
                     raise ModelError(
                         f"{self._work_name}: out of GPU memory even at a batch of {self.size}. Run fewer nodes on this "
                         f"GPU, shorten max_new_tokens, or turn on gradient checkpointing. {error}"
                     ) from error
-                self.size = min(self.size, whole) // 2
+                self.size = max(1, min(self.size, whole) // 2)
                 self._halvings += 1
                 logger.warning("memory.halved", work=self._work_name, size=self.size)
             torch.cuda.empty_cache()  # outside the handler, whose traceback keeps the failed pass's tensors alive
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Torch's own allocator has a class for it; where the driver or cuBLAS finds none left, only the message tells."""
+    text = str(error)
+    said = "CUBLAS_STATUS_ALLOC_FAILED" in text or "CUDA error: out of memory" in text
+    return isinstance(error, torch.OutOfMemoryError) or said

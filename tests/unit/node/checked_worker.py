@@ -173,6 +173,7 @@ class CheckedWorker:
         assert not self._finished
         assert not self._max_rounds or key.round < self._max_rounds, "nothing is generated for a round that never comes"
         assert key not in self.ahead
+        assert self._clock is None or key >= self._clock, "a round that is over is not worth generating for"
         assert isinstance(self._step, m.Score | m.Submit)
         ahead_of_updates = 1 if isinstance(self._step, m.Score) else 2
         assert key.round == self._step.key.round + ahead_of_updates, "at most one update lies in between"

@@ -11,6 +11,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import anyio
+
 from swarm.config import Settings
 from swarm.errors import ProtocolError
 from swarm.protocol.codec import encode, to_rollout_file
@@ -96,13 +98,16 @@ def fake_question(origin: Origin) -> Question:
 class FakeTaskSource:
     """Questions and scores without reasoning-gym."""
 
-    def __init__(self) -> None:
+    def __init__(self, slow: float = 0.0) -> None:
+        """`slow`: seconds that making questions takes."""
+        self._slow = slow
         self.scored: list[str] = []
         self.asked = 0
         """Questions made."""
 
     async def make(self, requests: Sequence[QuestionRequest]) -> list[Question]:
         self.asked += len(requests)
+        await anyio.sleep(self._slow)
         return [fake_question(Origin(r.task, r.profile, r.seed, r.index, "fake")) for r in requests]
 
     async def score(self, origin: Origin, claimed_prompt: str | None, completions: Sequence[str]) -> GroupScore:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from swarm.config import Settings
+from swarm.errors import ConfigError
 from swarm.node.dealing import dealt
 
 
@@ -15,3 +18,8 @@ def test_models_are_dealt_out_in_turn_and_everything_else_is_the_same() -> None:
 
 def test_workers_without_a_name_get_one_each() -> None:
     assert len({worker.node_id for worker in dealt(Settings(), 20)}) == 20
+
+
+def test_a_name_that_leaves_no_room_for_numbers_is_refused() -> None:
+    with pytest.raises(ConfigError, match="too long for 11 workers"):
+        dealt(Settings(node_id="n" * 62), 11)

@@ -92,6 +92,31 @@ async def test_with_staleness_the_groups_of_a_round_are_one_update_old(layout: L
     assert [row.generated_ahead for row in rows_of(layout, "alice")] == [False, True, True, True, True]
 
 
+async def test_a_slow_scorer_does_not_change_which_policy_generates(layout: Layout) -> None:
+    source = FakeTaskSource(slow=0.05)
+    worker = make_worker(layout, "alice", source=source, external_groups=0, staleness=1)
+    assert await run_all(make_coordinator(layout), worker) == [0, 0]
+    assert [rollouts_of(layout, round_, "alice").policy.rounds_trained for round_ in range(5)] == [0, 0, 1, 2, 3]
+    slow = [rollouts_of(layout, round_, "alice").rollouts for round_ in range(5)]
+    fast_layout = Layout(layout.path / "fast", "exp")
+    fast = make_worker(fast_layout, "alice", external_groups=0, staleness=1)
+    assert await run_all(make_coordinator(fast_layout), fast) == [0, 0]
+    assert slow == [rollouts_of(fast_layout, round_, "alice").rollouts for round_ in range(5)]
+
+
+async def test_a_round_that_was_generated_ahead_and_skipped_leaves_no_trace(layout: Layout) -> None:
+    policy = FakePolicy()
+    async with running(make_worker(layout, "alice", policy, external_groups=0, staleness=1)):
+        await set_clock(layout, 0)
+        await until(lambda: rows_of(layout, "alice"))
+        await set_clock(layout, 7)
+        await until(lambda: len(rows_of(layout, "alice")) == 2)
+    assert [row.round for row in rows_of(layout, "alice")] == [0, 7]
+    assert not rows_of(layout, "alice")[1].generated_ahead
+    own = {entries[0].prompt for entries in rollouts_of(layout, 7, "alice").rollouts.values()}
+    assert {group.prompt for group in policy.trained[1]} == own
+
+
 async def test_without_staleness_the_groups_of_a_round_are_of_the_newest_policy(layout: Layout) -> None:
     worker = make_worker(layout, "alice", external_groups=0)
     assert await run_all(make_coordinator(layout), worker) == [0, 0]

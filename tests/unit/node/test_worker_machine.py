@@ -101,6 +101,15 @@ def test_after_a_skip_generating_ahead_begins_anew() -> None:
     assert worker.handle(m.Generated(R5)) == [m.Score(R5), m.GenerateAhead(RoundKey(6))]
 
 
+def test_a_slow_node_generates_nothing_for_rounds_that_are_over() -> None:
+    worker = CheckedWorker(external_groups=0, staleness=1)
+    worker.handle(m.Ready(0))
+    worker.handle(clock(0))
+    worker.handle(clock(5))
+    drive(worker, m.Phase.SUBMITTING)
+    assert worker.ahead == []
+
+
 def test_a_node_that_is_stopping_generates_nothing_ahead() -> None:
     worker = CheckedWorker(external_groups=0, staleness=1)
     worker.handle(m.Ready(0))

@@ -166,6 +166,16 @@ def test_graph_that_computes_something_else_is_refused_and_changes_no_token(
     assert capture.recorded == 1
 
 
+def test_capture_without_memory_is_the_callers_to_repeat_and_refuses_no_graph() -> None:
+    def full(step: Step) -> Replay:
+        raise torch.OutOfMemoryError("no room for a graph")
+
+    graphs = GraphedSteps(full)
+    with capture_logs() as logs, pytest.raises(torch.OutOfMemoryError):
+        graphs.run((1, 64), lambda: torch.zeros(1, 2))
+    assert not logs
+
+
 def test_capture_that_fails_is_refused_for_good() -> None:
     calls = []
 

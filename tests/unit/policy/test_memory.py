@@ -7,7 +7,7 @@ import torch
 from structlog.testing import capture_logs
 
 from swarm.errors import ModelError
-from swarm.policy.memory import MemoryBudget
+from swarm.policy.memory import MemoryBudget, is_out_of_memory
 
 
 def tried_sizes(budget: MemoryBudget, *, fits: int, floor: int = 1, whole: int = 100) -> list[int]:
@@ -46,3 +46,16 @@ def test_small_work_leaves_the_budget_as_it_is() -> None:
 def test_work_that_cannot_be_parted_further_ends_with_advice() -> None:
     with capture_logs(), pytest.raises(ModelError, match="training: out of GPU memory even at a batch of 8"):
         tried_sizes(MemoryBudget("training", 64), fits=0, floor=8)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (torch.OutOfMemoryError("no room"), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), True),
+        (RuntimeError("CUDA error: out of memory"), True),
+        (RuntimeError("shapes do not match"), False),
+    ],
+)
+def test_what_counts_as_out_of_memory(error: RuntimeError, expected: bool) -> None:
+    assert is_out_of_memory(error) == expected
