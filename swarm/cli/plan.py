@@ -15,6 +15,7 @@ from swarm.cli.plan_text import render_plan, render_probe
 from swarm.cli.up import DEFAULT_WORKERS, DEFAULTS
 from swarm.config import Settings
 from swarm.errors import ConfigError
+from swarm.node.daemon import checked_tasks
 from swarm.policy.plan import PROCESS, Plan
 from swarm.policy.planner import make_plan
 from swarm.policy.probe import ProbeReport, ProbeTask, probe
@@ -35,9 +36,10 @@ def plan(
     if nodes < 1:
         raise ConfigError(f"--nodes must be at least 1, got {nodes}")
     settings = settings_from(flags, os.environ, **DEFAULTS)
+    checked_tasks(settings)
     made = make_plan(settings, nodes, in_process)
     report = _probe(settings, made) if probe_it and one_node(made) <= made.usable else None
-    sys.stdout.write((_json(made, report) if as_json else _text(made, report)) + "\n")
+    sys.stdout.write((_json(made, report) if as_json else _text(made, settings, report)) + "\n")
     return 0 if made.fits and not (report and report.refuted) else 1
 
 
@@ -54,11 +56,11 @@ def _probe(settings: Settings, made: Plan) -> ProbeReport:
         micro_batch_tokens=made.micro_batch_tokens,
         gradient_checkpointing=made.gradient_checkpointing,
     )
-    return probe(chosen, ProbeTask(made.prompt_tokens, made.new_tokens))
+    return probe(chosen, ProbeTask(made.node.prompt_tokens, made.node.new_tokens))
 
 
-def _text(made: Plan, report: ProbeReport | None) -> str:
-    return "\n".join([render_plan(made), *([render_probe(report, one_node(made))] if report else [])])
+def _text(made: Plan, settings: Settings, report: ProbeReport | None) -> str:
+    return "\n".join([render_plan(made, settings), *([render_probe(report, one_node(made))] if report else [])])
 
 
 def _json(made: Plan, report: ProbeReport | None) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from swarm.config import Settings
 from swarm.monitor.text import table
 from swarm.policy.plan import RESERVE, Part, Plan
 from swarm.policy.probe import ProbeReport
 
 
-def render_plan(plan: Plan) -> str:
-    """The table of parts, what is free, the verdict, and the largest configuration that fits."""
-    return "\n".join([_title(plan), _assumption(plan), "", _table(plan), "", verdict(plan), _choice(plan), _most(plan)])
+def render_plan(plan: Plan, settings: Settings) -> str:
+    """The table of parts, what is free, the verdict, what was chosen, and the largest configuration that fits."""
+    head, foot = [_title(plan), _assumption(plan), ""], ["", verdict(plan), _choice(plan, settings), _most(plan)]
+    return "\n".join([*head, _table(plan), *foot])
 
 
 def verdict(plan: Plan) -> str:
@@ -21,12 +23,23 @@ def verdict(plan: Plan) -> str:
     )
 
 
+def changes(plan: Plan, settings: Settings) -> str:
+    """What the plan does otherwise than the settings that it was made from, in one line; empty if nothing."""
+    done = []
+    if plan.gradient_checkpointing and not settings.gradient_checkpointing:
+        done.append("turned on gradient checkpointing (SWARM_GRADIENT_CHECKPOINTING=False forbids it)")
+    if plan.micro_batch_tokens < settings.micro_batch_tokens:
+        done.append(f"cut micro-batches from {settings.micro_batch_tokens} to {plan.micro_batch_tokens} tokens")
+    return f"to save memory, the plan {' and '.join(done)}" if done else ""
+
+
 def render_probe(report: ProbeReport, predicted: int) -> str:
     """What one step of one node showed, beside what was predicted for it."""
     peaks = [("loaded", report.loaded), ("generation", report.generation), ("update", report.update)]
     seen = ", ".join(f"{name} {size(peak)}" for name, peak in peaks if peak is not None) or "nothing measured"
-    ended = f"; it ended early: {report.problem}" if report.problem else ""
-    return f"probe of one node: peaks {seen}; predicted {size(predicted)}{ended}"
+    early = "it ended early: " if report.peak is None else ""
+    problem = f"; {early}{report.problem}" if report.problem else ""
+    return f"probe of one node: peaks {seen}; predicted {size(predicted)}{problem}"
 
 
 def size(number: int) -> str:
@@ -63,9 +76,11 @@ def _row(name: str, one: int, every: int) -> tuple[str, str, str]:
     return name, size(one), size(every)
 
 
-def _choice(plan: Plan) -> str:
+def _choice(plan: Plan, settings: Settings) -> str:
     way = "gradient checkpointing" if plan.gradient_checkpointing else "shared prompts"
-    return f"chosen: micro-batches of up to {plan.micro_batch_tokens} tokens, {way}"
+    changed = changes(plan, settings)
+    why = f"; {changed}" if changed else ""
+    return f"chosen: micro-batches of up to {plan.micro_batch_tokens} tokens, {way}{why}"
 
 
 def _most(plan: Plan) -> str:

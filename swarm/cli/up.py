@@ -20,7 +20,7 @@ import anyio
 from cyclopts import Parameter
 
 from swarm.cli.flags import RunFlags, settings_from
-from swarm.cli.plan_text import verdict
+from swarm.cli.plan_text import changes, verdict
 from swarm.cli.progress import Progress
 from swarm.cli.say import say
 from swarm.cli.supervisor import Child, Supervisor
@@ -86,6 +86,8 @@ def _within_memory(settings: Settings, nodes: int, in_process: bool, force: bool
                 "the same with --force"
             )
         say(verdict(made))
+    if changed := changes(made, settings):
+        say(changed)
     checkpointing = made.gradient_checkpointing or settings.gradient_checkpointing
     return replace(settings, gradient_checkpointing=checkpointing, micro_batch_tokens=made.micro_batch_tokens)
 

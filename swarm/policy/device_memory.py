@@ -1,6 +1,6 @@
 """How much memory does a device have, and how much of it is free? Asked without torch wherever that is possible.
 
-    GPU   nvidia-smi (no torch import), else torch.cuda.mem_get_info
+    GPU   nvidia-smi, else torch in a child process (a slim container without nvidia-smi; MIG, a GPU in parts)
     CPU   /proc/meminfo, and the limits of the control groups (v1, v2) that this process runs in
 
 All sizes are bytes.
@@ -11,15 +11,26 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
 from swarm.errors import ModelError
 
-_SMI_QUERY = "--query-gpu=memory.free,memory.total,compute_cap"
+_ASK_TORCH = """
+import sys, torch
+device = torch.device(sys.argv[1])
+print(*torch.cuda.mem_get_info(device), *torch.cuda.get_device_capability(device))
+"""
+"""A child does so: it costs seconds, and a CUDA context as long as the process lives."""
+_SMI = ("nvidia-smi", "--query-gpu=uuid,memory.free,memory.total,compute_cap,mig.mode.current")
+_SMI_FORMAT = "--format=csv,noheader,nounits"
 _SMI_TIMEOUT_S = 10.0
+_TORCH_TIMEOUT_S = 120.0
+_DRIVER = ("dev/nvidia0", "proc/driver/nvidia")
+"""Either is there where the driver is, in containers, too."""
 _MIB = 2**20
 _BF16_SINCE = 8.0
 """Compute capability of Ampere, the first generation with bfloat16."""
@@ -44,24 +55,33 @@ class DeviceMemory:
         return self.device != "cpu"
 
 
-def device_memory(device: str | None, environ: Mapping[str, str] = os.environ) -> DeviceMemory:
+@dataclass(frozen=True, kw_only=True)
+class Gpu:
+    """One GPU, or the part of it that torch uses."""
+
+    free: int
+    total: int
+    bf16: bool
+    uuid: str = ""
+    is_parted: bool = False
+    """In MIG mode: a process uses a part of it, and these sizes are those of the whole."""
+
+
+def device_memory(device: str | None, environ: Mapping[str, str] = os.environ, root: Path = Path("/")) -> DeviceMemory:
     """Memory of the device that a node would use; None: the first GPU if there is one and torch can use it.
 
     Raises:
-        ModelError: a device is named that cannot be asked.
+        ModelError: a device is named that cannot be asked, or not be used.
     """
-    host_free, host_total = host_memory()
+    host_free, host_total = host_memory(root)
     cpu = DeviceMemory(device="cpu", free=host_free, total=host_total, host_free=host_free)
-    if device == "cpu" or (device is None and version("torch").endswith("+cpu")):
+    if device == "cpu":
         return cpu
-    index = 0 if device is None else _cuda_index(device)
-    asked = _ask_smi(index, environ) or (_ask_torch(device) if device else None)
-    if asked is None:
+    index = _cuda_index(device or "cuda")
+    gpu = _named_gpu(device, index, environ) if device else _first_gpu(environ, root)
+    if gpu is None:
         return cpu
-    free, total, capability = asked
-    return DeviceMemory(
-        device=f"cuda:{index}", free=free, total=total, host_free=host_free, bf16=capability >= _BF16_SINCE
-    )
+    return DeviceMemory(device=f"cuda:{index}", free=gpu.free, total=gpu.total, host_free=host_free, bf16=gpu.bf16)
 
 
 def host_memory(root: Path = Path("/")) -> tuple[int, int]:
@@ -73,14 +93,45 @@ def host_memory(root: Path = Path("/")) -> tuple[int, int]:
     return free, total
 
 
-def parse_smi(line: str) -> tuple[int, int, float]:
-    """Free bytes, total bytes and compute capability from one line of nvidia-smi, such as `143000, 143771, 9.0`.
+def parse_smi(line: str) -> Gpu:
+    """One line of nvidia-smi, such as `GPU-5ff3..., 143000, 143771, 9.0, Disabled`.
 
     Raises:
-        ValueError: it says something else, such as [N/A].
+        ValueError: it says something else, such as [N/A] for a size.
     """
-    free, total, capability = line.split(",")
-    return int(free) * _MIB, int(total) * _MIB, float(capability)
+    uuid, free, total, capability, mig = (field.strip() for field in line.split(","))
+    return Gpu(
+        uuid=uuid,
+        free=int(free) * _MIB,
+        total=int(total) * _MIB,
+        bf16=float(capability) >= _BF16_SINCE,
+        is_parted=mig == "Enabled",
+    )
+
+
+def _first_gpu(environ: Mapping[str, str], root: Path) -> Gpu | None:
+    """The GPU that torch takes by itself; None: it takes the CPU."""
+    if _has_no_cuda() or _visible_name(0, environ) is None:
+        return None
+    if gpu := _ask_smi(0, environ):
+        return gpu
+    if not any((root / file).exists() for file in _DRIVER):
+        return None
+    try:
+        return _ask_torch("cuda:0")
+    except ModelError:
+        return None
+
+
+def _named_gpu(device: str, index: int, environ: Mapping[str, str]) -> Gpu:
+    if _has_no_cuda():
+        raise ModelError(f"device {device!r} cannot be used: torch {version('torch')} is a build without CUDA")
+    return _ask_smi(index, environ) or _ask_torch(device)
+
+
+def _has_no_cuda() -> bool:
+    """Whatever nvidia-smi finds, such a torch computes on the CPU."""
+    return version("torch").endswith("+cpu")
 
 
 def _cuda_index(device: str) -> int:
@@ -90,36 +141,59 @@ def _cuda_index(device: str) -> int:
     return int(named[1] or 0)
 
 
-def _ask_smi(index: int, environ: Mapping[str, str]) -> tuple[int, int, float] | None:
-    """What nvidia-smi says of the index-th GPU that CUDA_VISIBLE_DEVICES leaves; None if it cannot be asked."""
+def _visible_name(index: int, environ: Mapping[str, str]) -> str | None:
+    """What CUDA_VISIBLE_DEVICES calls torch's index-th GPU, a number or (the beginning of) a UUID; None: hidden."""
     visible = environ.get("CUDA_VISIBLE_DEVICES")
-    names = [str(index)] if visible is None else [name.strip() for name in visible.split(",")]
-    name = names[0] if visible is None else names[index] if index < len(names) else ""
-    if not name or name == "-1":
+    if visible is None:
+        return str(index)
+    names = [name.strip() for name in visible.split(",")]
+    name = names[index] if index < len(names) else ""
+    return None if name in ("", "-1") else name
+
+
+def _ask_smi(index: int, environ: Mapping[str, str]) -> Gpu | None:
+    """What nvidia-smi says of torch's index-th GPU; None if it cannot tell."""
+    name = _visible_name(index, environ)
+    if name is None:
         return None
     try:
-        done = subprocess.run(
-            ["nvidia-smi", "-i", name, _SMI_QUERY, "--format=csv,noheader,nounits"],
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=_SMI_TIMEOUT_S,
-        )
-        return parse_smi(done.stdout.strip())
+        lines = _output([*_SMI, _SMI_FORMAT], timeout_s=_SMI_TIMEOUT_S).splitlines()
+        candidates = _candidates(name, [parse_smi(line) for line in lines], environ)
     except (OSError, subprocess.SubprocessError, ValueError):
         return None
+    if any(gpu.is_parted for gpu in candidates):
+        return None
+    return min(candidates, key=lambda gpu: gpu.free, default=None)
 
 
-def _ask_torch(device: str) -> tuple[int, int, float]:
-    """The same from torch, which costs a second and a CUDA context."""
-    import torch
+def _candidates(name: str, gpus: Sequence[Gpu], environ: Mapping[str, str]) -> Sequence[Gpu]:
+    """The GPUs that a name may mean: nvidia-smi counts along the bus, CUDA from the fastest on unless told to."""
+    if not name.isdigit():
+        return [gpu for gpu in gpus if gpu.uuid.startswith(name)]
+    if environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" or len({gpu.total for gpu in gpus}) == 1:
+        return gpus[int(name) :][:1]
+    return gpus
 
+
+def _ask_torch(device: str) -> Gpu:
+    """The same from torch.
+
+    Raises:
+        ModelError: torch cannot use it.
+    """
     try:
-        free, total = torch.cuda.mem_get_info(device)
-        major, minor = torch.cuda.get_device_capability(device)
-    except (RuntimeError, AssertionError, ValueError) as error:  # AssertionError: a torch without CUDA
-        raise ModelError(f"device {device!r} cannot be used: {error}. Expected cpu, cuda or cuda:<n>") from error
-    return free, total, major + minor / 10
+        output = _output([sys.executable, "-c", _ASK_TORCH, device], timeout_s=_TORCH_TIMEOUT_S)
+        free, total, major, minor = (int(word) for word in output.split())
+    except subprocess.CalledProcessError as error:
+        said = (error.stderr.strip().splitlines() or [f"exit code {error.returncode}"])[-1]
+        raise ModelError(f"device {device!r} cannot be used: {said}. Expected cpu, cuda or cuda:<n>") from error
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        raise ModelError(f"device {device!r}: torch did not say how much memory it has: {error}") from error
+    return Gpu(free=free, total=total, bf16=major + minor / 10 >= _BF16_SINCE)
+
+
+def _output(command: Sequence[str], *, timeout_s: float) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=timeout_s).stdout
 
 
 def _meminfo(file: Path) -> dict[str, int]:

@@ -84,6 +84,10 @@ class NodeMemory:
     """What one worker needs, by part."""
 
     model: str
+    prompt_tokens: int
+    """Longest prompt that is assumed."""
+    new_tokens: int
+    """Longest completion."""
     weights: int
     """fp32, and a bf16 copy where the device computes in it."""
     reference: int
@@ -91,7 +95,7 @@ class NodeMemory:
     gradients: int
     """All of them, and one more of the largest weight while it is added."""
     buffers: int
-    """Static KV cache of generation, which stays; 0 for a dynamic one."""
+    """Static KV cache of generation and its logits, which stay; 0 for a dynamic one."""
     generation: int
     """Sampler and dynamic KV cache, while it generates."""
     activations: int
@@ -131,11 +135,13 @@ def node_memory(
     fp32_weights = _FP32 * shape.parameters
     return NodeMemory(
         model=shape.name,
+        prompt_tokens=batch.prompt_tokens,
+        new_tokens=batch.new_tokens,
         weights=fp32_weights + (_BF16 * shape.parameters if bf16 else 0),
         reference=fp32_weights if settings.kl_weight > 0 else 0,
         optimizer=2 * fp32_weights,
         gradients=fp32_weights + _FP32 * shape.vocabulary * shape.hidden,
-        buffers=cache if static else 0,
+        buffers=cache + static_logits_bytes(shape, settings) if static else 0,
         generation=sampler_bytes(shape, settings) + (0 if static else cache),
         activations=activation_bytes(shape, batch, bf16=bf16, eager=eager, checkpointing=checkpointing),
         logits=_logits_bytes(shape, batch),
@@ -180,6 +186,11 @@ def cache_bytes(shape: ModelShape, settings: Settings, *, bf16: bool, static: bo
         rows, columns = row_bucket(rows), column_bucket(columns)
     layer = rows * columns * 2 * shape.kv_heads * shape.head_dim * (_BF16 if bf16 else _FP32)
     return (shape.layers + (not static)) * layer
+
+
+def static_logits_bytes(shape: ModelShape, settings: Settings) -> int:
+    """fp32 logits of all rows, where a recorded step puts them."""
+    return _FP32 * row_bucket(settings.local_groups * settings.generations) * shape.vocabulary
 
 
 def row_bucket(rows: int) -> int:

@@ -23,13 +23,15 @@ PROCESS = 270 * 2**20
 """What a worker's process holds of its own once torch and transformers are imported (measured, without CUDA)."""
 COMMON = 190 * 2**20
 """Once per machine: library pages that all workers share, the coordinator, and `swarm up` itself (measured)."""
+LEAST_MICRO_BATCH = 64
+"""Tokens; the setting takes no fewer."""
 _MOST_NODES = 4096
 _RESIDENT = (
     ("weights", "weights"),
     ("reference", "reference"),
     ("optimizer", "optimizer"),
     ("gradients", "gradients"),
-    ("buffers", "static KV cache"),
+    ("buffers", "static buffers"),
 )
 
 
@@ -58,9 +60,9 @@ class Plan:
     node: NodeMemory
     """What the node with the largest peak needs."""
     prompt_tokens: int
-    """Longest prompt that is assumed."""
+    """Longest prompt that is assumed, of any model."""
     new_tokens: int
-    """Longest completion."""
+    """Longest completion of any model."""
     parts: tuple[Part, ...]
     gradient_checkpointing: bool
     micro_batch_tokens: int
@@ -107,14 +109,15 @@ def choose(
     allowed = (False, True) if settings.gradient_checkpointing is None else (settings.gradient_checkpointing,)
     choices = [(size, checkpointing) for size in situation.sizes() for checkpointing in allowed]
     size, checkpointing = next((choice for choice in choices if situation.fits(nodes, *choice)), choices[-1])
+    memories = situation.memories(size, checkpointing)
     return Plan(
         device=device,
         nodes=nodes,
         in_process=in_process,
         models=tuple(shape.name for shape in situation.shapes),
-        prompt_tokens=max(lengths(shape, settings)[0] for shape in situation.shapes),
-        new_tokens=max(lengths(shape, settings)[1] for shape in situation.shapes),
-        node=max(situation.memories(size, checkpointing), key=lambda memory: memory.peak),
+        node=max(memories, key=lambda memory: memory.peak),
+        prompt_tokens=max(memory.prompt_tokens for memory in memories),
+        new_tokens=max(memory.new_tokens for memory in memories),
         parts=situation.parts(nodes, size, checkpointing),
         gradient_checkpointing=checkpointing,
         micro_batch_tokens=size,
@@ -136,11 +139,12 @@ class _Situation:
     def sizes(self) -> Iterator[int]:
         """Micro-batches to try, halving from the largest allowed down to the longest row, as running out does."""
         longest = max(sum(lengths(shape, self.settings)) for shape in self.shapes)
+        least = max(longest, LEAST_MICRO_BATCH)
         size = self.settings.micro_batch_tokens
-        while size > longest:
+        while size > least:
             yield size
             size //= 2
-        yield min(longest, self.settings.micro_batch_tokens)
+        yield min(least, self.settings.micro_batch_tokens)
 
     def fits(self, nodes: int, size: int, checkpointing: bool) -> bool:
         return _fits(self.parts(nodes, size, checkpointing), self.device)
@@ -191,13 +195,13 @@ def _parts(
     if device.is_gpu:
         yield Part(name="CUDA context", one=CUDA_CONTEXT, all=processes * CUDA_CONTEXT)
     yield Part(name="process", one=PROCESS + COMMON, all=processes * PROCESS + COMMON, on_host=device.is_gpu)
-    for name, title in (("scorers", "scorer"), ("snapshot", "checkpoint copy")):
-        yield Part(
-            name=title,
-            one=getattr(largest, name),
-            all=sum(count * getattr(memory, name) for memory, count in dealt),
-            on_host=device.is_gpu,
-        )
+    yield Part(name="scorer", one=largest.scorers, all=processes * largest.scorers, on_host=device.is_gpu)
+    yield Part(
+        name="checkpoint copy",
+        one=largest.snapshot,
+        all=sum(count * memory.snapshot for memory, count in dealt),
+        on_host=device.is_gpu,
+    )
 
 
 def _working_parts(

@@ -23,6 +23,7 @@ import msgspec
 
 from swarm.config import Settings, load_settings, without_settings
 from swarm.errors import ModelError
+from swarm.policy.settings import GrpoConfig
 
 if TYPE_CHECKING:
     from swarm.policy.model import LanguageModel
@@ -45,9 +46,9 @@ class ProbeReport(msgspec.Struct, frozen=True):
     update: int | None = None
     """Peak of the update."""
     problem: str | None = None
-    """Why it ended early: out of memory, killed, too slow, or the model's own error."""
+    """Why it ended early: out of memory, killed, too slow, or the model's own error; or what it had to do to go on."""
     refuted: bool = False
-    """The step cannot be done: anything but too slow."""
+    """The step cannot be done, or not in pieces as large as planned: anything but too slow."""
 
     @property
     def peak(self) -> int | None:
@@ -103,7 +104,7 @@ def run_steps(settings: Settings, task: ProbeTask, tell: Any) -> None:
     import torch
 
     from swarm.policy.model import load_model
-    from swarm.policy.policy import GrpoConfig, GrpoPolicy
+    from swarm.policy.policy import GrpoPolicy
 
     torch.set_num_threads(settings.threads or 1)
     gauge = _gauge(settings.device)
@@ -116,17 +117,10 @@ def run_steps(settings: Settings, task: ProbeTask, tell: Any) -> None:
         attention=settings.attention,
     )
     model = replace(loaded, eos_ids=frozenset({_NEVER_SAMPLED}))  # every completion gets as long as it may
-    config = GrpoConfig(
-        kl_weight=settings.kl_weight,
-        max_new_tokens=task.new_tokens,
-        micro_batch_tokens=settings.micro_batch_tokens,
-        decoding=settings.decoding,
-        gradient_checkpointing=bool(settings.gradient_checkpointing),
-    )
-    policy = GrpoPolicy(model, config)
+    policy = GrpoPolicy(model, _config(settings, task))
     prompts = _prompts(model, task.prompt_tokens, settings.local_groups)
     warm_up = policy.generate(prompts[:1], group_size=2, seed=settings.seed)
-    policy.finish_update(_groups(prompts[:1], warm_up))  # Adam's moments are there from now on
+    first = policy.finish_update(_groups(prompts[:1], warm_up))  # Adam's moments are there from now on
     report = ProbeReport(loaded=gauge.peak())
     tell(report)
     gauge.reset()
@@ -136,8 +130,32 @@ def run_steps(settings: Settings, task: ProbeTask, tell: Any) -> None:
     gauge.reset()
     groups = _groups(prompts, completions, others=settings.external_groups)
     policy.begin_update(groups[:1])  # all gradients are there when the largest micro-batch comes
-    policy.finish_update(groups[1:])
-    tell(msgspec.structs.replace(report, update=gauge.peak()))
+    second = policy.finish_update(groups[1:])
+    report = msgspec.structs.replace(report, update=gauge.peak())
+    tell(_judged(report, halvings=first.memory_halvings + second.memory_halvings))
+
+
+def _config(settings: Settings, task: ProbeTask) -> GrpoConfig:
+    """What of the settings takes memory."""
+    return GrpoConfig(
+        temperature=settings.temperature,
+        top_p=settings.top_p,
+        top_k=settings.top_k,
+        min_p=settings.min_p,
+        kl_weight=settings.kl_weight,
+        max_new_tokens=task.new_tokens,
+        micro_batch_tokens=settings.micro_batch_tokens,
+        decoding=settings.decoding,
+        gradient_checkpointing=bool(settings.gradient_checkpointing),
+    )
+
+
+def _judged(report: ProbeReport, *, halvings: int) -> ProbeReport:
+    """Peaks that were reached with less than what was planned do not confirm it."""
+    if not halvings:
+        return report
+    problem = f"out of memory, and done in smaller pieces than planned (halvings: {halvings})"
+    return msgspec.structs.replace(report, problem=problem, refuted=True)
 
 
 def _prompts(model: LanguageModel, tokens: int, number: int) -> list[str]:

@@ -16,7 +16,6 @@ from benchmarks.workload import pattern
 
 README = Path(__file__).parents[2] / "README.md"
 RESULT_FILES = sorted(RESULTS.glob("*.json"))
-OLDER_FORM = {"round_breakdown_2core_cpu.json"}
 
 
 def write_result(folder: Path, name: str, device: str, **found: Any) -> None:
@@ -135,7 +134,6 @@ def test_the_readme_says_what_the_result_files_say() -> None:
 def test_every_result_file_says_what_it_was_measured_on(file: Path) -> None:
     result = json.loads(file.read_text())
     assert {"cpu", "cores", "torch", "python", "swarm"} <= result["machine"].keys()
-    if file.name not in OLDER_FORM:
-        assert file.name == f"{result['benchmark']}_{result['device']}.json"
-        assert result["command"].startswith("python -m benchmarks.")
-        assert "--quick" not in result["command"]
+    assert file.name == f"{result['benchmark']}_{result['device']}.json"
+    assert result["command"].startswith("python -m benchmarks.")
+    assert "--quick" not in result["command"]

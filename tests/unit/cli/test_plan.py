@@ -5,19 +5,37 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec import structs
 from structlog.testing import capture_logs
 
 from swarm.cli import plan as command
 from swarm.cli.main import run
-from swarm.cli.plan_text import size
-from swarm.config import Settings
+from swarm.cli.plan_text import changes, render_plan, render_probe, size
+from swarm.config import Settings, load_settings
 from swarm.policy import planner
 from swarm.policy.device_memory import DeviceMemory
+from swarm.policy.plan import Plan, choose
 from swarm.policy.probe import ProbeReport, ProbeTask
+from swarm.policy.shape import ModelShape
 
+GPT2 = ModelShape(
+    name="someone/gpt2",
+    parameters=124_000_000,
+    layers=12,
+    hidden=768,
+    intermediate=3072,
+    heads=12,
+    kv_heads=12,
+    head_dim=64,
+    vocabulary=50_257,
+    context=1024,
+    fused_qkv=True,
+)
 ON_CPU = ["plan", "--device", "cpu", "--nodes", "3"]
 
 
@@ -83,6 +101,15 @@ def test_the_probe_runs_what_was_chosen_and_is_shown_beside_the_prediction(
     assert "probe of one node: peaks loaded 1.0 MB, generation 2.0 MB, update 3.00 GB; predicted " in said
 
 
+def test_of_several_models_the_largest_is_probed_with_its_own_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = answer(monkeypatch, ProbeReport())
+    wordy = replace(GPT2, name="someone/small", parameters=10**6, layers=1, max_new_tokens=300)
+    memory = DeviceMemory(device="cpu", free=10**12, total=10**12, host_free=10**12)
+    command._probe(Settings(), choose((wordy, GPT2), Settings(), memory, nodes=2, in_process=False))
+    ((settings, task),) = asked
+    assert (settings.model, task.new_tokens) == ((GPT2.name,), GPT2.max_new_tokens)
+
+
 @pytest.mark.parametrize(("refuted", "code"), [(True, 1), (False, 0)])
 def test_a_probe_that_dies_overrules_the_prediction_and_a_slow_one_does_not(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], refuted: bool, code: int
@@ -103,6 +130,59 @@ def test_a_run_whose_memory_cannot_be_planned_has_no_plan_and_a_reason(tmp_path:
         assert planner.plan_for(Settings(model=(str(tmp_path),)), 2, False) is None
     assert [line["event"] for line in logs] == ["plan.unknown"]
     assert "its size cannot be known" in logs[0]["problem"]
+
+
+def test_a_task_that_does_not_exist_is_wrong_usage(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SWARM_TASKS", "typo")
+    assert run(ON_CPU) == 2
+    assert "has no task 'typo'" in capsys.readouterr().err
+
+
+def chosen(free: float, **settings: Any) -> tuple[Plan, Settings]:
+    """A plan for one GPT-2 on a CPU, and the settings it began with."""
+    memory = DeviceMemory(device="cpu", free=int(free), total=10**12, host_free=int(free))
+    wished = Settings(max_new_tokens=256, **settings)
+    return choose((GPT2,), wished, memory, nodes=1, in_process=False), wished
+
+
+def chosen_line(made: Plan, wished: Settings) -> str:
+    return next(line for line in render_plan(made, wished).splitlines() if line.startswith("chosen: "))
+
+
+def test_what_the_plan_changed_is_said_with_the_setting_that_forbids_it() -> None:
+    made, wished = chosen(9e9)
+    assert (made.fits, made.gradient_checkpointing) == (True, True)
+    assert changes(made, wished) == (
+        "to save memory, the plan turned on gradient checkpointing (SWARM_GRADIENT_CHECKPOINTING=False forbids it)"
+    )
+    assert chosen_line(made, wished).endswith(f"gradient checkpointing; {changes(made, wished)}")
+    forbidden = load_settings({}, {"SWARM_GRADIENT_CHECKPOINTING": "False"}).gradient_checkpointing
+    assert not chosen(9e9, gradient_checkpointing=forbidden)[0].gradient_checkpointing
+
+
+def test_smaller_micro_batches_are_said_beside_what_was_asked_for() -> None:
+    made, wished = chosen(9e9, gradient_checkpointing=False)
+    assert changes(made, wished) == (
+        f"to save memory, the plan cut micro-batches from 16384 to {made.micro_batch_tokens} tokens"
+    )
+    both = changes(*chosen(7.5e9))
+    assert "forbids it) and cut micro-batches from 16384 to " in both
+
+
+@pytest.mark.parametrize("checkpointing", [None, True, False])
+def test_what_the_settings_say_is_no_change(checkpointing: bool | None) -> None:
+    made, wished = chosen(1e12, gradient_checkpointing=checkpointing, micro_batch_tokens=5000)
+    assert changes(made, wished) == ""
+    way = "gradient checkpointing" if checkpointing else "shared prompts"
+    assert chosen_line(made, wished) == f"chosen: micro-batches of up to 5000 tokens, {way}"
+
+
+def test_a_probe_that_got_to_the_end_did_not_end_early() -> None:
+    halved = ProbeReport(loaded=1, generation=2, update=3, problem="1 halving", refuted=True)
+    assert render_probe(halved, 5).endswith("predicted 0.0 MB; 1 halving")
+    assert render_probe(structs.replace(halved, update=None), 5).endswith("it ended early: 1 halving")
 
 
 def test_no_nodes_are_wrong_usage() -> None:

@@ -153,6 +153,19 @@ def test_a_static_cache_is_rounded_up_and_stays() -> None:
     assert memory.resident > memory.buffers > 0
 
 
+def test_static_buffers_are_those_that_decoding_allocates() -> None:
+    model = make_model()
+    settings = Settings(local_groups=3, generations=2, max_new_tokens=40, decoding="static")
+    shape = shape_of(model)
+    memory = node_memory.node_memory(shape, settings, CPU, micro_batch_tokens=4096, checkpointing=False)
+    decoding = static_decode.StaticDecoding(model, capture=None)
+    with decoding.region():
+        decoding.begin([[5] * lengths(shape, settings)[0]] * 3, group_size=2, steps=40)
+    buffers = decoding._buffers
+    assert buffers is not None
+    assert memory.buffers == sum(tensor.nbytes for tensor in (*buffers.keys, *buffers.values, buffers.logits))
+
+
 def test_the_logits_of_the_plan_are_those_of_the_loss() -> None:
     assert node_memory.MAX_LOGITS == linear_logprobs.MAX_LOGITS
     assert node_memory.MIN_LOGITS_WIDTH == linear_logprobs._MIN_WIDTH

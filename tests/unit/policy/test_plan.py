@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from swarm.config import Settings
+from swarm.config import Settings, load_settings
 from swarm.policy.device_memory import DeviceMemory
 from swarm.policy.embedded import EMBEDDED
+from swarm.policy.node_memory import SCORER
 from swarm.policy.plan import CUDA_CONTEXT, PROCESS, RESERVE, Plan, choose
 from swarm.policy.shape import ModelShape, model_shape
 
@@ -88,6 +90,19 @@ def test_one_process_has_one_context_and_one_node_at_work() -> None:
     assert part(one, "weights") == part(many, "weights") == 8 * part(plan(500), "weights")
 
 
+def test_nodes_in_one_process_share_one_scorer() -> None:
+    many, one = plan(500, nodes=8, scorer_processes=2), plan(500, nodes=8, scorer_processes=2, in_process=True)
+    assert part(many, "scorer") == 8 * part(one, "scorer") == 8 * 2 * SCORER
+    assert part(one, "checkpoint copy") == part(many, "checkpoint copy")
+
+
+def test_no_micro_batch_is_smaller_than_the_settings_allow() -> None:
+    made = plan(0.01, model_shape("tiny-qwen2"), tasks=("basic_arithmetic",), gpu=False)
+    assert made.prompt_tokens + made.new_tokens < made.micro_batch_tokens
+    taken = load_settings({}, {"SWARM_MICRO_BATCH_TOKENS": str(made.micro_batch_tokens)})
+    assert taken.micro_batch_tokens == made.micro_batch_tokens == 64
+
+
 def test_with_a_device_lease_activations_count_once() -> None:
     taking_turns, together = plan(900, nodes=8), plan(900, nodes=8, device_lease="off")
     assert part(taking_turns, "update") == part(plan(900), "update")
@@ -117,6 +132,15 @@ def test_models_are_dealt_out_in_turn() -> None:
     assert part(plan(10, *shapes, nodes=3), "optimizer") == 2 * first + second
     alone = plan(10, *shapes, nodes=1)
     assert (alone.models, part(alone, "optimizer")) == (("tiny-qwen2",), first)
+
+
+def test_the_lengths_of_the_largest_model_are_its_own() -> None:
+    made = plan(100, model_shape("tiny-qwen2"), QWEN, nodes=2, profile="tiny")
+    alone = plan(100, QWEN)
+    assert (made.node.prompt_tokens, made.node.new_tokens) == (alone.prompt_tokens, alone.new_tokens)
+    wordy = replace(model_shape("tiny-qwen2"), max_new_tokens=400)
+    made = plan(100, wordy, QWEN, nodes=2)
+    assert (made.node.model, made.node.new_tokens, made.new_tokens) == (QWEN.name, 256, 400)
 
 
 def test_one_column_is_the_largest_model() -> None:

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
+import torch
 
 from swarm.config import Settings
+from swarm.policy import gradient, policy
 from swarm.policy.device_memory import device_memory
+from swarm.policy.generate import Sampling, sample_in_parts
 from swarm.policy.plan import PROCESS, choose
-from swarm.policy.probe import ProbeTask, probe
+from swarm.policy.probe import ProbeReport, ProbeTask, probe, run_steps
 from swarm.policy.shape import model_shape
 
 TASK = ProbeTask(prompt_tokens=20, new_tokens=4)
@@ -65,6 +72,54 @@ def test_the_child_gets_the_settings_and_none_of_the_parents(tmp_path: Path, mon
     environment = (tmp_path / "env").read_text().splitlines()
     assert "NUM_GENERATIONS=2" in environment
     assert not any(line.startswith("SEED=") for line in environment)
+
+
+class _OutOfMemoryOnce:
+    """A function that runs out of memory when it is called for the n-th time, and then works."""
+
+    def __init__(self, works: Callable[..., Any], nth: int) -> None:
+        self._works, self._left = works, nth
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self._left -= 1
+        if self._left == 0:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return self._works(*args, **kwargs)
+
+
+def steps(settings: Settings = TINY) -> list[ProbeReport]:
+    """What the child would tell of its steps."""
+    told: list[ProbeReport] = []
+    run_steps(settings, TASK, told.append)
+    return told
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "nth"),
+    [(policy, "sample_in_parts", 1), (policy, "sample_in_parts", 2), (gradient, "stack_rows", 1)],
+    ids=["warm-up", "generation", "update"],
+)
+def test_a_step_that_had_to_be_halved_refutes_the_plan(
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType, function: str, nth: int
+) -> None:
+    monkeypatch.setattr(module, function, _OutOfMemoryOnce(getattr(module, function), nth))
+    report = steps()[-1]
+    assert report.refuted
+    assert report.peak is not None, "it got to the end"
+    assert "halvings: 1" in (report.problem or "")
+
+
+def test_a_step_that_fits_refutes_nothing_and_samples_as_the_settings_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Sampling] = []
+
+    def look(*args: Any, sampling: Sampling, **kwargs: Any) -> Any:
+        seen.append(sampling)
+        return sample_in_parts(*args, sampling=sampling, **kwargs)
+
+    monkeypatch.setattr(policy, "sample_in_parts", look)
+    report = steps(replace(TINY, temperature=0.5, top_p=0.9, top_k=7, min_p=0.01))[-1]
+    assert (report.problem, report.refuted) == (None, False)
+    assert set(seen) == {Sampling(temperature=0.5, top_p=0.9, top_k=7, min_p=0.01)}
 
 
 def test_a_model_that_cannot_be_loaded_refutes_the_plan(tmp_path: Path) -> None:
