@@ -84,7 +84,7 @@ class Bench:
         return GrpoConfig(learning_rate=LEARNING_RATE, max_new_tokens=self.sizes.max_new_tokens)
 
     def full_rounds(self, side: Swarm | Naive, name: str, share: float) -> float:
-        """Seconds of all rounds."""
+        """Seconds per round."""
         return seconds(partial(self._rounds, side, name, share)) / len(self.rounds)
 
     def _rounds(self, side: Swarm | Naive, name: str, share: float) -> None:

@@ -39,7 +39,6 @@ from swarm.tasks.scoring import QuestionRequest, Scorer
 from swarm.types import Completion, Policy, RolloutGroup, RoundKey, ScoredGroup, TrainGroup
 
 STEPS = ("generate", "score", "publish", "gather", "train")
-WARM_UP_ROUNDS = 2
 BLOCKS = 10
 
 

@@ -234,7 +234,7 @@ def main() -> None:
         for model in arguments.models.split(","):
             folder = model_folder(model, Path(scratch), mean_length=MAX_NEW_TOKENS[model])
             small = model not in LEARNING_RATES
-            rounds, repetitions = (5, 1) if arguments.quick else (10, 3) if small else (40, 3)
+            rounds, repetitions = (5, 1) if arguments.quick else (7, 6) if small else (40, 3)
             found: dict[int, list[dict[str, float]]] = {0: [], 1: []}
             for _ in range(repetitions):
                 for staleness, lives in found.items():

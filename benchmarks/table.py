@@ -105,6 +105,7 @@ def in_process_rows(result: Result) -> Iterator[Row]:
     ):
         measured = " against ".join(form(sides[side][name]) for side in ("one_process", "processes"))
         yield Row(f"{result['nodes']} nodes in one process against as many processes: {title}", "", measured)
+    yield Row("— times as many rounds, pair by pair", "", spread(result["times_as_many_rounds"]))
 
 
 def gpu_rows(result: Result) -> Iterator[Row]:

@@ -30,7 +30,7 @@ class Sizes:
 
     @property
     def completions(self) -> int:
-        """Rollouts of a round, in the paper's and the issue's sense of one answer each."""
+        """Rollouts of a round, of one answer each."""
         return self.questions * self.group_size
 
 

@@ -155,7 +155,7 @@ class Settings:
     cleanup: bool = _setting(False, _flag, "ROLLOUT_CLEANUP_ENABLED", not_yet="retention")
     """Delete old rollouts."""
     keep_last_rounds: int = _setting(10, _whole(1), "ROLLOUT_KEEP_LAST_N_ROUNDS")
-    """Rounds of rollouts that a cleanup leaves."""
+    """Rounds of rollouts that a cleanup leaves; of no effect while there is none."""
     archive_old: bool = _setting(False, _flag, "ROLLOUT_ARCHIVE_OLD", not_yet="retention")
     """Move old rollouts to the archive instead."""
     adaptive: bool = _setting(False, _flag, "ADAPTIVE_IJ_ENABLED", not_yet="adaptive I/J")
@@ -240,7 +240,7 @@ class Settings:
     decoding: str = _setting("auto", _one_of("auto", "dynamic", "static"), "SWARM_DECODING")
     """KV cache while generating: `dynamic` grows, `static` is fixed and replayed as CUDA graphs on a GPU."""
     device_lease: str = _setting("auto", _one_of("auto", "on", "off"), "SWARM_DEVICE_LEASE")
-    """Processes on one device take turns in the backward pass; `auto`: on GPUs, but not in one process."""
+    """Processes on one device take turns in their updates; `auto`: on GPUs, but not in one process."""
     log_level: str = _setting("info", _one_of("debug", "info", "warning", "error"), "SWARM_LOG_LEVEL")
     """What the terminal shows; the folder gets info and above always."""
 

@@ -126,7 +126,7 @@ class TrainReport(msgspec.Struct, frozen=True):
     seconds_lease: float = 0.0
     """Waited for the device's lease."""
     updated: bool = True
-    """False if no group carried a gradient, so the weights are unchanged."""
+    """False if no group carried a gradient, or it was not finite: the weights are unchanged."""
 
 
 class Policy(Protocol):

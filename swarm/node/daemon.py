@@ -156,35 +156,13 @@ def checked_tasks(settings: Settings) -> tuple[str, ...]:
 
 
 def _load_policy(settings: Settings) -> Policy:
-    from swarm.policy.embedded import EMBEDDED, LEARNING_RATES
     from swarm.policy.policy import load_policy
-    from swarm.policy.settings import GrpoConfig
+    from swarm.policy.settings import compute_threads, grpo_config
 
-    suited = LEARNING_RATES.get(settings.model[0], GrpoConfig.learning_rate)
-    config = GrpoConfig(
-        learning_rate=settings.learning_rate or suited,
-        temperature=settings.temperature,
-        top_p=settings.top_p,
-        top_k=settings.top_k,
-        min_p=settings.min_p,
-        max_new_tokens=settings.max_new_tokens,
-        clip_low=settings.clip_low,
-        clip_high=settings.clip_high,
-        warmup_steps=settings.warmup_steps,
-        weight_decay=settings.weight_decay,
-        kl_weight=settings.kl_weight,
-        max_grad_norm=settings.max_grad_norm,
-        iterations=settings.grpo_iterations,
-        micro_batch_tokens=settings.micro_batch_tokens,
-        importance_cap=settings.importance_cap,
-        decoding=settings.decoding,
-        gradient_checkpointing=bool(settings.gradient_checkpointing),
-    )
-    threads = settings.threads or (1 if settings.model[0] in EMBEDDED else None)  # too small to share out among cores
     policy = load_policy(
         settings.model[0],
-        config,
-        threads=threads,
+        grpo_config(settings),
+        threads=compute_threads(settings),
         device=settings.device,
         hub_token=settings.hub_token,
         precision=settings.precision,

@@ -1,4 +1,4 @@
-"""Several workers in one process: one event loop, one scorer, one compute thread per device, one copy of torch.
+"""Several workers in one process: one event loop, one scorer, one compute thread, one copy of torch.
 
     worker-0 ─┐ own settings, policy,      ┌▶ ComputeThread   the policies' steps, one after the other
     worker-1 ─┼ logs, seeds, registration ─┤

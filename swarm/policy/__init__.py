@@ -31,7 +31,7 @@ gradient          rows -> gradient, summed over tokens
 optimizer         scale, clip, AdamW
 trainer           one policy update, in two halves
 
-planner           settings -> does it fit? in milliseconds, without torch; from these four:
+planner           settings -> does it fit? in milliseconds, without torch; from what follows:
 shape             how large is this model?
 prompt_lengths    how long are the questions?
 device_memory     how much is free?

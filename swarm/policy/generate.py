@@ -30,7 +30,7 @@ class Sample:
     token_ids: tuple[int, ...]
     """End-of-text included where finished."""
     logprobs: tuple[float, ...]
-    """At the temperature, before top-p and top-k: what the trainer computes as well."""
+    """At the temperature, before top-p, top-k and min-p: what the trainer computes as well."""
     finished: bool
 
 

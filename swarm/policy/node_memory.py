@@ -101,7 +101,7 @@ class NodeMemory:
     activations: int
     """Of one micro-batch, while it makes an update."""
     logits: int
-    """One chunk of them, while it makes an update."""
+    """One block of them, while it makes an update."""
     snapshot: int
     """Host memory: weights and moments while a checkpoint is written."""
     scorers: int

@@ -63,10 +63,6 @@ class Optimizer:
             ) from error
         self.updates += 1
 
-    def clear_gradient(self) -> None:
-        """Free it."""
-        self._adam.zero_grad(set_to_none=True)
-
     def state(self) -> OptimizerState:
         """A copy of the optimizer's memory."""
         slots = {name: self._adam.state[p] for name, p in self._parameters.items() if p in self._adam.state}

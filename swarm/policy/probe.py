@@ -23,7 +23,7 @@ import msgspec
 
 from swarm.config import Settings, load_settings, without_settings
 from swarm.errors import ModelError
-from swarm.policy.settings import GrpoConfig
+from swarm.policy.settings import compute_threads, grpo_config
 
 if TYPE_CHECKING:
     from swarm.policy.model import LanguageModel
@@ -106,7 +106,8 @@ def run_steps(settings: Settings, task: ProbeTask, tell: Any) -> None:
     from swarm.policy.model import load_model
     from swarm.policy.policy import GrpoPolicy
 
-    torch.set_num_threads(settings.threads or 1)
+    if threads := compute_threads(settings):
+        torch.set_num_threads(threads)
     gauge = _gauge(settings.device)
     loaded = load_model(
         settings.model[0],
@@ -117,7 +118,7 @@ def run_steps(settings: Settings, task: ProbeTask, tell: Any) -> None:
         attention=settings.attention,
     )
     model = replace(loaded, eos_ids=frozenset({_NEVER_SAMPLED}))  # every completion gets as long as it may
-    policy = GrpoPolicy(model, _config(settings, task))
+    policy = GrpoPolicy(model, replace(grpo_config(settings), max_new_tokens=task.new_tokens))
     prompts = _prompts(model, task.prompt_tokens, settings.local_groups)
     warm_up = policy.generate(prompts[:1], group_size=2, seed=settings.seed)
     first = policy.finish_update(_groups(prompts[:1], warm_up))  # Adam's moments are there from now on
@@ -133,21 +134,6 @@ def run_steps(settings: Settings, task: ProbeTask, tell: Any) -> None:
     second = policy.finish_update(groups[1:])
     report = msgspec.structs.replace(report, update=gauge.peak())
     tell(_judged(report, halvings=first.memory_halvings + second.memory_halvings))
-
-
-def _config(settings: Settings, task: ProbeTask) -> GrpoConfig:
-    """What of the settings takes memory."""
-    return GrpoConfig(
-        temperature=settings.temperature,
-        top_p=settings.top_p,
-        top_k=settings.top_k,
-        min_p=settings.min_p,
-        kl_weight=settings.kl_weight,
-        max_new_tokens=task.new_tokens,
-        micro_batch_tokens=settings.micro_batch_tokens,
-        decoding=settings.decoding,
-        gradient_checkpointing=bool(settings.gradient_checkpointing),
-    )
 
 
 def _judged(report: ProbeReport, *, halvings: int) -> ProbeReport:

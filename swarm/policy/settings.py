@@ -7,7 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from swarm.config import Settings
 from swarm.errors import ConfigError
+from swarm.policy.embedded import EMBEDDED, LEARNING_RATES
 
 
 @dataclass(frozen=True)
@@ -74,3 +76,32 @@ class GrpoConfig:
         value = getattr(self, name)
         if not holds(value):
             raise ConfigError(f"{name}: expected {expected}, got {value!r}")
+
+
+def grpo_config(settings: Settings) -> GrpoConfig:
+    """What a node's settings mean for its policy."""
+    suited = LEARNING_RATES.get(settings.model[0], GrpoConfig.learning_rate)
+    return GrpoConfig(
+        learning_rate=settings.learning_rate or suited,
+        temperature=settings.temperature,
+        top_p=settings.top_p,
+        top_k=settings.top_k,
+        min_p=settings.min_p,
+        max_new_tokens=settings.max_new_tokens,
+        clip_low=settings.clip_low,
+        clip_high=settings.clip_high,
+        warmup_steps=settings.warmup_steps,
+        weight_decay=settings.weight_decay,
+        kl_weight=settings.kl_weight,
+        max_grad_norm=settings.max_grad_norm,
+        iterations=settings.grpo_iterations,
+        micro_batch_tokens=settings.micro_batch_tokens,
+        importance_cap=settings.importance_cap,
+        decoding=settings.decoding,
+        gradient_checkpointing=bool(settings.gradient_checkpointing),
+    )
+
+
+def compute_threads(settings: Settings) -> int | None:
+    """CPU threads of the compute step; None: all cores. An embedded model is too small to be shared out among them."""
+    return settings.threads or (1 if settings.model[0] in EMBEDDED else None)

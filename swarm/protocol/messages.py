@@ -244,5 +244,5 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     importance_mean: float = 0.0
     """Their mean weight, truncated."""
     memory_halvings: Count = 0
-    """Times that a step was repeated with half the micro-batch for want of memory."""
+    """Times that a step was repeated with half the batch for want of memory."""
     schema_version: int = SCHEMA_VERSION

@@ -156,12 +156,12 @@ class FakePolicy:
     name: str = "fake"
     tokenizer: str = "fake-tokenizer"
     trained: list[list[TrainGroup]] = field(default_factory=list)
-    """What each call of train was given."""
+    """What each update was given."""
     begun: list[TrainGroup] = field(default_factory=list)
     """What begin_update was given."""
     generated: int = 0
     fail_at: int | None = None
-    """Raise in the call of train with this number."""
+    """Raise in the update with this number."""
     hold_at: str = ""
     """`generate`, `begin` or `train`: that step waits for `go`."""
     go: threading.Event = field(default_factory=threading.Event)
