@@ -99,8 +99,8 @@ class Recorder:
 
 
 def seconds_per_round(updates: Sequence[float]) -> float:
-    """Between the ends of updates, after the warm-up rounds."""
-    measured = updates[WARM_UP_ROUNDS:]
+    """Between the ends of updates, after the warm-up rounds and before the last, behind which nothing is generated."""
+    measured = updates[WARM_UP_ROUNDS:-1]
     return (measured[-1] - measured[0]) / (len(measured) - 1)
 
 
@@ -142,7 +142,7 @@ async def worked(settings: Settings, layout: Layout, recorder: Recorder) -> list
             tasks.cancel_scope.cancel()
             await peer.leave()
         coordinator.terminate()
-    return [row for row in read_metrics(layout)[WORKER] if row.round > WARM_UP_ROUNDS]
+    return [row for row in read_metrics(layout)[WORKER] if WARM_UP_ROUNDS < row.round < settings.max_rounds - 1]
 
 
 def _coordinator(settings: Settings) -> subprocess.Popen[bytes]:
@@ -234,7 +234,7 @@ def main() -> None:
         for model in arguments.models.split(","):
             folder = model_folder(model, Path(scratch), mean_length=MAX_NEW_TOKENS[model])
             small = model not in LEARNING_RATES
-            rounds, repetitions = (5, 1) if arguments.quick else (7, 6) if small else (40, 3)
+            rounds, repetitions = (5, 1) if arguments.quick else (8, 4) if small else (30, 3)
             found: dict[int, list[dict[str, float]]] = {0: [], 1: []}
             for _ in range(repetitions):
                 for staleness, lives in found.items():
