@@ -80,6 +80,8 @@ def _choice(plan: Plan, settings: Settings) -> str:
     way = "gradient checkpointing" if plan.gradient_checkpointing else "shared prompts"
     changed = changes(plan, settings)
     why = f"; {changed}" if changed else ""
+    if not plan.fits:
+        return f"that is with the least: micro-batches of up to {plan.micro_batch_tokens} tokens, {way}"
     return f"chosen: micro-batches of up to {plan.micro_batch_tokens} tokens, {way}{why}"
 
 

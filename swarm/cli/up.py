@@ -61,9 +61,9 @@ def up(
     settings = settings_from(flags, os.environ, **DEFAULTS)
     checked_tasks(settings)
     layout = Layout(settings.shared_folder, settings.experiment)
-    _make_folder(layout)
     _refuse_what_cannot_go_on(settings, layout)
     settings = _within_memory(settings, nodes, in_process, force)
+    _make_folder(layout)
     children = (daemons_in_process if in_process else daemons)(settings, nodes)
     return anyio.run(_run, settings, layout, nodes, children, _again(nodes, in_process, force, flags))
 
@@ -82,8 +82,8 @@ def _within_memory(settings: Settings, nodes: int, in_process: bool, force: bool
     if not made.fits:
         if not force:
             raise MemoryPlanError(
-                f"{verdict(made)}. Run at most {made.most_nodes} --nodes, see `swarm plan` for the parts, or start all "
-                "the same with --force"
+                f"{verdict(made)}. Run at most {made.most_nodes} --nodes, or several in one process with --in-process; "
+                "`swarm plan` shows the parts; --force starts all the same"
             )
         say(verdict(made))
     if changed := changes(made, settings):

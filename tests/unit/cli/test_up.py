@@ -42,6 +42,7 @@ def test_a_swarm_that_does_not_fit_is_refused_before_anything_starts(
     monkeypatch.setenv("SWARM_PATH", str(tmp_path))
     with pytest.raises(MemoryPlanError, match=r"does not fit: 4 nodes .* at most 1 --nodes, .*--force"):
         up.up(nodes=4)
+    assert not list(tmp_path.iterdir()), "nothing is left behind"
 
 
 def test_who_insists_may_overcommit(monkeypatch: pytest.MonkeyPatch) -> None:
