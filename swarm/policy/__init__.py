@@ -17,6 +17,7 @@ prefill           what the prompts leave behind for their completions
 decode            which way of decoding suits the model and the device?
 dynamic_decode    one more token per row, on a cache that grows
 static_decode     one more token per row, on a cache of fixed size (static_buffers), which CUDA graphs need
+buckets           to which sizes those are rounded up
 cuda_graphs       record a step once, check it, replay it
 decode_weights    bf16 copies of the weights, at fixed addresses
 

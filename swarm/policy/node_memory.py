@@ -34,6 +34,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from swarm.config import Settings
+from swarm.policy.buckets import column_bucket, row_bucket
 from swarm.policy.device_memory import DeviceMemory
 from swarm.policy.prompt_lengths import longest_prompt
 from swarm.policy.shape import ModelShape
@@ -191,18 +192,6 @@ def cache_bytes(shape: ModelShape, settings: Settings, *, bf16: bool, static: bo
 def static_logits_bytes(shape: ModelShape, settings: Settings) -> int:
     """fp32 logits of all rows, where a recorded step puts them."""
     return _FP32 * row_bucket(settings.local_groups * settings.generations) * shape.vocabulary
-
-
-def row_bucket(rows: int) -> int:
-    """Rows of a static cache, as in swarm.policy.static_decode, which imports torch."""
-    return 1 << (rows - 1).bit_length()
-
-
-def column_bucket(columns: int) -> int:
-    """Columns of a static cache, likewise."""
-    size = max(64, row_bucket(columns))
-    smaller = size * 3 // 4
-    return smaller if smaller >= columns and smaller % 64 == 0 else size
 
 
 def sampler_bytes(shape: ModelShape, settings: Settings) -> int:

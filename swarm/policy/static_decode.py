@@ -18,25 +18,12 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from swarm.policy.buckets import column_bucket, row_bucket
 from swarm.policy.cuda_graphs import Capture, GraphedSteps
 from swarm.policy.decode_weights import DecodeWeights
 from swarm.policy.model import LanguageModel
 from swarm.policy.prefill import Prefilled, prefill
 from swarm.policy.static_buffers import Buffers
-
-_FEWEST_COLUMNS = 64
-
-
-def row_bucket(rows: int) -> int:
-    """The next power of two."""
-    return 1 << (rows - 1).bit_length()
-
-
-def column_bucket(columns: int) -> int:
-    """Two sizes per octave: 64, 128, 192, 256, 384, 512 ... All are multiples of 64, which suits attention kernels."""
-    size = max(_FEWEST_COLUMNS, row_bucket(columns))
-    smaller = size * 3 // 4
-    return smaller if smaller >= columns and smaller % _FEWEST_COLUMNS == 0 else size
 
 
 class StaticDecoding:
