@@ -35,12 +35,12 @@ from transformers.utils.logging import disable_progress_bar
 from benchmarks.common import arguments_of, keep, summary
 from benchmarks.models import FULL_ROUND_MODELS, model_folder
 from swarm.config import Settings, load_settings, without_settings
+from swarm.folder.liveness import ACTIVE
 from swarm.folder.publish import publish
 from swarm.folder.records import read_metrics
 from swarm.logs import configure_logging
 from swarm.node.clock import Clock
 from swarm.node.executor import ComputeExecutor
-from swarm.node.liveness import ACTIVE
 from swarm.node.presence import Presence
 from swarm.node.worker import Worker
 from swarm.policy.embedded import LEARNING_RATES

@@ -19,6 +19,12 @@ from typing import Any
 from swarm.errors import ConfigError
 
 ROLES = ("worker", "coordinator")
+ADAPTIVE_RULES = ("reward-trend", "gradient", "multi-signal", "supply", "random", "constant")
+"""Named here for the messages; what they do is in swarm.sapo.adaptive. Others are named `package.module:function`."""
+SAMPLERS = ("uniform", "informative", "balanced")
+"""Named here for the messages; what they do is in swarm.sapo.samplers. Others are named `package.module:function`."""
+JUDGE = "judge"
+"""The name under which a judge keeps its logs; it registers nowhere, and no node may have it."""
 NODE_ID = re.compile(r"(?!.*\.sync-conflict-)[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 EXPERIMENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 
@@ -98,6 +104,18 @@ def _one_of(*allowed: str) -> Callable[[object], str]:
     return parse
 
 
+def _named_or_own(*known: str) -> Callable[[object], str]:
+    def parse(value: object) -> str:
+        if value in known or (isinstance(value, str) and _FUNCTION.fullmatch(value)):
+            return str(value)
+        raise _NotAllowedError("one of " + ", ".join(known) + ", or `package.module:function`")
+
+    return parse
+
+
+_FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+
+
 def _names(value: object) -> tuple[str, ...]:
     parts = value.split(",") if isinstance(value, str) else value
     if not isinstance(parts, list | tuple) or not parts or not all(map(_is_name, parts)):
@@ -158,14 +176,18 @@ class Settings:
     """Rounds of rollouts that a cleanup leaves; of no effect while there is none."""
     archive_old: bool = _setting(False, _flag, "ROLLOUT_ARCHIVE_OLD", not_yet="retention")
     """Move old rollouts to the archive instead."""
-    adaptive: bool = _setting(False, _flag, "ADAPTIVE_IJ_ENABLED", not_yet="adaptive I/J")
-    """Let I and J follow the rewards, I + J constant."""
+    adaptive: bool = _setting(False, _flag, "ADAPTIVE_IJ_ENABLED")
+    """Let I and J follow what the rounds tell, I + J constant."""
+    adaptive_rule: str = _setting("gradient", _named_or_own(*ADAPTIVE_RULES), "SWARM_ADAPTIVE_RULE")
+    """How they follow it."""
     adaptive_alpha: float = _setting(0.1, _real(0, 1, above=True), "ADAPTIVE_IJ_ALPHA")
-    """Step size of the adaptive rule; of no effect while it is off."""
+    """Step size of the adaptive rule."""
     adaptive_baseline_alpha: float = _setting(0.95, _real(0, 1), "ADAPTIVE_IJ_BASELINE_ALPHA")
-    """Memory of the adaptive rule's baseline; of no effect while it is off."""
+    """Memory of the adaptive rule's reward baseline; 1: all rounds count alike."""
     adaptive_initial_j: float | None = _setting(None, _real(0), "ADAPTIVE_IJ_INITIAL_J")
-    """J to begin with, None: (I + J) / 2; of no effect while the adaptive rule is off."""
+    """J to begin with; None: (I + J) / 2."""
+    sampler: str = _setting("uniform", _named_or_own(*SAMPLERS), "SWARM_SAMPLER")
+    """How the J external groups are drawn from the informative ones of the pool."""
     checkpoint_interval: int = _setting(100, _whole(0), "CHECKPOINT_INTERVAL")
     """Rounds between checkpoints; 0: only at the stop."""
     checkpoint_keep: int = _setting(2, _whole(1), "CHECKPOINT_KEEP")
@@ -249,8 +271,45 @@ class Settings:
         """The shared folder as an absolute path."""
         return Path(self.path).expanduser().absolute()
 
+    @property
+    def total_groups(self) -> int:
+        """N = I + J, the same whether they are adaptive or not."""
+        return self.local_groups + self.external_groups
+
+    @property
+    def most_local_groups(self) -> int:
+        """The most own groups that a round may have."""
+        return self.total_groups if self.adaptive else self.local_groups
+
+    @property
+    def most_external_groups(self) -> int:
+        """The most external groups that a round may ask for."""
+        return self.total_groups - 1 if self.adaptive else self.external_groups
+
+    @property
+    def shares(self) -> bool:
+        """Whether peers' groups are gathered: with adaptive I/J in every round, those with J = 0 included, so that no
+        round differs from another, or from one of a fixed split, by whom it waited for."""
+        return self.most_external_groups > 0
+
+    @property
+    def initial_j(self) -> float:
+        """J that the adaptive rule begins with."""
+        return self.total_groups / 2 if self.adaptive_initial_j is None else self.adaptive_initial_j
+
     def experiment_identity(self) -> dict[str, Any]:
-        """The settings that make two runs the same experiment; a running one refuses to go on with others."""
+        """The settings that make two runs the same experiment; a running one refuses to go on with others.
+
+        What IDENTITY_DEFAULTS names is left out where it is at its default.
+        """
+        identity = self._identity_of_all()
+        if self.adaptive:
+            identity |= {name: getattr(self, name) for name in _ADAPTIVE} | {"adaptive_initial_j": self.initial_j}
+        if self.sampler != IDENTITY_DEFAULTS["sampler"]:
+            identity["sampler"] = self.sampler
+        return identity
+
+    def _identity_of_all(self) -> dict[str, Any]:
         return {
             "seed": self.seed,
             "local_groups": self.local_groups,
@@ -265,7 +324,9 @@ class Settings:
 
         Those at their defaults are left out, but for the ones that test mode would set otherwise.
         """
-        stated = _QUICK if self.test_mode else {}
+        stated = set(_QUICK if self.test_mode else ())
+        if any(getattr(self, name) != _FIELDS[name].default for name in _ADAPTIVE):
+            stated.add("adaptive")  # off on purpose, or on: see _check_adaptive
         changed = {
             f.name: getattr(self, f.name)
             for f in fields(self)
@@ -280,6 +341,9 @@ class Settings:
 _QUICK: dict[str, Any] = {"max_rounds": 3, "local_groups": 4, "generations": 4}
 """What test mode sets where nobody says otherwise."""
 _FIELDS = {f.name: f for f in fields(Settings)}
+_ADAPTIVE = tuple(name for name in _FIELDS if name.startswith("adaptive"))
+IDENTITY_DEFAULTS: dict[str, Any] = {"adaptive": False, "sampler": "uniform"}
+"""What an experiment has whose identity does not say it, such as one of a version that knew nothing else."""
 
 
 def variable(name: str) -> str:
@@ -394,6 +458,10 @@ def _parse(name: str, value: object, source: str) -> Any:
 
 
 def _check(settings: Settings, given: set[str]) -> Settings:
+    if settings.node_id == JUDGE:
+        raise ConfigError(
+            f"{variable('node_id')} must not be {JUDGE!r}: logs/{JUDGE} belongs to the judge; choose another"
+        )
     if settings.liveness_timeout < 3 * settings.heartbeat_interval:
         raise ConfigError(
             f"{variable('liveness_timeout')} must be at least three times {variable('heartbeat_interval')}, got "
@@ -401,4 +469,25 @@ def _check(settings: Settings, given: set[str]) -> Settings:
         )
     if settings.test_mode:
         settings = replace(settings, **{name: value for name, value in _QUICK.items() if name not in given})
+    _check_adaptive(settings, given)
     return settings
+
+
+def _check_adaptive(settings: Settings, given: set[str]) -> None:
+    total, initial = settings.total_groups, settings.initial_j
+    idle = sorted(given & set(_ADAPTIVE))
+    if idle and "adaptive" not in given:
+        raise ConfigError(
+            f"{', '.join(map(variable, idle))} would have no effect, for {variable('adaptive')} is off: "
+            f"switch it on, say {variable('adaptive')}=False, or leave {'it' if len(idle) == 1 else 'them'} out"
+        )
+    if not settings.adaptive:
+        return
+    names = f"{variable('local_groups')} + {variable('external_groups')}"
+    if total < 2:
+        raise ConfigError(f"{variable('adaptive')} divides {names}, which must be at least 2 for it, got {total}")
+    if initial > total - 1:
+        raise ConfigError(
+            f"{variable('adaptive_initial_j')} must be at most {names} - 1 = {total - 1}, since a node always asks "
+            f"itself something, got {initial:g}; lower it, or raise {variable('local_groups')}"
+        )

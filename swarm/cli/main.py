@@ -42,6 +42,29 @@ model_app = App(name="model", help="Work with the embedded models.")
 model_app.command("swarm.cli.model:build", name="build", help="Train the embedded tiny models from nothing.")
 app.command(model_app)
 
+study_app = App(name="study", help="Run matrices of swarms, and see what they show.")
+study_app.command("swarm.cli.study:run", name="run", help="Run a matrix of swarms, or go on with it.")
+study_app.command("swarm.cli.study_list:list_studies", name="list", help="Show the studies and how far they are.")
+study_app.command(
+    "swarm.cli.study_report:report", name="report", help="Write what a study shows: a page, figures, tables."
+)
+study_app.command("swarm.cli.study_report:compare", name="compare", help="Compare two experiments or studies.")
+app.command(study_app)
+
+experiment_app = App(name="experiment", help="Look after the experiments of a shared folder.")
+experiment_app.command(
+    "swarm.cli.experiment:list_experiments", name="list", help="Show all of them, and how far they are."
+)
+experiment_app.command("swarm.cli.status:status", name="status", help="Show the round and every node of one.")
+experiment_app.command("swarm.cli.experiment:clean", name="clean", help="Delete one, or parts of it.")
+app.command(experiment_app)
+
+judge_app = App(name="judge", help="Ask nodes held-out questions.")
+judge_app.command("swarm.cli.judge:run", name="run", help="Ask every node a held-out question each round.")
+judge_app.command("swarm.cli.exam:exam", name="exam", help="Examine trained models on a frozen set of questions.")
+app.command(judge_app)
+app.command("swarm.cli.export:export", name="export", help="Write the metrics of an experiment or study as tables.")
+
 
 def main() -> None:
     """Entry point of the `swarm` command."""

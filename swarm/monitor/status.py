@@ -6,6 +6,7 @@ from collections import Counter
 
 import msgspec
 
+from swarm.config import JUDGE
 from swarm.folder.records import Tail, count_stage, nodes_with_logs, parse_line, read_peers, read_state_or_problem
 from swarm.monitor.text import age, counts, printable, shorten, table
 from swarm.protocol.layout import Layout
@@ -115,7 +116,7 @@ class StatusReader:
         ago = max(0.0, now - peer.last_seen) if peer else None
         return NodeStatus(
             node=node,
-            role=peer.node_role if peer else "?",
+            role=peer.node_role if peer else JUDGE if node == JUDGE else "?",
             status=peer.status if peer else "?",
             phase=peer.phase if peer else "",
             round=peer.round if peer else -1,

@@ -12,13 +12,13 @@ from anyio import to_thread
 from swarm.config import Settings
 from swarm.errors import DuplicateNodeError, FolderError
 from swarm.folder.fetch import list_nodes
+from swarm.folder.liveness import ACTIVE, Liveness
 from swarm.folder.records import read_peers
 from swarm.folder.watch import wake_ups
 from swarm.logs import get_logger
 from swarm.node.clock import Clock
 from swarm.node.coordinator_machine import CoordinatorMachine, Look, WriteState
 from swarm.node.experiment import claim_experiment
-from swarm.node.liveness import ACTIVE, Liveness
 from swarm.node.patience import publish_patiently
 from swarm.node.presence import Presence, is_alive
 from swarm.node.resume import resume_point

@@ -21,7 +21,9 @@ from swarm.config import Settings
 from swarm.errors import ConfigError, SwarmError
 from swarm.logs import configure_logging, get_logger
 from swarm.node.names import readable_name
+from swarm.node.splits import make_rule
 from swarm.protocol.layout import Layout
+from swarm.sapo.named import sampler
 from swarm.tasks.profiles import PROFILES
 from swarm.types import Policy
 
@@ -137,6 +139,9 @@ def check(settings: Settings) -> None:
             f"MODEL_NAME: a node has one model, got {', '.join(settings.model)}; `swarm up` deals out a list"
         )
     checked_tasks(settings)
+    sampler(settings.sampler)
+    if settings.adaptive:
+        make_rule(settings)
 
 
 def checked_tasks(settings: Settings) -> tuple[str, ...]:

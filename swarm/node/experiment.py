@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from swarm.config import Settings, variable
+from swarm.config import IDENTITY_DEFAULTS, Settings, variable
 from swarm.errors import ExperimentError, FolderError, ProtocolError
 from swarm.folder.publish import publish
 from swarm.folder.records import read_file
@@ -28,7 +28,8 @@ def read_experiment(layout: Layout) -> ExperimentFile | None:
 
 def differences(settings: Settings, experiment: ExperimentFile) -> list[str]:
     """One text per setting in which these settings would be another experiment."""
-    asked, made = settings.experiment_identity(), experiment.identity
+    asked = IDENTITY_DEFAULTS | settings.experiment_identity()
+    made = IDENTITY_DEFAULTS | experiment.identity
     return [
         f"{variable(name)} was {made[name]!r}, now {asked[name]!r}"
         for name in asked

@@ -16,12 +16,12 @@ from anyio.abc import TaskGroup
 
 from swarm.config import Settings
 from swarm.errors import FolderError, ProtocolError
+from swarm.folder.liveness import Liveness
 from swarm.folder.records import read_peers, read_state
 from swarm.folder.watch import wake_ups
 from swarm.logs import get_logger
 from swarm.node.clock import Clock
 from swarm.node.intake import Intake
-from swarm.node.liveness import Liveness
 from swarm.node.worker_machine import Clock as ClockSeen
 from swarm.node.worker_machine import Event, PeersLive
 from swarm.protocol.layout import Layout
@@ -72,7 +72,7 @@ class Lookout:
             self._open_round = RoundKey(state.round, state.stage)
             now = self._clock.monotonic()
             self._tell(ClockSeen(self._open_round, state.finished, now, state.round_interval, state.max_rounds))
-        if self._settings.external_groups:
+        if self._settings.shares:
             keys = {key for key in (self._open_round, self._working_on()) if key}
             await self._intake.look(keys, tasks)
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Sequence
+from statistics import pstdev
 
 from swarm.node.round_work import RoundWork, mean
 from swarm.protocol.messages import MetricsRow
 from swarm.sapo.advantage import is_informative
 from swarm.tasks.scoring import FULL_ANSWER
+from swarm.types import ScoredGroup
 
 
 def reward_columns(work: RoundWork) -> dict[str, object]:
@@ -23,6 +26,7 @@ def reward_columns(work: RoundWork) -> dict[str, object]:
         "answer_tag_rate": mean(flag for scored in work.own for flag in scored.answered),
         "finished_rate": mean(c.finished for scored in work.own for c in scored.group.completions),
         "task_rewards": {task: mean(values) for task, values in sorted(by_task.items())},
+        "reward_std": pstdev(rewards) if rewards else 0.0,
         "train_reward": mean(r for scored in [*work.own, *work.external] for r in scored.rewards),
         "local_groups": len(work.own),
         "zero_advantage_local": mean(not is_informative(scored.rewards) for scored in work.own),
@@ -35,8 +39,10 @@ def sharing_columns(work: RoundWork) -> dict[str, object]:
         "external_groups": len(work.external),
         "external_by_model": dict(sorted(Counter(s.group.model for s in work.external).items())),
         "external_by_peer": dict(sorted(Counter(s.group.peer_id for s in work.external).items())),
+        "external_by_peer_task": _by_peer_and_task(work.external),
         "pool_groups": len(work.pool),
         "pool_informative": sum(is_informative(scored.rewards) for scored in work.pool),
+        "pool_reward": mean(reward for scored in work.pool for reward in scored.rewards),
         "peers_heard": len(work.heard),
         "peers_awaited": len(work.awaited),
         "gather_timed_out": work.timed_out,
@@ -44,6 +50,13 @@ def sharing_columns(work: RoundWork) -> dict[str, object]:
         "staleness": mean(work.key.round - scored.group.round for scored in work.external),
         "bytes_published": work.bytes_published,
     }
+
+
+def _by_peer_and_task(external: Sequence[ScoredGroup]) -> dict[str, dict[str, int]]:
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for scored in external:
+        counts[scored.group.peer_id][scored.group.question.origin.task] += 1
+    return {peer: dict(sorted(tasks.items())) for peer, tasks in sorted(counts.items())}
 
 
 def training_columns(work: RoundWork) -> dict[str, object]:

@@ -15,12 +15,12 @@ import anyio
 from anyio import to_thread
 
 from swarm.errors import DuplicateNodeError, FolderError
+from swarm.folder.liveness import STARTING, STOPPED
 from swarm.folder.publish import publish
 from swarm.folder.records import read_peer
 from swarm.logs import get_logger
 from swarm.node.clock import Clock
 from swarm.node.host import host_identity, is_running, process_started_at
-from swarm.node.liveness import STARTING, STOPPED
 from swarm.protocol.codec import encode
 from swarm.protocol.layout import Layout
 from swarm.protocol.messages import PeerFile

@@ -25,16 +25,19 @@ from swarm.folder.publish import publish
 from swarm.logs import append_json_line, get_logger
 from swarm.node.clock import Clock
 from swarm.node.executor import ComputeExecutor
+from swarm.node.held_out import HeldOutAnswers
 from swarm.node.intake import Intake, TaskSource, score_groups
 from swarm.node.metrics_row import metrics_row
 from swarm.node.patience import publish_patiently
 from swarm.node.round_work import RoundWork, mean_rewards, to_train
+from swarm.node.splits import Splits
 from swarm.node.timeline import overlap, total
 from swarm.node.worker_machine import Generate, Train
 from swarm.protocol.codec import decode, encode, to_groups, to_rollout_file
 from swarm.protocol.layout import Layout
 from swarm.protocol.messages import MetricsRow, PolicyInfo, RewardFile, RolloutFile, WinnersFile
-from swarm.sapo.sampling import Sampler, choose_tasks, sample_external, winners
+from swarm.sapo.samplers import Sampler
+from swarm.sapo.sampling import choose_tasks, sample_external, winners
 from swarm.sapo.seeds import derive_random, derive_seed
 from swarm.tasks.scoring_messages import QuestionRequest
 from swarm.types import Policy, Question, RolloutGroup, RoundKey, ScoredGroup
@@ -59,6 +62,7 @@ class RoundSteps:
         executor: ComputeExecutor,
         intake: Intake,
         sampler: Sampler,
+        splits: Splits,
         clock: Clock,
     ) -> None:
         self._settings = settings
@@ -72,7 +76,11 @@ class RoundSteps:
         self._executor = executor
         self._intake = intake
         self._sampler = sampler
+        self._splits = splits
         self._clock = clock
+        self._held_out = HeldOutAnswers(
+            layout, node_id, seed=settings.seed, policy=policy, executor=executor, clock=clock
+        )
         self.cumulative_reward = 0.0
         """Sum of my_reward over all rounds of this node, those before a restart included."""
         self._round_ended = clock.monotonic()
@@ -92,6 +100,8 @@ class RoundSteps:
         )  # in the order of living it
         if not by_round:
             return 0
+        for number in sorted(by_round):
+            self._splits.observe(by_round[number])
         last = by_round[max(by_round)]
         await self._submit_reward(last)
         return last.round + 1
@@ -105,7 +115,7 @@ class RoundSteps:
         self._intake.forget_before(key)
         self._executor.busy.forget_before(self._round_ended)
         ahead, self._ahead = self._ahead.get(key), {k: work for k, work in self._ahead.items() if k > key}
-        self.work = ahead or RoundWork(key)
+        self.work = ahead or RoundWork(key, self._splits.of(key))
         self.work.started, self.work.waited = now, now - self._round_ended
         if ahead:
             await ahead.scored.wait()
@@ -114,7 +124,7 @@ class RoundSteps:
 
     async def generate_ahead(self, key: RoundKey) -> None:
         """Generate and score a round's groups before it is open."""
-        work = self._ahead[key] = RoundWork(key, ahead=True)
+        work = self._ahead[key] = RoundWork(key, self._splits.of(key), ahead=True)
         await self._generate(work)
         if self._wanted(work):
             await self._score(work)
@@ -134,7 +144,7 @@ class RoundSteps:
             work.groups, work.adopted = groups, True
             logger.info("rollouts.adopted", round=work.key.round, groups=len(groups))
         elif self._wanted(work):
-            work.groups = await self._answer(work, questions)
+            work.groups = await self._answer(work, questions[: work.split.local])
 
     def _published_before(self, key: RoundKey) -> list[RolloutGroup]:
         path = self._layout.rollout_file(key, self._node_id)
@@ -148,9 +158,10 @@ class RoundSteps:
             return []
 
     async def _ask(self, key: RoundKey) -> list[Question]:
+        """As many questions as the round may need: its split may not be known yet, and takes the first I of them."""
         seed, node = self._settings.seed, self._node_id
         rng = derive_random(seed, "tasks", node, *key)
-        tasks = choose_tasks(self._tasks, self._settings.local_groups, rng)
+        tasks = choose_tasks(self._tasks, self._settings.most_local_groups, rng)
         return await self._task_source.make(
             [
                 QuestionRequest(task, self._settings.profile, derive_seed(seed, "question", node, *key, slot))
@@ -245,7 +256,7 @@ class RoundSteps:
         work.timed_out, work.late = instruction.timed_out, instruction.late
         work.pool = self._intake.groups(work.key, instruction.heard)
         rng = derive_random(settings.seed, "external", self._node_id, *work.key)
-        work.external = sample_external(work.pool, settings.external_groups, rng, self._sampler)
+        work.external = sample_external(work.pool, work.split.external, rng, self._sampler)
         groups = [to_train(scored, external=True) for scored in work.external]
         await work.begun.wait()
         for ahead in list(self._ahead.values()):
@@ -256,14 +267,19 @@ class RoundSteps:
 
     # ── submit ──────────────────────────────────────────────────────────────────────────────────────────────────────
     async def submit(self, live_peers: int, loop_lag: float) -> None:
-        """Row first, then the reward that the coordinator waits for, then the vote and the canonical log line."""
+        """Row first, then the reward that the coordinator waits for, then the vote and the canonical log line.
+
+        What a judge asks comes last, when nobody waits for this round any longer.
+        """
         self.cumulative_reward += self.work.my_reward
         row = self._row(live_peers, loop_lag)
+        self._splits.observe(row)  # before anything is awaited: the next round may be generated meanwhile
         await to_thread.run_sync(self._append_row, row)
         await self._submit_reward(row)
         await self._vote()
         _log_round(row)
         self._round_ended = self._clock.monotonic()
+        await self._held_out.answer(row.round, self.rounds_trained)
 
     def _row(self, live_peers: int, loop_lag: float) -> MetricsRow:
         work, intake = self.work, self._intake
@@ -279,8 +295,8 @@ class RoundSteps:
             total_agents=live_peers + 1,
             model=self._policy.name,
             cumulative_reward=self.cumulative_reward,
-            external_wanted=self._settings.external_groups,
-            refused_files=dict(counts.refused),
+            **self._splits.columns(work),
+            refused_files=dict(counts.refused + self._held_out.take_refused()),
             score_killed=work.killed + counts.killed,
             score_errors=work.errors + counts.errors,
             bytes_fetched=counts.bytes_fetched,

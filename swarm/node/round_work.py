@@ -10,6 +10,7 @@ from statistics import fmean
 import anyio
 
 from swarm.sapo.advantage import group_advantages
+from swarm.sapo.split import Split
 from swarm.types import RolloutGroup, RoundKey, ScoredGroup, TrainGroup, TrainReport
 
 
@@ -18,6 +19,8 @@ class RoundWork:
     """Filled from left to right as the round goes on; times are monotonic seconds."""
 
     key: RoundKey
+    split: Split
+    """I and J of the round."""
     ahead: bool = False
     """Generated and scored before the round was open, one update earlier."""
     started: float = 0.0

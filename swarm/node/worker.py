@@ -30,6 +30,7 @@ from anyio.abc import TaskGroup
 
 from swarm.config import Settings, command_line, variable
 from swarm.errors import CheckpointError, FolderError
+from swarm.folder.liveness import ACTIVE
 from swarm.folder.records import read_rows
 from swarm.logs import get_logger
 from swarm.node import worker_machine as m
@@ -39,14 +40,14 @@ from swarm.node.executor import ComputeExecutor
 from swarm.node.experiment import differences, read_experiment
 from swarm.node.intake import Intake, TaskSource
 from swarm.node.lag import LoopLag
-from swarm.node.liveness import ACTIVE
 from swarm.node.lookout import Lookout
 from swarm.node.presence import Presence
 from swarm.node.round_steps import RoundSteps
+from swarm.node.splits import Splits
 from swarm.node.stopping import on_signals
 from swarm.protocol.layout import Layout
 from swarm.protocol.messages import NodeState
-from swarm.sapo.sampling import Sampler, uniform
+from swarm.sapo.named import sampler
 from swarm.types import Policy, RoundKey
 
 logger = get_logger(__name__)
@@ -66,7 +67,6 @@ class Worker:
         task_source: TaskSource,
         executor: ComputeExecutor,
         clock: Clock | None = None,
-        sampler: Sampler = uniform,
         obeys_signals: bool = True,
     ) -> None:
         self._settings = settings
@@ -77,10 +77,11 @@ class Worker:
         self._task_source = task_source
         self._executor = executor
         self._obeys_signals = obeys_signals
-        self._sampler = sampler
+        self._sampler = sampler(settings.sampler)
+        self._splits = Splits(settings, node_id)
         self._clock = clock = clock or Clock()
         self._machine = m.WorkerMachine(
-            external_groups=settings.external_groups,
+            external_groups=settings.most_external_groups,
             round_interval=settings.round_interval,
             checkpoint_interval=settings.checkpoint_interval,
             staleness=settings.staleness,
@@ -191,6 +192,7 @@ class Worker:
             executor=self._executor,
             intake=self._intake,
             sampler=self._sampler,
+            splits=self._splits,
             clock=self._clock,
         )
 

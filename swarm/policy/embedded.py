@@ -1,6 +1,7 @@
-"""Where the models that ship with swarm are: two ordinary Hugging Face folders inside the package.
+"""Where the models that ship with swarm are: ordinary Hugging Face folders inside the package.
 
-They differ in architecture and tokenizer on purpose, so that a laptop can run a heterogeneous swarm without a download.
+The first two differ in architecture and tokenizer on purpose, so that a laptop can run a heterogeneous swarm without a
+download.
 `swarm.warmup.build` made them and can make them again.
 """
 
@@ -11,11 +12,14 @@ from pathlib import Path
 
 from swarm.errors import ModelError
 
-EMBEDDED: tuple[str, ...] = ("tiny-qwen2", "tiny-gpt2")
-"""Names that stand for a model inside this package; the first is what `swarm up` uses."""
+EMBEDDED: tuple[str, ...] = ("tiny-qwen2", "tiny-gpt2", "tiny-qwen2-rare")
+"""Names that stand for a model inside this package; the first is what `swarm up` uses.
+
+`tiny-qwen2-rare` is tiny-qwen2 that answers as asked far more rarely: where sharing is studied, reward has to be rare.
+"""
 
 
-LEARNING_RATES = {"tiny-qwen2": 3e-4, "tiny-gpt2": 2e-4}
+LEARNING_RATES = {"tiny-qwen2": 3e-4, "tiny-gpt2": 2e-4, "tiny-qwen2-rare": 2e-4}
 """What suits them: they learn within forty rounds, and not so fast that the first ten are over before one looks."""
 
 

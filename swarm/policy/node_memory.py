@@ -167,7 +167,7 @@ def worst_micro_batch(
 ) -> MicroBatch:
     """The largest micro-batch that fills at most so many positions, of rows that are all as long as can be."""
     prompt, new = lengths(shape, settings)
-    group, all_rows = settings.generations, (settings.local_groups + settings.external_groups) * settings.generations
+    group, all_rows = settings.generations, settings.total_groups * settings.generations
     if not share_prompts:
         rows = max(1, min(all_rows, micro_batch_tokens // (prompt + new)))
         return MicroBatch(prompts=0, rows=rows, prompt_tokens=prompt, new_tokens=new)
@@ -182,7 +182,7 @@ def cache_bytes(shape: ModelShape, settings: Settings, *, bf16: bool, static: bo
 
     A dynamic one has one layer twice while it grows; a static one is rounded up.
     """
-    rows, columns = settings.local_groups * settings.generations, sum(lengths(shape, settings))
+    rows, columns = settings.most_local_groups * settings.generations, sum(lengths(shape, settings))
     if static:
         rows, columns = row_bucket(rows), column_bucket(columns)
     layer = rows * columns * 2 * shape.kv_heads * shape.head_dim * (_BF16 if bf16 else _FP32)
@@ -191,14 +191,14 @@ def cache_bytes(shape: ModelShape, settings: Settings, *, bf16: bool, static: bo
 
 def static_logits_bytes(shape: ModelShape, settings: Settings) -> int:
     """fp32 logits of all rows, where a recorded step puts them."""
-    return _FP32 * row_bucket(settings.local_groups * settings.generations) * shape.vocabulary
+    return _FP32 * row_bucket(settings.most_local_groups * settings.generations) * shape.vocabulary
 
 
 def sampler_bytes(shape: ModelShape, settings: Settings) -> int:
     """Logits, log-probs, probabilities and their fp64 running sum of all rows; more to scale, and to sort them."""
     scaled = _FP32 if settings.temperature != 1 else 0
     sorted_with_order = 24 if settings.top_k or settings.top_p < 1 else 0
-    words = settings.local_groups * settings.generations * shape.vocabulary
+    words = settings.most_local_groups * settings.generations * shape.vocabulary
     return words * (3 * _FP32 + 8 + scaled + sorted_with_order)
 
 

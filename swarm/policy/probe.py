@@ -119,7 +119,7 @@ def run_steps(settings: Settings, task: ProbeTask, tell: Any) -> None:
     )
     model = replace(loaded, eos_ids=frozenset({_NEVER_SAMPLED}))  # every completion gets as long as it may
     policy = GrpoPolicy(model, replace(grpo_config(settings), max_new_tokens=task.new_tokens))
-    prompts = _prompts(model, task.prompt_tokens, settings.local_groups)
+    prompts = _prompts(model, task.prompt_tokens, settings.most_local_groups)
     warm_up = policy.generate(prompts[:1], group_size=2, seed=settings.seed)
     first = policy.finish_update(_groups(prompts[:1], warm_up))  # Adam's moments are there from now on
     report = ProbeReport(loaded=gauge.peak())
@@ -129,7 +129,7 @@ def run_steps(settings: Settings, task: ProbeTask, tell: Any) -> None:
     report = msgspec.structs.replace(report, generation=gauge.peak())
     tell(report)
     gauge.reset()
-    groups = _groups(prompts, completions, others=settings.external_groups)
+    groups = _groups(prompts, completions, others=settings.total_groups - len(prompts))
     policy.begin_update(groups[:1])  # all gradients are there when the largest micro-batch comes
     second = policy.finish_update(groups[1:])
     report = msgspec.structs.replace(report, update=gauge.peak())

@@ -7,8 +7,12 @@
   rollouts/round_R/stage_S/{node}.json  the node's rollout groups
   rewards/round_R/stage_S/{node}.json   the node's mean reward
   winners/round_R/{node}.json           the node's vote
+  judge/questions/round_R/{node}.json   the judge's held-out question to the node
+  judge/answers/round_R/{node}.json     the node's answer to it
   checkpoints/round_R/{node}/           R rounds are done
   logs/{node}/metrics.jsonl, training_events.jsonl, stdout.log
+  logs/judge/judge.jsonl                what the answers were worth
+  exam.json                             held-out questions before and after the training
   .tmp/{node}/                          half-written files; same file system, never watched, never counted
 """
 
@@ -18,6 +22,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from swarm.config import JUDGE
 from swarm.types import RoundKey
 
 _ROUND = re.compile(r"round_(0|[1-9][0-9]{0,8})")
@@ -102,6 +107,34 @@ class Layout:
 
     def winners_file(self, round_: int, node: str) -> Path:
         return self.winners_of(round_) / f"{node}.json"
+
+    @property
+    def judge_questions(self) -> Path:
+        return self.root / "judge" / "questions"
+
+    def judge_questions_of(self, round_: int) -> Path:
+        return self.judge_questions / f"round_{round_}"
+
+    def judge_question_file(self, round_: int, node: str) -> Path:
+        return self.judge_questions_of(round_) / f"{node}.json"
+
+    @property
+    def judge_answers(self) -> Path:
+        return self.root / "judge" / "answers"
+
+    def judge_answers_of(self, round_: int) -> Path:
+        return self.judge_answers / f"round_{round_}"
+
+    def judge_answer_file(self, round_: int, node: str) -> Path:
+        return self.judge_answers_of(round_) / f"{node}.json"
+
+    @property
+    def judge_file(self) -> Path:
+        return self.logs / JUDGE / "judge.jsonl"
+
+    @property
+    def exam_file(self) -> Path:
+        return self.root / "exam.json"
 
     @property
     def checkpoints(self) -> Path:

@@ -181,6 +181,8 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     finished_rate: float = 0.0
     task_rewards: dict[str, float] = {}
     """Mean reward per completion by task, own questions of the round."""
+    reward_std: float = 0.0
+    """Population standard deviation of the own completions' rewards."""
     train_reward: float = 0.0
     """Mean reward per completion over what was trained on, external groups included."""
     local_groups: Count = 0
@@ -190,10 +192,14 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     external_groups: Count = 0
     external_by_model: dict[str, int] = {}
     external_by_peer: dict[str, int] = {}
+    external_by_peer_task: dict[str, dict[str, int]] = {}
+    """Peer -> task -> external groups trained on."""
     pool_groups: Count = 0
     """Verified groups of peers this round, before the filter."""
     pool_informative: Count = 0
     """Of these, with some advantage."""
+    pool_reward: float = 0.0
+    """Mean reward per completion of the pool's groups, in this node's own scoring."""
     peers_heard: Count = 0
     peers_awaited: Count = 0
     gather_timed_out: bool = False
@@ -245,4 +251,92 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     """Their mean weight, truncated."""
     memory_halvings: Count = 0
     """Times that a step was repeated with half the batch for want of memory."""
+    adaptive_I: Count | UnsetType = UNSET
+    """Local groups of this round by the adaptive rule; the adaptive columns are there only while it is on."""
+    adaptive_J: Count | UnsetType = UNSET
+    """External groups wanted this round, adaptive_I + adaptive_J constant."""
+    adaptive_J_continuous: float | UnsetType = UNSET
+    """What adaptive_J was rounded from."""
+    adaptive_baseline: float | UnsetType = UNSET
+    """The reward that this round's was held against: it does not contain this round's."""
+    adaptive_round_reward: float | UnsetType = UNSET
+    """The reward that the rule was given for this round."""
     schema_version: int = SCHEMA_VERSION
+
+
+class JudgeQuestion(msgspec.Struct, kw_only=True):
+    """`judge/questions/round_R/{node}.json`: what a judge asks one node in one round.
+
+    It holds neither the answer nor the origin, from which the answer could be made.
+    """
+
+    round: Count
+    node: str
+    profile: str
+    """Difficulty."""
+    question_id: str
+    """To be repeated in the answer; says nothing about the question."""
+    prompt: str
+    """The question's text, without any model's prompt format."""
+    asked_at: float
+    task: str = ""
+    """For people."""
+    schema_version: int = SCHEMA_VERSION
+
+
+class JudgeAnswer(msgspec.Struct, kw_only=True):
+    """`judge/answers/round_R/{node}.json`: one completion, sampled after the update of that round."""
+
+    peer_id: str
+    round: Count
+    question_id: str
+    response: str
+    """The decoded completion, without special tokens."""
+    answered_at: float
+    finished: bool = True
+    """The model ended it itself; False: cut at the length limit."""
+    policy: PolicyInfo = msgspec.field(default_factory=PolicyInfo)
+    schema_version: int = SCHEMA_VERSION
+
+
+class JudgedRow(msgspec.Struct, kw_only=True):
+    """One line of `logs/judge/judge.jsonl`: one per node and round that was answered."""
+
+    timestamp: float
+    round: Count
+    node_id: str
+    task: str
+    profile: str
+    question_id: str
+    reward: float
+    """The verifier's reward, 0 to 1."""
+    full_answer: bool
+    """The reward is full: pass@1 is the mean of this."""
+    answered: bool
+    """The response holds a closed <answer>."""
+    experiment: str
+    model: str = ""
+    """As the node calls its policy."""
+    rounds_trained: Count = 0
+    """Updates that the policy says it has had."""
+    finished: bool = True
+    schema_version: int = SCHEMA_VERSION
+
+
+class ExamRow(msgspec.Struct, kw_only=True):
+    """One entry of the list in `exam.json`: how well one node does in one task on the frozen held-out questions."""
+
+    node_id: str
+    model: str
+    rounds_done: Count
+    """Rounds behind the checkpoint; 0: the model that the node started from."""
+    task: str
+    n: Count
+    """Questions."""
+    pass_at_1: float
+    """Share of completions with the full reward."""
+    mean_reward: float
+    answered: float
+    """Share of completions with a closed <answer>."""
+    samples: Count = 1
+    """Completions per question."""

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from random import Random
 
 from swarm.sapo.advantage import is_informative
+from swarm.sapo.samplers import Sampler, uniform
 from swarm.types import ScoredGroup
-
-Sampler = Callable[[Sequence[ScoredGroup], int, Random], list[ScoredGroup]]
-"""(informative groups in a fixed order, J, generator) -> at most J of them. Any such function can replace `uniform`."""
 
 
 def choose_tasks(tasks: Sequence[str], count: int, rng: Random) -> list[str]:
-    """I specialties, uniformly with replacement."""
+    """I specialties, uniformly with replacement; the first of many are the same as of few."""
     return [rng.choice(tasks) for _ in range(count)]
-
-
-def uniform(groups: Sequence[ScoredGroup], count: int, rng: Random) -> list[ScoredGroup]:
-    """The paper's sampler: uniformly without replacement."""
-    return rng.sample(groups, min(count, len(groups)))
 
 
 def sample_external(

@@ -10,6 +10,12 @@ import random
 
 RUN_SEED_LIMIT = 2**30
 """Derived seeds are below this; the warm-up of the embedded models trains on question seeds from here upwards."""
+HELD_OUT_SEEDS = (2**31 - 2**20, 2**31)
+"""Half-open range of the question seeds that only a judge asks; no run draws them.
+
+The warm-up of an embedded model drew some 216,000 seeds evenly from 2**30 to 2**31, so it has read a given held-out
+question with a chance of 1 in 5,000. (Small tasks have few distinct questions, and repeat some by their text.)
+"""
 
 
 def derive_seed(run_seed: int, *purpose: str | int) -> int:
@@ -21,3 +27,9 @@ def derive_seed(run_seed: int, *purpose: str | int) -> int:
 def derive_random(run_seed: int, *purpose: str | int) -> random.Random:
     """A generator of its own for one purpose."""
     return random.Random(derive_seed(run_seed, *purpose))
+
+
+def held_out_seed(seed: int, *purpose: str | int) -> int:
+    """A question seed in HELD_OUT_SEEDS for one purpose; always the same one."""
+    first, end = HELD_OUT_SEEDS
+    return first + derive_seed(seed, *purpose) % (end - first)

@@ -3,8 +3,11 @@
     corpus.examples ──encode──▶ batches ──cross-entropy on targets──▶ model folder
     fresh questions ──sample at temperature 1──▶ starting reward per task ──▶ README.md
 
+A plan may begin with a model that is there already: a few steps on another mixture of formats change how often it
+answers as asked, and leave what it knows. So one model gives a ladder of starting rewards.
+
 The result depends on the seed and on the versions of torch and reasoning-gym: one thread, one stream of examples, one
-seeded generator. A model takes about 13 minutes of one core.
+seeded generator. A model takes about 13 minutes of one core from nothing, and one minute from another.
 """
 
 from __future__ import annotations
@@ -19,9 +22,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
 
-from swarm.policy.embedded import EMBEDDED
+from swarm.policy.embedded import EMBEDDED, embedded_path
 from swarm.tasks.answer import extract_answer, has_answer
 from swarm.tasks.gym import gym_version, score
 from swarm.tasks.profiles import SAPO_TASKS
@@ -32,7 +35,6 @@ BATCH = 72
 """Examples per step, eight of each task."""
 PART = 24
 """Examples that are read together."""
-PEAK_LR = 3e-3
 SAMPLES = 4
 """Completions per question when the model is measured."""
 
@@ -45,8 +47,12 @@ class WarmupPlan:
     """Optimizer steps."""
     p_well_formed: float
     """Share of the examples that the verifier would accept; it sets the starting reward."""
+    base: str = ""
+    """The embedded model to begin with; empty: random weights."""
+    peak_lr: float = 3e-3
+    """Adam's step size at its highest."""
     tokenizer_texts: int = 9000
-    """Question texts that the tokenizer is learned from."""
+    """Question texts that the tokenizer is learned from; of no use where there is a base."""
     questions: int = 64
     """Fresh questions per task for the figures in the model card."""
 
@@ -54,6 +60,7 @@ class WarmupPlan:
 PLANS = {
     "tiny-qwen2": WarmupPlan(steps=3000, p_well_formed=0.03),
     "tiny-gpt2": WarmupPlan(steps=2600, p_well_formed=0.04),
+    "tiny-qwen2-rare": WarmupPlan(steps=150, p_well_formed=0.004, base="tiny-qwen2", peak_lr=5e-4),
 }
 """What made the embedded models. Bytes are more tokens than merges, so tiny-gpt2 gets fewer steps for the same time."""
 Progress = Callable[[str, int, int, float], None]
@@ -113,9 +120,8 @@ def build_embedded_models(
 def _build(path: Path, name: str, seed: int, plan: WarmupPlan, on_progress: Progress) -> BuildReport:
     torch.manual_seed(seed)
     stream = examples(seed, p_well_formed=plan.p_well_formed)
-    tokenizer = build_tokenizer(name, [example.prompt for example in itertools.islice(stream, plan.tokenizer_texts)])
-    model = build_model(name, tokenizer)
-    _train(model, tokenizer, stream, plan.steps, lambda *at: on_progress(name, *at))
+    model, tokenizer = _beginning(name, plan, stream)
+    _train(model, tokenizer, stream, plan, lambda *at: on_progress(name, *at))
     model.save_pretrained(path)
     tokenizer.save_pretrained(path)
     starts = measure(model, tokenizer, seed=seed + 1, questions=plan.questions)
@@ -124,16 +130,27 @@ def _build(path: Path, name: str, seed: int, plan: WarmupPlan, on_progress: Prog
     return report
 
 
+def _beginning(
+    name: str, plan: WarmupPlan, stream: Iterator[Example]
+) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
+    if plan.base:
+        base = embedded_path(plan.base)
+        return AutoModelForCausalLM.from_pretrained(base), AutoTokenizer.from_pretrained(base)
+    tokenizer = build_tokenizer(name, [example.prompt for example in itertools.islice(stream, plan.tokenizer_texts)])
+    return build_model(name, tokenizer), tokenizer
+
+
 def _train(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerFast,
     stream: Iterator[Example],
-    steps: int,
+    plan: WarmupPlan,
     on_progress: Callable[[int, int, float], None],
 ) -> None:
-    """Adam with a linear warm-up and a cosine decay to zero over `steps` batches."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=PEAK_LR, betas=(0.9, 0.98), weight_decay=0.01)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, PEAK_LR, total_steps=steps, pct_start=0.05)
+    """Adam with a linear warm-up and a cosine decay to zero over the plan's steps."""
+    steps = plan.steps
+    optimizer = torch.optim.AdamW(model.parameters(), lr=plan.peak_lr, betas=(0.9, 0.98), weight_decay=0.01)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, plan.peak_lr, total_steps=steps, pct_start=0.05)
     model.train()
     for step in range(1, steps + 1):
         batch = [_encode(tokenizer, example) for example in itertools.islice(stream, BATCH)]
@@ -243,6 +260,7 @@ def _model_card(report: BuildReport, seed: int, plan: WarmupPlan) -> str:
     return _CARD.format(
         name=report.name,
         parameters=report.parameters,
+        origin=f"`{plan.base}`" if plan.base else "random weights",
         steps=plan.steps,
         batch=BATCH,
         seed=seed,
@@ -268,7 +286,7 @@ difficulty and nothing else.
 
 ## How it was made
 
-Supervised warm-up from random weights: {steps} steps of {batch} examples on one CPU thread, seed {seed}, questions of
+Supervised warm-up from {origin}: {steps} steps of {batch} examples on one CPU thread, seed {seed}, questions of
 reasoning-gym {version} with dataset seeds of 2**30 and more (runs use smaller ones). `swarm model build` repeats it.
 
 It is bad on purpose. It knows many answers, and writes them in a format that earns nothing: bare, in brackets, behind

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from swarm.config import Settings, load_settings, variable, without_settings
+from swarm.config import ADAPTIVE_RULES, SAMPLERS, Settings, load_settings, variable, without_settings
 from swarm.errors import ConfigError
 from swarm.protocol.layout import is_node_id
 
@@ -119,7 +119,7 @@ def test_the_owners_variables_keep_name_default_and_meaning(
     name: str, setting: str, default: object, text: str, value: object
 ) -> None:
     assert getattr(load(), setting) == default
-    assert getattr(load({name: text}), setting) == value
+    assert getattr(load({"ADAPTIVE_IJ_ENABLED": "False", name: text}), setting) == value
 
 
 # ── what is refused ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -197,7 +197,6 @@ def test_an_unknown_key_in_a_file_is_refused_and_the_nearest_named(tmp_path: Pat
         ("ROLLOUT_PUBLISH_FREQUENCY", "generation"),
         ("ROLLOUT_CLEANUP_ENABLED", "True"),
         ("ROLLOUT_ARCHIVE_OLD", "True"),
-        ("ADAPTIVE_IJ_ENABLED", "True"),
     ],
 )
 def test_what_is_not_built_yet_is_refused_not_ignored(name: str, text: str) -> None:
@@ -208,6 +207,55 @@ def test_a_liveness_timeout_below_three_heartbeats_is_refused() -> None:
     message = refusal({"SWARM_HEARTBEAT_INTERVAL": "2", "SWARM_LIVENESS_TIMEOUT": "5.9"})
     assert message.startswith("SWARM_LIVENESS_TIMEOUT must be at least three times SWARM_HEARTBEAT_INTERVAL")
     assert load({"SWARM_HEARTBEAT_INTERVAL": "2", "SWARM_LIVENESS_TIMEOUT": "6"}).liveness_timeout == 6
+
+
+# ── adaptive I/J, samplers ──────────────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("name", ["ADAPTIVE_IJ_ALPHA", "ADAPTIVE_IJ_BASELINE_ALPHA", "ADAPTIVE_IJ_INITIAL_J"])
+def test_what_would_have_no_effect_while_adaptive_is_off_is_refused_unless_that_is_said(name: str) -> None:
+    message = refusal({name: "0.5"})
+    assert message.startswith(f"{name} would have no effect")
+    assert "say ADAPTIVE_IJ_ENABLED=False" in message
+    assert not load({name: "0.5", "ADAPTIVE_IJ_ENABLED": "False"}).adaptive
+    assert load({name: "0.5", "ADAPTIVE_IJ_ENABLED": "True"}).adaptive
+
+
+def test_there_must_be_something_to_divide() -> None:
+    assert "must be at least 2 for it, got 1" in refusal(adaptive=True, local_groups=1)
+    assert load(adaptive=True, local_groups=1, external_groups=1).initial_j == 1
+
+
+def test_a_node_cannot_begin_without_any_question_of_its_own() -> None:
+    assert "must be at most NUM_TRAIN_SAMPLES + NUM_TRANSPLANT_TREES - 1 = 7" in refusal(
+        adaptive=True, adaptive_initial_j=7.5
+    )
+    assert load(adaptive=True, adaptive_initial_j=7).initial_j == 7
+
+
+def test_j_begins_in_the_middle() -> None:
+    assert load(adaptive=True, local_groups=6, external_groups=2).initial_j == 4
+
+
+def test_with_adaptive_every_round_shares_and_may_have_all_groups_its_own() -> None:
+    settings = load(adaptive=True, local_groups=8, external_groups=0)
+    assert (settings.total_groups, settings.most_local_groups, settings.most_external_groups) == (8, 8, 7)
+    assert settings.shares
+    fixed = load(local_groups=6, external_groups=2)
+    assert (fixed.total_groups, fixed.most_local_groups, fixed.most_external_groups) == (8, 6, 2)
+    assert fixed.shares
+    assert not load(local_groups=8, external_groups=0).shares
+
+
+@pytest.mark.parametrize("name", ["SWARM_SAMPLER", "SWARM_ADAPTIVE_RULE"])
+@pytest.mark.parametrize("text", ["best", "mine:", ":draw", "mine:draw()", "a-b:draw", "mine:a.b"])
+def test_a_rule_or_sampler_is_one_of_ours_or_a_function_of_a_module(name: str, text: str) -> None:
+    assert "or `package.module:function`, got" in refusal({"ADAPTIVE_IJ_ENABLED": "True", name: text})
+
+
+def test_only_what_is_not_the_default_is_added_to_the_identity() -> None:
+    assert not {"adaptive", "sampler"} & set(load().experiment_identity())
+    identity = load(adaptive=True, adaptive_rule="supply", sampler="balanced").experiment_identity()
+    assert (identity["adaptive_rule"], identity["adaptive_initial_j"], identity["sampler"]) == ("supply", 4, "balanced")
+    assert all(variable(name) for name in identity)
 
 
 # ── test mode ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -241,9 +289,12 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "generations": st.integers(2, 16),
     "round_interval": st.floats(0, 1e6, exclude_min=True),
     "keep_last_rounds": st.integers(1, 100),
+    "adaptive": st.booleans(),
+    "adaptive_rule": st.sampled_from([*ADAPTIVE_RULES, "mine:rule"]),
     "adaptive_alpha": st.floats(0, 1, exclude_min=True),
     "adaptive_baseline_alpha": st.floats(0, 1),
     "adaptive_initial_j": st.floats(0, 8),
+    "sampler": st.sampled_from([*SAMPLERS, "my.package:draw"]),
     "checkpoint_interval": st.integers(0, 500),
     "checkpoint_keep": st.integers(1, 10),
     "test_mode": st.booleans(),
@@ -290,10 +341,18 @@ def test_every_setting_takes_part_in_the_round_trip_below() -> None:
     assert set(VALUES) | NOT_YET == {f.name for f in fields(Settings)}
 
 
+def settings_total(flags: dict[str, Any]) -> int:
+    """N of settings that are made of these flags."""
+    local = flags.get("local_groups", 4 if flags.get("test_mode") else 8)
+    return int(local + flags.get("external_groups", 0))
+
+
 @given(st.fixed_dictionaries({}, optional=VALUES))
 def test_another_process_with_the_environment_of_these_settings_has_these_settings(flags: dict[str, Any]) -> None:
     beat, timeout = flags.get("heartbeat_interval", 1.0), flags.get("liveness_timeout", 15.0)
     assume(timeout >= 3 * beat)
+    on, total = flags.setdefault("adaptive", False), settings_total(flags)
+    assume(not on or (total >= 2 and flags.get("adaptive_initial_j", 0) <= total - 1))
     settings = load(**flags)
     assert load(settings.as_environment()) == settings
 
@@ -336,6 +395,10 @@ def test_no_variable_sets_two_settings() -> None:
     names = [name for f in fields(Settings) for name in f.metadata["env"]]
     assert len(names) == len(set(names))
     assert all(name.startswith("SWARM_") or name in {row[0] for row in OWNERS} | {"CHECKPOINT_KEEP"} for name in names)
+
+
+def test_no_node_is_called_as_the_judge() -> None:
+    assert "belongs to the judge" in refusal({"NODE_ID": "judge"})
 
 
 def test_a_node_id_of_the_settings_is_one_of_the_folder() -> None:

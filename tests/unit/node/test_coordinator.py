@@ -11,8 +11,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from swarm.errors import DuplicateNodeError, ExperimentError, ProtocolError
+from swarm.folder.liveness import STOPPED
 from swarm.folder.records import read_peer, read_state
-from swarm.node.liveness import STOPPED
 from swarm.protocol.codec import encode
 from swarm.protocol.layout import Layout
 from swarm.types import RoundKey

@@ -21,6 +21,8 @@ OTHER_SETTINGS = [
     ({"generations": 3}, "NUM_GENERATIONS was 4, now 3"),
     ({"profile": "paper"}, "SWARM_PROFILE was 'tiny', now 'paper'"),
     ({"tasks": ("bf",)}, "SWARM_TASKS was None, now ['bf']"),
+    ({"adaptive": True}, "ADAPTIVE_IJ_ENABLED was False, now True"),
+    ({"sampler": "balanced"}, "SWARM_SAMPLER was 'uniform', now 'balanced'"),
 ]
 
 
@@ -60,6 +62,16 @@ def test_other_settings_are_refused_by_name_and_with_the_two_ways_out(
     assert "use its settings" in str(refusal.value)
     assert "choose another" in str(refusal.value)
     assert layout.experiment_file.read_bytes() == made, "never overwritten"
+
+
+def test_an_adaptive_experiment_goes_on_with_the_same_rule_only(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    claim(layout, adaptive=True, adaptive_rule="supply")
+    assert not claim(layout, adaptive=True, adaptive_rule="supply")
+    with pytest.raises(ExperimentError, match="SWARM_ADAPTIVE_RULE was 'supply', now 'random'"):
+        claim(layout, adaptive=True, adaptive_rule="random")
+    with pytest.raises(ExperimentError, match="ADAPTIVE_IJ_ENABLED was True, now False"):
+        claim(layout)
 
 
 def test_all_differences_are_named_at_once(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from swarm.errors import DuplicateNodeError, FolderError
+from swarm.folder.liveness import ACTIVE, STOPPED
 from swarm.folder.publish import publish
 from swarm.folder.records import read_peer, read_peers
 from swarm.node.clock import Clock
 from swarm.node.host import host_identity, process_started_at
-from swarm.node.liveness import ACTIVE, STOPPED
 from swarm.node.presence import PROOF_BEATS, Presence
 from swarm.protocol.codec import encode
 from swarm.protocol.layout import Layout

@@ -6,6 +6,7 @@ import pytest
 
 from swarm.node.metrics_row import metrics_row
 from swarm.node.round_work import RoundWork, mean, mean_rewards, to_train
+from swarm.sapo.split import Split
 from swarm.types import Completion, Origin, Question, RolloutGroup, RoundKey, ScoredGroup, TrainReport
 
 
@@ -24,7 +25,7 @@ def make_row(work: RoundWork, **more: object) -> dict[str, object]:
 
 
 def make_work(**more: object) -> RoundWork:
-    return RoundWork(RoundKey(3), started=0.0, **more)  # type: ignore[arg-type]
+    return RoundWork(RoundKey(3), Split(2, 4, 4.0), started=0.0, **more)  # type: ignore[arg-type]
 
 
 def test_my_reward_is_the_mean_per_completion_over_all_own_questions() -> None:

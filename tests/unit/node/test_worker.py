@@ -16,11 +16,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from swarm.errors import CheckpointError, DuplicateNodeError
+from swarm.folder.liveness import STOPPED
 from swarm.folder.records import read_peer
 from swarm.node.checkpoints import newest_checkpoint
 from swarm.node.clock import Clock
 from swarm.node.intake import Intake
-from swarm.node.liveness import STOPPED
 from swarm.node.pace import GatherPace
 from swarm.protocol.codec import decode, encode
 from swarm.protocol.layout import Layout

@@ -13,6 +13,7 @@ from swarm.errors import ModelError
 from swarm.policy.embedded import EMBEDDED, embedded_path
 from swarm.warmup.build import measure
 
+DIFFERENT = ("tiny-qwen2", "tiny-gpt2")
 FIVE_MEGABYTES = 5 * 2**20
 FILES = {
     "config.json",
@@ -51,9 +52,9 @@ def test_the_chat_template_ignores_system_messages(name: str) -> None:
     assert shown == "<|user|>Calculate 1 + 2.\n<|assistant|>"
 
 
-def test_the_two_models_differ_in_architecture_and_in_how_they_spell_an_answer() -> None:
-    first, second = (AutoTokenizer.from_pretrained(embedded_path(name)) for name in EMBEDDED)
-    kinds = {AutoModelForCausalLM.from_pretrained(embedded_path(name)).config.model_type for name in EMBEDDED}
+def test_two_models_differ_in_architecture_and_in_how_they_spell_an_answer() -> None:
+    first, second = (AutoTokenizer.from_pretrained(embedded_path(name)) for name in DIFFERENT)
+    kinds = {AutoModelForCausalLM.from_pretrained(embedded_path(name)).config.model_type for name in DIFFERENT}
     assert kinds == {"qwen2", "gpt2"}
     answer = "<answer>0 1 0</answer>"
     assert first.tokenize(answer) != second.tokenize(answer)
@@ -64,7 +65,8 @@ def test_a_model_knows_answers_that_it_rarely_writes_as_asked(name: str) -> None
     torch.set_num_threads(1)  # the tensors are so small that a second thread only waits
     model = AutoModelForCausalLM.from_pretrained(embedded_path(name)).eval()
     starts = measure(model, AutoTokenizer.from_pretrained(embedded_path(name)), seed=99, questions=12).values()
-    assert 0.005 < sum(start.answered for start in starts) / 9 < 0.08
+    answered = sum(start.answered for start in starts) / 9
+    assert answered < 0.02 if name.endswith("-rare") else 0.005 < answered < 0.08
     assert sum(start.knowledge for start in starts) / 9 > 0.25
 
 

@@ -169,3 +169,15 @@ def test_static_buffers_are_those_that_decoding_allocates() -> None:
 def test_the_logits_of_the_plan_are_those_of_the_loss() -> None:
     assert node_memory.MAX_LOGITS == linear_logprobs.MAX_LOGITS
     assert node_memory.MIN_LOGITS_WIDTH == linear_logprobs._MIN_WIDTH
+
+
+def test_an_adaptive_node_is_planned_for_the_round_in_which_all_groups_are_its_own() -> None:
+    shape = shape_of(make_model())
+    adaptive, fixed = Settings(adaptive=True, local_groups=2, external_groups=6), Settings(local_groups=8)
+    for planned in (
+        lambda settings: cache_bytes(shape, settings, bf16=False, static=False),
+        lambda settings: node_memory.sampler_bytes(shape, settings),
+        lambda settings: node_memory.static_logits_bytes(shape, settings),
+        lambda settings: worst_micro_batch(shape, settings, 2**20, share_prompts=True),
+    ):
+        assert planned(adaptive) == planned(fixed)

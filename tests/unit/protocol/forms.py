@@ -9,6 +9,9 @@ import msgspec
 from swarm.protocol.messages import (
     ExperimentFile,
     GroupInfo,
+    JudgeAnswer,
+    JudgedRow,
+    JudgeQuestion,
     MetricsRow,
     NodeState,
     PeerFile,
@@ -159,12 +162,15 @@ METRICS = MetricsRow(
     train_reward=0.375,
     local_groups=2,
     zero_advantage_local=0.0,
+    reward_std=0.5,
     external_wanted=2,
     external_groups=2,
     external_by_model={"tiny-gpt2": 2},
     external_by_peer={"ben": 2},
+    external_by_peer_task={"ben": {"bf": 2}},
     pool_groups=4,
     pool_informative=3,
+    pool_reward=0.375,
     peers_heard=2,
     peers_awaited=2,
     refused_files={"no_origin": 1},
@@ -193,10 +199,49 @@ METRICS = MetricsRow(
     importance_tokens=32,
     importance_mean=0.875,
     memory_halvings=1,
+    adaptive_I=2,
+    adaptive_J=2,
+    adaptive_J_continuous=1.75,
+    adaptive_baseline=0.4375,
+    adaptive_round_reward=0.5,
 )
 
 NODE_STATE = NodeState(
     node_id="anna", rounds_done=18, seed=42, cumulative_reward=4.75, model="tiny-qwen2", rounds_trained=17
+)
+
+JUDGE_QUESTION = JudgeQuestion(
+    round=17,
+    node="anna",
+    profile="tiny",
+    question_id="6cd8bc1cb01d30b8",
+    prompt="Calculate 4 + 10.",
+    asked_at=1760000119.5,
+    task="basic_arithmetic",
+)
+
+JUDGE_ANSWER = JudgeAnswer(
+    peer_id="anna",
+    round=17,
+    question_id="6cd8bc1cb01d30b8",
+    response="<answer>14</answer>",
+    answered_at=1760000125.25,
+    policy=PolicyInfo(model="tiny-qwen2", rounds_trained=18),
+)
+
+JUDGED = JudgedRow(
+    timestamp=1760000125.5,
+    round=17,
+    node_id="anna",
+    task="basic_arithmetic",
+    profile="tiny",
+    question_id="6cd8bc1cb01d30b8",
+    reward=1.0,
+    full_answer=True,
+    answered=True,
+    experiment="demo",
+    model="tiny-qwen2",
+    rounds_trained=18,
 )
 
 FORMS: dict[str, msgspec.Struct] = {
@@ -209,6 +254,9 @@ FORMS: dict[str, msgspec.Struct] = {
     "experiment.json": EXPERIMENT,
     "metrics.jsonl": METRICS,
     "node_state.json": NODE_STATE,
+    "judge_question.json": JUDGE_QUESTION,
+    "judge_answer.json": JUDGE_ANSWER,
+    "judge.jsonl": JUDGED,
 }
 """File in tests/golden -> what it holds."""
 
@@ -233,6 +281,19 @@ MINIMAL: dict[str, tuple[type[msgspec.Struct], bytes]] = {
     "node_state": (
         NodeState,
         b'{"node_id":"anna","rounds_done":3,"seed":42,"cumulative_reward":1.5,"model":"tiny-qwen2"}',
+    ),
+    "judge_question": (
+        JudgeQuestion,
+        b'{"round":3,"node":"anna","profile":"tiny","question_id":"6c","prompt":"1 + 1?","asked_at":1.0}',
+    ),
+    "judge_answer": (
+        JudgeAnswer,
+        b'{"peer_id":"anna","round":3,"question_id":"6c","response":"2","answered_at":1.0}',
+    ),
+    "judged": (
+        JudgedRow,
+        b'{"timestamp":1.0,"round":3,"node_id":"anna","task":"bf","profile":"tiny","question_id":"6c","reward":0.5,'
+        b'"full_answer":false,"answered":true,"experiment":"e"}',
     ),
 }
 """Every form with the fields of its first version alone: these lines must decode for ever."""

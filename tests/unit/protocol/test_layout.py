@@ -28,6 +28,14 @@ PATHS = {
     LAYOUT.reward_file(KEY, "anna"): "rewards/round_17/stage_2/anna.json",
     LAYOUT.winners_of(17): "winners/round_17",
     LAYOUT.winners_file(17, "anna"): "winners/round_17/anna.json",
+    LAYOUT.judge_questions: "judge/questions",
+    LAYOUT.judge_questions_of(17): "judge/questions/round_17",
+    LAYOUT.judge_question_file(17, "anna"): "judge/questions/round_17/anna.json",
+    LAYOUT.judge_answers: "judge/answers",
+    LAYOUT.judge_answers_of(17): "judge/answers/round_17",
+    LAYOUT.judge_answer_file(17, "anna"): "judge/answers/round_17/anna.json",
+    LAYOUT.judge_file: "logs/judge/judge.jsonl",
+    LAYOUT.exam_file: "exam.json",
     LAYOUT.checkpoints: "checkpoints",
     LAYOUT.checkpoint(18, "anna"): "checkpoints/round_18/anna",
     LAYOUT.logs: "logs",
@@ -51,6 +59,8 @@ def test_temporary_files_never_lie_in_a_watched_or_counted_folder() -> None:
         LAYOUT.rollouts,
         LAYOUT.rewards,
         LAYOUT.winners_of(0).parent,
+        LAYOUT.judge_questions,
+        LAYOUT.judge_answers,
     ):
         assert folder not in (temporary, *temporary.parents)
         assert temporary not in folder.parents

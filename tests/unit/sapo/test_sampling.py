@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.sapo.advantage import is_informative
-from swarm.sapo.sampling import choose_tasks, sample_external, uniform, winners
+from swarm.sapo.samplers import uniform
+from swarm.sapo.sampling import choose_tasks, sample_external, winners
 from swarm.sapo.seeds import derive_random
 from swarm.types import ScoredGroup
 from tests.unit.sapo.factories import INFORMATIVE, UNINFORMATIVE, make_pool, make_scored

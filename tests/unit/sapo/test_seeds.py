@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.sapo.seeds import RUN_SEED_LIMIT, derive_random, derive_seed
+from swarm.sapo.seeds import HELD_OUT_SEEDS, RUN_SEED_LIMIT, derive_random, derive_seed, held_out_seed
+from swarm.tasks.gym import GYM_SEED_LIMIT
 
 GOLDEN = {
     (42,): 644245626,
@@ -48,6 +49,16 @@ def test_distinct_purposes_have_distinct_seeds(
 @given(st.integers(), st.lists(st.text(max_size=8)))
 def test_seeds_stay_below_those_of_the_warm_up(seed: int, purpose: list[str]) -> None:
     assert 0 <= derive_seed(seed, *purpose) < RUN_SEED_LIMIT
+
+
+@given(st.integers(), st.lists(st.text(max_size=8)))
+def test_held_out_questions_have_seeds_that_no_run_draws(seed: int, purpose: list[str]) -> None:
+    first, end = HELD_OUT_SEEDS
+    assert RUN_SEED_LIMIT <= first <= held_out_seed(seed, *purpose) < end <= GYM_SEED_LIMIT
+
+
+def test_held_out_seeds_are_those_of_earlier_versions() -> None:
+    assert held_out_seed(42, "held-out", "anna", 17) == 2146765027
 
 
 def test_lesson_few_distinct_questions_a_run_of_the_paper_repeats_almost_no_question_seed() -> None:

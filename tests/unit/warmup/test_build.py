@@ -8,16 +8,21 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
-from swarm.policy.embedded import EMBEDDED
+from swarm.policy.embedded import EMBEDDED, embedded_path
 from swarm.tasks.answer import has_answer
 from swarm.tasks.profiles import SAPO_TASKS
-from swarm.warmup.build import BuildReport, WarmupPlan, build_embedded_models
+from swarm.warmup.build import PLANS, BuildReport, WarmupPlan, build_embedded_models
 from swarm.warmup.corpus import WARMUP_SEEDS, draw_question, examples
 from swarm.warmup.models import MAX_NEW_TOKENS, build_tokenizer
 
-HASTY = dict.fromkeys(EMBEDDED, WarmupPlan(steps=2, p_well_formed=0.02, tokenizer_texts=450, questions=1))
+HASTY = {
+    name: WarmupPlan(steps=2, p_well_formed=0.02, base=PLANS[name].base, tokenizer_texts=450, questions=1)
+    for name in EMBEDDED
+}
+FROM_NOTHING = [name for name in EMBEDDED if not PLANS[name].base]
 P_WELL_FORMED = 0.03
 
 
@@ -67,7 +72,15 @@ def test_warmup_questions_come_from_seeds_that_runs_leave_alone() -> None:
     assert WARMUP_SEEDS[0] == 2**30
 
 
-@pytest.mark.parametrize("name", EMBEDDED)
+def test_a_model_that_begins_with_another_keeps_its_tokenizer_and_most_of_its_weights(tmp_path: Path) -> None:
+    report = build(tmp_path, "tiny-qwen2-rare", 1, "a")
+    base = embedded_path("tiny-qwen2")
+    assert (report.path / "tokenizer.json").read_text() == (base / "tokenizer.json").read_text()
+    built, begun = (load_file(path / "model.safetensors") for path in (report.path, base))
+    assert max(float((built[name] - begun[name]).abs().max()) for name in begun) < 0.02
+
+
+@pytest.mark.parametrize("name", FROM_NOTHING)
 def test_the_tokenizer_is_lossless_survives_saving_and_leaves_room_for_every_answer(name: str, tmp_path: Path) -> None:
     drawn = list(itertools.islice(examples(7, p_well_formed=P_WELL_FORMED), 1800))
     tokenizer = build_tokenizer(name, [example.prompt for example in drawn])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from swarm.node.liveness import ACTIVE, STARTING, STOPPED, Liveness
+from swarm.folder.liveness import ACTIVE, STARTING, STOPPED, Liveness
 from tests.unit.node.factories import make_peer
 
 TIMEOUT = 15.0

@@ -1,0 +1,145 @@
+"""`swarm judge exam`: models before and after their training, on one frozen set of held-out questions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from statistics import fmean
+from typing import Annotated
+
+import anyio
+import msgspec
+from cyclopts import Parameter
+
+from swarm.cli.flags import CommonFlags, settings_from
+from swarm.cli.say import say
+from swarm.config import JUDGE, Settings
+from swarm.errors import ConfigError, ExperimentError, FolderError, ProtocolError
+from swarm.folder.fetch import read_bounded
+from swarm.folder.publish import publish
+from swarm.folder.records import open_experiment, read_file
+from swarm.judge.candidates import Candidate, candidates
+from swarm.judge.exam import examine, make_paper
+from swarm.judge.questions import questions_of
+from swarm.monitor.text import shorten, table
+from swarm.node.daemon import first_swarm_error
+from swarm.protocol.layout import Layout
+from swarm.protocol.messages import ExamRow, ExperimentFile
+from swarm.study.matrix import run_settings
+from swarm.study.record import read_study
+from swarm.study.run_folder import is_finished
+from swarm.tasks.scoring import Scorer
+
+DEFAULT_QUESTIONS = 16
+LARGEST_EXAM = 16 * 2**20
+"""Bytes."""
+
+
+def exam(
+    *,
+    common: CommonFlags | None = None,
+    study: Annotated[str | None, Parameter(help="Examine all finished runs of a study.")] = None,
+    questions: Annotated[int, Parameter(help="Questions per task.")] = DEFAULT_QUESTIONS,
+    samples: Annotated[int, Parameter(help="Completions per question.")] = 1,
+    output: Annotated[str | None, Parameter(help="Where to write the JSON; default: exam.json of the run.")] = None,
+) -> None:
+    """Examine the newest checkpoint of every node, and the models they started from, on held-out questions.
+
+    Runs of a study whose exam is there already are left out.
+    """
+    for name, value in (("questions", questions), ("samples", samples)):
+        if not 1 <= value <= 1024:
+            raise ConfigError(f"--{name} must be from 1 to 1024, got {value}")
+    settings = settings_from(common, os.environ)
+    if study is None:
+        layout = open_experiment(settings.shared_folder, settings.experiment)
+        _examine(layout, settings, questions, samples, Path(output) if output else layout.exam_file)
+        return
+    if output:
+        raise ConfigError("--output names one file and --study has many runs; leave one of them out")
+    for one in _runs(settings, study):
+        layout = Layout(settings.shared_folder, one.experiment)
+        if _is_there(layout, one, questions, samples):
+            say(f"{one.experiment}: examined already")
+        else:
+            _examine(layout, one, questions, samples, layout.exam_file)
+
+
+def _runs(settings: Settings, study: str) -> list[Settings]:
+    """The settings of the finished runs, with this machine's device and threads."""
+    path, record = settings.shared_folder, read_study(settings.shared_folder, study)
+    finished = [run for run in record.runs if is_finished(Layout(path, run.experiment), record.rounds)]
+    if not finished:
+        raise ExperimentError(f"study {study!r}: no run is finished; run it with `swarm study run`")
+    of_study = [run_settings(record, run, path, hub_token=settings.hub_token) for run in finished]
+    return [replace(one, device=settings.device, threads=settings.threads) for one in of_study]
+
+
+def _is_there(layout: Layout, settings: Settings, questions: int, samples: int) -> bool:
+    """The exam in the folder is of these checkpoints, and of this size."""
+    try:
+        rows = msgspec.json.decode(read_bounded(layout.exam_file, LARGEST_EXAM), type=list[ExamRow])
+    except (FileNotFoundError, ProtocolError, msgspec.MsgspecError):
+        return False
+    wanted = {(one.node_id, one.rounds_done) for one in candidates(layout, settings.model)}
+    sizes = {(row.n, row.samples) for row in rows}
+    return {(row.node_id, row.rounds_done) for row in rows} == wanted and sizes == {(questions, samples)}
+
+
+def _examine(layout: Layout, settings: Settings, questions: int, samples: int, output: Path) -> None:
+    who = candidates(layout, settings.model)
+    try:
+        rows = anyio.run(_sit, layout, settings, who, questions, samples)
+    except BaseExceptionGroup as group:
+        raise first_swarm_error(group) or group from None
+    publish(output.absolute(), msgspec.json.format(msgspec.json.encode(rows)) + b"\n", _temporary(layout, output))
+    say(f"{layout.experiment}: {questions} questions per task, {samples} completions each\n")
+    say(f"{render(rows)}\n\n{output}")
+
+
+def _temporary(layout: Layout, output: Path) -> Path:
+    """On the same file system as the file that is written."""
+    return layout.temporary(JUDGE) if output == layout.exam_file else output.absolute().parent
+
+
+async def _sit(
+    layout: Layout, settings: Settings, who: Sequence[Candidate], questions: int, samples: int
+) -> list[ExamRow]:
+    held_out = questions_of(_experiment(layout))
+    async with Scorer(settings.scorer_processes) as scorer:
+        paper = await make_paper(scorer, profile=held_out.profile, tasks=held_out.tasks, questions=questions)
+        return await examine(
+            who, paper, scorer, settings, samples=samples, on_model=lambda model: say(f"examining {model}")
+        )
+
+
+def _experiment(layout: Layout) -> ExperimentFile:
+    experiment = read_file(layout.experiment_file, ExperimentFile)
+    if experiment is None:
+        raise FolderError(f"{layout.experiment_file} is missing: nobody knows the experiment's tasks; restore it")
+    return experiment
+
+
+def render(rows: Sequence[ExamRow]) -> str:
+    """pass@1 per node and task, before and after, and each node's mean over tasks."""
+    cells = []
+    for node, group in groupby(sorted(rows, key=lambda row: row.node_id), key=lambda row: row.node_id):
+        of_node = list(group)
+        before = {row.task: row for row in of_node if row.rounds_done == 0}
+        after = {row.task: row for row in of_node if row.rounds_done > 0}
+        cells += [_cells(node, task, [before[task]], [after[task]]) for task in after]
+        cells.append(_cells(node, "all tasks", list(before.values()), list(after.values())))
+    head = ("node", "task", "rounds", "pass@1 before", "after", "reward before", "after", "answered before", "after")
+    return table(head, cells, left=(0, 1))
+
+
+def _cells(node: str, task: str, before: Sequence[ExamRow], after: Sequence[ExamRow]) -> list[str]:
+    numbers = [
+        f"{fmean(getattr(row, column) for row in rows):.3f}"
+        for column in ("pass_at_1", "mean_reward", "answered")
+        for rows in (before, after)
+    ]
+    return [shorten(node, 24), task, str(after[0].rounds_done), *numbers]

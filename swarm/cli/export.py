@@ -1,0 +1,87 @@
+"""`swarm export`: an experiment's or a study's records as a file for other tools."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple
+
+from cyclopts import Parameter
+
+from swarm.cli.flags import CommonFlags, settings_from
+from swarm.cli.say import say
+from swarm.config import Settings
+from swarm.errors import ConfigError
+from swarm.folder.records import experiments
+from swarm.study.export import FORMATS, Format, encode_frame, refuse_existing, write_frame
+from swarm.study.frames import TABLES, experiment_frame, study_frame
+from swarm.study.record import studies
+
+TableName = Literal["metrics", "events", "rollouts", "rewards", "judge"]
+
+
+def export(
+    name: str | None = None,
+    /,
+    *,
+    common: CommonFlags | None = None,
+    study: str | None = None,
+    table: Annotated[TableName, Parameter(show_default=True)] = "metrics",
+    form: Annotated[Format | None, Parameter("--format")] = None,
+    output: Annotated[Path | None, Parameter(("--output", "-o"), allow_leading_hyphen=True)] = None,
+    force: bool = False,
+) -> None:
+    """Write the records of an experiment, or of all runs of a study, as a table for other tools.
+
+    Args:
+        name: Of the experiment or study; without one, what --experiment or --study says.
+        common: which experiment.
+        study: Name of the study, all runs of which are exported.
+        table: What to export.
+        form: csv, parquet or jsonl; without one, what the output's name ends in, else csv.
+        output: The file, or - for the standard output; without one, a name made of the source and the table, here.
+        force: Replace the file that is there.
+    """
+    settings = settings_from(common, os.environ)
+    source = _source(settings, name, study, common)
+    chosen = form or _format_of(output)
+    target = output or Path(f"{source.name}-{table}.{chosen}")
+    if str(target) != "-":
+        refuse_existing(target, force=force)  # before the folder is read, which may take a while
+    read = study_frame if source.is_study else experiment_frame
+    frame = read(settings.shared_folder, source.name, TABLES[table])
+    if str(target) == "-":
+        _show(encode_frame(frame, chosen), chosen)
+    else:
+        write_frame(frame, chosen, target, force=force)
+        say(f"wrote {len(frame)} rows of {table} to {target}")
+
+
+class _Source(NamedTuple):
+    name: str
+    is_study: bool
+
+
+def _source(settings: Settings, name: str | None, study: str | None, common: CommonFlags | None) -> _Source:
+    named = [given for given in (name, study, common and common.experiment) if given]
+    if len(named) > 1:
+        raise ConfigError(f"name one experiment or study, got {' and '.join(named)}")
+    if study or name is None:
+        return _Source(study or settings.experiment, study is not None)
+    is_study = name in studies(settings.shared_folder)
+    if is_study and name in experiments(settings.shared_folder):
+        raise ConfigError(f"{name} is an experiment and a study: say which by --experiment or --study")
+    return _Source(name, is_study)
+
+
+def _format_of(output: Path | None) -> Format:
+    suffix = output.suffix[1:] if output else ""
+    return next((known for known in FORMATS if known == suffix), "csv")
+
+
+def _show(data: bytes, form: Format) -> None:
+    if form == "parquet" and sys.stdout.isatty():
+        raise ConfigError("Parquet is not for a terminal: name a file with --output, or take --format csv")
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)

@@ -1,0 +1,56 @@
+"""`swarm judge run`: the judge daemon in the foreground; `python -m services.judge` is the same."""
+
+from __future__ import annotations
+
+import os
+
+import anyio
+
+from swarm.cli.flags import CommonFlags, settings_from
+from swarm.config import JUDGE, Settings
+from swarm.errors import SwarmError
+from swarm.judge.judge import Judge
+from swarm.logs import configure_logging, get_logger
+from swarm.node.daemon import first_swarm_error
+from swarm.node.stopping import on_signals
+from swarm.protocol.layout import Layout
+from swarm.tasks.scoring import Scorer
+
+logger = get_logger(__name__)
+
+
+def run(*, common: CommonFlags | None = None) -> int:
+    """Ask every node of an experiment one held-out question per round, and record what the answers are worth.
+
+    It may be started before or during the run, and again after a stop; it ends when the experiment does.
+    """
+    settings = settings_from(common, os.environ)
+    layout = Layout(settings.shared_folder, settings.experiment)
+    logs = configure_logging(
+        node_id=JUDGE,
+        events_file=layout.events_file(JUDGE),
+        stdout_file=layout.stdout_file(JUDGE),
+        level=settings.log_level,
+    )
+    try:
+        with logs:
+            return _run(settings, layout)
+    except SwarmError as error:
+        return error.exit_code  # it is in the log, on the terminal and in the folder
+
+
+def _run(settings: Settings, layout: Layout) -> int:
+    logger.info("judge.starting", path=str(settings.shared_folder), experiment=settings.experiment, pid=os.getpid())
+    try:
+        return anyio.run(_judge, settings, layout)
+    except BaseExceptionGroup as group:
+        raise first_swarm_error(group) or group from None
+
+
+async def _judge(settings: Settings, layout: Layout) -> int:
+    async with Scorer(settings.scorer_processes) as scorer, anyio.create_task_group() as tasks:
+        judge = Judge(settings, layout, scorer)
+        tasks.start_soon(on_signals, judge.stop)
+        code = await judge.run()
+        tasks.cancel_scope.cancel()
+    return code

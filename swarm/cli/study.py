@@ -1,0 +1,206 @@
+"""`swarm study run`: a matrix of swarms in one command.
+
+matrix, flags, environment ─resolve─▶ StudyRecord ─▶ study.json ─▶ Runner ─▶ terminal, table, how to go on
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import anyio
+import msgspec
+from cyclopts import Parameter
+
+from swarm.cli.living import live_nodes
+from swarm.cli.say import say
+from swarm.cli.study_view import StudyDisplay, results
+from swarm.config import given_variables, variable
+from swarm.errors import ConfigError, MemoryPlanError
+from swarm.folder.publish import publish
+from swarm.monitor.text import printable
+from swarm.node.daemon import checked_tasks, versions
+from swarm.node.dealing import cores
+from swarm.node.stopping import on_signals
+from swarm.policy.plan import RESERVE, Plan
+from swarm.policy.planner import plan_for
+from swarm.protocol.codec import encode
+from swarm.protocol.layout import Layout
+from swarm.study.builtin import built_in
+from swarm.study.growth import grown
+from swarm.study.launch import Launcher
+from swarm.study.matrix import Matrix, ignored_settings, resolve, run_settings, shared_settings
+from swarm.study.matrix_file import read_matrix
+from swarm.study.record import StudyRecord, log_file, read_study, record_file, studies, study_folder
+from swarm.study.reuse import with_finished_elsewhere
+from swarm.study.runner import Runner, StudyView, alone
+from swarm.study.schedule import RunState
+
+LAST_LINES = 5
+"""Of the log of a run that failed."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class StudyFlags:
+    """What a study runs, on top of its matrix."""
+
+    name: Annotated[str | None, Parameter(help="Name of the study; the matrix's if not given.")] = None
+    path: Annotated[str | None, Parameter(help="The shared folder.")] = None
+    config: Annotated[str | None, Parameter(help="TOML file of settings for all runs.")] = None
+    rounds: Annotated[int | None, Parameter(help="Rounds of each run.")] = None
+    nodes: Annotated[int | None, Parameter(help="Workers of each swarm.")] = None
+    seeds: Annotated[str | None, Parameter(help="Seeds separated by commas, or how many: 5 is 1,2,3,4,5.")] = None
+    model: Annotated[str | None, Parameter(help="Embedded name, local path or Hugging Face id.")] = None
+    learning_rate: Annotated[float | None, Parameter(help="Step size of Adam.")] = None
+    jobs: Annotated[int | None, Parameter(help="Swarms at a time; one per core if not given.")] = None
+    judge: Annotated[bool, Parameter(help="A judge asks every node a held-out question each round.")] = False
+
+
+def run(
+    matrix: Annotated[str, Parameter(help="sapo, five-node, adaptive, samplers, or a TOML file of one's own.")],
+    /,
+    *,
+    flags: StudyFlags | None = None,
+) -> int:
+    """Run a study, or go on with it: what is finished is skipped.
+
+    Ctrl-C once: the swarms finish their step and save, exit 130; twice: end at once. The same command goes on.
+    """
+    flags = flags or StudyFlags()
+    if flags.jobs is not None and flags.jobs < 1:
+        raise ConfigError(f"--jobs must be at least 1, got {flags.jobs}")
+    chosen = _overridden(_matrix(matrix), flags)
+    given = {"path": flags.path, "model": flags.model, "learning_rate": flags.learning_rate}
+    shared = shared_settings(chosen, given, os.environ, flags.config)
+    for name in ignored_settings(shared):
+        say(f"{variable(name)} is left out: a study decides it for each run")
+    folder = shared.shared_folder
+    with alone(folder, chosen.name):
+        again = _again(matrix, flags)
+        asked = resolve(chosen, shared, judged=flags.judge, created_at=time.time(), versions=versions())
+        record = _recorded(folder, msgspec.structs.replace(asked, command=again))
+        _check_tasks(record, folder)
+        jobs = _places(record, folder, flags.jobs)
+        return anyio.run(_run, Launcher(record, folder, os.environ, versions()), jobs, shared.liveness_timeout, again)
+
+
+def _matrix(name: str) -> Matrix:
+    return read_matrix(Path(name)) if name.endswith(".toml") else built_in(name)
+
+
+def _overridden(matrix: Matrix, flags: StudyFlags) -> Matrix:
+    seeds = seeds_of(flags.seeds) if flags.seeds is not None else None
+    given: dict[str, Any] = {"name": flags.name, "rounds": flags.rounds, "nodes": flags.nodes, "seeds": seeds}
+    return replace(matrix, **{name: value for name, value in given.items() if value is not None})
+
+
+def seeds_of(text: str) -> tuple[int, ...]:
+    """`1,2,7` as they are, `3` as 1, 2, 3; `7,` is seed 7 alone.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isdecimal() for word in words if word) or not words[0]:
+        raise ConfigError(f"--seeds must be whole numbers separated by commas, or how many, got {text!r}")
+    return tuple(int(word) for word in words if word) if "," in text else tuple(range(1, int(text) + 1))
+
+
+def _recorded(folder: Path, asked: StudyRecord) -> StudyRecord:
+    """The study as it is from now on, written down: the one that is there with what is asked for on top."""
+    there = asked.study in studies(folder)
+    record = with_finished_elsewhere(grown(read_study(folder, asked.study), asked) if there else asked, folder)
+    publish(record_file(folder, record.study), encode(record), study_folder(folder, record.study) / ".tmp")
+    return record
+
+
+def _check_tasks(record: StudyRecord, folder: Path) -> None:
+    """Before anything starts: a task that does not exist is refused here, and not by every run."""
+    for one in record.runs:
+        checked_tasks(run_settings(record, one, folder))
+
+
+def _places(record: StudyRecord, folder: Path, wanted: int | None) -> int:
+    """Swarms at a time: as many as wanted, or as there are cores, if the memory does for them.
+
+    Raises:
+        MemoryPlanError: it does not do for one.
+    """
+    jobs = min(wanted or cores(), len(record.runs))
+    plans = [plan_for(run_settings(record, one, folder), record.nodes, in_process=True) for one in record.runs]
+    fit = min((_how_many(plan) for plan in plans if plan), default=jobs)
+    if fit < 1:
+        raise MemoryPlanError(
+            "the memory does not do for one swarm: fewer --nodes need less; `swarm plan` shows the parts"
+        )
+    if fit < jobs:
+        say(f"{fit} swarms at a time, not {jobs}: the free memory does for no more")
+    return min(jobs, fit)
+
+
+def _how_many(plan: Plan) -> int:
+    """How many such swarms fit, as far as their device and the host beside it have memory."""
+    host = int(plan.device.host_free * (1 - RESERVE)) // plan.host_needed if plan.host_needed else None
+    device = plan.usable // plan.needed
+    return device if host is None else min(device, host)
+
+
+def _again(matrix: str, flags: StudyFlags) -> str:
+    """The command that goes on with this study."""
+    words = ["swarm", "study", "run", matrix]
+    for name, value in vars(flags).items():
+        if value:
+            words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+    environment = [f"{name}={shlex.quote(value)}" for name, value in given_variables(os.environ).items()]
+    return " ".join([*environment, shlex.join(words)])
+
+
+async def _run(launcher: Launcher, jobs: int, liveness_timeout: float, again: str) -> int:
+    def is_live(layout: Layout) -> bool:
+        return bool(live_nodes(layout, time.time(), liveness_timeout))
+
+    runner = Runner(launcher, jobs, is_live=is_live, monotonic=time.monotonic, wall=time.time)
+    display = StudyDisplay(time.monotonic)
+    exit_code = 0
+    record = launcher.record
+    say(f"{record.title}: {len(record.runs)} runs of {record.rounds} rounds, {jobs} at a time")
+    async with anyio.create_task_group() as tasks:
+
+        def stop(code: int) -> None:
+            nonlocal exit_code
+            exit_code = code
+            display.say("stopping: every swarm finishes its step and saves; once more ends them at once")
+            runner.stop()
+
+        tasks.start_soon(on_signals, stop, runner.insist)
+        view = await runner.run(display.show)
+        tasks.cancel_scope.cancel()
+    return _conclude(view, launcher.path, again, exit_code)
+
+
+def _conclude(view: StudyView, folder: Path, again: str, exit_code: int) -> int:
+    say(results(view))
+    failed = view.those(RunState.FAILED)
+    for one in failed:
+        log = log_file(folder, view.record.study, one.run.experiment)
+        say(f"\n{one.run.experiment} failed: {one.problem}; the end of {log}:")
+        for line in _last_lines(log):
+            say(f"  {line}")
+    if exit_code or failed:
+        say(f"{'go on' if exit_code else 'try them again'}: {again}")
+    else:
+        say(f"all of it: swarm study report {view.record.study} --path {shlex.quote(str(folder))}")
+    return exit_code or (1 if failed else 0)
+
+
+def _last_lines(log: Path) -> list[str]:
+    try:
+        lines = log.read_text("utf-8", "replace").splitlines()
+    except FileNotFoundError:
+        return []
+    return [printable(line) for line in lines[-LAST_LINES:]]

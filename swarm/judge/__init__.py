@@ -1,0 +1,1 @@
+"""Held-out questions: a service that asks them by files, and an exam of saved models."""

@@ -1,0 +1,129 @@
+"""How well does a model do on a frozen set of held-out questions, before and after it was trained?
+
+    exam paper (a constant) ─▶ one generate call per task ─▶ bounded scoring ─▶ ExamRow per node, moment and task
+
+The questions are a function of a constant seed, the profile and the task: every model of every experiment gets the same
+ones, and the same draws, so that two results differ by the models alone. The seeds are held out from all runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
+
+import anyio
+from anyio import to_thread
+
+from swarm.config import Settings
+from swarm.judge.candidates import Candidate
+from swarm.protocol.messages import ExamRow
+from swarm.sapo.seeds import derive_seed, held_out_seed
+from swarm.tasks.scoring import FULL_ANSWER, GroupScore, Scorer
+from swarm.tasks.scoring_messages import QuestionRequest
+from swarm.types import Completion, Question
+
+EXAM_SEED = 20_250_921
+"""Changing it makes another exam, whose results compare with none of before."""
+Paper = Mapping[str, Sequence[Question]]
+"""Task -> its questions."""
+Answers = Mapping[str, Sequence[tuple[Completion, ...]]]
+"""Task -> the completions to each of its questions."""
+
+
+async def make_paper(scorer: Scorer, *, profile: str, tasks: Sequence[str], questions: int) -> Paper:
+    """The exam's first so many questions of each task; more of them begin with the same ones."""
+    return {
+        task: await scorer.make(
+            [
+                QuestionRequest(task, profile, held_out_seed(EXAM_SEED, "exam", profile, task, number))
+                for number in range(questions)
+            ]
+        )
+        for task in tasks
+    }
+
+
+async def examine(
+    candidates: Sequence[Candidate],
+    paper: Paper,
+    scorer: Scorer,
+    settings: Settings,
+    *,
+    samples: int = 1,
+    on_model: Callable[[str], None] = lambda model: None,
+) -> list[ExamRow]:
+    """Let every candidate sit the exam; a model that several nodes share sits it once.
+
+    Args:
+        candidates: which models, and whose they are.
+        settings: how to load and sample: device, threads, temperature, length limit.
+        samples: completions per question; pass@1 and rewards are means over all of them.
+        on_model: called with the name or path of each model before it is loaded.
+
+    Raises:
+        ModelError: a model cannot be loaded or used.
+        ScoringError: no scoring child can be kept alive.
+    """
+    results: dict[str, dict[str, list[GroupScore]]] = {}
+    for model in dict.fromkeys(candidate.source for candidate in candidates):
+        on_model(model)
+        answers = await to_thread.run_sync(answer, model, paper, settings, samples)
+        results[model] = {task: await _score(scorer, paper[task], answers[task]) for task in paper}
+    return [
+        _row(candidate, task, scores) for candidate in candidates for task, scores in results[candidate.source].items()
+    ]
+
+
+def answer(model: str, paper: Paper, settings: Settings, samples: int) -> Answers:
+    """Load a model and let it answer everything, a task in one go. Blocking."""
+    from swarm.policy.policy import load_policy
+    from swarm.policy.settings import compute_threads, grpo_config
+
+    policy = load_policy(
+        model,
+        grpo_config(settings),
+        threads=compute_threads(settings),
+        device=settings.device,
+        hub_token=settings.hub_token,
+        precision=settings.precision,
+        attention=settings.attention,
+    )
+    return {
+        task: policy.generate(
+            [question.prompt for question in questions],
+            group_size=samples,
+            seed=derive_seed(EXAM_SEED, "exam answers", task),
+        )
+        for task, questions in paper.items()
+    }
+
+
+async def _score(
+    scorer: Scorer, questions: Sequence[Question], answers: Sequence[tuple[Completion, ...]]
+) -> list[GroupScore]:
+    """At the same time: what waits together shares a child process."""
+    scores: dict[int, GroupScore] = {}
+
+    async def score(number: int, question: Question) -> None:
+        texts = [completion.text for completion in answers[number]]
+        scores[number] = await scorer.score(question.origin, question.prompt, texts)
+
+    async with anyio.create_task_group() as tasks:
+        for number, question in enumerate(questions):
+            tasks.start_soon(score, number, question)
+    return [scores[number] for number in range(len(questions))]
+
+
+def _row(candidate: Candidate, task: str, scores: Sequence[GroupScore]) -> ExamRow:
+    rewards = [reward for score in scores for reward in score.rewards]
+    return ExamRow(
+        node_id=candidate.node_id,
+        model=candidate.model,
+        rounds_done=candidate.rounds_done,
+        task=task,
+        n=len(scores),
+        pass_at_1=fmean(reward >= FULL_ANSWER for reward in rewards),
+        mean_reward=fmean(rewards),
+        answered=fmean(flag for score in scores for flag in score.answered),
+        samples=len(rewards) // len(scores),
+    )

@@ -1,0 +1,250 @@
+"""The judge daemon: carries out what JudgeMachine decides. Loads no model and imports no torch.
+
+    state/, peers/, judge/answers/ ──wake-up, or every second──▶ look ─▶ JudgeMachine ─▶ Ask    ─▶ judge/questions/
+                                                                            ▲         ├▶ Score  ─▶ scoring children
+                                                                            │         └▶ Record ─▶ logs/judge/
+                                                                            └── what became of each of them
+
+It is no peer: it registers nowhere, and nobody waits for it or knows whether it is there. All it remembers is in the
+folder, so it may be stopped and started at any time; one judge per experiment.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import anyio
+import msgspec
+from anyio import to_thread
+from anyio.abc import TaskGroup
+
+from swarm.config import JUDGE, Settings
+from swarm.errors import ExperimentError, FolderError, ProtocolError
+from swarm.folder.fetch import list_nodes, list_numbered
+from swarm.folder.liveness import Liveness
+from swarm.folder.publish import publish
+from swarm.folder.records import Tail, parse_line, read_file, read_peers, read_state
+from swarm.folder.watch import wake_ups
+from swarm.judge import judge_machine as m
+from swarm.judge.answers import read_answer
+from swarm.judge.judge_machine import JudgeMachine, Slot
+from swarm.judge.questions import HeldOutQuestions, questions_of
+from swarm.logs import append_json_line, get_logger
+from swarm.protocol.codec import encode
+from swarm.protocol.layout import Layout, round_of
+from swarm.protocol.messages import ExperimentFile, JudgeAnswer, JudgedRow, JudgeQuestion
+from swarm.tasks.gym import gym_version
+from swarm.tasks.scoring import FULL_ANSWER, Scorer
+from swarm.types import Origin
+
+logger = get_logger(__name__)
+
+
+class Judge:
+    """Asks every live worker of one experiment one held-out question per round, and scores the answers."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        layout: Layout,
+        scorer: Scorer,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._settings = settings
+        self._layout = layout
+        self._scorer = scorer
+        self._monotonic = monotonic
+        self._wall = wall
+        self._liveness = Liveness(settings.liveness_timeout)
+        self._events, self._mailbox = anyio.create_memory_object_stream[m.Event](math.inf)
+        self._appending = anyio.Lock()
+        self._rows: dict[Slot, JudgedRow] = {}
+        """Scored, and on their way to the disk."""
+        self.counts: Counter[str] = Counter()
+        """Of this process: asked, recorded, overdue, and refused answers by reason."""
+        self._scope = anyio.CancelScope()
+        self._stop_code = 0
+        self._questions: HeldOutQuestions
+        self._machine: JudgeMachine
+
+    async def run(self) -> int:
+        """Run until the experiment is finished and every answer that can come is recorded, or somebody stops it.
+
+        Returns:
+            The exit code: 0 finished, else that of `stop`.
+
+        Raises:
+            ExperimentError: the experiment's own file makes no sense.
+            ScoringError: no scoring child can be kept alive.
+        """
+        with self._events, self._mailbox, self._scope:
+            self._questions = await self._wait_for_experiment()
+            self._machine = await to_thread.run_sync(self._take_up)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._watch)
+                await self._decide(tasks)
+                tasks.cancel_scope.cancel()
+        logger.info("judge.finished", exit_code=self._stop_code, **self.counts)
+        return self._stop_code
+
+    def stop(self, exit_code: int) -> None:
+        """End with this exit code; the next judge goes on from the folder."""
+        logger.info("judge.stopping", exit_code=exit_code)
+        self._stop_code = exit_code
+        self._scope.cancel()
+
+    # ── begin ───────────────────────────────────────────────────────────────────────────────────────────────────────
+    async def _wait_for_experiment(self) -> HeldOutQuestions:
+        """The coordinator says what the experiment is when it begins; the judge may have been started before."""
+        while True:
+            if experiment := await to_thread.run_sync(self._read_experiment):
+                return questions_of(experiment)
+            await anyio.sleep(self._settings.heartbeat_interval)
+
+    def _read_experiment(self) -> ExperimentFile | None:
+        try:
+            return read_file(self._layout.experiment_file, ExperimentFile)
+        except ProtocolError as error:
+            raise ExperimentError(f"{error}; restore the file, or choose another --experiment") from None
+
+    def _take_up(self) -> JudgeMachine:
+        recorded = self._recorded()
+        asked = {
+            Slot(round_, node)
+            for round_ in list_numbered(self._layout.judge_questions, round_of)
+            for node in list_nodes(self._layout.judge_questions_of(round_))
+        }
+        logger.info("judge.ready", experiment=self._layout.experiment, asked=len(asked), recorded=len(recorded))
+        return JudgeMachine(asked, recorded)
+
+    def _recorded(self) -> set[Slot]:
+        rows = (parse_line(line, JudgedRow) for line in Tail(self._layout.judge_file).read())
+        return {Slot(row.round, row.node_id) for row in rows if row}
+
+    # ── look ────────────────────────────────────────────────────────────────────────────────────────────────────────
+    async def _watch(self) -> None:
+        folders = [self._layout.state_file.parent, self._layout.judge_answers]
+        interval = min(self._settings.reconcile_interval, self._settings.heartbeat_interval)
+        async with wake_ups(folders, interval, events=self._settings.watch == "auto") as wakes:
+            async for _ in wakes:
+                try:
+                    self._tell(await to_thread.run_sync(self._look, self._machine.awaited_rounds))
+                except (FolderError, ProtocolError) as error:
+                    logger.warning("judge.cannot_look", error=str(error))
+
+    def _look(self, awaited_rounds: list[int]) -> m.Look:
+        """The peers first: of one that has stopped by then, every answer is there already."""
+        state = read_state(self._layout)
+        for peer in read_peers(self._layout):
+            self._liveness.observe(peer, self._monotonic(), self._wall())
+        answers = {
+            Slot(round_, node)
+            for round_ in awaited_rounds
+            for node in list_nodes(self._layout.judge_answers_of(round_))
+        }
+        return m.Look(
+            round=state.round if state else -1,
+            finished=state.finished if state else False,
+            live=self._liveness.live(self._monotonic(), role="worker"),
+            answers=frozenset(answers),
+            max_rounds=state.max_rounds if state else 0,
+        )
+
+    def _tell(self, event: m.Event) -> None:
+        self._events.send_nowait(event)
+
+    # ── decide, carry out ───────────────────────────────────────────────────────────────────────────────────────────
+    async def _decide(self, tasks: TaskGroup) -> None:
+        async for event in self._mailbox:
+            for instruction in self._machine.handle(event):
+                match instruction:
+                    case m.Ask(slot):
+                        tasks.start_soon(self._ask, slot)
+                    case m.Score(slot):
+                        tasks.start_soon(self._score, slot)
+                    case m.Record(slot):
+                        tasks.start_soon(self._record, slot)
+                    case m.Overdue(slot):
+                        self.counts["overdue"] += 1
+                        logger.info("answer.overdue", round=slot.round, node=slot.node)
+                    case m.Finish():
+                        return
+
+    async def _ask(self, slot: Slot) -> None:
+        request = self._questions.request(slot)
+        (made,) = await self._scorer.make([request])
+        question = JudgeQuestion(
+            round=slot.round,
+            node=slot.node,
+            profile=request.profile,
+            question_id=self._questions.question_id(slot),
+            prompt=made.prompt,
+            asked_at=self._wall(),
+            task=request.task,
+        )
+        file = self._layout.judge_question_file(slot.round, slot.node)
+        try:
+            await to_thread.run_sync(publish, file, encode(question), self._layout.temporary(JUDGE))
+        except FolderError as error:
+            logger.warning("question.failed", round=slot.round, node=slot.node, error=str(error))
+            self._tell(m.Failed(slot))
+            return
+        self.counts["asked"] += 1
+        self._tell(m.Asked(slot))
+
+    async def _score(self, slot: Slot) -> None:
+        request, question_id = self._questions.request(slot), self._questions.question_id(slot)
+        try:
+            answer = await to_thread.run_sync(read_answer, self._layout, slot, question_id)
+            origin = Origin(request.task, request.profile, request.seed, request.index, gym_version())
+            score = await self._scorer.score(origin, None, [answer.response])
+        except ProtocolError as error:
+            self.counts[f"refused_{error.reason}"] += 1
+            logger.warning("answer.refused", round=slot.round, node=slot.node, reason=error.reason, detail=error.detail)
+            self._tell(m.Refused(slot))
+            return
+        self._rows[slot] = self._row(slot, answer, score.rewards[0], score.answered[0])
+        self._tell(m.Scored(slot))
+
+    def _row(self, slot: Slot, answer: JudgeAnswer, reward: float, answered: bool) -> JudgedRow:
+        request = self._questions.request(slot)
+        return JudgedRow(
+            timestamp=self._wall(),
+            round=slot.round,
+            node_id=slot.node,
+            task=request.task,
+            profile=request.profile,
+            question_id=answer.question_id,
+            reward=reward,
+            full_answer=reward >= FULL_ANSWER,
+            answered=answered,
+            experiment=self._layout.experiment,
+            model=answer.policy.model[:80],
+            rounds_trained=answer.policy.rounds_trained,
+            finished=answer.finished,
+        )
+
+    async def _record(self, slot: Slot) -> None:
+        row = self._rows.pop(slot)
+        async with self._appending:
+            recorded = await to_thread.run_sync(self._append, row)
+        if not recorded:
+            self._tell(m.Failed(slot))
+            return
+        self.counts["recorded"] += 1
+        logger.info("answer.recorded", round=slot.round, node=slot.node, task=row.task, reward=row.reward)
+        self._tell(m.Recorded(slot))
+
+    def _append(self, row: JudgedRow) -> bool:
+        """False if the row is not there. After an error the file decides, so that no row goes in twice."""
+        try:
+            append_json_line(self._layout.judge_file, msgspec.json.encode(row), fsync=True)
+        except FolderError as error:
+            logger.warning("answer.record_failed", round=row.round, node=row.node_id, error=str(error))
+            return Slot(row.round, row.node_id) in self._recorded()
+        return True

@@ -1,0 +1,206 @@
+"""The judge's decisions, pure: looks at the folder in, what to do out. The loop in judge.py carries them out.
+
+    unknown ─Ask─▶ asked ─answer seen, Score─▶ scoring ─Scored, Record─▶ recorded
+                     │                            └────Refused──────────▶ refused, no row
+                     ├─ two rounds later: Overdue, once; an answer still counts
+                     └─ FORGOTTEN_AFTER rounds later: no longer looked for
+
+    unblocks    nobody: no node ever waits for the judge
+    finishes    when the experiment is over and no live worker owes an answer
+
+Questions for the next round are asked while a round is open, so that they lie there when a node comes to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+OVERDUE_AFTER = 2
+"""Rounds after which an answer is counted as missing."""
+FORGOTTEN_AFTER = 50
+"""Rounds after which nobody looks for an answer any longer."""
+
+
+class Slot(NamedTuple):
+    """One question's place: there is one per round and node."""
+
+    round: int
+    node: str
+
+
+# ── events ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+@dataclass(frozen=True)
+class Look:
+    """What the folder showed at one moment."""
+
+    round: int
+    """The open round, -1 before the first; after the last one, the number of rounds."""
+    finished: bool
+    live: frozenset[str]
+    """Workers that are alive and take part, seen before the answers were."""
+    answers: frozenset[Slot] = frozenset()
+    """Answer files that are there, of `awaited_rounds` at least."""
+    max_rounds: int = 0
+    """How many rounds there will be; 0: not said."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The question lies in the folder."""
+
+    slot: Slot
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The answer was read and scored."""
+
+    slot: Slot
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The answer is not what it should be; it gets no row."""
+
+    slot: Slot
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The row is on disk."""
+
+    slot: Slot
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The folder did not let the instruction be carried out; it comes again with a later look."""
+
+    slot: Slot
+
+
+Event = Look | Asked | Scored | Refused | Recorded | Failed
+
+
+# ── instructions ────────────────────────────────────────────────────────────────────────────────────────────────────
+@dataclass(frozen=True)
+class Ask:
+    slot: Slot
+
+
+@dataclass(frozen=True)
+class Score:
+    slot: Slot
+
+
+@dataclass(frozen=True)
+class Record:
+    slot: Slot
+
+
+@dataclass(frozen=True)
+class Overdue:
+    """Count the answer as missing, so far."""
+
+    slot: Slot
+
+
+@dataclass(frozen=True)
+class Finish:
+    """Everything is asked, answered and recorded."""
+
+
+Instruction = Ask | Score | Record | Overdue | Finish
+
+
+class JudgeMachine:
+    """Owns who was asked what and what became of it; owns no file, task or time."""
+
+    def __init__(self, asked: Iterable[Slot] = (), recorded: Iterable[Slot] = ()) -> None:
+        """What an earlier judge of this experiment left: the questions in the folder, and the rows in its file."""
+        self._closed = set(recorded)
+        """Recorded or refused."""
+        self._waiting = set(asked) - self._closed
+        self._asking: set[Slot] = set()
+        self._busy: set[Slot] = set()
+        """Being scored or recorded."""
+        self._overdue: set[Slot] = set()
+        self._last: Look | None = None
+        self.finished = False
+
+    @property
+    def awaited_rounds(self) -> list[int]:
+        """Rounds of which some answer is still looked for."""
+        return sorted({slot.round for slot in self._waiting})
+
+    def handle(self, event: Event) -> Sequence[Instruction]:
+        """Take one event; the instructions may be carried out in any order and at the same time."""
+        if self.finished:
+            return ()
+        match event:
+            case Look():
+                return [*self._on_look(event), *self._finish_if_done()]
+            case Asked(slot) if slot in self._asking:
+                self._asking.discard(slot)
+                self._waiting.add(slot)
+            case Scored(slot) if slot in self._busy:
+                return (Record(slot),)
+            case Recorded(slot) | Refused(slot) if slot in self._busy:
+                self._busy.discard(slot)
+                self._closed.add(slot)
+            case Failed(slot):
+                self._on_failed(slot)
+        return self._finish_if_done()
+
+    def _on_failed(self, slot: Slot) -> None:
+        """Back to where it was: not asked, or not scored."""
+        self._asking.discard(slot)
+        if slot in self._busy:
+            self._busy.discard(slot)
+            self._waiting.add(slot)
+
+    def _on_look(self, look: Look) -> list[Instruction]:
+        if self._last and look.round < self._last.round:
+            return []  # an older copy of the state file: the clock never goes back
+        self._last = look
+        self._forget_before(look.round - FORGOTTEN_AFTER)
+        return [*self._scores(look), *self._asks(look), *self._count_overdue(look)]
+
+    def _scores(self, look: Look) -> list[Instruction]:
+        there = self._waiting & look.answers
+        self._waiting -= there
+        self._busy |= there
+        return [Score(slot) for slot in sorted(there)]
+
+    def _asks(self, look: Look) -> list[Instruction]:
+        if look.finished:
+            return []
+        last = look.max_rounds - 1 if look.max_rounds else look.round + 1
+        rounds = range(max(0, look.round), min(look.round + 1, last) + 1)
+        known = self._asking | self._waiting | self._busy | self._closed
+        new = [Slot(round_, node) for round_ in rounds for node in sorted(look.live)]
+        new = [slot for slot in new if slot not in known]
+        self._asking |= set(new)
+        return [Ask(slot) for slot in new]
+
+    def _count_overdue(self, look: Look) -> list[Instruction]:
+        late = {slot for slot in self._waiting if slot.round + OVERDUE_AFTER <= look.round} - self._overdue
+        self._overdue |= late
+        return [Overdue(slot) for slot in sorted(late)]
+
+    def _forget_before(self, oldest: int) -> None:
+        """A judge runs for weeks. Looks never go back, so nothing asks for what is forgotten."""
+        self._waiting = {slot for slot in self._waiting if slot.round >= oldest}
+        self._overdue = {slot for slot in self._overdue if slot.round >= oldest}
+        self._closed = {slot for slot in self._closed if slot.round >= oldest}
+
+    def _finish_if_done(self) -> Sequence[Instruction]:
+        look = self._last
+        if look is None or not look.finished or self._asking or self._busy:
+            return ()
+        if any(slot.node in look.live for slot in self._waiting):
+            return ()
+        self.finished = True
+        return (Finish(),)

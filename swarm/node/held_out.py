@@ -1,0 +1,103 @@
+"""This node's answers to a judge, who asks one held-out question per round if there is one at all.
+
+    judge/questions/round_R/{node}.json ─▶ one completion of the policy after update R ─▶ judge/answers/round_R/
+
+The answer is generated when the round's reward is submitted, so the coordinator does not wait for it; its draws have a
+seed of their own, nothing is trained on it, and none of it is in the node's rewards: a run is the same with and without
+a judge. Where there is none, a round costs one look at a file that is not there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+
+from anyio import to_thread
+
+from swarm.errors import FolderError, ProtocolError
+from swarm.folder.publish import publish
+from swarm.folder.records import read_file
+from swarm.logs import get_logger
+from swarm.node.clock import Clock
+from swarm.node.executor import ComputeExecutor
+from swarm.protocol.codec import encode
+from swarm.protocol.layout import Layout
+from swarm.protocol.messages import JudgeAnswer, JudgeQuestion, PolicyInfo
+from swarm.sapo.seeds import derive_seed
+from swarm.types import Completion, Policy
+
+logger = get_logger(__name__)
+
+LONGEST_PROMPT = 16_384
+"""Characters; the longest question of any task has a few thousand."""
+
+
+class HeldOutAnswers:
+    """Answers what a judge asks this node."""
+
+    def __init__(
+        self, layout: Layout, node_id: str, *, seed: int, policy: Policy, executor: ComputeExecutor, clock: Clock
+    ) -> None:
+        self._layout = layout
+        self._node_id = node_id
+        self._seed = seed
+        self._policy = policy
+        self._executor = executor
+        self._clock = clock
+        self._refused: Counter[str] = Counter()
+
+    async def answer(self, round_: int, rounds_trained: int) -> None:
+        """Answer this round's question, if there is one that can be read; never fails for what a judge wrote."""
+        try:
+            question = await to_thread.run_sync(self._question, round_)
+        except ProtocolError as error:
+            self._refused[error.reason] += 1
+            logger.warning("question.refused", round=round_, reason=error.reason, detail=error.detail)
+            return
+        if question is None:
+            return
+        seed = derive_seed(self._seed, "judge", self._node_id, round_)
+        generate = partial(self._policy.generate, [question.prompt], group_size=1, seed=seed)
+        ((completion,),) = await self._executor.run(generate)
+        await self._publish(question, completion, rounds_trained)
+
+    def take_refused(self) -> Counter[str]:
+        """Questions refused since the last call, by reason."""
+        taken, self._refused = self._refused, Counter()
+        return taken
+
+    def _question(self, round_: int) -> JudgeQuestion | None:
+        path = self._layout.judge_question_file(round_, self._node_id)
+        question = read_file(path, JudgeQuestion)
+        if question is None:
+            return None
+        if (question.node, question.round) != (self._node_id, round_):
+            raise ProtocolError(
+                "misplaced",
+                f"{path} expected to ask {self._node_id!r} in round {round_}, "
+                f"got {question.node!r} in round {question.round}",
+            )
+        if not 0 < len(question.prompt) <= LONGEST_PROMPT:
+            raise ProtocolError(
+                "oversized",
+                f"{path} expected a prompt of 1 to {LONGEST_PROMPT} characters, got {len(question.prompt)}",
+            )
+        return question
+
+    async def _publish(self, question: JudgeQuestion, completion: Completion, rounds_trained: int) -> None:
+        """Without fsync, as a vote: who loses power has other worries, and the judge asks again next round."""
+        answer = JudgeAnswer(
+            peer_id=self._node_id,
+            round=question.round,
+            question_id=question.question_id,
+            response=completion.text,
+            answered_at=self._clock.wall(),
+            finished=completion.finished,
+            policy=PolicyInfo(model=self._policy.name, rounds_trained=rounds_trained),
+        )
+        target = self._layout.judge_answer_file(question.round, self._node_id)
+        temporary = self._layout.temporary(self._node_id)
+        try:
+            await to_thread.run_sync(partial(publish, target, encode(answer), temporary, durable=False))
+        except FolderError as error:
+            logger.warning("answer.failed", round=question.round, error=str(error))

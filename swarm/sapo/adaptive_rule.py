@@ -1,0 +1,125 @@
+"""What an adaptive rule is: a pure state that sees finished rounds and says how many external groups it wants.
+
+    rows of the node ─RoundSignals─▶ Rule.observe ─▶ Rule ─wanted─▶ J, continuous ─rounded_split─▶ I + J = N
+
+A rule holds nothing but what follows from its settings and the rounds that it has seen. So no checkpoint needs it: a
+node that comes back replays its metrics rows and is exactly where it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import NamedTuple, Protocol
+
+
+class RoundSignals(NamedTuple):
+    """All that a rule may know of a finished round, in the node's own scoring."""
+
+    round: int
+    reward: float
+    """Mean reward per completion on the own questions."""
+    reward_std: float = 0.0
+    """Population standard deviation of the own completions' rewards."""
+    train_reward: float = 0.0
+    """Mean reward per completion over what was trained on."""
+    grad_norm: float = 0.0
+    local_groups: int = 0
+    local_informative: int = 0
+    """Own groups with some advantage."""
+    external_wanted: int = 0
+    external_groups: int = 0
+    """External groups trained on."""
+    peers: int = 0
+    """Peers that were heard."""
+    pool_groups: int = 0
+    pool_informative: int = 0
+    """Peers' groups with some advantage."""
+    pool_reward: float = 0.0
+    """Mean reward per completion of the peers' groups."""
+
+
+class RuleSettings(NamedTuple):
+    """What a rule starts from."""
+
+    total: int
+    """N = I + J."""
+    initial_j: float
+    alpha: float
+    """Step size, in (0, 1]."""
+    memory: float
+    """Of the reward baseline, in [0, 1]; 1: the plain mean of all rounds."""
+
+    def within(self, wanted: float) -> float:
+        """J cut off to what a node can want: [0, N - 1]."""
+        return clip(wanted, 0.0, self.total - 1.0)
+
+
+class Rule(Protocol):
+    """Immutable."""
+
+    @property
+    def baseline(self) -> float | None:
+        """The reward that the next round's will be held against, None if there is none (yet)."""
+
+    def wanted(self, rng: Random) -> float:
+        """J of the next round before it is rounded; `rng` is the round's own."""
+
+    def observe(self, seen: RoundSignals) -> Rule:
+        """The rule after one more finished round."""
+
+
+@dataclass(frozen=True)
+class RunningMean:
+    """Exponential moving average that begins as a plain mean, so that no first value outweighs the next ones."""
+
+    value: float = 0.0
+    count: int = 0
+
+    def updated(self, value: float, step: float) -> RunningMean:
+        """One value more; `step` is its weight once 1 / step values are there."""
+        weight = max(step, 1 / (self.count + 1))
+        return RunningMean(self.value + weight * (value - self.value), self.count + 1)
+
+
+NO_VALUES = RunningMean()
+
+
+@dataclass(frozen=True)
+class RewardBaseline:
+    """A reward against those of the rounds before it, in units of their own spread.
+
+    So neither the reward's level nor its scale matters, and a round is never held against itself.
+    """
+
+    mean: RunningMean = NO_VALUES
+    spread: RunningMean = NO_VALUES
+    """Mean of |reward - baseline|, this round's included: the first surprise is 1 of it."""
+
+    @property
+    def value(self) -> float | None:
+        return self.mean.value if self.mean.count else None
+
+    def surprise(self, reward: float, memory: float) -> float:
+        """(reward - baseline) / spread, cut off to [-1, 1]; 0 of the first round and of rewards that do not differ."""
+        if not self.mean.count:
+            return 0.0
+        deviation = reward - self.mean.value
+        spread = self.spread.updated(abs(deviation), 1 - memory).value
+        rounding = 1e-9 * max(abs(reward), abs(self.mean.value))
+        return clip(deviation / spread, -1.0, 1.0) if spread > rounding else 0.0
+
+    def updated(self, reward: float, memory: float) -> RewardBaseline:
+        """With this round's reward, for the rounds after it."""
+        spread = self.spread
+        if self.mean.count:
+            spread = spread.updated(abs(reward - self.mean.value), 1 - memory)
+        return RewardBaseline(self.mean.updated(reward, 1 - memory), spread)
+
+
+NO_REWARDS = RewardBaseline()
+
+
+def clip(value: float, low: float, high: float) -> float:
+    """The nearest value in [low, high]."""
+    return min(max(value, low), high)

@@ -1,0 +1,57 @@
+"""Samplers: which J of the informative external groups a node trains on, by name.
+
+A sampler gets the informative groups of the pool in a fixed order, J, and a generator that is seeded by run, node and
+round, and gives at most J of them. It looks at nothing else, so that a run can be repeated.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from statistics import pvariance
+
+from swarm.types import ScoredGroup
+
+Sampler = Callable[[Sequence[ScoredGroup], int, Random], list[ScoredGroup]]
+"""(informative groups in a fixed order, J, generator) -> at most J of them."""
+
+
+def uniform(groups: Sequence[ScoredGroup], count: int, rng: Random) -> list[ScoredGroup]:
+    """The paper's sampler: uniformly without replacement."""
+    return rng.sample(groups, min(count, len(groups)))
+
+
+def informative(groups: Sequence[ScoredGroup], count: int, rng: Random) -> list[ScoredGroup]:
+    """Without replacement, each draw in proportion to the variance of a group's rewards.
+
+    Groups of which half the answers are right come most often, those with one odd answer among G seldom: their gradient
+    rests on that one answer. Weighted sampling by exponential keys: Efraimidis and Spirakis, "Weighted random sampling
+    with a reservoir", Information Processing Letters 97 (2006), where the largest u^(1/w) are the smallest -log(u)/w.
+    """
+    keyed = [(rng.expovariate(pvariance(scored.rewards)), place) for place, scored in enumerate(groups)]
+    return [groups[place] for _, place in sorted(keyed)[:count]]
+
+
+def balanced(groups: Sequence[ScoredGroup], count: int, rng: Random) -> list[ScoredGroup]:
+    """The newest rounds first; of one round the tasks in turn, and of one task the peers in turn; else by chance.
+
+    A uniform draw of few groups often holds several of one task, and the update then forgets the others; and old groups
+    are further from what the policy would say now.
+    """
+    left = rng.sample(groups, len(groups))
+    chosen: list[ScoredGroup] = []
+    tasks: Counter[str] = Counter()
+    peers: Counter[str] = Counter()
+    while left and len(chosen) < count:
+        following = min(
+            left, key=lambda s: (-s.group.round, tasks[s.group.question.origin.task], peers[s.group.peer_id])
+        )
+        left.remove(following)
+        chosen.append(following)
+        tasks[following.group.question.origin.task] += 1
+        peers[following.group.peer_id] += 1
+    return chosen
+
+
+SAMPLERS: Mapping[str, Sampler] = {"uniform": uniform, "informative": informative, "balanced": balanced}

@@ -1,0 +1,24 @@
+"""Matrices of swarms: run them, load what they left, and say what it shows.
+
+The frames are the way in for notebooks: `from swarm.study import get_experiment_metrics`.
+"""
+
+from swarm.study.frames import (
+    get_events,
+    get_experiment_metrics,
+    get_judge_metrics,
+    get_rewards,
+    get_rollouts,
+    get_study_judge_metrics,
+    get_study_metrics,
+)
+
+__all__ = [
+    "get_events",
+    "get_experiment_metrics",
+    "get_judge_metrics",
+    "get_rewards",
+    "get_rollouts",
+    "get_study_judge_metrics",
+    "get_study_metrics",
+]

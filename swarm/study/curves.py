@@ -1,0 +1,58 @@
+"""Curves over rounds, from the rows of a study's nodes.
+
+    metrics of a run ─▶ by_agent          metrics of a configuration ─mean over agents─▶ by_seed ─▶ bootstrap_band
+
+A moving average looks back only, over `window` rounds, or over those that there are at the start.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+LONGEST_WINDOW = 100
+"""Rounds of the paper's moving average; a shorter run takes a tenth of its rounds."""
+RESAMPLES = 2000
+"""Bootstrap draws of the seeds."""
+
+
+def window_for(rounds: int) -> int:
+    """The window of the moving average for runs of so many rounds."""
+    return min(LONGEST_WINDOW, max(1, rounds // 10))
+
+
+def smooth(curves: pd.DataFrame, window: int) -> pd.DataFrame:
+    """Moving average down each column."""
+    return curves.rolling(window, min_periods=1).mean()
+
+
+def by_agent(run: pd.DataFrame, column: str = "my_reward") -> pd.DataFrame:
+    """One run: its rounds down, its agents across."""
+    return run.pivot_table(index="round", columns="node_id", values=column, aggfunc="last", observed=True).sort_index()
+
+
+def by_seed(configuration: pd.DataFrame, column: str = "my_reward") -> pd.DataFrame:
+    """One configuration: its rounds down, its seeds across; the mean over the agents of each run."""
+    return configuration.pivot_table(index="round", columns="seed", values=column, aggfunc="mean").sort_index()
+
+
+def common_rounds(curves: pd.DataFrame) -> pd.DataFrame:
+    """The rounds that all columns have: a mean over runs of different length would jump where one ends."""
+    return curves.dropna()
+
+
+def bootstrap_band(curves: pd.DataFrame, level: float = 0.95) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Percentile interval of the mean over the S columns, at each of the R rows, by resampling whole columns."""
+    values_R_S = curves.to_numpy(dtype=np.float64)
+    seeds = values_R_S.shape[1]
+    draws_B_S = np.random.default_rng(0).integers(seeds, size=(RESAMPLES, seeds))
+    weights_S_B = np.stack([np.bincount(draw, minlength=seeds) for draw in draws_B_S], axis=1) / seeds
+    low, high = np.quantile(values_R_S @ weights_S_B, [(1 - level) / 2, (1 + level) / 2], axis=1)
+    return low, high
+
+
+def first_seeds(metrics: pd.DataFrame) -> pd.DataFrame:
+    """Of each configuration, the rows of its lowest seed that has any."""
+    first = metrics.groupby("configuration", observed=True)["seed"].transform("min")
+    return metrics[metrics["seed"] == first]

@@ -1,0 +1,76 @@
+"""All that a report is made from, read once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from swarm.errors import ConfigError
+from swarm.study.curves import window_for
+from swarm.study.exam import read_exams
+from swarm.study.figure_style import Look
+from swarm.study.frames import get_study_judge_metrics, get_study_metrics
+from swarm.study.record import StudyRecord, read_study
+from swarm.study.sections_setup import FINISHED, progress_table
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A study as it lies in the shared folder at one moment."""
+
+    record: StudyRecord
+    metrics: pd.DataFrame
+    """From get_study_metrics; of configurations that the record names."""
+    judged: pd.DataFrame
+    """From get_study_judge_metrics."""
+    exams: pd.DataFrame
+    """From read_exams."""
+    progress: pd.DataFrame
+    """From progress_table."""
+    window: int
+    """Rounds of the moving averages."""
+
+    @property
+    def look(self) -> Look:
+        return Look(tuple(found.name for found in self.record.configurations))
+
+    @property
+    def finished(self) -> pd.DataFrame:
+        """The metrics of the finished runs, since runs of unequal length do not compare; of all, if none is."""
+        runs = self.progress.loc[self.progress["state"] == FINISHED, "experiment"]
+        return self.metrics[self.metrics["experiment"].isin(runs)] if len(runs) else self.metrics
+
+    @property
+    def command(self) -> str:
+        """What writes this report again."""
+        return f"swarm study report {self.record.study} --window {self.window}"
+
+
+def read_evidence(path: Path, study: str, window: int | None) -> Evidence:
+    """Read a study.
+
+    Args:
+        path: the shared folder.
+        study: its name.
+        window: rounds of the moving averages; None: a tenth of the rounds, at most 100.
+
+    Raises:
+        FolderError: there is no such study.
+        ConfigError: none of its runs has a round yet, or the window is not positive.
+    """
+    if window is not None and window < 1:
+        raise ConfigError(f"a moving average needs a window of at least 1 round, got {window}")
+    record = read_study(path, study)
+    metrics = get_study_metrics(path, study)
+    if metrics.empty:
+        raise ConfigError(f"there is nothing to report: no run of the study {study!r} in {path} has done a round yet")
+    return Evidence(
+        record=record,
+        metrics=metrics,
+        judged=get_study_judge_metrics(path, study),
+        exams=read_exams(path, record),
+        progress=progress_table(record, metrics),
+        window=window or window_for(record.rounds),
+    )

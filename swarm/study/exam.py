@@ -1,0 +1,49 @@
+"""The frozen exam as a frame: what nodes scored on one fixed set of held-out questions, before and after training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pandas as pd
+
+from swarm.errors import ProtocolError
+from swarm.folder.fetch import read_bounded
+from swarm.protocol.messages import ExamRow
+from swarm.study.record import StudyRecord, study_folder
+
+LARGEST_EXAM = 16 * 1024 * 1024
+"""Bytes."""
+
+
+COLUMNS = ("configuration", "seed", *ExamRow.__struct_fields__)
+
+
+def read_exams(path: Path, record: StudyRecord) -> pd.DataFrame:
+    """One row per node, moment and task, over the study's own exam file and those of its runs; empty without any.
+
+    Args:
+        path: the shared folder.
+        record: of the study.
+
+    Raises:
+        ProtocolError: an exam file is there and is not a list of such rows.
+    """
+    rows = [_row("all", -1, row) for row in _read(study_folder(path, record.study) / "exam.json")]
+    for run in record.runs:
+        found = _read(path / "experiments" / run.experiment / "exam.json")
+        rows += [_row(run.configuration, run.seed, row) for row in found]
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _row(configuration: str, seed: int, row: ExamRow) -> dict[str, object]:
+    return {"configuration": configuration, "seed": seed} | msgspec.structs.asdict(row)
+
+
+def _read(file: Path) -> list[ExamRow]:
+    try:
+        return msgspec.json.decode(read_bounded(file, LARGEST_EXAM), type=list[ExamRow])
+    except FileNotFoundError:
+        return []
+    except msgspec.MsgspecError as error:
+        raise ProtocolError("malformed", f"{file} is no list of exam rows: {error}") from None

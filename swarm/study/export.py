@@ -1,0 +1,87 @@
+"""Frames as files for other tools: CSV, Parquet and JSON lines.
+
+Dicts and lists are JSON text in CSV and in Parquet (their keys differ from row to row, which neither can type), and
+stay nested in JSON lines. What is missing is an empty field, a null and `null`. All text in CSV is quoted, so that a
+completion's line ends survive. Numbers keep every digit.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
+
+import msgspec
+
+from swarm.errors import ConfigError
+from swarm.folder.publish import publish
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+Format = Literal["csv", "parquet", "jsonl"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+
+def encode_frame(frame: DataFrame, form: Format) -> bytes:
+    """A frame as the bytes of a file; its index is left out.
+
+    Raises:
+        ConfigError: Parquet, and pyarrow is not installed.
+    """
+    if form == "parquet":
+        return _parquet(frame)
+    return _csv(frame) if form == "csv" else _jsonl(frame)
+
+
+def write_frame(frame: DataFrame, form: Format, target: Path, *, force: bool = False) -> None:
+    """Write a frame so that the file is there whole or not at all.
+
+    Args:
+        force: replace the file that is there.
+
+    Raises:
+        ConfigError: there is such a file already, or pyarrow is missing.
+        FolderError: it cannot be written; what was there is as it was.
+    """
+    refuse_existing(target, force=force)
+    publish(target, encode_frame(frame, form), target.parent)
+
+
+def refuse_existing(target: Path, *, force: bool) -> None:
+    """Raises ConfigError for a file that is there and not to be replaced."""
+    if target.exists() and not force:
+        raise ConfigError(f"{target} is there already: name another file with --output, or replace it with --force")
+
+
+def _csv(frame: DataFrame) -> bytes:
+    flat = _flat(frame)
+    return flat.to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n").encode()
+
+
+def _parquet(frame: DataFrame) -> bytes:
+    buffer = io.BytesIO()
+    try:
+        _flat(frame).to_parquet(buffer, engine="pyarrow", index=False)
+    except ImportError:
+        raise ConfigError(
+            "Parquet needs pyarrow, which is not installed: pip install 'swarm-sapo[analysis]', or take --format csv"
+        ) from None
+    return buffer.getvalue()
+
+
+def _jsonl(frame: DataFrame) -> bytes:
+    plain = {name: column.astype(object).where(column.notna(), None).tolist() for name, column in frame.items()}
+    rows = (dict(zip(plain, values, strict=True)) for values in zip(*plain.values(), strict=True))
+    return b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
+
+
+def _flat(frame: DataFrame) -> DataFrame:
+    """The same with dicts and lists as JSON text."""
+    nested = [name for name, dtype in frame.dtypes.items() if dtype == "object"]
+    return frame.assign(**{str(name): frame[name].map(_text).astype("str") for name in nested})
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()  # pandas 2: text is object, too

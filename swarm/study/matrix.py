@@ -1,0 +1,245 @@
+"""A matrix of configurations and seeds, and what it comes to: every run with every setting.
+
+    Matrix (built in, or a file) ─override─▶ Matrix ─resolve─▶ StudyRecord ─run_settings─▶ Settings of one run
+
+Pure: the environment, the settings file and the clock are arguments, and nothing is written.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from swarm.config import COMMAND_DEFAULT, EXPERIMENT_NAME, Settings, load_settings
+from swarm.errors import ConfigError
+from swarm.study.record import ConfigurationRecord, RunRecord, StudyRecord
+
+CONFIGURATION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./+-]{0,39}")
+OWNED = {
+    "path": "give --path",
+    "experiment": "each run has its own, made from the study's name",
+    "role": "a study runs whole swarms",
+    "node_id": "a study runs whole swarms",
+    "seed": "give seeds",
+    "max_rounds": "give rounds",
+    "expected_workers": "give nodes",
+    "test_mode": "give rounds, local_groups and generations",
+    "hub_token": "it is a secret: leave it to the environment",
+}
+"""Settings that a study decides for each run, and what to do instead."""
+DEFAULTS: dict[str, Any] = {"checkpoint_interval": 0, "threads": 1}
+"""What every run gets where nobody says otherwise: a run takes one core for minutes, and saves when stopped."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Matrix:
+    """What to compare."""
+
+    name: str
+    """Of the study, if no other is given."""
+    title: str
+    nodes: int
+    """Workers of each swarm."""
+    rounds: int
+    seeds: tuple[int, ...]
+    configurations: tuple[ConfigurationRecord, ...]
+    settings: Mapping[str, Any]
+    """Setting name -> value that all configurations share."""
+
+
+def with_baseline(configurations: Sequence[ConfigurationRecord], baseline: str) -> tuple[ConfigurationRecord, ...]:
+    """The others of the baseline's group are compared with it, where they do not say otherwise."""
+    group = next((one.group for one in configurations if one.name == baseline), None)
+    return tuple(
+        msgspec.structs.replace(one, baseline=baseline)
+        if not one.baseline and one.group == group and one.name != baseline
+        else one
+        for one in configurations
+    )
+
+
+def resolve(
+    matrix: Matrix, shared: Settings, *, judged: bool, created_at: float, versions: Mapping[str, str]
+) -> StudyRecord:
+    """The study that a matrix comes to.
+
+    Args:
+        shared: what `shared_settings` made of the matrix and of everything the caller said.
+        created_at: Unix seconds.
+        versions: of what decides what a run computes.
+
+    Raises:
+        ConfigError: the matrix cannot be run; says where and why.
+    """
+    _check(matrix)
+    settings = changed_settings(shared)
+    configurations = tuple(_checked(one, settings) for one in matrix.configurations)
+    return StudyRecord(
+        study=matrix.name,
+        title=matrix.title,
+        created_at=created_at,
+        nodes=matrix.nodes,
+        rounds=matrix.rounds,
+        seeds=matrix.seeds,
+        configurations=configurations,
+        settings=settings,
+        judged=judged,
+        runs=runs_of(matrix.name, configurations, matrix.seeds),
+        versions=dict(versions),
+    )
+
+
+def shared_settings(
+    matrix: Matrix, flags: Mapping[str, Any], environ: Mapping[str, str], toml_file: str | None
+) -> Settings:
+    """Flag > environment > settings file > matrix, as one: what all runs share, and where the shared folder is.
+
+    Raises:
+        ConfigError: an unknown or malformed setting, or test mode.
+    """
+    refuse_owned(matrix.settings, f"matrix {matrix.name!r}")
+    settings = load_settings(flags, environ, toml_file, **{**DEFAULTS, **matrix.settings})
+    if settings.test_mode:
+        raise ConfigError(f"TEST_MODE is not for a study: {OWNED['test_mode']}")
+    return settings
+
+
+def ignored_settings(shared: Settings) -> list[str]:
+    """Names of settings that were given but that the study decides."""
+    default = Settings()
+    return [name for name in OWNED if name not in ("path", "hub_token") and _differs(name, shared, default)]
+
+
+def changed_settings(shared: Settings) -> dict[str, Any]:
+    """Setting name -> value as JSON has it, of those that are not at their defaults and not the study's own."""
+    default = Settings()
+    names = [f.name for f in fields(Settings) if f.name not in OWNED and _differs(f.name, shared, default)]
+    return {name: _as_read_back(getattr(shared, name)) for name in names}
+
+
+def _as_read_back(value: Any) -> Any:
+    """A value as it comes out of the record's file, so that a study equals itself: lists for tuples."""
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def _differs(name: str, one: Settings, other: Settings) -> bool:
+    return bool(getattr(one, name) != getattr(other, name))
+
+
+def refuse_owned(settings: Iterable[str], where: str) -> None:
+    """Raises ConfigError for a name that is no setting, or that the study decides."""
+    known = {f.name for f in fields(Settings)}
+    for name in settings:
+        if name not in known:
+            raise ConfigError(f"{where}: unknown setting {name!r}{did_you_mean(name, known)}")
+        if name in OWNED:
+            raise ConfigError(f"{where}: {name!r} is not for a study to share: {OWNED[name]}")
+
+
+def did_you_mean(word: str, known: Collection[str]) -> str:
+    """`; did you mean ...?`, or what there is."""
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; expected one of {', '.join(sorted(known))}" if len(known) < 12 else "; `swarm settings` lists all"
+
+
+def _check(matrix: Matrix) -> None:
+    where = f"matrix {matrix.name!r}"
+    if not EXPERIMENT_NAME.fullmatch(matrix.name):
+        raise ConfigError(f"{where}: a study's name is letters, digits, '_', '-' and '.'; choose another --name")
+    for what, number in (("nodes", matrix.nodes), ("rounds", matrix.rounds)):
+        if number < 1:
+            raise ConfigError(f"{where}: {what} must be at least 1, got {number}")
+    if not matrix.seeds or len(set(matrix.seeds)) != len(matrix.seeds) or min(matrix.seeds) < 0:
+        raise ConfigError(f"{where}: seeds must be different whole numbers from 0, got {list(matrix.seeds)}")
+    if not matrix.configurations:
+        raise ConfigError(f"{where}: there is no configuration; name at least one")
+    _check_names(where, matrix)
+
+
+def _check_names(where: str, matrix: Matrix) -> None:
+    names = [one.name for one in matrix.configurations]
+    for name in names:
+        if not CONFIGURATION_NAME.fullmatch(name):
+            raise ConfigError(f"{where}: configuration {name!r}: expected letters, digits and _./+-, at most 40")
+    for slug, count in Counter(map(_slug, names)).items():
+        if count > 1:
+            same = ", ".join(repr(name) for name in names if _slug(name) == slug)
+            raise ConfigError(f"{where}: configurations {same} would share a folder: give each a name of its own")
+    for one in matrix.configurations:
+        if one.baseline and (one.baseline not in names or one.baseline == one.name):
+            raise ConfigError(
+                f"{where}: configuration {one.name!r} has the baseline {one.baseline!r}: expected another "
+                f"configuration{did_you_mean(one.baseline, [name for name in names if name != one.name])}"
+            )
+
+
+def _checked(configuration: ConfigurationRecord, shared: Mapping[str, Any]) -> ConfigurationRecord:
+    """The configuration with its settings in the form in which they are recorded."""
+    where = f"configuration {configuration.name!r}"
+    refuse_owned(configuration.settings, where)
+    try:
+        settings = load_settings({}, {}, None, **{**shared, **configuration.settings})
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {str(error).replace(f' from {COMMAND_DEFAULT}', '')}") from None
+    return msgspec.structs.replace(
+        configuration, settings={name: _as_read_back(getattr(settings, name)) for name in configuration.settings}
+    )
+
+
+def runs_of(study: str, configurations: Sequence[ConfigurationRecord], seeds: Sequence[int]) -> tuple[RunRecord, ...]:
+    """Every run, in the order in which they are started: an early look compares all configurations at one seed.
+
+    Raises:
+        ConfigError: a name would be too long for a folder.
+    """
+    runs = [
+        RunRecord(configuration=one.name, seed=seed, experiment=f"{study}-{_slug(one.name)}-s{seed}")
+        for seed in seeds
+        for one in configurations
+    ]
+    for run in runs:
+        if not EXPERIMENT_NAME.fullmatch(run.experiment):
+            raise ConfigError(f"{run.experiment!r} is no name for an experiment: choose a shorter --name")
+    return tuple(runs)
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.]+", "-", name)
+
+
+def run_settings(record: StudyRecord, run: RunRecord, path: Path, *, hub_token: str | None = None) -> Settings:
+    """All settings of one run, from the study's record alone.
+
+    Raises:
+        ConfigError: the record holds a setting that this version does not have.
+    """
+    configuration = next(one for one in record.configurations if one.name == run.configuration)
+    stated = {**record.settings, **configuration.settings}
+    refuse_owned(stated, f"study {record.study!r}")
+    settings = load_settings({}, {}, None, **stated)
+    return replace(
+        settings,
+        path=str(path),
+        experiment=run.experiment,
+        seed=run.seed,
+        max_rounds=record.rounds,
+        expected_workers=record.nodes,
+        hub_token=hub_token,
+    )
+
+
+def as_recorded(settings: Settings) -> dict[str, Any]:
+    """All settings of a run as JSON has them, without secrets."""
+    stated = asdict(settings)
+    del stated["hub_token"]
+    recorded: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(stated))
+    return recorded

@@ -1,0 +1,158 @@
+"""What a run came to: its sums, its curve, how soon it was good and how steadily.
+
+    metrics (one row per run, node and round) ─▶ totals          one row per run
+                                              └▶ agent_average   one row per run and round ─▶ rounds_to_threshold
+                                                                                           └▶ oscillation
+
+Every frame begins with the columns that name a run: configuration, seed, experiment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+RUN = ["configuration", "seed", "experiment"]
+"""The columns that name a run, first in every frame here."""
+WINDOW = 10
+"""Rounds of the moving average by which thresholds and drops are judged."""
+FINAL_ROUNDS = 10
+"""Rounds whose mean is a run's final reward."""
+STEEP = 0.1
+"""A drop is steep if it takes more than this share of the run's highest smoothed reward within WINDOW rounds."""
+SHARES_OF_BEST = (0.25, 0.5, 0.75)
+
+
+def totals(metrics: pd.DataFrame) -> pd.DataFrame:
+    """One row per run.
+
+    Columns:
+        cumulative_reward: sum of my_reward over nodes and rounds (the paper's measure).
+        rounds, nodes: how many different ones have rows.
+        starting_reward, starting_reward_3: mean over the nodes, of round 0 and of the first three rounds. Round 0 is
+            answered before any update.
+        final_reward: mean of the agent average over the last FINAL_ROUNDS rounds.
+        bytes_published, bytes_fetched, tokens_generated, tokens_trained, external_groups: sums over nodes and rounds.
+        wall_seconds: see `seconds` of agent_average, at the last round.
+        mean_adaptive_J: over nodes and rounds; NaN where no adaptive rule was on.
+    """
+    runs = metrics.groupby(RUN, sort=False)
+    found = runs.agg(
+        cumulative_reward=("my_reward", "sum"),
+        rounds=("round", "nunique"),
+        nodes=("node_id", "nunique"),
+        bytes_published=("bytes_published", "sum"),
+        bytes_fetched=("bytes_fetched", "sum"),
+        tokens_generated=("tokens_generated", "sum"),
+        tokens_trained=("tokens_trained", "sum"),
+        external_groups=("external_groups", "sum"),
+    )
+    found["mean_adaptive_J"] = metrics["adaptive_J"].astype("float64").groupby([metrics[key] for key in RUN]).mean()
+    return found.join(_from_curve(agent_average(metrics))).reset_index()
+
+
+def _from_curve(curves: pd.DataFrame) -> pd.DataFrame:
+    runs = curves.groupby(RUN, sort=False)
+    return pd.DataFrame(
+        {
+            "starting_reward": runs["mean"].first(),
+            "starting_reward_3": curves[runs.cumcount() < 3].groupby(RUN)["mean"].mean(),
+            "final_reward": curves[runs.cumcount(ascending=False) < FINAL_ROUNDS].groupby(RUN)["mean"].mean(),
+            "wall_seconds": runs["seconds"].last(),
+        }
+    )
+
+
+def agent_average(metrics: pd.DataFrame) -> pd.DataFrame:
+    """The curve of each run, one row per round.
+
+    Columns:
+        round, nodes: the round, and how many nodes have a row for it.
+        mean: of my_reward over these nodes.
+        minimum, maximum: the worst and the best of them. Their band is a range, not an interval of confidence.
+        tokens_per_node: tokens generated up to and with this round, by the run's nodes on average.
+        seconds: from the start of the first round to the end of this one, by the nodes' own clocks on average: the sum
+            over rounds of their mean seconds_round + seconds_wait. While a run is stopped it does not grow.
+    """
+    timed = metrics.assign(seconds=metrics["seconds_round"] + metrics["seconds_wait"])
+    rounds = timed.groupby([*RUN, "round"], sort=True)
+    curves = rounds.agg(
+        nodes=("node_id", "nunique"),
+        mean=("my_reward", "mean"),
+        minimum=("my_reward", "min"),
+        maximum=("my_reward", "max"),
+        tokens_per_node=("tokens_generated", "sum"),
+        seconds=("seconds", "mean"),
+    )
+    so_far = curves[["tokens_per_node", "seconds"]].groupby(level=RUN).cumsum()
+    nodes = metrics.groupby(RUN)["node_id"].nunique()
+    curves["tokens_per_node"] = so_far["tokens_per_node"] / nodes
+    curves["seconds"] = so_far["seconds"]
+    return curves.reset_index()
+
+
+def smoothed(curves: pd.DataFrame, window: int = WINDOW) -> pd.Series[float]:
+    """Moving average of each run's `mean`, looking back: over the round itself and the window - 1 before it.
+
+    At the start it is over those rounds that there are, so that the curve begins at round 0 (and noisily).
+    """
+    means = curves.groupby(RUN, sort=False)["mean"]
+    return means.transform(lambda run: run.rolling(window, min_periods=1).mean())
+
+
+def thresholds_of(totals: pd.DataFrame, shares: Sequence[float] = SHARES_OF_BEST) -> list[float]:
+    """Thresholds from the data: shares of the best configuration's final reward, its mean over seeds."""
+    best = float(totals.groupby("configuration")["final_reward"].mean().max())
+    return [share * best for share in shares]
+
+
+def rounds_to_threshold(curves: pd.DataFrame, thresholds: Sequence[float], window: int = WINDOW) -> pd.DataFrame:
+    """How soon each run got there: one row per run and threshold.
+
+    Columns:
+        threshold: of the smoothed agent average.
+        round: the first in which it is at least that; NaN if never, which is censored: it took more than rounds_run.
+        rounds_run: rounds that the run has.
+        tokens_per_node, seconds: what had been spent by the end of that round, NaN if never.
+    """
+    smooth = curves.assign(smoothed=smoothed(curves, window))
+    found = [
+        _first_at(run, threshold) | dict(zip(RUN, name, strict=True))
+        for name, run in smooth.groupby(RUN, sort=False)
+        for threshold in thresholds
+    ]
+    columns = [*RUN, "threshold", "round", "rounds_run", "tokens_per_node", "seconds"]
+    return pd.DataFrame(found, columns=columns).astype({"round": "float64"})
+
+
+def _first_at(run: pd.DataFrame, threshold: float) -> dict[str, float]:
+    reached = run[run["smoothed"] >= threshold]
+    costs = ["round", "tokens_per_node", "seconds"]
+    first = {str(name): float(reached[name].iloc[0]) for name in costs} if len(reached) else {}
+    return {"threshold": threshold, "rounds_run": len(run), **first}
+
+
+def oscillation(curves: pd.DataFrame, window: int = WINDOW, steep: float = STEEP) -> pd.DataFrame:
+    """How steadily each run rose, by its smoothed agent average from the first full window on: one row per run.
+
+    Columns:
+        steep_drops: how often it fell, within `window` rounds, by more than `steep` of its highest value in the run. A
+            share of the highest, so that the noise of the low start is no drop; rounds in a row are one drop.
+        max_drawdown: the most by which it ever lay below what it had reached before, in reward.
+        max_drawdown_share: the same as a share of its highest value, 0 where that is 0.
+    """
+    smooth = curves.assign(smoothed=smoothed(curves, window))
+    found = []
+    for name, run in smooth.groupby(RUN, sort=False):
+        values = run["smoothed"].iloc[min(window, len(run)) - 1 :]
+        drawdown = float((values.cummax() - values).max())
+        highest = float(values.max())
+        found.append((*name, _steep_drops(values, window, steep), drawdown, drawdown / highest if highest else 0.0))
+    return pd.DataFrame(found, columns=[*RUN, "steep_drops", "max_drawdown", "max_drawdown_share"])
+
+
+def _steep_drops(values: pd.Series[float], window: int, steep: float) -> int:
+    lately = values.rolling(window + 1, min_periods=1).max()
+    falling = lately - values > steep * values.max()
+    return int((falling & ~falling.shift(fill_value=False)).sum())

@@ -1,0 +1,129 @@
+"""What a study is, as its folder says: `{path}/studies/{study}/study.json`.
+
+    Matrix ─▶ StudyRecord ─▶ study.json        written before the first run, read by everything that looks afterwards
+                 └ runs ─▶ experiments/{experiment}/   each an ordinary experiment of the same shared folder
+
+So a study needs no database: its results are the folders of its runs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from swarm.errors import FolderError
+from swarm.folder.records import read_file
+from swarm.protocol.layout import Layout
+
+SCHEMA_VERSION = 1
+
+
+class ConfigurationRecord(msgspec.Struct, kw_only=True, frozen=True):
+    """One way to train a swarm, run once per seed."""
+
+    name: str
+    """Short and unique in the study, such as `4/4`."""
+    settings: dict[str, Any]
+    """Setting name -> value, on top of the study's own."""
+    baseline: str = ""
+    """Name of the configuration that this one is compared with; empty for one that is compared with none."""
+    group: str = ""
+    """What configurations that belong together share, such as their starting model; empty where there is one group."""
+
+
+class RunRecord(msgspec.Struct, kw_only=True, frozen=True):
+    """One swarm: a configuration with a seed."""
+
+    configuration: str
+    seed: int
+    experiment: str
+    """Name of its experiment in the shared folder."""
+
+
+class StudyRecord(msgspec.Struct, kw_only=True, frozen=True):
+    """A matrix of configurations and seeds, resolved."""
+
+    study: str
+    title: str
+    created_at: float
+    """Unix seconds."""
+    nodes: int
+    rounds: int
+    seeds: tuple[int, ...]
+    configurations: tuple[ConfigurationRecord, ...]
+    """In the order in which they are shown."""
+    settings: dict[str, Any] = {}
+    """Setting name -> value that all runs share."""
+    judged: bool = False
+    """A judge asks every node a held-out question each round."""
+    runs: tuple[RunRecord, ...] = ()
+    versions: dict[str, str] = {}
+    """Of swarm, Python and the libraries that decide what a run computes."""
+    command: str = ""
+    """That began it, or went on with it last."""
+    schema_version: int = SCHEMA_VERSION
+
+
+class RunFile(msgspec.Struct, kw_only=True, frozen=True):
+    """`experiments/{experiment}/study_run.json`: all that a run was started with, written before it starts."""
+
+    study: str
+    configuration: str
+    seed: int
+    experiment: str
+    nodes: int
+    rounds: int
+    started_at: float
+    """Unix seconds, of its latest start."""
+    settings: dict[str, Any]
+    """Every setting, those at their defaults included; no secrets."""
+    judged: bool = False
+    versions: dict[str, str] = {}
+    schema_version: int = SCHEMA_VERSION
+
+
+def run_file(path: Path, experiment: str) -> Path:
+    return Layout(path, experiment).root / "study_run.json"
+
+
+def log_file(path: Path, study: str, experiment: str) -> Path:
+    """What a run said on its terminal."""
+    return study_folder(path, study) / "logs" / f"{experiment}.log"
+
+
+def studies_folder(path: Path) -> Path:
+    """Where the studies of a shared folder lie."""
+    return path / "studies"
+
+
+def study_folder(path: Path, study: str) -> Path:
+    """All of a study that is not in its experiments: its record, the logs of its runs, its report."""
+    return studies_folder(path) / study
+
+
+def record_file(path: Path, study: str) -> Path:
+    return study_folder(path, study) / "study.json"
+
+
+def read_study(path: Path, study: str) -> StudyRecord:
+    """The record of a study.
+
+    Raises:
+        FolderError: there is no such study; the message names those that there are.
+        ProtocolError: its record is not readable.
+    """
+    record = read_file(record_file(path, study), StudyRecord)
+    if record is None:
+        known = ", ".join(studies(path)) or "none"
+        raise FolderError(f"no study {study!r} in {path}; there: {known}; begin one with `swarm study run`")
+    return record
+
+
+def studies(path: Path) -> list[str]:
+    """The names of the studies of a shared folder, sorted."""
+    folder = studies_folder(path)
+    return (
+        sorted(child.name for child in folder.iterdir() if (child / "study.json").is_file()) if folder.is_dir() else []
+    )

@@ -1,0 +1,103 @@
+"""What a report is made of: sections of text, tables and figures, not yet written in any form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+MISSING = "–"
+"""What stands for a value that there is not."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """How one column of a table is shown."""
+
+    title: str
+    source: str
+    """Column of the frame."""
+    show: Callable[[Any], str] = str
+    numeric: bool = True
+    instead: str = ""
+    """Column of the frame whose text stands for a value that there is not."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A frame: all of it goes to the files, and what `columns` name to the page."""
+
+    name: str
+    """Of its files, and its anchor; unique in the report."""
+    caption: str
+    data: pd.DataFrame
+    columns: tuple[Column, ...]
+
+    def rows(self) -> list[list[str]]:
+        """The cells that are shown, as text."""
+        return [[_shown(column, row) for column in self.columns] for row in self.data.to_dict("records")]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure."""
+
+    name: str
+    """Of its files, and its anchor; unique in the report."""
+    caption: str
+    figure: Any
+    """matplotlib.figure.Figure"""
+
+
+@dataclass(frozen=True)
+class Section:
+    """What is said about one question."""
+
+    title: str
+    text: tuple[str, ...] = ()
+    """Paragraphs: what was computed, and how to read it."""
+    parts: tuple[Table | Picture, ...] = ()
+
+
+def number(digits: int) -> Callable[[Any], str]:
+    """Shows so many decimals."""
+    return lambda value: f"{value:,.{digits}f}"
+
+
+def signed(digits: int) -> Callable[[Any], str]:
+    """Shows so many decimals, and the sign."""
+    return lambda value: f"{value:+,.{digits}f}"
+
+
+def percent(share: float) -> str:
+    """0.123 as 12.3 %."""
+    return f"{share * 100:.1f} %"
+
+
+def change(share: float) -> str:
+    """0.123 as +12 %."""
+    return f"{share * 100:+.0f} %"
+
+
+def p_value(p: float) -> str:
+    """A probability, without a false precision."""
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def whole(value: float) -> str:
+    """A count."""
+    return f"{int(value):,}"
+
+
+def is_missing(value: Any) -> bool:
+    """None, NaN, NaT or pandas' NA."""
+    return value is None or bool(pd.isna(value))
+
+
+def _shown(column: Column, row: dict[Any, Any]) -> str:
+    value = row[column.source]
+    if not is_missing(value):
+        return column.show(value)
+    return (row[column.instead] if column.instead else "") or MISSING

@@ -1,0 +1,59 @@
+"""`swarm study run` with real swarms: two configurations, one seed, two nodes."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from swarm.protocol.layout import Layout
+from tests.integration.swarms import environment, json_lines, run_swarm
+
+pytestmark = pytest.mark.timeout(240)
+
+MATRIX = """
+name = "pair"
+nodes = 2
+rounds = 2
+seeds = [7]
+baseline = "4/0"
+[settings]
+generations = 4
+max_new_tokens = 8
+[[configurations]]
+name = "4/0"
+settings = { local_groups = 4, external_groups = 0 }
+[[configurations]]
+name = "2/2"
+settings = { local_groups = 2, external_groups = 2 }
+"""
+
+
+def written(path: Path) -> dict[str, bytes]:
+    """Every metrics file of the study's runs."""
+    return {str(file): file.read_bytes() for file in path.glob("experiments/*/logs/*/metrics.jsonl")}
+
+
+def test_a_study_runs_its_configurations_as_they_are_named_and_is_then_done(tmp_path):
+    (tmp_path / "pair.toml").write_text(MATRIX)
+    env = {name: value for name, value in environment(tmp_path).items() if not name.startswith(("NUM_", "MAX_"))}
+    command = ("study", "run", str(tmp_path / "pair.toml"), "--jobs", "2")
+    first = run_swarm(env, *command)
+    assert first.returncode == 0, first.stdout + first.stderr
+    assert "of 4/0" in first.stdout
+
+    for name, split in (("pair-4-0-s7", (4, 0)), ("pair-2-2-s7", (2, 2))):
+        layout = Layout(tmp_path, name)
+        identity = json.loads(layout.experiment_file.read_bytes())["identity"]
+        assert (identity["local_groups"], identity["external_groups"], identity["seed"]) == (*split, 7)
+        assert json.loads((layout.root / "study_run.json").read_bytes())["versions"]["python"] == sys.version.split()[0]
+        for node in ("worker-0", "worker-1"):
+            rows = json_lines(layout.metrics_file(node))
+            assert [row["round"] for row in rows] == [0, 1]
+            assert {(row["local_groups"], row["external_wanted"]) for row in rows} == {split}
+
+    before = written(tmp_path)
+    again = run_swarm(env, *command)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert written(tmp_path) == before
+    assert "pair" in run_swarm(env, "study", "list").stdout

@@ -1,0 +1,142 @@
+"""`swarm experiment`: what there is, and deleting no more than was asked for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from swarm.cli import experiment
+from swarm.cli.experiment import size_of, size_text
+from swarm.cli.living import live_nodes
+from swarm.cli.main import run
+from swarm.node.host import host_identity, process_started_at
+from swarm.protocol.layout import Layout
+from tests.unit.monitor.factories import START, make_experiment, make_peer
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GDRIVE_PATH", "SWARM_PATH", "EXPERIMENT_NAME"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def clean(path: Path, *arguments: str) -> int:
+    return run(["experiment", "clean", "exp", "--path", str(path), *arguments])
+
+
+def test_experiments_are_listed_with_round_nodes_and_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["experiment", "list", "--path", str(tmp_path)]) == 0
+    assert "no experiment in" in capsys.readouterr().out
+    make_experiment(tmp_path, name="one")
+    Layout(tmp_path, "two").root.mkdir()
+    assert run(["experiment", "list", "--path", str(tmp_path)]) == 0
+    _, one, two = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert one[:4] == ["one", "3/3", "yes", "2"]
+    assert one[-1] == "kB"
+    assert two == ["two", "-", "no", "0", "-", "0", "B"]
+
+
+def test_a_size_is_that_of_the_files_and_not_of_what_links_lead_to(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "file").write_bytes(b"x" * 1234)
+    (tmp_path / "big").write_bytes(b"x" * 100_000)
+    (tmp_path / "in" / "link").symlink_to(tmp_path / "big")
+    assert 1234 <= size_of(tmp_path / "in") < 2000
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (22e6, "22 MB"), (3e12, "3.0 TB")]
+)
+def test_sizes_are_read_at_a_glance(size: float, text: str) -> None:
+    assert size_text(size) == text
+
+
+def test_cleaning_deletes_the_experiment_and_nothing_beside_it(tmp_path: Path) -> None:
+    layout, other = make_experiment(tmp_path), make_experiment(tmp_path, name="other")
+    before = size_of(other.root)
+    assert clean(tmp_path, "--yes") == 0
+    assert not layout.root.exists()
+    assert size_of(other.root) == before
+
+
+def test_cleaning_a_part_leaves_the_others(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path)
+    assert clean(tmp_path, "--rollouts", "--yes") == 0
+    assert not layout.rollouts.exists()
+    assert layout.checkpoints.is_dir()
+    assert clean(tmp_path, "--rollouts", "--checkpoints", "--yes") == 0
+    assert not layout.checkpoints.exists()
+    assert layout.metrics_file("alice").exists()
+    assert clean(tmp_path, "--rollouts", "--yes") == 0
+
+
+def test_nobody_being_there_to_be_asked_nothing_is_deleted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout = make_experiment(tmp_path)
+    monkeypatch.setattr(experiment.sys.stdin, "isatty", lambda: False, raising=False)
+    assert clean(tmp_path) == 2
+    assert "delete with --yes" in capsys.readouterr().err
+    assert layout.state_file.exists()
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("yes ", 0), ("", 1), ("n", 1)])
+def test_a_terminal_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, code: int) -> None:
+    layout = make_experiment(tmp_path)
+    monkeypatch.setattr(experiment.sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("builtins.input", lambda _: answer)
+    assert clean(tmp_path) == code
+    assert layout.root.exists() == bool(code)
+
+
+def test_an_experiment_in_use_is_not_deleted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    layout = make_experiment(tmp_path)
+    mine = {"host": host_identity(), "pid": os.getpid(), "process_started_at": process_started_at(os.getpid())}
+    make_peer(layout, "carol", status="active", **mine)
+    assert clean(tmp_path, "--yes") == 2
+    assert "is in use by carol: stop them first" in capsys.readouterr().err
+    assert layout.state_file.exists()
+
+
+def test_who_lives_is_asked_of_this_machine_and_believed_of_others(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path)
+    here = {"host": host_identity(), "status": "active"}
+    make_peer(layout, "gone", pid=os.getpid(), process_started_at=1.0, last_seen=START, **here)
+    make_peer(layout, "there", status="active", host="elsewhere", last_seen=START)
+    assert live_nodes(layout, START + 5, 15.0) == ["there"]
+    assert live_nodes(layout, START + 50, 15.0) == []
+
+
+@pytest.mark.parametrize("part", ["", "rollouts"])
+def test_a_link_out_of_the_folder_is_never_followed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], part: str
+) -> None:
+    outside = tmp_path / "outside"
+    layout = make_experiment(tmp_path / "shared")
+    target = layout.root / part
+    target.rename(outside)
+    target.symlink_to(outside)
+    before = size_of(outside)
+    assert clean(tmp_path / "shared", "--yes", *([f"--{part}"] if part else [])) == 1
+    assert "out of the shared folder" in capsys.readouterr().err
+    assert size_of(outside) == before
+
+
+def test_links_within_an_experiment_are_removed_and_not_followed(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path / "shared")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("!")
+    (layout.logs / "alice" / "link").symlink_to(outside)
+    assert clean(tmp_path / "shared", "--yes") == 0
+    assert (outside / "precious").read_text() == "!"
+
+
+@pytest.mark.parametrize("name", ["../outside", "..", "none"])
+def test_what_is_no_experiment_is_refused(tmp_path: Path, name: str) -> None:
+    make_experiment(tmp_path / "shared")
+    (tmp_path / "outside").mkdir()
+    assert run(["experiment", "clean", name, "--path", str(tmp_path / "shared"), "--yes"]) == 2
+    assert (tmp_path / "outside").exists()

@@ -1,0 +1,97 @@
+"""`swarm export`: from a source's name to a file."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from swarm.cli.export import TableName
+from swarm.cli.main import run
+from swarm.study.frames import TABLES
+from tests.unit.study.small_study import FULL, SMALL
+
+pytest.importorskip("pandas")
+pytest.importorskip("pyarrow")
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("GDRIVE_PATH", "EXPERIMENT_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SWARM_PATH", str(SMALL))
+
+
+def lines_of(name: str) -> list[str]:
+    return Path(name).read_text().splitlines()
+
+
+def test_every_table_can_be_asked_for() -> None:
+    assert get_args(TableName) == tuple(TABLES)
+
+
+def test_the_file_is_named_after_its_source_and_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["export", FULL]) == 0
+    assert capsys.readouterr().out == f"wrote 18 rows of metrics to {FULL}-metrics.csv\n"
+    assert len(lines_of(f"{FULL}-metrics.csv")) == 1 + 18
+
+
+def test_a_study_is_all_its_runs() -> None:
+    assert run(["export", "small", "--table", "judge", "--format", "jsonl"]) == 0
+    rows = [json.loads(line) for line in lines_of("small-judge.jsonl")]
+    assert len(rows) == 154
+    assert rows[0] | {"configuration": "4/0", "seed": 1, "experiment": "small_4-0_s1", "round": 0} == rows[0]
+
+
+@pytest.mark.parametrize("flags", [["--experiment", FULL], ["--study", "small"]])
+def test_the_source_may_be_named_by_a_flag(flags: list[str]) -> None:
+    assert run(["export", *flags, "--output", "a.csv"]) == 0
+    assert lines_of("a.csv")[0].startswith('"configuration"') == ("--study" in flags)
+
+
+def test_the_source_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EXPERIMENT_NAME", FULL)
+    assert run(["export"]) == 0
+    assert Path(f"{FULL}-metrics.csv").exists()
+
+
+def test_the_output_says_the_format_unless_it_is_given() -> None:
+    assert run(["export", FULL, "-o", "a.parquet"]) == 0
+    assert Path("a.parquet").read_bytes().startswith(b"PAR1")
+    assert run(["export", FULL, "-o", "b.parquet", "--format", "jsonl"]) == 0
+    assert Path("b.parquet").read_bytes().startswith(b"{")
+
+
+def test_a_dash_is_the_standard_output(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert run(["export", FULL, "--table", "rewards", "--format", "jsonl", "--output", "-"]) == 0
+    lines = capfdbinary.readouterr().out.splitlines()
+    assert [json.loads(line)["reward"] for line in lines][:3] == [8 / 64, 9 / 64, 10 / 64]
+    assert list(Path().iterdir()) == []
+
+
+def test_a_file_that_is_there_is_replaced_only_by_force(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("a.csv").write_text("mine")
+    assert run(["export", FULL, "-o", "a.csv"]) == 2
+    assert "a.csv is there already" in capsys.readouterr().err
+    assert Path("a.csv").read_text() == "mine"
+    assert run(["export", "nothing", "-o", "a.csv"]) == 2
+    assert "a.csv is there already" in capsys.readouterr().err  # before any reading
+    assert run(["export", FULL, "-o", "a.csv", "--force"]) == 0
+    assert len(lines_of("a.csv")) == 19
+
+
+def test_what_is_not_there_and_what_is_ambiguous_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["export", "nothing"]) == 2
+    assert "no experiment 'nothing'" in capsys.readouterr().err
+    assert run(["export", FULL, "--study", "small"]) == 2
+    assert f"name one experiment or study, got {FULL} and small" in capsys.readouterr().err
+    shutil.copytree(SMALL / "studies", tmp_path / "both" / "studies")
+    (tmp_path / "both" / "experiments" / "small").mkdir(parents=True)
+    assert run(["export", "small", "--path", "both"]) == 2
+    assert "small is an experiment and a study" in capsys.readouterr().err
+    assert run(["export", "small", "--path", "both", "--table", "weights"]) == 2
+    assert not list(tmp_path.glob("*.csv"))

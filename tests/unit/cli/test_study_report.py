@@ -1,0 +1,76 @@
+"""`swarm study report` and `swarm study compare`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("scipy")
+
+from swarm.cli import study_report
+from swarm.cli.main import run
+from swarm.errors import ConfigError
+from tests.unit.study.report_factory import write_study
+
+
+def compared(capsys: pytest.CaptureFixture[str], path: Path, a: str, b: str) -> str:
+    assert run(["study", "compare", a, b, "--path", str(path)]) == 0
+    return capsys.readouterr().out
+
+
+def test_report_says_where_it_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_study(tmp_path, seeds=(1,), rounds=4)
+    target = tmp_path / "page"
+    arguments = ["study", "report", "small", "--path", str(tmp_path), "--output", str(target), "--window", "2"]
+    assert run([*arguments, "--format", "csv, svg"]) == 0
+    assert capsys.readouterr().out == f"wrote {target / 'index.html'}\n"
+    assert {file.suffix for file in target.rglob("*.*")} == {".html", ".csv", ".svg"}
+    assert "over the last 2 rounds" in (target / "index.html").read_text(encoding="utf-8")
+
+
+def test_compare_tests_configurations_of_three_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_study(tmp_path)
+    text = compared(capsys, tmp_path, "small:8/0", "small:4/4")
+    assert "small:4/4 against small:8/0, over the first 12 rounds" in text
+    assert "cumulative reward: Welch t(" in text
+    assert "median round of first reaching" in text
+
+
+def test_compare_of_two_experiments_prints_no_p_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_study(tmp_path)
+    text = compared(capsys, tmp_path, "small-0-s1", "small-1-s1")
+    row = next(line.split() for line in text.splitlines() if line.startswith("bytes fetched"))
+    assert row == ["bytes", "fetched", "0", "72,000", "72,000", "-"]
+    assert "no p-value: that takes 3 runs on either side" in text
+    assert "Welch" not in text
+
+
+def test_names_that_are_not_there_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_study(tmp_path)
+    assert run(["study", "compare", "small", "other", "--path", str(tmp_path)]) == 2
+    assert "no experiment 'other'" in capsys.readouterr().err
+    assert run(["study", "report", "other", "--path", str(tmp_path)]) == 1
+    assert "no study 'other'" in capsys.readouterr().err
+
+
+def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(study_report, "find_spec", lambda name: None if name == "scipy" else object())
+    with pytest.raises(ConfigError, match=r"needs scipy, not installed: pip install 'swarm-sapo\[analysis\]'"):
+        study_report.report("small")
+    with pytest.raises(ConfigError, match="a comparison needs scipy"):
+        study_report.compare("a", "b")
+
+
+def test_help_imports_none_of_the_extra_and_reports_no_pyplot(tmp_path: Path) -> None:
+    write_study(tmp_path, seeds=(1,), rounds=3)
+    code = (
+        "import sys, swarm.cli.study_report as cli;"
+        "early = {'pandas', 'numpy', 'scipy', 'matplotlib'} & set(sys.modules);"
+        f"cli.report('small', path={str(tmp_path)!r}, formats='');"
+        "sys.exit(bool(early) or 'matplotlib.pyplot' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

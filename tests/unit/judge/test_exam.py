@@ -1,0 +1,133 @@
+"""The exam: one frozen paper, and models before and after their training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from swarm.cli.exam import render
+from swarm.config import Settings
+from swarm.errors import CheckpointError, ModelError
+from swarm.judge import exam
+from swarm.judge.candidates import Candidate, candidates
+from swarm.judge.exam import Answers, Paper, examine, make_paper
+from swarm.protocol.codec import encode
+from swarm.protocol.layout import Layout
+from swarm.protocol.messages import NodeState
+from swarm.sapo.seeds import HELD_OUT_SEEDS
+from swarm.types import Completion
+from tests.unit.node.factories import FakeTaskSource, fake_rewards, put
+
+
+def save(layout: Layout, node: str, rounds_done: int, model: str = "tiny-qwen2") -> None:
+    state = NodeState(node_id=node, rounds_done=rounds_done, seed=1, cumulative_reward=0.0, model=model)
+    put(layout.checkpoint(rounds_done, node) / "node.json", encode(state))
+
+
+def test_every_node_is_examined_at_its_newest_checkpoint_and_as_it_started(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    for node, rounds_done in (("anna", 9), ("anna", 10), ("ben", 9)):
+        save(layout, node, rounds_done)
+    found = [(one.node_id, one.rounds_done, one.source) for one in candidates(layout, ["tiny-qwen2"])]
+    assert found == [
+        ("anna", 0, "tiny-qwen2"),
+        ("anna", 10, str(layout.checkpoint(10, "anna") / "model")),
+        ("ben", 0, "tiny-qwen2"),
+        ("ben", 9, str(layout.checkpoint(9, "ben") / "model")),
+    ]
+
+
+def test_a_model_that_is_not_embedded_is_found_by_the_last_part_of_its_name(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    save(layout, "anna", 3, model="Qwen2.5-0.5B")
+    assert candidates(layout, ["Qwen/Qwen2.5-0.5B"])[0].source == "Qwen/Qwen2.5-0.5B"
+    with pytest.raises(ModelError, match="MODEL_NAME"):
+        candidates(layout, ["tiny-qwen2"])
+
+
+def test_an_experiment_without_checkpoints_says_so(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="expected a checkpoint"):
+        candidates(Layout(tmp_path, "exp"), ["tiny-qwen2"])
+
+
+@pytest.mark.anyio
+async def test_the_paper_is_frozen_held_out_and_grows_at_its_end() -> None:
+    source = FakeTaskSource()
+    paper = await make_paper(source, profile="tiny", tasks=("bf", "arc_1d"), questions=4)
+    short = await make_paper(source, profile="tiny", tasks=("bf",), questions=2)
+    assert short["bf"] == paper["bf"][:2]
+    seeds = [question.origin.seed for questions in paper.values() for question in questions]
+    assert len(set(seeds)) == 8
+    assert all(HELD_OUT_SEEDS[0] <= seed < HELD_OUT_SEEDS[1] for seed in seeds)
+    assert seeds[0] == 2147007729, "changing the paper makes all earlier exams incomparable"
+
+
+@pytest.mark.anyio
+async def test_a_row_holds_the_means_over_questions_and_samples_and_a_shared_model_sits_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sat: list[str] = []
+
+    def answer(model: str, paper: Paper, settings: Settings, samples: int) -> Answers:
+        sat.append(model)
+        return {task: [texts(model, task, n, samples) for n in range(len(paper[task]))] for task in paper}
+
+    monkeypatch.setattr(exam, "answer", answer)
+    source = FakeTaskSource()
+    paper = await make_paper(source, profile="tiny", tasks=("bf", "arc_1d"), questions=3)
+    who = [Candidate("anna", "m", 0, "start"), Candidate("anna", "m", 5, "a"), Candidate("ben", "m", 0, "start")]
+    rows = await examine(who, paper, source, Settings(), samples=2)
+    assert sat == ["start", "a"]
+    assert [(row.node_id, row.rounds_done, row.task) for row in rows] == [
+        (one.node_id, one.rounds_done, task) for one in who for task in ("bf", "arc_1d")
+    ]
+    said = [completion.text for n in range(3) for completion in texts("a", "bf", n, 2)]
+    assert rows[2].mean_reward == rows[2].pass_at_1 == sum(fake_rewards(said)) / 6
+    assert (rows[2].n, rows[2].samples, rows[2].answered) == (3, 2, 1.0)
+    assert 0 < rows[2].mean_reward < 1, "else the mean could be anything"
+
+
+def texts(model: str, task: str, number: int, samples: int) -> tuple[Completion, ...]:
+    return tuple(Completion(f"{model} {task} {number} {sample}", True) for sample in range(samples))
+
+
+def test_the_table_shows_before_beside_after_and_the_mean_over_tasks() -> None:
+    rows = [make_row(0, "bf", 0.0), make_row(0, "arc_1d", 0.25), make_row(7, "bf", 0.5), make_row(7, "arc_1d", 0.75)]
+    lines = render(rows).splitlines()
+    assert lines[1].split()[:5] == ["anna", "bf", "7", "0.000", "0.500"]
+    assert lines[3].split()[:6] == ["anna", "all", "tasks", "7", "0.125", "0.625"]
+
+
+def make_row(rounds_done: int, task: str, pass_at_1: float) -> exam.ExamRow:
+    return exam.ExamRow(
+        node_id="anna",
+        model="m",
+        rounds_done=rounds_done,
+        task=task,
+        n=4,
+        pass_at_1=pass_at_1,
+        mean_reward=pass_at_1,
+        answered=1.0,
+    )
+
+
+def test_an_embedded_model_answers_a_whole_task_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    from swarm.policy.policy import GrpoPolicy
+    from swarm.tasks.gym import make_question
+
+    calls: list[int] = []
+    generate = GrpoPolicy.generate
+
+    def counted(self: GrpoPolicy, prompts: Sequence[str], *, group_size: int, seed: int) -> object:
+        calls.append(len(prompts))
+        return generate(self, prompts, group_size=group_size, seed=seed)
+
+    monkeypatch.setattr(GrpoPolicy, "generate", counted)
+    paper = {"bf": [make_question("bf", "tiny", HELD_OUT_SEEDS[0] + n) for n in range(3)]}
+    settings = Settings(max_new_tokens=4)
+    first, again = (exam.answer("tiny-qwen2", paper, settings, 2) for _ in range(2))
+    assert calls == [3, 3]
+    assert [len(group) for group in first["bf"]] == [2, 2, 2]
+    assert first == again, "the same exam gives the same result"

@@ -1,0 +1,203 @@
+"""What a judge decides: whom to ask, what to score, what to record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swarm.judge import judge_machine as m
+from swarm.judge.judge_machine import FORGOTTEN_AFTER, OVERDUE_AFTER, JudgeMachine, Slot
+
+ANNA_BEN = frozenset({"anna", "ben"})
+A0 = Slot(0, "anna")
+
+
+def look(round_: int = 0, *, live: frozenset[str] = ANNA_BEN, **more: Any) -> m.Look:
+    return m.Look(**{"round": round_, "finished": False, "live": live, "max_rounds": 10, **more})
+
+
+def make_asked(*slots: Slot) -> JudgeMachine:
+    """A machine whose questions lie in the folder."""
+    return JudgeMachine(asked=slots)
+
+
+def test_every_live_worker_is_asked_for_the_open_round_and_the_next() -> None:
+    asks = JudgeMachine().handle(look(3))
+    assert asks == [m.Ask(Slot(round_, node)) for round_ in (3, 4) for node in ("anna", "ben")]
+
+
+def test_before_the_first_round_only_that_one_is_asked_for() -> None:
+    assert JudgeMachine().handle(look(-1, live=frozenset({"anna"}))) == [m.Ask(A0)]
+
+
+def test_nothing_is_asked_beyond_the_last_round() -> None:
+    assert {ask.slot.round for ask in JudgeMachine().handle(look(9))} == {9}
+    assert JudgeMachine().handle(look(10, finished=True)) == [m.Finish()]
+
+
+def test_a_worker_that_joins_is_asked_from_then_on() -> None:
+    machine = JudgeMachine()
+    machine.handle(look(0, live=frozenset({"anna"})))
+    assert machine.handle(look(0)) == [m.Ask(Slot(0, "ben")), m.Ask(Slot(1, "ben"))]
+
+
+def test_an_answer_is_scored_once_and_recorded_once() -> None:
+    machine = make_asked(A0)
+    seen = look(5, live=frozenset(), answers=frozenset({A0}))
+    assert machine.handle(seen) == [m.Score(A0)]
+    assert machine.handle(seen) == []
+    assert machine.handle(m.Scored(A0)) == (m.Record(A0),)
+    assert machine.handle(m.Recorded(A0)) == ()
+    assert machine.handle(seen) == []
+
+
+def test_what_is_recorded_is_neither_asked_nor_scored_again_while_its_round_is_open() -> None:
+    machine, anna = make_asked(A0, Slot(1, "anna")), frozenset({"anna"})
+    seen = look(0, live=anna, answers=frozenset({A0}))
+    for event in (seen, m.Scored(A0), m.Recorded(A0)):
+        machine.handle(event)
+    assert machine.handle(seen) == []
+
+
+def test_a_restarted_judge_knows_what_is_recorded() -> None:
+    machine = JudgeMachine(asked={A0}, recorded={A0})
+    assert machine.awaited_rounds == []
+    assert machine.handle(look(0, live=frozenset(), answers=frozenset({A0}))) == []
+
+
+def test_a_refused_answer_gets_no_row_and_is_not_looked_for_again() -> None:
+    machine = make_asked(A0)
+    machine.handle(look(0, live=frozenset(), answers=frozenset({A0})))
+    assert machine.handle(m.Refused(A0)) == ()
+    assert machine.awaited_rounds == []
+
+
+def test_an_answer_to_nothing_that_was_asked_is_left_alone() -> None:
+    assert JudgeMachine().handle(look(0, live=frozenset(), answers=frozenset({A0}))) == []
+
+
+def test_a_missing_answer_is_counted_once_and_still_counts_when_it_comes() -> None:
+    machine, nobody = make_asked(A0), frozenset[str]()
+    assert machine.handle(look(OVERDUE_AFTER - 1, live=nobody)) == []
+    assert machine.handle(look(OVERDUE_AFTER, live=nobody)) == [m.Overdue(A0)]
+    assert machine.handle(look(OVERDUE_AFTER + 1, live=nobody)) == []
+    assert machine.handle(look(OVERDUE_AFTER + 1, live=nobody, answers=frozenset({A0}))) == [m.Score(A0)]
+
+
+def test_after_many_rounds_nobody_looks_for_an_answer() -> None:
+    machine = make_asked(A0)
+    machine.handle(look(FORGOTTEN_AFTER, live=frozenset(), max_rounds=0))
+    assert machine.awaited_rounds == [0]
+    machine.handle(look(FORGOTTEN_AFTER + 1, live=frozenset(), max_rounds=0))
+    assert machine.awaited_rounds == []
+
+
+def test_an_older_copy_of_the_state_file_asks_nothing_again() -> None:
+    machine = JudgeMachine()
+    machine.handle(look(100, max_rounds=0))
+    assert machine.handle(look(3, max_rounds=0)) == []
+
+
+@pytest.mark.parametrize("phase", ["asking", "scoring", "recording"])
+def test_what_the_folder_did_not_allow_comes_again(phase: str) -> None:
+    machine = JudgeMachine() if phase == "asking" else make_asked(A0, Slot(1, "anna"))
+    seen = look(0, live=frozenset({"anna"}), answers=frozenset({A0}))
+    (first, *_) = machine.handle(seen)
+    if phase == "recording":
+        machine.handle(m.Scored(A0))
+    assert machine.handle(seen) == []
+    machine.handle(m.Failed(A0))
+    assert machine.handle(seen) == [first]
+
+
+def test_it_ends_when_no_live_worker_owes_an_answer() -> None:
+    machine = make_asked(A0, Slot(0, "ben"))
+    over = {"finished": True, "max_rounds": 1}
+    assert machine.handle(look(1, **over)) == []
+    assert machine.handle(look(1, **over, answers=frozenset({A0}), live=frozenset({"ben"}))) == [m.Score(A0)]
+    assert machine.handle(look(1, **over, live=frozenset())) == [], "an answer is still being scored"
+    machine.handle(m.Scored(A0))
+    assert machine.handle(m.Recorded(A0)) == (m.Finish(),)
+    assert machine.handle(look(1, **over)) == (), "it is over"
+
+
+class Folder:
+    """What is on disk, whatever becomes of the judge; asserts that nothing gets there twice."""
+
+    def __init__(self) -> None:
+        self.questions: set[Slot] = set()
+        self.answers: set[Slot] = set()
+        self.rows: set[Slot] = set()
+        self.machine = JudgeMachine()
+        self.pending: list[m.Instruction] = []
+
+    def restart(self) -> None:
+        """Killed: what was not done is lost."""
+        self.machine, self.pending = JudgeMachine(self.questions, self.rows), []
+
+    def tell(self, event: m.Event) -> None:
+        new = list(self.machine.handle(event))
+        slots = [i.slot for i in self.pending if isinstance(i, m.Ask | m.Score | m.Record)]
+        for instruction in new:
+            if isinstance(instruction, m.Ask | m.Score | m.Record):
+                assert instruction.slot not in slots, "one thing at a time for each question"
+        self.pending += [i for i in new if isinstance(i, m.Ask | m.Score | m.Record)]
+
+    def carry_out(self, index: int, *, works: bool) -> None:
+        if not self.pending:
+            return
+        instruction = self.pending.pop(index % len(self.pending))
+        if not works:
+            self.tell(m.Failed(instruction.slot))
+            return
+        match instruction:
+            case m.Ask(slot):
+                assert slot not in self.questions, "no question is asked twice"
+                self.questions.add(slot)
+                self.tell(m.Asked(slot))
+            case m.Score(slot):
+                assert slot in self.answers
+                self.tell(m.Scored(slot))
+            case m.Record(slot):
+                assert slot not in self.rows, "no row is written twice"
+                self.rows.add(slot)
+                self.tell(m.Recorded(slot))
+
+
+steps = st.one_of(
+    st.tuples(st.just("look"), st.integers(0, 2), st.sets(st.sampled_from(["anna", "ben"]))),
+    st.tuples(st.just("answer"), st.integers(0, 50), st.none()),
+    st.tuples(st.just("do"), st.integers(0, 50), st.booleans()),
+    st.tuples(st.just("restart"), st.none(), st.none()),
+)
+
+
+@given(st.lists(steps, max_size=80))
+def test_whatever_happens_no_question_and_no_row_comes_twice_and_every_answer_ends_as_a_row(script: list[Any]) -> None:
+    folder, round_ = Folder(), 0
+    for step, number, detail in script:
+        if step == "look":
+            round_ += number
+            folder.tell(look(round_, live=frozenset(detail), answers=frozenset(folder.answers), max_rounds=0))
+        elif step == "answer" and folder.questions:
+            folder.answers.add(sorted(folder.questions)[number % len(folder.questions)])
+        elif step == "do":
+            folder.carry_out(number, works=detail)
+        elif step == "restart":
+            folder.restart()
+    settle(folder, round_)
+    in_time = {slot for slot in folder.answers if slot.round >= round_ - FORGOTTEN_AFTER}
+    assert in_time <= folder.rows <= folder.answers
+    assert folder.machine.finished
+
+
+def settle(folder: Folder, round_: int) -> None:
+    """The experiment ends, everybody leaves, and everything works."""
+    while folder.pending:
+        folder.carry_out(0, works=True)
+    folder.tell(m.Look(round_, True, frozenset(), frozenset(folder.answers)))
+    while folder.pending:
+        folder.carry_out(0, works=True)
