@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -14,10 +15,11 @@ from cyclopts import Parameter
 from swarm.cli.flags import CommonFlags, settings_from
 from swarm.cli.living import live_nodes
 from swarm.cli.say import say
-from swarm.errors import ConfigError, ExperimentError, FolderError
+from swarm.errors import ConfigError, ExperimentError, FolderError, ProtocolError
 from swarm.folder.records import experiments, open_experiment, read_peers, read_state_or_problem
 from swarm.monitor.text import age, printable, shorten, table
 from swarm.protocol.layout import Layout
+from swarm.study.record import read_study, studies
 
 
 def list_experiments(*, path: str | None = None) -> None:
@@ -90,12 +92,24 @@ def clean(
     if not parts:
         say("there is nothing to delete")
         return 0
+    if not named and (sharing := _studies_with(layout)):
+        say(f"{layout.experiment} is a run of the study {' and of the study '.join(sharing)}, which will lack it")
     if not (yes or _asked(parts)):
         say("nothing was deleted")
         return 1
     for part in parts:
         _delete(part)
     return 0
+
+
+def _studies_with(layout: Layout) -> list[str]:
+    """Studies that count on this experiment; one may have taken over another's runs."""
+    found = []
+    for study in studies(layout.path):
+        with suppress(ProtocolError):  # a record that cannot be read names no run
+            if layout.experiment in {run.experiment for run in read_study(layout.path, study).runs}:
+                found.append(study)
+    return found
 
 
 def _refuse_link(part: Path, layout: Layout) -> None:

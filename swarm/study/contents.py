@@ -33,11 +33,11 @@ def contents(evidence: Evidence) -> list[Section]:
         final_section(finished, runs, look),
         cost_section(metrics, look, window),
         traffic_section(metrics, look),
-        aha_section(metrics, look),
+        aha_section(finished, look),
         split_section(metrics, look, window),
-        judge_section(evidence.judged, record, look),
+        judge_section(evidence.judged_finished, record, look),
         exam_section(evidence.exams, look),
         start_section(compared, runs, record, look),
-        runs_section(record, evidence.progress),
+        runs_section(record, evidence.progress, evidence.versions),
     )
     return [section for section in sections if section]

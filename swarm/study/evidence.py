@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
-from swarm.errors import ConfigError
+from swarm.errors import ConfigError, ProtocolError
+from swarm.folder.records import read_file
 from swarm.study.curves import window_for
 from swarm.study.exam import read_exams
 from swarm.study.figure_style import Look
 from swarm.study.frames import get_study_judge_metrics, get_study_metrics
-from swarm.study.record import StudyRecord, read_study
+from swarm.study.record import RunFile, StudyRecord, read_study, run_file
 from swarm.study.sections_setup import FINISHED, progress_table
 
 
@@ -29,6 +31,8 @@ class Evidence:
     """From read_exams."""
     progress: pd.DataFrame
     """From progress_table."""
+    versions: Mapping[str, Mapping[str, str]]
+    """Experiment -> versions that it was started with last, of those that wrote them down."""
     window: int
     """Rounds of the moving averages."""
 
@@ -39,8 +43,16 @@ class Evidence:
     @property
     def finished(self) -> pd.DataFrame:
         """The metrics of the finished runs, since runs of unequal length do not compare; of all, if none is."""
+        return self._of_finished(self.metrics)
+
+    @property
+    def judged_finished(self) -> pd.DataFrame:
+        """Likewise what the judge asked."""
+        return self._of_finished(self.judged)
+
+    def _of_finished(self, rows: pd.DataFrame) -> pd.DataFrame:
         runs = self.progress.loc[self.progress["state"] == FINISHED, "experiment"]
-        return self.metrics[self.metrics["experiment"].isin(runs)] if len(runs) else self.metrics
+        return rows[rows["experiment"].isin(runs)] if len(runs) else rows
 
     @property
     def command(self) -> str:
@@ -72,5 +84,18 @@ def read_evidence(path: Path, study: str, window: int | None) -> Evidence:
         judged=get_study_judge_metrics(path, study),
         exams=read_exams(path, record),
         progress=progress_table(record, metrics),
+        versions=_versions(path, record),
         window=window or window_for(record.rounds),
     )
+
+
+def _versions(path: Path, record: StudyRecord) -> dict[str, dict[str, str]]:
+    found = {}
+    for run in record.runs:
+        try:
+            written = read_file(run_file(path, run.experiment), RunFile)
+        except ProtocolError:  # damaged: it says nothing
+            continue
+        if written:
+            found[run.experiment] = written.versions
+    return found

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from swarm.study.curves import by_seed, common_rounds
 from swarm.study.figure_style import Look, legend_below, new_figure
 
 
@@ -16,7 +17,8 @@ def split_trajectory(metrics: pd.DataFrame, look: Look, window: int) -> Any:
     for name in look.among(adaptive["configuration"].unique()):
         rows = adaptive[adaptive["configuration"] == name]
         nodes = rows.pivot_table(index="round", columns=["seed", "node_id"], values="adaptive_J", aggfunc="last")
-        nodes = nodes.sort_index().astype(float).rolling(window, min_periods=1).mean()
+        reached = common_rounds(by_seed(rows, "adaptive_J")).index
+        nodes = nodes.loc[reached].astype(float).rolling(window, min_periods=1).mean()
         colour = look.colour(name)
         axis.plot(nodes.index, nodes.mean(axis=1), look.line(name), color=colour, label=name)
         axis.fill_between(nodes.index, nodes.min(axis=1), nodes.max(axis=1), color=colour, alpha=0.12, linewidth=0)

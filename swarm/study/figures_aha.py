@@ -10,18 +10,24 @@ from matplotlib.ticker import MaxNLocator
 
 from swarm.study.figure_style import FAINT, Look, legend_below, new_figure
 
+MOST_TASKS = 20
+"""That are drawn: those with the most crossings. Nodes name the tasks, and could name any number of them."""
+LONGEST_NAME = 40
+"""Letters of a task's name."""
+
 
 def crossing_rounds(crossed: pd.DataFrame, look: Look) -> Any:
     """One row per task, one mark per node: the round in which it crossed, in the lowest seed with any crossing."""
     chosen = crossed[crossed["seed"] == crossed["seed"].min()]
-    tasks = sorted(chosen["task"].unique())
+    tasks = sorted(chosen["task"].value_counts().index[:MOST_TASKS])
+    chosen = chosen[chosen["task"].isin(tasks)]
     names = look.among(chosen["configuration"].unique())
     figure, (axis,) = new_figure(1.2 + 0.5 * len(tasks))
     for place, name in enumerate(names):
         rows = chosen[chosen["configuration"] == name]
         height = [tasks.index(task) + 0.7 * ((place + 0.5) / len(names) - 0.5) for task in rows["task"]]
         axis.scatter(rows["round"], height, s=16, marker="|", linewidths=1.8, color=look.colour(name), label=name)
-    axis.set_yticks(range(len(tasks)), [task.replace("_", " ") for task in tasks])
+    axis.set_yticks(range(len(tasks)), [task.replace("_", " ")[:LONGEST_NAME] for task in tasks])
     axis.set_ylim(len(tasks) - 0.5, -0.5)
     axis.grid(visible=False, axis="y")
     for border in range(1, len(tasks)):

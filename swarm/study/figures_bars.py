@@ -47,7 +47,8 @@ def improvement_bars(compared: pd.DataFrame, look: Look) -> Any:
     _interval(axis, places, shown, "improvement", "improvement_low", "improvement_high", "95 % bootstrap interval")
     axis.scatter(shown["improvement"], places, s=34, color=colours, zorder=3)
     axis.scatter([], [], s=34, color=INK, label="this study")
-    _published(axis, names, {name: value for name in names if (value := paper.improvement(name)) is not None})
+    pairs = zip(names, shown["baseline"], strict=True)
+    _published(axis, names, {a: value for a, b in pairs if (value := paper.improvement(a, b)) is not None})
     axis.set(xlabel="cumulative reward against the baseline, percent")
     legend_below(figure, 3)
     return figure

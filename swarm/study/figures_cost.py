@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from swarm.study.curves import smooth
+from swarm.study.curves import common_rounds, smooth
 from swarm.study.figure_style import Look, legend_below, new_figure
 from swarm.study.figures_reward import REWARD
 from swarm.study.measures import agent_average
@@ -27,7 +27,8 @@ def _against(metrics: pd.DataFrame, look: Look, window: int, cost: str, label: s
     figure, (axis,) = new_figure(3.0)
     runs = agent_average(metrics)
     for name in look.among(runs["configuration"].unique()):
-        rounds = runs[runs["configuration"] == name].groupby("round")[["mean", cost]].mean()
+        curves = runs[runs["configuration"] == name].pivot(index="round", columns="seed", values=["mean", cost])
+        rounds = common_rounds(curves).T.groupby(level=0).mean().T
         reward = smooth(rounds[["mean"]], window)["mean"]
         axis.plot(rounds[cost] / unit, reward, look.line(name), color=look.colour(name), label=name)
     axis.set(xlabel=label, ylabel=REWARD)

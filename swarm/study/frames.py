@@ -109,11 +109,16 @@ def experiment_frame(path: Path | str, name: str, table: Table) -> DataFrame:
 
 
 def study_frame(path: Path | str, study: str, table: Table) -> DataFrame:
-    """One table of all runs of a study, with three columns in front. Raises as get_study_metrics does."""
+    """One table of all runs of a study, with three columns in front. Raises as get_study_metrics does.
+
+    A run that it shares with another study may go on for that one's sake: rounds beyond the study's own are left out.
+    """
+    record = read_study(Path(path), study)
     found = (
         row | {"configuration": run.configuration, "seed": run.seed, "experiment": run.experiment}
-        for run in read_study(Path(path), study).runs
+        for run in record.runs
         for row in table.read(Layout(Path(path), run.experiment))
+        if row["round"] is None or row["round"] < record.rounds
     )
     return _frame(found, columns.with_run(table.columns))
 

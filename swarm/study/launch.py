@@ -68,6 +68,8 @@ class Launcher:
             written = read_file(run_file(self.path, layout.experiment), RunFile)
         except ProtocolError as error:
             raise FolderError(f"{error}; restore the file, or move {layout.root} away") from None
+        if written is None and not _published(layout):
+            return  # killed while it wrote its first file
         if written is None or written.study != self.record.study:
             raise ExperimentError(
                 f"{layout.root} was not made by study {self.record.study!r}: choose another --name, or move it away"
@@ -95,6 +97,11 @@ class Launcher:
             versions=dict(self.versions),
         )
         publish(run_file(self.path, run.experiment), encode(file), layout.temporary("study"))
+
+
+def _published(layout: Layout) -> bool:
+    """There is more than files half written."""
+    return any(child != layout.temporary("study").parent for child in layout.root.iterdir())
 
 
 def _stated(settings: Settings) -> dict[str, str]:

@@ -53,6 +53,8 @@ def _limits(compared: pd.DataFrame, progress: pd.DataFrame, record: StudyRecord)
         found.append(f"{lacking} of {len(progress)} planned runs are not finished and count in no comparison.")
     if gaps := int((progress["rows_missing"] > 0).sum()):
         found.append(f"{gaps} runs lack rows of some node, and so a part of their sum: see the table of runs.")
+    if strangers := int((progress["rows_beyond"] > 0).sum()):
+        found.append(f"{strangers} runs have rows of more nodes than the study has, which raise their sum.")
     if len(compared) and compared["n"].min() < FEWEST_SEEDS:
         found.append(f"Some configurations have fewer than {FEWEST_SEEDS} seeds: nothing is tested there.")
     order = _order_against_paper(compared)

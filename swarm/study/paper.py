@@ -6,16 +6,15 @@ from swarm.study.record import StudyRecord
 
 CUMULATIVE_REWARD = {"8/0": 561.79, "6/2": 854.43, "4/4": 1093.31, "2/6": 945.87}
 """Configuration (I/J) -> cumulative reward."""
-BASELINE = "8/0"
 NODES = 8
 ROUNDS = 2000
 
 
-def improvement(configuration: str) -> float | None:
-    """Percent above the paper's 8/0; None for what it did not run, and for 8/0 itself."""
-    if configuration not in CUMULATIVE_REWARD or configuration == BASELINE:
+def improvement(configuration: str, baseline: str) -> float | None:
+    """Percent by which the paper's sum lies above that of its own `baseline`; None if it did not run both."""
+    if not {configuration, baseline} <= CUMULATIVE_REWARD.keys():
         return None
-    return 100 * (CUMULATIVE_REWARD[configuration] / CUMULATIVE_REWARD[BASELINE] - 1)
+    return 100 * (CUMULATIVE_REWARD[configuration] / CUMULATIVE_REWARD[baseline] - 1)
 
 
 def same_scale(record: StudyRecord) -> bool:

@@ -18,6 +18,8 @@ from swarm.folder.records import read_file
 from swarm.protocol.layout import Layout
 
 SCHEMA_VERSION = 1
+LARGEST_RECORD = 16 * 1024 * 1024
+"""Bytes; a run takes some hundred of them."""
 
 
 class ConfigurationRecord(msgspec.Struct, kw_only=True, frozen=True):
@@ -114,7 +116,7 @@ def read_study(path: Path, study: str) -> StudyRecord:
         FolderError: there is no such study; the message names those that there are.
         ProtocolError: its record is not readable.
     """
-    record = read_file(record_file(path, study), StudyRecord)
+    record = read_file(record_file(path, study), StudyRecord, LARGEST_RECORD)
     if record is None:
         known = ", ".join(studies(path)) or "none"
         raise FolderError(f"no study {study!r} in {path}; there: {known}; begin one with `swarm study run`")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from swarm.errors import ConfigError
+from swarm.errors import ConfigError, FolderError
 from swarm.study.contents import contents
 from swarm.study.evidence import Evidence, read_evidence
 from swarm.study.figure_style import figure_style, png_bytes, svg_file, svg_text
@@ -43,11 +43,20 @@ def write_report(
     Raises:
         FolderError: there is no such study.
         ConfigError: none of its runs has a round yet, or an unknown format.
+        FolderError: the output cannot be written.
     """
     if unknown := sorted(set(formats) - set(FORMATS)):
         raise ConfigError(f"a report's files are {', '.join(FORMATS)}; got {', '.join(unknown)}")
     evidence = read_evidence(path, study, window)
     folder = output or study_folder(path, study) / "report"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)  # before anything is drawn
+        return _write(folder, evidence, formats)
+    except OSError as error:
+        raise FolderError(f"cannot write the report into {folder}: {error.strerror or error}; see --output") from None
+
+
+def _write(folder: Path, evidence: Evidence, formats: Collection[str]) -> Path:
     with figure_style():
         sections = contents(evidence)
         svgs = {picture.name: svg_text(picture.figure) for picture in _pictures(sections)}

@@ -2,6 +2,7 @@
 
 What a run computes follows from its settings, its number of nodes and the versions of the libraries; all of these are
 written down with it. So two studies may share runs, such as the fixed splits that an adaptive rule is held against.
+A model that is a local folder counts as the same while no file in it is younger than the run.
 """
 
 from __future__ import annotations
@@ -37,9 +38,16 @@ def _begun_or_found(record: StudyRecord, run: RunRecord, known: list[RunFile], p
     for file in known:
         around = (file.nodes, file.judged, file.versions) == (record.nodes, record.judged, record.versions)
         same = around and _computed(file.settings) == wanted
-        if same and is_finished(Layout(path, file.experiment), record.rounds):
+        if same and _models_as_then(file) and is_finished(Layout(path, file.experiment), record.rounds):
             return msgspec.structs.replace(run, experiment=file.experiment)
     return run
+
+
+def _models_as_then(file: RunFile) -> bool:
+    """No local model was changed after the run had begun."""
+    folders = [Path(name).expanduser() for name in file.settings["model"]]
+    inside = (found for folder in folders for found in folder.rglob("*") if found.is_file())
+    return all(found.stat().st_mtime < file.started_at for found in inside)
 
 
 def _computed(settings: dict[str, Any]) -> dict[str, Any]:

@@ -31,8 +31,12 @@ LARGEST_FILE = 1 << 30
 
 
 def metrics_rows(layout: Layout) -> list[Row]:
-    """One row per node and round, by round and node. A node that resumed may write a round again: the last counts."""
+    """One row per node and round, by round and node. A node that resumed may write a round again: the last counts.
+
+    A row whose reward is no share of the full one is left out: one number without bounds would be the whole sum.
+    """
     last = {(row.round, node): row for node, rows in read_metrics(layout).items() for row in rows}
+    last = {key: row for key, row in last.items() if 0 <= row.my_reward <= 1}
     return [_plain(last[key]) | {"node_id": key[1], "experiment": layout.experiment} for key in sorted(last)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from swarm.study.figure_style import Look
-from swarm.study.figures_aha import crossing_rounds, lag_distribution
+from swarm.study.figures_aha import MOST_TASKS, crossing_rounds, lag_distribution
 from swarm.study.propagation import MEETINGS, SUSTAINED, THRESHOLD, crossings, learners, propagation
 from swarm.study.sections import Column, Picture, Section, Table, number, percent, whole
 
@@ -29,14 +29,16 @@ def aha_section(metrics: pd.DataFrame, look: Look) -> Section:
         Table("aha_moments", "By configuration.", propagation(metrics, crossed, learned), _BY_CONFIGURATION),
         Picture(
             "aha_rounds",
-            f"Round in which each node learned each task, seed {crossed['seed'].min()}. A configuration without marks "
-            "has no crossing in that seed.",
+            f"Round in which each node learned each task, seed {crossed['seed'].min()}; at most {MOST_TASKS} tasks, "
+            "those with the most crossings. A configuration without marks has no crossing in that seed.",
             crossing_rounds(crossed, look),
         ),
     ]
     if len(learned):
         caption = (
-            "Lags behind the first node, all seeds: the further left a curve rises, the sooner the others followed."
+            "Lags behind the first node, all seeds: the further left a curve rises, the sooner the others followed. "
+            "Nodes that had not crossed by the last round are in no curve, so where the first ones came late, long "
+            "lags could not be seen."
         )
         parts.append(Picture("aha_lags", caption, lag_distribution(crossed, look)))
     parts += [

@@ -34,7 +34,8 @@ def headline_section(compared: pd.DataFrame, totals: pd.DataFrame, record: Study
         "over seeds (n - 1); intervals are 95 % percentile bootstrap intervals over seeds. Improvement is that of the "
         "mean over the baseline's mean. t, df and p are Welch's two-sided t-test against the baseline; Holm's p is "
         "adjusted over all comparisons with the same baseline, and is the one to decide by. Hedges' g is the "
-        f"difference in pooled standard deviations. With fewer than {FEWEST_SEEDS} seeds on either side nothing is "
+        f"difference in pooled standard deviations. Paired p, unadjusted and secondary, is that of the t-test over the "
+        f"seeds that both sides have. With fewer than {FEWEST_SEEDS} seeds on either side nothing is "
         f"tested: {TOO_FEW}, no p-value.",
         *(_variance_text(found) for found in variance_by_group(totals, record)),
     )
@@ -91,8 +92,12 @@ def _figures(compared: pd.DataFrame, runs: pd.DataFrame, record: StudyRecord, lo
     if compared["improvement"].isna().all():
         return (bars,)
     gain = "Improvement of the mean over the baseline's, with its 95 % bootstrap interval."
-    if any(paper.improvement(name) is not None for name in matches):
-        gain += " Diamonds: the paper's improvements over its 8/0 (Qwen2.5-0.5B, 8 nodes, 2000 rounds, one run each)."
+    pairs = zip(compared["configuration"], compared["baseline"], strict=True)
+    if any(paper.improvement(a, b) is not None for a, b in pairs):
+        gain += (
+            " Diamonds: the paper's improvements over its own run of the same baseline (Qwen2.5-0.5B, 8 nodes, 2000 "
+            "rounds, one run each)."
+        )
     return bars, Picture("improvement", gain, improvement_bars(compared, look))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pandas as pd
 
 from swarm.study.curves import by_seed
@@ -31,8 +33,8 @@ def thresholds_section(metrics: pd.DataFrame, totals: pd.DataFrame, look: Look) 
         (
             f"How soon the agent average, as a moving average over {WINDOW} rounds, reached {shares} of the best "
             f"configuration's final reward (its mean over the last {FINAL_ROUNDS} rounds and the seeds). Medians are "
-            "over the seeds that got there; a seed that did not is counted in the column before, and would have "
-            "taken longer.",
+            "over all seeds: one that never got there would have taken longer than any that did, and where half of "
+            "them never did there is no median. First and last are of the seeds that got there.",
         ),
         (Table("rounds_to_threshold", "By threshold and configuration.", _by_threshold(reached, look), _THRESHOLDS),),
     )
@@ -43,13 +45,19 @@ def _by_threshold(reached: pd.DataFrame, look: Look) -> pd.DataFrame:
     found = groups.agg(
         seeds=("seed", "size"),
         reached=("round", "count"),
-        round=("round", "median"),
+        round=("round", _median_or_later),
         first=("round", "min"),
         last=("round", "max"),
-        tokens_per_node=("tokens_per_node", "median"),
-        seconds=("seconds", "median"),
+        tokens_per_node=("tokens_per_node", _median_or_later),
+        seconds=("seconds", _median_or_later),
     )
     return _in_order(found.reset_index(), look, "threshold")
+
+
+def _median_or_later(costs: pd.Series[float]) -> float:
+    """Median over the seeds; those that never got there (NaN) lie above all others, and it is NaN if it is theirs."""
+    median = float(costs.fillna(math.inf).median())
+    return median if math.isfinite(median) else math.nan
 
 
 def steadiness_section(metrics: pd.DataFrame, look: Look) -> Section:

@@ -68,9 +68,10 @@ def test_the_papers_percentages_are_drawn_beside_any() -> None:
 
 
 def test_the_papers_improvements_are_those_of_its_text() -> None:
-    assert [round(improvement(name) or 0) for name in ("6/2", "4/4", "2/6")] == [52, 95, 68]
-    assert improvement("8/0") is None
-    assert improvement("adaptive") is None
+    assert [round(improvement(name, "8/0") or 0) for name in ("6/2", "4/4", "2/6")] == [52, 95, 68]
+    assert improvement("4/4", "6/2") == pytest.approx(27.96, abs=0.01)
+    assert improvement("4/4", "random") is None
+    assert improvement("adaptive", "8/0") is None
 
 
 def test_the_range_over_agents_is_their_minimum_and_maximum_in_the_first_seed() -> None:

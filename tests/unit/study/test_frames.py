@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from swarm.errors import ConfigError, ExperimentError, FolderError
+from swarm.protocol.layout import Layout
 from swarm.protocol.messages import MetricsRow
 from swarm.study import (
     get_events,
@@ -22,6 +23,7 @@ from swarm.study import (
 )
 from swarm.study.columns import with_run
 from swarm.study.frames import TABLES, experiment_frame, study_frame
+from swarm.study.record import read_study, record_file
 from swarm.types import RoundKey
 from tests.unit.monitor.factories import append, append_events, make_event, make_rollouts, write
 from tests.unit.study.small_study import FULL, SMALL, copy_of_small, empty_run, full_run
@@ -226,3 +228,35 @@ def test_without_pandas_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ConfigError, match=r"swarm-sapo\[analysis\]"):
         get_experiment_metrics(SMALL, FULL)
+
+
+def test_a_study_has_its_own_rounds_of_a_run_that_another_study_let_go_on(tmp_path: Path) -> None:
+    path = copy_of_small(tmp_path)
+    record = read_study(path, "small")
+    append_events(Layout(path, FULL), "worker-0", make_event("node.started", 1.0))
+    before = {table: len(study_frame(path, "small", TABLES[table])) for table in ("metrics", "judge", "rewards")}
+    shorter = msgspec.structs.replace(record, rounds=record.rounds - 2)
+    record_file(path, "small").write_bytes(msgspec.json.encode(shorter))
+    metrics = get_study_metrics(path, "small")
+    assert metrics["round"].max() == shorter.rounds - 1
+    assert get_experiment_metrics(path, FULL)["round"].max() == record.rounds - 1
+    assert all(len(study_frame(path, "small", TABLES[table])) < count for table, count in before.items())
+    assert study_frame(path, "small", TABLES["events"])["round"].isna().any()
+
+
+def test_a_reward_beyond_its_range_is_no_row(tmp_path: Path) -> None:
+    file = full_run(tmp_path).metrics_file("worker-2")
+    before = get_experiment_metrics(tmp_path, FULL)
+    row = msgspec.json.decode(file.read_bytes().splitlines()[-1])
+    for place, reward in enumerate((1e308, 1e308, -1.0, 1.5)):
+        append(file, msgspec.json.encode(row | {"round": 100 + place, "my_reward": reward}))
+    assert len(get_experiment_metrics(tmp_path, FULL)) == len(before)
+
+
+def test_a_study_of_many_runs_can_be_read_again(tmp_path: Path) -> None:
+    record = read_study(SMALL, "small")
+    many = msgspec.structs.replace(record, runs=record.runs * 500)
+    file = record_file(tmp_path, "small")
+    file.parent.mkdir(parents=True)
+    file.write_bytes(msgspec.json.encode(many))
+    assert read_study(tmp_path, "small") == many

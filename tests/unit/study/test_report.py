@@ -17,6 +17,12 @@ pytest.importorskip("scipy")
 from swarm.errors import ConfigError, FolderError
 from swarm.study.contents import contents
 from swarm.study.evidence import read_evidence
+from swarm.study.figure_style import Look
+from swarm.study.figures_adaptive import split_trajectory
+from swarm.study.figures_aha import crossing_rounds
+from swarm.study.figures_cost import reward_against_tokens
+from swarm.study.propagation import crossings
+from swarm.study.record import RunFile, read_study, record_file, run_file
 from swarm.study.report import FORMATS, write_report
 from swarm.study.sections import Table
 from swarm.study.sections_setup import missing_text
@@ -163,6 +169,7 @@ def test_three_seeds_are_tested(tmp_path: Path) -> None:
     words = said_in(tmp_path)
     assert re.search(r"4/4 is above 8/0 by \+\d+\.\d % \(Holm-adjusted p ", words)
     assert "Analysis of variance over 8/0, 4/4: F(1, 4)" in words
+    assert "With fewer than 3 seeds on either side" in words
 
 
 def test_no_difference_is_said_as_plainly_as_one(tmp_path: Path) -> None:
@@ -208,3 +215,81 @@ def test_what_cannot_be_reported_is_refused_before_anything_is_written(tmp_path:
     with pytest.raises(FolderError, match="no study 'other'"):
         write_report(tmp_path, "other")
     assert not (tmp_path / "studies" / "small" / "report").exists()
+
+
+def cut_short(path: Path, experiment: str, rounds: int) -> None:
+    """Let a run have done only so many rounds."""
+    for file in (path / "experiments" / experiment / "logs").rglob("metrics.jsonl"):
+        file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:rounds]))
+
+
+def test_rows_of_more_nodes_than_were_planned_are_said(tmp_path: Path) -> None:
+    write_study(tmp_path, nodes=("alice", "bob", "mallory"))
+    record = msgspec.structs.replace(read_study(tmp_path, "small"), nodes=2)
+    record_file(tmp_path, "small").write_bytes(msgspec.json.encode(record))
+    (tmp_path / "experiments" / "small-1-s3" / "logs" / "bob" / "metrics.jsonl").unlink()
+    assert [row["rows_beyond"] for row in table_of(tmp_path, "runs")] == [12, 12, 12, 12, 12, 0]
+    assert "5 runs have rows of more nodes than the study has" in said_in(tmp_path)
+
+
+def test_tasks_that_somebody_made_up_do_not_make_a_figure_without_end(tmp_path: Path) -> None:
+    rewards = {f"task {place:04} {'x' * 100}": 1.0 for place in range(300)}
+    write_study(tmp_path, seeds=(1,), configurations=("8/0",), task_rewards=rewards)
+    metrics = read_evidence(tmp_path, "small", None).metrics
+    figure = crossing_rounds(crossings(metrics), Look(("8/0",)))
+    assert figure.get_size_inches()[1] < 15
+    assert max(len(label.get_text()) for label in figure.axes[0].get_yticklabels()) <= 40
+
+
+def test_curves_over_costs_end_where_a_seed_has_no_more_rounds(tmp_path: Path) -> None:
+    write_study(tmp_path, configurations=("8/0",))
+    cut_short(tmp_path, "small-0-s3", 5)
+    figure = reward_against_tokens(read_evidence(tmp_path, "small", None).metrics, Look(("8/0",)), 1)
+    (line,) = figure.axes[0].get_lines()
+    assert len(line.get_xdata()) == 5
+
+
+def test_aha_moments_and_judged_questions_are_compared_over_finished_runs(tmp_path: Path) -> None:
+    write_study(tmp_path, task_rewards={"sums": 0.9})
+    for experiment in ("small-0-s1", "small-1-s3"):
+        file = tmp_path / "experiments" / experiment / "logs" / "judge" / "judge.jsonl"
+        file.parent.mkdir()
+        row = {"timestamp": 1.0, "round": 0, "node_id": "alice", "task": "sums", "profile": "tiny", "reward": 1.0}
+        row |= {"question_id": "q", "full_answer": True, "answered": True, "experiment": experiment}
+        file.write_bytes(msgspec.json.encode(row) + b"\n")
+    cut_short(tmp_path, "small-1-s3", 8)
+    assert {row["configuration"]: row["possible"] for row in table_of(tmp_path, "aha_moments")} == {"8/0": 6, "4/4": 4}
+    assert [row["configuration"] for row in table_of(tmp_path, "held_out_by_window")] == ["8/0"]
+
+
+def test_runs_that_other_versions_computed_are_named(tmp_path: Path) -> None:
+    record = write_study(tmp_path)
+    assert "other versions" not in said_in(tmp_path)
+    run = record.runs[-1]
+    written = RunFile(
+        study="small",
+        configuration=run.configuration,
+        seed=run.seed,
+        experiment=run.experiment,
+        nodes=2,
+        rounds=12,
+        started_at=1.0,
+        settings={},
+        versions={"swarm": "0.2.0"},
+    )
+    run_file(tmp_path, run.experiment).write_bytes(msgspec.json.encode(written))
+    assert "1 runs were computed by other versions (swarm 0.2.0, not 0.1.0): small-1-s3" in said_in(tmp_path)
+
+
+def test_a_report_that_cannot_be_written_says_where(tmp_path: Path) -> None:
+    write_study(tmp_path, seeds=(1,))
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(FolderError, match="cannot write the report"):
+        write_report(tmp_path, "small", tmp_path / "taken", formats=())
+
+
+def test_the_split_is_drawn_as_far_as_all_seeds_have_come(tmp_path: Path) -> None:
+    write_study(tmp_path, configurations=("gradient",), adaptive_I=4, adaptive_J=4)
+    cut_short(tmp_path, "small-0-s3", 5)
+    figure = split_trajectory(read_evidence(tmp_path, "small", None).metrics, Look(("gradient",)), 1)
+    assert len(figure.axes[0].get_lines()[0].get_xdata()) == 5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -98,3 +99,16 @@ def test_a_damaged_record_of_a_run_is_left_alone(tmp_path: Path) -> None:
     there = leave_run(tmp_path, make_record("first"), "half")
     run_file(tmp_path, there).write_text("{")
     assert experiments_of(with_finished_elsewhere(make_record("second"), tmp_path))["half"] == "second-half-s1"
+
+
+def test_a_run_whose_model_folder_has_changed_since_is_another_run(tmp_path: Path) -> None:
+    weights = tmp_path / "model" / "weights"
+    weights.parent.mkdir()
+    weights.write_bytes(b"as it was")
+    os.utime(weights, (0.5, 0.5))
+    settings = {"settings": {"model": [str(weights.parent)]}}
+    there = leave_run(tmp_path, make_record("first", **settings), "half")
+    assert experiments_of(with_finished_elsewhere(make_record("second", **settings), tmp_path))["half"] == there
+    os.utime(weights, (1.5, 1.5))
+    found = with_finished_elsewhere(make_record("second", **settings), tmp_path)
+    assert experiments_of(found)["half"] == "second-half-s1"

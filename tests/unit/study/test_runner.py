@@ -309,3 +309,8 @@ def test_a_swarm_that_still_runs_is_waited_for_and_not_started_again(tmp_path: P
     assert seen[0] is RunState.ELSEWHERE
     assert set(states(view).values()) == {RunState.FINISHED}
     assert starts(tmp_path) == ["m-a-s1", *ALL]
+
+
+def test_a_run_that_was_killed_before_it_was_written_down_begins(tmp_path: Path) -> None:
+    Layout(tmp_path, "m-b-s1").temporary("study").mkdir(parents=True)
+    assert len(ran(tmp_path).those(RunState.FINISHED)) == 3
