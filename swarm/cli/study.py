@@ -30,15 +30,15 @@ from swarm.policy.plan import RESERVE, Plan
 from swarm.policy.planner import plan_for
 from swarm.protocol.codec import encode
 from swarm.protocol.layout import Layout
-from swarm.study.builtin import built_in
-from swarm.study.growth import grown
-from swarm.study.launch import Launcher
-from swarm.study.matrix import Matrix, ignored_settings, resolve, run_settings, shared_settings
-from swarm.study.matrix_file import read_matrix
 from swarm.study.record import StudyRecord, log_file, read_study, record_file, studies, study_folder
-from swarm.study.reuse import with_finished_elsewhere
-from swarm.study.runner import Runner, StudyView, alone
-from swarm.study.schedule import RunState
+from swarm.study.run.builtin import built_in
+from swarm.study.run.growth import grown
+from swarm.study.run.launch import Launcher
+from swarm.study.run.matrix import Matrix, ignored_settings, resolve, run_settings, shared_settings
+from swarm.study.run.matrix_file import read_matrix
+from swarm.study.run.reuse import with_finished_elsewhere
+from swarm.study.run.runner import Runner, StudyView, alone
+from swarm.study.run.schedule import RunState
 
 LAST_LINES = 5
 """Of the log of a run that failed."""

@@ -12,7 +12,7 @@ from swarm.folder.records import read_state_or_problem
 from swarm.monitor.text import printable, shorten, table
 from swarm.protocol.layout import Layout
 from swarm.study.record import StudyRecord, read_study, studies
-from swarm.study.run_folder import is_finished
+from swarm.study.run.run_folder import is_finished
 
 
 def list_studies(*, path: str | None = None) -> None:

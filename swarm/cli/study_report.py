@@ -36,7 +36,7 @@ def report(
         formats: Which files to write beside the page, separated by commas.
     """
     _need_analysis("the report of a study")
-    from swarm.study.report import write_report
+    from swarm.study.report.write import write_report
 
     page = write_report(_folder(path), study, output, window=window, formats=_words(formats))
     say(f"wrote {page}")
@@ -52,7 +52,7 @@ def compare(a: str, b: str, /, *, path: str | None = None) -> None:
     """
     _need_analysis("a comparison")
     from swarm.cli.compare_text import render_comparison
-    from swarm.study.compare import compare_experiments
+    from swarm.study.analysis.compare import compare_experiments
 
     say("\n\n".join(render_comparison(found) for found in compare_experiments(_folder(path), a, b)))
 

@@ -1,9 +1,12 @@
 """Matrices of swarms: run them, load what they left, and say what it shows.
 
+    matrix, seeds ─run─▶ experiments/ in the shared folder ─tables─▶ frames ─analysis─▶ figures of merit ─report─▶ page
+         └────────────────── record: study.json ──────────────────────────────────────────┘
+
 The frames are the way in for notebooks: `from swarm.study import get_experiment_metrics`.
 """
 
-from swarm.study.frames import (
+from swarm.study.tables.frames import (
     get_events,
     get_experiment_metrics,
     get_judge_metrics,

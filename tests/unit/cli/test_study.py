@@ -14,11 +14,11 @@ from swarm.cli.main import run
 from swarm.cli.study import seeds_of
 from swarm.cli.study_view import StudyDisplay, headline, results, run_line
 from swarm.errors import ConfigError, MemoryPlanError
-from swarm.study.matrix import runs_of
 from swarm.study.record import ConfigurationRecord, RunRecord, StudyRecord, record_file
-from swarm.study.run_folder import RunProgress
-from swarm.study.runner import RunView, StudyView
-from swarm.study.schedule import RunState
+from swarm.study.run.matrix import runs_of
+from swarm.study.run.run_folder import RunProgress
+from swarm.study.run.runner import RunView, StudyView
+from swarm.study.run.schedule import RunState
 from tests.unit.cli.test_main import HEAVY
 from tests.unit.monitor.factories import make_experiment, write
 

@@ -14,7 +14,7 @@ pytest.importorskip("scipy")
 from swarm.cli import study_report
 from swarm.cli.main import run
 from swarm.errors import ConfigError
-from tests.unit.study.report_factory import write_study
+from tests.unit.study.report.report_factory import write_study
 
 
 def compared(capsys: pytest.CaptureFixture[str], path: Path, a: str, b: str) -> str:

@@ -1,0 +1,1 @@
+"""Pure computations on frames: measures of a run, statistics over seeds."""

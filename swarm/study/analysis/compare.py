@@ -1,0 +1,163 @@
+"""Two experiments, or two configurations of studies, side by side.
+
+    name ─▶ side: configuration -> metrics ─pairs─▶ first rounds that all runs have ─▶ RunsComparison
+
+A name is an experiment's, a study's, or `STUDY:CONFIGURATION`, such as `sapo:4/4`. Two studies are compared
+configuration by configuration, those that both have.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+
+from swarm.errors import ConfigError
+from swarm.study.analysis.measures import (
+    RUN,
+    agent_average,
+    oscillation,
+    rounds_to_threshold,
+    smoothed,
+    thresholds_of,
+    totals,
+)
+from swarm.study.analysis.statistics import Comparison, compare_samples, compare_with_baseline, finished
+from swarm.study.record import ConfigurationRecord, StudyRecord, studies
+from swarm.study.tables.frames import get_experiment_metrics, get_study_metrics
+
+Side = dict[str, pd.DataFrame]
+"""Configuration -> metrics; an experiment is a side of one."""
+
+
+class RunsComparison(NamedTuple):
+    """What b is to a, over the first rounds that all their runs have."""
+
+    a: str
+    b: str
+    rounds: int
+    curves: pd.DataFrame
+    """round, a, b, difference (b - a): smoothed agent average, mean over runs."""
+    totals: pd.DataFrame
+    """measure, a, b, difference (b - a), percent (of a; NaN where a is 0): means over runs."""
+    thresholds: pd.DataFrame
+    """threshold, a, b: median round of first reaching it, NaN where at least half of the runs never did."""
+    cumulative: Comparison
+    """Of the cumulative reward, with a as the baseline; without tests below three runs on either side."""
+
+
+def compare_experiments(path: Path | str, a: str, b: str) -> list[RunsComparison]:
+    """Compare what two names stand for, a being what b is measured by.
+
+    Returns:
+        One comparison, or for two studies one per configuration that both have.
+
+    Raises:
+        ExperimentError: there is neither a study nor an experiment of that name.
+        ConfigError: they have no configuration in common, or no rows, or are the same.
+    """
+    left, right = load_side(Path(path), a), load_side(Path(path), b)
+    if len(left) == len(right) == 1:
+        return [compare_runs(a, b, *left.values(), *right.values())]
+    shared = [name for name in left if name in right]
+    if not shared:
+        raise ConfigError(
+            f"{a!r} and {b!r} share no configuration: {', '.join(left)} against {', '.join(right)}; "
+            "name one of a study as STUDY:CONFIGURATION"
+        )
+    return [compare_runs(f"{a}:{name}", f"{b}:{name}", left[name], right[name]) for name in shared]
+
+
+def load_side(path: Path, name: str) -> Side:
+    """The metrics that a name stands for, by configuration.
+
+    Raises:
+        ExperimentError: there is neither a study nor an experiment of that name.
+        ConfigError: the study has no rows of that configuration, or the experiment none at all.
+    """
+    study, _, wanted = name.partition(":")
+    if study not in studies(path):
+        return _filled(name, {name: get_experiment_metrics(path, name).assign(seed=0, configuration=name)})
+    rows = get_study_metrics(path, study)
+    side = {str(known): own for known, own in rows.groupby("configuration", sort=False)}
+    if wanted and wanted not in side:
+        known = ", ".join(side) or "none"
+        raise ConfigError(f"{name}: study {study!r} has no rows of configuration {wanted!r}; there: {known}")
+    return _filled(name, {wanted: side[wanted]} if wanted else side)
+
+
+def _filled(name: str, side: Side) -> Side:
+    if any(len(metrics) for metrics in side.values()):
+        return side
+    raise ConfigError(f"{name}: not one metrics row yet; wait for its first round to end")
+
+
+def compare_runs(a: str, b: str, left: pd.DataFrame, right: pd.DataFrame) -> RunsComparison:
+    """The comparison of two frames of metrics, each of the runs of one configuration.
+
+    Raises:
+        ConfigError: both have the same name.
+    """
+    if a == b:
+        raise ConfigError(f"compare: expected two different names, got {a!r} twice")
+    both = pd.concat([left.assign(configuration=a), right.assign(configuration=b)], ignore_index=True)
+    rounds = int(both.groupby(RUN)["round"].max().min()) + 1
+    both = both[both["round"] < rounds]
+    sums, curves = totals(both), agent_average(both)
+    sums = sums.merge(oscillation(curves), on=RUN)
+    return RunsComparison(
+        a=a,
+        b=b,
+        rounds=rounds,
+        curves=_curves(curves, a, b),
+        totals=_means(sums, a, b),
+        thresholds=_thresholds(curves, sums, a, b),
+        cumulative=_cumulative(sums, a, b),
+    )
+
+
+def _curves(curves: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
+    by_round = curves.assign(smoothed=smoothed(curves)).pivot_table("smoothed", "round", "configuration")
+    return pd.DataFrame({"a": by_round[a], "b": by_round[b], "difference": by_round[b] - by_round[a]}).reset_index()
+
+
+def _means(sums: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
+    means = sums.drop(columns=["seed", "experiment"]).groupby("configuration").mean()
+    table = pd.DataFrame({"a": means.loc[a], "b": means.loc[b]})
+    table["difference"] = table["b"] - table["a"]
+    table["percent"] = 100 * table["difference"] / table["a"].where(table["a"] != 0)
+    return table.rename_axis("measure").reset_index()
+
+
+def _thresholds(curves: pd.DataFrame, sums: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
+    reached = rounds_to_threshold(curves, thresholds_of(sums))
+    never = float("inf")  # so that the median knows of the runs that took longer than they lasted
+    medians = reached.fillna({"round": never}).pivot_table("round", "threshold", "configuration", aggfunc="median")
+    return medians[[a, b]].set_axis(["a", "b"], axis=1).replace(never, float("nan")).reset_index()
+
+
+def _cumulative(sums: pd.DataFrame, a: str, b: str) -> Comparison:
+    rewards = {name: own.set_index("seed")["cumulative_reward"] for name, own in sums.groupby("configuration")}
+    return compare_samples(ConfigurationRecord(name=b, settings={}, baseline=a), rewards[b], rewards[a])
+
+
+def effect_by_start(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
+    """How the effect of sharing depends on where it begins: one row per group and configuration that has a baseline.
+
+    Columns:
+        group, configuration, baseline
+        starting_reward: mean of round 0, before any update, over all finished runs of the group.
+        n: finished runs.
+        improvement, improvement_low, improvement_high: percent over the group's baseline, with its bootstrap interval.
+        hedges_g, p_holm
+    """
+    groups = {known.name: known.group for known in record.configurations}
+    runs = finished(totals, record)
+    starts = runs["starting_reward"].groupby(runs["configuration"].map(groups)).mean()
+    labels = ["group", "configuration", "baseline", "n"]
+    numbers = ["improvement", "improvement_low", "improvement_high", "hedges_g", "p_holm"]
+    compared = pd.DataFrame(compare_with_baseline(totals, record), columns=Comparison._fields)
+    table = compared.loc[compared["difference"].notna(), labels + numbers].astype(dict.fromkeys(numbers, "float64"))
+    table.insert(3, "starting_reward", table["group"].map(starts))
+    return table.sort_values("starting_reward", kind="stable", ignore_index=True)

@@ -1,0 +1,170 @@
+"""The table of a study: each configuration against its baseline.
+
+    totals (one row per run) ─finished runs─▶ one sample per configuration ─▶ Comparison, one per configuration
+                                                        └ by group ─▶ Variance, one per group
+
+The unit is the seed: a run gives one number, however many nodes and rounds it has.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from swarm.study.analysis.effect_size import hedges_g, improvement, mean_effect
+from swarm.study.analysis.significance import Anova, Sample, anova, holm, paired_p, welch
+from swarm.study.record import ConfigurationRecord, StudyRecord
+
+
+class Comparison(NamedTuple):
+    """A configuration, and what it is to its baseline; `pandas.DataFrame(list of these)` is the table.
+
+    Fields from `improvement` on are None for a configuration without a baseline, or whose baseline has no run; the
+    tests and intervals also with fewer than three runs on either side, or without any spread.
+    """
+
+    configuration: str
+    group: str
+    baseline: str
+    n: int
+    """Finished runs, one per seed."""
+    mean: float
+    sd: float | None
+    """With n - 1; None for a single run."""
+    low: float | None
+    """95 % percentile bootstrap interval of the mean, over runs."""
+    high: float | None
+    improvement: float | None = None
+    """Percent by which the mean lies above the baseline's."""
+    improvement_low: float | None = None
+    """95 % percentile bootstrap interval of the ratio of the two means."""
+    improvement_high: float | None = None
+    difference: float | None = None
+    """mean - the baseline's mean."""
+    difference_low: float | None = None
+    """95 % interval of Welch's t."""
+    difference_high: float | None = None
+    t: float | None = None
+    """Welch's t-test, two-sided."""
+    df: float | None = None
+    p: float | None = None
+    p_holm: float | None = None
+    """Adjusted over all comparisons with the same baseline."""
+    hedges_g: float | None = None
+    g_low: float | None = None
+    """95 % interval from the noncentral t distribution."""
+    g_high: float | None = None
+    p_paired: float | None = None
+    """Secondary: paired t-test over the seeds that both sides have, whose runs were asked the same questions."""
+
+
+class Variance(NamedTuple):
+    """The analysis of variance over the configurations of one group."""
+
+    group: str
+    configurations: tuple[str, ...]
+    anova: Anova
+
+
+def finished(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
+    """The runs that have all their rounds: the sum of a shorter one says less, and nothing about its configuration."""
+    return totals[totals["rounds"] >= record.rounds]
+
+
+def compare_with_baseline(
+    totals: pd.DataFrame, record: StudyRecord, column: str = "cumulative_reward"
+) -> list[Comparison]:
+    """One Comparison per configuration with finished runs, in the record's order.
+
+    Args:
+        totals: swarm.study.analysis.measures.totals of the study's metrics.
+        record: the study.
+        column: which of the totals is compared.
+    """
+    samples = samples_by_configuration(totals, record, column)
+    return _adjusted(
+        [
+            compare_samples(known, by_seed, samples.get(known.baseline) if known.baseline != known.name else None)
+            for known, by_seed in _present(samples, record)
+        ]
+    )
+
+
+def variance_by_group(totals: pd.DataFrame, record: StudyRecord, column: str = "cumulative_reward") -> list[Variance]:
+    """One-way analysis of variance over the configurations of each group, finished runs alone."""
+    groups: dict[str, dict[str, Sample]] = defaultdict(dict)
+    samples = samples_by_configuration(totals, record, column)
+    for known, by_seed in _present(samples, record):
+        groups[known.group][known.name] = by_seed.tolist()
+    return [Variance(group, tuple(found), anova(list(found.values()))) for group, found in groups.items()]
+
+
+def samples_by_configuration(totals: pd.DataFrame, record: StudyRecord, column: str) -> dict[str, pd.Series[float]]:
+    """Configuration -> its finished runs' values, by seed; without those that have none."""
+    runs = finished(totals, record).dropna(subset=[column])
+    return {
+        str(name): rows.set_index("seed")[column].astype("float64").sort_index()
+        for name, rows in runs.groupby("configuration", sort=False)
+    }
+
+
+def _present(
+    samples: dict[str, pd.Series[float]], record: StudyRecord
+) -> list[tuple[ConfigurationRecord, pd.Series[float]]]:
+    return [(known, samples[known.name]) for known in record.configurations if known.name in samples]
+
+
+def compare_samples(
+    known: ConfigurationRecord, by_seed: pd.Series[float], baseline: pd.Series[float] | None
+) -> Comparison:
+    """One configuration's values by seed against its baseline's; p_holm is left to who knows the family."""
+    alone = _describe(known, by_seed)
+    return alone if baseline is None else alone._replace(**_against(by_seed, baseline))
+
+
+def _describe(known: ConfigurationRecord, by_seed: pd.Series[float]) -> Comparison:
+    mean = mean_effect(by_seed.tolist())
+    return Comparison(
+        configuration=known.name,
+        group=known.group,
+        baseline=known.baseline,
+        n=len(by_seed),
+        mean=float(by_seed.mean()),
+        sd=float(by_seed.std()) if len(by_seed) > 1 else None,
+        low=mean.low,
+        high=mean.high,
+    )
+
+
+def _against(by_seed: pd.Series[float], baseline: pd.Series[float]) -> dict[str, Any]:
+    a, b = by_seed.tolist(), baseline.tolist()
+    test, gain, g = welch(a, b), improvement(a, b), hedges_g(a, b)
+    shared = by_seed.index.intersection(baseline.index)
+    return {
+        "improvement": gain.value,
+        "improvement_low": gain.low,
+        "improvement_high": gain.high,
+        "difference": float(by_seed.mean() - baseline.mean()),
+        "difference_low": test.low,
+        "difference_high": test.high,
+        "t": test.t,
+        "df": test.df,
+        "p": test.p,
+        "hedges_g": g.value,
+        "g_low": g.low,
+        "g_high": g.high,
+        "p_paired": paired_p(by_seed[shared].tolist(), baseline[shared].tolist()),
+    }
+
+
+def _adjusted(compared: list[Comparison]) -> list[Comparison]:
+    """With p_holm; a family is what shares a baseline."""
+    families: dict[str, list[int]] = defaultdict(list)
+    for place, row in enumerate(compared):
+        families[row.baseline].append(place)
+    for places in families.values():
+        for place, p in zip(places, holm([compared[place].p for place in places]), strict=True):
+            compared[place] = compared[place]._replace(p_holm=p)
+    return compared

@@ -1,0 +1,1 @@
+"""The page that says what a study shows; start at contents.py."""

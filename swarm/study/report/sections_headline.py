@@ -1,0 +1,127 @@
+"""The section that answers the study's question: which configuration earned more, and by how much."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from swarm.study.analysis.significance import FEWEST_SEEDS, Anova
+from swarm.study.analysis.statistics import Variance, compare_with_baseline, finished, variance_by_group
+from swarm.study.record import StudyRecord
+from swarm.study.report import paper
+from swarm.study.report.figure_style import Look
+from swarm.study.report.figures_bars import cumulative_bars, improvement_bars
+from swarm.study.report.sections import Column, Picture, Section, Table, is_missing, number, p_value, signed, whole
+
+TOO_FEW = f"n < {FEWEST_SEEDS}"
+
+
+def headline_section(compared: pd.DataFrame, totals: pd.DataFrame, record: StudyRecord, look: Look) -> Section:
+    """Table, bars and the analysis of variance, over finished runs.
+
+    Args:
+        compared: from comparison_table.
+        totals: one row per run, from swarm.study.analysis.measures.totals.
+        record: the study.
+        look: its configurations.
+    """
+    if compared.empty:
+        return Section("Cumulative reward", ("No run is finished yet, so there is nothing to compare.",))
+    text = (
+        "Cumulative reward is the sum over nodes and rounds of a node's mean reward per completion on its own "
+        "questions, the paper's measure. Only finished runs count, and each counts once: the seed is the unit. sd is "
+        "over seeds (n - 1); intervals are 95 % percentile bootstrap intervals over seeds. Improvement is that of the "
+        "mean over the baseline's mean. t, df and p are Welch's two-sided t-test against the baseline; Holm's p is "
+        "adjusted over all comparisons with the same baseline, and is the one to decide by. Hedges' g is the "
+        f"difference in pooled standard deviations. Paired p, unadjusted and secondary, is that of the t-test over the "
+        f"seeds that both sides have. With fewer than {FEWEST_SEEDS} seeds on either side nothing is "
+        f"tested: {TOO_FEW}, no p-value.",
+        *(_variance_text(found) for found in variance_by_group(totals, record)),
+    )
+    table = Table("comparison", "Cumulative reward by configuration.", compared, _COLUMNS)
+    return Section("Cumulative reward", text, (table, *_figures(compared, finished(totals, record), record, look)))
+
+
+def comparison_table(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
+    """The fields of Comparison, and `untested`: why there is no p-value; one row per configuration with finished "
+    "runs."""
+    compared = pd.DataFrame(compare_with_baseline(totals, record))
+    if compared.empty:
+        return compared
+    seeds = dict(zip(compared["configuration"], compared["n"], strict=True))
+    untested = [_why_untested(row, seeds) for row in compared.to_dict("records")]
+    numbers = compared.columns.difference(["configuration", "group", "baseline"])
+    return compared.astype(dict.fromkeys(numbers, "float64")).astype({"n": "int64"}).assign(untested=untested)
+
+
+def _why_untested(row: dict[Any, Any], seeds: dict[str, int]) -> str:
+    if not row["baseline"]:
+        return "baseline" if is_missing(row["p"]) else ""
+    if not is_missing(row["p"]):
+        return ""
+    fewest = min(seeds[str(row["configuration"])], seeds.get(str(row["baseline"]), 0))
+    return TOO_FEW if fewest < FEWEST_SEEDS else "no spread"
+
+
+def _variance_text(found: Variance) -> str:
+    over = f"Analysis of variance over {', '.join(found.configurations)}"
+    where = f" ({found.group})" if found.group else ""
+    test: Anova = found.anova
+    if test.f is None or test.p is None:
+        return f"{over}{where}: not computed; every configuration needs at least {FEWEST_SEEDS} finished runs."
+    classic = f"F({test.df_between}, {test.df_within}) = {test.f:.2f}, p {_p(test.p)}"
+    if test.welch_f is None or test.welch_p is None or test.welch_df_within is None:
+        return f"{over}{where}: {classic}."
+    robust = f"F({test.df_between}, {test.welch_df_within:.1f}) = {test.welch_f:.2f}, p {_p(test.welch_p)}"
+    return f"{over}{where}: {classic}; without assuming equal variances (Welch) {robust}."
+
+
+def _p(p: float) -> str:
+    return p_value(p) if p < 0.001 else f"= {p_value(p)}"
+
+
+def _figures(compared: pd.DataFrame, runs: pd.DataFrame, record: StudyRecord, look: Look) -> tuple[Picture, ...]:
+    matches = [name for name in compared["configuration"] if name in paper.CUMULATIVE_REWARD]
+    beside = paper.same_scale(record)
+    published = {name: paper.CUMULATIVE_REWARD[name] for name in matches} if beside else {}
+    caption = "Cumulative reward: mean over seeds, 95 % bootstrap interval, one dot per seed."
+    if matches:
+        caption += " Diamonds: the paper's sums." if beside else f" {_why_not_beside(record)}"
+    bars = Picture("cumulative_reward", caption, cumulative_bars(compared, runs, look, published))
+    if compared["improvement"].isna().all():
+        return (bars,)
+    gain = "Improvement of the mean over the baseline's, with its 95 % bootstrap interval."
+    pairs = zip(compared["configuration"], compared["baseline"], strict=True)
+    if any(paper.improvement(a, b) is not None for a, b in pairs):
+        gain += (
+            " Diamonds: the paper's improvements over its own run of the same baseline (Qwen2.5-0.5B, 8 nodes, 2000 "
+            "rounds, one run each)."
+        )
+    return bars, Picture("improvement", gain, improvement_bars(compared, look))
+
+
+def _why_not_beside(record: StudyRecord) -> str:
+    return (
+        f"The paper's sums are over {paper.NODES} nodes and {paper.ROUNDS} rounds, these over {record.nodes} nodes and "
+        f"{record.rounds} rounds, so they are not drawn here; the percentages below do compare."
+    )
+
+
+_COLUMNS = (
+    Column("configuration", "configuration", numeric=False),
+    Column("n", "n", whole),
+    Column("mean", "mean", number(2)),
+    Column("sd", "sd", number(2)),
+    Column("from", "low", number(2)),
+    Column("to", "high", number(2)),
+    Column("improvement, %", "improvement", signed(1)),
+    Column("from", "improvement_low", signed(1)),
+    Column("to", "improvement_high", signed(1)),
+    Column("t", "t", number(2)),
+    Column("df", "df", number(1)),
+    Column("p", "p", p_value, instead="untested"),
+    Column("Holm's p", "p_holm", p_value, instead="untested"),
+    Column("Hedges' g", "hedges_g", number(2)),
+    Column("paired p", "p_paired", p_value),
+)

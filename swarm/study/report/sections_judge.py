@@ -1,0 +1,147 @@
+"""Sections on held-out questions: what the judge asked during the rounds, and the exam before and after."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+from matplotlib.ticker import MaxNLocator
+
+from swarm.study.analysis.curves import bootstrap_band, common_rounds
+from swarm.study.analysis.judged import WINDOW, compare_judged, pass_at_1
+from swarm.study.analysis.significance import FEWEST_SEEDS
+from swarm.study.record import StudyRecord
+from swarm.study.report.figure_style import Look, legend_below, new_figure
+from swarm.study.report.sections import Column, Picture, Section, Table, number, p_value, percent, whole
+
+
+def judge_section(judged: pd.DataFrame, record: StudyRecord, look: Look) -> Section | None:
+    """Held-out pass@1 by window of rounds, if a judge asked."""
+    if judged.empty:
+        return None
+    windows = pass_at_1(judged, WINDOW)
+    compared = comparison_by_window(judged, record)
+    parts: tuple[Table | Picture, ...] = (
+        Picture("held_out", f"Held-out pass@1 by window of {WINDOW} rounds.", held_out_curves(windows, look)),
+        Table("held_out_by_window", "By run and window.", windows, _WINDOWS),
+    )
+    if len(compared):
+        table = Table("held_out_comparison", "Against the baseline, by window.", compared, _COMPARED)
+        parts = (parts[0], table, parts[1])
+    return Section(
+        "Held-out questions",
+        (
+            "Each round a judge asked every node questions that are in no node's training, answered alone and once. "
+            f"pass@1 is the share of them with the full reward, over the nodes and {WINDOW} rounds; the line is the "
+            f"mean over seeds, the band its 95 % bootstrap interval from {FEWEST_SEEDS} seeds on.",
+            "The test is Welch's between the seeds of a configuration and of its baseline, window by window, with "
+            f"Holm's adjustment over the windows of the configuration. With fewer than {FEWEST_SEEDS} seeds no "
+            "p-value is given: nodes of one swarm learn from each other, and are no independent samples.",
+        ),
+        parts,
+    )
+
+
+def comparison_by_window(judged: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
+    """compare_judged as a frame, without the tests whose unit is the node."""
+    compared = pd.DataFrame(compare_judged(judged, record, WINDOW))
+    if compared.empty:
+        return compared
+    numbers = ["t", "df", "p", "p_holm", "hedges_g"]
+    compared = compared.astype(dict.fromkeys(numbers, "float64"))
+    compared.loc[compared["unit"] == "node", numbers] = float("nan")
+    too_few = (compared["unit"] == "node") | (compared[["n", "n_baseline"]].min(axis=1) < FEWEST_SEEDS)
+    return compared.assign(untested=too_few.map({True: f"n < {FEWEST_SEEDS}", False: ""}))
+
+
+def held_out_curves(windows: pd.DataFrame, look: Look) -> Any:
+    """pass@1 over the rounds, one line per configuration."""
+    figure, (axis,) = new_figure(3.0)
+    for name in look.among(windows["configuration"].unique()):
+        rows = windows[windows["configuration"] == name]
+        runs = common_rounds(rows.pivot_table(index="round", columns="seed", values="pass_at_1").sort_index())
+        colour = look.colour(name)
+        axis.plot(runs.index, runs.mean(axis=1), look.line(name), marker=".", color=colour, label=name)
+        if runs.shape[1] >= FEWEST_SEEDS and len(runs):
+            axis.fill_between(runs.index, *bootstrap_band(runs), color=colour, alpha=0.18, linewidth=0)
+    axis.set(xlabel=f"first round of the window of {WINDOW}", ylabel="held-out pass@1")
+    axis.set_ylim(bottom=0)
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    legend_below(figure, 4)
+    return figure
+
+
+def exam_section(exams: pd.DataFrame, look: Look) -> Section | None:
+    """The frozen exam, if there was one."""
+    if exams.empty:
+        return None
+    means = exam_means(exams)
+    places = {name: place for place, name in enumerate(look.configurations)}
+    means = means.sort_values(
+        ["configuration", "rounds_done"], key=lambda column: column.map(lambda v: places.get(v, v))
+    )
+    return Section(
+        "Exam before and after",
+        (
+            "One fixed set of held-out questions, the same for every node and every moment. pass@1 is the share of "
+            "questions with the full reward, weighted by the number of questions of each task; 0 rounds is before "
+            "training.",
+        ),
+        (
+            Table("exam", "Over all nodes and tasks, by configuration and rounds trained.", means, _EXAM),
+            Table("exam_by_task", "By node and task.", exams, _EXAM_BY_TASK),
+        ),
+    )
+
+
+def exam_means(exams: pd.DataFrame) -> pd.DataFrame:
+    """One row per configuration and rounds trained."""
+    weighted = exams.assign(passed=exams["pass_at_1"] * exams["n"], earned=exams["mean_reward"] * exams["n"])
+    groups = weighted.groupby(["configuration", "rounds_done"], observed=True)
+    sums = groups.agg(nodes=("node_id", "nunique"), n=("n", "sum"), passed=("passed", "sum"), earned=("earned", "sum"))
+    sums["pass_at_1"], sums["mean_reward"] = sums["passed"] / sums["n"], sums["earned"] / sums["n"]
+    return sums.drop(columns=["passed", "earned"]).reset_index()
+
+
+_CONFIGURATION = Column("configuration", "configuration", numeric=False)
+_WINDOWS = (
+    _CONFIGURATION,
+    Column("seed", "seed"),
+    Column("from round", "round", whole),
+    Column("questions", "questions", whole),
+    Column("pass@1", "pass_at_1", percent),
+    Column("mean reward", "reward", number(3)),
+)
+_COMPARED = (
+    _CONFIGURATION,
+    Column("baseline", "baseline", numeric=False),
+    Column("from round", "round", whole),
+    Column("n", "n", whole),
+    Column("n, baseline", "n_baseline", whole),
+    Column("pass@1", "mean", percent),
+    Column("baseline's", "baseline_mean", percent),
+    Column("t", "t", number(2)),
+    Column("df", "df", number(1)),
+    Column("p", "p", p_value, instead="untested"),
+    Column("Holm's p", "p_holm", p_value, instead="untested"),
+    Column("Hedges' g", "hedges_g", number(2)),
+)
+_EXAM = (
+    _CONFIGURATION,
+    Column("rounds trained", "rounds_done", whole),
+    Column("nodes", "nodes", whole),
+    Column("questions", "n", whole),
+    Column("pass@1", "pass_at_1", percent),
+    Column("mean reward", "mean_reward", number(3)),
+)
+_EXAM_BY_TASK = (
+    _CONFIGURATION,
+    Column("seed", "seed"),
+    Column("node", "node_id", numeric=False),
+    Column("model", "model", numeric=False),
+    Column("rounds trained", "rounds_done", whole),
+    Column("task", "task", numeric=False),
+    Column("questions", "n", whole),
+    Column("pass@1", "pass_at_1", percent),
+    Column("mean reward", "mean_reward", number(3)),
+)

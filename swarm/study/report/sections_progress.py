@@ -1,0 +1,156 @@
+"""Sections on how soon and how steadily runs rose, and on what they reached."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+
+from swarm.study.analysis.curves import by_seed
+from swarm.study.analysis.measures import (
+    FINAL_ROUNDS,
+    SHARES_OF_BEST,
+    STEEP,
+    WINDOW,
+    agent_average,
+    oscillation,
+    rounds_to_threshold,
+    thresholds_of,
+)
+from swarm.study.report.figure_style import Look
+from swarm.study.report.sections import Column, Section, Table, number, percent, whole
+
+CONFIGURATION = Column("configuration", "configuration", numeric=False)
+
+
+def thresholds_section(metrics: pd.DataFrame, totals: pd.DataFrame, look: Look) -> Section:
+    """Sample efficiency."""
+    thresholds = thresholds_of(totals)
+    reached = rounds_to_threshold(agent_average(metrics), thresholds)
+    shares = ", ".join(f"{share * 100:.0f} %" for share in SHARES_OF_BEST)
+    return Section(
+        "Rounds to a threshold",
+        (
+            f"How soon the agent average, as a moving average over {WINDOW} rounds, reached {shares} of the best "
+            f"configuration's final reward (its mean over the last {FINAL_ROUNDS} rounds and the seeds). Medians are "
+            "over all seeds: one that never got there would have taken longer than any that did, and where half of "
+            "them never did there is no median. First and last are of the seeds that got there.",
+        ),
+        (Table("rounds_to_threshold", "By threshold and configuration.", _by_threshold(reached, look), _THRESHOLDS),),
+    )
+
+
+def _by_threshold(reached: pd.DataFrame, look: Look) -> pd.DataFrame:
+    groups = reached.groupby(["threshold", "configuration"], sort=True, observed=True)
+    found = groups.agg(
+        seeds=("seed", "size"),
+        reached=("round", "count"),
+        round=("round", _median_or_later),
+        first=("round", "min"),
+        last=("round", "max"),
+        tokens_per_node=("tokens_per_node", _median_or_later),
+        seconds=("seconds", _median_or_later),
+    )
+    return _in_order(found.reset_index(), look, "threshold")
+
+
+def _median_or_later(costs: pd.Series[float]) -> float:
+    """Median over the seeds; those that never got there (NaN) lie above all others, and it is NaN if it is theirs."""
+    median = float(costs.fillna(math.inf).median())
+    return median if math.isfinite(median) else math.nan
+
+
+def steadiness_section(metrics: pd.DataFrame, look: Look) -> Section:
+    """Oscillation."""
+    runs = oscillation(agent_average(metrics))
+    groups = runs.groupby("configuration", observed=True)
+    found = groups.agg(
+        seeds=("seed", "size"),
+        steep_drops=("steep_drops", "mean"),
+        most_steep_drops=("steep_drops", "max"),
+        max_drawdown=("max_drawdown", "mean"),
+        max_drawdown_share=("max_drawdown_share", "mean"),
+        worst_drawdown_share=("max_drawdown_share", "max"),
+    )
+    return Section(
+        "Oscillation",
+        (
+            f"Measured on the agent average as a moving average over {WINDOW} rounds. A drop is steep if it takes "
+            f"more than {STEEP * 100:.0f} % of the run's highest value within {WINDOW} rounds. The drawdown is the "
+            "most by which a run ever lay below what it had reached before. Both are per run; the table shows their "
+            "means and worst over seeds.",
+        ),
+        (Table("oscillation", "By configuration.", _in_order(found.reset_index(), look), _OSCILLATION),),
+    )
+
+
+def final_section(metrics: pd.DataFrame, totals: pd.DataFrame, look: Look) -> Section:
+    """What the runs ended with, and how much of it is whole answers."""
+    runs = totals.groupby("configuration", observed=True)
+    found = runs.agg(
+        seeds=("seed", "size"),
+        starting_reward=("starting_reward", "mean"),
+        final_reward=("final_reward", "mean"),
+        final_sd=("final_reward", "std"),
+    )
+    found["full_answers_first"], found["full_answers_last"] = _full_answers(metrics, first=True), _full_answers(metrics)
+    return Section(
+        "Final reward and whole answers",
+        (
+            f"Final reward is the mean over the last {FINAL_ROUNDS} rounds, starting reward that of round 0, before "
+            "any update. Some tasks pay a little for an answer that is wrong; the share of full answers is free of "
+            "such floors: completions on own questions with the full reward, in the first and the last "
+            f"{FINAL_ROUNDS} rounds. Means over seeds; sd over seeds.",
+        ),
+        (Table("final_reward", "By configuration.", _in_order(found.reset_index(), look), _FINAL),),
+    )
+
+
+def _full_answers(metrics: pd.DataFrame, *, first: bool = False) -> pd.Series[float]:
+    """Configuration -> mean share of full answers over the first or the last FINAL_ROUNDS rounds, and the seeds."""
+    found = {}
+    for name, rows in metrics.groupby("configuration", observed=True):
+        curves = by_seed(rows, "full_answer_rate")
+        found[name] = [
+            (run.dropna().head(FINAL_ROUNDS) if first else run.dropna().tail(FINAL_ROUNDS)).mean()
+            for _, run in curves.items()
+        ]
+    return pd.Series({name: pd.Series(values).mean() for name, values in found.items()}, dtype="float64")
+
+
+def _in_order(rows: pd.DataFrame, look: Look, *first: str) -> pd.DataFrame:
+    """In the study's order of configurations, after the columns `first`."""
+    place = {name: place for place, name in enumerate(look.configurations)}
+    order = rows.assign(place=rows["configuration"].map(place)).sort_values([*first, "place"])
+    return order.drop(columns="place").reset_index(drop=True)
+
+
+_THRESHOLDS = (
+    Column("reward", "threshold", number(3)),
+    CONFIGURATION,
+    Column("seeds", "seeds", whole),
+    Column("reached it", "reached", whole),
+    Column("median round", "round", number(0)),
+    Column("first", "first", number(0)),
+    Column("last", "last", number(0)),
+    Column("tokens per node", "tokens_per_node", whole),
+    Column("seconds", "seconds", whole),
+)
+_OSCILLATION = (
+    CONFIGURATION,
+    Column("seeds", "seeds", whole),
+    Column("steep drops", "steep_drops", number(1)),
+    Column("most in a run", "most_steep_drops", whole),
+    Column("max drawdown", "max_drawdown", number(3)),
+    Column("of the highest", "max_drawdown_share", percent),
+    Column("worst run", "worst_drawdown_share", percent),
+)
+_FINAL = (
+    CONFIGURATION,
+    Column("seeds", "seeds", whole),
+    Column("starting reward", "starting_reward", number(3)),
+    Column("final reward", "final_reward", number(3)),
+    Column("sd", "final_sd", number(3)),
+    Column("full answers, first rounds", "full_answers_first", percent),
+    Column("full answers, last rounds", "full_answers_last", percent),
+)

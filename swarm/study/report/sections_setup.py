@@ -1,0 +1,162 @@
+"""The section on what was run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from swarm.study.record import ConfigurationRecord, RunRecord, StudyRecord
+from swarm.study.report.sections import MISSING, Column, Section, Table, whole
+
+FINISHED = "finished"
+MOST_NAMED = 8
+"""Runs that are named in a sentence; the table has them all."""
+
+
+def setup_section(record: StudyRecord, command: str) -> Section:
+    """The matrix of a study.
+
+    Args:
+        record: of the study.
+        command: that writes this report again.
+    """
+    seeds = ", ".join(map(str, record.seeds)) or "none"
+    judged = " A judge asked every node a held-out question each round." if record.judged else ""
+    return Section(
+        "What was run",
+        (
+            f"{len(record.configurations)} configurations x {len(record.seeds)} seeds ({seeds}), each a swarm of "
+            f"{record.nodes} nodes that trains for {record.rounds} rounds.{judged} A configuration a/b takes a = I "
+            "local and b = J external rollout groups per round, unless its settings say otherwise. The unit of all "
+            "statistics is the seed, that is, a whole run.",
+            f"The runs were made by: {record.command or 'a command that was not recorded'}",
+            f"This report was written by: {command}",
+        ),
+        (Table("configurations", "Configurations.", _configurations(record), _CONFIGURATION_COLUMNS),),
+    )
+
+
+def runs_section(record: StudyRecord, progress: pd.DataFrame, versions: Mapping[str, Mapping[str, str]]) -> Section:
+    """Every run, and what decided what it computed.
+
+    Args:
+        record: of the study.
+        progress: from progress_table.
+        versions: experiment -> those that it was started with last.
+    """
+    return Section(
+        "Runs, settings and versions",
+        (
+            "A round counts as done when a node of the run has a row of metrics for it; rows missing are those of "
+            "other nodes in these rounds, such as of a node that was killed, and lower the run's sum; rows beyond are "
+            "those of more nodes than were planned, and raise it. Each run is an ordinary experiment of the shared "
+            "folder, under the name that the table gives; one that another study had finished with the same settings "
+            "is shared with it.",
+            *_other_versions(record, versions),
+        ),
+        (
+            Table("settings", "Settings that all runs share.", _pairs(record.settings), _PAIR_COLUMNS),
+            Table("versions", "Versions that the study was begun with.", _pairs(record.versions), _PAIR_COLUMNS),
+            Table("runs", "Runs.", progress, _RUN_COLUMNS),
+        ),
+    )
+
+
+def progress_table(record: StudyRecord, metrics: pd.DataFrame) -> pd.DataFrame:
+    """One row per planned run: the rounds that it has rows of, and how many rows are missing or too many in these."""
+    runs = {str(name): rows.groupby("round").size() for name, rows in metrics.groupby("experiment")}
+    found = [_run_row(run, runs, record) for run in record.runs]
+    columns = ["configuration", "seed", "experiment", "rounds_done", "rounds", "rows_missing", "rows_beyond", "state"]
+    return pd.DataFrame(found, columns=columns)
+
+
+def _run_row(run: RunRecord, runs: Mapping[str, pd.Series[int]], record: StudyRecord) -> dict[str, Any]:
+    rows = runs.get(run.experiment, pd.Series(dtype="int64"))
+    done, beyond = len(rows), rows - record.nodes
+    return {
+        "configuration": run.configuration,
+        "seed": run.seed,
+        "experiment": run.experiment,
+        "rounds_done": done,
+        "rounds": record.rounds,
+        "rows_missing": int(-beyond.clip(upper=0).sum()),
+        "rows_beyond": int(beyond.clip(lower=0).sum()),
+        "state": FINISHED if done >= record.rounds else "unfinished" if done else "not begun",
+    }
+
+
+def missing_text(progress: pd.DataFrame) -> str:
+    """What an unfinished study lacks, in a sentence; empty for a whole one."""
+    lacking = progress[progress["state"] != FINISHED]
+    if lacking.empty:
+        return ""
+    named = [f"{row.configuration} seed {row.seed} ({row.rounds_done} of {row.rounds})" for row in lacking.itertuples()]
+    return (
+        f"This study is not finished: {len(progress) - len(lacking)} of {len(progress)} runs are. Rounds done of the "
+        f"others: {_some(named)}. Comparisons, thresholds, final rewards, aha moments and held-out questions are of "
+        "finished runs (of all, while none is finished); curves over rounds, tokens and time are of all runs."
+    )
+
+
+def _other_versions(record: StudyRecord, versions: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """A sentence on runs that were not computed by the versions that the study was begun with, if there are any."""
+    others = {run: found for run, own in versions.items() if (found := _changed_versions(record.versions, own))}
+    if not others:
+        return []
+    what = "; ".join(dict.fromkeys(others.values()))
+    return [f"{len(others)} runs were computed by other versions ({what}): {_some(list(others))}."]
+
+
+def _changed_versions(begun_with: Mapping[str, str], own: Mapping[str, str]) -> str:
+    changed = [name for name in {**begun_with, **own} if own.get(name) != begun_with.get(name)]
+    return ", ".join(f"{name} {own.get(name, 'none')}, not {begun_with.get(name, 'none')}" for name in changed)
+
+
+def _some(named: list[str]) -> str:
+    """The first of many names."""
+    return ", ".join(named[:MOST_NAMED]) + (f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else "")
+
+
+def _configurations(record: StudyRecord) -> pd.DataFrame:
+    return pd.DataFrame([_configuration(found) for found in record.configurations])
+
+
+def _configuration(found: ConfigurationRecord) -> dict[str, str]:
+    settings = ", ".join(f"{name} = {_value(value)}" for name, value in found.settings.items())
+    return {
+        "configuration": found.name,
+        "group": found.group or MISSING,
+        "baseline": found.baseline or MISSING,
+        "settings": settings or MISSING,
+    }
+
+
+def _pairs(values: dict[str, Any]) -> pd.DataFrame:
+    rows = [{"name": name, "value": _value(value)} for name, value in values.items()]
+    return pd.DataFrame(rows, columns=["name", "value"])
+
+
+def _value(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+
+
+_CONFIGURATION_COLUMNS = (
+    Column("configuration", "configuration", numeric=False),
+    Column("group", "group", numeric=False),
+    Column("compared with", "baseline", numeric=False),
+    Column("settings", "settings", numeric=False),
+)
+_PAIR_COLUMNS = (Column("name", "name", numeric=False), Column("value", "value", numeric=False))
+_RUN_COLUMNS = (
+    Column("configuration", "configuration", numeric=False),
+    Column("seed", "seed"),
+    Column("experiment", "experiment", numeric=False),
+    Column("rounds done", "rounds_done", whole),
+    Column("of", "rounds", whole),
+    Column("rows missing", "rows_missing", whole),
+    Column("rows beyond", "rows_beyond", whole),
+    Column("state", "state", numeric=False),
+)

@@ -1,0 +1,80 @@
+"""The section on whether the effect of sharing depends on how good the models were to begin with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from swarm.study.analysis.compare import effect_by_start
+from swarm.study.record import StudyRecord
+from swarm.study.report.figure_style import INK, Look, legend_below, new_figure
+from swarm.study.report.sections import Column, Picture, Section, Table, number, p_value, signed, whole
+
+
+def start_section(compared: pd.DataFrame, totals: pd.DataFrame, record: StudyRecord, look: Look) -> Section:
+    """The improvement of every configuration over its baseline, against the baseline's starting reward.
+
+    Args:
+        compared: from comparison_table.
+        totals: one row per run, from swarm.study.analysis.measures.totals.
+        record: the study.
+        look: its configurations.
+    """
+    effect = effect_by_start(totals, record)
+    text = (
+        "A group of rollouts teaches only if some of its completions earn more than others, so the effect of sharing "
+        "may depend on how often the models succeeded to begin with. The starting reward is the mean of round 0, "
+        "before any update, over all finished runs of a group of configurations. One row per group and configuration; "
+        "with a single group all rows have one starting reward, and the table says at which one the effects of this "
+        "study were measured.",
+    )
+    if effect.empty:
+        return Section("Effect against the starting reward", (*text, "No configuration has a finished baseline yet."))
+    reasons = compared[["configuration", "untested"]]
+    effect = effect.merge(reasons, on="configuration", how="left")
+    table = Table("effect_by_start", "Improvement over the baseline, by starting reward.", effect, _COLUMNS)
+    figure = Picture(
+        "effect_against_start",
+        "Improvement over the baseline with its 95 % bootstrap interval, against the group's starting reward. Marks "
+        "of one group are set a little apart.",
+        effect_against_start(effect, look),
+    )
+    return Section("Effect against the starting reward", text, (table, figure))
+
+
+def effect_against_start(effect: pd.DataFrame, look: Look) -> Any:
+    """Improvement over starting reward: one mark per configuration."""
+    figure, (axis,) = new_figure(3.0)
+    axis.axhline(0, color=INK, linewidth=0.8)
+    names = look.among(effect["configuration"])
+    reach = max(0.01, float(effect["starting_reward"].max()))
+    apart = 0.02 * reach
+    for place, name in enumerate(names):
+        rows = effect[effect["configuration"] == name].astype({"improvement": float})
+        x = rows["starting_reward"] + apart * (place - (len(names) - 1) / 2)
+        known = rows["improvement_low"].notna()
+        interval = [
+            (rows["improvement"] - rows["improvement_low"])[known].clip(lower=0),
+            (rows["improvement_high"] - rows["improvement"])[known].clip(lower=0),
+        ]
+        colour = look.colour(name)
+        axis.errorbar(x[known], rows["improvement"][known], yerr=interval, fmt="none", ecolor=colour, capsize=2)
+        axis.scatter(x, rows["improvement"], s=26, color=colour, label=name, zorder=3)
+    axis.set(xlabel="starting reward (round 0)", ylabel="improvement, percent", xlim=(0, 1.2 * reach))
+    legend_below(figure, 3)
+    return figure
+
+
+_COLUMNS = (
+    Column("group", "group", numeric=False),
+    Column("configuration", "configuration", numeric=False),
+    Column("baseline", "baseline", numeric=False),
+    Column("n", "n", whole),
+    Column("starting reward", "starting_reward", number(3)),
+    Column("improvement, %", "improvement", signed(1)),
+    Column("from", "improvement_low", signed(1)),
+    Column("to", "improvement_high", signed(1)),
+    Column("Hedges' g", "hedges_g", number(2)),
+    Column("Holm's p", "p_holm", p_value, instead="untested"),
+)

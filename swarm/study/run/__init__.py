@@ -1,0 +1,1 @@
+"""Run a matrix of swarms, or go on with it; start at runner.py."""

@@ -1,0 +1,63 @@
+"""May a study that is there go on as another one? It may grow; what has been run never changes its meaning."""
+
+from __future__ import annotations
+
+import msgspec
+
+from swarm.errors import ExperimentError
+from swarm.study.record import StudyRecord
+from swarm.study.run.matrix import runs_of
+
+
+def grown(there: StudyRecord, asked: StudyRecord) -> StudyRecord:
+    """The study with the rounds, seeds and configurations of both.
+
+    Titles, groups and baselines are how results are shown: those asked for count.
+
+    Raises:
+        ExperimentError: runs that are there would have been others; names every difference.
+    """
+    if changed := differences(there, asked):
+        raise ExperimentError(
+            f"study {there.study!r} was begun with other settings ({'; '.join(changed)}): use those to go on with it, "
+            f"or choose another --name for a new one"
+        )
+    now = {one.name: one for one in asked.configurations}
+    configurations = tuple(now.pop(one.name, one) for one in there.configurations) + tuple(now.values())
+    seeds = tuple(dict.fromkeys((*there.seeds, *asked.seeds)))
+    return msgspec.structs.replace(
+        asked,
+        created_at=there.created_at,
+        seeds=seeds,
+        configurations=configurations,
+        runs=runs_of(there.study, configurations, seeds),
+        versions=there.versions,
+    )
+
+
+def differences(there: StudyRecord, asked: StudyRecord) -> list[str]:
+    """One text per difference that growing does not allow."""
+    changed = [
+        f"{what} was {was!r}, now {now!r}"
+        for what, was, now in (
+            ("nodes", there.nodes, asked.nodes),
+            ("judged", there.judged, asked.judged),
+        )
+        if was != now
+    ]
+    if asked.rounds < there.rounds:
+        changed.append(f"rounds were {there.rounds}, now {asked.rounds}: they can only become more")
+    changed += _changed("", there.settings, asked.settings)
+    before = {one.name: one.settings for one in there.configurations}
+    for one in asked.configurations:
+        changed += _changed(f"{one.name}: ", before.get(one.name, one.settings), one.settings)
+    return changed
+
+
+def _changed(where: str, was: dict[str, object], now: dict[str, object]) -> list[str]:
+    absent = "the default"
+    return [
+        f"{where}{name} was {was.get(name, absent)!r}, now {now.get(name, absent)!r}"
+        for name in dict.fromkeys((*was, *now))
+        if was.get(name, absent) != now.get(name, absent)
+    ]

@@ -1,0 +1,114 @@
+"""Start one run: an ordinary `swarm up`, after all that it is started with has been written down."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from subprocess import Popen
+
+from swarm.config import SECRETS, Settings, variable, without_settings
+from swarm.errors import ExperimentError, FolderError, ProtocolError
+from swarm.folder.publish import publish
+from swarm.folder.records import read_file
+from swarm.protocol.codec import encode
+from swarm.protocol.layout import Layout
+from swarm.study.record import RunFile, RunRecord, StudyRecord, log_file, run_file, study_folder
+from swarm.study.run.matrix import as_recorded, run_settings
+from swarm.study.run.process import start_with_us
+from swarm.study.run.run_folder import can_go_on
+
+SWARM = (sys.executable, "-m", "swarm")
+JUDGE = (sys.executable, "-m", "services.judge")
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """Starts the runs of one study."""
+
+    record: StudyRecord
+    path: Path
+    environ: Mapping[str, str]
+    """Of this process; of the settings in it only secrets reach the runs."""
+    versions: Mapping[str, str]
+
+    def start(self, run: RunRecord, now: float) -> Popen[bytes]:
+        """Start the swarm of a run, or let it go on.
+
+        Args:
+            now: Unix seconds.
+
+        Raises:
+            ExperimentError: the experiment's folder is not this study's.
+            FolderError: the folder cannot be written.
+        """
+        layout = Layout(self.path, run.experiment)
+        self._refuse_foreign(layout)
+        if not can_go_on(layout):
+            self._set_aside(layout)
+        self._write_down(layout, run, now)
+        return self._process(run, *SWARM, "up", "--in-process", "--nodes", str(self.record.nodes))
+
+    def start_judge(self, run: RunRecord) -> Popen[bytes]:
+        """Start the judge of a run, which ends with its experiment."""
+        return self._process(run, *JUDGE)
+
+    def _process(self, run: RunRecord, *command: str) -> Popen[bytes]:
+        return start_with_us(command, self._environment(run), log_file(self.path, self.record.study, run.experiment))
+
+    def _environment(self, run: RunRecord) -> dict[str, str]:
+        secrets = {name: self.environ[name] for name in SECRETS if name in self.environ}
+        return {**without_settings(self.environ), **_stated(run_settings(self.record, run, self.path)), **secrets}
+
+    def _refuse_foreign(self, layout: Layout) -> None:
+        if not layout.root.exists():
+            return
+        try:
+            written = read_file(run_file(self.path, layout.experiment), RunFile)
+        except ProtocolError as error:
+            raise FolderError(f"{error}; restore the file, or move {layout.root} away") from None
+        if written is None and not _published(layout):
+            return  # killed while it wrote its first file
+        if written is None or written.study != self.record.study:
+            raise ExperimentError(
+                f"{layout.root} was not made by study {self.record.study!r}: choose another --name, or move it away"
+            )
+
+    def _set_aside(self, layout: Layout) -> None:
+        """What a killed run left is kept where nothing reads it, and the run begins anew."""
+        aside = study_folder(self.path, self.record.study) / "interrupted"
+        aside.mkdir(parents=True, exist_ok=True)
+        taken = {child.name for child in aside.iterdir()}
+        number = next(n for n in range(1, len(taken) + 2) if f"{layout.experiment}-{n}" not in taken)
+        layout.root.rename(aside / f"{layout.experiment}-{number}")
+
+    def _write_down(self, layout: Layout, run: RunRecord, now: float) -> None:
+        file = RunFile(
+            study=self.record.study,
+            configuration=run.configuration,
+            seed=run.seed,
+            experiment=run.experiment,
+            nodes=self.record.nodes,
+            rounds=self.record.rounds,
+            started_at=now,
+            settings=as_recorded(run_settings(self.record, run, self.path)),
+            judged=self.record.judged,
+            versions=dict(self.versions),
+        )
+        publish(run_file(self.path, run.experiment), encode(file), layout.temporary("study"))
+
+
+def _published(layout: Layout) -> bool:
+    """There is more than files half written."""
+    return any(child != layout.temporary("study").parent for child in layout.root.iterdir())
+
+
+def _stated(settings: Settings) -> dict[str, str]:
+    """Variables for every setting that has a value: `swarm up` has defaults of its own for what is left out."""
+    values = {f.name: getattr(settings, f.name) for f in fields(settings)}
+    return {
+        variable(name): ",".join(value) if isinstance(value, tuple) else str(value)
+        for name, value in values.items()
+        if value is not None
+    }

@@ -1,0 +1,107 @@
+"""A matrix of one's own, as TOML.
+
+name = "rates"                 title, nodes, rounds, seeds = [1, 2, 3], baseline = "slow"
+[settings]                     shared by all runs; names as in `swarm settings`
+[[configurations]]             name = "slow", settings = { learning_rate = 1e-5 }; group, baseline
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from swarm.config import Settings
+from swarm.errors import ConfigError
+from swarm.study.record import ConfigurationRecord
+from swarm.study.run.matrix import Matrix, did_you_mean, refuse_owned, with_baseline
+
+_VARIABLES = {variable: f.name for f in fields(Settings) for variable in f.metadata["env"]}
+
+
+class _Configuration(msgspec.Struct, kw_only=True):
+    name: str
+    settings: dict[str, Any] = {}
+    baseline: str = ""
+    group: str = ""
+
+
+class _File(msgspec.Struct, kw_only=True):
+    name: str
+    nodes: int
+    rounds: int
+    configurations: list[_Configuration]
+    title: str = ""
+    seeds: list[int] = msgspec.field(default_factory=lambda: [1, 2, 3])
+    baseline: str = ""
+    settings: dict[str, Any] = {}
+
+
+def read_matrix(file: Path) -> Matrix:
+    """The matrix that a file describes.
+
+    Raises:
+        ConfigError: it cannot be read, holds an unknown key, or a value that is not what is expected there.
+    """
+    try:
+        table = tomllib.loads(file.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"cannot read the matrix {file}: {error}") from None
+    _refuse_unknown_keys(table, _File, str(file))
+    for one in _tables(table.get("configurations")):
+        _refuse_unknown_keys(one, _Configuration, f"{file}, configuration {one.get('name', '?')!r}")
+    try:
+        read = msgspec.convert(table, _File)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{file}: {error}") from None
+    return _matrix(read, str(file))
+
+
+def _matrix(read: _File, where: str) -> Matrix:
+    configurations = [
+        ConfigurationRecord(
+            name=one.name,
+            settings=_by_field(one.settings, f"{where}, configuration {one.name!r}"),
+            baseline=one.baseline,
+            group=one.group,
+        )
+        for one in read.configurations
+    ]
+    names = [one.name for one in configurations]
+    if read.baseline and read.baseline not in names:
+        raise ConfigError(
+            f"{where}: no configuration is the baseline {read.baseline!r}{did_you_mean(read.baseline, names)}"
+        )
+    return Matrix(
+        name=read.name,
+        title=read.title or read.name,
+        nodes=read.nodes,
+        rounds=read.rounds,
+        seeds=tuple(read.seeds),
+        configurations=with_baseline(configurations, read.baseline),
+        settings=_by_field(read.settings, f"{where}, [settings]"),
+    )
+
+
+def _by_field(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Settings may be named as their variables."""
+    named = {_VARIABLES.get(name, name): value for name, value in settings.items()}
+    if len(named) < len(settings):
+        raise ConfigError(f"{where}: a setting is given twice, by its name and by its variable: keep one")
+    refuse_owned(named, where)
+    return named
+
+
+def _tables(value: object) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _refuse_unknown_keys(table: Mapping[str, Any], form: type[msgspec.Struct], where: str) -> None:
+    known = form.__struct_fields__
+    for key in table:
+        if key not in known:
+            raise ConfigError(f"{where}: unknown key {key!r}{did_you_mean(key, known)}")

@@ -1,0 +1,244 @@
+"""Run a study: keep as many swarms going as there are places, until every run is finished or has failed.
+
+    StudyRecord ─▶ Schedule ─which is next─▶ Launcher ─▶ `swarm up` ... ─▶ experiments/{experiment}/
+                      ▲                                                          │
+                      └──── ended ◀── processes, and what the folder says ◀──────┘──▶ StudyView ─▶ terminal
+
+One process per study: the lock on its folder goes with the process, however that ends. And one thread: it reads a few
+small files four times a second, and what swarm.study.run.process asks of the kernel holds for each thread.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import Popen
+
+import anyio
+
+from swarm.errors import FolderError, SwarmError
+from swarm.protocol.layout import Layout
+from swarm.study.record import RunRecord, StudyRecord, study_folder
+from swarm.study.run.launch import Launcher
+from swarm.study.run.run_folder import RunFollower, RunProgress, is_finished
+from swarm.study.run.schedule import RunState, Schedule, seconds_left
+
+POLL_SECONDS = 0.25
+JUDGE_PATIENCE = 60.0
+"""Seconds that a judge may go on after its swarm, to write down the last answers."""
+
+
+@dataclass(frozen=True)
+class RunView:
+    """One run, to be shown."""
+
+    run: RunRecord
+    state: RunState
+    progress: RunProgress
+    problem: str = ""
+    """Why it could not be started, how it failed, or what is missing of a finished one."""
+
+
+@dataclass(frozen=True)
+class StudyView:
+    """A study at one moment."""
+
+    record: StudyRecord
+    runs: tuple[RunView, ...]
+    seconds_left: float | None
+
+    @property
+    def rounds_done(self) -> int:
+        return sum(min(run.progress.rounds_done, self.record.rounds) for run in self.runs)
+
+    def those(self, state: RunState) -> list[RunView]:
+        """The runs in a state."""
+        return [run for run in self.runs if run.state is state]
+
+
+@dataclass
+class _Pace:
+    """Rounds that this study saw done, and for how long its runs ran."""
+
+    rounds: int = 0
+    seconds: float = 0.0
+
+
+@dataclass
+class _Running:
+    """A run with processes of ours."""
+
+    swarm: Popen[bytes]
+    started: float
+    rounds_before: int
+    judge: Popen[bytes] | None = None
+    swarm_ended: float | None = None
+
+    @property
+    def processes(self) -> list[Popen[bytes]]:
+        """Those that still run."""
+        return [process for process in (self.swarm, self.judge) if process and process.poll() is None]
+
+
+class Runner:
+    """Owns the processes of one `study run`."""
+
+    def __init__(
+        self,
+        launcher: Launcher,
+        jobs: int,
+        *,
+        is_live: Callable[[Layout], bool],
+        monotonic: Callable[[], float],
+        wall: Callable[[], float],
+    ) -> None:
+        """`is_live` tells whether any node of an experiment is running, started by whomever."""
+        self._launcher = launcher
+        self._record, self._path = launcher.record, launcher.path
+        self._jobs = jobs
+        self._is_live = is_live
+        self._monotonic, self._wall = monotonic, wall
+        self._runs = {run.experiment: run for run in self._record.runs}
+        self._followers = {name: RunFollower(self._layout(name)) for name in self._runs}
+        self._progress = {name: follower.read() for name, follower in self._followers.items()}
+        self._running: dict[str, _Running] = {}
+        self._problems: dict[str, str] = {}
+        self._pace = _Pace()
+        self._stopping = False
+        finished = {name for name in self._runs if self._finished(name)}
+        live = {name for name in self._runs if name not in finished and is_live(self._layout(name))}
+        self._schedule = Schedule(list(self._runs), jobs, finished=finished, elsewhere=live)
+
+    async def run(self, watch: Callable[[StudyView], None]) -> StudyView:
+        """Run until every run is finished or has failed, or all have stopped; `watch` sees each look at them."""
+        while not self._schedule.over:
+            for name in self._schedule.start_next():
+                self._start(name)
+            self._look()
+            self._start_judges()
+            self._notice_ends()
+            watch(self.view())
+            await anyio.sleep(POLL_SECONDS)
+        return self.view()
+
+    def stop(self) -> None:
+        """Start nothing more, and ask every swarm to finish its step, save and end."""
+        self._stopping = True
+        self._schedule.stop()
+        self._signal()
+
+    def insist(self) -> None:
+        """Swarms that are asked a second time end at once."""
+        self._signal()
+
+    def view(self) -> StudyView:
+        """All runs as last looked at."""
+        runs = tuple(
+            RunView(run, self._schedule.states[name], self._progress[name], self._problems.get(name, ""))
+            for name, run in self._runs.items()
+        )
+        return StudyView(self._record, runs, self._seconds_left())
+
+    def _start(self, name: str) -> None:
+        try:
+            swarm = self._launcher.start(self._runs[name], self._wall())
+        except (SwarmError, OSError) as error:  # the boundary of one run: the others go on
+            self._problems[name] = str(error)
+            self._schedule.ended(name, finished=False)
+            return
+        self._followers[name] = RunFollower(self._layout(name))  # the folder may have been set aside
+        self._running[name] = _Running(swarm, self._monotonic(), self._followers[name].read().rounds_done)
+
+    def _start_judges(self) -> None:
+        """A judge leaves an experiment that is finished, so one that is to go on must have been opened again."""
+        for name, running in self._running.items():
+            if self._record.judged and running.judge is None and not is_finished(self._layout(name), rounds=0):
+                running.judge = self._launcher.start_judge(self._runs[name])
+
+    def _look(self) -> None:
+        for name in [*self._running, *self._schedule.those(RunState.ELSEWHERE)]:
+            with suppress(SwarmError):  # a folder that is away for a moment must not end what is in it
+                self._progress[name] = self._followers[name].read()
+
+    def _notice_ends(self) -> None:
+        for name in self._schedule.those(RunState.ELSEWHERE):
+            if not self._is_live(self._layout(name)):
+                self._schedule.ended(name, finished=self._finished(name))
+        for name, running in list(self._running.items()):
+            if self._have_ended(running):
+                self._conclude(name, self._running.pop(name))
+
+    def _have_ended(self, running: _Running) -> bool:
+        if running.swarm.poll() is None:
+            return False
+        if running.swarm_ended is None:
+            running.swarm_ended = self._monotonic()
+        if self._monotonic() - running.swarm_ended > JUDGE_PATIENCE:
+            for process in running.processes:
+                process.kill()
+        return not running.processes
+
+    def _conclude(self, name: str, running: _Running) -> None:
+        self._progress[name] = self._followers[name].read()
+        self._pace.rounds += self._rounds_seen(name, running)
+        self._pace.seconds += self._monotonic() - running.started
+        self._schedule.ended(name, finished=self._finished(name))
+        if self._schedule.states[name] is RunState.FAILED:
+            self._problems[name] = f"exit code {running.swarm.returncode}"
+        elif running.judge and running.judge.returncode and not self._stopping:
+            self._problems[name] = (
+                f"its judge ended with exit code {running.judge.returncode}: judged rounds are missing"
+            )
+
+    def _rounds_seen(self, name: str, running: _Running) -> int:
+        return max(0, self._progress[name].rounds_done - running.rounds_before)
+
+    def _seconds_left(self) -> float | None:
+        now = self._monotonic()
+        rounds = self._pace.rounds + sum(self._rounds_seen(name, run) for name, run in self._running.items())
+        seconds = self._pace.seconds + sum(now - run.started for run in self._running.values())
+        over = (RunState.FINISHED, RunState.FAILED)
+        left = [
+            max(0, self._record.rounds - self._progress[name].rounds_done)
+            for name, state in self._schedule.states.items()
+            if state not in over
+        ]
+        return seconds_left(left, rounds / seconds if seconds else 0.0, self._jobs)
+
+    def _signal(self) -> None:
+        for running in self._running.values():
+            for process in running.processes:
+                process.send_signal(signal.SIGTERM)
+
+    def _finished(self, name: str) -> bool:
+        return is_finished(self._layout(name), self._record.rounds)
+
+    def _layout(self, name: str) -> Layout:
+        return Layout(self._path, name)
+
+
+@contextmanager
+def alone(path: Path, study: str) -> Iterator[None]:
+    """Be the one process that runs this study.
+
+    Raises:
+        FolderError: another one does, or the folder cannot be written.
+    """
+    folder = study_folder(path, study)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / ".lock").open("w")
+    except OSError as error:
+        raise FolderError(f"cannot write {folder}: {error.strerror or error}; name a --path that is writable") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FolderError(
+                f"study {study!r} in {path} is being run by another process: wait for it, or stop it"
+            ) from None
+        yield

@@ -1,0 +1,140 @@
+"""The public frames: what runs and studies left in their folders, as pandas DataFrames with documented columns.
+
+    folder ─ rows ─▶ list of plain rows ─ columns ─▶ DataFrame
+
+Every function works during a run and after a crash, and returns the same columns and dtypes whether or not there is a
+row yet. docs/metrics.md says what each column means. pandas is imported when a frame is made, not before: it costs half
+a second, and is part of the extra `swarm-sapo[analysis]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from swarm.errors import ConfigError
+from swarm.folder.records import open_experiment
+from swarm.protocol.layout import Layout
+from swarm.study.record import read_study
+from swarm.study.tables import columns, rows
+from swarm.study.tables.columns import Columns
+from swarm.study.tables.rows import Row
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+class Table(NamedTuple):
+    """One kind of frame."""
+
+    columns: Columns
+    read: Callable[[Layout], list[Row]]
+
+
+TABLES = {
+    "metrics": Table(columns.METRICS, rows.metrics_rows),
+    "events": Table(columns.EVENTS, rows.event_rows),
+    "rollouts": Table(columns.ROLLOUTS, rows.rollout_rows),
+    "rewards": Table(columns.REWARDS, rows.reward_rows),
+    "judge": Table(columns.JUDGE, rows.judge_rows),
+}
+
+
+def get_experiment_metrics(path: Path | str, name: str) -> DataFrame:
+    """One row per node and round of an experiment, the fields of MetricsRow, by round and node.
+
+    Args:
+        path: the shared folder.
+        name: of the experiment.
+
+    Raises:
+        ExperimentError: there is none of that name; says which there are.
+        ConfigError: pandas is not installed.
+    """
+    return experiment_frame(path, name, TABLES["metrics"])
+
+
+def get_study_metrics(path: Path | str, study: str) -> DataFrame:
+    """The metrics of all runs of a study, with `configuration`, `seed` and `experiment` in front.
+
+    Runs are in the order of the study's record; those without a row yet are absent.
+
+    Raises:
+        FolderError: there is no such study; says which there are.
+        ProtocolError: its record cannot be read.
+        ConfigError: pandas is not installed.
+    """
+    return study_frame(path, study, TABLES["metrics"])
+
+
+def get_events(path: Path | str, name: str) -> DataFrame:
+    """One row per event of all nodes of an experiment, by time. Raises as get_experiment_metrics does."""
+    return experiment_frame(path, name, TABLES["events"])
+
+
+def get_rollouts(path: Path | str, name: str, rounds: Collection[int] | None = None) -> DataFrame:
+    """One row per published completion of an experiment, by round, stage, node, slot and place in its group.
+
+    Args:
+        path: the shared folder.
+        name: of the experiment.
+        rounds: only these, so that a long run need not be read whole; None: all that cleanup has left.
+
+    Raises:
+        as get_experiment_metrics does.
+    """
+    return experiment_frame(path, name, Table(columns.ROLLOUTS, partial(rows.rollout_rows, rounds=rounds)))
+
+
+def get_rewards(path: Path | str, name: str) -> DataFrame:
+    """One row per reward that a node submitted, by round, stage and node. Raises as get_experiment_metrics does."""
+    return experiment_frame(path, name, TABLES["rewards"])
+
+
+def get_judge_metrics(path: Path | str, name: str) -> DataFrame:
+    """One row per node, round and judged question of an experiment. Raises as get_experiment_metrics does."""
+    return experiment_frame(path, name, TABLES["judge"])
+
+
+def get_study_judge_metrics(path: Path | str, study: str) -> DataFrame:
+    """The judge's rows of all runs of a study, with three columns in front. Raises as get_study_metrics does."""
+    return study_frame(path, study, TABLES["judge"])
+
+
+def experiment_frame(path: Path | str, name: str, table: Table) -> DataFrame:
+    """One table of an experiment. Raises as get_experiment_metrics does."""
+    return _frame(table.read(open_experiment(Path(path), name)), table.columns)
+
+
+def study_frame(path: Path | str, study: str, table: Table) -> DataFrame:
+    """One table of all runs of a study, with three columns in front. Raises as get_study_metrics does.
+
+    A run that it shares with another study may go on for that one's sake: rounds beyond the study's own are left out.
+    """
+    record = read_study(Path(path), study)
+    found = (
+        row | {"configuration": run.configuration, "seed": run.seed, "experiment": run.experiment}
+        for run in record.runs
+        for row in table.read(Layout(Path(path), run.experiment))
+        if row["round"] is None or row["round"] < record.rounds
+    )
+    return _frame(found, columns.with_run(table.columns))
+
+
+def _frame(found: Iterable[Row], dtypes: Columns) -> DataFrame:
+    """Rows as a frame with these columns; with no row at all, too."""
+    pandas, found = _pandas(), list(found)
+    frame: DataFrame = pandas.DataFrame(
+        {name: pandas.Series([row[name] for row in found], dtype=dtype) for name, dtype in dtypes.items()}
+    )
+    return frame
+
+
+def _pandas() -> Any:
+    try:
+        import pandas  # slow to import, and only in the extra
+    except ImportError:
+        raise ConfigError("frames need pandas, which is not installed: pip install 'swarm-sapo[analysis]'") from None
+    return pandas

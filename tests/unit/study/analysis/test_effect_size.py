@@ -1,0 +1,98 @@
+"""Hedges' g and the bootstrap intervals, against hand-worked numbers and scipy called directly."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from swarm.study.analysis.effect_size import Effect, hedges_g, improvement, mean_effect, small_sample_factor
+
+samples = st.lists(st.integers(-9, 9).map(lambda tenths: tenths / 10), max_size=5)
+
+
+def test_hedges_g_is_the_hand_worked_one() -> None:
+    # difference 4, pooled sd 1, J(4) = Gamma(2) / (sqrt(2) Gamma(1.5)) = 1 / (sqrt(2) sqrt(pi) / 2)
+    assert hedges_g([5, 6, 7], [1, 2, 3]).value == pytest.approx(4 * math.sqrt(2 / math.pi))
+
+
+@pytest.mark.parametrize("m", [4, 8, 18])
+def test_the_exact_correction_is_near_the_usual_approximation(m: int) -> None:
+    assert small_sample_factor(m) == pytest.approx(1 - 3 / (4 * m - 1), abs=3e-3)
+
+
+def test_the_interval_of_g_is_where_the_observed_t_would_be_a_limit() -> None:
+    a, b = [5.0, 6, 8, 7, 7], [4.0, 5, 6, 5, 4]
+    t = float(stats.ttest_ind(a, b).statistic)
+    found = hedges_g(a, b)
+    assert found.low is not None
+    assert found.high is not None
+    scale = math.sqrt(2 / 5)
+    assert stats.nct.sf(t, 8, found.low / scale) == pytest.approx(0.025)
+    assert stats.nct.cdf(t, 8, found.high / scale) == pytest.approx(0.025)
+
+
+def test_g_of_equal_means_has_a_symmetric_interval_around_zero() -> None:
+    found = hedges_g([1, 2, 3], [1, 2, 3])
+    assert found.value == 0
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low == pytest.approx(-found.high)
+
+
+def test_exchanging_the_sides_changes_the_sign_of_g() -> None:
+    there, back = hedges_g([5, 6, 8], [1, 2, 3]), hedges_g([1, 2, 3], [5, 6, 8])
+    assert there.value == pytest.approx(-(back.value or 0))
+    assert there.low == pytest.approx(-(back.high or 0))
+
+
+def test_g_without_spread_is_not_defined_and_two_runs_a_side_give_no_interval() -> None:
+    assert hedges_g([0.1] * 3, [0.2] * 3) == hedges_g([1], [1, 2, 3]) == Effect()
+    assert hedges_g([1, 2], [3, 4]) == (pytest.approx(-2 * small_sample_factor(2) / math.sqrt(0.5)), None, None)
+
+
+def test_an_effect_beyond_the_noncentral_t_has_no_interval() -> None:
+    found = hedges_g([1, 1 + 1e-6, 1], [2, 2, 2])
+    assert found.value is not None
+    assert (found.low, found.high) == (None, None)
+
+
+def test_the_mean_has_the_percentile_interval_of_scipys_bootstrap() -> None:
+    sample = [3.0, 5, 4, 8, 6]
+    direct = stats.bootstrap((sample,), np.mean, method="percentile", n_resamples=50_000, rng=np.random.default_rng(7))
+    found = mean_effect(sample)
+    assert found.value == pytest.approx(5.2)
+    assert found.low == pytest.approx(direct.confidence_interval.low, abs=0.21)  # means lie 0.2 apart
+    assert found.high == pytest.approx(direct.confidence_interval.high, abs=0.21)
+    assert found == mean_effect(sample)
+
+
+def test_improvement_is_in_percent_and_its_interval_is_that_of_the_ratio_of_means() -> None:
+    found = improvement([30, 30, 30], [20, 20, 20])
+    assert found == (pytest.approx(50), pytest.approx(50), pytest.approx(50))
+    spread = improvement([28, 30, 32], [18, 20, 22])
+    assert spread.low is not None
+    assert spread.high is not None
+    assert 100 * (28 / 22 - 1) <= spread.low < 50 < spread.high <= 100 * (32 / 18 - 1)
+
+
+def test_there_is_no_improvement_over_nothing() -> None:
+    assert improvement([1, 2, 3], [0, 0, 0]) == improvement([], [1, 2, 3]) == improvement([1.0], []) == Effect()
+    assert improvement([1, 1, 1], [0, 1, 2]) == Effect(0.0)
+
+
+def test_fewer_than_three_runs_have_a_value_and_no_interval() -> None:
+    assert mean_effect([1, 2]) == Effect(1.5)
+    assert improvement([3, 3], [2, 2, 2]) == Effect(50.0)
+    assert mean_effect([]) == Effect()
+
+
+@settings(max_examples=40)
+@given(samples, samples)
+def test_every_number_is_finite_or_none(a: list[float], b: list[float]) -> None:
+    for value in (*hedges_g(a, b), *mean_effect(a), *improvement(a, [abs(x) for x in b])):
+        assert value is None or math.isfinite(value)

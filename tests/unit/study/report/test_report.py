@@ -1,0 +1,295 @@
+"""The report of a study: one page, figures and tables, from whatever its folder holds."""
+
+from __future__ import annotations
+
+import math
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("scipy")
+
+from swarm.errors import ConfigError, FolderError
+from swarm.study.analysis.propagation import crossings
+from swarm.study.record import RunFile, read_study, record_file, run_file
+from swarm.study.report.contents import contents
+from swarm.study.report.evidence import read_evidence
+from swarm.study.report.figure_style import Look
+from swarm.study.report.figures_adaptive import split_trajectory
+from swarm.study.report.figures_aha import crossing_rounds
+from swarm.study.report.figures_cost import reward_against_tokens
+from swarm.study.report.sections import Table
+from swarm.study.report.sections_setup import missing_text
+from swarm.study.report.write import FORMATS, write_report
+from tests.unit.study.report.report_factory import write_study
+from tests.unit.study.tables.small_study import SMALL
+
+HOSTILE = '<script>alert("x")</script>'
+VOID = {"meta", "br", "path", "use"}
+
+
+class Page(HTMLParser):
+    """What a browser would take from a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.open: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value or "")
+            if name in ("href", "src", "xlink:href"):
+                self.links.append(value or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+
+@pytest.fixture(scope="module")
+def small_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of the committed study: drawing takes a second."""
+    return write_report(SMALL, "small", tmp_path_factory.mktemp("report")).parent
+
+
+def said_in(path: Path) -> str:
+    """All text and all cells of a report, without drawing it."""
+    evidence = read_evidence(path, "small", None)
+    sections = contents(evidence)
+    words = [missing_text(evidence.progress)]
+    for section in sections:
+        words += section.text
+        words += [cell for part in section.parts if isinstance(part, Table) for row in part.rows() for cell in row]
+        words += [part.caption for part in section.parts]
+    return " | ".join(words)
+
+
+def table_of(path: Path, name: str) -> list[dict[Any, Any]]:
+    """A table of a report, as its files would have it."""
+    tables = [part for section in contents(read_evidence(path, "small", None)) for part in section.parts]
+    return next(part.data for part in tables if isinstance(part, Table) and part.name == name).to_dict("records")
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
+
+
+def test_the_page_is_one_file_without_anything_from_outside(small_report: Path) -> None:
+    page = (small_report / "index.html").read_text(encoding="utf-8")
+    parsed = Page(page)
+    assert parsed.open == []
+    assert all(link.startswith("#") and link[1:] in parsed.ids for link in parsed.links)
+    assert not re.search(r"(?i)@import|url\((?!#)|<(script|link|img|iframe)\b", page)
+    assert len(parsed.ids) == len(set(parsed.ids))
+
+
+def test_every_figure_and_table_of_the_page_lies_beside_it(small_report: Path) -> None:
+    page = (small_report / "index.html").read_text(encoding="utf-8")
+    figures, tables = re.findall(r'<figure id="(\w+)"', page), re.findall(r'<table id="(\w+)"', page)
+    assert {"cumulative_reward", "reward_per_agent", "agent_average", "split_trajectory", "held_out"} <= set(figures)
+    assert {"comparison", "effect_by_start", "oscillation", "rounds_to_threshold"} <= set(tables)
+    expected = {"index.html"}
+    expected |= {f"figures/{name}.{form}" for name in figures for form in ("png", "svg")}
+    expected |= {f"tables/{name}.{form}" for name in tables for form in ("csv", "parquet")}
+    assert files_in(small_report).keys() == expected
+
+
+def test_two_runs_give_the_same_bytes(small_report: Path, tmp_path: Path) -> None:
+    write_report(SMALL, "small", tmp_path)
+    assert files_in(tmp_path) == files_in(small_report)
+
+
+def test_names_from_the_folder_are_text_and_only_the_files_asked_for_are_written(tmp_path: Path) -> None:
+    record = write_study(tmp_path, task_rewards={HOSTILE: 0.9, "$x^$": 0.8})
+    hostile = msgspec.structs.replace(record, title=HOSTILE, settings={HOSTILE: HOSTILE}, versions={HOSTILE: HOSTILE})
+    (tmp_path / "studies" / "small" / "study.json").write_bytes(msgspec.json.encode(hostile))
+    folder = write_report(tmp_path, "small", formats=("csv",)).parent
+    assert {Path(name).suffix for name in files_in(folder)} == {".html", ".csv"}
+    page = (folder / "index.html").read_text(encoding="utf-8")
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;") >= 5
+    assert Page(page).open == []
+
+
+def test_an_unfinished_study_says_what_is_missing(tmp_path: Path) -> None:
+    write_study(tmp_path, missing=("small-1-s2", "small-1-s3"))
+    words = said_in(tmp_path)
+    assert "4 of 6 runs are" in words
+    assert "4/4 seed 2 (0 of 12), 4/4 seed 3 (0 of 12)" in words
+    assert "untested (n < 3)" in words
+
+
+def test_a_run_that_has_begun_counts_in_no_comparison(tmp_path: Path) -> None:
+    write_study(tmp_path)
+    metrics = tmp_path / "experiments" / "small-1-s3" / "logs"
+    for file in metrics.rglob("metrics.jsonl"):
+        file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:5]))
+    words = said_in(tmp_path)
+    assert "4/4 seed 3 (5 of 12)" in words
+    rows = {row["configuration"]: row for row in table_of(tmp_path, "comparison")}
+    assert (rows["8/0"]["n"], rows["4/4"]["n"]) == (3, 2)
+
+
+def test_rows_that_a_killed_node_left_out_are_said(tmp_path: Path) -> None:
+    write_study(tmp_path)
+    (tmp_path / "experiments" / "small-1-s3" / "logs" / "bob" / "metrics.jsonl").unlink()
+    words = said_in(tmp_path)
+    assert "1 runs lack rows of some node" in words
+    assert [row["rows_missing"] for row in table_of(tmp_path, "runs")] == [0, 0, 0, 0, 0, 12]
+
+
+def test_a_study_of_one_seed_prints_no_p_value(tmp_path: Path) -> None:
+    write_study(tmp_path, seeds=(1,))
+    words = said_in(tmp_path)
+    assert not re.search(r"\bp (=|<) ?0", words)
+    assert "n < 3" in words
+    assert all(math.isnan(row["p"]) and math.isnan(row["p_holm"]) for row in table_of(tmp_path, "comparison"))
+
+
+def test_three_seeds_are_tested(tmp_path: Path) -> None:
+    write_study(tmp_path)
+    words = said_in(tmp_path)
+    assert re.search(r"4/4 is above 8/0 by \+\d+\.\d % \(Holm-adjusted p ", words)
+    assert "Analysis of variance over 8/0, 4/4: F(1, 4)" in words
+    assert "With fewer than 3 seeds on either side" in words
+
+
+def test_no_difference_is_said_as_plainly_as_one(tmp_path: Path) -> None:
+    write_study(tmp_path, configurations=("8/0", "2/6"))
+    assert "2/6 is not above 8/0 beyond chance" in said_in(tmp_path)
+
+
+def test_the_paper_stands_beside_as_percentages_unless_the_sums_compare(tmp_path: Path) -> None:
+    record = write_study(tmp_path)
+    assert "so they are not drawn here" in said_in(tmp_path)
+    same = msgspec.structs.replace(record, nodes=8, rounds=2000)
+    (tmp_path / "studies" / "small" / "study.json").write_bytes(msgspec.json.encode(same))
+    assert "No run is finished yet" in said_in(tmp_path)
+
+
+def test_the_page_takes_its_readers_colours(small_report: Path) -> None:
+    page = (small_report / "index.html").read_text(encoding="utf-8")
+    drawn = "".join(re.findall(r"<svg.*?</svg>", page, flags=re.DOTALL))
+    assert "currentColor" in drawn
+    assert "#1b1e23" not in drawn
+    assert "prefers-color-scheme: dark" in page
+    assert 'name="viewport"' in page
+
+
+def test_an_exam_is_shown_where_there_is_one(tmp_path: Path) -> None:
+    write_study(tmp_path)
+    row = {"node_id": "alice", "model": "tiny", "task": "arc_1d", "n": 20, "mean_reward": 0.5, "answered": 1.0}
+    exam = [row | {"rounds_done": 0, "pass_at_1": 0.1}, row | {"rounds_done": 12, "pass_at_1": 0.4, "n": 60}]
+    exam.append(row | {"rounds_done": 12, "pass_at_1": 0.8, "task": "bf"})
+    (tmp_path / "experiments" / "small-1-s1" / "exam.json").write_bytes(msgspec.json.encode(exam))
+    found = [(row["rounds_done"], row["pass_at_1"]) for row in table_of(tmp_path, "exam")]
+    assert found == [(0, pytest.approx(0.1)), (12, pytest.approx((60 * 0.4 + 20 * 0.8) / 80))]
+
+
+def test_what_cannot_be_reported_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    record = write_study(tmp_path, missing=[f"small-{place}-s{seed}" for place in (0, 1) for seed in (1, 2, 3)])
+    with pytest.raises(ConfigError, match="nothing to report"):
+        write_report(tmp_path, record.study)
+    with pytest.raises(ConfigError, match="png, svg, csv, parquet; got pdf"):
+        write_report(tmp_path, record.study, formats=(*FORMATS, "pdf"))
+    with pytest.raises(ConfigError, match="window of at least 1 round, got 0"):
+        write_report(tmp_path, record.study, window=0)
+    with pytest.raises(FolderError, match="no study 'other'"):
+        write_report(tmp_path, "other")
+    assert not (tmp_path / "studies" / "small" / "report").exists()
+
+
+def cut_short(path: Path, experiment: str, rounds: int) -> None:
+    """Let a run have done only so many rounds."""
+    for file in (path / "experiments" / experiment / "logs").rglob("metrics.jsonl"):
+        file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:rounds]))
+
+
+def test_rows_of_more_nodes_than_were_planned_are_said(tmp_path: Path) -> None:
+    write_study(tmp_path, nodes=("alice", "bob", "mallory"))
+    record = msgspec.structs.replace(read_study(tmp_path, "small"), nodes=2)
+    record_file(tmp_path, "small").write_bytes(msgspec.json.encode(record))
+    (tmp_path / "experiments" / "small-1-s3" / "logs" / "bob" / "metrics.jsonl").unlink()
+    assert [row["rows_beyond"] for row in table_of(tmp_path, "runs")] == [12, 12, 12, 12, 12, 0]
+    assert "5 runs have rows of more nodes than the study has" in said_in(tmp_path)
+
+
+def test_tasks_that_somebody_made_up_do_not_make_a_figure_without_end(tmp_path: Path) -> None:
+    rewards = {f"task {place:04} {'x' * 100}": 1.0 for place in range(300)}
+    write_study(tmp_path, seeds=(1,), configurations=("8/0",), task_rewards=rewards)
+    metrics = read_evidence(tmp_path, "small", None).metrics
+    figure = crossing_rounds(crossings(metrics), Look(("8/0",)))
+    assert figure.get_size_inches()[1] < 15
+    assert max(len(label.get_text()) for label in figure.axes[0].get_yticklabels()) <= 40
+
+
+def test_curves_over_costs_end_where_a_seed_has_no_more_rounds(tmp_path: Path) -> None:
+    write_study(tmp_path, configurations=("8/0",))
+    cut_short(tmp_path, "small-0-s3", 5)
+    figure = reward_against_tokens(read_evidence(tmp_path, "small", None).metrics, Look(("8/0",)), 1)
+    (line,) = figure.axes[0].get_lines()
+    assert len(line.get_xdata()) == 5
+
+
+def test_aha_moments_and_judged_questions_are_compared_over_finished_runs(tmp_path: Path) -> None:
+    write_study(tmp_path, task_rewards={"sums": 0.9})
+    for experiment in ("small-0-s1", "small-1-s3"):
+        file = tmp_path / "experiments" / experiment / "logs" / "judge" / "judge.jsonl"
+        file.parent.mkdir()
+        row = {"timestamp": 1.0, "round": 0, "node_id": "alice", "task": "sums", "profile": "tiny", "reward": 1.0}
+        row |= {"question_id": "q", "full_answer": True, "answered": True, "experiment": experiment}
+        file.write_bytes(msgspec.json.encode(row) + b"\n")
+    cut_short(tmp_path, "small-1-s3", 8)
+    assert {row["configuration"]: row["possible"] for row in table_of(tmp_path, "aha_moments")} == {"8/0": 6, "4/4": 4}
+    assert [row["configuration"] for row in table_of(tmp_path, "held_out_by_window")] == ["8/0"]
+
+
+def test_runs_that_other_versions_computed_are_named(tmp_path: Path) -> None:
+    record = write_study(tmp_path)
+    assert "other versions" not in said_in(tmp_path)
+    run = record.runs[-1]
+    written = RunFile(
+        study="small",
+        configuration=run.configuration,
+        seed=run.seed,
+        experiment=run.experiment,
+        nodes=2,
+        rounds=12,
+        started_at=1.0,
+        settings={},
+        versions={"swarm": "0.2.0"},
+    )
+    run_file(tmp_path, run.experiment).write_bytes(msgspec.json.encode(written))
+    assert "1 runs were computed by other versions (swarm 0.2.0, not 0.1.0): small-1-s3" in said_in(tmp_path)
+
+
+def test_a_report_that_cannot_be_written_says_where(tmp_path: Path) -> None:
+    write_study(tmp_path, seeds=(1,))
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(FolderError, match="cannot write the report"):
+        write_report(tmp_path, "small", tmp_path / "taken", formats=())
+
+
+def test_the_split_is_drawn_as_far_as_all_seeds_have_come(tmp_path: Path) -> None:
+    write_study(tmp_path, configurations=("gradient",), adaptive_I=4, adaptive_J=4)
+    cut_short(tmp_path, "small-0-s3", 5)
+    figure = split_trajectory(read_evidence(tmp_path, "small", None).metrics, Look(("gradient",)), 1)
+    assert len(figure.axes[0].get_lines()[0].get_xdata()) == 5

@@ -1,0 +1,28 @@
+"""How soon and how steadily runs rose, as the report's tables say it."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from swarm.study.analysis.measures import totals
+from swarm.study.report.figure_style import Look
+from swarm.study.report.sections import Table
+from swarm.study.report.sections_progress import thresholds_section
+from tests.unit.study.analysis.frames_by_hand import make_metrics
+
+
+def test_a_median_round_knows_of_the_seeds_that_never_got_there() -> None:
+    at_once, at_4, never = [[0.8]] * 8, [[0.0]] * 4 + [[0.8]] * 4, [[0.0]] * 8
+    runs = {"all": [at_once, at_once, at_4], "most": [at_once, at_4, never], "few": [at_once, never, never]}
+    frames = [make_metrics(run, name, seed) for name, own in runs.items() for seed, run in enumerate(own)]
+    metrics = pd.concat(frames, ignore_index=True)
+    section = thresholds_section(metrics, totals(metrics), Look(tuple(runs)))
+    (table,) = section.parts
+    assert isinstance(table, Table)
+    lowest = table.data.groupby("configuration", sort=False).first()
+    assert lowest["reached"].tolist() == [3, 2, 1]
+    assert lowest["first"].tolist() == [0.0, 0.0, 0.0]
+    medians = lowest[["round", "tokens_per_node", "seconds"]]
+    assert medians.loc["all"].tolist() == [0.0, 100.0, 4.0]
+    assert medians.loc["most"].tolist() == [5.0, 600.0, 24.0]
+    assert medians.loc["few"].isna().all()

@@ -1,0 +1,70 @@
+"""How far a run is, and whether what it left is whole enough to go on."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from swarm.protocol.layout import Layout
+from swarm.study.run.run_folder import RunFollower, can_go_on, is_finished
+from tests.unit.monitor.factories import append, make_experiment, make_round, make_row, make_state, reward_of, write
+
+
+def make_saved(path: Path) -> Layout:
+    """A finished run whose nodes have saved its three rounds."""
+    layout = make_experiment(path)
+    layout.checkpoint(3, "bob").mkdir()
+    return layout
+
+
+def test_a_run_is_finished_when_the_clock_says_so_for_all_rounds_asked_for(tmp_path: Path) -> None:
+    layout = make_saved(tmp_path)
+    assert is_finished(layout, 3)
+    assert not is_finished(layout, 4)
+    write(layout.state_file, make_state(layout, round=3, finished=False))
+    assert not is_finished(layout, 3)
+    assert not is_finished(Layout(tmp_path, "none"), 0)
+
+
+def test_the_cumulative_reward_is_the_sum_over_nodes_and_rounds(tmp_path: Path) -> None:
+    progress = RunFollower(make_saved(tmp_path)).read()
+    assert progress.cumulative_reward == pytest.approx(2 * sum(map(reward_of, range(3))))
+    assert progress.reward == pytest.approx(reward_of(2))
+    assert progress.rounds_done == 3
+
+
+def test_of_a_round_that_was_done_twice_the_last_row_counts_and_new_ones_are_followed(tmp_path: Path) -> None:
+    layout = make_saved(tmp_path)
+    follower = RunFollower(layout)
+    before = follower.read().cumulative_reward
+    again = make_row(layout, "alice", 1, my_reward=reward_of(1) + 0.5)
+    append(layout.metrics_file("alice"), msgspec.json.encode(again))
+    assert follower.read().cumulative_reward == pytest.approx(before + 0.5)
+
+
+def test_a_run_that_never_began_can_begin(tmp_path: Path) -> None:
+    assert can_go_on(Layout(tmp_path, "none"))
+    progress = RunFollower(Layout(tmp_path, "none")).read()
+    assert (progress.rounds_done, progress.reward, progress.cumulative_reward) == (0, None, 0.0)
+
+
+def test_a_run_goes_on_only_if_every_worker_saved_every_round_it_did(tmp_path: Path) -> None:
+    layout = make_saved(tmp_path)
+    assert can_go_on(layout)
+    make_round(layout, "alice", 3)
+    assert not can_go_on(layout)  # alice did a round more than she saved
+    layout.checkpoint(4, "alice").mkdir(parents=True)
+    assert can_go_on(layout)
+    write(layout.state_file, make_state(layout, round=4))
+    assert not can_go_on(layout)  # bob would go on at round 4 with the weights of round 3
+    shutil.rmtree(layout.checkpoints)
+    assert not can_go_on(layout)
+
+
+def test_a_torn_clock_is_no_ground_to_go_on_from(tmp_path: Path) -> None:
+    layout = make_saved(tmp_path)
+    layout.state_file.write_text('{"round": 3')
+    assert not can_go_on(layout)
