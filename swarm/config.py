@@ -220,7 +220,7 @@ class Settings:
     device: str | None = _setting(None, _text, "SWARM_DEVICE")
     """Torch device such as `cpu` or `cuda:0`; None: the best there is."""
     learning_rate: float | None = _setting(None, _real(0, above=True), "SWARM_LEARNING_RATE")
-    """Adam's step size; None: what suits the model (`tiny-qwen2` 3e-4, `tiny-gpt2` 2e-4, others 1e-6)."""
+    """Adam's step size; None: what suits the model (`tiny-qwen2` 3e-4, the other embedded ones 2e-4, others 1e-6)."""
     temperature: float = _setting(1.0, _real(0, above=True), "SWARM_TEMPERATURE")
     """Divides the logits, in sampling and in training alike."""
     top_p: float = _setting(1.0, _real(0, 1, above=True), "SWARM_TOP_P")

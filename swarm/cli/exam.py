@@ -17,7 +17,7 @@ from cyclopts import Parameter
 from swarm.cli.flags import CommonFlags, settings_from
 from swarm.cli.say import say
 from swarm.config import JUDGE, Settings
-from swarm.errors import ConfigError, ExperimentError, FolderError, ProtocolError
+from swarm.errors import CheckpointError, ConfigError, ExperimentError, FolderError, ModelError, ProtocolError
 from swarm.folder.fetch import read_bounded
 from swarm.folder.publish import publish
 from swarm.folder.records import open_experiment, read_file
@@ -28,9 +28,9 @@ from swarm.monitor.text import shorten, table
 from swarm.node.daemon import first_swarm_error
 from swarm.protocol.layout import Layout
 from swarm.protocol.messages import ExamRow, ExperimentFile
-from swarm.study.matrix import run_settings
 from swarm.study.record import read_study
-from swarm.study.run_folder import is_finished
+from swarm.study.run.matrix import run_settings
+from swarm.study.run.run_folder import is_finished
 from swarm.tasks.scoring import Scorer
 
 DEFAULT_QUESTIONS = 16
@@ -60,12 +60,19 @@ def exam(
         return
     if output:
         raise ConfigError("--output names one file and --study has many runs; leave one of them out")
+    problems = []
     for one in _runs(settings, study):
         layout = Layout(settings.shared_folder, one.experiment)
-        if _is_there(layout, one, questions, samples):
-            say(f"{one.experiment}: examined already")
-        else:
-            _examine(layout, one, questions, samples, layout.exam_file)
+        try:
+            if _is_there(layout, one, questions, samples):
+                say(f"{one.experiment}: examined already")
+            else:
+                _examine(layout, one, questions, samples, layout.exam_file)
+        except (CheckpointError, ModelError) as error:  # the boundary of one run: the others are examined all the same
+            say(f"{one.experiment}: {error}")
+            problems.append(one.experiment)
+    if problems:
+        raise CheckpointError(f"not examined: {', '.join(problems)}; the reasons are above")
 
 
 def _runs(settings: Settings, study: str) -> list[Settings]:

@@ -14,7 +14,8 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import anyio
 import msgspec
@@ -114,11 +115,7 @@ class Judge:
 
     def _take_up(self) -> JudgeMachine:
         recorded = self._recorded()
-        asked = {
-            Slot(round_, node)
-            for round_ in list_numbered(self._layout.judge_questions, round_of)
-            for node in list_nodes(self._layout.judge_questions_of(round_))
-        }
+        asked = _slots(list_numbered(self._layout.judge_questions, round_of), self._layout.judge_questions_of)
         logger.info("judge.ready", experiment=self._layout.experiment, asked=len(asked), recorded=len(recorded))
         return JudgeMachine(asked, recorded)
 
@@ -142,11 +139,7 @@ class Judge:
         state = read_state(self._layout)
         for peer in read_peers(self._layout):
             self._liveness.observe(peer, self._monotonic(), self._wall())
-        answers = {
-            Slot(round_, node)
-            for round_ in awaited_rounds
-            for node in list_nodes(self._layout.judge_answers_of(round_))
-        }
+        answers = _slots(awaited_rounds, self._layout.judge_answers_of)
         return m.Look(
             round=state.round if state else -1,
             finished=state.finished if state else False,
@@ -248,3 +241,9 @@ class Judge:
             logger.warning("answer.record_failed", round=row.round, node=row.node_id, error=str(error))
             return Slot(row.round, row.node_id) in self._recorded()
         return True
+
+
+def _slots(rounds: Iterable[int], folder_of: Callable[[int], Path]) -> set[Slot]:
+    """Whose files lie in the folders of these rounds; what a stranger put there instead of a folder holds none."""
+    folders = [(round_, folder_of(round_)) for round_ in rounds]
+    return {Slot(round_, node) for round_, folder in folders if folder.is_dir() for node in list_nodes(folder)}

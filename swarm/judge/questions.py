@@ -53,10 +53,12 @@ def questions_of(experiment: ExperimentFile) -> HeldOutQuestions:
     """
     identity = experiment.identity
     seed, profile, tasks = (identity.get(name) for name in ("seed", "profile", "tasks"))
-    if not isinstance(seed, int) or profile not in PROFILES or not set(tasks or ()) <= set(PROFILES[profile]):
+    known = list(PROFILES.get(str(profile), ()))
+    chosen = tasks or known
+    if not (isinstance(seed, int) and known and isinstance(chosen, list) and all(task in known for task in chosen)):
         raise ExperimentError(
             f"experiment.json of {experiment.experiment_name!r}: expected a seed, a profile of {', '.join(PROFILES)} "
             f"and tasks of it, got seed {seed!r}, profile {profile!r}, tasks {tasks!r}; judge it with the version that "
             f"made it"
         )
-    return HeldOutQuestions(seed, profile, tuple(tasks or PROFILES[profile]))
+    return HeldOutQuestions(seed, str(profile), tuple(chosen))

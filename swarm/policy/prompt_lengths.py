@@ -36,8 +36,8 @@ _LONGEST: dict[str, dict[str, tuple[int, int, int]]] = {
         "binary_matrix": (86, 30, 38),
     },
 }
-"""Profile -> task -> (pieces of the question, tokens of the prompt for tiny-qwen2, for tiny-gpt2)."""
-_COLUMN = {"tiny-qwen2": 1, "tiny-gpt2": 2}
+"""Profile -> task -> (pieces of the question, tokens of the prompt for tiny-qwen2 and its kin, for tiny-gpt2)."""
+_COLUMN = {"tiny-qwen2": 1, "tiny-gpt2": 2, "tiny-qwen2-rare": 1}
 
 
 def longest_prompt(model: str, profile: str, tasks: Sequence[str] | None) -> int:

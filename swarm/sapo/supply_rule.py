@@ -75,7 +75,7 @@ class Supply:
 
     @property
     def _pool_share(self) -> float:
-        """q; until the pool has held an informative group, it is taken to have held half a one."""
+        """q; never less than if all rounds together had held half an informative group."""
         if not self.pool.value:
             return 0.0
         return min(1.0, max(self.informative.value, 0.5 / self.informative.count) / self.pool.value)

@@ -264,12 +264,21 @@ def _model_card(report: BuildReport, seed: int, plan: WarmupPlan) -> str:
         steps=plan.steps,
         batch=BATCH,
         seed=seed,
+        command=_command(report.name, seed, plan),
         well_formed=plan.p_well_formed,
         version=gym_version(),
         count=plan.questions * SAMPLES,
         reward=report.reward,
         rows=rows,
     )
+
+
+def _command(name: str, seed: int, plan: WarmupPlan) -> str:
+    """What makes the model again."""
+    command = "swarm model build"
+    if plan.p_well_formed != PLANS[name].p_well_formed:
+        command += f" --names {name} --well-formed {plan.p_well_formed:g}"
+    return f"{command} --seed {seed}" if seed else command
 
 
 _CARD = """---
@@ -287,7 +296,7 @@ difficulty and nothing else.
 ## How it was made
 
 Supervised warm-up from {origin}: {steps} steps of {batch} examples on one CPU thread, seed {seed}, questions of
-reasoning-gym {version} with dataset seeds of 2**30 and more (runs use smaller ones). `swarm model build` repeats it.
+reasoning-gym {version} with dataset seeds of 2**30 and more (runs use smaller ones). `{command}` repeats it.
 
 It is bad on purpose. It knows many answers, and writes them in a format that earns nothing: bare, in brackets, behind
 "Answer:", or in an `<answer>` that is never closed. Only {well_formed:.1%} of its examples close the tag, whatever the

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from swarm.cli import exam as exam_command
 from swarm.cli.exam import render
 from swarm.config import Settings
 from swarm.errors import CheckpointError, ModelError
@@ -50,6 +51,26 @@ def test_a_model_that_is_not_embedded_is_found_by_the_last_part_of_its_name(tmp_
 def test_an_experiment_without_checkpoints_says_so(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="expected a checkpoint"):
         candidates(Layout(tmp_path, "exp"), ["tiny-qwen2"])
+
+
+def test_lesson_a_run_whose_checkpoints_were_cleaned_away_cost_all_others_their_exam(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("first", "third"):
+        save(Layout(tmp_path, name), "anna", 3)
+    runs = [Settings(path=str(tmp_path), experiment=name) for name in ("first", "second", "third")]
+    examined: list[list[str]] = []
+
+    async def sit(layout: Layout, settings: Settings, who: Sequence[Candidate], *_: int) -> list[exam.ExamRow]:
+        examined.append([layout.experiment, *(one.node_id for one in who)])
+        return [make_row(0, "bf", 0.0), make_row(3, "bf", 0.5)]
+
+    monkeypatch.setattr(exam_command, "_runs", lambda settings, study: runs)
+    monkeypatch.setattr(exam_command, "_sit", sit)
+    monkeypatch.setenv("SWARM_PATH", str(tmp_path))
+    with pytest.raises(CheckpointError, match="not examined: second"):
+        exam_command.exam(study="any")
+    assert examined == [["first", "anna", "anna"], ["third", "anna", "anna"]]
 
 
 @pytest.mark.anyio

@@ -83,7 +83,7 @@ def rows(layout: Layout) -> list[JudgedRow]:
 async def test_answers_become_rows(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, "anna", "ben")
     async with judging(layout):
-        await until(layout.judge_question_file(1, "ben").exists)
+        await until(layout.judge_question_file(0, "anna").exists)
         said = answer(layout, 0, "anna")
         await until(lambda: rows(layout))
     (row,) = rows(layout)
@@ -105,6 +105,7 @@ async def test_a_question_file_says_nothing_from_which_its_answer_could_be_made(
 async def test_a_judge_that_was_restarted_asks_and_records_nothing_twice(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, "anna")
     async with judging(layout):
+        await until(layout.judge_question_file(0, "anna").exists)
         await until(layout.judge_question_file(1, "anna").exists)
         answer(layout, 0, "anna")
         await until(lambda: rows(layout))
@@ -169,6 +170,17 @@ async def test_a_hostile_answer_is_refused_and_counted(tmp_path: Path, reason: s
             file.symlink_to(layout.judge_answer_file(0, "ben"))
         await until(lambda: judge.counts[f"refused_{reason}"])
     assert {row.node_id for row in rows(layout)} <= {"ben"}
+
+
+async def test_lesson_a_file_in_the_place_of_a_rounds_folder_blinded_the_judge(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, "anna")
+    put(layout.judge_questions_of(7), b"no folder")
+    put(layout.judge_answers_of(0), b"no folder")
+    async with judging(layout):
+        await until(layout.judge_question_file(1, "anna").exists)
+        answer(layout, 1, "anna")
+        await until(lambda: rows(layout))
+    assert [row.round for row in rows(layout)] == [1]
 
 
 async def test_a_row_that_could_not_be_written_is_written_later_and_once(

@@ -55,6 +55,10 @@ def test_the_experiment_says_what_is_asked() -> None:
         {"seed": "x", "profile": "tiny"},
         {"seed": 1, "profile": "huge"},
         {"seed": 1, "profile": "tiny", "tasks": ["x"]},
+        {"seed": 1, "profile": "tiny", "tasks": "bf"},
+        {"seed": 1, "profile": "tiny", "tasks": 5},
+        {"seed": 1, "profile": "tiny", "tasks": [["bf"]]},
+        {"seed": 1, "profile": ["tiny"], "tasks": None},
     ],
 )
 def test_an_experiment_of_another_kind_is_refused(identity: dict[str, object]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 
 from swarm.config import Settings
-from swarm.errors import ProtocolError
+from swarm.errors import ModelError, ProtocolError
 from swarm.protocol.codec import encode, to_rollout_file
 from swarm.protocol.layout import Layout
 from swarm.protocol.messages import PeerFile, PolicyInfo, RolloutFile, StateFile
@@ -162,6 +162,8 @@ class FakePolicy:
     generated: int = 0
     fail_at: int | None = None
     """Raise in the update with this number."""
+    unreadable: str = ""
+    """A prompt that it cannot take."""
     hold_at: str = ""
     """`generate`, `begin` or `train`: that step waits for `go`."""
     go: threading.Event = field(default_factory=threading.Event)
@@ -170,6 +172,8 @@ class FakePolicy:
 
     def generate(self, prompts: Sequence[str], *, group_size: int, seed: int) -> list[tuple[Completion, ...]]:
         self._hold("generate")
+        if self.unreadable in prompts:
+            raise ModelError("out of GPU memory even at a batch of 1")
         self.generated += 1
         rng = Random(f"{seed} {self.weights}")
         return [

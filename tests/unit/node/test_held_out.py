@@ -125,6 +125,19 @@ async def test_a_question_that_is_a_link_is_refused(tmp_path: Path) -> None:
     assert rows_of(layout, "alice")[1].refused_files == {"not_a_file": 1}
 
 
+async def test_lesson_a_question_that_the_model_cannot_take_ended_the_node(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    ask(layout, 0, prompt="x" * LONGEST_PROMPT)
+    ask(layout, 1)
+    policy = FakePolicy(unreadable="x" * LONGEST_PROMPT)
+    with capture_logs() as logs:
+        await play_to_the_end(layout, ROUNDS, make_worker(layout, "alice", policy))
+    assert [entry["round"] for entry in logs if entry["event"] == "answer.failed"] == [0]
+    assert not layout.judge_answer_file(0, "alice").exists()
+    assert answer_of(layout, 1).question_id == "q1"
+    assert len(rows_of(layout, "alice")) == len(ROUNDS)
+
+
 async def test_an_answer_that_cannot_be_written_costs_the_node_nothing(tmp_path: Path) -> None:
     layout = Layout(tmp_path, "exp")
     ask(layout, 0)

@@ -117,6 +117,7 @@ def test_every_task_has_a_measured_length_and_the_longest_chosen_counts() -> Non
         assert prompt_lengths._LONGEST[profile].keys() == tasks.keys()
     assert prompt_lengths.longest_prompt("tiny-qwen2", "tiny", ("base_conversion", "arc_1d")) == 41
     assert prompt_lengths.longest_prompt("someone/model", "paper", None) == 523 + prompt_lengths.FRAME_TOKENS
+    assert prompt_lengths.longest_prompt("tiny-qwen2-rare", "tiny", None) == 59, "the tokenizer of tiny-qwen2"
 
 
 def test_a_reference_and_a_bf16_copy_are_held_where_they_are_needed() -> None:

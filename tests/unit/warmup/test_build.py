@@ -57,6 +57,7 @@ def test_a_build_tells_its_progress_and_writes_a_card_with_every_task(name: str,
     assert told[-1] == (name, 2, 2)
     card = (tmp_path / name / "README.md").read_text(encoding="utf-8")
     assert all(f"| `{task}` |" in card for task in SAPO_TASKS)
+    assert f"`swarm model build --names {name} --well-formed 0.02 --seed 3` repeats it." in card
 
 
 def test_only_a_few_per_cent_of_the_examples_close_the_answer_in_every_task_alike() -> None:
