@@ -28,7 +28,7 @@ from swarm.monitor.text import shorten, table
 from swarm.node.daemon import first_swarm_error
 from swarm.protocol.layout import Layout
 from swarm.protocol.messages import ExamRow, ExperimentFile
-from swarm.study.record import read_study
+from swarm.study.record import RunFile, read_study, run_file
 from swarm.study.run.matrix import run_settings
 from swarm.study.run.run_folder import is_finished
 from swarm.tasks.scoring import Scorer
@@ -56,6 +56,7 @@ def exam(
     settings = settings_from(common, os.environ)
     if study is None:
         layout = open_experiment(settings.shared_folder, settings.experiment)
+        _refuse_another_start(layout, settings)
         _examine(layout, settings, questions, samples, Path(output) if output else layout.exam_file)
         return
     if output:
@@ -73,6 +74,17 @@ def exam(
             problems.append(one.experiment)
     if problems:
         raise CheckpointError(f"not examined: {', '.join(problems)}; the reasons are above")
+
+
+def _refuse_another_start(layout: Layout, settings: Settings) -> None:
+    """Checkpoints know the last part of their model's name alone, and two models may share that."""
+    written = read_file(run_file(layout.path, layout.experiment), RunFile)
+    if written and list(settings.model) != written.settings.get("model"):
+        started = ",".join(map(str, written.settings.get("model", [])))
+        raise ModelError(
+            f"{layout.experiment} started from {started}, as its study_run.json says, and not from "
+            f"{','.join(settings.model)}: give MODEL_NAME={started}, or --study {written.study}"
+        )
 
 
 def _runs(settings: Settings, study: str) -> list[Settings]:

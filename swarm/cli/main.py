@@ -39,7 +39,7 @@ app.command(
 )
 
 model_app = App(name="model", help="Work with the embedded models.")
-model_app.command("swarm.cli.model:build", name="build", help="Train the embedded tiny models from nothing.")
+model_app.command("swarm.cli.model:build", name="build", help="Train the embedded tiny models anew.")
 app.command(model_app)
 
 study_app = App(name="study", help="Run matrices of swarms, and see what they show.")

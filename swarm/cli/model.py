@@ -20,7 +20,7 @@ MOST_WELL_FORMED = 0.4
 
 
 def build(output_dir: Path, *, names: str | None = None, seed: int = 0, well_formed: float | None = None) -> None:
-    """Train the embedded tiny models from nothing: about a quarter of an hour, each on a core of its own.
+    """Train the embedded tiny models anew: about a quarter of an hour, each on a core of its own.
 
     Args:
         output_dir: Folder that gets one folder per model.

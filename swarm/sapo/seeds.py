@@ -13,8 +13,8 @@ RUN_SEED_LIMIT = 2**30
 HELD_OUT_SEEDS = (2**31 - 2**20, 2**31)
 """Half-open range of the question seeds that only a judge asks; no run draws them.
 
-The warm-up of an embedded model drew some 216,000 seeds evenly from 2**30 to 2**31, so it has read a given held-out
-question with a chance of 1 in 5,000. (Small tasks have few distinct questions, and repeat some by their text.)
+The warm-up of an embedded model drew some 220,000 seeds evenly from 2**30 to 2**31, so it has read a given held-out
+question with a chance of 1 in 4,900. (Small tasks have few distinct questions, and repeat some by their text.)
 """
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from swarm.errors import ExperimentError
-from swarm.study.record import StudyRecord
+from swarm.study.record import ConfigurationRecord, StudyRecord
 from swarm.study.run.matrix import runs_of
 
 
@@ -23,6 +23,7 @@ def grown(there: StudyRecord, asked: StudyRecord) -> StudyRecord:
             f"or choose another --name for a new one"
         )
     now = {one.name: one for one in asked.configurations}
+    _refuse_code([one for one in there.configurations if one.name not in now], there.study)
     configurations = tuple(now.pop(one.name, one) for one in there.configurations) + tuple(now.values())
     seeds = tuple(dict.fromkeys((*there.seeds, *asked.seeds)))
     return msgspec.structs.replace(
@@ -33,6 +34,17 @@ def grown(there: StudyRecord, asked: StudyRecord) -> StudyRecord:
         runs=runs_of(there.study, configurations, seeds),
         versions=there.versions,
     )
+
+
+def _refuse_code(configurations: list[ConfigurationRecord], study: str) -> None:
+    """The folder is open to strangers: a function of one's own is run only if it is asked for, not if it is found."""
+    for one in configurations:
+        for name in ("sampler", "adaptive_rule"):
+            if ":" in str(one.settings.get(name, "")):
+                raise ExperimentError(
+                    f"study {study!r} holds the configuration {one.name!r}, whose {name} = {one.settings[name]!r} "
+                    f"would run a function of yours: run the matrix that names it, or choose another --name"
+                )
 
 
 def differences(there: StudyRecord, asked: StudyRecord) -> list[str]:

@@ -9,6 +9,7 @@ import pytest
 
 from swarm.cli import exam as exam_command
 from swarm.cli.exam import render
+from swarm.cli.flags import CommonFlags
 from swarm.config import Settings
 from swarm.errors import CheckpointError, ModelError
 from swarm.judge import exam
@@ -18,6 +19,7 @@ from swarm.protocol.codec import encode
 from swarm.protocol.layout import Layout
 from swarm.protocol.messages import NodeState
 from swarm.sapo.seeds import HELD_OUT_SEEDS
+from swarm.study.record import RunFile, run_file
 from swarm.types import Completion
 from tests.unit.node.factories import FakeTaskSource, fake_rewards, put
 
@@ -51,6 +53,26 @@ def test_a_model_that_is_not_embedded_is_found_by_the_last_part_of_its_name(tmp_
 def test_an_experiment_without_checkpoints_says_so(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="expected a checkpoint"):
         candidates(Layout(tmp_path, "exp"), ["tiny-qwen2"])
+
+
+def test_a_run_of_a_study_is_never_compared_with_another_start_of_the_same_last_name(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "ladder-a-s1")
+    save(layout, "anna", 3, model="tiny-qwen2-rare")
+    started = {"model": ["ladder/0.01/tiny-qwen2-rare"]}
+    file = RunFile(
+        study="ladder",
+        configuration="a",
+        seed=1,
+        experiment="ladder-a-s1",
+        nodes=1,
+        rounds=3,
+        started_at=1.0,
+        settings=started,
+    )
+    put(run_file(tmp_path, "ladder-a-s1"), encode(file))
+    flags = CommonFlags(path=str(tmp_path), experiment="ladder-a-s1")
+    with pytest.raises(ModelError, match=r"MODEL_NAME=ladder/0\.01/tiny-qwen2-rare"):
+        exam_command.exam(common=flags)
 
 
 def test_lesson_a_run_whose_checkpoints_were_cleaned_away_cost_all_others_their_exam(

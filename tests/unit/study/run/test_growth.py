@@ -61,3 +61,11 @@ def test_how_results_are_shown_may_change() -> None:
 def test_another_study_of_the_same_name_is_refused_with_the_differences(asked: StudyRecord, message: str) -> None:
     with pytest.raises(ExperimentError, match=message):
         grown(make_record(), asked)
+
+
+@pytest.mark.parametrize("name", ["sampler", "adaptive_rule"])
+def test_a_function_that_only_the_folder_names_is_not_run(name: str) -> None:
+    found = ConfigurationRecord(name="b", settings={name: "evil_module:run"})
+    with pytest.raises(ExperimentError, match="evil_module"):
+        grown(make_record(found), make_record())
+    assert grown(make_record(found), make_record(found)).configurations == (found,)
