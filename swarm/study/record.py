@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from swarm.errors import FolderError
+from swarm.errors import FolderError, ProtocolError
 from swarm.folder.records import read_file
 from swarm.protocol.layout import Layout
 
@@ -88,6 +88,14 @@ class RunFile(msgspec.Struct, kw_only=True, frozen=True):
 
 def run_file(path: Path, experiment: str) -> Path:
     return Layout(path, experiment).root / "study_run.json"
+
+
+def read_run(path: Path, experiment: str) -> RunFile | None:
+    """What a run was started with; None where that is not written, damaged, or of another version."""
+    try:
+        return read_file(run_file(path, experiment), RunFile)
+    except ProtocolError:
+        return None
 
 
 def log_file(path: Path, study: str, experiment: str) -> Path:

@@ -17,6 +17,7 @@ from swarm.errors import ConfigError
 from swarm.study.analysis.measures import (
     RUN,
     agent_average,
+    median_or_later,
     oscillation,
     rounds_to_threshold,
     smoothed,
@@ -132,9 +133,8 @@ def _means(sums: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
 
 def _thresholds(curves: pd.DataFrame, sums: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
     reached = rounds_to_threshold(curves, thresholds_of(sums))
-    never = float("inf")  # so that the median knows of the runs that took longer than they lasted
-    medians = reached.fillna({"round": never}).pivot_table("round", "threshold", "configuration", aggfunc="median")
-    return medians[[a, b]].set_axis(["a", "b"], axis=1).replace(never, float("nan")).reset_index()
+    medians = reached.groupby(["threshold", "configuration"])["round"].agg(median_or_later).unstack()
+    return medians[[a, b]].set_axis(["a", "b"], axis=1).reset_index()
 
 
 def _cumulative(sums: pd.DataFrame, a: str, b: str) -> Comparison:

@@ -12,7 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 LONGEST_WINDOW = 100
-"""Rounds of the paper's moving average; a shorter run takes a tenth of its rounds."""
+"""Rounds of the paper's moving average; a shorter run takes a tenth of its rounds. For figures alone:
+thresholds and drops are measured on that of measures.WINDOW."""
 RESAMPLES = 2000
 """Bootstrap draws of the seeds."""
 

@@ -9,14 +9,17 @@ Every frame begins with the columns that name a run: configuration, seed, experi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import pandas as pd
 
-RUN = ["configuration", "seed", "experiment"]
+from swarm.study.tables.columns import RUN as RUN_COLUMNS
+
+RUN = list(RUN_COLUMNS)
 """The columns that name a run, first in every frame here."""
 WINDOW = 10
-"""Rounds of the moving average by which thresholds and drops are judged."""
+"""Rounds of the moving average that thresholds and drops are measured on; figures take curves.window_for."""
 FINAL_ROUNDS = 10
 """Rounds whose mean is a run's final reward."""
 STEEP = 0.1
@@ -124,6 +127,15 @@ def rounds_to_threshold(curves: pd.DataFrame, thresholds: Sequence[float], windo
     ]
     columns = [*RUN, "threshold", "round", "rounds_run", "tokens_per_node", "seconds"]
     return pd.DataFrame(found, columns=columns).astype({"round": "float64"})
+
+
+def median_or_later(costs: pd.Series[float]) -> float:
+    """Median over the runs of one of these costs; NaN if at least half of them never got there.
+
+    Those that never did (NaN) took longer than they lasted, and so lie above all others.
+    """
+    median = float(costs.fillna(math.inf).median())
+    return median if math.isfinite(median) else math.nan
 
 
 def _first_at(run: pd.DataFrame, threshold: float) -> dict[str, float]:

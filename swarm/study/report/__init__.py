@@ -1,1 +1,1 @@
-"""The page that says what a study shows; start at contents.py."""
+"""The page that says what a study shows; start at write.py; contents.py has the order of the sections."""

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from swarm.errors import ConfigError, ProtocolError
-from swarm.folder.records import read_file
+from swarm.errors import ConfigError
 from swarm.study.analysis.curves import window_for
-from swarm.study.record import RunFile, StudyRecord, read_study, run_file
+from swarm.study.record import StudyRecord, read_run, read_study
 from swarm.study.report.exam import read_exams
 from swarm.study.report.figure_style import Look
 from swarm.study.report.sections_setup import FINISHED, progress_table
@@ -90,12 +89,4 @@ def read_evidence(path: Path, study: str, window: int | None) -> Evidence:
 
 
 def _versions(path: Path, record: StudyRecord) -> dict[str, dict[str, str]]:
-    found = {}
-    for run in record.runs:
-        try:
-            written = read_file(run_file(path, run.experiment), RunFile)
-        except ProtocolError:  # damaged: it says nothing
-            continue
-        if written:
-            found[run.experiment] = written.versions
-    return found
+    return {run.experiment: file.versions for run in record.runs if (file := read_run(path, run.experiment))}

@@ -9,18 +9,17 @@ import pandas as pd
 
 from swarm.errors import ProtocolError
 from swarm.folder.fetch import read_bounded
+from swarm.protocol.layout import Layout
 from swarm.protocol.messages import ExamRow
-from swarm.study.record import StudyRecord, study_folder
+from swarm.study.record import StudyRecord
 
 LARGEST_EXAM = 16 * 1024 * 1024
 """Bytes."""
-
-
 COLUMNS = ("configuration", "seed", *ExamRow.__struct_fields__)
 
 
 def read_exams(path: Path, record: StudyRecord) -> pd.DataFrame:
-    """One row per node, moment and task, over the study's own exam file and those of its runs; empty without any.
+    """One row per node, moment and task of the runs that were examined; empty without any.
 
     Args:
         path: the shared folder.
@@ -29,15 +28,12 @@ def read_exams(path: Path, record: StudyRecord) -> pd.DataFrame:
     Raises:
         ProtocolError: an exam file is there and is not a list of such rows.
     """
-    rows = [_row("all", -1, row) for row in _read(study_folder(path, record.study) / "exam.json")]
-    for run in record.runs:
-        found = _read(path / "experiments" / run.experiment / "exam.json")
-        rows += [_row(run.configuration, run.seed, row) for row in found]
+    rows = [
+        {"configuration": run.configuration, "seed": run.seed} | msgspec.structs.asdict(row)
+        for run in record.runs
+        for row in _read(Layout(path, run.experiment).exam_file)
+    ]
     return pd.DataFrame(rows, columns=list(COLUMNS))
-
-
-def _row(configuration: str, seed: int, row: ExamRow) -> dict[str, object]:
-    return {"configuration": configuration, "seed": seed} | msgspec.structs.asdict(row)
 
 
 def _read(file: Path) -> list[ExamRow]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import matplotlib
+import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
@@ -76,6 +77,13 @@ class Look:
         """Those of `present`, in the study's order."""
         there = set(present)
         return [name for name in self.configurations if name in there]
+
+    def in_order(self, rows: pd.DataFrame, *by: str) -> pd.DataFrame:
+        """Rows sorted by these columns, configurations in the study's order."""
+        place = {name: place for place, name in enumerate(self.configurations)}
+        return rows.sort_values(
+            list(by), key=lambda own: own.map(place) if own.name == "configuration" else own, ignore_index=True
+        )
 
 
 @contextmanager

@@ -30,7 +30,7 @@ def reward_per_agent(metrics: pd.DataFrame, look: Look, window: int) -> Any:
     return figure
 
 
-def agent_average(metrics: pd.DataFrame, look: Look, window: int) -> Any:
+def average_and_range(metrics: pd.DataFrame, look: Look, window: int) -> Any:
     """One panel per configuration: mean over agents, its moving average, and the range from the worst to the best."""
     chosen = first_seeds(metrics)
     names = look.among(chosen["configuration"].unique())

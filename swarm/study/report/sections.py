@@ -8,8 +8,12 @@ from typing import Any
 
 import pandas as pd
 
+from swarm.study.analysis.significance import FEWEST_SEEDS
+
 MISSING = "–"
 """What stands for a value that there is not."""
+TOO_FEW = f"n < {FEWEST_SEEDS}"
+"""Why there is no p-value."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,10 @@ class Column:
     numeric: bool = True
     instead: str = ""
     """Column of the frame whose text stands for a value that there is not."""
+
+
+CONFIGURATION = Column("configuration", "configuration", numeric=False)
+SEED = Column("seed", "seed")
 
 
 @dataclass(frozen=True)
@@ -74,11 +82,6 @@ def signed(digits: int) -> Callable[[Any], str]:
 def percent(share: float) -> str:
     """0.123 as 12.3 %."""
     return f"{share * 100:.1f} %"
-
-
-def change(share: float) -> str:
-    """0.123 as +12 %."""
-    return f"{share * 100:+.0f} %"
 
 
 def p_value(p: float) -> str:

@@ -7,7 +7,7 @@ import pandas as pd
 from swarm.study.analysis.propagation import MEETINGS, SUSTAINED, THRESHOLD, crossings, learners, propagation
 from swarm.study.report.figure_style import Look
 from swarm.study.report.figures_aha import MOST_TASKS, crossing_rounds, lag_distribution
-from swarm.study.report.sections import Column, Picture, Section, Table, number, percent, whole
+from swarm.study.report.sections import CONFIGURATION, SEED, Column, Picture, Section, Table, number, percent, whole
 
 
 def aha_section(metrics: pd.DataFrame, look: Look) -> Section:
@@ -50,7 +50,7 @@ def aha_section(metrics: pd.DataFrame, look: Look) -> Section:
     return Section("Aha moments", text, tuple(parts))
 
 
-_RUN = (Column("configuration", "configuration", numeric=False), Column("seed", "seed"))
+_RUN = (CONFIGURATION, SEED)
 _MOMENT = (
     *_RUN,
     Column("task", "task", numeric=False),
@@ -59,7 +59,7 @@ _MOMENT = (
     Column("lag", "lag", whole),
 )
 _BY_CONFIGURATION = (
-    Column("configuration", "configuration", numeric=False),
+    CONFIGURATION,
     Column("crossings", "crossings", whole),
     Column("possible", "possible", whole),
     Column("median lag, rounds", "median_lag", number(1)),

@@ -7,7 +7,7 @@ import pandas as pd
 from swarm.study.report.figure_style import Look
 from swarm.study.report.figures_adaptive import split_trajectory
 from swarm.study.report.figures_cost import bytes_per_round, reward_against_time, reward_against_tokens
-from swarm.study.report.sections import Column, Picture, Section, Table, number, whole
+from swarm.study.report.sections import CONFIGURATION, Column, Picture, Section, Table, number, whole
 
 
 def cost_section(metrics: pd.DataFrame, look: Look, window: int) -> Section:
@@ -41,7 +41,7 @@ def traffic_section(metrics: pd.DataFrame, look: Look) -> Section:
     """Bytes in and out."""
     traffic = traffic_table(metrics, look)
     columns = (
-        Column("configuration", "configuration", numeric=False),
+        CONFIGURATION,
         Column("published, bytes", "bytes_published", whole),
         Column("fetched, bytes", "bytes_fetched", whole),
         Column("tokens generated", "tokens_generated", number(1)),
@@ -93,7 +93,7 @@ def split_section(metrics: pd.DataFrame, look: Look, window: int) -> Section | N
     )
     names = look.among(means.index)
     columns = (
-        Column("configuration", "configuration", numeric=False),
+        CONFIGURATION,
         Column("mean I", "adaptive_I_mean", number(2)),
         Column("mean J", "adaptive_J_mean", number(2)),
         Column("least J", "adaptive_J_min", whole),

@@ -12,9 +12,19 @@ from swarm.study.record import StudyRecord
 from swarm.study.report import paper
 from swarm.study.report.figure_style import Look
 from swarm.study.report.figures_bars import cumulative_bars, improvement_bars
-from swarm.study.report.sections import Column, Picture, Section, Table, is_missing, number, p_value, signed, whole
-
-TOO_FEW = f"n < {FEWEST_SEEDS}"
+from swarm.study.report.sections import (
+    CONFIGURATION,
+    TOO_FEW,
+    Column,
+    Picture,
+    Section,
+    Table,
+    is_missing,
+    number,
+    p_value,
+    signed,
+    whole,
+)
 
 
 def headline_section(compared: pd.DataFrame, totals: pd.DataFrame, record: StudyRecord, look: Look) -> Section:
@@ -44,8 +54,7 @@ def headline_section(compared: pd.DataFrame, totals: pd.DataFrame, record: Study
 
 
 def comparison_table(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
-    """The fields of Comparison, and `untested`: why there is no p-value; one row per configuration with finished "
-    "runs."""
+    """Comparisons as a frame, with `untested`: why there is no p-value. A row per configuration with finished runs."""
     compared = pd.DataFrame(compare_with_baseline(totals, record))
     if compared.empty:
         return compared
@@ -109,7 +118,7 @@ def _why_not_beside(record: StudyRecord) -> str:
 
 
 _COLUMNS = (
-    Column("configuration", "configuration", numeric=False),
+    CONFIGURATION,
     Column("n", "n", whole),
     Column("mean", "mean", number(2)),
     Column("sd", "sd", number(2)),

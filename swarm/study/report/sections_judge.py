@@ -12,7 +12,19 @@ from swarm.study.analysis.judged import WINDOW, compare_judged, pass_at_1
 from swarm.study.analysis.significance import FEWEST_SEEDS
 from swarm.study.record import StudyRecord
 from swarm.study.report.figure_style import Look, legend_below, new_figure
-from swarm.study.report.sections import Column, Picture, Section, Table, number, p_value, percent, whole
+from swarm.study.report.sections import (
+    CONFIGURATION,
+    SEED,
+    TOO_FEW,
+    Column,
+    Picture,
+    Section,
+    Table,
+    number,
+    p_value,
+    percent,
+    whole,
+)
 
 
 def judge_section(judged: pd.DataFrame, record: StudyRecord, look: Look) -> Section | None:
@@ -51,7 +63,7 @@ def comparison_by_window(judged: pd.DataFrame, record: StudyRecord) -> pd.DataFr
     compared = compared.astype(dict.fromkeys(numbers, "float64"))
     compared.loc[compared["unit"] == "node", numbers] = float("nan")
     too_few = (compared["unit"] == "node") | (compared[["n", "n_baseline"]].min(axis=1) < FEWEST_SEEDS)
-    return compared.assign(untested=too_few.map({True: f"n < {FEWEST_SEEDS}", False: ""}))
+    return compared.assign(untested=too_few.map({True: TOO_FEW, False: ""}))
 
 
 def held_out_curves(windows: pd.DataFrame, look: Look) -> Any:
@@ -75,11 +87,7 @@ def exam_section(exams: pd.DataFrame, look: Look) -> Section | None:
     """The frozen exam, if there was one."""
     if exams.empty:
         return None
-    means = exam_means(exams)
-    places = {name: place for place, name in enumerate(look.configurations)}
-    means = means.sort_values(
-        ["configuration", "rounds_done"], key=lambda column: column.map(lambda v: places.get(v, v))
-    )
+    means = look.in_order(exam_means(exams), "configuration", "rounds_done")
     return Section(
         "Exam before and after",
         (
@@ -103,17 +111,16 @@ def exam_means(exams: pd.DataFrame) -> pd.DataFrame:
     return sums.drop(columns=["passed", "earned"]).reset_index()
 
 
-_CONFIGURATION = Column("configuration", "configuration", numeric=False)
 _WINDOWS = (
-    _CONFIGURATION,
-    Column("seed", "seed"),
+    CONFIGURATION,
+    SEED,
     Column("from round", "round", whole),
     Column("questions", "questions", whole),
     Column("pass@1", "pass_at_1", percent),
     Column("mean reward", "reward", number(3)),
 )
 _COMPARED = (
-    _CONFIGURATION,
+    CONFIGURATION,
     Column("baseline", "baseline", numeric=False),
     Column("from round", "round", whole),
     Column("n", "n", whole),
@@ -127,7 +134,7 @@ _COMPARED = (
     Column("Hedges' g", "hedges_g", number(2)),
 )
 _EXAM = (
-    _CONFIGURATION,
+    CONFIGURATION,
     Column("rounds trained", "rounds_done", whole),
     Column("nodes", "nodes", whole),
     Column("questions", "n", whole),
@@ -135,8 +142,8 @@ _EXAM = (
     Column("mean reward", "mean_reward", number(3)),
 )
 _EXAM_BY_TASK = (
-    _CONFIGURATION,
-    Column("seed", "seed"),
+    CONFIGURATION,
+    SEED,
     Column("node", "node_id", numeric=False),
     Column("model", "model", numeric=False),
     Column("rounds trained", "rounds_done", whole),

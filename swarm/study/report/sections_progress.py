@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pandas as pd
 
 from swarm.study.analysis.curves import by_seed
@@ -13,14 +11,13 @@ from swarm.study.analysis.measures import (
     STEEP,
     WINDOW,
     agent_average,
+    median_or_later,
     oscillation,
     rounds_to_threshold,
     thresholds_of,
 )
 from swarm.study.report.figure_style import Look
-from swarm.study.report.sections import Column, Section, Table, number, percent, whole
-
-CONFIGURATION = Column("configuration", "configuration", numeric=False)
+from swarm.study.report.sections import CONFIGURATION, Column, Section, Table, number, percent, whole
 
 
 def thresholds_section(metrics: pd.DataFrame, totals: pd.DataFrame, look: Look) -> Section:
@@ -45,19 +42,13 @@ def _by_threshold(reached: pd.DataFrame, look: Look) -> pd.DataFrame:
     found = groups.agg(
         seeds=("seed", "size"),
         reached=("round", "count"),
-        round=("round", _median_or_later),
+        round=("round", median_or_later),
         first=("round", "min"),
         last=("round", "max"),
-        tokens_per_node=("tokens_per_node", _median_or_later),
-        seconds=("seconds", _median_or_later),
+        tokens_per_node=("tokens_per_node", median_or_later),
+        seconds=("seconds", median_or_later),
     )
-    return _in_order(found.reset_index(), look, "threshold")
-
-
-def _median_or_later(costs: pd.Series[float]) -> float:
-    """Median over the seeds; those that never got there (NaN) lie above all others, and it is NaN if it is theirs."""
-    median = float(costs.fillna(math.inf).median())
-    return median if math.isfinite(median) else math.nan
+    return look.in_order(found.reset_index(), "threshold", "configuration")
 
 
 def steadiness_section(metrics: pd.DataFrame, look: Look) -> Section:
@@ -80,7 +71,7 @@ def steadiness_section(metrics: pd.DataFrame, look: Look) -> Section:
             "most by which a run ever lay below what it had reached before. Both are per run; the table shows their "
             "means and worst over seeds.",
         ),
-        (Table("oscillation", "By configuration.", _in_order(found.reset_index(), look), _OSCILLATION),),
+        (Table("oscillation", "By configuration.", look.in_order(found.reset_index(), "configuration"), _OSCILLATION),),
     )
 
 
@@ -102,7 +93,7 @@ def final_section(metrics: pd.DataFrame, totals: pd.DataFrame, look: Look) -> Se
             "such floors: completions on own questions with the full reward, in the first and the last "
             f"{FINAL_ROUNDS} rounds. Means over seeds; sd over seeds.",
         ),
-        (Table("final_reward", "By configuration.", _in_order(found.reset_index(), look), _FINAL),),
+        (Table("final_reward", "By configuration.", look.in_order(found.reset_index(), "configuration"), _FINAL),),
     )
 
 
@@ -116,13 +107,6 @@ def _full_answers(metrics: pd.DataFrame, *, first: bool = False) -> pd.Series[fl
             for _, run in curves.items()
         ]
     return pd.Series({name: pd.Series(values).mean() for name, values in found.items()}, dtype="float64")
-
-
-def _in_order(rows: pd.DataFrame, look: Look, *first: str) -> pd.DataFrame:
-    """In the study's order of configurations, after the columns `first`."""
-    place = {name: place for place, name in enumerate(look.configurations)}
-    order = rows.assign(place=rows["configuration"].map(place)).sort_values([*first, "place"])
-    return order.drop(columns="place").reset_index(drop=True)
 
 
 _THRESHOLDS = (

@@ -7,7 +7,7 @@ import pandas as pd
 from swarm.study.analysis.curves import RESAMPLES
 from swarm.study.analysis.significance import FEWEST_SEEDS
 from swarm.study.report.figure_style import Look
-from swarm.study.report.figures_reward import agent_average, mean_over_seeds, reward_per_agent
+from swarm.study.report.figures_reward import average_and_range, mean_over_seeds, reward_per_agent
 from swarm.study.report.sections import Picture, Section
 
 
@@ -48,7 +48,7 @@ def average_section(metrics: pd.DataFrame, look: Look, window: int) -> Section:
                 "agent_average",
                 "Agent-averaged reward in the first seed of each configuration, with the range over agents (min to "
                 "max), not an interval.",
-                agent_average(metrics, look, window),
+                average_and_range(metrics, look, window),
             ),
             Picture(
                 "mean_over_seeds",

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from swarm.study.record import ConfigurationRecord, RunRecord, StudyRecord
-from swarm.study.report.sections import MISSING, Column, Section, Table, whole
+from swarm.study.report.sections import CONFIGURATION, MISSING, SEED, Column, Section, Table, whole
 
 FINISHED = "finished"
 MOST_NAMED = 8
@@ -144,15 +144,15 @@ def _value(value: Any) -> str:
 
 
 _CONFIGURATION_COLUMNS = (
-    Column("configuration", "configuration", numeric=False),
+    CONFIGURATION,
     Column("group", "group", numeric=False),
     Column("compared with", "baseline", numeric=False),
     Column("settings", "settings", numeric=False),
 )
 _PAIR_COLUMNS = (Column("name", "name", numeric=False), Column("value", "value", numeric=False))
 _RUN_COLUMNS = (
-    Column("configuration", "configuration", numeric=False),
-    Column("seed", "seed"),
+    CONFIGURATION,
+    SEED,
     Column("experiment", "experiment", numeric=False),
     Column("rounds done", "rounds_done", whole),
     Column("of", "rounds", whole),

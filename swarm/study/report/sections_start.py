@@ -9,7 +9,7 @@ import pandas as pd
 from swarm.study.analysis.compare import effect_by_start
 from swarm.study.record import StudyRecord
 from swarm.study.report.figure_style import INK, Look, legend_below, new_figure
-from swarm.study.report.sections import Column, Picture, Section, Table, number, p_value, signed, whole
+from swarm.study.report.sections import CONFIGURATION, Column, Picture, Section, Table, number, p_value, signed, whole
 
 
 def start_section(compared: pd.DataFrame, totals: pd.DataFrame, record: StudyRecord, look: Look) -> Section:
@@ -68,7 +68,7 @@ def effect_against_start(effect: pd.DataFrame, look: Look) -> Any:
 
 _COLUMNS = (
     Column("group", "group", numeric=False),
-    Column("configuration", "configuration", numeric=False),
+    CONFIGURATION,
     Column("baseline", "baseline", numeric=False),
     Column("n", "n", whole),
     Column("starting reward", "starting_reward", number(3)),

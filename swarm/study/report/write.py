@@ -41,9 +41,8 @@ def write_report(
         The page's file.
 
     Raises:
-        FolderError: there is no such study.
+        FolderError: there is no such study, or the output cannot be written.
         ConfigError: none of its runs has a round yet, or an unknown format.
-        FolderError: the output cannot be written.
     """
     if unknown := sorted(set(formats) - set(FORMATS)):
         raise ConfigError(f"a report's files are {', '.join(FORMATS)}; got {', '.join(unknown)}")

@@ -241,5 +241,4 @@ def as_recorded(settings: Settings) -> dict[str, Any]:
     """All settings of a run as JSON has them, without secrets."""
     stated = asdict(settings)
     del stated["hub_token"]
-    recorded: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(stated))
-    return recorded
+    return {name: _as_read_back(value) for name, value in stated.items()}

@@ -12,10 +12,9 @@ from typing import Any
 
 import msgspec
 
-from swarm.errors import ProtocolError
-from swarm.folder.records import experiments, read_file
+from swarm.folder.records import experiments
 from swarm.protocol.layout import Layout
-from swarm.study.record import RunFile, RunRecord, StudyRecord, run_file
+from swarm.study.record import RunFile, RunRecord, StudyRecord, read_run
 from swarm.study.run.matrix import as_recorded, run_settings
 from swarm.study.run.run_folder import is_finished
 
@@ -26,7 +25,7 @@ _NAMES = ("experiment", "path")
 def with_finished_elsewhere(record: StudyRecord, path: Path) -> StudyRecord:
     """The study with runs that are not begun pointing to experiments of other studies that are the same runs."""
     own = {run.experiment for run in record.runs}
-    known = [file for name in experiments(path) if name not in own and (file := _run_file(path, name))]
+    known = [file for name in experiments(path) if name not in own and (file := read_run(path, name))]
     runs = tuple(_begun_or_found(record, run, known, path) for run in record.runs)
     return msgspec.structs.replace(record, runs=runs)
 
@@ -52,10 +51,3 @@ def _models_as_then(file: RunFile) -> bool:
 
 def _computed(settings: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if name not in _NAMES}
-
-
-def _run_file(path: Path, experiment: str) -> RunFile | None:
-    try:
-        return read_file(run_file(path, experiment), RunFile)
-    except ProtocolError:  # of another version, or damaged: then it is no run to rely on
-        return None

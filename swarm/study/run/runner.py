@@ -4,6 +4,9 @@
                       ▲                                                          │
                       └──── ended ◀── processes, and what the folder says ◀──────┘──▶ StudyView ─▶ terminal
 
+A run that a kill -9 left half done is set aside when its turn comes and begun anew (`can_go_on` in run_folder.py,
+`_set_aside` in launch.py); a swarm that outlived its study is waited for (`elsewhere` in schedule.py).
+
 One process per study: the lock on its folder goes with the process, however that ends. And one thread: it reads a few
 small files four times a second, and what swarm.study.run.process asks of the kernel holds for each thread.
 """

@@ -13,7 +13,7 @@ import pandas as pd
 
 from swarm.study.analysis.curves import bootstrap_band, window_for
 from swarm.study.report.figure_style import PALETTE, Look, figure_style, inline_svg, new_figure, svg_text
-from swarm.study.report.figures_reward import agent_average, mean_over_seeds, reward_per_agent
+from swarm.study.report.figures_reward import average_and_range, mean_over_seeds, reward_per_agent
 from swarm.study.report.paper import CUMULATIVE_REWARD, improvement
 from swarm.study.report.sections import Column, Picture, Section, Table, number
 from swarm.study.report.sections_headline import comparison_table, headline_section
@@ -76,7 +76,7 @@ def test_the_papers_improvements_are_those_of_its_text() -> None:
 
 def test_the_range_over_agents_is_their_minimum_and_maximum_in_the_first_seed() -> None:
     curves = {("4/4", 2, "a"): [9.0, 9.0], ("4/4", 1, "a"): [0.1, 0.5], ("4/4", 1, "b"): [0.3, 0.2]}
-    (axis,) = agent_average(make_metrics(curves), LOOK, 1).axes
+    (axis,) = average_and_range(make_metrics(curves), LOOK, 1).axes
     (band,) = axis.collections
     assert {tuple(point) for point in band.get_paths()[0].vertices.tolist()} == {(0, 0.1), (0, 0.3), (1, 0.2), (1, 0.5)}
     assert axis.get_title() == "4/4 (seed 1)"
@@ -84,7 +84,7 @@ def test_the_range_over_agents_is_their_minimum_and_maximum_in_the_first_seed() 
 
 def test_the_moving_average_looks_back_only() -> None:
     metrics = make_metrics({("8/0", 1, "a"): [1.0, 3.0, 5.0, 7.0]})
-    (average,), (agents,) = agent_average(metrics, LOOK, 2).axes, reward_per_agent(metrics, LOOK, 2).axes
+    (average,), (agents,) = average_and_range(metrics, LOOK, 2).axes, reward_per_agent(metrics, LOOK, 2).axes
     assert average.lines[1].get_ydata().tolist() == [1.0, 2.0, 4.0, 6.0]
     assert agents.lines[0].get_ydata().tolist() == [1.0, 2.0, 4.0, 6.0]
 
