@@ -20,7 +20,7 @@ from swarm.errors import ConfigError
 
 ROLES = ("worker", "coordinator")
 ADAPTIVE_RULES = ("reward-trend", "gradient", "multi-signal", "supply", "random", "constant")
-"""Named here for the messages; what they do is in swarm.sapo.adaptive. Others are named `package.module:function`."""
+"""Named here for the messages; swarm.sapo.named knows what they do. Others are named `package.module:function`."""
 SAMPLERS = ("uniform", "informative", "balanced")
 """Named here for the messages; what they do is in swarm.sapo.samplers. Others are named `package.module:function`."""
 JUDGE = "judge"

@@ -18,9 +18,8 @@ from swarm.cli.flags import CommonFlags, settings_from
 from swarm.cli.say import say
 from swarm.config import JUDGE, Settings
 from swarm.errors import CheckpointError, ConfigError, ExperimentError, FolderError, ModelError, ProtocolError
-from swarm.folder.fetch import read_bounded
 from swarm.folder.publish import publish
-from swarm.folder.records import open_experiment, read_file
+from swarm.folder.records import open_experiment, read_exam, read_file
 from swarm.judge.candidates import Candidate, candidates
 from swarm.judge.exam import examine, make_paper
 from swarm.judge.questions import questions_of
@@ -34,8 +33,6 @@ from swarm.study.run.run_folder import is_finished
 from swarm.tasks.scoring import Scorer
 
 DEFAULT_QUESTIONS = 16
-LARGEST_EXAM = 16 * 2**20
-"""Bytes."""
 
 
 def exam(
@@ -100,8 +97,8 @@ def _runs(settings: Settings, study: str) -> list[Settings]:
 def _is_there(layout: Layout, settings: Settings, questions: int, samples: int) -> bool:
     """The exam in the folder is of these checkpoints, and of this size."""
     try:
-        rows = msgspec.json.decode(read_bounded(layout.exam_file, LARGEST_EXAM), type=list[ExamRow])
-    except (FileNotFoundError, ProtocolError, msgspec.MsgspecError):
+        rows = read_exam(layout)
+    except ProtocolError:
         return False
     wanted = {(one.node_id, one.rounds_done) for one in candidates(layout, settings.model)}
     sizes = {(row.n, row.samples) for row in rows}

@@ -63,7 +63,7 @@ judge_app = App(name="judge", help="Ask nodes held-out questions.")
 judge_app.command("swarm.cli.judge:run", name="run", help="Ask every node a held-out question each round.")
 judge_app.command("swarm.cli.exam:exam", name="exam", help="Examine trained models on a frozen set of questions.")
 app.command(judge_app)
-app.command("swarm.cli.export:export", name="export", help="Write the metrics of an experiment or study as tables.")
+app.command("swarm.cli.export:export", name="export", help="Write the records of an experiment or study as tables.")
 
 
 def main() -> None:

@@ -11,12 +11,11 @@ from swarm.cli.say import say
 from swarm.monitor.text import age, shorten, table
 from swarm.study.record import ConfigurationRecord
 from swarm.study.run.runner import RunView, StudyView
-from swarm.study.run.schedule import RunState
+from swarm.study.run.schedule import OVER, RunState
 
 PLAIN_SECONDS = 60.0
 """Between two lines where nothing can be redrawn, such as in a file."""
 _UP_AND_CLEAR = "\x1b[{}F\x1b[J"
-_OVER = (RunState.FINISHED, RunState.FAILED)
 
 
 class StudyDisplay:
@@ -31,7 +30,7 @@ class StudyDisplay:
 
     def show(self, view: StudyView) -> None:
         """One look."""
-        over = {run.run.experiment for run in view.runs if run.state in _OVER}
+        over = {run.run.experiment for run in view.runs if run.state in OVER}
         news = [] if self._over is None else [run for run in view.runs if run.run.experiment in over - self._over]
         self._over = over
         for run in news:

@@ -17,12 +17,14 @@ from swarm.errors import ExperimentError, ProtocolError
 from swarm.folder.fetch import list_names, list_nodes, open_regular, read_bounded
 from swarm.protocol.codec import decode
 from swarm.protocol.layout import Layout, is_node_id, node_of, round_of, stage_of
-from swarm.protocol.messages import SCHEMA_VERSION, MetricsRow, PeerFile, StateFile
+from swarm.protocol.messages import SCHEMA_VERSION, ExamRow, MetricsRow, PeerFile, StateFile
 from swarm.types import RoundKey
 
 Form = TypeVar("Form", bound=msgspec.Struct)
 SMALL_FILE = 64 * 1024
 """Bytes that no state, registration, reward or vote comes near."""
+LARGEST_EXAM = 16 * 2**20
+"""Bytes."""
 _HEAD = 256
 """Bytes at a file's start by which Tail knows it again: the first line's timestamp is among them."""
 
@@ -83,6 +85,20 @@ def read_file(path: Path, form: type[Form], limit: int = SMALL_FILE) -> Form | N
         return decode(read_bounded(path, limit), form, str(path))
     except FileNotFoundError:
         return None
+
+
+def read_exam(layout: Layout) -> list[ExamRow]:
+    """What an experiment's exam found; empty where it was not examined.
+
+    Raises:
+        ProtocolError: the file is there and is no list of such rows.
+    """
+    try:
+        return msgspec.json.decode(read_bounded(layout.exam_file, LARGEST_EXAM), type=list[ExamRow])
+    except FileNotFoundError:
+        return []
+    except msgspec.MsgspecError as error:
+        raise ProtocolError("malformed", f"{layout.exam_file} is no list of exam rows: {error}") from None
 
 
 def nodes_with_logs(layout: Layout) -> list[str]:

@@ -2,9 +2,9 @@
 
     judge/questions/round_R/{node}.json ─▶ one completion of the policy after update R ─▶ judge/answers/round_R/
 
-The answer is generated when the round's reward is submitted, so the coordinator does not wait for it; its draws have a
-seed of their own, nothing is trained on it, and none of it is in the node's rewards: a run is the same with and without
-a judge. Where there is none, a round costs one look at a file that is not there.
+The answer is generated after the round's reward was submitted, so that the coordinator does not wait for it; its draws
+have a seed of their own, nothing is trained on it, and none of it is in the node's rewards: a run is the same with and
+without a judge. Where there is none, a round costs one look at a file that is not there.
 """
 
 from __future__ import annotations

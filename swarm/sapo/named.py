@@ -12,10 +12,23 @@ from typing import TypeVar, cast
 
 from swarm.config import variable
 from swarm.errors import ConfigError
-from swarm.sapo.adaptive import RULES, MakeRule
+from swarm.sapo.adaptive_rule import Rule, RuleSettings
+from swarm.sapo.control_rules import Constant, RandomSplit
+from swarm.sapo.reward_rules import Gradient, MultiSignal, RewardTrend
 from swarm.sapo.samplers import SAMPLERS, Sampler
+from swarm.sapo.supply_rule import Supply
 
 Function = TypeVar("Function", bound=Callable[..., object])
+MakeRule = Callable[[RuleSettings], Rule]
+
+RULES: Mapping[str, MakeRule] = {
+    "reward-trend": lambda settings: RewardTrend(settings, settings.initial_j),
+    "gradient": lambda settings: Gradient(settings, settings.initial_j),
+    "multi-signal": lambda settings: MultiSignal(settings, settings.initial_j),
+    "supply": Supply,
+    "random": RandomSplit,
+    "constant": Constant,
+}
 
 
 def sampler(name: str) -> Sampler:

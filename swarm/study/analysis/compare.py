@@ -14,6 +14,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from swarm.errors import ConfigError
+from swarm.study.analysis.baseline import Comparison, compare_samples
 from swarm.study.analysis.measures import (
     RUN,
     agent_average,
@@ -24,8 +25,7 @@ from swarm.study.analysis.measures import (
     thresholds_of,
     totals,
 )
-from swarm.study.analysis.statistics import Comparison, compare_samples, compare_with_baseline, finished
-from swarm.study.record import ConfigurationRecord, StudyRecord, studies
+from swarm.study.record import ConfigurationRecord, studies
 from swarm.study.tables.frames import get_experiment_metrics, get_study_metrics
 
 Side = dict[str, pd.DataFrame]
@@ -140,24 +140,3 @@ def _thresholds(curves: pd.DataFrame, sums: pd.DataFrame, a: str, b: str) -> pd.
 def _cumulative(sums: pd.DataFrame, a: str, b: str) -> Comparison:
     rewards = {name: own.set_index("seed")["cumulative_reward"] for name, own in sums.groupby("configuration")}
     return compare_samples(ConfigurationRecord(name=b, settings={}, baseline=a), rewards[b], rewards[a])
-
-
-def effect_by_start(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
-    """How the effect of sharing depends on where it begins: one row per group and configuration that has a baseline.
-
-    Columns:
-        group, configuration, baseline
-        starting_reward: mean of round 0, before any update, over all finished runs of the group.
-        n: finished runs.
-        improvement, improvement_low, improvement_high: percent over the group's baseline, with its bootstrap interval.
-        hedges_g, p_holm
-    """
-    groups = {known.name: known.group for known in record.configurations}
-    runs = finished(totals, record)
-    starts = runs["starting_reward"].groupby(runs["configuration"].map(groups)).mean()
-    labels = ["group", "configuration", "baseline", "n"]
-    numbers = ["improvement", "improvement_low", "improvement_high", "hedges_g", "p_holm"]
-    compared = pd.DataFrame(compare_with_baseline(totals, record), columns=Comparison._fields)
-    table = compared.loc[compared["difference"].notna(), labels + numbers].astype(dict.fromkeys(numbers, "float64"))
-    table.insert(3, "starting_reward", table["group"].map(starts))
-    return table.sort_values("starting_reward", kind="stable", ignore_index=True)

@@ -17,7 +17,7 @@ from swarm.study.analysis.measures import RUN
 from swarm.study.analysis.significance import holm, welch
 from swarm.study.record import ConfigurationRecord, StudyRecord
 
-WINDOW = 10
+WINDOW_ROUNDS = 10
 """Rounds that are judged together."""
 
 
@@ -48,12 +48,12 @@ class JudgedComparison(NamedTuple):
     hedges_g: float | None
 
 
-def pass_at_1(judged: pd.DataFrame, window: int = WINDOW) -> pd.DataFrame:
+def pass_at_1(judged: pd.DataFrame, window: int = WINDOW_ROUNDS) -> pd.DataFrame:
     """One row per run and window: `round` (its first), `pass_at_1` (share of full answers), `reward`, `questions`."""
     return _pass_at_1(judged, RUN, window).reset_index()
 
 
-def compare_judged(judged: pd.DataFrame, record: StudyRecord, window: int = WINDOW) -> list[JudgedComparison]:
+def compare_judged(judged: pd.DataFrame, record: StudyRecord, window: int = WINDOW_ROUNDS) -> list[JudgedComparison]:
     """Welch's t-test of each configuration against its baseline, window by window, adjusted by Holm over the windows.
 
     Windows in which one side was not judged are left out.

@@ -13,7 +13,7 @@ from swarm.study.analysis.curves import window_for
 from swarm.study.record import StudyRecord, read_run, read_study
 from swarm.study.report.exam import read_exams
 from swarm.study.report.figure_style import Look
-from swarm.study.report.sections_setup import FINISHED, progress_table
+from swarm.study.report.progress import FINISHED, progress_table
 from swarm.study.tables.frames import get_study_judge_metrics, get_study_metrics
 
 

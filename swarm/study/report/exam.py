@@ -7,14 +7,11 @@ from pathlib import Path
 import msgspec
 import pandas as pd
 
-from swarm.errors import ProtocolError
-from swarm.folder.fetch import read_bounded
+from swarm.folder.records import read_exam
 from swarm.protocol.layout import Layout
 from swarm.protocol.messages import ExamRow
 from swarm.study.record import StudyRecord
 
-LARGEST_EXAM = 16 * 1024 * 1024
-"""Bytes."""
 COLUMNS = ("configuration", "seed", *ExamRow.__struct_fields__)
 
 
@@ -31,15 +28,6 @@ def read_exams(path: Path, record: StudyRecord) -> pd.DataFrame:
     rows = [
         {"configuration": run.configuration, "seed": run.seed} | msgspec.structs.asdict(row)
         for run in record.runs
-        for row in _read(Layout(path, run.experiment).exam_file)
+        for row in read_exam(Layout(path, run.experiment))
     ]
     return pd.DataFrame(rows, columns=list(COLUMNS))
-
-
-def _read(file: Path) -> list[ExamRow]:
-    try:
-        return msgspec.json.decode(read_bounded(file, LARGEST_EXAM), type=list[ExamRow])
-    except FileNotFoundError:
-        return []
-    except msgspec.MsgspecError as error:
-        raise ProtocolError("malformed", f"{file} is no list of exam rows: {error}") from None

@@ -16,7 +16,7 @@ def cumulative_bars(compared: pd.DataFrame, runs: pd.DataFrame, look: Look, publ
     """One bar per configuration: mean over seeds, bootstrap interval, and a dot for each seed.
 
     Args:
-        compared: one row per configuration, the fields of swarm.study.analysis.statistics.Comparison.
+        compared: one row per configuration, the fields of swarm.study.analysis.baseline.Comparison.
         runs: one row per finished run, from swarm.study.analysis.measures.totals.
         look: the study's configurations.
         published: configuration -> the paper's sum, where it may stand beside these.

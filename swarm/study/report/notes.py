@@ -9,8 +9,8 @@ import pandas as pd
 from swarm.study.analysis.significance import FEWEST_SEEDS
 from swarm.study.record import StudyRecord
 from swarm.study.report import paper
+from swarm.study.report.progress import FINISHED
 from swarm.study.report.sections import Section, is_missing, p_value
-from swarm.study.report.sections_setup import FINISHED
 
 ALPHA = 0.05
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
+from swarm.study.analysis.baseline import Variance, compare_with_baseline, finished, variance_by_group
 from swarm.study.analysis.significance import FEWEST_SEEDS, Anova
-from swarm.study.analysis.statistics import Variance, compare_with_baseline, finished, variance_by_group
 from swarm.study.record import StudyRecord
 from swarm.study.report import paper
 from swarm.study.report.figure_style import Look

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
 from swarm.study.analysis.curves import bootstrap_band, common_rounds
-from swarm.study.analysis.judged import WINDOW, compare_judged, pass_at_1
+from swarm.study.analysis.judged import WINDOW_ROUNDS, compare_judged, pass_at_1
 from swarm.study.analysis.significance import FEWEST_SEEDS
 from swarm.study.record import StudyRecord
 from swarm.study.report.figure_style import Look, legend_below, new_figure
@@ -31,10 +31,10 @@ def judge_section(judged: pd.DataFrame, record: StudyRecord, look: Look) -> Sect
     """Held-out pass@1 by window of rounds, if a judge asked."""
     if judged.empty:
         return None
-    windows = pass_at_1(judged, WINDOW)
+    windows = pass_at_1(judged, WINDOW_ROUNDS)
     compared = comparison_by_window(judged, record)
     parts: tuple[Table | Picture, ...] = (
-        Picture("held_out", f"Held-out pass@1 by window of {WINDOW} rounds.", held_out_curves(windows, look)),
+        Picture("held_out", f"Held-out pass@1 by window of {WINDOW_ROUNDS} rounds.", held_out_curves(windows, look)),
         Table("held_out_by_window", "By run and window.", windows, _WINDOWS),
     )
     if len(compared):
@@ -44,8 +44,8 @@ def judge_section(judged: pd.DataFrame, record: StudyRecord, look: Look) -> Sect
         "Held-out questions",
         (
             "Each round a judge asked every node questions that are in no node's training, answered alone and once. "
-            f"pass@1 is the share of them with the full reward, over the nodes and {WINDOW} rounds; the line is the "
-            f"mean over seeds, the band its 95 % bootstrap interval from {FEWEST_SEEDS} seeds on.",
+            f"pass@1 is the share of them with the full reward, over the nodes and {WINDOW_ROUNDS} rounds; the line is "
+            f"the mean over seeds, the band its 95 % bootstrap interval from {FEWEST_SEEDS} seeds on.",
             "The test is Welch's between the seeds of a configuration and of its baseline, window by window, with "
             f"Holm's adjustment over the windows of the configuration. With fewer than {FEWEST_SEEDS} seeds no "
             "p-value is given: nodes of one swarm learn from each other, and are no independent samples.",
@@ -56,7 +56,7 @@ def judge_section(judged: pd.DataFrame, record: StudyRecord, look: Look) -> Sect
 
 def comparison_by_window(judged: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
     """compare_judged as a frame, without the tests whose unit is the node."""
-    compared = pd.DataFrame(compare_judged(judged, record, WINDOW))
+    compared = pd.DataFrame(compare_judged(judged, record, WINDOW_ROUNDS))
     if compared.empty:
         return compared
     numbers = ["t", "df", "p", "p_holm", "hedges_g"]
@@ -76,7 +76,7 @@ def held_out_curves(windows: pd.DataFrame, look: Look) -> Any:
         axis.plot(runs.index, runs.mean(axis=1), look.line(name), marker=".", color=colour, label=name)
         if runs.shape[1] >= FEWEST_SEEDS and len(runs):
             axis.fill_between(runs.index, *bootstrap_band(runs), color=colour, alpha=0.18, linewidth=0)
-    axis.set(xlabel=f"first round of the window of {WINDOW}", ylabel="held-out pass@1")
+    axis.set(xlabel=f"first round of the window of {WINDOW_ROUNDS}", ylabel="held-out pass@1")
     axis.set_ylim(bottom=0)
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     legend_below(figure, 4)

@@ -8,12 +8,9 @@ from typing import Any
 
 import pandas as pd
 
-from swarm.study.record import ConfigurationRecord, RunRecord, StudyRecord
+from swarm.study.record import ConfigurationRecord, StudyRecord
+from swarm.study.report.progress import some_of
 from swarm.study.report.sections import CONFIGURATION, MISSING, SEED, Column, Section, Table, whole
-
-FINISHED = "finished"
-MOST_NAMED = 8
-"""Runs that are named in a sentence; the table has them all."""
 
 
 def setup_section(record: StudyRecord, command: str) -> Section:
@@ -65,59 +62,18 @@ def runs_section(record: StudyRecord, progress: pd.DataFrame, versions: Mapping[
     )
 
 
-def progress_table(record: StudyRecord, metrics: pd.DataFrame) -> pd.DataFrame:
-    """One row per planned run: the rounds that it has rows of, and how many rows are missing or too many in these."""
-    runs = {str(name): rows.groupby("round").size() for name, rows in metrics.groupby("experiment")}
-    found = [_run_row(run, runs, record) for run in record.runs]
-    columns = ["configuration", "seed", "experiment", "rounds_done", "rounds", "rows_missing", "rows_beyond", "state"]
-    return pd.DataFrame(found, columns=columns)
-
-
-def _run_row(run: RunRecord, runs: Mapping[str, pd.Series[int]], record: StudyRecord) -> dict[str, Any]:
-    rows = runs.get(run.experiment, pd.Series(dtype="int64"))
-    done, beyond = len(rows), rows - record.nodes
-    return {
-        "configuration": run.configuration,
-        "seed": run.seed,
-        "experiment": run.experiment,
-        "rounds_done": done,
-        "rounds": record.rounds,
-        "rows_missing": int(-beyond.clip(upper=0).sum()),
-        "rows_beyond": int(beyond.clip(lower=0).sum()),
-        "state": FINISHED if done >= record.rounds else "unfinished" if done else "not begun",
-    }
-
-
-def missing_text(progress: pd.DataFrame) -> str:
-    """What an unfinished study lacks, in a sentence; empty for a whole one."""
-    lacking = progress[progress["state"] != FINISHED]
-    if lacking.empty:
-        return ""
-    named = [f"{row.configuration} seed {row.seed} ({row.rounds_done} of {row.rounds})" for row in lacking.itertuples()]
-    return (
-        f"This study is not finished: {len(progress) - len(lacking)} of {len(progress)} runs are. Rounds done of the "
-        f"others: {_some(named)}. Comparisons, thresholds, final rewards, aha moments and held-out questions are of "
-        "finished runs (of all, while none is finished); curves over rounds, tokens and time are of all runs."
-    )
-
-
 def _other_versions(record: StudyRecord, versions: Mapping[str, Mapping[str, str]]) -> list[str]:
     """A sentence on runs that were not computed by the versions that the study was begun with, if there are any."""
     others = {run: found for run, own in versions.items() if (found := _changed_versions(record.versions, own))}
     if not others:
         return []
     what = "; ".join(dict.fromkeys(others.values()))
-    return [f"{len(others)} runs were computed by other versions ({what}): {_some(list(others))}."]
+    return [f"{len(others)} runs were computed by other versions ({what}): {some_of(list(others))}."]
 
 
 def _changed_versions(begun_with: Mapping[str, str], own: Mapping[str, str]) -> str:
     changed = [name for name in {**begun_with, **own} if own.get(name) != begun_with.get(name)]
     return ", ".join(f"{name} {own.get(name, 'none')}, not {begun_with.get(name, 'none')}" for name in changed)
-
-
-def _some(named: list[str]) -> str:
-    """The first of many names."""
-    return ", ".join(named[:MOST_NAMED]) + (f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else "")
 
 
 def _configurations(record: StudyRecord) -> pd.DataFrame:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from swarm.study.analysis.compare import effect_by_start
+from swarm.study.analysis.baseline import effect_by_start
 from swarm.study.record import StudyRecord
 from swarm.study.report.figure_style import INK, Look, legend_below, new_figure
 from swarm.study.report.sections import CONFIGURATION, Column, Picture, Section, Table, number, p_value, signed, whole

@@ -18,8 +18,8 @@ from swarm.study.report.contents import contents
 from swarm.study.report.evidence import Evidence, read_evidence
 from swarm.study.report.figure_style import figure_style, png_bytes, svg_file, svg_text
 from swarm.study.report.page import render_page
+from swarm.study.report.progress import FINISHED, missing_text
 from swarm.study.report.sections import Picture, Section, Table
-from swarm.study.report.sections_setup import FINISHED, missing_text
 
 FORMATS = ("png", "svg", "csv", "parquet")
 """What can be written beside the page."""

@@ -25,7 +25,8 @@ _NAMES = ("experiment", "path")
 def with_finished_elsewhere(record: StudyRecord, path: Path) -> StudyRecord:
     """The study with runs that are not begun pointing to experiments of other studies that are the same runs."""
     own = {run.experiment for run in record.runs}
-    known = [file for name in experiments(path) if name not in own and (file := read_run(path, name))]
+    names = [name for name in experiments(path) if name not in own]
+    known = [file for name in names if (file := read_run(path, name)) and file.experiment == name]
     runs = tuple(_begun_or_found(record, run, known, path) for run in record.runs)
     return msgspec.structs.replace(record, runs=runs)
 

@@ -28,7 +28,7 @@ from swarm.protocol.layout import Layout
 from swarm.study.record import RunRecord, StudyRecord, study_folder
 from swarm.study.run.launch import Launcher
 from swarm.study.run.run_folder import RunFollower, RunProgress, is_finished
-from swarm.study.run.schedule import RunState, Schedule, seconds_left
+from swarm.study.run.schedule import OVER, RunState, Schedule, seconds_left
 
 POLL_SECONDS = 0.25
 JUDGE_PATIENCE = 60.0
@@ -204,11 +204,10 @@ class Runner:
         now = self._monotonic()
         rounds = self._pace.rounds + sum(self._rounds_seen(name, run) for name, run in self._running.items())
         seconds = self._pace.seconds + sum(now - run.started for run in self._running.values())
-        over = (RunState.FINISHED, RunState.FAILED)
         left = [
             max(0, self._record.rounds - self._progress[name].rounds_done)
             for name, state in self._schedule.states.items()
-            if state not in over
+            if state not in OVER
         ]
         return seconds_left(left, rounds / seconds if seconds else 0.0, self._jobs)
 

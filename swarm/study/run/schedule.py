@@ -23,6 +23,10 @@ class RunState(StrEnum):
     FAILED = "failed"
 
 
+OVER = (RunState.FINISHED, RunState.FAILED)
+"""Of a run that is not started again by this study."""
+
+
 class Schedule:
     """Hands out each run once, in the order given, never more than `jobs` at a time."""
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from swarm.sapo.adaptive import RULES
 from swarm.sapo.adaptive_rule import RoundSignals, Rule, RuleSettings
+from swarm.sapo.named import RULES
 from swarm.types import Completion, Origin, Question, RolloutGroup, ScoredGroup
 
 INFORMATIVE = (0.0, 1.0)

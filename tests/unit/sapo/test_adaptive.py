@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.config import ADAPTIVE_RULES
-from swarm.sapo.adaptive import RULES
 from swarm.sapo.adaptive_rule import RoundSignals, Rule
+from swarm.sapo.named import RULES
 from swarm.sapo.reward_rules import QUALITY_WEIGHT, TREND_WEIGHT, TREND_WINDOW, VARIANCE_WEIGHT
 from swarm.sapo.split import rounded_split
 from tests.unit.sapo.factories import make_rule, make_seen

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from swarm.study.analysis.statistics import compare_with_baseline, finished, variance_by_group
+from swarm.study.analysis.baseline import compare_with_baseline, finished, variance_by_group
 from swarm.study.record import ConfigurationRecord
 from tests.unit.study.analysis.frames_by_hand import make_record, make_totals
 

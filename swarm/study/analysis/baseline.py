@@ -168,3 +168,24 @@ def _adjusted(compared: list[Comparison]) -> list[Comparison]:
         for place, p in zip(places, holm([compared[place].p for place in places]), strict=True):
             compared[place] = compared[place]._replace(p_holm=p)
     return compared
+
+
+def effect_by_start(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
+    """How the effect of sharing depends on where it begins: one row per group and configuration that has a baseline.
+
+    Columns:
+        group, configuration, baseline
+        starting_reward: mean of round 0, before any update, over all finished runs of the group.
+        n: finished runs.
+        improvement, improvement_low, improvement_high: percent over the group's baseline, with its bootstrap interval.
+        hedges_g, p_holm
+    """
+    groups = {known.name: known.group for known in record.configurations}
+    runs = finished(totals, record)
+    starts = runs["starting_reward"].groupby(runs["configuration"].map(groups)).mean()
+    labels = ["group", "configuration", "baseline", "n"]
+    numbers = ["improvement", "improvement_low", "improvement_high", "hedges_g", "p_holm"]
+    compared = pd.DataFrame(compare_with_baseline(totals, record), columns=Comparison._fields)
+    table = compared.loc[compared["difference"].notna(), labels + numbers].astype(dict.fromkeys(numbers, "float64"))
+    table.insert(3, "starting_reward", table["group"].map(starts))
+    return table.sort_values("starting_reward", kind="stable", ignore_index=True)
