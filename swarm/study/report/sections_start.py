@@ -11,6 +11,11 @@ from swarm.study.record import StudyRecord
 from swarm.study.report.figure_style import INK, Look, legend_below, new_figure
 from swarm.study.report.sections import CONFIGURATION, Column, Picture, Section, Table, number, p_value, signed, whole
 
+APART = 0.02
+"""Share of the starting reward by which marks of one group stand apart."""
+LINEAR_BELOW = 10.0
+"""Percent: effects below it are drawn on a linear scale, since they may be 0 or negative."""
+
 
 def start_section(compared: pd.DataFrame, totals: pd.DataFrame, record: StudyRecord, look: Look) -> Section:
     """The improvement of every configuration over its baseline, against the baseline's starting reward.
@@ -44,15 +49,18 @@ def start_section(compared: pd.DataFrame, totals: pd.DataFrame, record: StudyRec
 
 
 def effect_against_start(effect: pd.DataFrame, look: Look) -> Any:
-    """Improvement over starting reward: one mark per configuration."""
+    """Improvement over starting reward: one mark per configuration.
+
+    Groups may start at rewards, and end with effects, of quite different sizes: then both scales are logarithmic, that
+    of the effect but for its middle.
+    """
     figure, (axis,) = new_figure(3.0)
     axis.axhline(0, color=INK, linewidth=0.8)
-    names = look.among(effect["configuration"])
-    reach = max(0.01, float(effect["starting_reward"].max()))
-    apart = 0.02 * reach
-    for place, name in enumerate(names):
+    places = _places(effect)
+    several = effect["group"].nunique() > 1 and bool((effect["starting_reward"] > 0).all())
+    for name in look.among(effect["configuration"]):
         rows = effect[effect["configuration"] == name].astype({"improvement": float})
-        x = rows["starting_reward"] + apart * (place - (len(names) - 1) / 2)
+        x = rows["starting_reward"] * (1 + APART * places[name])
         known = rows["improvement_low"].notna()
         interval = [
             (rows["improvement"] - rows["improvement_low"])[known].clip(lower=0),
@@ -61,9 +69,25 @@ def effect_against_start(effect: pd.DataFrame, look: Look) -> Any:
         colour = look.colour(name)
         axis.errorbar(x[known], rows["improvement"][known], yerr=interval, fmt="none", ecolor=colour, capsize=2)
         axis.scatter(x, rows["improvement"], s=26, color=colour, label=name, zorder=3)
-    axis.set(xlabel="starting reward (round 0)", ylabel="improvement, percent", xlim=(0, 1.2 * reach))
+    axis.set(xlabel="starting reward (round 0)", ylabel="improvement, percent")
+    if several:
+        axis.set_xscale("log")
+        axis.set_yscale("symlog", linthresh=LINEAR_BELOW)
+        for scale in (axis.xaxis, axis.yaxis):
+            scale.set_major_formatter("{x:g}")
+    else:
+        axis.set_xlim(0, 1.2 * max(0.01, float(effect["starting_reward"].max())))
     legend_below(figure, 3)
     return figure
+
+
+def _places(effect: pd.DataFrame) -> dict[str, float]:
+    """Where each configuration stands among those of its group, 0 in the middle."""
+    return {
+        str(name): place - (len(rows) - 1) / 2
+        for _, rows in effect.groupby("group")
+        for place, name in enumerate(rows["configuration"])
+    }
 
 
 _COLUMNS = (
@@ -71,7 +95,7 @@ _COLUMNS = (
     CONFIGURATION,
     Column("baseline", "baseline", numeric=False),
     Column("n", "n", whole),
-    Column("starting reward", "starting_reward", number(3)),
+    Column("starting reward", "starting_reward", number(4)),
     Column("improvement, %", "improvement", signed(1)),
     Column("from", "improvement_low", signed(1)),
     Column("to", "improvement_high", signed(1)),

@@ -10,6 +10,7 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("scipy")
 
 import pandas as pd
+from matplotlib.collections import PathCollection
 
 from swarm.study.analysis.curves import bootstrap_band, window_for
 from swarm.study.report.figure_style import PALETTE, Look, figure_style, inline_svg, new_figure, svg_text
@@ -17,6 +18,7 @@ from swarm.study.report.figures_reward import average_and_range, mean_over_seeds
 from swarm.study.report.paper import CUMULATIVE_REWARD, improvement
 from swarm.study.report.sections import Column, Picture, Section, Table, number
 from swarm.study.report.sections_headline import comparison_table, headline_section
+from swarm.study.report.sections_start import effect_against_start
 from tests.unit.study.report.report_factory import make_record
 
 LOOK = Look(("8/0", "4/4"))
@@ -72,6 +74,26 @@ def test_the_papers_improvements_are_those_of_its_text() -> None:
     assert improvement("4/4", "6/2") == pytest.approx(27.96, abs=0.01)
     assert improvement("4/4", "random") is None
     assert improvement("adaptive", "8/0") is None
+
+
+def test_the_effect_of_groups_that_start_far_apart_is_drawn_within_the_figure() -> None:
+    names = ("rare", "few", "many")
+    effect = pd.DataFrame(
+        {
+            "group": names,
+            "configuration": names,
+            "starting_reward": [0.002, 0.02, 0.2],
+            "improvement": [650.0, 13.0, -0.3],
+            "improvement_low": [380.0, 11.0, -2.0],
+            "improvement_high": [1050.0, 16.0, 1.4],
+        }
+    )
+    (axis,) = effect_against_start(effect, Look(names)).axes
+    dots = [found for found in axis.collections if isinstance(found, PathCollection)]
+    marks = [tuple(map(float, dot.get_offsets()[0])) for dot in dots]
+    (left, right), (low, high) = axis.get_xlim(), axis.get_ylim()
+    assert sorted(sum(marks, ())) == pytest.approx(sorted([0.002, 650.0, 0.02, 13.0, 0.2, -0.3]))
+    assert all(left < x < right and low < y < high for x, y in marks)
 
 
 def test_the_range_over_agents_is_their_minimum_and_maximum_in_the_first_seed() -> None:
