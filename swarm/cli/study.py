@@ -80,9 +80,9 @@ def run(
     for name in ignored_settings(shared):
         say(f"{variable(name)} is left out: a study decides it for each run")
     folder = shared.shared_folder
+    again = _again(matrix, flags)
+    asked = resolve(chosen, shared, judged=flags.judge, created_at=time.time(), versions=versions())
     with alone(folder, chosen.name):
-        again = _again(matrix, flags)
-        asked = resolve(chosen, shared, judged=flags.judge, created_at=time.time(), versions=versions())
         record = _recorded(folder, msgspec.structs.replace(asked, command=again))
         _check_tasks(record, folder)
         jobs = _places(record, folder, flags.jobs)
@@ -186,6 +186,8 @@ async def _run(launcher: Launcher, jobs: int, liveness_timeout: float, again: st
 def _conclude(view: StudyView, folder: Path, again: str, exit_code: int) -> int:
     say(results(view))
     failed = view.those(RunState.FAILED)
+    if len(view.those(RunState.FINISHED)) == len(view.runs):
+        exit_code = 0  # it was asked to stop when there was nothing left to do
     for one in failed:
         log = log_file(folder, view.record.study, one.run.experiment)
         say(f"\n{one.run.experiment} failed: {one.problem}; the end of {log}:")

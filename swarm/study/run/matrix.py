@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from swarm.config import COMMAND_DEFAULT, EXPERIMENT_NAME, Settings, load_settings
+from swarm.config import EXPERIMENT_NAME, Settings, load_settings
 from swarm.errors import ConfigError
 from swarm.study.record import ConfigurationRecord, RunRecord, StudyRecord
 
@@ -187,9 +187,9 @@ def _checked(configuration: ConfigurationRecord, shared: Mapping[str, Any]) -> C
     where = f"configuration {configuration.name!r}"
     refuse_owned(configuration.settings, where)
     try:
-        settings = load_settings({}, {}, None, **{**shared, **configuration.settings})
+        settings = load_settings({**shared, **configuration.settings}, {}, None)  # given, so that all is checked
     except ConfigError as error:
-        raise ConfigError(f"{where}: {str(error).replace(f' from {COMMAND_DEFAULT}', '')}") from None
+        raise ConfigError(f"{where}: {str(error).replace(' from the command line', '')}") from None
     return msgspec.structs.replace(
         configuration, settings={name: _as_read_back(getattr(settings, name)) for name in configuration.settings}
     )

@@ -132,3 +132,8 @@ def test_a_baseline_counts_within_its_group_and_not_against_what_a_configuration
         ConfigurationRecord(name="far", settings={}, group="other"),
     ]
     assert [one.baseline for one in with_baseline(ones, "base")] == ["", "base", "near", ""]
+
+
+def test_an_adaptive_rule_that_nobody_switched_on_is_refused_as_it_is_by_swarm_up() -> None:
+    with pytest.raises(ConfigError, match=r"configuration 'lone'.*ADAPTIVE_IJ_ENABLED"):
+        resolved(make_matrix(configuration("lone", adaptive_rule="supply")))
