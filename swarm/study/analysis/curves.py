@@ -7,10 +7,13 @@ A moving average looks back only, over `window` rounds, or over those that there
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+Curves = TypeVar("Curves", pd.DataFrame, "pd.Series[float]")
 LONGEST_WINDOW = 100
 """Rounds of the paper's moving average; a shorter run takes a tenth of its rounds. For figures alone:
 thresholds and drops are measured on that of measures.WINDOW."""
@@ -23,8 +26,8 @@ def window_for(rounds: int) -> int:
     return min(LONGEST_WINDOW, max(1, rounds // 10))
 
 
-def smooth(curves: pd.DataFrame, window: int) -> pd.DataFrame:
-    """Moving average down each column."""
+def smooth(curves: Curves, window: int) -> Curves:
+    """Moving average down a column, or each of them."""
     return curves.rolling(window, min_periods=1).mean()
 
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from swarm.study.analysis.curves import smooth
 from swarm.study.tables.columns import RUN as RUN_COLUMNS
 
 RUN = list(RUN_COLUMNS)
@@ -101,7 +102,7 @@ def smoothed(curves: pd.DataFrame, window: int = WINDOW) -> pd.Series[float]:
     At the start it is over those rounds that there are, so that the curve begins at round 0 (and noisily).
     """
     means = curves.groupby(RUN, sort=False)["mean"]
-    return means.transform(lambda run: run.rolling(window, min_periods=1).mean())
+    return means.transform(smooth, window)
 
 
 def thresholds_of(totals: pd.DataFrame, shares: Sequence[float] = SHARES_OF_BEST) -> list[float]:
