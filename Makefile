@@ -5,7 +5,7 @@ TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
 BENCHMARKS := round_breakdown full_round loss_memory sharing_overhead scaling in_process gpu
 
-.PHONY: up test test-slow check bench clean
+.PHONY: up test test-slow test-chaos check bench clean
 
 up: $(VENV)/.installed
 	$(BIN)/swarm up
@@ -15,6 +15,10 @@ test: $(VENV)/.installed-dev check
 
 test-slow: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m slow
+
+# A swarm of tiny-qwen2 under 300 kill -9, in a folder of its own: about half an hour on two cores.
+test-chaos: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.chaos.kill --kills 300 --seed 0 --path "$$(mktemp -d)"
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -200,6 +200,14 @@ class Settings:
     """reasoning-gym tasks to draw from; None: the nine of the paper."""
     profile: str = _setting("tiny", _one_of("tiny", "paper"), "SWARM_PROFILE")
     """Difficulty: `tiny` for the embedded models, `paper` for real ones."""
+    clock: str = _setting("coordinator", _one_of("coordinator", "own"), "SWARM_CLOCK")
+    """Who says which round comes next: a coordinator, or every node for itself."""
+    staleness_window: int = _setting(2, _whole(0, 1000), "SWARM_STALENESS_WINDOW")
+    """Without a coordinator: rounds by which a peer's groups may be older or newer than the node's own round."""
+    coordinator_patience: float | None = _setting(None, _real(0, above=True), "SWARM_COORDINATOR_PATIENCE")
+    """After so long without a live coordinator workers go on by themselves; None: twice the round interval."""
+    standby: bool = _setting(False, _flag, "SWARM_STANDBY")
+    """A coordinator that waits until no other is alive, and takes the clock over then."""
     expected_workers: int = _setting(1, _whole(1), "SWARM_EXPECTED_WORKERS")
     """Round 0 opens when so many workers are there, or after one round interval with at least one."""
     heartbeat_interval: float = _setting(1.0, _real(0, above=True), "SWARM_HEARTBEAT_INTERVAL")
@@ -210,8 +218,28 @@ class Settings:
     """The folder is listed at least so often, whatever the watcher says."""
     watch: str = _setting("auto", _one_of("auto", "off"), "SWARM_WATCH")
     """`off` finds everything by listing alone."""
-    max_file_bytes: int = _setting(16 * 2**20, _whole(1024), "SWARM_MAX_FILE_BYTES")
+    max_file_bytes: int = _setting(8 * 2**20, _whole(1024), "SWARM_MAX_FILE_BYTES")
     """A peer's file above this is refused unread."""
+    admit: str = _setting("drawn", _one_of("drawn", "regenerable", "unverified"), "SWARM_ADMIT")
+    """Peers' groups to learn from: `drawn`: those to the very questions that follow from the run's seed, the peer, the
+    round and the slot; `regenerable`: to any question that can be regenerated; `unverified`: also those that do not say
+    where their question comes from, held against the publisher's own answer by equality of text alone."""
+    peer_groups: int = _setting(64, _whole(1, 1024), "SWARM_PEER_GROUPS")
+    """Groups of one peer and round that are scored; a file with more is refused."""
+    peer_completions: int = _setting(1024, _whole(2, 2**20), "SWARM_PEER_COMPLETIONS")
+    """Completions of one peer and round that are scored; a file with more is refused."""
+    max_peers: int = _setting(256, _whole(1, 65536), "SWARM_MAX_PEERS")
+    """Peers whose files are read in one round, live ones first; the names beyond are counted."""
+    quarantine_rounds: int = _setting(20, _whole(0), "SWARM_QUARANTINE_ROUNDS")
+    """Rounds for which nothing is read of a peer most of whose groups were refused; 0: never."""
+    redo_rounds: int = _setting(100, _whole(0), "SWARM_REDO_ROUNDS")
+    """Rounds since the last checkpoint that a node redoes after it was killed, so that it goes on with the weights that
+    it had; of more, or 0, it goes on with those of the checkpoint."""
+    signing: str = _setting("off", _one_of("off", "on", "require"), "SWARM_SIGNING")
+    """`on`: sign what is published, and hold peers to the key they were first seen with; `require`: refuse what is not
+    signed as well. Needs the extra `signing`, and a key (`swarm keys new`)."""
+    key_folder: str = _setting("~/.swarm", _text, "SWARM_KEY_FOLDER")
+    """Where this user's key and the keys that peers were first seen with are kept; never in the shared folder."""
     scorer_processes: int = _setting(1, _whole(1, 64), "SWARM_SCORER_PROCESSES")
     """Children that score answers, per worker process."""
     threads: int | None = _setting(None, _whole(1, 1024), "SWARM_THREADS")
@@ -272,6 +300,11 @@ class Settings:
         return Path(self.path).expanduser().absolute()
 
     @property
+    def private_folder(self) -> Path:
+        """The key folder as an absolute path."""
+        return Path(self.key_folder).expanduser().absolute()
+
+    @property
     def total_groups(self) -> int:
         """N = I + J, the same whether they are adaptive or not."""
         return self.local_groups + self.external_groups
@@ -293,6 +326,11 @@ class Settings:
         return self.most_external_groups > 0
 
     @property
+    def patience_with_coordinator(self) -> float:
+        """Seconds without a live coordinator after which a worker goes on by itself."""
+        return 2 * self.round_interval if self.coordinator_patience is None else self.coordinator_patience
+
+    @property
     def initial_j(self) -> float:
         """J that the adaptive rule begins with."""
         return self.total_groups / 2 if self.adaptive_initial_j is None else self.adaptive_initial_j
@@ -305,9 +343,8 @@ class Settings:
         identity = self._identity_of_all()
         if self.adaptive:
             identity |= {name: getattr(self, name) for name in _ADAPTIVE} | {"adaptive_initial_j": self.initial_j}
-        if self.sampler != IDENTITY_DEFAULTS["sampler"]:
-            identity["sampler"] = self.sampler
-        return identity
+        chosen = {name: getattr(self, name) for name in ("sampler", "clock")}
+        return identity | {name: value for name, value in chosen.items() if value != IDENTITY_DEFAULTS[name]}
 
     def _identity_of_all(self) -> dict[str, Any]:
         return {
@@ -342,7 +379,7 @@ _QUICK: dict[str, Any] = {"max_rounds": 3, "local_groups": 4, "generations": 4}
 """What test mode sets where nobody says otherwise."""
 _FIELDS = {f.name: f for f in fields(Settings)}
 _ADAPTIVE = tuple(name for name in _FIELDS if name.startswith("adaptive"))
-IDENTITY_DEFAULTS: dict[str, Any] = {"adaptive": False, "sampler": "uniform"}
+IDENTITY_DEFAULTS: dict[str, Any] = {"adaptive": False, "sampler": "uniform", "clock": "coordinator"}
 """What an experiment has whose identity does not say it, such as one of a version that knew nothing else."""
 
 

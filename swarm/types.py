@@ -15,6 +15,8 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from swarm.errors import ProtocolError
+
 
 class RoundKey(NamedTuple):
     """One stage of one round; ordered as the coordinator's clock runs."""
@@ -38,16 +40,37 @@ class Origin(msgspec.Struct, frozen=True):
     """reasoning-gym's version at the publisher."""
 
 
+UNVERIFIED = "unverified"
+"""Stands for the task of a question without origin; no reasoning-gym dataset is called so."""
+
+
 class Question(msgspec.Struct, frozen=True):
     """One instance of a task, as text and with its ground truth."""
 
     prompt: str
     """The question's text alone; each node puts it into its own model's prompt format."""
-    origin: Origin
+    origin: Origin | None
+    """None only of a peer's question that nobody can regenerate: see Question.verifiable."""
     answer: str | None = None
     """The ground truth, None where the task has no single one (propositional_logic)."""
     metadata: dict[str, Any] = {}
     """The task's own metadata. A peer's copy is never used: the reader regenerates it."""
+
+    @property
+    def verifiable(self) -> bool:
+        """It can be made anew from its origin; of any other the publisher's answer is all that there is."""
+        return self.origin is not None
+
+    def known_origin(self) -> Origin:
+        """The origin of a question that has one. Raises ProtocolError (`no_origin`) for any other."""
+        if self.origin is None:
+            raise ProtocolError("no_origin", "only a question that says where it comes from can be made anew")
+        return self.origin
+
+    @property
+    def task(self) -> str:
+        """The specialty; UNVERIFIED where nobody can tell."""
+        return self.origin.task if self.origin else UNVERIFIED
 
 
 class Completion(msgspec.Struct, frozen=True):

@@ -17,6 +17,7 @@ from swarm.cli.living import live_nodes
 from swarm.cli.say import say
 from swarm.errors import ConfigError, ExperimentError, FolderError, ProtocolError
 from swarm.folder.records import experiments, open_experiment, read_peers, read_state_or_problem
+from swarm.monitor.finished import rounds_when_finished
 from swarm.monitor.text import age, printable, shorten, table
 from swarm.protocol.layout import Layout
 from swarm.study.record import read_study, studies
@@ -38,12 +39,12 @@ def list_experiments(*, path: str | None = None) -> None:
 
 def _row(layout: Layout, now: float) -> list[str]:
     state, problem = read_state_or_problem(layout)
-    peers = read_peers(layout)
+    peers, finished = read_peers(layout), rounds_when_finished(layout)
     seen = max([peer.last_seen for peer in peers] + ([state.updated_at] if state else []), default=None)
     return [
         shorten(layout.experiment, 48),
-        f"{state.round}/{state.max_rounds}" if state else "torn" if problem else "-",
-        "yes" if state and state.finished else "no",
+        f"{state.round}/{state.max_rounds}" if state else "torn" if problem else str(finished or "-"),
+        "no" if finished is None else "yes",
         str(sum(peer.node_role == "worker" for peer in peers)),
         f"{age(max(0.0, now - seen))} ago" if seen is not None else "-",
         size_text(size_of(layout.root)),

@@ -67,6 +67,9 @@ class NodeFlags(RunFlags):
 
     role: Annotated[str | None, Parameter(help="worker or coordinator.")] = None
     node_id: Annotated[str | None, Parameter(help="Unique name of the node; generated if not given.")] = None
+    standby: Annotated[
+        bool | None, Parameter(negative="", help="A coordinator that takes over when no other one is alive.")
+    ] = None
 
 
 def settings_from(flags: CommonFlags | None, environ: Mapping[str, str], **defaults: Any) -> Settings:

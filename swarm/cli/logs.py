@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -62,6 +63,12 @@ def _refuse_unknown(asked: tuple[str, ...], layout: Layout) -> None:
 
 
 def _show(events: list[Event], *, as_json: bool) -> None:
-    for line in (event.line.decode("utf-8", "replace") for event in events) if as_json else render(events):
+    for line in map(_raw, events) if as_json else render(events):
         sys.stdout.write(line + "\n")
     sys.stdout.flush()
+
+
+def _raw(event: Event) -> str:
+    """A line as it lies in the folder, what a terminal would obey escaped as in JSON; it need not be JSON at all."""
+    text = event.line.decode("utf-8", "replace")
+    return text if text.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)

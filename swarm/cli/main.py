@@ -16,6 +16,7 @@ from cyclopts import App, CycloptsError, Parameter
 
 from swarm import __version__
 from swarm.errors import SwarmError
+from swarm.monitor.text import printable
 
 app = App(
     name="swarm",
@@ -33,6 +34,9 @@ app.command("swarm.cli.logs:logs", name="logs", help="Show the events of all nod
 app.command("swarm.cli.summary:summary", name="summary", help="Show what an experiment learned, and plot it.")
 app.command(
     "swarm.cli.validate:validate", name="validate", help="Check the folder of a run; exit 1 if it is not whole."
+)
+app.command(
+    "swarm.cli.doctor:doctor", name="doctor", help="Find what would hurt a swarm in this folder, and how to mend it."
 )
 app.command(
     "swarm.cli.settings:settings", name="settings", help="List every setting, its value and where it came from."
@@ -59,6 +63,13 @@ experiment_app.command("swarm.cli.status:status", name="status", help="Show the 
 experiment_app.command("swarm.cli.experiment:clean", name="clean", help="Delete one, or parts of it.")
 app.command(experiment_app)
 
+keys_app = App(name="keys", help="Sign what nodes publish, and know who signed what they read.")
+keys_app.command("swarm.cli.keys:new", name="new", help="Make this user's key.")
+keys_app.command("swarm.cli.keys:show", name="show", help="Show its public half.")
+keys_app.command("swarm.cli.keys:known", name="known", help="List the keys that nodes were first seen with.")
+keys_app.command("swarm.cli.keys:forget", name="forget", help="Hold a node to no key until it is seen again.")
+app.command(keys_app)
+
 judge_app = App(name="judge", help="Ask nodes held-out questions.")
 judge_app.command("swarm.cli.judge:run", name="run", help="Ask every node a held-out question each round.")
 judge_app.command("swarm.cli.exam:exam", name="exam", help="Examine trained models on a frozen set of questions.")
@@ -80,7 +91,8 @@ def run(arguments: Sequence[str]) -> int:
     except CycloptsError:  # cyclopts has said what is wrong
         return 2
     except SwarmError as error:
-        print(f"swarm: {error}", file=sys.stderr)  # noqa: T201 - the command's own voice
+        said = "\n".join(map(printable, str(error).split("\n")))  # it may quote what lies in the folder
+        print(f"swarm: {said}", file=sys.stderr)  # noqa: T201 - the command's own voice
         return error.exit_code
     except KeyboardInterrupt:
         return 130

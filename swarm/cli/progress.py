@@ -24,6 +24,8 @@ class Progress:
         self._layout = layout
         self._settings = settings
         self._workers = workers
+        self._spread = settings.staleness_window if settings.clock == "own" else 0
+        """Rounds by which workers may be apart without any of them being late."""
         self._tails: dict[str, Tail] = {}
         self._rounds: dict[int, dict[str, MetricsRow]] = {}
         self._shown = -1
@@ -49,7 +51,8 @@ class Progress:
         """Print the rounds that are over and the warnings since the last call.
 
         Args:
-            wait_for_all: hold a round back until every worker has it, or a later one has begun to come in.
+            wait_for_all: hold a round back until every worker has it, or a later one has begun to come in: on clocks
+                of their own, one that is later by more than the window.
         """
         for line in render(self._warnings.read()):
             say(line)
@@ -57,7 +60,7 @@ class Progress:
             self._rounds.setdefault(row.round, {})[row.node_id] = row
         newest = max(self._rounds, default=-1)
         for number in sorted(self._rounds):
-            if wait_for_all and number == newest and len(self._rounds[number]) < self._workers:
+            if wait_for_all and number >= newest - self._spread and len(self._rounds[number]) < self._workers:
                 return
             rows = self._rounds.pop(number)
             if number > self._shown:

@@ -1,8 +1,13 @@
 """Child daemons of `swarm up`: start them, hear what they say, notice how they end.
 
-    spawn ─▶ running ─exit 0─▶ ended
-                     ─other──▶ failed: the others are asked to stop, and its last lines are shown
+    spawn ─▶ running ─exit 0───────────────▶ ended
+      ▲              ─killed by a signal──┬──▶ failed, if that happened too often
+      └───after a pause───────────────────┘
+                     ─other exit codes───────▶ failed: the others are asked to stop, and its last lines are shown
     stop(signal) is passed on once; insist() kills
+
+A daemon that was killed, by the machine for want of memory or by a person, goes on where it was when it starts again;
+one that failed by itself would fail again.
 
 The children are ordinary daemons in sessions of their own: a Ctrl-C in the terminal reaches the supervisor alone,
 which passes it on.
@@ -20,9 +25,12 @@ from dataclasses import dataclass, field
 import anyio
 from anyio.abc import Process
 
+from swarm.cli.say import say
 from swarm.config import command_line, without_settings
 
 LINES_KEPT = 40
+RESTART_PAUSES = (1.0, 4.0, 16.0)
+"""Seconds before a child that was killed starts again: so often, and then no more."""
 STOPPED = (128 + signals.SIGINT, 128 + signals.SIGTERM, -signals.SIGINT, -signals.SIGTERM)
 """Exit codes of a child that was asked to stop: in its own time, or before it listened."""
 
@@ -61,12 +69,34 @@ class Supervisor:
         self._environ = dict(environ)
         self.children: list[Child] = []
         self.stopping = False
+        self._stop_asked = anyio.Event()
         self.failure: Child | None = None
         """The child that failed first; one that ends because it was asked to does not fail."""
 
     async def run(self, child: Child) -> None:
-        """Start one child and stay with it until it ends; cancelling kills it."""
+        """Start one child and stay with it until it ends for good; cancelling kills it."""
         self.children.append(child)
+        exit_code = await self._live(child)
+        for pause in RESTART_PAUSES:
+            if not (_was_killed(exit_code) and await self._still_wanted_after(pause, child, exit_code)):
+                break
+            exit_code = await self._live(child)
+        child.exit_code = exit_code
+        if exit_code and not (self.stopping and exit_code in STOPPED):
+            self.failure = self.failure or child
+            self.stop(signals.SIGTERM)
+
+    async def _still_wanted_after(self, pause: float, child: Child, exit_code: int) -> bool:
+        if self.stopping:
+            return False
+        name = signals.strsignal(-exit_code)
+        say(f"{child.node_id} was killed by signal {-exit_code} ({name}); it starts again in {pause:g} s")
+        with anyio.move_on_after(pause):
+            await self._stop_asked.wait()
+        return not self.stopping
+
+    async def _live(self, child: Child) -> int:
+        """One life of a child; its exit code."""
         environment = {**without_settings(self._environ), **child.settings}
         async with await anyio.open_process(
             [sys.executable, "-m", f"services.{child.role}", *child.arguments],
@@ -79,10 +109,7 @@ class Supervisor:
             if self.stopping:
                 child.signal(signals.SIGTERM)
             await self._listen(child)
-            child.exit_code = await child.process.wait()
-        if child.exit_code and not (self.stopping and child.exit_code in STOPPED):
-            self.failure = self.failure or child
-            self.stop(signals.SIGTERM)
+            return await child.process.wait()
 
     async def _listen(self, child: Child) -> None:
         assert child.process is not None
@@ -97,6 +124,7 @@ class Supervisor:
     def stop(self, number: signals.Signals) -> None:
         """Ask every child to finish its step, save and end."""
         self.stopping = True
+        self._stop_asked.set()
         for child in self.children:
             child.signal(number)
 
@@ -104,3 +132,8 @@ class Supervisor:
         """End every child at once."""
         for child in self.children:
             child.signal(signals.SIGKILL)
+
+
+def _was_killed(exit_code: int) -> bool:
+    """By a signal that does not ask: SIGKILL, a fault in native code, the kernel for want of memory."""
+    return exit_code < 0 and exit_code not in STOPPED

@@ -1,11 +1,11 @@
 """`swarm up`: a local swarm in one command.
 
-    settings ─▶ plan: one coordinator, N workers ─▶ Supervisor ─▶ daemons ─▶ the shared folder
+    settings ─▶ plan: a coordinator, N workers ─▶ Supervisor ─▶ daemons ─▶ the shared folder
                                                                               │ metrics, events
     terminal ◀─ commands, round lines, warnings, summary, resume command ◀────┘
 
 It watches the folder like anybody else could; the daemons do not know that they are supervised. With `--in-process`
-one daemon runs all workers.
+one daemon runs all workers; with `--no-coordinator` each of them goes through the rounds on its own clock.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import shlex
 import signal
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -27,6 +28,7 @@ from swarm.cli.supervisor import Child, Supervisor
 from swarm.config import Settings, given_variables
 from swarm.errors import ConfigError, ExperimentError, FolderError, MemoryPlanError
 from swarm.folder.records import read_metrics, read_state_or_problem
+from swarm.monitor.finished import rounds_when_finished
 from swarm.monitor.summary import render, summarise
 from swarm.node.daemon import checked_tasks
 from swarm.node.dealing import cores, dealt
@@ -40,6 +42,7 @@ DEFAULTS: dict[str, Any] = {"max_rounds": 40, "local_groups": 4, "external_group
 DEFAULT_WORKERS = 4
 WORKER = "worker"
 """The workers are called worker-0, worker-1, ..."""
+COORDINATOR = "coordinator"
 POLL_SECONDS = 0.1
 
 
@@ -48,6 +51,9 @@ def up(
     nodes: Annotated[int, Parameter(help="Number of workers.")] = DEFAULT_WORKERS,
     in_process: Annotated[
         bool, Parameter(help="All workers in one process: less memory, and one of them computes at a time.")
+    ] = False,
+    no_coordinator: Annotated[
+        bool, Parameter(negative="", help="No common rounds: each worker goes on as fast as it can.")
     ] = False,
     force: Annotated[bool, Parameter(help="Start even if the memory will not do.")] = False,
     flags: RunFlags | None = None,
@@ -59,13 +65,15 @@ def up(
     if nodes < 1:
         raise ConfigError(f"--nodes must be at least 1, got {nodes}")
     settings = settings_from(flags, os.environ, **DEFAULTS)
+    settings = replace(settings, clock="own") if no_coordinator else settings
     checked_tasks(settings)
     layout = Layout(settings.shared_folder, settings.experiment)
     _refuse_what_cannot_go_on(settings, layout)
     settings = _within_memory(settings, nodes, in_process, force)
     _make_folder(layout)
     children = (daemons_in_process if in_process else daemons)(settings, nodes)
-    return anyio.run(_run, settings, layout, nodes, children, _again(nodes, in_process, force, flags))
+    switches = {"--in-process": in_process, "--no-coordinator": no_coordinator, "--force": force}
+    return anyio.run(_run, settings, layout, nodes, children, _again(nodes, switches, flags))
 
 
 def _within_memory(settings: Settings, nodes: int, in_process: bool, force: bool) -> Settings:
@@ -92,10 +100,10 @@ def _within_memory(settings: Settings, nodes: int, in_process: bool, force: bool
     return replace(settings, gradient_checkpointing=checkpointing, micro_batch_tokens=made.micro_batch_tokens)
 
 
-def _again(nodes: int, in_process: bool, force: bool, flags: RunFlags | None) -> str:
+def _again(nodes: int, switches: Mapping[str, bool], flags: RunFlags | None) -> str:
     """The command that goes on with this swarm, without its number of rounds."""
     words = ["swarm", "up", "--nodes", str(nodes)]
-    words += [flag for flag, given in (("--in-process", in_process), ("--force", force)) if given]
+    words += [switch for switch, given in switches.items() if given]
     for name, value in vars(flags).items() if flags else ():
         if value is not None and name != "rounds":
             flag = "--" + name.replace("_", "-")
@@ -122,31 +130,34 @@ def _refuse_what_cannot_go_on(settings: Settings, layout: Layout) -> None:
         return
     if changed := differences(settings, experiment):
         raise ExperimentError(other_experiment(layout, changed))
-    state, _ = read_state_or_problem(layout)
-    if state and state.finished and state.round >= settings.max_rounds:
+    done = rounds_when_finished(layout)
+    if done is not None and done >= settings.max_rounds:
         raise ExperimentError(
-            f"{layout.root} is finished after {state.round} rounds: ask for more --rounds to go on with it, "
+            f"{layout.root} is finished after {done} rounds: ask for more --rounds to go on with it, "
             f"or choose another --experiment for a new one"
         )
 
 
 def daemons(settings: Settings, nodes: int) -> list[Child]:
-    """The coordinator and the workers, a process each, with a share of the cores."""
+    """The coordinator, if there is to be one, and the workers, a process each, with a share of the cores."""
     threads = settings.threads or max(1, cores() // nodes)
     workers = dealt(replace(_of_workers(settings, nodes), threads=threads), nodes)
     children = [Child(str(worker.node_id), "worker", worker.as_environment()) for worker in workers]
-    return [_coordinator(settings, nodes), *children]
+    return [*_coordinators(settings, nodes), *children]
 
 
 def daemons_in_process(settings: Settings, nodes: int) -> list[Child]:
     """The coordinator, and one process of all workers: as only one of them computes at a time, the cores are its."""
     environment = _of_workers(settings, nodes).as_environment()
-    return [_coordinator(settings, nodes), Child(f"{WORKER}-*", "workers", environment, ("--nodes", str(nodes)))]
+    return [*_coordinators(settings, nodes), Child(f"{WORKER}-*", "workers", environment, ("--nodes", str(nodes)))]
 
 
-def _coordinator(settings: Settings, nodes: int) -> Child:
-    mine = replace(_shared(settings, nodes), role="coordinator", node_id="coordinator", hub_token=None)
-    return Child("coordinator", "coordinator", mine.as_environment())
+def _coordinators(settings: Settings, nodes: int) -> list[Child]:
+    """One, or none where each node keeps its own clock."""
+    if settings.clock == "own":
+        return []
+    mine = replace(_shared(settings, nodes), role="coordinator", node_id=COORDINATOR, hub_token=None)
+    return [Child(COORDINATOR, "coordinator", mine.as_environment())]
 
 
 def _of_workers(settings: Settings, nodes: int) -> Settings:
@@ -160,10 +171,9 @@ def _shared(settings: Settings, nodes: int) -> Settings:
 async def _run(settings: Settings, layout: Layout, nodes: int, children: list[Child], again: str) -> int:
     supervisor = Supervisor(os.environ)
     progress = Progress(layout, settings, nodes)
-    coordinator, *workers = children
     for child in children:
         say(f"{child.node_id:<12} {child.command}")
-    say("the nodes load their models; the first round opens when all are there")
+    say("the nodes load their models; the first round begins when all are there")
     exit_code = 0
     async with anyio.create_task_group() as watching:
 
@@ -176,10 +186,10 @@ async def _run(settings: Settings, layout: Layout, nodes: int, children: list[Ch
         watching.start_soon(on_signals, stop, supervisor.insist)
         watching.start_soon(progress.show)
         async with anyio.create_task_group() as lives:
-            lives.start_soon(supervisor.run, coordinator)
-            await _clock_is_running(layout, settings, coordinator)
-            for worker in workers:
-                lives.start_soon(supervisor.run, worker)
+            for child in children:
+                lives.start_soon(supervisor.run, child)
+                if child.role == "coordinator":
+                    await _clock_is_running(layout, settings, child)
         watching.cancel_scope.cancel()
     progress.show_new()
     return _conclude(supervisor, layout, settings, again, exit_code)
@@ -204,8 +214,7 @@ def _conclude(supervisor: Supervisor, layout: Layout, settings: Settings, again:
     if rows:
         say("\n" + render(summarise(rows)))
         _plot(rows, layout)
-    state, _ = read_state_or_problem(layout)
-    done = state is not None and state.finished
+    done = rounds_when_finished(layout) is not None
     if failed and not rows:
         say("mend that, then run the same command again")
     elif done:

@@ -6,17 +6,19 @@ import errno
 import os
 import stat
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
-from typing import TypeVar
 
 from swarm.errors import FolderError, ProtocolError
+from swarm.folder.beneath import open_beneath, opened_folder, what_went_wrong
 from swarm.protocol.layout import node_of
 
-Parsed = TypeVar("Parsed")
+MOST_NAMES = 500_000
+"""A listing ends after so many, at 0.3 s and 64 MB, should a folder be flooded. Runs have some thousands."""
 
 
 def read_bounded(file: Path, limit: int) -> bytes:
-    """Read a regular file of at most `limit` bytes; never follows a symlink, never blocks on a FIFO.
+    """Read a regular file of at most `limit` bytes; never follows a symlink of a stranger, never blocks on a FIFO.
 
     Raises:
         FileNotFoundError: it is not there (any more).
@@ -34,12 +36,12 @@ def read_bounded(file: Path, limit: int) -> bytes:
 def open_regular(file: Path) -> int:
     """A descriptor to read a stranger's file by, which the caller closes. Raises as read_bounded does."""
     try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = open_beneath(file, os.O_RDONLY | os.O_NONBLOCK)
     except FileNotFoundError:
         raise
     except OSError as error:
         reason = "not_a_file" if error.errno in (errno.ELOOP, errno.ENXIO) else "unreadable"
-        raise ProtocolError(reason, f"{file}: {error.strerror or error}") from None
+        raise ProtocolError(reason, f"{file}: {what_went_wrong(error, file)}") from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise ProtocolError("not_a_file", f"{file} is not a regular file")
@@ -50,8 +52,9 @@ def _read(descriptor: int, limit: int, file: Path) -> bytes:
     size = os.fstat(descriptor).st_size
     if size > limit:
         raise ProtocolError("oversized", f"{file} has {size} bytes, the limit is {limit}")
+    at_once = max(size + 1, 1 << 20)  # whole, unless it grows: to join parts takes its memory twice
     parts, size = [], 0
-    while part := os.read(descriptor, min(limit + 1 - size, 1 << 20)):
+    while part := os.read(descriptor, min(limit + 1 - size, at_once)):
         parts.append(part)
         size += len(part)
         if size > limit:
@@ -74,16 +77,19 @@ def list_numbered(folder: Path, number_of: Callable[[str], int | None]) -> list[
 
 
 def list_names(folder: Path) -> list[str]:
-    """The names in a folder, in no order, none where it is missing; those not in UTF-8 are left out."""
+    """The names in a folder, in no order, none where it is missing; those not in UTF-8 are left out.
+
+    Raises:
+        FolderError: the folder cannot be listed, or a link stands in its place.
+    """
     try:
-        with os.scandir(folder) as entries:
-            return [entry.name for entry in entries if _is_text(entry.name)]
+        with opened_folder(folder) as descriptor, os.scandir(descriptor) as entries:
+            return [entry.name for entry in islice(entries, MOST_NAMES) if _is_text(entry.name)]
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise FolderError(
-            f"cannot list {folder}: {error.strerror or error}; see that it is there and readable"
-        ) from error
+        said = what_went_wrong(error, folder)
+        raise FolderError(f"cannot list {folder}: {said}; see that it is there and readable") from error
 
 
 def _is_text(name: str) -> bool:

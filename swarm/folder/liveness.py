@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from swarm.protocol.messages import PeerFile
 
-STOPPED, STARTING, ACTIVE = "stopped", "starting", "active"
+STOPPED, STARTING, ACTIVE, STANDBY = "stopped", "starting", "active", "standby"
 
 
 @dataclass
@@ -40,9 +40,15 @@ class Liveness:
             age = abs(wall - peer.last_seen)
             self._seen[peer.peer_id] = _Seen(mark, now - min(age, self._timeout), peer.status, peer.node_role)
             return
+        if peer.incarnation and seen.mark[0] == peer.incarnation and peer.beat < seen.mark[1]:
+            return  # an old file that somebody put back, or that a cache still has
         if seen.mark != mark:
             seen.mark, seen.changed_at = mark, now
         seen.status, seen.role = peer.status, peer.node_role
+
+    def moving(self, now: float) -> frozenset[str]:
+        """The ids of all whose heartbeat moves, whatever they are or say of themselves."""
+        return frozenset(node for node, seen in self._seen.items() if now - seen.changed_at < self._timeout)
 
     def live(self, now: float, *, role: str, statuses: tuple[str, ...] = (ACTIVE,)) -> frozenset[str]:
         """The ids of live peers of one role in one of these statuses."""

@@ -7,31 +7,47 @@ fatal, and files that only grow are read on from where the last reading ended.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from io import BufferedReader
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from swarm.errors import ExperimentError, ProtocolError
+from swarm.errors import ExperimentError, FolderError, ProtocolError
+from swarm.folder.beneath import is_folder
 from swarm.folder.fetch import list_names, list_nodes, open_regular, read_bounded
 from swarm.protocol.codec import decode
-from swarm.protocol.layout import Layout, is_node_id, node_of, round_of, stage_of
-from swarm.protocol.messages import SCHEMA_VERSION, ExamRow, MetricsRow, PeerFile, StateFile
+from swarm.protocol.layout import EXPERIMENTS, Layout, is_node_id, node_of, round_of, stage_of
+from swarm.protocol.messages import SCHEMA_VERSION, ExamRow, MetricsRow, PeerFile, RewardFile, StateFile
+from swarm.protocol.trust import CLOCK
 from swarm.types import RoundKey
 
 Form = TypeVar("Form", bound=msgspec.Struct)
 SMALL_FILE = 64 * 1024
-"""Bytes that no state, registration, reward or vote comes near."""
+"""Bytes that no state, reward or vote comes near."""
+LARGEST_REGISTRATION = 8 * 1024
+"""Bytes. One has some 500; all of them are held in memory, and anybody may add more."""
+MOST_PEERS = 1000
+"""Registrations read in one look: some 25 ms."""
 LARGEST_EXAM = 16 * 2**20
 """Bytes."""
+MOST_PER_LINE = 2**20
+"""Bytes. Longer lines are junk; a metrics row has some 2 kB."""
+MOST_PER_LOOK = 64 * 2**20
+"""Bytes that one reading of a growing file takes in, in about 0.05 s; the next one goes on there. 30,000 rounds."""
+MOST_ROWS = 100_000
+"""Rows of one node that are held; rounds, that is."""
 _HEAD = 256
 """Bytes at a file's start by which Tail knows it again: the first line's timestamp is among them."""
 
 
 def experiments(path: Path) -> list[str]:
     """Names of the experiments in a shared folder, sorted."""
-    return sorted(name for name in list_names(path / "experiments") if (path / "experiments" / name).is_dir())
+    folder = path / EXPERIMENTS
+    return sorted(name for name in list_names(folder) if (folder / name).is_dir())
 
 
 def open_experiment(path: Path, name: str) -> Layout:
@@ -50,7 +66,7 @@ def open_experiment(path: Path, name: str) -> Layout:
 
 def read_state(layout: Layout) -> StateFile | None:
     """The round clock, or None before the first state was written. Raises ProtocolError for a torn or foreign one."""
-    return read_file(layout.state_file, StateFile)
+    return _read_of(layout, layout.state_file, StateFile, CLOCK)
 
 
 def read_state_or_problem(layout: Layout) -> tuple[StateFile | None, str]:
@@ -64,15 +80,37 @@ def read_state_or_problem(layout: Layout) -> tuple[StateFile | None, str]:
 def read_peer(layout: Layout, node: str) -> PeerFile | None:
     """A node's registration, or None where there is none that can be read, or one that speaks for another node."""
     try:
-        peer = read_file(layout.peer_file(node), PeerFile)
+        peer = _read_of(layout, layout.peer_file(node), PeerFile, node, LARGEST_REGISTRATION)
     except ProtocolError:
         return None
     return peer if peer and peer.peer_id == node else None
 
 
-def read_peers(layout: Layout) -> list[PeerFile]:
-    """Every registration that can be read, by name."""
-    return [peer for node in sorted(list_nodes(layout.peers)) if (peer := read_peer(layout, node))]
+def read_peers(layout: Layout, first: Collection[str] = ()) -> list[PeerFile]:
+    """The registrations that can be read, at most MOST_PEERS of them.
+
+    Args:
+        first: nodes that are read before any other, such as those known to be alive, so that a flood of registrations
+            costs a look some time and nobody the sight of its peers.
+    """
+    there = list_nodes(layout.peers)
+    wanted = [*sorted(there & set(first)), *sorted(there - set(first))][:MOST_PEERS]
+    return [peer for node in sorted(wanted) if (peer := read_peer(layout, node))]
+
+
+def read_reward(layout: Layout, key: RoundKey, node: str) -> RewardFile | None:
+    """A node's reward, or None where there is none. Raises ProtocolError as read_file does."""
+    return _read_of(layout, layout.reward_file(key, node), RewardFile, node)
+
+
+def _read_of(layout: Layout, path: Path, form: type[Form], author: str, limit: int = SMALL_FILE) -> Form | None:
+    """As read_file, of a file that its author may have to have signed."""
+    try:
+        data = read_bounded(path, limit)
+    except FileNotFoundError:
+        return None
+    layout.trust.check(data, path, author)
+    return decode(data, form, str(path))
 
 
 def read_file(path: Path, form: type[Form], limit: int = SMALL_FILE) -> Form | None:
@@ -97,7 +135,7 @@ def read_exam(layout: Layout) -> list[ExamRow]:
         return msgspec.json.decode(read_bounded(layout.exam_file, LARGEST_EXAM), type=list[ExamRow])
     except FileNotFoundError:
         return []
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError("malformed", f"{layout.exam_file} is no list of exam rows: {error}") from None
 
 
@@ -123,10 +161,25 @@ def read_metrics(layout: Layout) -> dict[str, list[MetricsRow]]:
 
 
 def read_rows(metrics_file: Path) -> Rows:
-    """All rows of one node. A missing file has none."""
+    """All rows of one node, up to MOST_ROWS and MOST_PER_LOOK. A missing file has none."""
     tail = Tail(metrics_file)
+    return _rows_among(islice(tail.read(), MOST_ROWS), tail)
+
+
+def read_own_rows(metrics_file: Path) -> Rows:
+    """As read_rows, but however many there are: a node that goes on must not miss the last of its own.
+
+    They are brought to disk first, for what follows is built on them: a kill may have come between a row and its sync.
+    """
+    with suppress(OSError, ProtocolError), open(open_regular(metrics_file), "rb") as file:
+        os.fsync(file.fileno())
+    tail = Tail(metrics_file)
+    return _rows_among(tail.read_to_the_end(), tail)
+
+
+def _rows_among(lines: Iterator[bytes], tail: Tail) -> Rows:
     rows, junk = [], 0
-    for line in tail.read():
+    for line in lines:
         row = parse_line(line, MetricsRow)
         if row is not None and row.schema_version == SCHEMA_VERSION:
             rows.append(row)
@@ -148,6 +201,9 @@ class Tail:
 
     A file that became shorter, or whose start is another one, is a new file and is read from its beginning. (Inode
     numbers are no help: network file systems change them under the same file.)
+
+    Strangers write such files: a reading takes in MOST_PER_LOOK bytes and leaves the rest to the next one, and holds no
+    more than MOST_PER_LINE of them at a time.
     """
 
     def __init__(self, path: Path) -> None:
@@ -156,9 +212,13 @@ class Tail:
         self._path = path
         self._offset = 0
         self._head = b""
+        self._in_long_line = False
 
     def read(self) -> Iterator[bytes]:
-        """New whole lines without their newlines. What is not there (yet), or is no file, has none."""
+        """New whole lines without their newlines, b"" for one that is too long: nobody takes that for a record.
+
+        What is not there (yet), or is no file, has none.
+        """
         self.torn = False
         try:
             file = open(open_regular(self._path), "rb")  # noqa: SIM115 - closed below; reading may stop midway
@@ -166,15 +226,37 @@ class Tail:
             return
         with file:
             if not self._is_same(file.read(len(self._head)), os.fstat(file.fileno()).st_size):
-                self._offset, self._head = 0, b""
+                self._offset, self._head, self._in_long_line = 0, b"", False
             file.seek(self._offset)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    self.torn = True
-                    return
-                self._offset += len(line)
-                self._head = (self._head + line)[:_HEAD] if len(self._head) < _HEAD else self._head
-                yield line[:-1]
+            yield from self._lines(file)
+
+    def read_to_the_end(self) -> Iterator[bytes]:
+        """As `read`, in as many readings as it takes."""
+        begun = -1
+        while begun < self._offset:
+            begun = self._offset
+            yield from self.read()
+
+    def _lines(self, file: BufferedReader) -> Iterator[bytes]:
+        end = self._offset + MOST_PER_LOOK
+        while self._offset < end:
+            part = file.readline(MOST_PER_LINE + 1)
+            ended = part.endswith(b"\n")
+            if not ended and len(part) <= MOST_PER_LINE and not self._in_long_line:  # the end of the file
+                self.torn = bool(part)
+                return
+            self._take(part)
+            too_long, self._in_long_line = self._in_long_line, not ended
+            if ended:
+                yield b"" if too_long else part[:-1]
+            elif len(part) <= MOST_PER_LINE:
+                self.torn = True
+                return
+
+    def _take(self, part: bytes) -> None:
+        self._offset += len(part)
+        if len(self._head) < _HEAD:
+            self._head = (self._head + part)[:_HEAD]
 
     def _is_same(self, head: bytes, size: int) -> bool:
         return size >= self._offset and head == self._head
@@ -193,12 +275,12 @@ def count_files(folder: Path) -> Counted:
     counted = Counted({}, [])
     for round_name in list_names(folder):
         round_ = round_of(round_name)
-        if round_ is None or not (folder / round_name).is_dir():
+        if round_ is None or not is_folder(folder / round_name):
             counted.strays.append(folder / round_name)
             continue
         for stage_name in list_names(folder / round_name):
             stage = stage_of(stage_name)
-            if stage is None or not (folder / round_name / stage_name).is_dir():
+            if stage is None or not is_folder(folder / round_name / stage_name):
                 counted.strays.append(folder / round_name / stage_name)
                 continue
             nodes, strays = count_stage(folder / round_name / stage_name)
@@ -208,7 +290,13 @@ def count_files(folder: Path) -> Counted:
 
 
 def count_stage(folder: Path) -> tuple[set[str], list[Path]]:
-    """The nodes that have a file in one stage's folder, and the other names in it."""
-    names = list_names(folder)
+    """The nodes that have a file in one stage's folder, and the other names in it.
+
+    What cannot be listed, such as a link that somebody put there, is itself a stray: those who only look go on.
+    """
+    try:
+        names = list_names(folder)
+    except FolderError:
+        return set(), [folder]
     nodes = {node for name in names if (node := node_of(name))}
     return nodes, [folder / name for name in names if not node_of(name)]

@@ -106,7 +106,7 @@ async def _score(
 
     async def score(number: int, question: Question) -> None:
         texts = [completion.text for completion in answers[number]]
-        scores[number] = await scorer.score(question.origin, question.prompt, texts)
+        scores[number] = await scorer.score(question.known_origin(), question.prompt, texts)
 
     async with anyio.create_task_group() as tasks:
         for number, question in enumerate(questions):

@@ -33,7 +33,8 @@ from swarm.judge import judge_machine as m
 from swarm.judge.answers import read_answer
 from swarm.judge.judge_machine import JudgeMachine, Slot
 from swarm.judge.questions import HeldOutQuestions, questions_of
-from swarm.logs import append_json_line, get_logger
+from swarm.lines import append_json_line
+from swarm.logs import get_logger
 from swarm.protocol.codec import encode
 from swarm.protocol.layout import Layout, round_of
 from swarm.protocol.messages import ExperimentFile, JudgeAnswer, JudgedRow, JudgeQuestion

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence, Set
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from swarm.errors import ProtocolError
-from swarm.folder.fetch import list_names
-from swarm.folder.records import Counted, read_file
+from swarm.folder.fetch import list_names, read_bounded
+from swarm.folder.records import SMALL_FILE, Counted, read_file
 from swarm.monitor.run_records import RunRecords
 from swarm.protocol.codec import to_groups
 from swarm.protocol.layout import node_of, round_of
-from swarm.protocol.messages import MetricsRow, RewardFile, RolloutFile
+from swarm.protocol.messages import MetricsRow, RewardFile, RolloutFile, StateFile
 from swarm.types import RoundKey
 
 LARGEST_FILE = 1 << 30
@@ -30,10 +30,20 @@ Check = Callable[[RunRecords], Iterator[str]]
 
 
 def state_is_final(run: RunRecords) -> Iterator[str]:
-    if run.state is None:
+    if run.state is not None:
+        yield from _state_is_sound(run, run.state)
+    elif run.state_problem:
         yield run.state_problem
+    if run.partial or run.finished_by_themselves is not None:
         return
-    state, file = run.state, run.layout.state_file
+    if run.own_clocks:
+        yield from _workers_on_the_way(run)
+    elif run.state is not None:
+        yield from _state_is_the_last(run, run.state)
+
+
+def _state_is_sound(run: RunRecords, state: StateFile) -> Iterator[str]:
+    file = run.layout.state_file
     if state.experiment_name != run.layout.experiment:
         yield f"{file}: experiment_name expected {run.layout.experiment!r}, got {state.experiment_name!r}"
     if state.updated_at <= 0:
@@ -41,30 +51,53 @@ def state_is_final(run: RunRecords) -> Iterator[str]:
     last = state.max_rounds or state.round  # 0: its writer did not say
     if state.round > last:
         yield f"{file}: round expected at most max_rounds = {last}, got {state.round}"
-    if not run.partial and not (state.finished and state.round == last):
+
+
+def _state_is_the_last(run: RunRecords, state: StateFile) -> Iterator[str]:
+    last = state.max_rounds or state.round
+    if not (state.finished and state.round == last):
         yield (
-            f"{file}: expected finished and round = max_rounds = {last}, "
+            f"{run.layout.state_file}: expected finished and round = max_rounds = {last}, "
             f"got finished = {state.finished} and round = {state.round}; --partial accepts a run that goes on"
         )
 
 
+def _workers_on_the_way(run: RunRecords) -> Iterator[str]:
+    """On clocks of their own all workers have the same number of rounds before them."""
+    ends = {node: run.logs[node].finished_after if node in run.logs else None for node in run.workers()}
+    last = max((end for end in ends.values() if end is not None), default=None)
+    for node, end in ends.items():
+        if end is None or end != last:
+            yield (
+                f"{run.layout.events_file(node)}: expected node.finished after {last or 'all'} rounds, "
+                f"got {'none' if end is None else f'it after {end}'}; --partial accepts a run that goes on"
+            )
+    if not ends:
+        yield f"{run.layout.peers}: expected at least one worker, got none"
+
+
 def rollouts_of_every_round(run: RunRecords) -> Iterator[str]:
-    return _gaps(run, run.rollouts, run.layout.rollouts)
+    return _gaps(run, run.rollouts, run.layout.rollouts, excused=_given_up(run))
 
 
 def rewards_of_every_round(run: RunRecords) -> Iterator[str]:
     return _gaps(run, run.rewards, run.layout.rewards)
 
 
-def _gaps(run: RunRecords, counted: Counted, folder: Path) -> Iterator[str]:
+def _given_up(run: RunRecords) -> set[int]:
+    """Rounds of which a node's row says that its rollouts never reached the folder, which was unwritable."""
+    return {row.round for _, row in _rows(run) if not row.bytes_published}
+
+
+def _gaps(run: RunRecords, counted: Counted, folder: Path, excused: Set[int] = frozenset()) -> Iterator[str]:
     there = {key.round for key, nodes in counted.nodes.items() if nodes}
     open_rounds = {run.rounds_done} if run.partial else set()
     if not run.rounds_done and not there:
         yield f"{folder}: expected at least one round, got none"
     overdue = {number for logs in run.logs.values() for number in logs.overdue}
-    if missing := set(range(run.rounds_done)) - there - overdue:
-        yield f"{folder}: expected files for all rounds 0-{run.rounds_done - 1}, got none for {spans(missing)}"
-    if beyond := there - set(range(run.rounds_done)) - open_rounds:
+    if missing := gaps(run.rounds_done, there | overdue | excused):
+        yield f"{folder}: expected files for all rounds 0-{run.rounds_done - 1}, got none for {named(missing)}"
+    if beyond := {number for number in there if number >= run.rounds_done} - open_rounds:
         yield f"{folder}: expected no round after the clock's {run.rounds_done - 1}, got {spans(beyond)}"
 
 
@@ -75,7 +108,8 @@ def files_behind_every_row(run: RunRecords) -> Iterator[str]:
             (run.rollouts, run.layout.rollout_file(key, node)),
             (run.rewards, run.layout.reward_file(key, node)),
         ):
-            if node not in counted.nodes.get(key, ()):
+            given_up = counted is run.rollouts and not row.bytes_published  # as its folder was unwritable for too long
+            if node not in counted.nodes.get(key, ()) and not given_up:
                 yield f"{file}: expected, since {node} has a metrics row for round {row.round}; it is not there"
 
 
@@ -116,7 +150,7 @@ def rewards_are_what_was_measured(run: RunRecords) -> Iterator[str]:
 
 def _is_real(reward_file: Path) -> bool:
     """A whole number in the JSON text means that somebody truncated it."""
-    raw: dict[str, Any] = msgspec.json.decode(reward_file.read_bytes())
+    raw: dict[str, Any] = msgspec.json.decode(read_bounded(reward_file, SMALL_FILE))
     return isinstance(raw["reward"], float)
 
 
@@ -222,8 +256,12 @@ def notes(run: RunRecords) -> Iterator[str]:
     """What is worth knowing and no failure."""
     for node in run.workers():
         done = {row.round for row in run.logs[node].metrics.rows} if node in run.logs else set()
-        if skipped := set(range(run.rounds_done)) - done:
-            yield f"{node} has no metrics row for {spans(skipped)} (joined late, was late, or was stopped)"
+        if skipped := gaps(run.rounds_done, done):
+            yield f"{node} has no metrics row for {named(skipped)} (joined late, was late, or was stopped)"
+        published = {key.round for key, nodes in run.rollouts.nodes.items() if node in nodes}
+        given_up = {row.round for whose, row in _rows(run) if whose == node and not row.bytes_published} - published
+        if given_up:
+            yield f"{node} never published its rollouts of {spans(given_up)}: the folder refused writes for too long"
         submitted = {key.round for key, nodes in run.rewards.nodes.items() if node in nodes}
         if cut := submitted - done:
             yield f"{node} submitted a reward for {spans(cut)} but wrote no metrics row (stopped in between)"
@@ -233,9 +271,21 @@ def spans(numbers: set[int]) -> str:
     """`rounds 1, 3-5, 9`."""
     runs = itertools.groupby(enumerate(sorted(numbers)), lambda pair: pair[1] - pair[0])
     parts = [[number for _, number in pairs] for _, pairs in runs]
-    named = [f"{part[0]}" if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts]
-    shown = named if len(named) <= 12 else [*named[:12], f"... {len(numbers)} in all"]
-    return f"round{'s' if len(numbers) > 1 else ''} {', '.join(shown)}"
+    return named([range(part[0], part[-1] + 1) for part in parts])
+
+
+def gaps(end: int, there: Set[int]) -> list[range]:
+    """The numbers from 0 to below `end` that are not there, a few ranges even where a stranger's clock says 2^53."""
+    edges = [-1, *sorted(number for number in there if 0 <= number < end), end]
+    return [range(before + 1, after) for before, after in itertools.pairwise(edges) if after - before > 1]
+
+
+def named(parts: Sequence[range]) -> str:
+    """Ranges of rounds in words, as in `spans`."""
+    words = [f"{part[0]}" if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts]
+    count = sum(map(len, parts))
+    shown = words if len(words) <= 12 else [*words[:12], f"... {count} in all"]
+    return f"round{'s' if count > 1 else ''} {', '.join(shown)}"
 
 
 def _rows(run: RunRecords) -> Iterator[tuple[str, MetricsRow]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +20,7 @@ from swarm.folder.records import (
     read_rows,
     read_state_or_problem,
 )
+from swarm.monitor.finished import common_end, finished_after, keeps_own_clocks
 from swarm.monitor.text import shorten
 from swarm.protocol.layout import Layout
 from swarm.protocol.messages import PeerFile, StateFile
@@ -41,6 +44,8 @@ class NodeLogs(NamedTuple):
     """Rounds that a coordinator closed at the end of their interval."""
     alarms: list[str]
     """Crashes and lines that speak of memory running out, each with its file and line."""
+    finished_after: int | None
+    """The rounds after which it ended because there were no more."""
 
 
 class RunRecords(NamedTuple):
@@ -49,8 +54,11 @@ class RunRecords(NamedTuple):
     layout: Layout
     partial: bool
     """It need not have finished."""
+    own_clocks: bool
+    """An experiment without a coordinator."""
     state: StateFile | None
     state_problem: str
+    """Why there is none; empty where none is needed."""
     peers: dict[str, PeerFile]
     rollouts: Counted
     rewards: Counted
@@ -58,10 +66,16 @@ class RunRecords(NamedTuple):
 
     @property
     def rounds_done(self) -> int:
-        """By the clock; without a readable one, what the rewards suggest."""
+        """By the clock and those who went on without it; where there is neither, what the rewards suggest."""
+        own = [row.round for logs in self.logs.values() for row in logs.metrics.rows if row.clock == "own"]
         if self.state is not None:
-            return self.state.round
-        return 1 + max((key.round for key in self.rewards.nodes), default=-1)
+            return max(self.state.round, 1 + max(own, default=-1))
+        return 1 + max(own or (key.round for key in self.rewards.nodes), default=-1)
+
+    @property
+    def finished_by_themselves(self) -> int | None:
+        """The number of rounds after which all workers ended, whatever the clock said."""
+        return common_end(self.logs[node].finished_after if node in self.logs else None for node in self.workers())
 
     def workers(self) -> list[str]:
         """Nodes that train: those that say so, and those that have left rewards or metrics."""
@@ -73,11 +87,13 @@ class RunRecords(NamedTuple):
 def read_run(layout: Layout, *, partial: bool) -> RunRecords:
     """Read a run. Rollout and reward files are only counted here; the checks open them one at a time."""
     state, problem = read_state_or_problem(layout)
+    own_clocks = keeps_own_clocks(layout)
     return RunRecords(
         layout=layout,
         partial=partial,
+        own_clocks=own_clocks,
         state=state,
-        state_problem=problem or f"there is no {layout.state_file}",
+        state_problem=problem or ("" if own_clocks else f"there is no {layout.state_file}"),
         peers={peer.peer_id: peer for peer in read_peers(layout)},
         rollouts=count_files(layout.rollouts),
         rewards=count_files(layout.rewards),
@@ -112,9 +128,19 @@ def _logs(layout: Layout, node: str) -> NodeLogs:
         if crashed or _OUT_OF_MEMORY.search(line):
             alarms.append(_alarm(file, events, line))
     stdout = layout.stdout_file(node)
-    size = stdout.stat().st_size if stdout.is_file() else 0
+    size = _size(stdout)
     rows = read_rows(layout.metrics_file(node))
-    return NodeLogs(rows, events, junk, tail.torn, size, overdue, alarms + _printed(stdout))
+    end = finished_after(layout, node)
+    return NodeLogs(rows, events, junk, tail.torn, size, overdue, alarms + _printed(stdout), end)
+
+
+def _size(file: Path) -> int:
+    """Bytes of a file, 0 for what is none or cannot be looked at."""
+    try:
+        found = os.lstat(file)
+    except OSError:
+        return 0
+    return found.st_size if stat.S_ISREG(found.st_mode) else 0
 
 
 def _printed(stdout: Path) -> list[str]:

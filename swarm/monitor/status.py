@@ -8,6 +8,8 @@ import msgspec
 
 from swarm.config import JUDGE
 from swarm.folder.records import Tail, count_stage, nodes_with_logs, parse_line, read_peers, read_state_or_problem
+from swarm.monitor.distrust import Distrust, Opinion, distrusted, render_distrusted
+from swarm.monitor.finished import keeps_own_clocks
 from swarm.monitor.text import age, counts, printable, shorten, table
 from swarm.protocol.layout import Layout
 from swarm.protocol.messages import PeerFile
@@ -34,7 +36,9 @@ class NodeStatus(msgspec.Struct, kw_only=True):
     last_reward: float | None
     cumulative_reward: float | None
     refused_files: dict[str, int]
-    """Peers' files this node refused, by reason, over the whole run."""
+    """Peers' files and groups this node refused, by reason, over the whole run."""
+    external_unverified: int
+    """Peers' groups it trained on whose question could not be made anew: it runs with SWARM_ADMIT=unverified."""
 
 
 class Status(msgspec.Struct, kw_only=True):
@@ -47,6 +51,8 @@ class Status(msgspec.Struct, kw_only=True):
     stage: int | None
     max_rounds: int | None
     finished: bool
+    own_clocks: bool
+    """There is no coordinator: each node keeps its own clock."""
     updated_ago: float | None
     """Seconds since the clock last moved."""
     rollouts: int
@@ -55,6 +61,8 @@ class Status(msgspec.Struct, kw_only=True):
     problem: str
     """Why the state cannot be read, empty if it can."""
     nodes: list[NodeStatus]
+    distrusted: list[Distrust]
+    """Peers that others refuse, the most refused first."""
 
 
 class _Glance(msgspec.Struct):
@@ -63,6 +71,10 @@ class _Glance(msgspec.Struct):
     my_reward: float
     cumulative_reward: float = 0.0
     refused_files: dict[str, int] = {}
+    refused_by_peer: dict[str, dict[str, int]] = {}
+    false_claims: dict[str, int] = {}
+    quarantined: list[str] = []
+    external_unverified: int = 0
 
 
 class _Progress:
@@ -73,6 +85,8 @@ class _Progress:
         self.rounds = 0
         self.last: _Glance | None = None
         self.refused: Counter[str] = Counter()
+        self.opinion = Opinion()
+        self.unverified = 0
 
     def update(self) -> None:
         for line in self._tail.read():
@@ -81,6 +95,8 @@ class _Progress:
                 self.rounds += 1
                 self.last = row
                 self.refused.update(row.refused_files)
+                self.opinion.observe(row.refused_by_peer, row.false_claims, row.quarantined)
+                self.unverified += row.external_unverified
 
 
 class StatusReader:
@@ -96,6 +112,7 @@ class StatusReader:
         state, problem = read_state_or_problem(self._layout)
         open_stage = RoundKey(state.round, state.stage) if state else RoundKey(0)
         peers = {peer.peer_id: peer for peer in read_peers(self._layout)}
+        nodes = [self._node(node, peers.get(node), now) for node in sorted({*peers, *nodes_with_logs(self._layout)})]
         return Status(
             experiment=self._layout.experiment,
             path=str(self._layout.path),
@@ -103,11 +120,13 @@ class StatusReader:
             stage=state.stage if state else None,
             max_rounds=state.max_rounds if state else None,
             finished=state.finished if state else False,
+            own_clocks=keeps_own_clocks(self._layout),
             updated_ago=max(0.0, now - state.updated_at) if state else None,
             rollouts=len(count_stage(self._layout.rollouts_of(open_stage))[0]),
             rewards=len(count_stage(self._layout.rewards_of(open_stage))[0]),
             problem=problem,
-            nodes=[self._node(node, peers.get(node), now) for node in sorted({*peers, *nodes_with_logs(self._layout)})],
+            nodes=nodes,
+            distrusted=distrusted({node: progress.opinion for node, progress in self._progress.items()}),
         )
 
     def _node(self, node: str, peer: PeerFile | None, now: float) -> NodeStatus:
@@ -127,6 +146,7 @@ class StatusReader:
             last_reward=progress.last.my_reward if progress.last else None,
             cumulative_reward=progress.last.cumulative_reward if progress.last else None,
             refused_files=dict(progress.refused),
+            external_unverified=progress.unverified,
         )
 
 
@@ -136,12 +156,21 @@ def render(status: Status) -> str:
     if not status.nodes:
         return f"{head}\n\nno node has registered yet"
     names = ("node", "role", "live", "status", "phase", "round", "seen", "reward", "cumulative", "refused")
-    return f"{head}\n\n" + table(names, [_cells(node) for node in status.nodes], left=(0, 1, 2, 3, 4, 9))
+    nodes = table(names, [_cells(node) for node in status.nodes], left=(0, 1, 2, 3, 4, 9))
+    parts = (head, nodes, _believers(status.nodes), render_distrusted(status.distrusted))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _believers(nodes: list[NodeStatus]) -> str:
+    names = [shorten(node.node, 24) for node in nodes if node.external_unverified]
+    return f"SWARM_ADMIT=unverified: peers' own answers are believed by {', '.join(names)}" if names else ""
 
 
 def _clock(status: Status) -> str:
     if status.problem:
         return f"the state cannot be read: {printable(status.problem)}"
+    if status.own_clocks:
+        return f"each node keeps its own clock; {_range_of_rounds(status.nodes)}"
     if status.round is None or status.updated_ago is None:
         return "the clock has not started: no coordinator has written a state yet"
     if status.finished:
@@ -150,6 +179,16 @@ def _clock(status: Status) -> str:
         f"round {status.round} of {status.max_rounds}, stage {status.stage}, open for {age(status.updated_ago)}; "
         f"{status.rollouts} rollout files, {status.rewards} rewards"
     )
+
+
+def _range_of_rounds(nodes: list[NodeStatus]) -> str:
+    """Of the workers that are at it, or else of all of them."""
+    workers = [node for node in nodes if node.role == "worker" and node.round >= 0]
+    rounds = [node.round for node in workers if node.live] or [node.round for node in workers]
+    if not rounds:
+        return "nobody has begun a round yet"
+    there = f"in round {min(rounds)}" if len(set(rounds)) == 1 else f"in rounds {min(rounds)} to {max(rounds)}"
+    return there if any(node.live for node in workers) else f"nobody is alive, the last ones were {there}"
 
 
 def _cells(node: NodeStatus) -> list[str]:

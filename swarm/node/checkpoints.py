@@ -5,22 +5,33 @@
       node.json                         the node's own state after R rounds
 
 There is no generator state to save: every draw is a function of seed, node and round (swarm.sapo.seeds).
+
+    save      .tmp/{node}/checkpoint-* ─rename─▶ checkpoints/round_R/{node}
+    again     checkpoints/round_R/{node} ─rename─▶ .tmp/{node}/replaced-round_R, then as above; a node that died between
+              the two finds it there when it starts, and puts it back
+    prune     checkpoints/round_R/{node} ─rename─▶ .tmp/{node}/pruned-* ─▶ gone
 """
 
 from __future__ import annotations
 
 import contextlib
-import shutil
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 from swarm.errors import CheckpointError, FolderError, ProtocolError
-from swarm.folder.fetch import list_numbered, read_bounded
+from swarm.folder.beneath import is_folder, make_folder, remove_empty, remove_tree, rename_beneath
+from swarm.folder.fetch import list_names, list_numbered, read_bounded
 from swarm.folder.publish import sync_folder, write_new
+from swarm.logs import get_logger
 from swarm.protocol.codec import decode, encode
 from swarm.protocol.layout import Layout, round_of
 from swarm.protocol.messages import NodeState
 from swarm.types import Snapshot
+
+logger = get_logger(__name__)
+
+_REPLACED = "replaced-"
 
 
 def save_checkpoint(layout: Layout, state: NodeState, snapshot: Snapshot, *, keep: int) -> Path:
@@ -35,37 +46,39 @@ def save_checkpoint(layout: Layout, state: NodeState, snapshot: Snapshot, *, kee
     target = layout.checkpoint(state.rounds_done, state.node_id)
     half = layout.temporary(state.node_id) / f"checkpoint-{uuid.uuid4().hex}"
     try:
-        half.mkdir(parents=True)
+        make_folder(half)
         snapshot.write(str(half))
         write_new(half / "node.json", encode(state), durable=True)
         sync_folder(half)
-        _swap_in(half, target)
+        _swap_in(half, target, layout.temporary(state.node_id))
     except OSError as error:
         raise CheckpointError(
             f"cannot write the checkpoint {target}: {error.strerror or error}; free space or mend the folder, "
             f"earlier checkpoints are untouched"
         ) from error
     finally:
-        shutil.rmtree(half, ignore_errors=True)  # gone already where all went well
+        _remove(half)  # gone already where all went well
     with contextlib.suppress(FolderError):  # the new one is safe; old ones go next time
         _prune(layout, state.node_id, keep)
     return target
 
 
-def _swap_in(half: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if target.exists():  # the same round was done again after a crash: the new one replaces it
-        old = half.with_name(f"{half.name}-old")
-        target.rename(old)
+def _swap_in(half: Path, target: Path, temporary: Path) -> None:
+    make_folder(target.parent)
+    if is_folder(target):  # one that was damaged, or left behind by a run that was taken up before it
+        replaced = temporary / f"{_REPLACED}{target.parent.name}"
+        _remove(replaced)  # left by an earlier one, and stale while there is one in place
+        rename_beneath(target, replaced)
         try:
-            half.rename(target)
+            rename_beneath(half, target)
         except OSError:
-            old.rename(target)
+            rename_beneath(replaced, target)
             raise
-        shutil.rmtree(old, ignore_errors=True)
+        sync_folder(target.parent)
+        _remove(replaced)
     else:
-        half.rename(target)
-    sync_folder(target.parent)
+        rename_beneath(half, target)
+        sync_folder(target.parent)
 
 
 def _prune(layout: Layout, node_id: str, keep: int) -> None:
@@ -73,33 +86,87 @@ def _prune(layout: Layout, node_id: str, keep: int) -> None:
         folder = layout.checkpoint(rounds_done, node_id)
         gone = layout.temporary(node_id) / f"pruned-{uuid.uuid4().hex}"
         with contextlib.suppress(OSError):  # what cannot be removed now is found again next time
-            folder.rename(gone)  # first out of sight, so that nobody finds half of it
-            shutil.rmtree(gone, ignore_errors=True)
-            folder.parent.rmdir()  # not while other nodes have a checkpoint there; another may also be quicker
+            rename_beneath(folder, gone)  # first out of sight, so that nobody finds half of it
+            _remove(gone)
+            remove_empty(folder.parent)  # not while other nodes have a checkpoint there; another may also be quicker
 
 
 def _own_rounds(layout: Layout, node_id: str) -> list[int]:
-    return [r for r in list_numbered(layout.checkpoints, round_of) if layout.checkpoint(r, node_id).is_dir()]
+    return [r for r in list_numbered(layout.checkpoints, round_of) if is_folder(layout.checkpoint(r, node_id))]
 
 
-def newest_checkpoint(layout: Layout, node_id: str) -> tuple[NodeState, Path] | None:
-    """This node's newest checkpoint, None if it has none. Blocking.
+def _remove(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # found again when the node starts
+        remove_tree(folder)
+
+
+def restore_newest(layout: Layout, node_id: str, restore: Callable[[str], None]) -> NodeState | None:
+    """Load this node's newest checkpoint, or, past damaged ones, the newest that can be loaded. Blocking.
+
+    Args:
+        restore: loads the policy's part out of a folder, all of it or nothing; raises CheckpointError.
+
+    Returns:
+        The node's state then, None if it has no checkpoint.
 
     Raises:
-        CheckpointError: it is there but not readable.
+        CheckpointError: it has some, and none of them can be loaded.
     """
-    rounds = _own_rounds(layout, node_id)
-    if not rounds:
-        return None
-    folder = layout.checkpoint(rounds[-1], node_id)
+    damaged: CheckpointError | None = None
+    for rounds_done in reversed(_own_rounds(layout, node_id)):
+        folder = layout.checkpoint(rounds_done, node_id)
+        try:
+            state = _read_state(folder, node_id, rounds_done)
+            restore(str(folder))
+        except CheckpointError as error:
+            damaged = damaged or error
+            logger.error("checkpoint.damaged", folder=str(folder), error=str(error), next="the one before")
+        else:
+            return state
+    if damaged:
+        raise damaged
+    return None
+
+
+def _read_state(folder: Path, node_id: str, rounds_done: int) -> NodeState:
+    file = folder / "node.json"
     try:
-        return decode(read_bounded(folder / "node.json", 1 << 20), NodeState, str(folder / "node.json")), folder
+        state = decode(read_bounded(file, 1 << 20), NodeState, str(file))
     except (FileNotFoundError, ProtocolError) as error:
+        raise _damaged(folder, str(error)) from None
+    if (state.node_id, state.rounds_done) != (node_id, rounds_done):
+        raise _damaged(
+            folder,
+            f"expected that of {node_id} after {rounds_done} rounds, "
+            f"got that of {state.node_id!r} after {state.rounds_done}",
+        )
+    return state
+
+
+def _damaged(folder: Path, why: str) -> CheckpointError:
+    return CheckpointError(
+        f"the checkpoint {folder} is damaged ({why}); move it away to go on from the one before, or to begin anew"
+    )
+
+
+def recover_temporary(layout: Layout, node_id: str) -> None:
+    """Put back a checkpoint whose replacement a death cut short, and remove what else was left half-done. Blocking."""
+    temporary = layout.temporary(node_id)
+    with contextlib.suppress(FolderError):
+        for name in list_names(temporary):
+            if name.startswith(_REPLACED) and (round_ := round_of(name.removeprefix(_REPLACED))) is not None:
+                _put_back(temporary / name, layout.checkpoint(round_, node_id))
+        _remove(temporary)  # not where it cannot be listed: the only copy of a checkpoint may lie there
+
+
+def _put_back(replaced: Path, target: Path) -> None:
+    if is_folder(target):
+        return
+    try:
+        make_folder(target.parent)
+        rename_beneath(replaced, target)
+    except OSError as error:
         raise CheckpointError(
-            f"the checkpoint {folder} is damaged ({error}); move it away to go on from the one before, or to begin anew"
-        ) from None
-
-
-def clear_temporary(layout: Layout, node_id: str) -> None:
-    """Remove what an earlier process of this node left half-written. Blocking."""
-    shutil.rmtree(layout.temporary(node_id), ignore_errors=True)
+            f"cannot put the checkpoint {replaced} back to {target}: {error.strerror or error}; mend the folder"
+        ) from error
+    logger.warning("checkpoint.put_back", folder=str(target))

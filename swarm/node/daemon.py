@@ -17,19 +17,20 @@ from typing import TYPE_CHECKING
 import anyio
 
 from swarm import __version__
-from swarm.config import Settings
+from swarm.config import Settings, variable
 from swarm.errors import ConfigError, SwarmError
 from swarm.logs import configure_logging, get_logger
 from swarm.node.names import readable_name
 from swarm.node.splits import make_rule
 from swarm.protocol.layout import Layout
 from swarm.sapo.named import sampler
+from swarm.signing.trust import make_trust
 from swarm.tasks.profiles import PROFILES
 from swarm.types import Policy
 
 if TYPE_CHECKING:
     from swarm.node.executor import ComputeExecutor
-    from swarm.node.intake import TaskSource
+    from swarm.node.verification import TaskSource
     from swarm.node.worker import Worker
 
 logger = get_logger(__name__)
@@ -44,15 +45,17 @@ def run_node(settings: Settings) -> int:
         Exit code: 0 done, 1 failed, 2 configuration, 130 and 143 stopped by a signal.
 
     Raises:
+        ConfigError: it is to sign, and there is no key.
         FolderError: the log files cannot be opened, so nothing could be recorded.
     """
-    node_id = settings.node_id or ("coordinator" if settings.role == "coordinator" else readable_name(SystemRandom()))
-    layout = Layout(settings.shared_folder, settings.experiment)
+    node_id = settings.node_id or _made_up_name(settings)
+    layout = signed_layout(settings)
     logs = configure_logging(
         node_id=node_id,
         events_file=layout.events_file(node_id),
         stdout_file=layout.stdout_file(node_id),
         level=settings.log_level,
+        held=True,
     )
     try:
         with logs:
@@ -61,13 +64,40 @@ def run_node(settings: Settings) -> int:
         return error.exit_code  # it is in the log, on the terminal and in the folder
 
 
+def _made_up_name(settings: Settings) -> str:
+    """The clock's owner has a name that says so; those who stand by are several."""
+    if settings.role == "worker":
+        return readable_name(SystemRandom())
+    return f"coordinator-{readable_name(SystemRandom())}" if settings.standby else "coordinator"
+
+
 def _run(settings: Settings, layout: Layout, node_id: str) -> int:
     log_start(settings)
+    _check_role(settings)
     main = _coordinate if settings.role == "coordinator" else _work
     try:
         return anyio.run(main, settings, layout, node_id)
     except BaseExceptionGroup as group:
         raise first_swarm_error(group) or group from None
+
+
+def _check_role(settings: Settings) -> None:
+    if settings.role == "coordinator" and settings.clock == "own":
+        raise ConfigError(
+            f"{variable('clock')}: expected coordinator for a coordinator, got own, where every node keeps its own "
+            f"clock: start no coordinator, or unset the variable"
+        )
+    if settings.standby and settings.role != "coordinator":
+        raise ConfigError(
+            f"{variable('standby')}: only a coordinator stands by, got {variable('role')} {settings.role!r}; "
+            f"add --role coordinator"
+        )
+
+
+def signed_layout(settings: Settings) -> Layout:
+    """The experiment's paths, with what this process does about signatures. Raises ConfigError without a key."""
+    trust = make_trust(settings.signing, settings.private_folder, settings.shared_folder, settings.experiment)
+    return Layout(settings.shared_folder, settings.experiment, trust)
 
 
 def first_swarm_error(group: BaseExceptionGroup[BaseException]) -> SwarmError | None:
@@ -129,6 +159,7 @@ def make_worker(
         task_source=scorer,
         executor=executor,
         obeys_signals=obeys_signals,
+        versions=versions(),
     )
 
 

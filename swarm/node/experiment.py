@@ -46,21 +46,30 @@ def claim_experiment(settings: Settings, layout: Layout, node_id: str, clock: Cl
     Raises:
         ExperimentError: the folder holds an experiment with other settings; it is left as it is.
     """
-    experiment = read_experiment(layout)
-    if experiment is None:
-        identity: dict[str, Any] = settings.experiment_identity()
-        file = ExperimentFile(
-            experiment_name=layout.experiment,
-            created_at=clock.wall(),
-            created_by=node_id,
-            identity=identity,
-            versions=versions,
-        )
-        publish(layout.experiment_file, encode(file), layout.temporary(node_id))
-        return True
-    if changed := differences(settings, experiment):
+    created = read_experiment(layout) is None
+    if created:
+        create_experiment(settings, layout, node_id, clock, versions)
+    experiment = read_experiment(layout)  # of two that create it at once the last one has its way
+    if experiment and (changed := differences(settings, experiment)):
         raise ExperimentError(other_experiment(layout, changed))
-    return False
+    return created
+
+
+def create_experiment(settings: Settings, layout: Layout, node_id: str, clock: Clock, versions: dict[str, str]) -> None:
+    """Say what the experiment is. Nodes with the same settings that do so at once say the same. Blocking.
+
+    Raises:
+        FolderError: the file cannot be written.
+    """
+    identity: dict[str, Any] = settings.experiment_identity()
+    file = ExperimentFile(
+        experiment_name=layout.experiment,
+        created_at=clock.wall(),
+        created_by=node_id,
+        identity=identity,
+        versions=versions,
+    )
+    publish(layout.experiment_file, encode(file), layout.temporary(node_id))
 
 
 def other_experiment(layout: Layout, changed: list[str]) -> str:

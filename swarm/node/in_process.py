@@ -25,7 +25,7 @@ from anyio import to_thread
 from swarm.config import Settings
 from swarm.errors import SwarmError
 from swarm.logs import NodeLog, configure_logging_of, get_logger, logging_as, record_failure
-from swarm.node.daemon import check, first_swarm_error, log_start, make_worker
+from swarm.node.daemon import check, first_swarm_error, log_start, make_worker, signed_layout
 from swarm.node.dealing import cores, dealt
 from swarm.node.executor import ComputeExecutor, ComputeThread
 from swarm.node.stopping import TERMINATED, on_signals
@@ -59,11 +59,11 @@ def run_workers(settings: Settings, nodes: int) -> int:
         FolderError: the log files cannot be opened, so nothing could be recorded.
     """
     settings = _suited_to_sharing(settings)
-    layout = Layout(settings.shared_folder, settings.experiment)
+    layout = signed_layout(settings)
     workers = {str(worker.node_id): worker for worker in dealt(settings, nodes)}
     files = [NodeLog(node, layout.events_file(node), layout.stdout_file(node)) for node in workers]
     try:
-        with configure_logging_of(files, level=settings.log_level):
+        with configure_logging_of(files, level=settings.log_level, held=True):
             return _run_loop(workers, layout, settings.scorer_processes)
     except SwarmError as error:
         return error.exit_code  # it is in the logs and on the terminal

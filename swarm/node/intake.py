@@ -1,198 +1,280 @@
 """What peers published, on its way into the swarm pool.
 
-    listing ─new {peer}.json─▶ bounded read ─▶ decode ─▶ groups ─▶ regenerate, compare, score ─▶ pool ─▶ PeerArrived
+    listing ─whom to read─▶ bounded read ─▶ decode ─▶ admitted? ─▶ regenerate, score, compare ─▶ pool ─▶ PeerArrived
+            selection.py     reading.py               admission.py  verification.py              pool.py
 
-All of it goes on while the executor computes. Whatever is wrong with a file is counted by reason, named in the log
-once, and the file skipped; its peer still counts as heard, so that nobody waits for it.
+    waits for   its turn: one file at a time, those of peers with a clean record first (turns.py)
+    unblocks    the gathering, by PeerArrived: also of a peer whose file was refused, or is not read at all
+
+All of it goes on while the executor computes. Whatever is wrong is counted by reason and peer, and named in the log as
+far as there is room; how often it happens decides who is read at all (quarantine.py).
 """
 
 from __future__ import annotations
 
-import math
+import os
+import secrets
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Sequence, Set
 
 import anyio
 from anyio import to_thread
 
+from swarm.config import Settings
 from swarm.errors import FolderError, ProtocolError
-from swarm.folder.fetch import list_nodes, read_bounded
+from swarm.folder.fetch import list_nodes
 from swarm.logs import get_logger
+from swarm.node.admission import Admission
 from swarm.node.clock import Clock
+from swarm.node.draws import Draws
+from swarm.node.intake_counts import OTHERS, Counts
+from swarm.node.pool import Place, Pool, place_of
+from swarm.node.quarantine import Quarantine
+from swarm.node.reading import MOST_AGAIN, PeersFile, Reading, changed, peers_file, read_bytes
+from swarm.node.selection import Selection, lots
 from swarm.node.timeline import Timeline
-from swarm.protocol.codec import decode, to_groups
+from swarm.node.trouble import Trouble
+from swarm.node.turns import Turns
+from swarm.node.verification import TaskSource, Verdict, verify
 from swarm.protocol.layout import Layout
-from swarm.protocol.messages import RolloutFile
-from swarm.tasks.scoring import GroupScore
-from swarm.tasks.scoring_messages import QuestionRequest
-from swarm.types import Origin, Question, RolloutGroup, RoundKey, ScoredGroup
+from swarm.protocol.messages import MetricsRow
+from swarm.types import RoundKey, ScoredGroup
 
 logger = get_logger(__name__)
 
-GROUPS_AT_ONCE = 8
-MOST_KILLED = 8
-"""Answers of one file whose scoring had to be killed, at a second or two each, before the rest of it is refused."""
-FILES_AT_ONCE = 1
-"""Peers' files wait for each other, so that the own groups never wait behind more than a few others to be scored."""
-
-
-class TaskSource(Protocol):
-    """Questions and scores; swarm.tasks.scoring.Scorer gives them from bounded child processes."""
-
-    async def make(self, requests: Sequence[QuestionRequest]) -> list[Question]:
-        """The questions that were asked for, in order."""
-
-    async def score(self, origin: Origin, claimed_prompt: str | None, completions: Sequence[str]) -> GroupScore:
-        """Score one group. Raises ProtocolError where the question is not what its origin gives."""
-
-
-@dataclass
-class Counts:
-    """What came in between two metrics rows."""
-
-    refused: Counter[str] = field(default_factory=Counter)
-    """Files and groups, by reason."""
-    killed: int = 0
-    errors: int = 0
-    bytes_fetched: int = 0
-    latencies: list[float] = field(default_factory=list)
-    """Per file: seconds from its timestamp to its arrival in the pool."""
+CLEAN, ALIVE, STRANGER, REFUSED, COSTLY = range(5)
+"""Ranks, in the order in which peers' files are read; COSTLY: scoring some of the file had to be killed."""
+LINES_PER_PEER = 3
+LINES_PER_ROUND = 50
+"""Of refusals in the log; the others are counted alone, so that nobody can fill a disk with them."""
+LONGEST_DETAIL = 400
+"""Characters."""
 
 
 class Intake:
-    """The swarm pool of this node: verified groups of peers, by round and stage."""
+    """Reads, verifies, and keeps what a node may learn from."""
 
     def __init__(
         self,
-        *,
+        settings: Settings,
         layout: Layout,
         node_id: str,
+        *,
+        draws: Draws,
         task_source: TaskSource,
-        max_file_bytes: int,
         clock: Clock,
         on_arrival: Callable[[RoundKey, str], Awaitable[None]],
     ) -> None:
+        self._settings = settings
         self._layout = layout
         self._node_id = node_id
         self._task_source = task_source
-        self._max_file_bytes = max_file_bytes
         self._clock = clock
         self._on_arrival = on_arrival
-        self._limiter = anyio.CapacityLimiter(FILES_AT_ONCE)
-        self._pool: dict[RoundKey, dict[str, list[ScoredGroup]]] = {}
-        self._seen: set[tuple[RoundKey, str]] = set()
+        self._admission = Admission(settings.admit, draws, settings.peer_groups, settings.peer_completions)
+        self._pool = Pool(self._admission.is_drawn)
+        self._quarantine = Quarantine(settings.quarantine_rounds)
+        self._turns = Turns()
+        self._secret = secrets.randbits(62)
+        self._selections: dict[RoundKey, Selection] = {}
+        self._readings: dict[tuple[RoundKey, str], Reading] = {}
+        self._copies: set[Place] = set()
+        """Groups that were counted as copied."""
+        self._lines: Counter[tuple[int, str]] = Counter()
         self._oldest = RoundKey(0)
         self.activity = Timeline(clock.monotonic)
         """When files were read, verified or scored; the own publishing is counted in."""
         self._counts = Counts()
+        self._unlistable = Trouble("rollouts.unlistable", over="rollouts.listable")
 
-    async def look(self, keys: set[RoundKey], tasks: anyio.abc.TaskGroup) -> None:
-        """List these rounds and take in what is new."""
-        for key in sorted(keys):
-            try:
-                nodes = await to_thread.run_sync(list_nodes, self._layout.rollouts_of(key))
-            except FolderError as error:
-                logger.warning("rollouts.unlistable", error=str(error))
-                continue
-            for peer in sorted(nodes - {self._node_id}):
-                if (key, peer) not in self._seen:
-                    self._seen.add((key, peer))
-                    tasks.start_soon(self._take, key, peer)
+    # ── what the node asks for ──────────────────────────────────────────────────────────────────────────────────────
+    async def look(self, keys: Set[RoundKey], live: Set[str], tasks: anyio.abc.TaskGroup) -> None:
+        """List these rounds, take in what is new, and see whether what was taken in is still what it was."""
+        for key in sorted(key for key in keys if key >= self._oldest):
+            new = Selection(self._settings.max_peers, lots(self._secret, key))
+            selection = self._selections.setdefault(key, new)
+            held = [peer for peer in self._quarantine.held(key.round) if peer not in selection.taken]
+            await self._pass_over(key, held, selection)
+            await self._look_at(key, live, selection, tasks)
+        await self._look_again(keys)
 
-    def groups(self, key: RoundKey, peers: frozenset[str]) -> list[ScoredGroup]:
-        """The verified groups of these peers for one round and stage."""
-        return [scored for peer in sorted(peers) for scored in self._pool.get(key, {}).get(peer, [])]
+    def groups(self, sources: Sequence[tuple[str, RoundKey]]) -> list[ScoredGroup]:
+        """The verified groups of these peers for these rounds and stages, copies left out, in a fixed order."""
+        groups, copies = self._pool.groups(sources)
+        for group in copies:
+            if place_of(group) not in self._copies:
+                self._copies.add(place_of(group))
+                detail = f"group {group.slot} is another one's, word for word"
+                self._refuse(RoundKey(group.round, group.stage), group.peer_id, ProtocolError("copied", detail))
+        return groups
 
     def forget_before(self, key: RoundKey) -> None:
         """Drop earlier rounds, those still waiting to be read too; a daemon runs for weeks."""
         self._oldest = key
-        self._pool = {k: groups for k, groups in self._pool.items() if k >= key}
-        self._seen = {(k, peer) for k, peer in self._seen if k >= key}
+        self._pool.forget_before(key)
+        self._selections = {k: selection for k, selection in self._selections.items() if k >= key}
+        self._readings = {(k, peer): reading for (k, peer), reading in self._readings.items() if k >= key}
+        self._copies = {place for place in self._copies if place[:2] >= key}
+        self._lines = Counter({(r, peer): lines for (r, peer), lines in self._lines.items() if r >= key.round})
         self.activity.forget_before(self._clock.monotonic())
 
-    def take_counts(self) -> Counts:
-        """What was counted since the last call."""
+    def close_round(self, round_: int) -> Counts:
+        """What was counted since the last call, for this round's row; from it follows who is quarantined."""
         taken, self._counts = self._counts, Counts()
+        accepted, refused = taken.accepted_by_peer, taken.refused_named()
+        offenders, freed = self._quarantine.observe(round_, accepted, refused)
+        taken.quarantined = self._quarantine.held(round_ + 1)
+        for peer in offenders:
+            logger.warning("peer.quarantined", peer=peer, round=round_, refused=refused[peer])
+        for peer in freed:
+            logger.info("peer.released", peer=peer, round=round_)
         return taken
 
-    async def _take(self, key: RoundKey, peer: str) -> None:
-        async with self._limiter:
+    def remember(self, row: MetricsRow) -> None:
+        """Take up what this node knew of its peers before it was restarted; rows come in their order."""
+        self._quarantine.observe(row.round, row.accepted_by_peer, row.refused_by_peer)
+
+    # ── whom to read ────────────────────────────────────────────────────────────────────────────────────────────────
+    async def _look_at(self, key: RoundKey, live: Set[str], selection: Selection, tasks: anyio.abc.TaskGroup) -> None:
+        clean = self._quarantine.clean()
+        self._counts.alive |= live
+        try:
+            names = await to_thread.run_sync(self._names, key, (clean | live) - selection.taken, selection.flooded)
+        except FolderError as error:
+            self._unlistable.found(error)
+            return
+        self._unlistable.gone()
+        choice = selection.choose(names - {self._node_id}, clean, live)
+        if choice.flood:
+            self._flooded(key, choice.flood)
+        for peer in choice.read:
+            tasks.start_soon(self._take, key, peer, self._rank(peer, clean, live))
+        await self._pass_over(key, choice.passed_over, selection)
+
+    def _names(self, key: RoundKey, known: Set[str], flooded: bool) -> Set[str]:
+        """The nodes that have a file here; of a flooded stage those of the known ones, which costs no listing."""
+        if not flooded:
+            return list_nodes(self._layout.rollouts_of(key))
+        # Path.exists would raise where the folder may not be entered, or its mount went stale
+        return {peer for peer in known if os.path.lexists(self._layout.rollout_file(key, peer))}
+
+    async def _pass_over(self, key: RoundKey, peers: Sequence[str], selection: Selection) -> None:
+        """Nobody waits for those that are not read."""
+        selection.taken.update(peers)
+        for peer in peers:
+            await self._on_arrival(key, peer)
+
+    def _rank(self, peer: str, clean: Set[str], live: Set[str]) -> int:
+        if peer in clean:
+            return CLEAN
+        if self._quarantine.record(peer)[1]:
+            return REFUSED
+        return ALIVE if peer in live else STRANGER
+
+    # ── one file ────────────────────────────────────────────────────────────────────────────────────────────────────
+    async def _take(self, key: RoundKey, peer: str, rank: int) -> None:
+        async with self._turns.turn(rank):
             if key < self._oldest:
                 return
             with self.activity.running():
-                groups = await self._verified(key, peer)
+                groups = await self._verified(key, peer, rank)
         if key >= self._oldest:
-            self._pool.setdefault(key, {})[peer] = groups
+            self._pool.put(key, peer, groups)
             await self._on_arrival(key, peer)
 
-    async def _verified(self, key: RoundKey, peer: str) -> list[ScoredGroup]:
-        path = self._layout.rollout_file(key, peer)
+    async def _verified(self, key: RoundKey, peer: str, rank: int) -> list[ScoredGroup]:
         try:
-            file, size = await to_thread.run_sync(_read, path, self._max_file_bytes)
-            groups = to_groups(file, peer, key)
+            file = await self._read(key, peer)
+            self._admission.check_size(file.groups)
+            accepted = await self._accepted(key, peer, file, rank)
         except FileNotFoundError:
             return []  # deleted between listing and reading: retention at work
         except ProtocolError as error:
             self._refuse(key, peer, error)
             return []
-        self._counts.bytes_fetched += size
-        scored = await self._score(key, peer, groups)
+        self._counts.accepted_by_peer[peer] += len(accepted)
         self._counts.latencies.append(self._clock.wall() - file.timestamp)
-        accepted = [group for group in scored if group]
-        logger.debug("peer.arrived", peer=peer, round=key.round, groups=len(accepted), bytes=size)
+        logger.debug("peer.arrived", peer=peer, round=key.round, groups=len(accepted), bytes=file.size)
         return accepted
 
-    async def _score(self, key: RoundKey, peer: str, groups: list[RolloutGroup]) -> list[ScoredGroup | None]:
-        """A few groups at a time, so that the own ones wait for no whole file; none at all of a poisonous one."""
-        scored: list[ScoredGroup | None] = []
-        killed_before = self._counts.killed
-        for start in range(0, len(groups), GROUPS_AT_ONCE):
-            part = groups[start : start + GROUPS_AT_ONCE]
-            scores = await score_groups(self._task_source, part)
-            scored += [self._counted(group, score) for group, score in zip(part, scores, strict=True)]
-            if (killed := self._counts.killed - killed_before) > MOST_KILLED:
-                self._refuse(key, peer, ProtocolError("poisonous", f"{killed} of its answers had to be killed"))
-                return []
-        return scored
+    async def _read(self, key: RoundKey, peer: str) -> PeersFile:
+        path, settings = self._layout.rollout_file(key, peer), self._settings
 
-    def _counted(self, group: RolloutGroup, score: GroupScore | ProtocolError) -> ScoredGroup | None:
-        if isinstance(score, ProtocolError):
-            self._refuse(RoundKey(group.round, group.stage), group.peer_id, score)
-            return None
-        self._counts.killed += score.killed
-        self._counts.errors += score.errors
-        return ScoredGroup(group, score.rewards, score.answered)
+        def read() -> tuple[Reading, PeersFile | ProtocolError]:
+            data, reading = read_bytes(path, settings.max_file_bytes)
+            try:
+                return reading, peers_file(
+                    data,
+                    self._layout,
+                    peer,
+                    key,
+                    origin_needed=self._admission.origin_needed,
+                    keep_tokens=settings.importance_cap > 0,
+                )
+            except ProtocolError as error:
+                return reading, error
 
+        reading, file = await to_thread.run_sync(read)
+        self._readings[key, peer] = reading
+        self._counts.bytes_fetched += reading.stamp.size
+        if isinstance(file, ProtocolError):
+            raise file
+        return file
+
+    async def _accepted(self, key: RoundKey, peer: str, file: PeersFile, rank: int) -> list[ScoredGroup]:
+        """The groups of one file that may come in; none at all of a poisonous one."""
+        refusals = self._admission.refusals(peer, key, file.groups)
+        for refusal in filter(None, refusals):
+            self._refuse(key, peer, refusal)
+        groups = [group for group, refusal in zip(file.groups, refusals, strict=True) if not refusal]
+        claims = [claim for claim, refusal in zip(file.claims, refusals, strict=True) if not refusal]
+        accepted: list[ScoredGroup] = []
+        async for verdicts in verify(self._task_source, groups, claims, trusting=rank == CLEAN):
+            accepted += [scored for verdict in verdicts if (scored := self._counted(key, peer, verdict))]
+            rank = COSTLY if any(verdict.killed for verdict in verdicts) else rank
+            await self._turns.let_others_first(rank)
+        return accepted
+
+    def _counted(self, key: RoundKey, peer: str, verdict: Verdict) -> ScoredGroup | None:
+        self._counts.killed += verdict.killed
+        self._counts.errors += verdict.errors
+        if verdict.false_claims:
+            self._counts.false_claims[peer] += verdict.false_claims
+        if verdict.refusal:
+            self._refuse(key, peer, verdict.refusal)
+        return verdict.scored
+
+    async def _look_again(self, keys: Set[RoundKey]) -> None:
+        """A published file never changes: one that does told different readers different things."""
+        places = {r.path: place for place, r in self._readings.items() if place[0] in keys and r.again < MOST_AGAIN}
+        readings = [self._readings[place] for place in places.values()]
+        limit, trust = self._settings.max_file_bytes, self._layout.trust
+        others, touched = await to_thread.run_sync(changed, readings, limit, trust)
+        self._readings |= {places[r.path]: r for r in touched if places[r.path] in self._readings}
+        for reading in others:
+            key, peer = places[reading.path]
+            self._readings.pop((key, peer), None)  # said once; what was read first stays
+            self._refuse(key, peer, ProtocolError("equivocation", f"{reading.path} has changed since it was read"))
+
+    # ── refusals ────────────────────────────────────────────────────────────────────────────────────────────────────
     def _refuse(self, key: RoundKey, peer: str, error: ProtocolError) -> None:
-        self._counts.refused[error.reason] += 1
+        self._counts.refused_by_peer[peer][error.reason] += 1
+        self._lines[key.round, peer] += 1
+        self._lines[key.round, OTHERS] += 1
+        said, said_of_all = self._lines[key.round, peer], self._lines[key.round, OTHERS]
+        if said > LINES_PER_PEER or said_of_all > LINES_PER_ROUND:
+            return
+        last = said == LINES_PER_PEER or said_of_all == LINES_PER_ROUND
         logger.warning(
-            "rollouts.refused", peer=peer, round=key.round, stage=key.stage, reason=error.reason, detail=error.detail
+            "rollouts.refused",
+            peer=peer,
+            round=key.round,
+            stage=key.stage,
+            reason=error.reason,
+            detail=error.detail[:LONGEST_DETAIL],
+            **({"more": "counted in the metrics row alone"} if last else {}),
         )
 
-
-async def score_groups(source: TaskSource, groups: Sequence[RolloutGroup]) -> list[GroupScore | ProtocolError]:
-    """Verify and score groups at the same time, each with its own result or refusal, in order."""
-    found: dict[int, GroupScore | ProtocolError] = {}
-
-    async def score(position: int, group: RolloutGroup) -> None:
-        texts = [completion.text for completion in group.completions]
-        try:
-            found[position] = await source.score(group.question.origin, group.question.prompt, texts)
-        except ProtocolError as error:
-            found[position] = error
-
-    async with anyio.create_task_group() as tasks:
-        for position, group in enumerate(groups):
-            tasks.start_soon(score, position, group)
-    return [found[position] for position in range(len(groups))]
-
-
-def _read(path: Path, limit: int) -> tuple[RolloutFile, int]:
-    data = read_bounded(path, limit)
-    file = decode(data, RolloutFile, str(path))
-    if not math.isfinite(file.timestamp):
-        raise ProtocolError("malformed", f"{path} has no finite timestamp")
-    return file, len(data)
+    def _flooded(self, key: RoundKey, names: int) -> None:
+        self._counts.refused_by_peer[OTHERS]["flood"] += names
+        logger.warning("rollouts.flood", round=key.round, stage=key.stage, names=names, read=self._settings.max_peers)

@@ -1,7 +1,7 @@
 """What a worker sees in the folder, told as events.
 
-    state/, rollouts/ ──wake-up, or every few seconds──▶ Clock; new files to the Intake
-    peers/            ──every heartbeat interval───────▶ PeersLive
+    state/, rollouts/ ──wake-up, or every few seconds──▶ ClockSeen; new files to the Intake
+    peers/            ──every heartbeat interval───────▶ PeersLive, CoordinatorSeen
 
 Listing the folder is the truth; a wake-up only says that it is time to list.
 """
@@ -15,15 +15,17 @@ from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from swarm.config import Settings
-from swarm.errors import FolderError, ProtocolError
+from swarm.errors import FolderError
+from swarm.folder.fetch import list_nodes
 from swarm.folder.liveness import Liveness
-from swarm.folder.records import read_peers, read_state
+from swarm.folder.records import read_peers
 from swarm.folder.watch import wake_ups
 from swarm.logs import get_logger
 from swarm.node.clock import Clock
+from swarm.node.clock_file import read_clock
 from swarm.node.intake import Intake
-from swarm.node.worker_machine import Clock as ClockSeen
-from swarm.node.worker_machine import Event, PeersLive
+from swarm.node.trouble import Trouble
+from swarm.node.worker_machine import GATHER_SHARE, ClockSeen, CoordinatorSeen, Event, PeersLive
 from swarm.protocol.layout import Layout
 from swarm.protocol.messages import StateFile
 from swarm.types import RoundKey
@@ -44,6 +46,7 @@ class Lookout:
         intake: Intake,
         tell: Callable[[Event], None],
         working_on: Callable[[], RoundKey | None],
+        on_own_clock: Callable[[], bool],
     ) -> None:
         self._settings = settings
         self._layout = layout
@@ -52,11 +55,15 @@ class Lookout:
         self._intake = intake
         self._tell = tell
         self._working_on = working_on
+        self._on_own_clock = on_own_clock
         self._liveness = Liveness(settings.liveness_timeout)
         self._open_round: RoundKey | None = None
-        self._complained: set[str] = set()
+        self._unreadable = Trouble("state.unreadable", over="state.readable")
+        self._unlistable = Trouble("peers.unlistable", over="peers.listable")
         self._coordinator_seen = clock.monotonic()
         self._misses_coordinator = False
+        self._taken_in: set[tuple[RoundKey, str]] = set()
+        self._arrival = anyio.Event()
 
     async def watch_folder(self, tasks: TaskGroup) -> None:
         """Until cancelled: the round clock, and peers' files, which are taken in by tasks of their own."""
@@ -67,21 +74,53 @@ class Lookout:
                 await self._look(tasks)
 
     async def _look(self, tasks: TaskGroup) -> None:
-        state = await self._read_state()
+        state = None if self._settings.clock == "own" else await self._read_state()
         if state and not state.held:
             self._open_round = RoundKey(state.round, state.stage)
             now = self._clock.monotonic()
             self._tell(ClockSeen(self._open_round, state.finished, now, state.round_interval, state.max_rounds))
         if self._settings.shares:
-            keys = {key for key in (self._open_round, self._working_on()) if key}
-            await self._intake.look(keys, tasks)
+            keys = self._rounds_to_list()
+            self._forget_before(min((key.round for key in keys), default=0) - self._settings.staleness_window)
+            await self._intake.look(keys, self.live_peers(), tasks)
+
+    def _rounds_to_list(self) -> set[RoundKey]:
+        """The open round and the own one; on the own clock all rounds whose groups may be taken, and no other."""
+        mine = self._working_on()
+        if not self._on_own_clock():
+            return {key for key in (self._open_round, mine) if key}
+        middle, window = mine.round if mine else 0, self._settings.staleness_window
+        return {RoundKey(round_) for round_ in range(max(0, middle - window), middle + window + 1)}
+
+    async def take_in_what_is_there(self, tasks: TaskGroup) -> None:
+        """List, and wait until the files of live peers that lie there by now are taken in.
+
+        On the own clock any of several rounds will do, so that gathering could end with the first that happens to be
+        scored: what is learned should follow from what lies there, not from the order in which it came.
+        """
+        keys, live = self._rounds_to_list(), self.live_peers()
+        there = {(key, peer) for key in keys for peer in await to_thread.run_sync(self._names, key) & live}
+        await self._intake.look(keys, live, tasks)
+        with anyio.move_on_after(self._settings.round_interval * GATHER_SHARE):
+            while not there <= self._taken_in:
+                self._arrival = anyio.Event()
+                await self._arrival.wait()
+
+    def arrived(self, key: RoundKey, peer: str) -> None:
+        """The Intake is done with a file."""
+        self._taken_in.add((key, peer))
+        self._arrival.set()
+
+    def _forget_before(self, round_: int) -> None:
+        self._taken_in = {(key, peer) for key, peer in self._taken_in if key.round >= round_}
 
     async def _read_state(self) -> StateFile | None:
-        try:
-            return await to_thread.run_sync(read_state, self._layout)
-        except ProtocolError as error:
-            self._complain("state.unreadable", error)
-            return None
+        state, problem = await to_thread.run_sync(read_clock, self._layout)
+        if problem:
+            self._unreadable.found(problem)
+        else:
+            self._unreadable.gone()
+        return state
 
     async def watch_peers(self) -> None:
         """Until cancelled: who is alive."""
@@ -92,17 +131,40 @@ class Lookout:
     async def look_at_peers(self) -> None:
         """Look now, and tell."""
         try:
-            peers = await to_thread.run_sync(read_peers, self._layout)
+            peers = await to_thread.run_sync(read_peers, self._layout, self._liveness.moving(self._clock.monotonic()))
+            publishing = await to_thread.run_sync(self._publishing)
         except FolderError as error:
-            self._complain("peers.unlistable", error)
+            self._unlistable.found(error)
             return
+        self._unlistable.gone()
         for peer in peers:
             self._liveness.observe(peer, self._clock.monotonic(), self._clock.wall())
-        self._tell(PeersLive(self.live_peers(), self._clock.monotonic()))
+        now = self._clock.monotonic()
+        self._tell(PeersLive(self.live_peers(), now, publishing))
+        self._tell(CoordinatorSeen(bool(self._liveness.live(now, role="coordinator")), now))
         self._miss_coordinator()
 
+    def _publishing(self) -> frozenset[str]:
+        """Nodes with a rollout file for the own round or the one before; for the first before this node has begun."""
+        mine = self._working_on() or RoundKey(0)
+        before = mine._replace(round=max(0, mine.round - 1))
+        return frozenset[str]().union(*(self._names(key) for key in {mine, before}))
+
+    def _names(self, key: RoundKey) -> set[str]:
+        """The nodes with a rollout file; none where that cannot be listed, of which the Intake tells."""
+        try:
+            return list_nodes(self._layout.rollouts_of(key))
+        except FolderError:
+            return set()
+
+    def seconds_without_coordinator(self) -> float:
+        """Since one was last seen alive, or since this node began to look."""
+        return self._clock.monotonic() - self._coordinator_seen
+
     def _miss_coordinator(self) -> None:
-        """Say once that nobody keeps the clock: without it, a worker waits for ever."""
+        """Say once that nobody keeps the clock."""
+        if self._settings.clock == "own":
+            return
         now = self._clock.monotonic()
         if self._liveness.live(now, role="coordinator"):
             if self._misses_coordinator:
@@ -117,9 +179,3 @@ class Lookout:
     def live_peers(self) -> frozenset[str]:
         """The live workers other than this one."""
         return self._liveness.live(self._clock.monotonic(), role="worker") - {self._node_id}
-
-    def _complain(self, event: str, error: Exception) -> None:
-        """Once per kind: the folder is looked at every other second."""
-        if event not in self._complained:
-            self._complained.add(event)
-            logger.warning(event, error=str(error), experiment=self._layout.experiment)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from statistics import pstdev
 
 from swarm.node.round_work import RoundWork, mean
+from swarm.node.trained_groups import name_of
 from swarm.protocol.messages import MetricsRow
 from swarm.sapo.advantage import is_informative
 from swarm.tasks.scoring import FULL_ANSWER
@@ -19,7 +20,7 @@ def reward_columns(work: RoundWork) -> dict[str, object]:
     rewards = [reward for scored in work.own for reward in scored.rewards]
     by_task: dict[str, list[float]] = defaultdict(list)
     for scored in work.own:
-        by_task[scored.group.question.origin.task].extend(scored.rewards)
+        by_task[scored.group.question.task].extend(scored.rewards)
     return {
         "my_reward": work.my_reward,
         "full_answer_rate": mean(reward >= FULL_ANSWER for reward in rewards),
@@ -37,6 +38,8 @@ def sharing_columns(work: RoundWork) -> dict[str, object]:
     """The columns that tell what came from peers."""
     return {
         "external_groups": len(work.external),
+        "trained_on": [str(name_of(scored.group)) for scored in work.external],
+        "external_unverified": sum(not s.group.question.verifiable for s in work.external),
         "external_by_model": dict(sorted(Counter(s.group.model for s in work.external).items())),
         "external_by_peer": dict(sorted(Counter(s.group.peer_id for s in work.external).items())),
         "external_by_peer_task": _by_peer_and_task(work.external),
@@ -55,7 +58,7 @@ def sharing_columns(work: RoundWork) -> dict[str, object]:
 def _by_peer_and_task(external: Sequence[ScoredGroup]) -> dict[str, dict[str, int]]:
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for scored in external:
-        counts[scored.group.peer_id][scored.group.question.origin.task] += 1
+        counts[scored.group.peer_id][scored.group.question.task] += 1
     return {peer: dict(sorted(tasks.items())) for peer, tasks in sorted(counts.items())}
 
 
@@ -93,6 +96,7 @@ def metrics_row(work: RoundWork, **more: object) -> MetricsRow:
     columns: dict[str, object] = {
         "round": work.key.round,
         "stage": work.key.stage,
+        "clock": work.clock,
         **reward_columns(work),
         **sharing_columns(work),
         **training_columns(work),

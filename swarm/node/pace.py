@@ -16,6 +16,8 @@ class GatherPace:
     """
 
     FACTOR, SLACK, WINDOW = 2.0, 0.5, 8
+    LEAST = 0.1
+    """Of the longest wait: who was last for a while, and waited for nobody, still waits when it is first."""
 
     def __init__(self, longest: float) -> None:
         self.longest = longest
@@ -26,8 +28,9 @@ class GatherPace:
         """Seconds to wait this time, at most `longest`; all of that before anything was learned."""
         if not self._waits:
             return self.longest
-        return min(self.longest, self.FACTOR * max(self._waits) + self.SLACK)
+        learned = self.FACTOR * max(self._waits) + self.SLACK
+        return min(self.longest, max(learned, self.LEAST * self.longest))
 
     def observe(self, waited: float) -> None:
-        """A gather took so many seconds until all live peers were there, or until its deadline."""
+        """A gather took so many seconds until all awaited peers were there, or until its deadline."""
         self._waits.append(waited)

@@ -18,7 +18,7 @@ from swarm.errors import DuplicateNodeError, FolderError
 from swarm.folder.liveness import STARTING, STOPPED
 from swarm.folder.publish import publish
 from swarm.folder.records import read_peer
-from swarm.logs import get_logger
+from swarm.logs import begin_files, get_logger
 from swarm.node.clock import Clock
 from swarm.node.host import host_identity, is_running, process_started_at
 from swarm.protocol.codec import encode
@@ -72,6 +72,11 @@ class Presence:
     _beat: int = 0
     _gave_way: bool = False
 
+    @property
+    def claim(self) -> tuple[float, str]:
+        """Of two processes that want the same thing, the one with the smaller claim has it."""
+        return self._registered_at, self._incarnation
+
     async def register(self) -> None:
         """Take the node id.
 
@@ -87,6 +92,7 @@ class Presence:
             )
         self._registered_at = self.clock.wall()
         await self.beat()
+        begin_files(self.node_id)  # not before: they may have been another process's
 
     async def beat(self) -> None:
         """Write one heartbeat."""
@@ -112,7 +118,8 @@ class Presence:
                 model=self.model,
             )
         )
-        publish(self.layout.peer_file(self.node_id), data, self.layout.temporary(self.node_id), durable=False)
+        target = self.layout.peer_file(self.node_id)
+        publish(target, self.layout.trust.seal(data, target), self.layout.temporary(self.node_id), durable=False)
 
     async def keep_beating(self) -> None:
         """Heartbeats until cancelled. A beat that cannot be written is logged; the next one tries again.
@@ -136,7 +143,7 @@ class Presence:
     def _give_way(self, written: PeerFile | None) -> None:
         if written is None or written.incarnation == self._incarnation or written.status == STOPPED:
             return
-        if (written.registered_at, written.incarnation) < (self._registered_at, self._incarnation):
+        if (written.registered_at, written.incarnation) < self.claim:
             self._gave_way = True
             raise DuplicateNodeError(
                 f"node id {self.node_id!r} is used by two processes: process {written.pid} on "

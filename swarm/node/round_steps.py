@@ -10,7 +10,7 @@ took. Rollouts that were published stay as they are: a node that died after it t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -19,28 +19,32 @@ import msgspec
 from anyio import to_thread
 
 from swarm.config import Settings
-from swarm.errors import FolderError, ProtocolError
-from swarm.folder.fetch import read_bounded
-from swarm.folder.publish import publish
-from swarm.logs import append_json_line, get_logger
+from swarm.errors import ProtocolError
+from swarm.folder.publish import publish, sync_folder
+from swarm.lines import append_json_line
+from swarm.logs import get_logger
 from swarm.node.clock import Clock
+from swarm.node.draws import Draws
 from swarm.node.executor import ComputeExecutor
 from swarm.node.held_out import HeldOutAnswers
-from swarm.node.intake import Intake, TaskSource, score_groups
+from swarm.node.intake import Intake
 from swarm.node.metrics_row import metrics_row
-from swarm.node.patience import publish_patiently
+from swarm.node.outbox import Outbox, Parcel
+from swarm.node.own_groups import OwnGroups, Published, same_texts
 from swarm.node.round_work import RoundWork, mean_rewards, to_train
 from swarm.node.splits import Splits
+from swarm.node.submissions import has_submitted
 from swarm.node.timeline import overlap, total
+from swarm.node.trained_groups import TrainedGroups
+from swarm.node.verification import TaskSource, score_groups
 from swarm.node.worker_machine import Generate, Train
-from swarm.protocol.codec import decode, encode, to_groups, to_rollout_file
+from swarm.protocol.codec import encode, to_rollout_file
 from swarm.protocol.layout import Layout
-from swarm.protocol.messages import MetricsRow, PolicyInfo, RewardFile, RolloutFile, WinnersFile
+from swarm.protocol.messages import MetricsRow, PolicyInfo, RewardFile, WinnersFile
 from swarm.sapo.samplers import Sampler
-from swarm.sapo.sampling import choose_tasks, sample_external, winners
-from swarm.sapo.seeds import derive_random, derive_seed
-from swarm.tasks.scoring_messages import QuestionRequest
-from swarm.types import Policy, Question, RolloutGroup, RoundKey, ScoredGroup
+from swarm.sapo.sampling import sample_external, winners
+from swarm.sapo.seeds import derive_random
+from swarm.types import Policy, Question, RoundKey, ScoredGroup
 
 Result = TypeVar("Result")
 logger = get_logger(__name__)
@@ -57,10 +61,11 @@ class RoundSteps:
         *,
         policy: Policy,
         rounds_trained: int,
-        tasks: Sequence[str],
+        draws: Draws,
         task_source: TaskSource,
         executor: ComputeExecutor,
         intake: Intake,
+        outbox: Outbox,
         sampler: Sampler,
         splits: Splits,
         clock: Clock,
@@ -71,21 +76,24 @@ class RoundSteps:
         self._policy = policy
         self.rounds_trained = rounds_trained
         """Rounds that changed the weights."""
-        self._tasks = tasks
+        self._draws = draws
         self._task_source = task_source
         self._executor = executor
         self._intake = intake
+        self._outbox = outbox
         self._sampler = sampler
         self._splits = splits
         self._clock = clock
         self._held_out = HeldOutAnswers(
             layout, node_id, seed=settings.seed, policy=policy, executor=executor, clock=clock
         )
+        self.own_groups = OwnGroups(settings, layout, node_id, policy)
         self.cumulative_reward = 0.0
         """Sum of my_reward over all rounds of this node, those before a restart included."""
         self._round_ended = clock.monotonic()
         self._ahead: dict[RoundKey, RoundWork] = {}
         self._asked: dict[RoundKey, list[Question]] = {}
+        self._trained = TrainedGroups()
         self.work: RoundWork
 
     async def continue_from(self, rows: Sequence[MetricsRow]) -> int:
@@ -95,28 +103,33 @@ class RoundSteps:
             The first round that it has not done.
         """
         by_round = {row.round: row for row in rows}
-        self.cumulative_reward = sum(
-            by_round[number].my_reward for number in sorted(by_round)
-        )  # in the order of living it
-        if not by_round:
+        lived = [by_round[number] for number in sorted(by_round)]
+        self.cumulative_reward = sum(row.my_reward for row in lived)
+        if not lived:
             return 0
-        for number in sorted(by_round):
-            self._splits.observe(by_round[number])
-        last = by_round[max(by_round)]
+        for row in lived:
+            self._splits.observe(row)
+            self._intake.remember(row)
+        last = lived[-1]
+        self._trained.recall(rows)
+        self._trained.forget_before(last.round - self._settings.staleness_window)
         await self._submit_reward(last)
         return last.round + 1
 
     # ── generate ────────────────────────────────────────────────────────────────────────────────────────────────────
-    async def generate(self, instruction: Generate) -> None:
+    async def generate(self, instruction: Generate, *, on_own_clock: bool = False) -> None:
         """Ask I fresh questions and sample G completions to each, or take up what was made or published before."""
         key, now = instruction.key, self._clock.monotonic()
         if instruction.skipped:
             logger.info("rounds.skipped", count=instruction.skipped, now_at=key.round)
-        self._intake.forget_before(key)
+        oldest = max(0, key.round - self._settings.staleness_window)
+        self._intake.forget_before(RoundKey(oldest))
+        self._trained.forget_before(oldest)
         self._executor.busy.forget_before(self._round_ended)
         ahead, self._ahead = self._ahead.get(key), {k: work for k, work in self._ahead.items() if k > key}
         self.work = ahead or RoundWork(key, self._splits.of(key))
         self.work.started, self.work.waited = now, now - self._round_ended
+        self.work.clock = "own" if on_own_clock else "coordinator"
         if ahead:
             await ahead.scored.wait()
         else:
@@ -131,56 +144,33 @@ class RoundSteps:
 
     def _wanted(self, work: RoundWork) -> bool:
         """False of a round that was prepared ahead and then skipped."""
-        return work is self.work or self._ahead.get(work.key) is work
+        return self._ahead.get(work.key) is work or work is self.work
 
     async def _generate(self, work: RoundWork) -> None:
         work.rounds_trained = self.rounds_trained
         with self._timed("generate", work):
-            groups = await to_thread.run_sync(self._published_before, work.key)
-            asked = self._asked.pop(work.key, [])
-            questions = [] if groups else asked or await self._ask(work.key)
+            published = await to_thread.run_sync(self.own_groups.published, work.key)
+            questions = self._asked.pop(work.key, []) or await self.ask(work.key)
         work.queued.set()  # nothing waits between here and the executor's queue
-        if groups:
-            work.groups, work.adopted = groups, True
-            logger.info("rollouts.adopted", round=work.key.round, groups=len(groups))
-        elif self._wanted(work):
-            work.groups = await self._answer(work, questions[: work.split.local])
+        if not self._wanted(work):
+            return
+        write = partial(self.own_groups.write, work.key, questions[: work.split.local])
+        work.groups = await self._compute("generate", work, write)
+        if published:
+            self._take_up(published, work)
 
-    def _published_before(self, key: RoundKey) -> list[RolloutGroup]:
-        path = self._layout.rollout_file(key, self._node_id)
-        try:
-            data = read_bounded(path, self._settings.max_file_bytes)
-            return to_groups(decode(data, RolloutFile, str(path)), self._node_id, key)
-        except FileNotFoundError:
-            return []
-        except ProtocolError as error:  # nobody can have read it, so it may be replaced
-            logger.warning("rollouts.unreadable", round=key.round, error=str(error))
-            return []
+    def _take_up(self, published: Published, work: RoundWork) -> None:
+        """This node died in this round after it had published; what its peers may have read stays."""
+        work.published, work.bytes_published = True, published.bytes
+        work.adopted = not same_texts(work.groups, published.groups)
+        if work.adopted:
+            work.groups = published.groups
+        logger.info("rollouts.taken_up", round=work.key.round, groups=len(work.groups), rewritten=not work.adopted)
 
-    async def _ask(self, key: RoundKey) -> list[Question]:
+    async def ask(self, key: RoundKey) -> list[Question]:
         """As many questions as the round may need: its split may not be known yet, and takes the first I of them."""
-        seed, node = self._settings.seed, self._node_id
-        rng = derive_random(seed, "tasks", node, *key)
-        tasks = choose_tasks(self._tasks, self._settings.most_local_groups, rng)
-        return await self._task_source.make(
-            [
-                QuestionRequest(task, self._settings.profile, derive_seed(seed, "question", node, *key, slot))
-                for slot, task in enumerate(tasks)
-            ]
-        )
-
-    async def _answer(self, work: RoundWork, questions: list[Question]) -> list[RolloutGroup]:
-        generate = partial(
-            self._policy.generate,
-            [question.prompt for question in questions],
-            group_size=self._settings.generations,
-            seed=derive_seed(self._settings.seed, "generation", self._node_id, *work.key),
-        )
-        answers = await self._compute("generate", work, generate)
-        return [
-            RolloutGroup(self._node_id, *work.key, slot, question, completions, self._policy.name)
-            for slot, (question, completions) in enumerate(zip(questions, answers, strict=True))
-        ]
+        questions = self._draws.questions(self._node_id, key, self._settings.most_local_groups)
+        return await self._task_source.make(questions)
 
     # ── score, publish ──────────────────────────────────────────────────────────────────────────────────────────────
     async def score(self) -> None:
@@ -204,9 +194,9 @@ class RoundSteps:
         work.scored.set()
 
     async def publish(self) -> None:
-        """Give the groups to the peers; from here on they count as acknowledged."""
+        """Give the groups to the peers; once they are on disk they count as acknowledged."""
         with self._timed("publish", self.work), self._intake.activity.running():
-            if not self.work.adopted:
+            if not self.work.published:
                 await self._publish_rollouts()
         self.work.gather_from = self._clock.monotonic()
 
@@ -222,7 +212,7 @@ class RoundSteps:
         )
         data = encode(file)
         self.work.bytes_published = len(data)
-        await self._write(self._layout.rollout_file(key, self._node_id), data)
+        await self._put("rollouts", key, self._layout.rollout_file(key, self._node_id), data, droppable=True)
 
     def _policy_info(self) -> PolicyInfo:
         return PolicyInfo(
@@ -246,7 +236,7 @@ class RoundSteps:
         """Have the questions of the round to be generated next at hand: nothing about them depends on an update."""
         ahead = RoundKey(key.round + 1 + self._settings.staleness)
         if ahead.round < self._settings.max_rounds:
-            self._asked = {ahead: await self._ask(ahead)}
+            self._asked = {ahead: await self.ask(ahead)}
 
     async def train(self, instruction: Train) -> None:
         """Sample J external groups from the pool, add their gradients, and make the update."""
@@ -254,9 +244,10 @@ class RoundSteps:
         work.seconds["gather"] = self._clock.monotonic() - work.gather_from
         work.heard, work.awaited = instruction.heard, instruction.awaited
         work.timed_out, work.late = instruction.timed_out, instruction.late
-        work.pool = self._intake.groups(work.key, instruction.heard)
+        work.pool = self._trained.left_of(self._intake.groups(instruction.sources))
         rng = derive_random(settings.seed, "external", self._node_id, *work.key)
         work.external = sample_external(work.pool, work.split.external, rng, self._sampler)
+        self._trained.add(work.external)
         groups = [to_train(scored, external=True) for scored in work.external]
         await work.begun.wait()
         for ahead in list(self._ahead.values()):
@@ -274,7 +265,9 @@ class RoundSteps:
         self.cumulative_reward += self.work.my_reward
         row = self._row(live_peers, loop_lag)
         self._splits.observe(row)  # before anything is awaited: the next round may be generated meanwhile
-        await to_thread.run_sync(self._append_row, row)
+        key = RoundKey(row.round, row.stage)
+        size = len(msgspec.json.encode(row))
+        await self._outbox.put(Parcel("row", key, partial(self._append_row, row), size, needed=True))
         await self._submit_reward(row)
         await self._vote()
         _log_round(row)
@@ -286,7 +279,7 @@ class RoundSteps:
         busy, sharing = self._executor.busy.since(work.started), intake.activity.since(work.started)
         leased = work.report.seconds_lease if work.report else 0.0
         whole_round = self._clock.monotonic() - self._round_ended
-        counts = intake.take_counts()
+        counts = intake.close_round(work.key.round)
         return metrics_row(
             work,
             timestamp=self._clock.wall(),
@@ -299,6 +292,7 @@ class RoundSteps:
             refused_files=dict(counts.refused + self._held_out.take_refused()),
             score_killed=work.killed + counts.killed,
             score_errors=work.errors + counts.errors,
+            **counts.columns(),
             bytes_fetched=counts.bytes_fetched,
             publish_to_pool=counts.latencies,
             seconds_round=self._clock.monotonic() - work.started,
@@ -309,12 +303,16 @@ class RoundSteps:
         )
 
     def _append_row(self, row: MetricsRow) -> None:
+        """The commit point; of a round whose rollouts no peer will ever see, the row says so."""
+        if self._outbox.gave_up_rollouts(RoundKey(row.round, row.stage)):
+            row = msgspec.structs.replace(row, bytes_published=0)
         append_json_line(self._layout.metrics_file(self._node_id), msgspec.json.encode(row), fsync=True)
 
     async def _submit_reward(self, row: MetricsRow) -> None:
         """Once per round: after a crash between the row and this, the next start makes up for it."""
-        file = self._layout.reward_file(RoundKey(row.round, row.stage), self._node_id)
-        if await to_thread.run_sync(file.exists):
+        key = RoundKey(row.round, row.stage)
+        file = self._layout.reward_file(key, self._node_id)
+        if await to_thread.run_sync(self._has_submitted, key):
             return
         reward = RewardFile(
             round=row.round,
@@ -323,17 +321,21 @@ class RoundSteps:
             peer_id=self._node_id,
             submitted_at=self._clock.wall(),
         )
-        await self._write(file, encode(reward))
+        await self._put("reward", key, file, encode(reward))
+
+    def _has_submitted(self, key: RoundKey) -> bool:
+        there = has_submitted(self._layout, key, self._node_id)
+        if there:
+            with suppress(OSError):  # a kill may have come between the rename and its sync
+                sync_folder(self._layout.rewards_of(key))
+        return there
 
     async def _vote(self) -> None:
         best = winners(mean_rewards([*self.work.own, *self.work.pool]))
         round_ = self.work.key.round
         vote = WinnersFile(round=round_, winners=best, peer_id=self._node_id, submitted_at=self._clock.wall())
-        target, temporary = self._layout.winners_file(round_, self._node_id), self._layout.temporary(self._node_id)
-        try:
-            await to_thread.run_sync(partial(publish, target, encode(vote), temporary, durable=False))
-        except FolderError as error:
-            logger.warning("vote.failed", round=round_, error=str(error))
+        file = self._layout.winners_file(round_, self._node_id)
+        await self._put("vote", self.work.key, file, encode(vote), droppable=True, durable=False)
 
     # ── tools ───────────────────────────────────────────────────────────────────────────────────────────────────────
     @contextmanager
@@ -351,9 +353,20 @@ class RoundSteps:
 
         return await self._executor.run(timed)
 
-    async def _write(self, target: Path, data: bytes, *, durable: bool = True) -> None:
-        temporary = self._layout.temporary(self._node_id)
-        await publish_patiently(target, data, temporary, durable=durable)
+    async def _put(
+        self,
+        what: str,
+        key: RoundKey,
+        file: Path,
+        data: bytes,
+        *,
+        droppable: bool = False,
+        durable: bool = True,
+    ) -> None:
+        """Have a file published by the outbox."""
+        data = self._layout.trust.seal(data, file)
+        write = partial(publish, file, data, self._layout.temporary(self._node_id), durable=durable)
+        await self._outbox.put(Parcel(what, key, write, len(data), droppable=droppable))
 
 
 def _log_round(row: MetricsRow) -> None:

@@ -23,12 +23,16 @@ class RoundWork:
     """I and J of the round."""
     ahead: bool = False
     """Generated and scored before the round was open, one update earlier."""
+    clock: str = "coordinator"
+    """Who opened the round: a `coordinator`, or the node on its `own`."""
     started: float = 0.0
     waited: float = 0.0
     """Seconds between the end of the round before and the start of this one."""
     groups: list[RolloutGroup] = field(default_factory=list)
+    published: bool = False
+    """The node died in this round after it had published: its groups are in the folder."""
     adopted: bool = False
-    """The groups were published by this node before it died in mid-round."""
+    """They were taken from there, since the policy did not write the same again."""
     rounds_trained: int = 0
     """Updates behind the policy that generated the groups."""
     own: list[ScoredGroup] = field(default_factory=list)
@@ -43,7 +47,7 @@ class RoundWork:
     heard: frozenset[str] = frozenset()
     """Peers whose groups are in the pool, or were refused."""
     awaited: frozenset[str] = frozenset()
-    """Peers that were alive when the gathering ended."""
+    """Live peers that were worth waiting for when the gathering ended."""
     timed_out: bool = False
     late: bool = False
     report: TrainReport | None = None

@@ -1,8 +1,8 @@
 """The worker's decisions, pure: events in, instructions out. The loop in worker.py carries them out.
 
-    LOADING ─Ready─▶ IDLE ─Clock─▶ GENERATING ─▶ SCORING ─▶ PUBLISHING ─▶ GATHERING ─▶ TRAINING ─▶ SUBMITTING ─▶ IDLE
-                      │                                        (J > 0)       │
-                      └──finished or stopping──▶ SAVING ─▶ DONE              └ waits for every live peer, at most
+LOADING ─Ready─▶ IDLE ─ClockSeen─▶ GENERATING ─▶ SCORING ─▶ PUBLISHING ─▶ GATHERING ─▶ TRAINING ─▶ SUBMITTING ─▶ IDLE
+                  │                                            (J > 0)       │
+                  └──finished or stopping──▶ SAVING ─▶ DONE                  └ waits for every live peer, at most
                                                                                until a deadline that follows the swarm
     the compute executor meanwhile, one step at a time, in this order:
         generate r ─▶                              begin update r (own groups)   ─▶ finish update r (external groups)
@@ -11,10 +11,17 @@
                                                             └ while the coordinator opens r+1, and its groups are
                                                               published and gathered
 
-    IDLE       waits for: the state file to name a round that this node has not done
-    GATHERING  waits for: the groups of every live peer; ends early when the last is in, late at the deadline,
-                          and a moment after the clock has moved on without us
+    IDLE       waits for: the state file to name a round that this node has not done; on a clock of its own for nothing,
+                          or, before round 0, for the workers that are to begin with it
+    GATHERING  waits for: the groups of every live peer that has not been missing all the time; ends early when the
+                          last is in, late at the deadline, and a moment after the clock has moved on without us
     SUBMITTING unblocks:  the coordinator
+
+Whose clock?  coordinator's ──no coordinator alive for `patience` seconds──▶ own ──one is alive again──▶ coordinator's
+              own           from the start, where there is to be no coordinator
+
+On its own clock a node does one round after the other, and takes of each peer the newest groups that are at most
+`window` rounds older or newer than its own round.
 
 A round that was begun is finished, so that a slow node learns too; then it skips ahead to wherever the clock is.
 A stop before the publishing of a round undoes that round (the draws of a round depend on nothing but seed, node and
@@ -24,10 +31,12 @@ finished first.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from swarm.node.attendance import Attendance
 from swarm.node.pace import GatherPace
 from swarm.types import RoundKey
 
@@ -51,10 +60,12 @@ class Ready:
     """The policy is loaded; rounds before `next_round` are done."""
 
     next_round: int
+    unsaved: bool = False
+    """Its checkpoint is older: it was killed, and has redone what it could of the rounds since."""
 
 
 @dataclass(frozen=True)
-class Clock:
+class ClockSeen:
     """The state file was read."""
 
     key: RoundKey
@@ -87,6 +98,17 @@ class PeersLive:
     """The live workers other than this one."""
 
     nodes: frozenset[str]
+    now: float
+    publishing: frozenset[str] = frozenset()
+    """Those that have published for this node's round, or the one before it, whether that was taken in or not; of a
+    node that has begun none yet, for the first."""
+
+
+@dataclass(frozen=True)
+class CoordinatorSeen:
+    """Whether a coordinator is alive, as of now."""
+
+    alive: bool
     now: float
 
 
@@ -137,11 +159,12 @@ class Stop:
 
 Event = (
     Ready
-    | Clock
+    | ClockSeen
     | Generated
     | Scored
     | Published
     | PeersLive
+    | CoordinatorSeen
     | PeerArrived
     | Tick
     | Trained
@@ -193,10 +216,16 @@ class Train:
     """Add those of J groups sampled from what the heard peers published, and make the update."""
 
     key: RoundKey
-    heard: frozenset[str]
+    sources: tuple[tuple[str, RoundKey], ...]
+    """The heard peers, by name, and for which round the groups are that are taken of each."""
     awaited: frozenset[str]
+    """The live peers that were worth waiting for, heard or not."""
     timed_out: bool
     late: bool
+
+    @property
+    def heard(self) -> frozenset[str]:
+        return frozenset(peer for peer, _ in self.sources)
 
 
 @dataclass(frozen=True)
@@ -229,12 +258,42 @@ class WorkerMachine:
     """Owns the round, not the files, tasks, time or tensors of it."""
 
     def __init__(
-        self, *, external_groups: int, round_interval: float, checkpoint_interval: int, staleness: int = 0
+        self,
+        *,
+        external_groups: int,
+        round_interval: float,
+        checkpoint_interval: int,
+        staleness: int = 0,
+        own_clock: bool = False,
+        max_rounds: int = 0,
+        expected_workers: int = 1,
+        patience: float = math.inf,
+        window: int = 0,
     ) -> None:
+        """Make a machine that is still loading.
+
+        Args:
+            staleness: 1: generate one round ahead.
+            own_clock: there is to be no coordinator.
+            max_rounds: after how many rounds a node on its own clock is finished, unless a coordinator said otherwise;
+                0: never.
+            expected_workers: how many should be there before a node on its own clock begins round 0; it waits for them
+                for one round interval.
+            patience: seconds without a coordinator after which a node whose clock it kept goes on by itself.
+            window: on the own clock, rounds by which a peer's groups may be older or newer.
+        """
         self._wants_peers = external_groups > 0
         self._staleness = staleness
         self._checkpoint_interval = checkpoint_interval
+        self._round_interval = round_interval
+        self._own_clock = own_clock
+        self._expected = expected_workers
+        self._patience = patience
+        self._window = window
         self._pace = GatherPace(longest=round_interval * GATHER_SHARE)
+        self._attendance = Attendance()
+        self.on_own_clock = own_clock
+        """Nobody else says which round comes next."""
         self.phase = Phase.LOADING
         self.key: RoundKey | None = None
         """The round and stage that this node works on, or did last."""
@@ -242,7 +301,13 @@ class WorkerMachine:
         """When to send a Tick, on the same clock as every `now`."""
         self._next = RoundKey(0)
         self._clock: RoundKey | None = None
-        self._max_rounds = 0
+        self._now = -math.inf
+        """The latest that any event said."""
+        self._coordinator_gone: float | None = None
+        """Since when no coordinator is alive."""
+        self._waiting_since: float | None = None
+        """Since when a node on its own clock waits for others to begin with."""
+        self._max_rounds = max_rounds
         self._ahead: RoundKey | None = None
         """The furthest round that GenerateAhead was given for."""
         self._begun: RoundKey | None = None
@@ -250,6 +315,7 @@ class WorkerMachine:
         self._finished = False
         self._stopping = False
         self._live: frozenset[str] = frozenset()
+        self._somebody_published = False
         self._arrived: dict[RoundKey, set[str]] = {}
         self._gather_since = 0.0
         self._save_asked = self._saved = 0
@@ -266,38 +332,45 @@ class WorkerMachine:
     # ── decisions ───────────────────────────────────────────────────────────────────────────────────────────────────
     def handle(self, event: Event) -> Sequence[Instruction]:
         """Take one event; instructions come in the order in which they are to be carried out."""
+        self._now = max(self._now, getattr(event, "now", self._now))
         match event:
-            case Ready(next_round):
+            case Ready(next_round, unsaved) if self.phase is Phase.LOADING:  # else it was stopped meanwhile
                 self._next = RoundKey(next_round)
+                if unsaved:  # at once, so that a second death does not cost the redoing again
+                    return [*self._save(), *self._idle()]
                 self._save_asked = self._saved = next_round
                 return self._idle()
-            case Clock():
+            case ClockSeen():
                 return self._on_clock(event)
             case Generated(key) if self._working(key, Phase.GENERATING):
                 return self._leave() if self._stopping else self._score(key)
             case Scored(key) if self._working(key, Phase.SCORING):
                 return self._leave() if self._stopping else self._publish(key)
-            case Published(key, now) if self._working(key, Phase.PUBLISHING):
-                return self._begin_gather(now)
-            case PeersLive(nodes, now):
+            case Published(key) if self._working(key, Phase.PUBLISHING):
+                return self._begin_gather()
+            case PeersLive(nodes, _, publishing):
                 self._live = nodes
-                return self._look_around(now)
-            case PeerArrived(key, peer, now):
+                self._somebody_published = self._somebody_published or bool(publishing)
+                self._attendance.seen(publishing)
+                return self._look_around()
+            case CoordinatorSeen(alive):
+                return self._on_coordinator(alive)
+            case PeerArrived(key, peer):
                 self._arrived.setdefault(key, set()).add(peer)
-                return self._look_around(now)
-            case Tick(now):
-                return self._look_around(now)
+                return self._look_around()
+            case Tick():
+                return self._look_around()
             case Trained(key) if self._working(key, Phase.TRAINING):
                 return self._submit(key)
             case Submitted(key) if self._working(key, Phase.SUBMITTING):
                 return self._end_round(key)
             case Saved(rounds_done):
                 return self._on_saved(rounds_done)
-            case SaveFailed():
+            case SaveFailed(rounds_done) if rounds_done == self._save_asked:  # else a later one is under way
                 self._save_asked = self._saved
                 return self._save() if self.phase is Phase.SAVING else ()
-            case Stop(now):
-                return self._on_stop(now)
+            case Stop():
+                return self._on_stop()
         return ()
 
     def _working(self, key: RoundKey, phase: Phase) -> bool:
@@ -307,25 +380,70 @@ class WorkerMachine:
         self.phase = phase
         return instructions
 
-    def _on_clock(self, event: Clock) -> Sequence[Instruction]:
-        if self._clock is not None and event.key < self._clock:
+    def _on_clock(self, event: ClockSeen) -> Sequence[Instruction]:
+        if self._own_clock or (self._clock is not None and event.key < self._clock):
             return ()  # an older copy of the state file: the clock never goes back
-        self._clock, self._finished, self._max_rounds = event.key, event.finished, event.max_rounds
+        self._clock, self._finished = event.key, event.finished
+        self._max_rounds = event.max_rounds or self._max_rounds
         if event.interval:
             self._pace.longest = event.interval * GATHER_SHARE
-        if self.phase is Phase.IDLE:
-            return self._idle()
-        return self._look_around(event.now)
+        return self._look_around()
+
+    def _on_coordinator(self, alive: bool) -> Sequence[Instruction]:
+        if self._own_clock:
+            return ()
+        if alive:
+            self._coordinator_gone, self.on_own_clock = None, False
+        elif self._coordinator_gone is None:
+            self._coordinator_gone = self._now
+        return self._look_around()
 
     def _idle(self) -> Sequence[Instruction]:
-        self.phase = Phase.IDLE
+        self.phase, self.wake_at = Phase.IDLE, None
+        self._go_on_alone()
+        if self.on_own_clock and self._max_rounds and self._next.round >= self._max_rounds:
+            self._finished = True
         if self._stopping or self._finished:
             return self._leave()
-        if self._clock is None or self._clock < self._next:
+        opened = self._open_round()
+        if opened is None:
             return ()
-        self.key, skipped = self._clock, self._clock.round - self._next.round
-        self._arrived = {key: peers for key, peers in self._arrived.items() if key >= self.key}
-        return self._enter(Phase.GENERATING, Generate(self.key, skipped))
+        self.key, self.wake_at, skipped = opened, None, opened.round - self._next.round
+        oldest = RoundKey(max(0, opened.round - self._window))
+        self._arrived = {key: peers for key, peers in self._arrived.items() if key >= oldest}
+        return self._enter(Phase.GENERATING, Generate(opened, skipped))
+
+    def _go_on_alone(self) -> None:
+        """A clock that nobody keeps any longer is kept by the node itself; one that never ran is waited for.
+
+        That it ran, a node knows that has done rounds, or sees that somebody has published, also where it finds no
+        state file that it can read.
+        """
+        ran = self._clock is not None or self._next > RoundKey(0) or self._somebody_published
+        if self.on_own_clock or self._coordinator_gone is None or not ran:
+            return
+        alone_at = self._coordinator_gone + self._patience
+        if self._now >= alone_at:
+            self.on_own_clock = True
+        elif math.isfinite(alone_at):
+            self.wake_at = alone_at
+
+    def _open_round(self) -> RoundKey | None:
+        """The round to begin now, None while there is none."""
+        if self._own_clock:
+            return self._next if self._enough_are_there() else None
+        if self.on_own_clock:
+            return max(self._clock or self._next, self._next)
+        return self._clock if self._clock is not None and self._clock >= self._next else None
+
+    def _enough_are_there(self) -> bool:
+        """Those that begin together learn from each other from round 0 on; who comes later finds them at work."""
+        if self._next.round or len(self._live) + 1 >= self._expected:
+            return True
+        if self._waiting_since is None:
+            self._waiting_since = self._now
+        self.wake_at = self._waiting_since + self._round_interval
+        return self._now >= self.wake_at
 
     def _score(self, key: RoundKey) -> Sequence[Instruction]:
         return self._enter(Phase.SCORING, Score(key), *self._look_ahead(key))
@@ -354,31 +472,46 @@ class WorkerMachine:
         self._ahead = ahead
         return (GenerateAhead(ahead),)
 
-    def _begin_gather(self, now: float) -> Sequence[Instruction]:
+    def _begin_gather(self) -> Sequence[Instruction]:
         assert self.key is not None
         if not self._wants_peers:
-            return self._enter(Phase.TRAINING, self._train(timed_out=False))
-        self.phase, self._gather_since = Phase.GATHERING, now
-        self.wake_at = now + self._pace.allowance()
-        return self._look_around(now)
+            return self._enter(Phase.TRAINING, self._train({}, frozenset(), timed_out=False))
+        self.phase, self._gather_since = Phase.GATHERING, self._now
+        self.wake_at = self._now + self._pace.allowance()
+        return self._look_around()
 
-    def _look_around(self, now: float) -> Sequence[Instruction]:
+    def _look_around(self) -> Sequence[Instruction]:
+        """See whether what this node waits for is there by now, or is to be waited for no longer."""
+        if self.phase is Phase.IDLE:
+            return self._idle()
         if self.phase is not Phase.GATHERING or self.key is None or self.wake_at is None:
             return ()
         if self._late(self.key):
-            self.wake_at = min(self.wake_at, now + LATE_GRACE)
-        complete = self._live <= self._arrived.get(self.key, set())
-        if not complete and not self._stopping and now < self.wake_at:
+            self.wake_at = min(self.wake_at, self._now + LATE_GRACE)
+        sources = self._sources(self.key)
+        awaited = self._attendance.awaited(self._live)
+        complete = awaited <= sources.keys()
+        if not complete and not self._stopping and self._now < self.wake_at:
             return ()
         if not self._stopping:
-            self._pace.observe(now - self._gather_since)
+            self._pace.observe(self._now - self._gather_since)
+            self._attendance.close(self._live, sources)
         self.wake_at = None
-        return self._enter(Phase.TRAINING, self._train(timed_out=not complete))
+        return self._enter(Phase.TRAINING, self._train(sources, awaited, timed_out=not complete))
 
-    def _train(self, *, timed_out: bool) -> Train:
+    def _sources(self, mine: RoundKey) -> dict[str, RoundKey]:
+        """Of each peer the newest round that may be taken of it; the order of arrival makes no difference."""
+        reach = self._window if self.on_own_clock else 0
+        return {
+            peer: key
+            for key in sorted(self._arrived)
+            if abs(key.round - mine.round) <= reach and (reach or key.stage == mine.stage)
+            for peer in self._arrived[key]
+        }
+
+    def _train(self, sources: dict[str, RoundKey], awaited: frozenset[str], *, timed_out: bool) -> Train:
         assert self.key is not None
-        heard = frozenset(self._arrived.get(self.key, ()))
-        return Train(self.key, heard, self._live, timed_out, self._late(self.key))
+        return Train(self.key, tuple(sorted(sources.items())), awaited, timed_out, self._late(self.key))
 
     def _end_round(self, key: RoundKey) -> Sequence[Instruction]:
         self._next = RoundKey(key.round + 1)
@@ -396,6 +529,7 @@ class WorkerMachine:
 
     def _leave(self) -> Sequence[Instruction]:
         """Save what is not saved, and wait for a checkpoint that is still being written."""
+        self.wake_at = None
         if self._saved == self._next.round:
             return self._finish()
         return self._enter(Phase.SAVING, *self._save())
@@ -407,10 +541,8 @@ class WorkerMachine:
     def _finish(self) -> Sequence[Instruction]:
         return self._enter(Phase.DONE, Finish("stopped" if self._stopping and not self._finished else "finished"))
 
-    def _on_stop(self, now: float) -> Sequence[Instruction]:
+    def _on_stop(self) -> Sequence[Instruction]:
         self._stopping = True
         if self.phase is Phase.LOADING:
             return self._finish()
-        if self.phase is Phase.IDLE:
-            return self._leave()
-        return self._look_around(now)
+        return self._look_around()

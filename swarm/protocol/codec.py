@@ -7,10 +7,11 @@ countable reason: `malformed`, `wrong_version`, `misplaced`, `empty`, `oversized
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import Annotated, Any, TypeVar
 
 import msgspec
-from msgspec import UNSET, Meta
+from msgspec import UNSET, Meta, Raw, UnsetType
 
 from swarm.errors import ProtocolError
 from swarm.protocol.messages import SCHEMA_VERSION, GroupInfo, PolicyInfo, RolloutEntry, RolloutFile
@@ -21,6 +22,15 @@ MOST_COMPLETIONS = 1024
 """What one file may hold: scoring costs the reader, whatever a file's size in bytes."""
 MOST_TOKENS = 2**15
 """Of one completion, for its token_ids and logprobs to be used."""
+_MOST_TOKEN_BYTES = 32 * MOST_TOKENS
+"""No honest list of as many numbers is longer."""
+MOST_TOKENS_OF_FILE = 2**18
+"""Tokens of one file that are read, in the order of its groups: 512 completions of 512 tokens. What comes after is read
+without."""
+MOST_BRACKETS = 2**16
+"""Objects and lists of one file, those that stand in its texts included; a thousand completions have some ten thousand.
+Each costs the reader far more memory than the two or three bytes that it takes: unbounded, a file of 16 MB took a
+second and 430 MB to refuse."""
 LOGPROB_DECIMALS = 5
 """A weight is off by 5e-6 of itself at most, and a token takes some 15 bytes beside its text, not 26."""
 
@@ -43,8 +53,11 @@ def decode(data: bytes, form: type[Message], where: str) -> Message:
         where: how messages name the file.
 
     Raises:
-        ProtocolError: `wrong_version` before anything else is looked at, else `malformed`.
+        ProtocolError: `oversized` for more than MOST_BRACKETS, `wrong_version` before anything else is looked at,
+            else `malformed`.
     """
+    if (brackets := data.count(b"{") + data.count(b"[")) > MOST_BRACKETS:
+        raise ProtocolError("oversized", f"{where} has {brackets} brackets, the limit is {MOST_BRACKETS}")
     try:
         version = msgspec.json.decode(data, type=_Version).schema_version
         if version == SCHEMA_VERSION:
@@ -98,21 +111,48 @@ def _sampled(completion: Completion) -> dict[str, Any]:
     """The token fields of an entry: none where a reader would not take them."""
     # A log-prob of almost 0 may come out above it. NaN stays NaN in this order, and so is not published.
     rounded = [min(round(value, LOGPROB_DECIMALS), 0.0) for value in completion.logprobs or ()]
-    ids, logprobs = _usable(completion.token_ids, rounded)
-    return {} if ids is None else {"token_ids": ids, "logprobs": logprobs}
+    ids, logprobs = _usable(_raw(completion.token_ids), _raw(rounded))
+    return {} if ids is None else {"token_ids": _raw(ids), "logprobs": _raw(logprobs)}
+
+
+def _raw(value: object) -> Raw:
+    return Raw(msgspec.json.encode(value))
 
 
 def _info(question: Question) -> GroupInfo:
     return GroupInfo(
-        task=question.origin.task, answer=question.answer, metadata=question.metadata, origin=question.origin
+        task=question.task, answer=question.answer, metadata=_raw(question.metadata), origin=question.origin
     )
 
 
-def to_groups(file: RolloutFile, peer: str, key: RoundKey) -> list[RolloutGroup]:
-    """The groups of a peer's file, in slot order. Answer, metadata and reward are left behind: readers make their own.
+class Claims(msgspec.Struct, frozen=True):
+    """What the publisher says of one of its groups: to be held against what the reader finds, and nothing else."""
+
+    answer: str | None
+    rewards: tuple[float | None, ...]
+    """One per completion, None where it says nothing."""
+
+
+def to_claims(file: RolloutFile) -> list[Claims]:
+    """The claims of the groups that to_groups gives for the same file, in the same order."""
+    return [
+        Claims(file.groups[slot].answer if slot in file.groups else None, tuple(e.reward for e in file.rollouts[slot]))
+        for slot in sorted(file.rollouts, key=_slot)
+    ]
+
+
+def to_groups(
+    file: RolloutFile, peer: str, key: RoundKey, *, origin_needed: bool = True, with_tokens: bool = True
+) -> list[RolloutGroup]:
+    """The groups of a peer's file, in slot order. Metadata and reward are left behind, and the answer wherever an
+    origin lets readers make their own.
 
     Token ids and log-probs are the publisher's claim: in range, and as many of the one as of the other, but whether
     they are those of the text is for the trainer to find out. Broken ones are left behind without a word.
+
+    Args:
+        origin_needed: refuse a file with a group that does not say where its question comes from.
+        with_tokens: read token ids and log-probs; who does not weigh by them saves their time and memory.
 
     Raises:
         ProtocolError: `misplaced` (it speaks for another node or round than its path), `empty`, `oversized`,
@@ -134,7 +174,12 @@ def to_groups(file: RolloutFile, peer: str, key: RoundKey) -> list[RolloutGroup]
     sizes = {len(entries) for entries in file.rollouts.values()}
     if len(sizes) > 1 or min(sizes) < 2:
         raise ProtocolError("ragged", f"expected groups of one size of at least 2 completions, got {sorted(sizes)}")
-    return [_group(file, slot) for slot in sorted(file.rollouts, key=_slot)]
+    tokens_left = MOST_TOKENS_OF_FILE if with_tokens else 0
+    groups = []
+    for slot in sorted(file.rollouts, key=_slot):
+        groups.append(_group(file, slot, origin_needed, tokens_left))
+        tokens_left -= sum(len(completion.token_ids or ()) for completion in groups[-1].completions)
+    return groups
 
 
 def _slot(text: str) -> int:
@@ -143,26 +188,31 @@ def _slot(text: str) -> int:
     return int(text)
 
 
-def _group(file: RolloutFile, slot: str) -> RolloutGroup:
+def _group(file: RolloutFile, slot: str, origin_needed: bool, tokens_left: int) -> RolloutGroup:
     entries = file.rollouts[slot]
     prompts = {entry.prompt for entry in entries}
     if len(prompts) != 1:
         raise ProtocolError("ragged", f"group {slot} has {len(prompts)} prompts, expected one for all its completions")
-    info = file.groups.get(slot)
-    if info is None or info.origin is None:
+    info = file.groups.get(slot) or GroupInfo(task="")
+    if info.origin is None and origin_needed:
         raise ProtocolError("no_origin", f"group {slot} does not say where its question comes from")
     return RolloutGroup(
         peer_id=file.peer_id,
         round=file.round,
         stage=file.stage,
         slot=int(slot),
-        question=Question(prompt=prompts.pop(), origin=info.origin),
-        completions=tuple(
-            Completion(entry.response, entry.finished, *_usable(entry.token_ids, entry.logprobs)) for entry in entries
-        ),
+        question=Question(prompts.pop(), info.origin, answer=None if info.origin else info.answer),
+        completions=tuple(_completions(entries, tokens_left)),
         model=file.policy.model[:80],
         tokenizer=(file.policy.tokenizer or "")[:80],
     )
+
+
+def _completions(entries: list[RolloutEntry], tokens_left: int) -> Iterator[Completion]:
+    for entry in entries:
+        ids, logprobs = _usable(entry.token_ids, entry.logprobs) if tokens_left > 0 else (None, None)
+        tokens_left -= len(ids or ())
+        yield Completion(entry.response, entry.finished, ids, logprobs)
 
 
 class _SampledTokens(msgspec.Struct):
@@ -176,10 +226,17 @@ class _SampledTokens(msgspec.Struct):
             raise ValueError("expected one log-prob per token")
 
 
-def _usable(token_ids: Any, logprobs: Any) -> tuple[tuple[int, ...] | None, tuple[float, ...] | None]:
+_decode_tokens = msgspec.json.Decoder(_SampledTokens).decode
+
+
+def _usable(
+    token_ids: Raw | UnsetType, logprobs: Raw | UnsetType
+) -> tuple[tuple[int, ...] | None, tuple[float, ...] | None]:
     """Both if they are lists of one length and in range, else neither: a hint that is broken is no hint."""
+    if token_ids is UNSET or logprobs is UNSET or max(len(bytes(token_ids)), len(bytes(logprobs))) > _MOST_TOKEN_BYTES:
+        return None, None
     try:
-        tokens = msgspec.convert({"token_ids": token_ids, "logprobs": logprobs}, _SampledTokens)
-    except msgspec.ValidationError:
+        tokens = _decode_tokens(b'{"token_ids":%b,"logprobs":%b}' % (token_ids, logprobs))
+    except msgspec.MsgspecError:
         return None, None
     return tokens.token_ids, tokens.logprobs

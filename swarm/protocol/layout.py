@@ -1,8 +1,8 @@
-"""Every path of the shared folder, and nothing else knows one.
+"""Every path of the shared folder, and nothing else knows one; and whether its files have to be signed.
 
 {path}/experiments/{experiment}/
   experiment.json                       the settings that make this experiment what it is
-  state/current_state.json              the round clock; the coordinator alone writes it
+  state/current_state.json              the round clock; the coordinator in office alone writes it
   peers/{node}.json                     registration and heartbeat
   rollouts/round_R/stage_S/{node}.json  the node's rollout groups
   rewards/round_R/stage_S/{node}.json   the node's mean reward
@@ -19,12 +19,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from swarm.config import JUDGE
+from swarm.protocol.trust import TRUSTING, Trust
 from swarm.types import RoundKey
 
+EXPERIMENTS = "experiments"
+"""The folder of all experiments in a shared folder."""
+_FOLDERS = frozenset({"state", "peers", "rollouts", "rewards", "winners", "judge", "checkpoints", "logs", ".tmp"})
+_FILES = frozenset({"experiment.json", "exam.json"})
+"""Together all the names in an experiment's folder."""
 _ROUND = re.compile(r"round_(0|[1-9][0-9]{0,8})")
 _STAGE = re.compile(r"stage_(0|[1-9][0-9]{0,8})")
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -56,16 +62,30 @@ def stage_of(folder_name: str) -> int | None:
     return int(match[1]) if match else None
 
 
+def split_at_experiment(path: Path) -> tuple[Path, tuple[str, ...]]:
+    """The part of a path that is the user's own, an experiment's folder, and the names below it, which strangers write.
+
+    Where a path could be read in two ways, less of it counts as the user's own. Without an experiment in it, all does.
+    """
+    parts = path.parts
+    for at in range(len(parts) - 2):
+        if parts[at] == EXPERIMENTS and parts[at + 2] in _FOLDERS | _FILES:
+            return Path(*parts[: at + 2]), parts[at + 2 :]
+    return path, ()
+
+
 @dataclass(frozen=True)
 class Layout:
     """The paths of one experiment."""
 
     path: Path
     experiment: str
+    trust: Trust = field(default=TRUSTING, compare=False, repr=False)
+    """How its files are sealed and judged by this process."""
 
     @property
     def root(self) -> Path:
-        return self.path / "experiments" / self.experiment
+        return self.path / EXPERIMENTS / self.experiment
 
     @property
     def experiment_file(self) -> Path:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
 from swarm.types import Origin
 
@@ -72,10 +72,10 @@ class RolloutEntry(msgspec.Struct, kw_only=True):
     """The publisher's own claim. Readers verify for themselves and never train on it."""
     finished: bool = True
     """The model ended it itself; False: cut at the length limit."""
-    token_ids: Any = UNSET
+    token_ids: Raw | UnsetType = UNSET
     """The sampled ids: list[int], end-of-text included where finished. Read by the codec alone, which takes lists like
     these or none at all: what else is there is no reason to refuse the text."""
-    logprobs: Any = UNSET
+    logprobs: Raw | UnsetType = UNSET
     """Natural-log probabilities of these tokens: list[float], at the sampling temperature, before any truncation."""
 
 
@@ -84,7 +84,8 @@ class GroupInfo(msgspec.Struct, kw_only=True):
 
     task: str
     answer: str | None = None
-    metadata: dict[str, Any] = {}
+    metadata: Raw = Raw(b"{}")
+    """The task's own, an object. Readers make theirs anew and leave this one unparsed."""
     origin: Origin | None = None
 
 
@@ -208,7 +209,22 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     staleness: float = 0.0
     """Mean of (my round - the round of the group) over the external groups trained on."""
     refused_files: dict[str, int] = {}
-    """Peers' files refused since the last row, by reason."""
+    """Peers' files and groups refused since the last row, by reason."""
+    refused_by_peer: dict[str, dict[str, int]] = {}
+    """The same, by peer and reason."""
+    accepted_by_peer: dict[str, int] = {}
+    """Groups of peers that were verified since the last row."""
+    false_claims: dict[str, int] = {}
+    """Per peer: completions since the last row whose published reward, or questions whose published answer, is not what
+    this node found."""
+    quarantined: list[str] = []
+    """Peers of which nothing is read for now."""
+    clock: str = "coordinator"
+    """Who opened the round: a `coordinator`, or the node on its `own`."""
+    external_unverified: Count = 0
+    """External groups trained on whose question could not be regenerated (SWARM_ADMIT=unverified)."""
+    trained_on: list[str] = []
+    """The external groups trained on, as `peer/round/stage/slot`."""
     score_killed: Count = 0
     score_errors: Count = 0
     bytes_published: Count = 0

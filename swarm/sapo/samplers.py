@@ -44,12 +44,10 @@ def balanced(groups: Sequence[ScoredGroup], count: int, rng: Random) -> list[Sco
     tasks: Counter[str] = Counter()
     peers: Counter[str] = Counter()
     while left and len(chosen) < count:
-        following = min(
-            left, key=lambda s: (-s.group.round, tasks[s.group.question.origin.task], peers[s.group.peer_id])
-        )
+        following = min(left, key=lambda s: (-s.group.round, tasks[s.group.question.task], peers[s.group.peer_id]))
         left.remove(following)
         chosen.append(following)
-        tasks[following.group.question.origin.task] += 1
+        tasks[following.group.question.task] += 1
         peers[following.group.peer_id] += 1
     return chosen
 

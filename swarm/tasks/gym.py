@@ -66,10 +66,10 @@ def score(question: Question, answer: str) -> float:
     """reasoning-gym's raw score of an answer to a question; not bounded in time, range or side effects.
 
     Raises:
-        ProtocolError: the question's origin is not valid.
+        ProtocolError: the question has no origin, or one that is not valid.
         Exception: whatever the task's own scorer raises on odd input.
     """
-    origin = question.origin
+    origin = question.known_origin()
     dataset, entry = _dataset(origin.task, origin.profile, origin.seed, origin.index)
     with _quiet():
         return float(dataset.score_answer(answer, entry))

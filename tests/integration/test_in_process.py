@@ -86,11 +86,19 @@ def test_a_node_that_fails_ends_the_others_gently_and_says_so_in_its_own_log(tmp
     assert events(tmp_path, "worker-0", "node.finished")[-1]["reason"] == "stopped"
 
 
-def test_the_death_of_the_process_is_the_failure_of_all_its_nodes(tmp_path):
+def test_a_process_that_is_killed_is_started_again_and_all_its_nodes_go_on(tmp_path):
     env = environment(tmp_path, MAX_ROUNDS=1000)
     with daemons() as start:
         swarm = start("swarm", env, "up", "--nodes", "2", "--in-process")
         eventually(lambda: rows(tmp_path, "worker-1"), "a round")
         os.kill(json.loads(layout(tmp_path).peer_file("worker-0").read_bytes())["pid"], signal.SIGKILL)
-        assert swarm.wait() == 1
-    assert "worker-* failed with exit code -9" in swarm.output
+        for node in ("worker-0", "worker-1"):
+            eventually(lambda node=node: len(events(tmp_path, node, "node.ready")) == 2, f"{node} to be back")
+        done = {node: len(rows(tmp_path, node)) for node in ("worker-0", "worker-1")}
+        for node, before in done.items():
+            eventually(lambda node=node, before=before: len(rows(tmp_path, node)) > before, f"{node} to go on")
+        swarm.signal(signal.SIGINT)
+        assert swarm.wait() == 130
+    for node in done:
+        rounds = [row["round"] for row in rows(tmp_path, node)]
+        assert rounds == sorted(set(rounds))

@@ -52,16 +52,24 @@ def test_up_fails_with_the_last_lines_of_a_failed_child(tmp_path):
     assert "no-such-model" in failed.stdout
 
 
-def test_nobodys_death_is_reported_as_success(tmp_path):
-    env = environment(tmp_path, MAX_ROUNDS=1000)
+def test_nodes_that_were_killed_start_again_and_go_on(tmp_path):
+    env = environment(tmp_path, MAX_ROUNDS=100_000)
     with daemons() as start:
         up = start("swarm", env, "up", "--nodes", "2")
         eventually(lambda: rows(tmp_path, "worker-1"), "a round")
-        pid = json.loads(layout(tmp_path).peer_file("worker-1").read_bytes())["pid"]
-        os.kill(pid, signal.SIGKILL)
-        assert up.wait() == 1
-    assert "worker-1 failed with exit code -9" in up.output
-    assert events(tmp_path, "worker-0", "node.finished")[-1]["reason"] == "stopped"
+        for node in ("worker-1", "coordinator"):
+            pid = json.loads(layout(tmp_path).peer_file(node).read_bytes())["pid"]
+            os.kill(pid, signal.SIGKILL)
+        eventually(lambda: len(events(tmp_path, "worker-1", "node.ready")) == 2, "the worker's second life")
+        eventually(lambda: len(events(tmp_path, "coordinator", "coordinator.ready")) == 2, "the coordinator's")
+        done = len(rows(tmp_path, "worker-1"))
+        eventually(lambda: len(rows(tmp_path, "worker-1")) >= done + 2, "two more rounds")
+        up.signal(signal.SIGTERM)
+        assert up.wait() == 143
+    for node in ("worker-1", "coordinator"):
+        assert f"{node} was killed by signal 9 (Killed); it starts again in 1 s" in up.output
+    numbers = [row["round"] for row in rows(tmp_path, "worker-1")]
+    assert numbers == sorted(set(numbers))
 
 
 def test_a_reader_that_has_seen_enough_does_not_end_the_swarm(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -23,11 +24,19 @@ def test_imports_point_one_way() -> None:
     assert done.returncode == 0
 
 
+@pytest.mark.parametrize("package", ["node", "policy"])
+def test_the_map_of_a_large_package_names_every_module(package: str) -> None:
+    folder = ROOT / "swarm" / package
+    named = set(re.findall(r"[a-z0-9_]+", (folder / "__init__.py").read_text()))
+    assert {file.stem for file in folder.glob("*.py")} - named == {"__init__"}
+
+
 @pytest.mark.parametrize(
     "modules",
     [
         "swarm.node.coordinator, swarm.node.daemon",
         "swarm.cli.main",
+        "swarm.cli.doctor",
         "swarm.cli.up, swarm.policy.planner",
         "services.coordinator, services.worker, services.workers",
     ],

@@ -333,6 +333,18 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "decoding": st.sampled_from(["auto", "dynamic", "static"]),
     "device_lease": st.sampled_from(["auto", "on", "off"]),
     "log_level": st.sampled_from(["debug", "info", "warning", "error"]),
+    "clock": st.sampled_from(["coordinator", "own"]),
+    "staleness_window": st.integers(0, 1000),
+    "coordinator_patience": st.floats(0, 1e6, exclude_min=True),
+    "standby": st.booleans(),
+    "admit": st.sampled_from(["drawn", "regenerable", "unverified"]),
+    "peer_groups": st.integers(1, 1024),
+    "peer_completions": st.integers(2, 2**20),
+    "max_peers": st.integers(1, 65536),
+    "quarantine_rounds": st.integers(0, 100),
+    "redo_rounds": st.integers(0, 1000),
+    "signing": st.sampled_from(["off", "on", "require"]),
+    "key_folder": words,
 }
 NOT_YET = {f.name for f in fields(Settings) if f.metadata["not_yet"]}
 

@@ -21,8 +21,9 @@ from typing import Any
 import pytest
 import structlog
 
-from swarm.errors import ConfigError, FolderError
-from swarm.logs import append_json_line, configure_logging, get_logger
+from swarm.errors import ConfigError, DuplicateNodeError, FolderError
+from swarm.lines import MOST_WAITING, PatientLines, append_json_line
+from swarm.logs import begin_files, configure_logging, get_logger
 
 log = get_logger("swarm.test")
 
@@ -40,13 +41,14 @@ class Logs:
         self.stdout_file = folder / "logs" / "n1" / "stdout.log"
         self.terminal = io.StringIO()
 
-    def configure(self, level: str = "info") -> ExitStack:
+    def configure(self, level: str = "info", *, held: bool = False) -> ExitStack:
         return configure_logging(
             node_id="n1",
             events_file=self.events_file,
             stdout_file=self.stdout_file,
             level=level,
             stream=self.terminal,
+            held=held,
         )
 
     def events(self) -> list[dict[str, Any]]:
@@ -242,7 +244,7 @@ def test_json_lines_are_appended_whole_and_heal_what_was_torn(tmp_path: Path) ->
     with file.open("ab") as out:
         out.write(b"torn")
     append_json_line(file, b'{"a":1}', fsync=True)
-    assert file.read_bytes() == b'{}\ntorn\n{"a":1}\n'
+    assert file.read_bytes() == b'{}\n{"a":1}\n', "what was never acknowledged is in nobody's way"
 
 
 def test_each_line_is_one_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,9 +260,7 @@ def test_each_line_is_one_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert written == [b"x" * 100_000 + b"\n"]
 
 
-def test_a_full_disk_is_an_error_and_the_next_line_is_still_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_an_error_and_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "a.jsonl"
     real = os.write
     with monkeypatch.context() as full:
@@ -268,7 +268,7 @@ def test_a_full_disk_is_an_error_and_the_next_line_is_still_its_own(
         with pytest.raises(FolderError, match="disk full"):
             append_json_line(file, b"123456")
     append_json_line(file, b"next")
-    assert file.read_bytes() == b"123\nnext\n"
+    assert file.read_bytes() == b"next\n"
 
 
 def test_a_log_file_that_cannot_be_opened_is_a_folder_error(tmp_path: Path) -> None:
@@ -373,3 +373,194 @@ def test_a_librarys_line_is_not_repeated_because_it_was_formatted_before(tmp_pat
     (line,) = [json.loads(line) for line in events.read_text().splitlines()]
     assert line["event"] == "once only"
     assert "message" not in line
+
+
+# ── a file that refuses, and a file that is another's ───────────────────────────────────────────────────────────────
+@contextmanager
+def a_full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every write fails, half of it done, as on a disk that has run full."""
+    real = os.write
+
+    def write(fd: int, data: bytes) -> int:
+        if not data.endswith(b"\n"):  # not a line of ours: anyio's and logging's own
+            return real(fd, data)
+        return real(fd, data[: len(data) // 2])
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", write)
+        yield
+
+
+def test_lines_that_do_not_fit_are_written_when_they_do_in_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs = Logs(tmp_path)
+    with logs.configure():
+        log.info("before")
+        with a_full_disk(monkeypatch):
+            for number in range(5):
+                log.info("meanwhile", number=number)
+            print("printed meanwhile")
+        assert logs.names() == ["before"], "no half lines"
+        log.info("after")
+    assert [e.get("number", e["event"]) for e in logs.events()] == ["before", 0, 1, 2, 3, 4, "after"]
+    assert "printed meanwhile\n" in logs.stdout()
+    assert "Logging error" not in capsys.readouterr().err
+
+
+def test_lines_that_still_wait_at_the_end_are_tried_once_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logs = Logs(tmp_path)
+    with logs.configure():
+        log.info("first.words")
+        with a_full_disk(monkeypatch):
+            log.info("last.words")
+    assert logs.names() == ["first.words", "last.words"]
+
+
+def test_of_too_many_waiting_lines_the_oldest_go_and_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs = Logs(tmp_path)
+    with logs.configure():
+        with a_full_disk(monkeypatch):
+            for number in range(30):
+                log.info("meanwhile", number=number, filler="x" * (MOST_WAITING // 20))
+        log.info("after")
+    note, *kept, after = logs.events()
+    assert (note["event"], note["level"], after["event"]) == ("log.lines_dropped", "warning", "after")
+    assert [e["number"] for e in kept] == list(range(note["count"], 30))
+    assert len(kept) == 19
+    assert "log.lines_dropped" in logs.stdout()
+
+
+def test_a_descriptor_that_went_stale_is_opened_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, stale = os.write, [True]
+
+    def write(fd: int, data: bytes) -> int:
+        if stale[0]:
+            raise OSError(116, "Stale file handle")
+        return real(fd, data)
+
+    with PatientLines(tmp_path / "a.log", lambda _: b"") as lines:
+        number = lines.fileno()
+        monkeypatch.setattr(os, "write", write)
+        (tmp_path / "a.log").rename(tmp_path / "gone.log")  # the descriptor leads there still
+        lines.write(b"one")
+        stale[0] = False
+        lines.write(b"two")
+        assert lines.fileno() == number, "a fatal signal's traceback goes to this descriptor"
+    assert (tmp_path / "a.log").read_bytes() == b"one\ntwo\n"
+
+
+def test_files_that_are_held_get_nothing_before_the_name_is_known_to_be_free(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    with logs.configure(held=True):
+        log.info("early")
+        print("printed early")
+        assert logs.events() == []
+        begin_files("n1")
+        assert logs.names() == ["early"]
+        log.info("late")
+    assert logs.names() == ["early", "late"]
+    assert "printed early\n" in logs.stdout()
+
+
+def test_a_process_that_fails_before_it_has_a_name_still_says_why(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    with pytest.raises(ConfigError), logs.configure(held=True):
+        raise ConfigError("SEED must be a number")
+    assert logs.names() == ["process.failed"]
+
+
+def test_a_refused_second_process_leaves_the_first_ones_files_alone(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    with logs.configure():
+        log.info("the.first")
+    before = logs.events_file.read_bytes(), logs.stdout_file.read_bytes()
+    with pytest.raises(DuplicateNodeError), logs.configure(held=True):  # noqa: PT012 - both belong to it
+        log.info("node.starting")
+        raise DuplicateNodeError("taken")
+    assert (logs.events_file.read_bytes(), logs.stdout_file.read_bytes()) == before
+    assert "taken" in logs.terminal.getvalue()
+
+
+def test_a_refused_process_with_a_log_of_its_own_writes_it(tmp_path: Path) -> None:
+    """Such as a second coordinator of another name: empty logs are a fault."""
+    logs = Logs(tmp_path)
+    with pytest.raises(DuplicateNodeError), logs.configure(held=True):
+        raise DuplicateNodeError("there is a coordinator already")
+    assert logs.names() == ["process.failed"]
+
+
+# ── one line, exactly once ──────────────────────────────────────────────────────────────────────────────────────────
+def test_a_line_whose_fsync_failed_is_not_there_twice_after_the_next_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "a.jsonl"
+    append_json_line(file, b"1", fsync=True)
+
+    def failing(fd: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    for also_broken in ([], ["ftruncate"]):
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "fsync", failing)
+            for name in also_broken:
+                broken.setattr(os, name, lambda *_: failing(0))
+            with pytest.raises(FolderError, match="Input/output"):
+                append_json_line(file, b"2", fsync=True)
+        append_json_line(file, b"2", fsync=True)
+        assert file.read_bytes() == b"1\n2\n"
+        file.write_bytes(b"1\n")
+
+
+def test_a_line_that_is_there_and_perhaps_not_on_disk_is_brought_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(b"1\n")
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    append_json_line(file, b"1", fsync=True)
+    assert file.read_bytes() == b"1\n"
+    assert len(synced) == 1
+
+
+def test_only_half_a_line_is_cut_off_however_long(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    for whole in (b"", b"1\n", b"1\n" + b"x" * 200_000 + b"\n"):
+        file.write_bytes(whole + b"y" * 150_000)
+        append_json_line(file, b"2")
+        assert file.read_bytes() == whole + b"2\n"
+
+
+def test_a_link_in_the_place_of_a_log_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_bytes(b"mine")
+    (tmp_path / "a.jsonl").symlink_to(tmp_path / "precious")
+    with pytest.raises(FolderError, match=r"a\.jsonl"):
+        append_json_line(tmp_path / "a.jsonl", b"{}")
+    assert (tmp_path / "precious").read_bytes() == b"mine"
+
+
+def test_no_reader_of_lines_obeys_what_a_stranger_wrote(tmp_path: Path) -> None:
+    terminal = io.StringIO()
+    files = {"events_file": tmp_path / "events", "stdout_file": tmp_path / "stdout"}
+    with configure_logging(node_id="alice", level="info", stream=terminal, **files):
+        get_logger("test").warning("peer.seen", model="\x1b[2Jtiny", host="a\x9b31m\u202eb")
+    shown = terminal.getvalue()
+    assert shown.replace("\n", "").isprintable()
+    assert r"\x1b[2Jtiny" in shown
+    assert (tmp_path / "stdout").read_text().replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize("linked", ["alice", "logs"])
+def test_a_log_folder_that_is_a_link_is_refused_and_nothing_is_written_elsewhere(tmp_path: Path, linked: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    folder = tmp_path / "logs" / "alice"
+    place = folder if linked == "alice" else folder.parent
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(elsewhere)
+    with pytest.raises(FolderError, match="got a link"):
+        append_json_line(folder / "metrics.jsonl", b"{}")
+    assert list(elsewhere.iterdir()) == []

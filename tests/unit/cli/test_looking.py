@@ -86,3 +86,13 @@ def test_summary_as_text_json_and_plot(tmp_path: Path, capsys: pytest.CaptureFix
     assert (tmp_path / "a.svg").exists()
     assert look(tmp_path, "summary", "--json") == 0
     assert json.loads(capsys.readouterr().out)["rounds"] == 3
+
+
+def test_no_log_line_of_a_stranger_commands_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    layout = make_experiment(tmp_path)
+    with layout.events_file("alice").open("ab") as log:
+        log.write(b'{"timestamp":1.0,"level":"info","event":"x\xc2\x9b2J","note":"\xc3\xa4"}\n\x1b[2J no JSON\n')
+    assert look(tmp_path, "logs", "--json") == 0
+    text = capsys.readouterr().out
+    assert text.replace("\n", "").isprintable()
+    assert '"event":"x\\u009b2J","note":"ä"' in text

@@ -7,10 +7,13 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from swarm.cli import main
 from swarm.cli.main import run
+from swarm.errors import FolderError
 from swarm.protocol.layout import Layout
 from tests.integration.swarms import listen_to_ctrl_c
 from tests.unit.monitor.factories import append_events, make_event, make_experiment
@@ -117,3 +120,14 @@ def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> No
     for command in ("plan", "status", "logs", "summary", "validate", "settings", "model build"):
         assert run([*command.split(), "--help"]) == 0
         assert "Parameters" in capsys.readouterr().out
+
+
+def test_an_error_that_quotes_a_stranger_is_nothing_a_terminal_would_obey(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object, **__: object) -> NoReturn:
+        raise FolderError("taken by a \x1b[2J,\nchoose another")
+
+    monkeypatch.setattr(main, "app", fail)
+    assert run(["status"]) == FolderError.exit_code
+    assert capsys.readouterr().err == "swarm: taken by a \ufffd[2J,\nchoose another\n"

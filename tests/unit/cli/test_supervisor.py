@@ -1,6 +1,8 @@
 """Child daemons get the settings of `swarm up`, and nobody else's."""
 
+import signal
 import sys
+from pathlib import Path
 
 import anyio
 import pytest
@@ -67,6 +69,56 @@ def test_a_child_that_fails_while_it_stops_has_failed_all_the_same(
     child, parent = Child("worker-0", "worker", {}), Stopping({})
     run_child(monkeypatch, f"import sys; sys.exit({code})", {}, {}, child=child, parent=parent)
     assert (parent.failure is child) == fails
+
+
+KILLS_ITSELF = "import os; os.kill(os.getpid(), 9)"
+
+
+def test_a_child_that_was_killed_starts_again_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(supervisor, "RESTART_PAUSES", (0.0, 0.0, 0.0))
+    mark = tmp_path / "mark"
+    code = (
+        f"import pathlib; m = pathlib.Path({str(mark)!r})\nif not m.exists(): m.touch(); {KILLS_ITSELF}\nprint('back')"
+    )
+    parent = Supervisor({})
+    child = run_child(monkeypatch, code, {}, {}, parent=parent)
+    assert (child.exit_code, parent.failure, list(child.lines)) == (0, None, ["back"])
+    assert capsys.readouterr().out == "worker-0 was killed by signal 9 (Killed); it starts again in 0 s\n"
+
+
+def test_nobodys_death_is_reported_as_success(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(supervisor, "RESTART_PAUSES", (0.0, 0.0, 0.0))
+    parent = Supervisor({})
+    child = run_child(monkeypatch, "print('hello', flush=True); " + KILLS_ITSELF, {}, {}, parent=parent)
+    assert (child.exit_code, parent.failure, parent.stopping) == (-9, child, True)
+    assert list(child.lines) == ["hello"] * 4
+    assert capsys.readouterr().out.count("it starts again") == 3
+
+
+@pytest.mark.parametrize("code", [1, 2, 143])
+def test_a_child_that_ended_by_itself_does_not_start_again(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    monkeypatch.setattr(supervisor, "RESTART_PAUSES", (0.0, 0.0, 0.0))
+    child = run_child(monkeypatch, f"print('hello'); import sys; sys.exit({code})", {}, {})
+    assert (child.exit_code, list(child.lines)) == (code, ["hello"])
+
+
+def test_a_stop_during_the_pause_before_a_restart_is_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "RESTART_PAUSES", (60.0,))
+    lives = []
+
+    class Counting(Supervisor):
+        async def _live(self, child: Child) -> int:
+            lives.append(child)
+            return await super()._live(child)
+
+    parent = Counting({})
+    monkeypatch.setattr(supervisor, "say", lambda _: parent.stop(signal.SIGTERM))
+    run_child(monkeypatch, KILLS_ITSELF, {}, {}, parent=parent)
+    assert len(lives) == 1
 
 
 def test_the_command_of_a_child_can_be_typed_into_a_terminal() -> None:

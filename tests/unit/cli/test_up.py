@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from swarm.cli import up
+from swarm.cli.flags import RunFlags
+from swarm.cli.supervisor import Child
 from swarm.cli.up import daemons, daemons_in_process
 from swarm.config import Settings
 from swarm.errors import MemoryPlanError
@@ -31,6 +34,21 @@ def test_workers_in_one_process_are_one_child_that_can_be_typed_into_a_terminal(
     assert coordinator.role == "coordinator"
     assert workers.command == (
         "GDRIVE_PATH=/p NODE_ID=worker MODEL_NAME=x,y SWARM_EXPECTED_WORKERS=3 python -m services.workers --nodes 3"
+    )
+
+
+@pytest.mark.parametrize("started", [daemons, daemons_in_process])
+def test_without_a_coordinator_only_workers_are_started(started: Callable[[Settings, int], list[Child]]) -> None:
+    children = started(Settings(path="/p", clock="own", threads=1), 2)
+    assert {child.role for child in children} <= {"worker", "workers"}
+    assert {child.settings["SWARM_CLOCK"] for child in children} == {"own"}
+    assert {child.settings["SWARM_EXPECTED_WORKERS"] for child in children} == {"2"}
+
+
+def test_the_command_that_goes_on_names_the_switches_that_were_given() -> None:
+    switches = {"--in-process": False, "--no-coordinator": True, "--force": False}
+    assert up._again(2, switches, RunFlags(experiment="e")).endswith(
+        "swarm up --nodes 2 --no-coordinator --experiment e"
     )
 
 

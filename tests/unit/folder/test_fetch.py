@@ -5,11 +5,15 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from swarm.errors import FolderError, ProtocolError
+from swarm.folder import fetch
 from swarm.folder.fetch import list_names, list_nodes, list_numbered, read_bounded
 from swarm.protocol.layout import round_of
 
@@ -153,3 +157,53 @@ def test_a_folder_that_cannot_be_listed_is_an_error_that_names_it(tmp_path: Path
     (tmp_path / "peers").touch()
     with pytest.raises(FolderError, match=r"cannot list .*peers: Not a directory"):
         list_nodes(tmp_path / "peers")
+
+
+HOSTILE = [
+    os.fsencode("x" * 255),
+    b"x" * 250 + b".json",
+    b"line\nbreak.json",
+    b"\x01\x1b[2J.json",
+    b"..json",
+    b"...json",
+    b"-rf.json",
+    b"a b.json",
+    b"%s.json",
+    b"anna.json\n",
+    "ännä.json".encode(),
+    b"\xed\xa0\x80.json",  # a lone surrogate
+    b"\xff.json",
+]
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "link", "fifo"])
+def test_hostile_names_break_no_listing_and_speak_for_nobody(tmp_path: Path, kind: str) -> None:
+    make = {
+        "file": lambda path: path.touch(),
+        "folder": lambda path: path.mkdir(),
+        "link": lambda path: path.symlink_to("/"),
+        "fifo": os.mkfifo,
+    }[kind]
+    for name in HOSTILE:
+        make(tmp_path / os.fsdecode(name))
+    assert len(list_names(tmp_path)) == len(HOSTILE) - 2
+    assert (list_nodes(tmp_path), list_numbered(tmp_path, round_of)) == (set(), [])
+
+
+@given(st.sets(st.binary(min_size=1, max_size=255).filter(lambda name: not {0, ord("/")} & {*name}), max_size=20))
+@settings(max_examples=100, deadline=None)
+def test_no_name_that_a_file_system_can_hold_breaks_a_listing(names: set[bytes]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        made = [name for name in names if name not in (b".", b"..")]
+        for name in made:
+            Path(folder, os.fsdecode(name)).touch()
+        listed = set(list_names(Path(folder)))
+        assert {os.fsencode(name) for name in listed} <= set(made)
+        assert list_nodes(Path(folder)) <= {name.removesuffix(".json") for name in listed}
+
+
+def test_the_listing_of_a_flooded_folder_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "MOST_NAMES", 10)
+    for number in range(20):
+        (tmp_path / f"{number}.json").touch()
+    assert len(list_names(tmp_path)) == 10

@@ -83,3 +83,14 @@ def test_a_role_is_what_a_node_says_and_not_guessed_from_its_name() -> None:
     liveness.observe(make_peer("coordinator", last_seen=WALL, node_role="worker"), 100.0, WALL)
     assert live(liveness, 100.0) == {"coordinator"}
     assert liveness.live(100.0, role="coordinator") == frozenset()
+
+
+def test_an_old_file_that_is_put_back_neither_ends_a_peer_nor_keeps_it_alive() -> None:
+    liveness = Liveness(10.0)
+    for beat in (1, 2, 3):
+        liveness.observe(make_peer("alice", beat=beat, status=ACTIVE, last_seen=WALL), 0.0, WALL)
+    liveness.observe(make_peer("alice", beat=2, status=STOPPED, last_seen=WALL), 5.0, WALL)
+    assert live(liveness, 6.0) == {"alice"}
+    assert live(liveness, 11.0) == set()
+    liveness.observe(make_peer("alice", beat=1, status=ACTIVE, incarnation="second", last_seen=WALL), 11.0, WALL)
+    assert live(liveness, 12.0) == {"alice"}

@@ -69,6 +69,7 @@ def make_row(layout: Layout, node: str, number: int, **fields: Any) -> MetricsRo
         "experiment": layout.experiment,
         "my_reward": reward_of(number),
         "total_agents": 2,
+        "bytes_published": 900,
         "model": "tiny-qwen2",
         "cumulative_reward": sum(reward_of(n) for n in range(number + 1)),
         "seconds_round": ROUND_SECONDS,

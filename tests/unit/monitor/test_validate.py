@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swarm.monitor.checks import spans
+from swarm.monitor.checks import gaps, named, spans
 from swarm.monitor.validate import Report, render, validate
 from swarm.protocol.layout import Layout
 from swarm.protocol.messages import RewardFile
@@ -320,6 +320,21 @@ def test_a_node_that_skipped_rounds_is_a_note(tmp_path: Path) -> None:
     ]
 
 
+def test_rollouts_that_a_row_says_were_given_up_are_noted_and_no_failure(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path)
+    for node in ("alice", "bob"):
+        layout.rollout_file(RoundKey(1), node).unlink()
+        file = layout.metrics_file(node)
+        lines = file.read_bytes().split(b"\n")
+        lines[1] = lines[1].replace(b'"bytes_published":900', b'"bytes_published":0')
+        file.write_bytes(b"\n".join(lines))
+    report = validate(layout)
+    assert failed(report) == []
+    assert [note for note in report.notes if "never published its rollouts of round 1" in note] == list(report.notes)
+    layout.reward_file(RoundKey(1), "bob").unlink()
+    assert failed(validate(layout)) == ["files behind every metrics row"], "rewards are never given up"
+
+
 def test_the_text_has_one_line_per_check_and_the_first_few_problems(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, rounds=12)
     assert render(validate(layout)).splitlines()[-1] == "exp is whole"
@@ -335,3 +350,8 @@ def test_the_text_has_one_line_per_check_and_the_first_few_problems(tmp_path: Pa
 def test_spans_join_neighbours() -> None:
     assert (spans({3}), spans({1, 3, 4, 5, 9})) == ("round 3", "rounds 1, 3-5, 9")
     assert spans(set(range(0, 100, 2))).endswith("... 50 in all")
+
+
+def test_gaps_of_a_clock_that_says_anything_cost_nothing() -> None:
+    assert named(gaps(2**53, {0, 2, 5})) == f"rounds 1, 3-4, 6-{2**53 - 1}"
+    assert gaps(3, {0, 1, 2, 7}) == gaps(0, set()) == []

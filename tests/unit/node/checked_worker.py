@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+
 from swarm.node import worker_machine as m
+from swarm.node.attendance import MOST_ABSENCES
+from swarm.node.pace import GatherPace
 from swarm.types import RoundKey
 
 STEPS = (m.Generate, m.Score, m.Publish, m.Train, m.Submit)
@@ -13,6 +18,7 @@ ANSWERS: dict[type, type] = {
     m.Trained: m.Train,
     m.Submitted: m.Submit,
     m.Saved: m.Save,
+    m.SaveFailed: m.Save,
 }
 """Which instruction each of the loop's events answers."""
 UNANSWERED = (m.BeginUpdate, m.GenerateAhead)
@@ -28,19 +34,34 @@ class CheckedWorker:
         round_interval: float = 10.0,
         checkpoint_interval: int = 0,
         staleness: int = 0,
+        own_clock: bool = False,
+        max_rounds: int = 0,
+        expected_workers: int = 1,
+        patience: float = math.inf,
+        window: int = 0,
     ) -> None:
         self.machine = m.WorkerMachine(
             external_groups=external_groups,
             round_interval=round_interval,
             checkpoint_interval=checkpoint_interval,
             staleness=staleness,
+            own_clock=own_clock,
+            max_rounds=max_rounds,
+            expected_workers=expected_workers,
+            patience=patience,
+            window=window,
         )
         self.ahead: list[RoundKey] = []
         """Rounds for which GenerateAhead was given."""
         self.begun: list[RoundKey] = []
         """Rounds for which BeginUpdate was given."""
         self._staleness = staleness
-        self._max_rounds = 0
+        self._own_clock = own_clock
+        self._max_rounds = max_rounds
+        self._patience = patience
+        self._window = window
+        self._external_groups = external_groups
+        self._longest_gather = round_interval * m.GATHER_SHARE
         self.pending: list[m.Instruction] = []
         """Instructions that were not answered yet."""
         self.trained: list[RoundKey] = []
@@ -51,9 +72,15 @@ class CheckedWorker:
         self._finished = False
         self._stopping = False
         self._step: m.Instruction | None = None
-        self._arrived: set[tuple[RoundKey, str]] = set()
+        self._arrived: dict[str, set[RoundKey]] = {}
         self._live: frozenset[str] = frozenset()
         self._first_round = 0
+        self._now = -math.inf
+        self._coordinator_gone: float | None = None
+        self._gather_since = 0.0
+        self._late_since = math.inf
+        self._waits: list[float] = []
+        self._absences: Counter[str] = Counter()
 
     @property
     def done(self) -> bool:
@@ -62,6 +89,8 @@ class CheckedWorker:
     def handle(self, event: m.Event) -> list[m.Instruction]:
         answered = self._take_note(event)
         instructions = list(self.machine.handle(event))
+        wake_at = self.machine.wake_at
+        assert wake_at is None or wake_at > self._now, "it would be woken at once, again and again"
         if type(event) in ANSWERS and answered is None:
             assert not instructions, "an answer to nothing does nothing"
         for instruction in instructions:
@@ -89,18 +118,39 @@ class CheckedWorker:
 
     def _take_note(self, event: m.Event) -> m.Instruction | None:
         """What the world knows after this event; the instruction that it answers, if any."""
+        self._now = max(self._now, getattr(event, "now", self._now))
         match event:
             case m.Ready(next_round):
                 self.rounds_done = self._first_round = next_round
-            case m.Clock(key, finished) if self._clock is None or key >= self._clock:
-                self._clock, self._finished, self._max_rounds = key, finished, event.max_rounds
+            case m.ClockSeen():
+                self._note_clock(event)
+            case m.CoordinatorSeen(alive):
+                gone_since = self._now if self._coordinator_gone is None else self._coordinator_gone
+                self._coordinator_gone = None if alive else gone_since
             case m.PeersLive(nodes):
                 self._live = nodes
             case m.PeerArrived(key, peer):
-                self._arrived.add((key, peer))
+                self._arrived.setdefault(peer, set()).add(key)
             case m.Stop():
                 self._stopping = True
-        return self._answered_by(event)
+        answered = self._answered_by(event)
+        if isinstance(answered, m.Publish):
+            self._gather_since = self._now
+            self._late_since = self._now if self._is_late(answered.key) else math.inf
+        return answered
+
+    def _note_clock(self, clock: m.ClockSeen) -> None:
+        if self._own_clock or (self._clock is not None and clock.key < self._clock):
+            return
+        self._clock, self._finished = clock.key, clock.finished
+        self._max_rounds = clock.max_rounds or self._max_rounds
+        if clock.interval:
+            self._longest_gather = clock.interval * m.GATHER_SHARE
+        if isinstance(self._step, m.Publish) and self._is_late(self._step.key):
+            self._late_since = min(self._late_since, self._now)
+
+    def _is_late(self, key: RoundKey) -> bool:
+        return self._finished or (self._clock is not None and self._clock > key)
 
     def _answered_by(self, event: m.Event) -> m.Instruction | None:
         for instruction in self.pending:
@@ -108,6 +158,8 @@ class CheckedWorker:
                 self.pending.remove(instruction)
                 if isinstance(instruction, m.Submit):
                     self.rounds_done = instruction.key.round + 1
+                if isinstance(event, m.SaveFailed):
+                    self.saves.remove(event.rounds_done)
                 return instruction
         return None
 
@@ -147,18 +199,46 @@ class CheckedWorker:
         assert self.rounds_done is not None, "nothing begins before the policy is there"
         assert not self._stopping
         assert not self._finished
-        assert key == self._clock, "a round begins where the clock is"
         assert key.round >= self.rounds_done, "no round is done twice"
         assert skipped == key.round - self.rounds_done
+        if self._own_clock:
+            assert key == RoundKey(self.rounds_done), "on its own clock a node does one round after the other"
+        elif key != self._clock:
+            assert self._coordinator_gone is not None, "a round begins where the clock is"
+            assert self._now - self._coordinator_gone >= self._patience, "a coordinator is waited for with patience"
+            assert key == max(self._clock or key, RoundKey(self.rounds_done)), "alone, too, no round is left out"
 
     def _check_train(self, train: m.Train) -> None:
         assert isinstance(self._step, m.Publish), "training comes after publishing"
         assert self._step.key == train.key
         assert train.key not in self.trained
         assert self.begun[-1] == train.key, "the gradients that are there are those of this round"
-        assert train.heard == {peer for key, peer in self._arrived if key == train.key}
-        assert train.awaited == self._live
+        assert dict(train.sources) == self._sources_of(train.key), "the newest of each peer, however they came"
+        assert [peer for peer, _ in train.sources] == sorted(train.heard)
+        assert train.awaited <= self._live
         self.trained.append(train.key)
+        if self._external_groups and not self._stopping:
+            self._check_patience(train)
+
+    def _sources_of(self, mine: RoundKey) -> dict[str, RoundKey]:
+        if not self._external_groups:
+            return {}
+        reach = self._window if self.machine.on_own_clock else 0
+        within = {
+            peer: [key for key in keys if key == mine or 0 < reach >= abs(key.round - mine.round)]
+            for peer, keys in self._arrived.items()
+        }
+        return {peer: max(keys) for peer, keys in within.items() if keys}
+
+    def _check_patience(self, train: m.Train) -> None:
+        """No fixed sleep is a barrier: live peers are waited for as long as the swarm has needed lately."""
+        waited = self._now - self._gather_since
+        missing = {peer for peer in self._live - train.heard if self._absences[peer] < MOST_ABSENCES}
+        if missing and self._now - self._late_since < m.LATE_GRACE:
+            usual = GatherPace.FACTOR * max(self._waits[-GatherPace.WINDOW :], default=math.inf) + GatherPace.SLACK
+            assert waited >= min(self._longest_gather, usual), f"it did not wait for {sorted(missing)}"
+        self._waits.append(waited)
+        self._absences = Counter({peer: self._absences[peer] + 1 for peer in self._live - train.heard})
 
     def _check_begin(self, key: RoundKey) -> None:
         published = self._step == m.Publish(key)
@@ -181,7 +261,8 @@ class CheckedWorker:
 
     def _check_finish(self, reason: str) -> None:
         assert not self.pending, "nothing is cut off"
-        assert reason == ("finished" if self._finished else "stopped")
+        all_done = 0 < self._max_rounds <= (self.rounds_done or 0)
+        assert all_done or reason == ("finished" if self._finished else "stopped")
         if self.rounds_done is not None and self.rounds_done != self._first_round:
             assert self.saves[-1] == self.rounds_done, "what was learned is saved"
 

@@ -15,9 +15,11 @@ import anyio
 
 from swarm.config import Settings
 from swarm.errors import ModelError, ProtocolError
+from swarm.node.checkpoints import restore_newest
+from swarm.node.draws import Draws
 from swarm.protocol.codec import encode, to_rollout_file
 from swarm.protocol.layout import Layout
-from swarm.protocol.messages import PeerFile, PolicyInfo, RolloutFile, StateFile
+from swarm.protocol.messages import NodeState, PeerFile, PolicyInfo, RewardFile, RolloutFile, StateFile
 from swarm.tasks.scoring import GroupScore
 from swarm.tasks.scoring_messages import QuestionRequest
 from swarm.types import (
@@ -33,9 +35,23 @@ from swarm.types import (
 )
 
 TASKS = ("bf", "arc_1d", "base_conversion")
+DRAWS = Draws(Settings().seed, TASKS, Settings().profile)
+"""What make_settings' swarm asks its nodes."""
 
 
 # ── the folder ──────────────────────────────────────────────────────────────────────────────────────────────────────
+MEASURED_COLUMNS = {
+    "timestamp",
+    "loop_lag_max",
+    "executor_busy",
+    "publish_to_pool",
+    "bytes_published",  # a timestamp has more or fewer digits
+    "bytes_fetched",  # the same, and a node that comes back reads peers' files again
+    "accepted_by_peer",  # what it read between two rows
+}
+"""Of a metrics row, those that depend on time, or on when the folder was read; beside those called seconds_*."""
+
+
 def put(file: Path, content: bytes) -> None:
     """Write a file and the folders that it lies in."""
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -211,15 +227,25 @@ class FakePolicy:
         self.weights = FakeSnapshot.read(snapshot_dir)
 
 
+def newest_checkpoint(layout: Layout, node: str) -> tuple[NodeState, Path] | None:
+    """What a node that starts now would go on from, and out of which folder."""
+    folders: list[str] = []
+    state = restore_newest(layout, node, folders.append)
+    return (state, Path(folders[-1])) if state else None
+
+
 # ── a peer that exists only as files ────────────────────────────────────────────────────────────────────────────────
-def make_rollouts(peer: str, key: RoundKey, *, groups: int = 2, size: int = 4, seed: int = 7) -> RolloutFile:
-    """A peer's groups of one round; they differ by seed."""
-    scored = [_scored_group(peer, key, slot, size, seed) for slot in range(groups)]
+def make_rollouts(
+    peer: str, key: RoundKey, *, groups: int = 2, size: int = 4, seed: int = 7, draws: Draws = DRAWS
+) -> RolloutFile:
+    """A peer's groups of one round, to the questions that the run draws for it; its answers differ by seed."""
+    asked = draws.questions(peer, key, groups)
+    scored = [_scored_group(peer, key, slot, question, size, seed) for slot, question in enumerate(asked)]
     return to_rollout_file(scored, peer, key, 1_700_000_000.0, PolicyInfo(model="ghost", rounds_trained=key.round))
 
 
-def _scored_group(peer: str, key: RoundKey, slot: int, size: int, seed: int) -> ScoredGroup:
-    origin = Origin("bf", "tiny", int(_digest(peer, key, slot, seed), 16) % 2**30, 0, "fake")
+def _scored_group(peer: str, key: RoundKey, slot: int, asked: QuestionRequest, size: int, seed: int) -> ScoredGroup:
+    origin = Origin(asked.task, asked.profile, asked.seed, asked.index, "fake")
     texts = [f"<answer>{_digest(peer, key, slot, seed, number)}</answer>" for number in range(size)]
     completions = tuple(Completion(text, True) for text in texts)
     group = RolloutGroup(peer, *key, slot, fake_question(origin), completions, "ghost")
@@ -231,4 +257,18 @@ def make_ghost(layout: Layout, node: str, *, rounds: int = 0) -> None:
     put(layout.peer_file(node), encode(make_peer(node, last_seen=time.time())))
     for round_ in range(rounds):
         put(layout.rollout_file(RoundKey(round_), node), encode(make_rollouts(node, RoundKey(round_))))
-        put(layout.reward_file(RoundKey(round_), node), b"{}")
+        put_reward(layout, RoundKey(round_), node)
+
+
+def put_reward(layout: Layout, key: RoundKey, node: str) -> None:
+    """A node has done a round."""
+    reward = RewardFile(round=key.round, stage=key.stage, reward=0.5, peer_id=node, submitted_at=1_700_000_000.0)
+    put(layout.reward_file(key, node), encode(reward))
+
+
+def put_state(layout: Layout, **more: Any) -> None:
+    """What a registered coordinator, dead by now, has written: by name `coordinator`, if nothing else is said."""
+    state = make_state(**more)
+    put(layout.state_file, encode(state))
+    if not layout.peer_file(state.updated_by).exists():
+        put(layout.peer_file(state.updated_by), encode(make_peer(state.updated_by, node_role="coordinator")))

@@ -19,7 +19,7 @@ from swarm.protocol.codec import decode, encode
 from swarm.protocol.layout import Layout
 from swarm.protocol.messages import MetricsRow, RolloutFile
 from swarm.types import RoundKey
-from tests.unit.node.factories import TASKS, FakePolicy, FakeTaskSource, make_settings, make_state
+from tests.unit.node.factories import TASKS, FakePolicy, FakeTaskSource, make_peer, make_settings, make_state
 
 WITHIN = 20.0
 """Seconds after which a test gives up; each needs one or two."""
@@ -82,9 +82,11 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 async def set_clock(layout: Layout, round_: int, *, finished: bool = False) -> None:
-    """Be the coordinator."""
-    state = encode(make_state(round=round_, finished=finished))
-    await to_thread.run_sync(publish, layout.state_file, state, layout.temporary("test"))
+    """Be the coordinator, of which nothing else is seen."""
+    state = make_state(round=round_, finished=finished)
+    registration = make_peer(state.updated_by, node_role="coordinator")
+    for file, content in ((layout.peer_file(state.updated_by), registration), (layout.state_file, state)):
+        await to_thread.run_sync(publish, file, encode(content), layout.temporary("test"))
 
 
 async def play_rounds(layout: Layout, rounds: range, node: str = "alice") -> None:

@@ -8,12 +8,14 @@ from typing import Protocol
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
-from swarm.errors import CheckpointError
-from swarm.node.checkpoints import clear_temporary, newest_checkpoint, save_checkpoint
+from swarm.errors import CheckpointError, FolderError
+from swarm.node import checkpoints
+from swarm.node.checkpoints import recover_temporary, restore_newest, save_checkpoint
 from swarm.protocol.layout import Layout
 from swarm.protocol.messages import NodeState
-from tests.unit.node.factories import FakeSnapshot
+from tests.unit.node.factories import FakePolicy, FakeSnapshot, newest_checkpoint
 
 
 class FailingSnapshot:
@@ -104,14 +106,14 @@ def test_a_checkpoint_that_cannot_be_put_in_place_leaves_the_one_it_would_replac
 ) -> None:
     layout = Layout(tmp_path, "exp")
     save(layout, 1, snapshot=FakeSnapshot("first"))
-    rename = Path.rename
+    rename = checkpoints.rename_beneath
 
-    def no_new_one(source: Path, target: Path) -> Path:
-        if Path(target) == layout.checkpoint(1, "alice") and not source.name.endswith("-old"):
+    def no_new_one(source: Path, target: Path) -> None:
+        if Path(target) == layout.checkpoint(1, "alice") and not source.name.startswith("replaced-"):
             raise OSError(5, "Input/output error")
-        return rename(source, target)
+        rename(source, target)
 
-    monkeypatch.setattr(Path, "rename", no_new_one)
+    monkeypatch.setattr(checkpoints, "rename_beneath", no_new_one)
     with pytest.raises(CheckpointError):
         save(layout, 1, snapshot=FakeSnapshot("second"))
     assert FakeSnapshot.read(str(layout.checkpoint(1, "alice"))) == "first"
@@ -158,27 +160,116 @@ def test_another_node_that_removes_the_empty_folder_first_disturbs_nobody(
 ) -> None:
     layout = Layout(tmp_path, "exp")
     save(layout, 1, keep=1)
-    rmdir = Path.rmdir
+    remove = checkpoints.remove_empty
 
     def beaten(folder: Path) -> None:
-        rmdir(folder)
-        rmdir(folder)
+        remove(folder)
+        remove(folder)
 
-    monkeypatch.setattr(Path, "rmdir", beaten)
+    monkeypatch.setattr(checkpoints, "remove_empty", beaten)
     save(layout, 2, keep=1)
     assert rounds_of(layout) == {"round_2"}
 
 
-@pytest.mark.parametrize("content", [None, b"", b"{", b"{}", b'{"schema_version":99}'])
-def test_a_damaged_checkpoint_is_named_with_what_to_do(tmp_path: Path, content: bytes | None) -> None:
-    layout = Layout(tmp_path, "exp")
-    save(layout, 1)
-    file = save(layout, 2) / "node.json"
-    file.unlink()
+DAMAGES = [None, b"", b"{", b"{}", b'{"schema_version":99}']
+
+
+def damage(folder: Path, content: bytes | None) -> None:
+    (folder / "node.json").unlink()
     if content is not None:
-        file.write_bytes(content)
+        (folder / "node.json").write_bytes(content)
+
+
+@pytest.mark.parametrize("content", DAMAGES)
+def test_a_damaged_checkpoint_that_is_the_only_one_is_named_with_what_to_do(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    layout = Layout(tmp_path, "exp")
+    damage(save(layout, 2), content)
     with pytest.raises(CheckpointError, match=r"round_2.*is damaged.*move it away"):
         newest_checkpoint(layout, "alice")
+
+
+@pytest.mark.parametrize("content", DAMAGES)
+def test_past_a_damaged_checkpoint_the_one_before_is_loaded_and_never_silently(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    layout = Layout(tmp_path, "exp")
+    save(layout, 1)
+    damage(save(layout, 2), content)
+    with capture_logs() as logs:
+        found = newest_checkpoint(layout, "alice")
+    assert found is not None
+    assert found[0].rounds_done == 1
+    (event,) = logs
+    assert (event["event"], event["log_level"]) == ("checkpoint.damaged", "error")
+    assert event["folder"].endswith("round_2/alice")
+
+
+def test_a_checkpoint_whose_weights_do_not_load_is_passed_over_as_well(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    for rounds_done in (1, 2):
+        save(layout, rounds_done)
+    (layout.checkpoint(2, "alice") / "weights.txt").unlink()
+
+    class Strict(FakePolicy):
+        def restore(self, snapshot_dir: str) -> None:
+            try:
+                super().restore(snapshot_dir)
+            except FileNotFoundError as error:
+                raise CheckpointError(str(error)) from None
+
+    policy = Strict()
+    with capture_logs() as logs:
+        state = restore_newest(layout, "alice", policy.restore)
+    assert state is not None
+    assert (state.rounds_done, policy.weights) == (1, "after 1")
+    assert [log["event"] for log in logs] == ["checkpoint.damaged"]
+    save(layout, 2)
+    assert restore_newest(layout, "alice", policy.restore) is not None
+    assert policy.weights == "after 2", "a damaged one is replaced when its round is saved again"
+
+
+def test_another_nodes_checkpoint_in_this_nodes_place_is_a_damaged_one(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    save(layout, 1)
+    layout.checkpoint(2, "x").parent.mkdir()
+    save(layout, 7, node="bob").rename(layout.checkpoint(2, "alice"))
+    found = newest_checkpoint(layout, "alice")
+    assert found is not None
+    assert found[0].rounds_done == 1
+
+
+def test_a_checkpoint_whose_replacement_was_cut_short_is_put_back(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    folder = save(layout, 1)
+    layout.temporary("alice").mkdir(parents=True, exist_ok=True)
+    folder.rename(layout.temporary("alice") / "replaced-round_1")
+    assert newest_checkpoint(layout, "alice") is None
+    recover_temporary(layout, "alice")
+    found = newest_checkpoint(layout, "alice")
+    assert found is not None
+    assert FakeSnapshot.read(str(found[1])) == "after 1"
+    assert left_behind(layout) == []
+
+
+def test_where_it_cannot_be_seen_what_was_left_behind_nothing_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The only copy of a checkpoint may lie there."""
+    layout = Layout(tmp_path, "exp")
+    replaced = layout.temporary("alice") / "replaced-round_1"
+    replaced.parent.mkdir(parents=True, exist_ok=True)
+    save(layout, 1).rename(replaced)
+
+    def unlistable(folder: Path) -> list[str]:
+        raise FolderError(f"cannot list {folder}: Input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(checkpoints, "list_names", unlistable)
+        recover_temporary(layout, "alice")
+    recover_temporary(layout, "alice")
+    assert newest_checkpoint(layout, "alice") is not None
 
 
 def test_a_checkpoint_of_an_older_version_can_still_be_read(tmp_path: Path) -> None:
@@ -198,6 +289,6 @@ def test_what_a_killed_process_left_half_written_goes_at_the_next_start(tmp_path
         half = layout.temporary(node) / "checkpoint-1"
         half.mkdir(parents=True)
         (half / "model.safetensors").touch()
-    clear_temporary(layout, "alice")
+    recover_temporary(layout, "alice")
     assert left_behind(layout) == []
     assert left_behind(layout, "bob") != [], "others' may be in the writing"

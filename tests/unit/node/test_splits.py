@@ -13,12 +13,13 @@ import pytest
 
 from swarm.errors import ConfigError
 from swarm.node.daemon import check
+from swarm.node.draws import Draws
 from swarm.node.splits import Splits, signals_of
 from swarm.protocol.codec import encode
 from swarm.protocol.layout import Layout
 from swarm.protocol.messages import MetricsRow
 from swarm.types import RoundKey, ScoredGroup
-from tests.unit.node.factories import FakePolicy, make_ghost, make_rollouts, make_settings, put
+from tests.unit.node.factories import TASKS, FakePolicy, make_ghost, make_rollouts, make_settings, put
 from tests.unit.node.nodes import (
     make_coordinator,
     make_worker,
@@ -121,7 +122,8 @@ async def test_lesson_the_adaptive_rule_moved_only_j_both_change_in_what_is_aske
 ) -> None:
     make_ghost(layout, "bob", rounds=ROUNDS)
     for round_ in range(ROUNDS):
-        put(layout.rollout_file(RoundKey(round_), "bob"), encode(make_rollouts("bob", RoundKey(round_), groups=20)))
+        theirs = make_rollouts("bob", RoundKey(round_), groups=20, draws=Draws(3, TASKS, "tiny"))
+        put(layout.rollout_file(RoundKey(round_), "bob"), encode(theirs))
     policy = FakePolicy()
     worker = make_worker(layout, "alice", policy, adaptive_rule="random", staleness=staleness, seed=3, **ADAPTIVE)
     await play_to_the_end(layout, range(ROUNDS), worker)

@@ -6,7 +6,7 @@ import math
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +18,21 @@ from structlog.testing import capture_logs
 from swarm.errors import CheckpointError, DuplicateNodeError
 from swarm.folder.liveness import STOPPED
 from swarm.folder.records import read_peer
-from swarm.node.checkpoints import newest_checkpoint
-from swarm.node.clock import Clock
-from swarm.node.intake import Intake
 from swarm.node.pace import GatherPace
 from swarm.protocol.codec import decode, encode
 from swarm.protocol.layout import Layout
 from swarm.protocol.messages import RewardFile, RolloutFile, WinnersFile
-from swarm.tasks.scoring import GroupScore
 from swarm.types import RoundKey
-from tests.unit.node.factories import FakePolicy, FakeTaskSource, make_ghost, make_peer, make_rollouts, make_state, put
+from tests.unit.node.factories import (
+    FakePolicy,
+    FakeTaskSource,
+    make_ghost,
+    make_peer,
+    make_rollouts,
+    newest_checkpoint,
+    put,
+    put_state,
+)
 from tests.unit.node.nodes import (
     make_coordinator,
     make_worker,
@@ -134,6 +139,22 @@ async def test_a_torn_state_file_is_no_clock(layout: Layout) -> None:
             await until(lambda: any(log["event"] == "state.unreadable" for log in logs))
         await play_rounds(layout, range(4, 5))
     assert [row.round for row in rows_of(layout, "alice")] == [3, 4]
+
+
+def told(logs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What was said of the state file."""
+    return [log["event"] for log in logs if log["event"].startswith("state.")]
+
+
+async def test_a_state_file_that_is_torn_for_the_second_time_is_told_of_for_the_second_time(layout: Layout) -> None:
+    with capture_logs() as logs:
+        async with running(make_worker(layout, "alice")):
+            for round_ in range(2):
+                await play_rounds(layout, range(round_, round_ + 1))
+                put(layout.state_file, layout.state_file.read_bytes()[:20])
+                await until(lambda times=round_ + 1: told(logs).count("state.unreadable") == times)
+            await play_rounds(layout, range(2, 3))
+    assert told(logs) == ["state.unreadable", "state.readable"] * 2
 
 
 async def test_a_second_worker_of_the_same_name_leaves_the_first_alone(layout: Layout) -> None:
@@ -341,7 +362,7 @@ async def test_a_checkpoint_holds_the_weights_of_the_round_it_is_named_after(
     monkeypatch.setattr(module, "save_checkpoint", save_slowly)
     policy, weights = FakePolicy(), ["fresh"]
     worker = make_worker(layout, "alice", policy, checkpoint_interval=1, local_groups=8, external_groups=0)
-    with released(slow):
+    with released(slow), capture_logs() as logs:
         async with running(worker) as codes:
             for round_ in range(4):
                 await play_rounds(layout, range(round_, round_ + 1))
@@ -349,7 +370,8 @@ async def test_a_checkpoint_holds_the_weights_of_the_round_it_is_named_after(
             await set_clock(layout, 4, finished=True)
             slow.go.set()
             await until(lambda: codes)
-    assert written == {rounds: weights[rounds] for rounds in range(1, 5)}
+    assert written == {rounds: weights[rounds] for rounds in (1, 4)}, "those that would pile up are left out"
+    assert [log["rounds_done"] for log in logs if log["event"] == "checkpoint.skipped"] == [2], "said once"
 
 
 async def test_checkpoints_come_at_the_interval_and_the_last_ones_stay(layout: Layout) -> None:
@@ -367,12 +389,13 @@ async def test_groups_that_were_published_before_a_crash_are_taken_up_and_not_re
         async with running(make_worker(layout, "alice", policy)):
             await play_rounds(layout, range(1))
     assert layout.rollout_file(R0, "alice").read_bytes() == published
-    assert policy.generated == 0
     file = rollouts_of(layout, 0, "alice")
     claimed = [entry.reward for entries in file.rollouts.values() for entry in entries]
     assert rows_of(layout, "alice")[0].my_reward == pytest.approx(sum(r or 0 for r in claimed) / len(claimed))
     assert {group.prompt for group in policy.trained[0]} == {e[0].prompt for e in file.rollouts.values()}
-    assert any(log["event"] == "rollouts.adopted" for log in logs)
+    (taken_up,) = [log for log in logs if log["event"] == "rollouts.taken_up"]
+    assert not taken_up["rewritten"], "the policy answers otherwise now"
+    assert rows_of(layout, "alice")[0].tokens_generated == 0
 
 
 async def test_own_groups_that_cannot_be_read_again_are_made_anew(layout: Layout) -> None:
@@ -407,7 +430,7 @@ async def test_a_reward_is_written_once(layout: Layout) -> None:
     assert layout.reward_file(R0, "alice").read_bytes() == before
 
 
-async def test_rounds_that_a_kill_took_from_the_weights_are_not_done_again(layout: Layout) -> None:
+async def test_rounds_that_a_kill_took_from_the_weights_are_redone_without_a_second_row(layout: Layout) -> None:
     """The rows are there, the checkpoint of them is not."""
     async with running(make_worker(layout, "alice")):
         await play_rounds(layout, range(3))
@@ -416,7 +439,8 @@ async def test_rounds_that_a_kill_took_from_the_weights_are_not_done_again(layou
         await play_to_the_end(layout, range(2, 4), make_worker(layout, "alice"))
     assert layout_rounds(layout) == [0, 1, 2, 3]
     ready = next(log for log in logs if log["event"] == "node.ready")
-    assert (ready["next_round"], ready["checkpoint_round"], ready["rounds_lost"]) == (3, 0, 3)
+    assert (ready["next_round"], ready["checkpoint_round"]) == (3, 0)
+    assert (ready["rounds_redone"], ready["rounds_lost"]) == (3, 0)
 
 
 async def test_a_torn_last_row_is_a_round_that_is_done_again(layout: Layout) -> None:
@@ -429,8 +453,8 @@ async def test_a_torn_last_row_is_a_round_that_is_done_again(layout: Layout) -> 
     policy = FakePolicy()
     await play_to_the_end(layout, range(1, 2), make_worker(layout, "alice", policy))
     lines = file.read_bytes().split(b"\n")
-    assert [msgspec.json.decode(line)["round"] for line in (lines[0], lines[2])] == [0, 1]
-    assert policy.generated == 0, "its groups were published"
+    assert [msgspec.json.decode(line)["round"] for line in lines[:-1]] == [0, 1]
+    assert [len(groups) for groups in policy.trained] == [2, 2], "round 0 for its weights, round 1 for its row"
 
 
 async def test_an_exception_in_training_ends_the_node_and_is_no_success(layout: Layout) -> None:
@@ -468,14 +492,13 @@ async def test_a_last_checkpoint_that_cannot_be_written_is_no_success(layout: La
 
 
 async def test_nobody_begins_the_round_of_a_coordinator_that_waits_for_its_workers(layout: Layout) -> None:
-    held = make_state(round=3, held=True, experiment_name=layout.experiment)
-    put(layout.state_file, encode(held))
+    put_state(layout, round=3, held=True)
     worker = make_worker(layout, "alice")
     async with running(worker):
         await until(lambda: (peer := read_peer(layout, "alice")) and peer.status == "active")
         await anyio.sleep(0.3)  # several looks at the folder
         assert not layout.rollout_file(RoundKey(3), "alice").exists()
-        put(layout.state_file, encode(msgspec.structs.replace(held, held=False)))
+        put_state(layout, round=3)
         await until(layout.rollout_file(RoundKey(3), "alice").exists)
         worker.stop(0)
 
@@ -484,60 +507,10 @@ async def test_a_worker_says_once_that_nobody_keeps_the_clock_and_when_somebody_
     with capture_logs() as logs:
         async with running(make_worker(layout, "alice", liveness_timeout=1.0)) as codes:
             await until(lambda: "coordinator.absent" in [log["event"] for log in logs])
-            clock = make_coordinator(layout, max_rounds=2)
+            clock = make_coordinator(layout, max_rounds=40)  # for many heartbeats, at one of which it is seen
             assert await run_all(clock) == [0]
             await until(lambda: codes)
     events = [log["event"] for log in logs if str(log["event"]).startswith("coordinator.")]
     assert events[:2] == ["coordinator.absent", "coordinator.ready"]
     assert events.count("coordinator.absent") == 1
     assert events.count("coordinator.back") == 1
-
-
-async def test_files_of_rounds_that_are_over_are_not_scored_any_more(layout: Layout) -> None:
-    busy = anyio.Event()
-
-    class Slow(FakeTaskSource):
-        async def score(self, *arguments: Any) -> GroupScore:
-            await busy.wait()
-            return await super().score(*arguments)
-
-    source = Slow()
-    arrived: list[tuple[RoundKey, str]] = []
-
-    async def on_arrival(key: RoundKey, peer: str) -> None:
-        arrived.append((key, peer))
-
-    intake = Intake(
-        layout=layout, node_id="alice", task_source=source, max_file_bytes=2**20, clock=Clock(), on_arrival=on_arrival
-    )
-    for number in range(5):
-        put(layout.rollout_file(RoundKey(number), "bob"), encode(make_rollouts("bob", RoundKey(number))))
-    async with anyio.create_task_group() as tasks:
-        await intake.look({RoundKey(number) for number in range(5)}, tasks)
-        intake.forget_before(RoundKey(4))
-        busy.set()
-    assert arrived == [(RoundKey(4), "bob")]
-    assert [len(intake.groups(RoundKey(number), frozenset({"bob"}))) for number in range(5)] == [0, 0, 0, 0, 2]
-
-
-async def test_a_file_with_many_poisonous_answers_is_refused_whole(layout: Layout) -> None:
-    class Poisoned(FakeTaskSource):
-        async def score(self, *arguments: Any) -> GroupScore:
-            return msgspec.structs.replace(await super().score(*arguments), killed=4)
-
-    async def on_arrival(key: RoundKey, peer: str) -> None:
-        pass
-
-    intake = Intake(
-        layout=layout,
-        node_id="alice",
-        task_source=Poisoned(),
-        max_file_bytes=2**20,
-        clock=Clock(),
-        on_arrival=on_arrival,
-    )
-    put(layout.rollout_file(RoundKey(0), "bob"), encode(make_rollouts("bob", RoundKey(0), groups=3)))
-    async with anyio.create_task_group() as tasks:
-        await intake.look({RoundKey(0)}, tasks)
-    assert intake.groups(RoundKey(0), frozenset({"bob"})) == []
-    assert intake.take_counts().refused == {"poisonous": 1}

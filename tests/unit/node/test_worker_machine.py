@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -18,8 +20,13 @@ BEFORE_PUBLISHED = [m.Phase.GENERATING, m.Phase.SCORING]
 AFTER_PUBLISHED = [m.Phase.PUBLISHING, m.Phase.GATHERING, m.Phase.TRAINING, m.Phase.SUBMITTING]
 
 
-def clock(round_: int, *, finished: bool = False, now: float = 0.0, stage: int = 0, max_rounds: int = 0) -> m.Clock:
-    return m.Clock(RoundKey(round_, stage), finished, now, max_rounds=max_rounds)
+def clock(round_: int, *, finished: bool = False, now: float = 0.0, stage: int = 0, max_rounds: int = 0) -> m.ClockSeen:
+    return m.ClockSeen(RoundKey(round_, stage), finished, now, max_rounds=max_rounds)
+
+
+def trains(key: RoundKey, heard: frozenset[str], awaited: frozenset[str], *, timed_out: bool, late: bool) -> m.Train:
+    """Of every heard peer the groups of this very round are taken."""
+    return m.Train(key, tuple((peer, key) for peer in sorted(heard)), awaited, timed_out, late)
 
 
 def drive(worker: CheckedWorker, until: m.Phase, now: float = 0.0) -> None:
@@ -37,10 +44,16 @@ def make_worker(
     checkpoint_interval: int = 0,
     live: frozenset[str] = PEERS,
     now: float = 0.0,
+    patience: float = math.inf,
+    window: int = 0,
 ) -> CheckedWorker:
     """A worker with two live peers in some phase of round 0."""
     worker = CheckedWorker(
-        external_groups=external_groups, round_interval=round_interval, checkpoint_interval=checkpoint_interval
+        external_groups=external_groups,
+        round_interval=round_interval,
+        checkpoint_interval=checkpoint_interval,
+        patience=patience,
+        window=window,
     )
     if phase is m.Phase.LOADING:
         return worker
@@ -71,7 +84,7 @@ def test_a_round_goes_through_all_its_steps_in_order() -> None:
     assert worker.handle(clock(0)) == [m.Generate(R0, 0)]
     assert worker.handle(m.Generated(R0)) == [m.Score(R0)]
     assert worker.handle(m.Scored(R0)) == [m.Publish(R0), m.BeginUpdate(R0)]
-    train = m.Train(R0, frozenset(), PEERS, timed_out=False, late=False)
+    train = trains(R0, frozenset(), frozenset(), timed_out=False, late=False)
     assert worker.handle(m.Published(R0, 1.0)) == [train]
     assert worker.handle(m.Trained(R0)) == [m.Submit(R0)]
     assert worker.handle(m.Submitted(R0)) == []
@@ -166,7 +179,7 @@ def test_the_same_clock_seen_twice_begins_one_round() -> None:
 def test_gathering_ends_when_the_last_live_peer_arrives() -> None:
     worker = make_worker(m.Phase.GATHERING)
     assert worker.handle(m.PeerArrived(R0, "bob", 0.1)) == []
-    assert worker.handle(m.PeerArrived(R0, "carol", 0.2)) == [m.Train(R0, PEERS, PEERS, timed_out=False, late=False)]
+    assert worker.handle(m.PeerArrived(R0, "carol", 0.2)) == [trains(R0, PEERS, PEERS, timed_out=False, late=False)]
     assert worker.machine.wake_at is None
 
 
@@ -175,7 +188,7 @@ def test_gathering_ends_at_its_deadline_without_the_peers_that_are_missing() -> 
     worker.handle(m.PeerArrived(R0, "bob", 0.1))
     assert worker.machine.wake_at == 5.0
     assert worker.handle(m.Tick(4.99)) == []
-    assert worker.handle(m.Tick(5.0)) == [m.Train(R0, frozenset({"bob"}), PEERS, timed_out=True, late=False)]
+    assert worker.handle(m.Tick(5.0)) == [trains(R0, frozenset({"bob"}), PEERS, timed_out=True, late=False)]
 
 
 def test_groups_that_came_while_this_node_was_still_generating_count() -> None:
@@ -183,7 +196,7 @@ def test_groups_that_came_while_this_node_was_still_generating_count() -> None:
     for peer in PEERS:
         worker.handle(m.PeerArrived(R0, peer, 0.1))
     drive(worker, m.Phase.TRAINING)
-    assert worker.pending == [m.Train(R0, PEERS, PEERS, timed_out=False, late=False)]
+    assert worker.pending == [trains(R0, PEERS, PEERS, timed_out=False, late=False)]
 
 
 def test_a_peer_that_died_is_not_waited_for_any_longer() -> None:
@@ -205,7 +218,7 @@ def test_a_peer_that_joined_in_mid_round_is_waited_for() -> None:
 def test_nobody_is_waited_for_where_nobody_is() -> None:
     worker = make_worker(m.Phase.PUBLISHING, live=frozenset())
     [train] = worker.answer(worker.pending[0], 1.0)
-    assert train == m.Train(R0, frozenset(), frozenset(), timed_out=False, late=False)
+    assert train == trains(R0, frozenset(), frozenset(), timed_out=False, late=False)
 
 
 def test_without_external_groups_peers_are_never_waited_for() -> None:
@@ -222,7 +235,7 @@ def test_a_node_whose_round_has_closed_waits_a_moment_only() -> None:
     assert worker.handle(clock(2, now=2.5)) == [], "a second step of the clock does not begin the moment anew"
     assert worker.machine.wake_at == 2.0 + m.LATE_GRACE
     [train] = worker.handle(m.Tick(2.0 + m.LATE_GRACE))
-    assert train == m.Train(R0, frozenset(), PEERS, timed_out=True, late=True)
+    assert train == trains(R0, frozenset(), PEERS, timed_out=True, late=True)
 
 
 def test_a_late_node_that_has_everybody_already_does_not_wait_at_all() -> None:
@@ -231,7 +244,7 @@ def test_a_late_node_that_has_everybody_already_does_not_wait_at_all() -> None:
     for peer in PEERS:
         worker.handle(m.PeerArrived(R0, peer, 0.1))
     drive(worker, m.Phase.TRAINING)
-    assert worker.pending == [m.Train(R0, PEERS, PEERS, timed_out=False, late=True)]
+    assert worker.pending == [trains(R0, PEERS, PEERS, timed_out=False, late=True)]
 
 
 def test_the_deadline_follows_the_swarm() -> None:
@@ -239,12 +252,12 @@ def test_the_deadline_follows_the_swarm() -> None:
     run_round(worker, 0, now=0.0)
     worker.handle(clock(1, now=10.0))
     drive(worker, m.Phase.GATHERING, now=10.0)
-    assert worker.machine.wake_at == pytest.approx(10.5)
-    worker.handle(m.Tick(10.5))
+    assert worker.machine.wake_at == pytest.approx(13.0)
+    worker.handle(m.Tick(13.0))
     drive(worker, m.Phase.IDLE)
     worker.handle(clock(2, now=20.0))
     drive(worker, m.Phase.GATHERING, now=20.0)
-    assert worker.machine.wake_at == pytest.approx(21.5), "after a deadline that came too early the next is later"
+    assert worker.machine.wake_at == pytest.approx(26.5), "after a deadline that came too early the next is later"
 
 
 @pytest.mark.parametrize(
@@ -278,7 +291,7 @@ def test_peers_of_the_next_round_are_remembered_for_it() -> None:
     drive(worker, m.Phase.IDLE)
     worker.handle(clock(1, now=101.0))
     drive(worker, m.Phase.TRAINING, now=101.0)
-    assert worker.pending == [m.Train(R1, PEERS, PEERS, timed_out=False, late=False)]
+    assert worker.pending == [trains(R1, PEERS, PEERS, timed_out=False, late=False)]
 
 
 # ── ending ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -343,7 +356,7 @@ def test_a_stop_ends_the_gathering_at_once() -> None:
     worker = make_worker(m.Phase.GATHERING)
     worker.handle(m.PeerArrived(R0, "bob", 0.1))
     [train] = worker.handle(m.Stop(0.2))
-    assert train == m.Train(R0, frozenset({"bob"}), PEERS, timed_out=True, late=False)
+    assert train == trains(R0, frozenset({"bob"}), PEERS, timed_out=True, late=False)
 
 
 def test_a_stop_while_saving_waits_for_the_checkpoint() -> None:
@@ -398,7 +411,7 @@ def test_a_checkpoint_that_failed_on_the_way_is_asked_for_again_at_the_end() -> 
 
 def test_the_gathering_follows_the_interval_of_the_coordinator() -> None:
     worker = make_worker(m.Phase.PUBLISHING, round_interval=10.0)
-    worker.handle(m.Clock(R0, False, 0.0, interval=600.0))
+    worker.handle(m.ClockSeen(R0, False, 0.0, interval=600.0))
     worker.handle(m.Published(R0, 0.0))
     assert worker.machine.wake_at == 300.0
 
@@ -439,10 +452,232 @@ def test_a_slow_older_checkpoint_does_not_end_the_wait_for_the_last() -> None:
     assert worker.handle(m.Saved(2)) == [m.Finish("stopped")]
 
 
+@pytest.mark.parametrize("unsaved", [False, True])
+def test_a_node_that_was_stopped_while_it_loaded_begins_nothing_when_it_is_ready(unsaved: bool) -> None:
+    worker = make_worker(m.Phase.LOADING)
+    worker.handle(clock(3))
+    assert worker.handle(m.Stop(0.0)) == [m.Finish("stopped")]
+    assert worker.handle(m.Ready(3, unsaved)) == []
+
+
 def test_a_resumed_node_that_did_nothing_writes_no_checkpoint() -> None:
     worker = make_worker(m.Phase.LOADING)
     worker.handle(m.Ready(7))
     assert worker.handle(m.Stop(0.0)) == [m.Finish("stopped")]
+
+
+def test_an_older_checkpoint_that_failed_costs_no_second_one_of_the_last() -> None:
+    worker = make_worker(m.Phase.SUBMITTING, checkpoint_interval=1)
+    worker.handle(m.Submitted(R0))
+    run_round(worker, 1)
+    assert worker.handle(m.SaveFailed(1)) == []
+    assert worker.handle(clock(2, finished=True)) == [], "the last one is under way"
+    assert worker.handle(m.Saved(2)) == [m.Finish("finished")]
+
+
+def test_a_last_checkpoint_that_failed_is_written_again() -> None:
+    worker = make_worker(m.Phase.SUBMITTING)
+    worker.handle(m.Submitted(R0))
+    worker.handle(clock(1, finished=True))
+    assert worker.handle(m.SaveFailed(1)) == [m.Save(1)]
+
+
+# ── without a coordinator ───────────────────────────────────────────────────────────────────────────────────────────
+def make_alone(*, rounds: int = 3, expected: int = 1, window: int = 1, live: frozenset[str] = PEERS) -> CheckedWorker:
+    """A worker that has no coordinator from the start."""
+    worker = CheckedWorker(
+        own_clock=True, max_rounds=rounds, expected_workers=expected, round_interval=10.0, window=window
+    )
+    worker.handle(m.PeersLive(live, 0.0))
+    return worker
+
+
+def test_on_its_own_clock_a_node_does_one_round_after_the_other_and_is_finished() -> None:
+    worker = make_alone(rounds=3, live=frozenset())
+    assert worker.handle(m.Ready(0)) == [m.Generate(R0, 0)]
+    drive(worker, m.Phase.DONE)
+    assert worker.trained == [R0, R1, RoundKey(2)]
+    assert worker.finish == m.Finish("finished")
+
+
+def test_on_its_own_clock_a_node_goes_on_where_it_was() -> None:
+    assert make_alone(rounds=9).handle(m.Ready(5)) == [m.Generate(R5, 0)]
+
+
+def test_on_its_own_clock_a_node_believes_no_state_file_and_no_coordinator() -> None:
+    worker = make_alone(rounds=9)
+    worker.handle(m.Ready(0))
+    assert worker.handle(clock(5, finished=True)) == []
+    assert worker.handle(m.CoordinatorSeen(True, 1.0)) == []
+    assert worker.machine.on_own_clock
+
+
+def test_nodes_on_their_own_clocks_begin_together() -> None:
+    worker = make_alone(expected=4)
+    assert worker.handle(m.Ready(0)) == []
+    assert worker.handle(m.PeersLive(PEERS, 2.0)) == []
+    assert worker.handle(m.PeersLive(PEERS | {"dave"}, 3.0)) == [m.Generate(R0, 0)]
+    assert worker.machine.wake_at is None
+
+
+def test_nobody_who_does_not_come_is_waited_for_longer_than_an_interval() -> None:
+    worker = make_alone(expected=4)
+    worker.handle(m.Ready(0))
+    assert worker.machine.wake_at == 10.0
+    assert worker.handle(m.Tick(9.9)) == []
+    assert worker.handle(m.Tick(10.0)) == [m.Generate(R0, 0)]
+
+
+def test_a_node_that_comes_back_to_its_own_clock_waits_for_nobody() -> None:
+    assert make_alone(expected=4, live=frozenset()).handle(m.Ready(1)) == [m.Generate(R1, 0)]
+
+
+def gathering_alone(*arrivals: tuple[int, str], window: int) -> CheckedWorker:
+    """In round 5, with these groups there."""
+    worker = make_alone(rounds=9, window=window)
+    worker.handle(m.Ready(5))
+    for round_, peer in arrivals:
+        worker.handle(m.PeerArrived(RoundKey(round_), peer, 0.5))
+    drive(worker, m.Phase.GATHERING, 1.0)
+    return worker
+
+
+@pytest.mark.parametrize("order", [(3, 5, 7), (7, 5, 3), (5, 7, 3)])
+def test_of_each_peer_the_newest_groups_within_the_window_are_taken_in_whatever_order_they_came(
+    order: tuple[int, ...],
+) -> None:
+    worker = gathering_alone(*((round_, "bob") for round_ in order), (8, "bob"), (2, "carol"), window=2)
+    [train] = worker.handle(m.Tick(100.0))
+    assert isinstance(train, m.Train)
+    assert train.sources == (("bob", RoundKey(7)),)
+
+
+def test_without_a_window_only_the_own_round_counts() -> None:
+    worker = gathering_alone((4, "bob"), (6, "bob"), (5, "carol"), window=0)
+    [train] = worker.handle(m.Tick(100.0))
+    assert isinstance(train, m.Train)
+    assert train.sources == (("carol", R5),)
+
+
+def test_peers_ahead_or_behind_within_the_window_are_waited_for_no_longer() -> None:
+    worker = gathering_alone((4, "bob"), window=1)
+    [train] = worker.handle(m.PeerArrived(RoundKey(6), "carol", 2.0))
+    assert isinstance(train, m.Train)
+    assert not train.timed_out
+
+
+# ── a coordinator that dies, and one that comes back ────────────────────────────────────────────────────────────────
+def test_a_node_whose_coordinator_died_goes_on_by_itself_after_a_while() -> None:
+    worker = make_worker(patience=20.0)
+    run_round(worker, 0)
+    worker.handle(m.CoordinatorSeen(False, 5.0))
+    assert worker.machine.wake_at == 25.0
+    assert worker.handle(m.Tick(24.9)) == []
+    assert worker.handle(m.Tick(25.0)) == [m.Generate(R1, 0)]
+    assert worker.machine.on_own_clock
+
+
+def test_who_sees_that_others_have_begun_goes_on_alone_without_ever_having_seen_a_clock() -> None:
+    """The state file is torn, and nobody is left to mend it."""
+    worker = CheckedWorker(patience=20.0, max_rounds=6)
+    worker.handle(m.PeersLive(PEERS, 0.0))
+    worker.handle(m.CoordinatorSeen(False, 0.0))
+    worker.handle(m.Ready(0))
+    assert worker.handle(m.Tick(100.0)) == [], "nobody has begun: a coordinator is yet to come"
+    worker.handle(m.CoordinatorSeen(True, 100.0))
+    worker.handle(m.PeersLive(PEERS, 101.0, publishing=frozenset({"bob"})))
+    worker.handle(m.PeersLive(PEERS, 102.0))
+    assert worker.handle(m.CoordinatorSeen(False, 110.0)) == []
+    assert worker.machine.wake_at == 130.0
+    assert worker.handle(m.Tick(130.0)) == [m.Generate(R0, 0)]
+
+
+def test_patience_begins_anew_with_every_coordinator() -> None:
+    worker = make_worker(patience=20.0)
+    run_round(worker, 0)
+    worker.handle(m.CoordinatorSeen(False, 5.0))
+    worker.handle(m.CoordinatorSeen(True, 10.0))
+    worker.handle(m.CoordinatorSeen(False, 15.0))
+    assert worker.handle(m.Tick(30.0)) == []
+    assert worker.machine.wake_at == 35.0
+
+
+def test_a_clock_that_never_ran_is_waited_for() -> None:
+    worker = make_worker(patience=20.0)
+    worker.handle(m.CoordinatorSeen(False, 0.0))
+    assert worker.handle(m.Tick(1000.0)) == []
+
+
+def test_a_node_that_has_done_rounds_goes_on_although_it_finds_neither_state_nor_coordinator() -> None:
+    """A coordinator that died for good, and a state file that somebody else wrote over."""
+    worker = CheckedWorker(patience=20.0, max_rounds=6)
+    worker.handle(m.Ready(5))
+    worker.handle(m.CoordinatorSeen(False, 0.0))
+    assert worker.handle(m.Tick(20.0)) == [m.Generate(R5, 0)]
+    drive(worker, m.Phase.DONE, 20.0)
+    assert worker.finish == m.Finish("finished")
+
+
+def test_a_node_that_went_on_alone_follows_a_coordinator_that_comes_back() -> None:
+    worker = make_worker(patience=20.0, live=frozenset())
+    worker.handle(clock(0))
+    worker.handle(m.CoordinatorSeen(False, 0.0))
+    worker.handle(m.Tick(20.0))
+    for _ in range(5):
+        worker.answer(worker.pending[0], 20.0)
+    assert worker.pending == [m.Generate(R1, 0)]
+    worker.handle(m.CoordinatorSeen(True, 21.0))
+    drive(worker, m.Phase.IDLE, 21.0)
+    assert worker.handle(clock(1, now=22.0)) == [], "that round is done"
+    assert worker.handle(clock(4, now=23.0)) == [m.Generate(RoundKey(4), 2)]
+
+
+def test_a_node_that_went_on_alone_begins_no_round_before_that_of_the_clock() -> None:
+    worker = make_worker(m.Phase.GENERATING, patience=20.0, live=frozenset())
+    worker.handle(clock(5))
+    worker.handle(m.CoordinatorSeen(False, 0.0))
+    worker.handle(m.Tick(20.0))
+    for _ in range(5):
+        worker.answer(worker.pending[0], 20.0)
+    assert worker.pending == [m.Generate(R5, 4)]
+
+
+def test_a_node_that_leaves_is_not_woken_any_more() -> None:
+    """Patience once ended while the last checkpoint was being written, and the node span until it was."""
+    worker = make_worker(patience=20.0)
+    run_round(worker, 0)
+    worker.handle(m.CoordinatorSeen(False, 5.0))
+    assert worker.handle(m.Stop(6.0)) == [m.Save(1)]
+    assert worker.machine.wake_at is None
+    assert worker.handle(m.Tick(30.0)) == []
+
+
+# ── a peer that never comes ─────────────────────────────────────────────────────────────────────────────────────────
+def absent_for(rounds: int) -> CheckedWorker:
+    """A worker whose live peer carol has published nothing for so many rounds, gathering in the next."""
+    worker = make_worker(round_interval=20.0)
+    for round_ in range(rounds + 1):
+        now = 100.0 * round_
+        worker.handle(clock(round_, now=now))
+        drive(worker, m.Phase.GATHERING, now)
+        if round_ < rounds:
+            worker.handle(m.PeerArrived(RoundKey(round_), "bob", now))
+            worker.handle(m.Tick(now + 50.0))
+            drive(worker, m.Phase.IDLE, now + 50.0)
+    return worker
+
+
+def test_a_live_peer_that_never_publishes_is_waited_for_three_times() -> None:
+    key = RoundKey(2)
+    assert absent_for(2).handle(m.PeerArrived(key, "bob", 201.0)) == []
+    [train] = absent_for(3).handle(m.PeerArrived(RoundKey(3), "bob", 301.0))
+    assert train == trains(RoundKey(3), frozenset({"bob"}), frozenset({"bob"}), timed_out=False, late=False)
+
+
+def test_a_peer_that_publishes_again_is_waited_for_again() -> None:
+    worker = absent_for(3)
+    worker.handle(m.PeersLive(PEERS, 300.5, publishing=frozenset({"carol"})))
+    assert worker.handle(m.PeerArrived(RoundKey(3), "bob", 301.0)) == []
 
 
 # ── whatever happens ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -450,11 +685,12 @@ keys = st.builds(RoundKey, st.integers(0, 6), st.integers(0, 1))
 names = st.sampled_from(["bob", "carol", "dave"])
 times = st.floats(0, 100)
 noise = st.one_of(
-    st.builds(m.Clock, keys, st.booleans(), times),
+    st.builds(m.ClockSeen, keys, st.booleans(), times),
     st.builds(m.Generated, keys),
     st.builds(m.Scored, keys),
     st.builds(m.Published, keys, times),
-    st.builds(m.PeersLive, st.frozensets(names), times),
+    st.builds(m.PeersLive, st.frozensets(names), times, st.frozensets(names)),
+    st.builds(m.CoordinatorSeen, st.booleans(), times),
     st.builds(m.PeerArrived, keys, names, times),
     st.builds(m.Tick, times),
     st.builds(m.Trained, keys),
@@ -464,13 +700,26 @@ deeds = st.one_of(st.just("answer"), st.just("answer"), noise, st.just(m.Ready(0
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(deeds, max_size=80), st.integers(0, 2), st.integers(0, 3), st.integers(0, 3), st.integers(0, 1))
+@given(
+    st.lists(deeds, max_size=80),
+    st.integers(0, 3),
+    st.fixed_dictionaries(
+        {
+            "external_groups": st.integers(0, 2),
+            "checkpoint_interval": st.integers(0, 3),
+            "staleness": st.integers(0, 1),
+            "own_clock": st.booleans(),
+            "max_rounds": st.integers(0, 4),
+            "expected_workers": st.integers(1, 3),
+            "patience": st.sampled_from([5.0, math.inf]),
+            "window": st.integers(0, 2),
+        }
+    ),
+)
 def test_whatever_order_events_come_in_a_worker_does_nothing_twice_and_ends_when_told(
-    events: list[m.Event | str], external_groups: int, checkpoint_interval: int, first_round: int, staleness: int
+    events: list[m.Event | str], first_round: int, kind: dict[str, Any]
 ) -> None:
-    worker = CheckedWorker(
-        external_groups=external_groups, checkpoint_interval=checkpoint_interval, staleness=staleness
-    )
+    worker = CheckedWorker(**kind)
     ready = False
     for event in events:
         if event == "answer":

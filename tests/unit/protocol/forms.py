@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+from msgspec import Raw
 
 from swarm.protocol.messages import (
     ExperimentFile,
@@ -79,13 +80,13 @@ ROLLOUTS = RolloutFile(
         "0": GroupInfo(
             task="basic_arithmetic",
             answer="14",
-            metadata={"expression": "4 + 10", "num_terms": 2},
+            metadata=Raw(b'{"expression":"4 + 10","num_terms":2}'),
             origin=Origin("basic_arithmetic", "tiny", 759014466, 0, "0.1.25"),
         ),
         "1": GroupInfo(
             task="calendar_arithmetic",
             answer="Wednesday",
-            metadata={"task": "weekday_offset", "offset_days": 1},
+            metadata=Raw(b'{"task":"weekday_offset","offset_days":1}'),
             origin=Origin("calendar_arithmetic", "tiny", 625668219, 0, "0.1.25"),
         ),
     },
@@ -103,16 +104,16 @@ ROLLOUTS_WITH_LOGPROBS = RolloutFile(
                 prompt="Calculate 4 + 10.",
                 response="14",
                 reward=0.0,
-                token_ids=[20, 23, 0],
-                logprobs=[-0.69315, -1.25, -0.00012],
+                token_ids=Raw(b"[20,23,0]"),
+                logprobs=Raw(b"[-0.69315,-1.25,-0.00012]"),
             ),
             RolloutEntry(
                 prompt="Calculate 4 + 10.",
                 response="4 +",
                 reward=0.0,
                 finished=False,
-                token_ids=[23, 285],
-                logprobs=[-2.0, 0.0],
+                token_ids=Raw(b"[23,285]"),
+                logprobs=Raw(b"[-2.0,0.0]"),
             ),
         ],
     },
@@ -174,6 +175,12 @@ METRICS = MetricsRow(
     peers_heard=2,
     peers_awaited=2,
     refused_files={"no_origin": 1},
+    refused_by_peer={"eve": {"no_origin": 1}},
+    accepted_by_peer={"ben": 4},
+    false_claims={"eve": 2},
+    quarantined=["eve"],
+    external_unverified=1,
+    trained_on=["ben/17/0/0", "ben/17/0/1"],
     score_errors=1,
     bytes_published=1320,
     bytes_fetched=2640,

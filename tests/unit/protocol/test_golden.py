@@ -52,7 +52,7 @@ def test_rollouts_of_the_first_form_say_no_origin_and_are_refused_for_that_later
 
 @pytest.mark.parametrize(("name", "message"), FORMS.items())
 def test_unknown_fields_are_ignored(name: str, message: msgspec.Struct) -> None:
-    document = {"from_the_future": {"a": [1, None]}, **msgspec.to_builtins(message)}
+    document = {"from_the_future": {"a": [1, None]}, **msgspec.json.decode(encode(message))}
     assert decode(msgspec.json.encode(document), type(message), name) == message
 
 

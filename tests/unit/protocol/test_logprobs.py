@@ -12,7 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.errors import ProtocolError
-from swarm.protocol.codec import LOGPROB_DECIMALS, MOST_TOKENS, decode, encode, to_groups, to_rollout_file
+from swarm.protocol.codec import (
+    LOGPROB_DECIMALS,
+    MOST_TOKENS,
+    MOST_TOKENS_OF_FILE,
+    decode,
+    encode,
+    to_groups,
+    to_rollout_file,
+)
 from swarm.protocol.messages import PolicyInfo, RolloutFile
 from swarm.types import Completion, Origin, Question, RolloutGroup, RoundKey, ScoredGroup
 from tests.unit.protocol.forms import GOLDEN, ROLLOUTS, ROLLOUTS_WITH_LOGPROBS
@@ -158,16 +166,34 @@ def test_whatever_the_lists_hold_both_are_in_range_or_neither_is_there(ids: list
         assert all(type(value) is float and value <= 0 for value in first.logprobs)
 
 
-@pytest.mark.parametrize("number", [b"1e999", b"NaN", b"-Infinity", b"-", b"9" * 5000])
-def test_what_is_no_json_number_makes_the_file_malformed_in_a_hint_too(number: bytes) -> None:
+@pytest.mark.parametrize("number", [b"NaN", b"-Infinity", b"-", b"-0.5 0.5"])
+def test_what_is_no_json_makes_the_file_malformed_in_a_hint_too(number: bytes) -> None:
     data = encode(ROLLOUTS_WITH_LOGPROBS).replace(b"-0.69315", number)
     with pytest.raises(ProtocolError) as refusal:
         read(data)
     assert refusal.value.reason == "malformed"
 
 
+@pytest.mark.parametrize("number", [b"-1e999", b"9" * 5000, b"-" + b"9" * 5000, b"0." + b"9" * 10**6])
+def test_a_number_that_no_double_holds_is_a_broken_hint_and_costs_no_more(number: bytes) -> None:
+    first, second = read(encode(ROLLOUTS_WITH_LOGPROBS).replace(b"-0.69315", number)).completions
+    assert (first.token_ids, first.logprobs) == (None, None)
+    assert second.logprobs == (-2.0, 0.0)
+
+
+def test_the_tokens_of_a_file_are_read_up_to_a_number_and_the_texts_behind_them_without() -> None:
+    """Eight megabytes of them took 170 ms and 75 MB, whether or not the file was then refused."""
+    document = msgspec.json.decode(encode(ROLLOUTS_WITH_LOGPROBS))
+    entry = {**document["rollouts"]["0"][0], "token_ids": [1] * MOST_TOKENS, "logprobs": [-1] * MOST_TOKENS}
+    that_fit = MOST_TOKENS_OF_FILE // MOST_TOKENS
+    document["rollouts"]["0"] = [entry] * (that_fit + 2)
+    group = read(msgspec.json.encode(document))
+    assert [bool(c.token_ids) for c in group.completions] == [True] * that_fit + [False] * 2
+    assert {c.text for c in group.completions} == {entry["response"]}
+
+
 def test_a_tokenizer_name_of_any_length_is_cut() -> None:
-    document = {**msgspec.to_builtins(ROLLOUTS), "policy": {"tokenizer": "t" * 10_000}}
+    document = {**msgspec.json.decode(encode(ROLLOUTS)), "policy": {"tokenizer": "t" * 10_000}}
     assert len(read(msgspec.json.encode(document)).tokenizer) == 80
 
 

@@ -54,7 +54,7 @@ def test_groups_come_in_proportion_to_the_variance_of_their_rewards() -> None:
 
 # ── balanced ────────────────────────────────────────────────────────────────────────────────────────────────────────
 def tasks_of(groups: list[ScoredGroup]) -> Counter[str]:
-    return Counter(scored.group.question.origin.task for scored in groups)
+    return Counter(scored.group.question.task for scored in groups)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -1,0 +1,76 @@
+"""`swarm doctor`: what would hurt a swarm in this folder, and how to mend it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import textwrap
+from collections import Counter
+from typing import Annotated, NoReturn
+
+import msgspec
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from swarm.cli.flags import CommonFlags, settings_from
+from swarm.monitor.doctor.examine import examine
+from swarm.monitor.doctor.finding import Diagnosis, Finding, Verdict
+from swarm.monitor.text import printable
+
+_NARROWEST, _WIDEST = 60, 120
+_MARGIN = "  "
+
+
+def doctor(
+    *,
+    common: CommonFlags | None = None,
+    seconds: Annotated[float | None, Parameter("--seconds", validator=Number(gt=0, lte=3600))] = None,
+    as_json: Annotated[bool, Parameter("--json")] = False,
+) -> int:
+    """Find what would hurt a swarm in this folder, and how to mend it; exit 1 if something would.
+
+    Args:
+        common: which experiment; it need not be there yet.
+        seconds: How long nodes are watched; some of their heartbeats if not given.
+        as_json: JSON instead of a table.
+    """
+    signal.signal(signal.SIGTERM, _end)  # so that the probe files go
+    diagnosis = examine(settings_from(common, os.environ), seconds=seconds)
+    width = min(_WIDEST, max(_NARROWEST, shutil.get_terminal_size((_WIDEST, 24)).columns))
+    sys.stdout.write((msgspec.json.encode(diagnosis).decode() if as_json else render(diagnosis, width)) + "\n")
+    return 0 if diagnosis.ok else 1
+
+
+def _end(number: int, frame: object) -> NoReturn:
+    raise SystemExit(128 + number)
+
+
+def render(diagnosis: Diagnosis, width: int = _WIDEST) -> str:
+    """A table of verdict, check and figure, each trouble with its mend below it; then the verdict of all."""
+    names = [_name(finding) for finding in diagnosis.findings]
+    column = max(map(len, names), default=0)
+    lines = [f"{diagnosis.experiment} in {printable(diagnosis.path)}", ""]
+    for name, finding in zip(names, diagnosis.findings, strict=True):
+        lines += _lines(name.ljust(column), finding, width)
+    return "\n".join([*lines, "", _verdict(diagnosis)])
+
+
+def _name(finding: Finding) -> str:
+    return f"{finding.area}: {finding.check}"
+
+
+def _lines(name: str, finding: Finding, width: int) -> list[str]:
+    head = f"{finding.verdict.value.ljust(7)}{_MARGIN}{name}{_MARGIN}"
+    wrapped = textwrap.wrap(printable(finding.measured), max(20, width - len(head))) or [""]
+    figures = [head + wrapped[0], *(" " * len(head) + line for line in wrapped[1:])]
+    start = " " * 7 + _MARGIN + "-> "
+    mend = textwrap.wrap(printable(finding.mend), width, initial_indent=start, subsequent_indent=" " * len(start))
+    return figures + mend
+
+
+def _verdict(diagnosis: Diagnosis) -> str:
+    counted = Counter(finding.verdict for finding in diagnosis.findings)
+    figures = ", ".join(f"{counted[verdict]} {verdict.value}" for verdict in Verdict)
+    return f"{'nothing here stops a swarm' if diagnosis.ok else 'mend the failures first'}: {figures}"

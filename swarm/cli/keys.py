@@ -1,0 +1,65 @@
+"""`swarm keys`: the own key, and those that others were first seen with."""
+
+from __future__ import annotations
+
+import os
+
+from swarm.cli.flags import CommonFlags, settings_from
+from swarm.cli.say import say
+from swarm.config import Settings
+from swarm.errors import ConfigError
+from swarm.monitor.text import table
+from swarm.protocol.layout import is_node_id
+from swarm.protocol.trust import CLOCK
+from swarm.signing.known_keys import KnownKeys
+
+
+def new() -> None:
+    """Make a key that this user's nodes sign with."""
+    _installed()
+    from swarm.signing.keys import KEY_FILE, make_key, public_text
+
+    folder = settings_from(CommonFlags(), os.environ).private_folder
+    key = make_key(folder)
+    say(f"{folder / KEY_FILE}\npublic key: {public_text(key)}\nsign with it by SWARM_SIGNING=on, on every node")
+
+
+def show() -> None:
+    """Show the public key of this user's nodes."""
+    _installed()
+    from swarm.signing.keys import load_key, public_text
+
+    say(public_text(load_key(settings_from(CommonFlags(), os.environ).private_folder)))
+
+
+def known(flags: CommonFlags | None = None) -> None:
+    """List the nodes of an experiment that were seen with a key, and the key that each is held to."""
+    settings = settings_from(flags, os.environ)
+    keys = list(_known(settings))
+    if not keys:
+        say(f"no node of {settings.experiment} in {settings.shared_folder} was seen with a key")
+        return
+    say(table(("node", "public key"), keys, left=(0, 1)))
+
+
+def forget(node: str, flags: CommonFlags | None = None) -> None:
+    """Hold a node to no key until it is seen again: it has a new one, or a stranger came first.
+
+    Args:
+        node: Its id; @clock for whoever coordinates.
+    """
+    settings = settings_from(flags, os.environ)
+    if not (node == CLOCK or is_node_id(node)) or not _known(settings).forget(node):
+        raise ConfigError(f"no key is known of {node!r} in {settings.experiment}; `swarm keys known` lists them")
+    say(f"{node} will be held to the key that it is seen with next; nodes that are running learn of it when restarted")
+
+
+def _known(settings: Settings) -> KnownKeys:
+    return KnownKeys(settings.private_folder, settings.shared_folder, settings.experiment)
+
+
+def _installed() -> None:
+    try:
+        import cryptography  # noqa: F401
+    except ModuleNotFoundError:
+        raise ConfigError('`swarm keys` needs the package cryptography: pip install "swarm-sapo[signing]"') from None

@@ -1,0 +1,234 @@
+"""Files that grow by whole lines: JSON lines that must be on disk, and log lines that must cost nobody anything.
+
+append_json_line ─▶ one line, on disk when it returns, or an error
+PatientLines ─▶ a log: what its file does not take now is kept, in order and within bounds, and written later
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from swarm.errors import FolderError
+
+MOST_WAITING = 4 * 2**20
+"""Bytes of log lines that wait for a file; the oldest beyond it are dropped and counted."""
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_BLOCK = 64 * 1024
+
+
+def append_json_line(path: Path, line: bytes, *, fsync: bool = False) -> None:
+    """Append one JSON text to a JSON-lines file that nobody else writes, whole and on its own line.
+
+    Half a line that a crash left at the end goes: it was never acknowledged. After an error the call may be repeated:
+    the line is not there twice, even if it had got there and only the error did not.
+
+    Raises:
+        FolderError: the file cannot be written.
+    """
+    try:
+        with LineFile(path) as file:
+            file.cut_torn_line()
+            if not file.ends_with(line):
+                file.write(line, fsync=fsync)
+            elif fsync:  # it got there before an error, and perhaps no further than into memory
+                os.fsync(file.fileno())
+    except OSError as error:
+        raise FolderError(
+            f"cannot append to {path}: {error}; see that there is space and that the file is writable"
+        ) from error
+
+
+class LineFile:
+    """A file that grows by whole lines, each in one write to an O_APPEND descriptor, so that readers see no torn one.
+
+    A torn last line, left by a crash, is closed by a newline before the next line goes in.
+
+    Raises:
+        FolderError: the file cannot be opened.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            _refuse_links(path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._fd = self._open()
+            self._torn = self._ends_torn()
+        except OSError as error:
+            raise FolderError(f"cannot open {path} to append to it: {error}; check the shared folder") from error
+
+    def _open(self) -> int:
+        return os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+
+    def _ends_torn(self) -> bool:
+        size = self._size()
+        return size > 0 and os.pread(self._fd, 1, size - 1) != b"\n"
+
+    def _size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def write(self, line: bytes, *, fsync: bool = False) -> None:
+        """Append line and a newline, all of it or nothing. Raises OSError, as a full disk does."""
+        size = self._size()
+        try:
+            self._append((b"\n" if self._torn else b"") + line + b"\n")
+            if fsync:
+                os.fsync(self._fd)
+        except OSError:
+            self._take_back(size)
+            raise
+        self._torn = False
+
+    def _append(self, data: bytes) -> None:
+        written = os.write(self._fd, data)
+        if written < len(data):
+            raise OSError(errno.ENOSPC, f"wrote only {written} of {len(data)} bytes; is the disk full?")
+
+    def _take_back(self, size: int) -> None:
+        """What was not acknowledged goes, so that it can be written again; no reader has taken half a line."""
+        try:
+            os.ftruncate(self._fd, size)
+        except OSError:
+            with suppress(OSError):
+                self._torn = self._ends_torn()
+
+    def cut_torn_line(self) -> None:
+        """Remove half a line at the end. Only for a file that nobody else writes. Raises OSError."""
+        if self._torn:
+            os.ftruncate(self._fd, self._whole())
+            self._torn = False
+
+    def _whole(self) -> int:
+        """Bytes up to and with the last newline."""
+        end = self._size()
+        while end > 0:
+            start = max(0, end - _BLOCK)
+            if (found := os.pread(self._fd, end - start, start).rfind(b"\n")) >= 0:
+                return start + found + 1
+            end = start
+        return 0
+
+    def has_lines(self) -> bool:
+        return self._size() > 0
+
+    def ends_with(self, line: bytes) -> bool:
+        """Whether this is its last line already. Raises OSError."""
+        start = self._size() - len(line) - 1
+        if start < 0 or os.pread(self._fd, len(line) + 1, start) != line + b"\n":
+            return False
+        return start == 0 or os.pread(self._fd, 1, start - 1) == b"\n"
+
+    def reopen(self) -> None:
+        """Open the file again, under the same descriptor number: a mount that came back does not know the old one.
+
+        Raises:
+            OSError: it cannot be opened; the old descriptor stays.
+        """
+        fresh = self._open()
+        try:
+            os.dup2(fresh, self._fd, inheritable=False)
+        finally:
+            os.close(fresh)
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def __enter__(self) -> LineFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class PatientLines:
+    """The lines of a log on their way to a file that may refuse them for a while. Never raises once it is open.
+
+    Raises:
+        FolderError: the file cannot be opened.
+    """
+
+    def __init__(
+        self, path: Path, note: Callable[[int], bytes], *, held: bool = False, most_waiting: int = MOST_WAITING
+    ) -> None:
+        """Open the file.
+
+        Args:
+            note: the line that says how many were dropped.
+            held: nothing is written before `begin`.
+            most_waiting: bytes.
+        """
+        self._file = LineFile(path)
+        self._note = note
+        self._held = held
+        self._most_waiting = most_waiting
+        self._waiting: deque[bytes] = deque()
+        self._waiting_bytes = 0
+        self._dropped = 0
+        self._lock = threading.RLock()
+
+    def write(self, line: bytes) -> None:
+        """Append the line, after those that wait; where that fails, it waits as well."""
+        with self._lock:
+            self._waiting.append(line)
+            self._waiting_bytes += len(line)
+            while self._waiting_bytes > self._most_waiting:
+                self._waiting_bytes -= len(self._waiting.popleft())
+                self._dropped += 1
+            self._write_waiting()
+
+    def begin(self) -> None:
+        """Write from now on, what waits first."""
+        with self._lock:
+            self._held = False
+            self._write_waiting()
+
+    def forget(self) -> None:
+        """A file that was held back, never begun and has lines is another's: drop what waits, and all that follows."""
+        with self._lock:
+            if self._held and self._file.has_lines():
+                self._most_waiting = 0
+                self._waiting.clear()
+                self._waiting_bytes = 0
+
+    def _write_waiting(self) -> None:
+        if self._held:
+            return
+        try:
+            if self._dropped:
+                self._file.write(self._note(self._dropped))
+                self._dropped = 0
+            while self._waiting:
+                self._file.write(self._waiting[0])
+                self._waiting_bytes -= len(self._waiting.popleft())
+        except OSError as error:
+            if error.errno not in _FULL:
+                with suppress(OSError):
+                    self._file.reopen()
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def __enter__(self) -> PatientLines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            if self._most_waiting:
+                self.begin()
+            self._file.close()
+
+
+def _refuse_links(file: Path) -> None:
+    """The folder of a log, and the one above it, are strangers' to replace: a link would lead somewhere else."""
+    for folder in (file.parent, file.parent.parent):
+        if folder.is_symlink():
+            raise OSError(errno.ELOOP, "expected a folder, got a link", str(folder))

@@ -1,0 +1,65 @@
+"""What came in from peers between two metrics rows, in bounded numbers."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+OTHERS = "*"
+"""Stands for all peers that are not named; no node is called so."""
+MOST_NAMED = 64
+"""Peers that one row names; of a thousand strangers most are worth a number alone."""
+
+
+@dataclass
+class Counts:
+    """Filled while files come in."""
+
+    refused_by_peer: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    """Peer -> reason -> files and groups."""
+    accepted_by_peer: Counter[str] = field(default_factory=Counter)
+    """Peer -> groups."""
+    false_claims: Counter[str] = field(default_factory=Counter)
+    alive: set[str] = field(default_factory=set)
+    """Peers that were seen alive; these are named before those of whom there is nothing but files."""
+    killed: int = 0
+    errors: int = 0
+    bytes_fetched: int = 0
+    latencies: list[float] = field(default_factory=list)
+    """Per file: seconds from its timestamp to its arrival in the pool."""
+    quarantined: list[str] = field(default_factory=list)
+    """Peers of which nothing is read in the round after the row."""
+
+    @property
+    def refused(self) -> Counter[str]:
+        """Files and groups, by reason."""
+        return sum(self.refused_by_peer.values(), Counter())
+
+    def columns(self) -> dict[str, object]:
+        """What the metrics row says, and all that Quarantine is told."""
+        return {
+            "refused_by_peer": self.refused_named(),
+            "accepted_by_peer": dict(sorted(self.accepted_by_peer.items())),
+            "false_claims": self._named(self.false_claims),
+            "quarantined": self.quarantined,
+        }
+
+    def refused_named(self) -> dict[str, dict[str, int]]:
+        """refused_by_peer, with strangers, and those that were refused least often, summed up as OTHERS."""
+        most = self._ranked({peer: reasons.total() for peer, reasons in self.refused_by_peer.items()})
+        few = set(most[MOST_NAMED:]) | ({OTHERS} & self.refused_by_peer.keys())
+        named = {peer: self.refused_by_peer[peer] for peer in most if peer not in few}
+        if few:
+            named[OTHERS] = sum((self.refused_by_peer[peer] for peer in few), Counter())
+        return {peer: dict(sorted(reasons.items())) for peer, reasons in sorted(named.items())}
+
+    def _named(self, by_peer: Mapping[str, int]) -> dict[str, int]:
+        """The first MOST_NAMED, and the sum of all others."""
+        most = self._ranked(by_peer)
+        shown = {peer: by_peer[peer] for peer in sorted(most[:MOST_NAMED])}
+        left = sum(by_peer[peer] for peer in most[MOST_NAMED:])
+        return shown | ({OTHERS: left} if left else {})
+
+    def _ranked(self, by_peer: Mapping[str, int]) -> list[str]:
+        return sorted(by_peer, key=lambda peer: (peer not in self.alive, -by_peer[peer], peer))

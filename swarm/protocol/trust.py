@@ -1,0 +1,46 @@
+"""Who may have written a file: the question that signatures answer, and the answer of a node that does not ask.
+
+Packages that read and write the folder know this much; how signatures are made and checked is in swarm.signing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+CLOCK = "@clock"
+"""The author of the state file: whoever coordinates, and no node's name. A standby takes over with the same key."""
+
+
+class Trust(Protocol):
+    """Seals what this node publishes, and judges what it reads. Callable from any thread."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether files are looked into for their authors at all."""
+
+    def seal(self, data: bytes, path: Path) -> bytes:
+        """The file as it is to be published at this path."""
+
+    def check(self, data: bytes, path: Path, author: str) -> None:
+        """Judge a file by its signature.
+
+        Raises:
+            ProtocolError: `unsigned`, `bad_signature`, `other_key` than the one that its author is held to, or
+                `pin_unreadable` if that cannot be found out.
+        """
+
+
+class Trusting:
+    """Signing is off: files are taken for what their names say."""
+
+    asks = False
+
+    def seal(self, data: bytes, path: Path) -> bytes:
+        return data
+
+    def check(self, data: bytes, path: Path, author: str) -> None:
+        return None
+
+
+TRUSTING = Trusting()

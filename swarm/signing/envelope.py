@@ -1,0 +1,89 @@
+"""A signature inside a JSON file, so that whoever does not care for it reads the file as before. Pure.
+
+    {"peer_id":"alice", ..., "signature":"<public key>.<signature>"}\\n
+    └────────── what is signed ──────────┘  both base64; the name of the place is signed as well
+
+The signature is the last field, over the very bytes before it: nothing has to be brought into a canonical form. As the
+place (experiment and path) is signed too, a file that is moved to another place, round or experiment is not valid.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import NamedTuple
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from swarm.errors import ProtocolError
+
+_FIELD = b',"signature":"'
+_END = b"}\n"
+_CONTEXT = b"swarm file 1"
+_LONGEST = 256
+"""Bytes of the field's value; a key and a signature have 44 + 1 + 88."""
+
+
+class Signature(NamedTuple):
+    """What a file says of its author."""
+
+    public_key: str
+    """Base64 of the 32 bytes."""
+    value: bytes
+    signed: bytes
+    """The file's bytes before the signature."""
+
+
+def seal(data: bytes, place: str, key: Ed25519PrivateKey) -> bytes:
+    """The same JSON object with its signature as the last field.
+
+    Args:
+        data: one JSON object with at least one field, ending in `}` and a newline, as swarm.protocol.codec.encode
+            gives it.
+        place: where the file will lie; readers check it for the place where they found it.
+    """
+    body = data.removesuffix(_END)
+    if body == data:
+        raise ValueError("expected a JSON object that ends in '}' and a newline")
+    public = base64.b64encode(key.public_key().public_bytes_raw())
+    value = base64.b64encode(key.sign(_message(body, place)))
+    return body + _FIELD + public + b"." + value + b'"' + _END
+
+
+def signature_of(data: bytes) -> Signature | None:
+    """What a file says of its author, not yet verified; None if it is not signed.
+
+    Raises:
+        ProtocolError: `bad_signature`: it is signed in no way that could be verified.
+    """
+    body, field, rest = data.rpartition(_FIELD)
+    if not field or not rest.endswith(b'"' + _END) or len(rest) > _LONGEST:
+        return None
+    public, _, value = rest.removesuffix(b'"' + _END).partition(b".")
+    try:
+        key, raw = base64.b64decode(public, validate=True), base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        raise ProtocolError("bad_signature", "expected `<public key>.<signature>` in base64") from None
+    if (len(key), len(raw)) != (32, 64):
+        raise ProtocolError(
+            "bad_signature", f"expected a key of 32 and a signature of 64 bytes, got {len(key)} and {len(raw)}"
+        )
+    return Signature(base64.b64encode(key).decode(), raw, body)
+
+
+def verify(signature: Signature, place: str) -> None:
+    """See that the holder of the key signed this file for this place.
+
+    Raises:
+        ProtocolError: `bad_signature`.
+    """
+    try:
+        key = Ed25519PublicKey.from_public_bytes(base64.b64decode(signature.public_key))
+        key.verify(signature.value, _message(signature.signed, place))
+    except (InvalidSignature, ValueError):
+        raise ProtocolError("bad_signature", f"{place} was not signed here by {signature.public_key}") from None
+
+
+def _message(body: bytes, place: str) -> bytes:
+    return b"\0".join((_CONTEXT, place.encode(), body))

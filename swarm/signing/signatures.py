@@ -1,0 +1,76 @@
+"""Signing is on: seal with the own key, hold every author to the key that it was first seen with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from swarm.errors import ProtocolError
+from swarm.logs import get_logger
+from swarm.protocol.layout import split_at_experiment
+from swarm.signing.envelope import seal, signature_of, verify
+from swarm.signing.keys import load_key, public_text
+from swarm.signing.known_keys import KnownKeys
+
+logger = get_logger(__name__)
+
+
+class Signatures:
+    """As swarm.protocol.trust.Trust."""
+
+    asks = True
+
+    def __init__(self, key_folder: Path, shared_folder: Path, experiment: str, *, required: bool) -> None:
+        """Raises ConfigError without a usable key."""
+        self._key = load_key(key_folder)
+        self._own = public_text(self._key)
+        self._known = KnownKeys(key_folder, shared_folder, experiment)
+        self._required = required
+
+    def seal(self, data: bytes, path: Path) -> bytes:
+        return seal(data, place_of(path), self._key)
+
+    def check(self, data: bytes, path: Path, author: str) -> None:
+        place = place_of(path)
+        signature, held_to = signature_of(data), self._held_to(author)
+        if signature is None:
+            if held_to is not None or self._required:
+                raise ProtocolError("unsigned", f"{place} is not signed, {self._expected(author, held_to)}")
+            return
+        verify(signature, place)
+        if signature.public_key == self._own and held_to is not None:
+            return  # nobody else has this key: whoever came first in the name of a node of ours cannot shut it out
+        if held_to is None:
+            held_to = self._pin(author, signature.public_key)
+        if held_to != signature.public_key:
+            raise ProtocolError(
+                "other_key",
+                f"{place} is signed by {signature.public_key}, {self._expected(author, held_to)}; if {author} has a "
+                f"new key, `swarm keys forget {author}`",
+            )
+
+    def _held_to(self, author: str) -> str | None:
+        try:
+            return self._known.of(author)
+        except OSError as error:  # not knowing is no reason to believe
+            raise ProtocolError("pin_unreadable", f"the key of {author} cannot be looked up: {error}") from None
+
+    def _pin(self, author: str, public_key: str) -> str:
+        try:
+            held_to = self._known.pin(author, public_key)
+        except OSError as error:
+            logger.warning("key.not_remembered", author=author, error=str(error))
+            return public_key
+        logger.info("key.pinned", author=author, public_key=held_to)
+        return held_to
+
+    @staticmethod
+    def _expected(author: str, held_to: str | None) -> str:
+        if held_to is None:
+            return "expected a signature, for SWARM_SIGNING=require"
+        return f"expected {author} to sign with {held_to}"
+
+
+def place_of(path: Path) -> str:
+    """How signatures name a file: its experiment, and the names below it; the same wherever the folder is mounted."""
+    root, names = split_at_experiment(path)
+    return "/".join((root.name, *names))

@@ -1,0 +1,28 @@
+"""What the settings ask for: no signatures, or signatures of a key that has to be there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from swarm.errors import ConfigError
+from swarm.protocol.trust import TRUSTING, Trust
+
+
+def make_trust(signing: str, key_folder: Path, shared_folder: Path, experiment: str) -> Trust:
+    """What a node does about signatures.
+
+    Args:
+        signing: `off`, `on` or `require`.
+
+    Raises:
+        ConfigError: there is no key, or the extra is not installed.
+    """
+    if signing == "off":
+        return TRUSTING
+    try:
+        from swarm.signing.signatures import Signatures
+    except ModuleNotFoundError:
+        raise ConfigError(
+            'SWARM_SIGNING needs the package cryptography: pip install "swarm-sapo[signing]", or leave signing off'
+        ) from None
+    return Signatures(key_folder, shared_folder, experiment, required=signing == "require")

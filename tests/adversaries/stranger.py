@@ -1,0 +1,110 @@
+"""A node of the swarm that is no worker of ours: registers, beats, follows the clock, and does its own thing per round.
+
+python -m tests.adversaries.stranger liar        with the settings of a worker in the environment
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+
+import anyio
+from anyio import to_thread
+
+from swarm.config import Settings, load_settings
+from swarm.errors import FolderError, ProtocolError
+from swarm.folder.publish import publish
+from swarm.folder.records import read_state
+from swarm.node.draws import Draws
+from swarm.protocol.codec import encode
+from swarm.protocol.layout import Layout
+from swarm.protocol.messages import PeerFile, RewardFile
+from swarm.tasks.profiles import PROFILES
+from swarm.tasks.scoring import Scorer
+from swarm.types import Question, RoundKey
+
+POLL_SECONDS = 0.05
+
+
+class Stranger:
+    """What every kind of adversary can do."""
+
+    def __init__(self, settings: Settings, scorer: Scorer) -> None:
+        self.settings = settings
+        self.node_id = str(settings.node_id)
+        self.layout = Layout(settings.shared_folder, settings.experiment)
+        self._scorer = scorer
+        self._beats = 0
+        self._incarnation = uuid.uuid4().hex
+
+    async def live(self, act: Callable[[Stranger, RoundKey], Awaitable[None]]) -> None:
+        """Until the experiment is finished: `act` once in each round that is seen open."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._beat_on)
+            done = RoundKey(-1)
+            while True:
+                key = self._open_round()
+                if key == RoundKey(self.settings.max_rounds):
+                    break
+                if key is not None and key > done:
+                    done = key
+                    await act(self, key)
+                await anyio.sleep(POLL_SECONDS)
+            tasks.cancel_scope.cancel()
+
+    def _open_round(self) -> RoundKey | None:
+        with suppress(ProtocolError):
+            state = read_state(self.layout)
+            if state and not state.held and state.round <= self.settings.max_rounds:
+                return RoundKey(state.round, state.stage)
+        return None
+
+    async def _beat_on(self) -> None:
+        while True:
+            self._beats += 1
+            peer = PeerFile(
+                peer_id=self.node_id,
+                registered_at=time.time(),
+                node_role="worker",
+                beat=self._beats,
+                last_seen=time.time(),
+                incarnation=self._incarnation,
+                model="stranger",
+            )
+            await self.write(self.layout.peer_file(self.node_id), encode(peer))
+            await anyio.sleep(self.settings.heartbeat_interval)
+
+    async def write(self, target: anyio.Path | os.PathLike[str], data: bytes) -> None:
+        """As an honest node would, without fsync; what is in the way is somebody's prank."""
+        with suppress(FolderError):
+            temporary = self.layout.temporary(self.node_id)
+            await to_thread.run_sync(lambda: publish(target, data, temporary, durable=False))  # type: ignore[arg-type]
+
+    async def submit(self, key: RoundKey, reward: float) -> None:
+        """Claim a reward, so that nobody waits."""
+        file = RewardFile(
+            round=key.round, stage=key.stage, reward=reward, peer_id=self.node_id, submitted_at=time.time()
+        )
+        await self.write(self.layout.reward_file(key, self.node_id), encode(file))
+
+    async def questions(self, key: RoundKey) -> Sequence[Question]:
+        """Those that this node would ask itself, drawn as every honest node draws them."""
+        settings = self.settings
+        draws = Draws(settings.seed, settings.tasks or tuple(PROFILES[settings.profile]), settings.profile)
+        return await self._scorer.make(draws.questions(self.node_id, key, settings.local_groups))
+
+
+async def _main(kind: str) -> None:
+    from tests.adversaries.kinds import KINDS
+
+    settings = load_settings({}, os.environ)
+    async with Scorer() as scorer:
+        await Stranger(settings, scorer).live(KINDS[kind])
+
+
+if __name__ == "__main__":
+    anyio.run(_main, sys.argv[1])

@@ -1,0 +1,188 @@
+"""A swarm of real processes under hundreds of kill -9, and what is left of its promises afterwards.
+
+    python -m tests.chaos.kill --kills 300 --seed 0 --path /tmp/kills             # 4 workers of tiny-qwen2
+    python -m tests.chaos.kill --kills 50 --light --path /tmp/light-kills         # without torch, for CI
+
+Held against the folder, by a watcher while the swarm runs and by an audit at its end: no acknowledged rollout or reward
+changes or goes, the clock never goes back, one row per node and round, rewards and cumulative rewards are those of the
+rows, no torn line, every checkpoint and every published group has exactly the updates that the rows tell, no round is
+lost, the swarm finishes, `swarm validate` accepts it, and the last weights are, bit for bit, those that come out if all
+rounds are done once more without a kill. Exit code 1 if any of this fails.
+
+Seed 0 draws the same victims, pauses and absences every time; what these hit is up to the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+from structlog.testing import capture_logs
+
+from swarm.cli.say import say
+from swarm.config import Settings, load_settings, without_settings
+from swarm.folder.records import read_rows
+from swarm.protocol.layout import Layout
+from tests.chaos.audit import audit
+from tests.chaos.campaign import ENDLESS, Campaign, Process, python
+from tests.chaos.phases import Phases
+from tests.chaos.replay import replay
+from tests.chaos.watcher import Watcher
+
+EXPERIMENT = "kills"
+
+
+def swarm_environment(path: Path, *, light: bool) -> dict[str, str]:
+    """A small and quick swarm; its coordinator's absences may last longer than the workers wait for it."""
+    settings = {
+        "GDRIVE_PATH": path.absolute(),
+        "EXPERIMENT_NAME": EXPERIMENT,
+        "MODEL_NAME": "tiny-qwen2",
+        "SEED": 7,
+        "MAX_ROUNDS": ENDLESS,
+        "NUM_TRAIN_SAMPLES": 2,
+        "NUM_TRANSPLANT_TREES": 2,
+        "NUM_GENERATIONS": 4,
+        "CHECKPOINT_INTERVAL": 5,
+        "COORDINATOR_ROUND_INTERVAL": 10,
+        "SWARM_COORDINATOR_PATIENCE": 6,
+        "SWARM_EXPECTED_WORKERS": 2,
+        "SWARM_MAX_NEW_TOKENS": 8,
+        "SWARM_THREADS": 1,
+        "SWARM_HEARTBEAT_INTERVAL": 0.25,
+        "SWARM_LIVENESS_TIMEOUT": 3,
+        "SWARM_RECONCILE_INTERVAL": 0.5,
+        "SWARM_REDO_ROUNDS": 1000,
+        "SWARM_LOG_LEVEL": "warning",
+    }
+    if light:
+        settings |= {"MODEL_NAME": "fake", "SWARM_RECONCILE_INTERVAL": 0.2}
+    return without_settings(os.environ) | {name: str(value) for name, value in settings.items()}
+
+
+def make_campaign(path: Path, *, workers: int, light: bool, seed: int, pause: float) -> Campaign:
+    """Nothing is started yet."""
+    environment, layout = swarm_environment(path, light=light), Layout(path.absolute(), EXPERIMENT)
+    path.mkdir(parents=True, exist_ok=True)
+
+    def process(name: str, module: str) -> Process:
+        return Process(
+            name, python("-m", module), environment | {"NODE_ID": name}, Phases(layout, name), path / f"{name}.out"
+        )
+
+    worker = "tests.chaos.light_worker" if light else "services.worker"
+    return Campaign(
+        layout,
+        process("clock", "services.coordinator"),
+        [process(f"w{number}", worker) for number in range(workers)],
+        random.Random(seed),
+        pause,
+        say,
+    )
+
+
+def run(path: Path, *, kills: int, workers: int, light: bool, seed: int, pause: float, patience: float = 600.0) -> int:
+    """The campaign, the audit, and what they found; the exit code."""
+    campaign = make_campaign(path, workers=workers, light=light, seed=seed, pause=pause)
+    begun = time.monotonic()
+    with Watcher(campaign.layout) as watcher:
+        campaign.run(kills, patience)
+    seconds = time.monotonic() - begun
+    nodes = [worker.name for worker in campaign.workers]
+    say(f"finished after {seconds:.0f} s; now the audit, and all rounds once more")
+    violations = [*campaign.violations, *watcher.violations, *audit(campaign.layout, nodes, watcher)]
+    violations += [*_lost(campaign), *_validated(campaign), *anyio.run(_replayed, campaign, nodes, light)]
+    _report(campaign, watcher, violations, seconds)
+    return 1 if violations else 0
+
+
+def _lost(campaign: Campaign) -> Iterator[str]:
+    for process in campaign.processes:
+        process.phases.read()
+        for event in ("rounds.lost", "checkpoint.damaged", "state.unreadable"):
+            if count := process.phases.counts.get(event):
+                yield f"{process.name} logged {event} {count} times"
+
+
+def _validated(campaign: Campaign) -> Iterator[str]:
+    command = python("-m", "swarm", "validate")
+    done = subprocess.run(command, env=campaign.coordinator.environment, capture_output=True, text=True, timeout=600)
+    if done.returncode != 0:
+        yield f"swarm validate: exit code {done.returncode}\n{done.stdout}{done.stderr}"
+
+
+async def _replayed(campaign: Campaign, nodes: list[str], light: bool) -> list[str]:
+    settings = load_settings({}, campaign.coordinator.environment)
+    check = _replay_light if light else _replay_real
+    with capture_logs():
+        found = [await check(settings, campaign.layout, node) for node in nodes]
+    return [problem for problem in found if problem]
+
+
+async def _replay_light(settings: Settings, layout: Layout, node: str) -> str | None:
+    from tests.chaos.light_worker import LightPolicy
+    from tests.unit.node.factories import TASKS, FakeTaskSource
+
+    return await replay(settings, layout, node, lambda: LightPolicy(step=0), FakeTaskSource(), TASKS)
+
+
+async def _replay_real(settings: Settings, layout: Layout, node: str) -> str | None:
+    from swarm.node.daemon import checked_tasks
+    from swarm.policy.policy import load_policy
+    from swarm.policy.settings import compute_threads, grpo_config
+    from swarm.tasks.scoring import Scorer
+
+    async with Scorer(1) as scorer:
+        return await replay(
+            settings,
+            layout,
+            node,
+            lambda: load_policy(settings.model[0], grpo_config(settings), threads=compute_threads(settings)),
+            scorer,
+            checked_tasks(settings),
+        )
+
+
+def _report(campaign: Campaign, watcher: Watcher, violations: list[str], seconds: float) -> None:
+    say(f"{'killed':12} {'while':24} times")
+    for (role, phase), count in sorted(campaign.killed.items()):
+        say(f"{role:12} {phase:24} {count}")
+    rows = [row for worker in campaign.workers for row in read_rows(campaign.layout.metrics_file(worker.name)).rows]
+    events = [worker.phases.counts for worker in campaign.workers]
+    say(f"kills                     {campaign.killed.total()} in {seconds:.0f} s")
+    say(f"rows                      {len(rows)}, of which {sum(row.updated for row in rows)} made an update")
+    say(f"rounds redone             {sum(count.get('round.redone', 0) for count in events)}")
+    say(f"rounds taken up           {sum(count.get('rollouts.taken_up', 0) for count in events)}")
+    say(f"on their own clock        {sum(row.clock == 'own' for row in rows)} rows")
+    say(f"acknowledged files        {len(watcher.acknowledged)}, looked at {watcher.looks} times")
+    say(f"checkpoints               {len(watcher.checkpoints)}")
+    say(f"violations                {len(violations)}")
+    for violation in violations:
+        say(f"  {violation}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--kills", type=int, default=300)
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--path", type=Path, required=True, help="an empty folder, for the swarm")
+    parser.add_argument("--pause", type=float, default=3.0, help="mean seconds between kills")
+    parser.add_argument("--light", action="store_true", help="workers without torch")
+    given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # the nodes are not to outlive the campaign
+    return run(
+        given.path, kills=given.kills, workers=given.workers, light=given.light, seed=given.seed, pause=given.pause
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

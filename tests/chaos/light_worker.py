@@ -1,0 +1,79 @@
+"""A worker as a process of its own, whose policy and questions need no torch and no reasoning-gym.
+
+    NODE_ID=a GDRIVE_PATH=... python -m tests.chaos.light_worker
+
+It starts in a fraction of a second, so that a campaign of kills spends its time on kills. All else is the real thing.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import anyio
+
+from swarm.config import Settings, load_settings
+from swarm.logs import configure_logging
+from swarm.node.executor import ComputeExecutor
+from swarm.node.worker import Worker
+from swarm.protocol.layout import Layout
+from swarm.types import Completion, TrainGroup, TrainReport
+from tests.unit.node.factories import TASKS, FakePolicy, FakeTaskSource
+
+STEP = 0.02
+"""Mean seconds of a step of the policy: there has to be a moment to be killed in."""
+
+
+@dataclass
+class LightPolicy(FakePolicy):
+    """Its weights are a digest of all that it was trained on; steps take a moment."""
+
+    step: float = STEP
+
+    def generate(self, prompts: Sequence[str], *, group_size: int, seed: int) -> list[tuple[Completion, ...]]:
+        self._pause()
+        return super().generate(prompts, group_size=group_size, seed=seed)
+
+    def finish_update(self, groups: Sequence[TrainGroup]) -> TrainReport:
+        self._pause()
+        report = super().finish_update(groups)
+        self.trained.clear()
+        return report
+
+    def _pause(self) -> None:
+        if self.step:
+            time.sleep(random.expovariate(1 / self.step))
+
+
+def main() -> int:
+    """Live until the experiment is over; the exit code."""
+    settings = load_settings({}, os.environ)
+    node = settings.node_id or "light"
+    layout = Layout(settings.shared_folder, settings.experiment)
+    with configure_logging(
+        node_id=node,
+        events_file=layout.events_file(node),
+        stdout_file=layout.stdout_file(node),
+        level=settings.log_level,
+    ):
+        return anyio.run(_live, settings, layout, node)
+
+
+async def _live(settings: Settings, layout: Layout, node: str) -> int:
+    with ComputeExecutor(time.monotonic) as executor:
+        return await Worker(
+            settings,
+            layout,
+            node,
+            tasks=TASKS,
+            load_policy=LightPolicy,
+            task_source=FakeTaskSource(),
+            executor=executor,
+        ).run()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,76 @@
+"""Are a node's last weights those that its rows tell? All its rounds are done once more, from the first model on.
+
+If a killed node lost an update, made one twice, or trained on other groups than its row names, the weights differ.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from swarm.config import Settings
+from swarm.folder.records import read_rows
+from swarm.node.clock import Clock
+from swarm.node.draws import Draws
+from swarm.node.executor import ComputeExecutor
+from swarm.node.own_groups import OwnGroups
+from swarm.node.redo import Redo, plan_redo
+from swarm.node.verification import TaskSource
+from swarm.protocol.layout import Layout
+from swarm.types import Policy
+
+WEIGHTS = ("model/model.safetensors", "weights.txt")
+"""Where a policy's snapshot keeps them: a real one, a light one."""
+
+
+async def replay(
+    settings: Settings,
+    layout: Layout,
+    node: str,
+    load_policy: Callable[[], Policy],
+    source: TaskSource,
+    tasks: Sequence[str],
+) -> str | None:
+    """What is wrong with the weights of a node's last checkpoint, None if nothing is."""
+    rows = read_rows(layout.metrics_file(node)).rows
+    settings = replace(settings, redo_rounds=10**6)
+    plan = plan_redo(rows, None, settings)
+    with ComputeExecutor(time.monotonic) as executor:
+        policy = await executor.run(load_policy)
+        steps = _Steps(OwnGroups(settings, layout, node, policy))
+        redo = Redo(
+            settings,
+            layout,
+            node,
+            draws=Draws(settings.seed, tasks, settings.profile),
+            steps=cast(Any, steps),
+            policy=policy,
+            task_source=source,
+            executor=executor,
+            clock=Clock(),
+        )
+        redone = await redo.carry_out(plan)
+        if (redone.rounds, redone.lost) != (len(rows), 0):
+            return f"{redone.rounds} of {node}'s {len(rows)} rounds could be done once more"
+        with tempfile.TemporaryDirectory() as name:
+            (await executor.run(policy.snapshot)).write(name)
+            return _difference(Path(name), layout.checkpoint(rows[-1].round + 1, node))
+
+
+def _difference(replayed: Path, kept: Path) -> str | None:
+    for name in WEIGHTS:
+        if (replayed / name).exists() and (replayed / name).read_bytes() != (kept / name).read_bytes():
+            return f"{kept / name} does not hold the weights that the rows give"
+    return None
+
+
+@dataclass
+class _Steps:
+    """What Redo wants of the steps of a round."""
+
+    own_groups: OwnGroups
+    rounds_trained: int = 0

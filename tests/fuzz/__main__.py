@@ -1,0 +1,63 @@
+"""Hostile files through a node's readers; prints a table, and ends with 1 if one of them did harm.
+
+    python -m tests.fuzz --files 100000 --seed 0        about ten minutes of one core
+    python -m tests.fuzz --files 20000 --keep           and keep a small corpus of what was found
+
+The same seed gives the same files as long as the readers take the same steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.fuzz.campaign import CORPUS, MOST_GROWTH, SLOWEST_S, Found, run, save
+
+
+def main() -> int:
+    """Run a campaign."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("--files", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--keep", action="store_true", help="write what was found into tests/fuzz/corpus")
+    arguments = parser.parse_args()
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        found = run(arguments.files, arguments.seed, Path(folder))
+    sys.stdout.write(table(found, time.monotonic() - start))
+    if arguments.keep:
+        sys.stdout.write(f"kept {save(found, CORPUS, most_files=190, most_bytes=280_000)} files\n")
+    return 1 if found.violations else 0
+
+
+def table(found: Found, seconds: float) -> str:
+    """What was found, for people."""
+    lines = [f"{found.files.total()} files in {seconds:.0f} s", "", "kind               files    taken   corpus"]
+    for kind, count in found.files.items():
+        lines.append(f"{kind:15} {count:8} {found.taken[kind]:8} {len(found.corpus[kind]):8}")
+    lines += ["", "refused because"]
+    lines += [f"{reason:15} {count:8}" for reason, count in found.refused.most_common()]
+    lines += ["", f"slowest refusals, processor time (limit {SLOWEST_S * 1e3:.0f} ms)"]
+    lines += [f"{took * 1e3:12.2f} ms  {where}" for took, where in found.slowest]
+    lines += [
+        "",
+        f"crashes                {len(found.crashes)}",
+        f"commands, sockets, writing by the reader  {found.forbidden}",
+        f"slowest log            {found.slowest_log[0] * 1e3:.0f} ms, {found.slowest_log[1]}",
+        f"memory                 {found.growth / 2**20:+.1f} MiB after all (limit {MOST_GROWTH >> 20})",
+        f"largest reading        {found.largest[0] / 2**20:+.1f} MiB, {found.largest[1]} (limit {MOST_GROWTH >> 20})",
+        f"coverage               {found.lines} lines, {found.steps} steps from line to line",
+        f"could not be made here {len(found.left_out)}",
+        *found.left_out[:5],
+        "",
+        *(f"VIOLATION {violation}" for violation in found.violations),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

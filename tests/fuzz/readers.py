@@ -1,0 +1,176 @@
+"""How does a node read each kind of file that a stranger may write? The very functions that it uses, down to admission.
+
+Each reader takes an experiment's layout, in which the file lies where a node looks for it, and returns the reason of
+the refusal, or "" for what it took. Whatever else comes out of it is a crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from swarm.errors import CheckpointError, FolderError, ProtocolError
+from swarm.folder.records import Tail, parse_line, read_exam, read_file, read_peers, read_rows, read_state_or_problem
+from swarm.judge.answers import read_answer
+from swarm.judge.judge_machine import Slot
+from swarm.logs import get_logger
+from swarm.monitor.events import EventStream, Wanted
+from swarm.monitor.events import render as render_events
+from swarm.monitor.status import StatusReader
+from swarm.monitor.status import render as render_status
+from swarm.node.admission import Admission
+from swarm.node.checkpoints import restore_newest
+from swarm.node.draws import Draws
+from swarm.node.reading import peers_file, read_bytes
+from swarm.protocol.layout import Layout
+from swarm.protocol.messages import ExperimentFile, JudgedRow, JudgeQuestion, RewardFile, WinnersFile
+from swarm.tasks.profiles import SAPO_TASKS
+from swarm.types import RoundKey
+
+logger = get_logger(__name__)
+
+PEER = "anna"
+KEY = RoundKey(17)
+LARGEST = 8 * 2**20
+"""The default of SWARM_MAX_FILE_BYTES."""
+
+
+class TerminalError(Exception):
+    """Text of a stranger was about to reach a terminal as it is."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """One kind of file."""
+
+    golden: str
+    """A good one of its kind, in tests/golden; none where there is none."""
+    path: Callable[[Layout], Path]
+    read: Callable[[Layout], str]
+
+
+def _rollouts(layout: Layout, mode: str) -> str:
+    """As the intake does; the reason of the first group's refusal stands for all."""
+    admission = Admission(mode, Draws(42, SAPO_TASKS, "tiny"), most_groups=64, most_completions=1024)
+    data, _ = read_bytes(layout.rollout_file(KEY, PEER), LARGEST)
+    file = peers_file(data, layout, PEER, KEY, origin_needed=admission.origin_needed, keep_tokens=True)
+    admission.check_size(file.groups)
+    for refusal in filter(None, admission.refusals(PEER, KEY, file.groups)):
+        raise refusal
+    return ""
+
+
+def _state(layout: Layout) -> str:
+    state, problem = read_state_or_problem(layout)
+    _show(render_status(StatusReader(layout, liveness_timeout=60.0).read(now=1.8e9)))
+    return _reason(problem) if problem else ("" if state else "absent")
+
+
+def _peer(layout: Layout) -> str:
+    """A registration that cannot be read is nobody's; one that can is shown by `swarm status`."""
+    peers = read_peers(layout)
+    _show(render_status(StatusReader(layout, liveness_timeout=60.0).read(now=1.8e9)))
+    return "" if peers else "malformed"
+
+
+def _judge_answer(layout: Layout) -> str:
+    read_answer(layout, Slot(KEY.round, PEER), "6cd8bc1cb01d30b8")
+    return ""
+
+
+def _metrics(layout: Layout) -> str:
+    found = read_rows(layout.metrics_file(PEER))
+    _show(render_status(StatusReader(layout, liveness_timeout=60.0).read(now=1.8e9)))
+    _show_events(layout, metrics=True)
+    return "junk" if found.junk or not found.rows else ""
+
+
+def _events(layout: Layout) -> str:
+    return "" if _show_events(layout, metrics=False) else "empty"
+
+
+def _judged(layout: Layout) -> str:
+    rows = [parse_line(line, JudgedRow) for line in Tail(layout.judge_file).read()]
+    return "junk" if not rows or None in rows else ""
+
+
+def _exam(layout: Layout) -> str:
+    read_exam(layout)
+    return ""
+
+
+def _node_state(layout: Layout) -> str:
+    try:
+        restore_newest(layout, PEER, lambda _: None)
+    except CheckpointError:
+        return "damaged"
+    return ""
+
+
+def _show_events(layout: Layout, *, metrics: bool) -> int:
+    lines = list(render_events(EventStream(layout, Wanted(metrics=metrics)).read()))
+    _show("\n".join(lines))
+    return len(lines)
+
+
+def _show(text: str) -> None:
+    """What `swarm status` and `swarm logs` write: nothing in it may be obeyed by a terminal."""
+    if obeyed := {character for character in text if character != "\n" and not character.isprintable()}:
+        raise TerminalError(f"a terminal would get {sorted(obeyed)!r}")
+    text.encode()
+
+
+def _reason(message: str) -> str:
+    return message.partition(":")[0] or "?"
+
+
+def _form(form: type, path: Callable[[Layout], Path]) -> Callable[[Layout], str]:
+    def read(layout: Layout) -> str:
+        return "" if read_file(path(layout), form) else "absent"
+
+    return read
+
+
+def _reader(golden: str, form: type, path: Callable[[Layout], Path]) -> Reader:
+    return Reader(golden, path, _form(form, path))
+
+
+def _rollout_path(layout: Layout) -> Path:
+    return layout.rollout_file(KEY, PEER)
+
+
+READERS: dict[str, Reader] = {
+    "rollouts": Reader("rollouts_with_logprobs.json", _rollout_path, partial(_rollouts, mode="drawn")),
+    "unverified": Reader("rollouts_with_logprobs.json", _rollout_path, partial(_rollouts, mode="unverified")),
+    "state": Reader("state.json", lambda layout: layout.state_file, _state),
+    "peer": Reader("peer.json", lambda layout: layout.peer_file(PEER), _peer),
+    "reward": _reader("reward.json", RewardFile, lambda layout: layout.reward_file(KEY, PEER)),
+    "winners": _reader("winners.json", WinnersFile, lambda layout: layout.winners_file(KEY.round, PEER)),
+    "experiment": _reader("experiment.json", ExperimentFile, lambda layout: layout.experiment_file),
+    "judge_question": _reader(
+        "judge_question.json", JudgeQuestion, lambda layout: layout.judge_question_file(KEY.round, PEER)
+    ),
+    "judge_answer": Reader(
+        "judge_answer.json", lambda layout: layout.judge_answer_file(KEY.round, PEER), _judge_answer
+    ),
+    "node_state": Reader("node_state.json", lambda layout: layout.checkpoint(18, PEER) / "node.json", _node_state),
+    "metrics": Reader("metrics.jsonl", lambda layout: layout.metrics_file(PEER), _metrics),
+    "events": Reader("", lambda layout: layout.events_file(PEER), _events),
+    "judged": Reader("judge.jsonl", lambda layout: layout.judge_file, _judged),
+    "exam": Reader("", lambda layout: layout.exam_file, _exam),
+}
+
+
+def read(kind: str, layout: Layout) -> str:
+    """The reason of the refusal, "" where the file was taken."""
+    try:
+        return READERS[kind].read(layout)
+    except FileNotFoundError:
+        return "absent"
+    except FolderError:
+        return "unlistable"
+    except ProtocolError as error:
+        logger.warning("file.refused", kind=kind, reason=error.reason, detail=error.detail)
+        return error.reason

@@ -1,0 +1,124 @@
+"""The process that reads hostile files, and nothing else: what it uses, it uses for reading.
+
+    campaign ──a kind of file, traced or not──▶ read ──outcome, time, memory──▶ campaign
+
+Run as `python -m tests.fuzz.reading_process FOLDER` with one JSON request per line on stdin; it ends with its stdin.
+An audit hook counts what no reading of a file has any business to do.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import time
+import traceback
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from swarm.protocol.layout import Layout
+from tests.fuzz.coverage_guide import Guide
+from tests.fuzz.readers import read
+
+FORBIDDEN = ("os.system", "os.exec", "os.posix_spawn", "os.fork", "os.remove", "os.rename", "os.mkdir", "os.chmod")
+FORBIDDEN_FAMILIES = ("subprocess.", "socket.", "ctypes.", "shutil.", "pty.", "webbrowser.")
+
+
+class Request(msgspec.Struct):
+    """One file to read."""
+
+    kind: str
+    traced: bool = False
+    """Follow its steps; slower by far, so its time counts for nothing."""
+
+
+class Answer(msgspec.Struct):
+    """What came of it."""
+
+    outcome: str = ""
+    """The reason of the refusal, "" for what was taken."""
+    crash: str = ""
+    """The traceback of anything that is no refusal."""
+    seconds: float = 0.0
+    """Of processor time, as the machine may be busy with other things; the file lies in the page cache."""
+    growth: int = 0
+    """Bytes by which the process grew at the peak of this reading."""
+    fresh: bool = False
+    """It went where no file went before."""
+    forbidden: int = 0
+    """Audit events of FORBIDDEN so far."""
+    rss: int = 0
+    """Bytes resident."""
+    steps: int = 0
+    lines: int = 0
+
+
+class _Watchman:
+    """Counts forbidden events."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+
+    def __call__(self, event: str, arguments: tuple[object, ...]) -> None:
+        if event in FORBIDDEN or event.startswith(FORBIDDEN_FAMILIES) or (event == "open" and _writes(arguments)):
+            self.seen += 1
+
+
+def _writes(arguments: tuple[object, ...]) -> bool:
+    mode = arguments[1] if len(arguments) > 1 else None
+    return isinstance(mode, str) and any(letter in mode for letter in "wax+")
+
+
+def main() -> None:
+    """Serve until stdin ends."""
+    layout, guide, watchman = Layout(Path(sys.argv[1]), "exp"), Guide(), _Watchman()
+    meter = Meter()
+    sys.addaudithook(watchman)
+    for line in sys.stdin.buffer:
+        answer = _answer(msgspec.json.decode(line, type=Request), layout, guide, meter)
+        answer.forbidden = watchman.seen
+        sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
+        sys.stdout.buffer.flush()
+
+
+def _answer(request: Request, layout: Layout, guide: Guide, meter: Meter) -> Answer:
+    if not request.kind:
+        gc.collect()
+        return Answer(steps=len(guide.steps), lines=guide.lines(), rss=meter.read("VmRSS"))
+    answer = Answer()
+    before = meter.restart()
+    start = time.process_time()
+    try:
+        if request.traced:
+            answer.outcome, answer.fresh = guide.watch(partial(read, request.kind, layout))
+        else:
+            answer.outcome = read(request.kind, layout)
+    except Exception:  # noqa: BLE001 - the boundary: anything that comes here is a finding
+        answer.crash = traceback.format_exc()
+    answer.seconds = time.process_time() - start
+    answer.growth = meter.read("VmHWM") - before
+    return answer
+
+
+class Meter:
+    """Resident memory of this process, now and at its peak."""
+
+    def __init__(self) -> None:
+        self._status = os.open("/proc/self/status", os.O_RDONLY)
+        self._reset = os.open("/proc/self/clear_refs", os.O_WRONLY)
+
+    def restart(self) -> int:
+        """Begin a new peak; returns the bytes resident now."""
+        os.write(self._reset, b"5")
+        return self.read("VmRSS")
+
+    def read(self, what: str) -> int:
+        """Bytes of VmRSS or, the peak, VmHWM."""
+        status = os.pread(self._status, 4096, 0).decode()
+        return int(status.partition(f"{what}:")[2].split(maxsplit=1)[0]) * 1024
+
+
+if __name__ == "__main__":
+    main()

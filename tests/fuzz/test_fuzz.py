@@ -1,0 +1,208 @@
+"""A short campaign in each run of the tests; `python -m tests.fuzz --files 100000` is the long one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from swarm.errors import ProtocolError
+from swarm.folder.fetch import list_nodes, read_bounded
+from swarm.folder.records import count_files, nodes_with_logs
+from swarm.monitor.status import StatusReader, render
+from swarm.monitor.text import printable
+from swarm.protocol.layout import Layout, is_node_id
+from tests.fuzz.campaign import CORPUS, MOST_GROWTH, SLOWEST_S, Found, drawn, placed, seeds
+from tests.fuzz.mutators import ESC, mutate
+from tests.fuzz.readers import KEY, PEER, READERS, TerminalError, read
+from tests.fuzz.reading_process import Answer
+
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+
+
+@LINUX
+@pytest.mark.timeout(400)  # ten seconds of a processor, wherever those come from
+def test_hostile_files_of_every_kind_are_refused_quickly_and_nothing_breaks() -> None:
+    command = [sys.executable, "-m", "tests.fuzz", "--files", "5000", "--seed", "1"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=390)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "5000 files" in ended.stdout
+
+
+VIOLATIONS: dict[str, tuple[Answer, str]] = {
+    "a crash": (Answer(crash="Traceback"), "crash: state, odd: Traceback"),
+    "a slow refusal": (Answer(outcome="malformed", seconds=SLOWEST_S * 1.1), "state: odd took 55.0 ms"),
+    "a command": (Answer(forbidden=1), "1 audit events"),
+    "a large reading": (Answer(outcome="malformed", growth=MOST_GROWTH + 1), "by state: odd"),
+}
+
+
+@pytest.mark.parametrize("name", VIOLATIONS)
+def test_what_must_not_be_is_a_violation(name: str) -> None:
+    answer, said = VIOLATIONS[name]
+    found = Found()
+    found.note("state", "odd", Answer(outcome="malformed", seconds=SLOWEST_S, growth=MOST_GROWTH))
+    assert found.violations == []
+    found.note("state", "odd", answer)
+    (violation,) = found.violations
+    assert said in violation
+
+
+def test_good_files_are_taken(tmp_path: Path) -> None:
+    """Else the campaign would fuzz nothing but the first refusal."""
+    good = {kind: files[0] for kind, files in seeds().items()} | {"rollouts": drawn()}
+    for kind, data in good.items():
+        layout = Layout(tmp_path / kind, "exp")
+        with placed(layout, kind, writing(data)):
+            assert read(kind, layout) == "", kind
+
+
+def writing(data: bytes) -> Callable[[Path], Any]:
+    return lambda path: path.write_bytes(data)
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_what_earlier_campaigns_kept_is_still_refused_or_taken(kind: str, tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    for file in sorted((CORPUS / kind).glob("*")):
+        with placed(layout, kind, writing(file.read_bytes())):
+            assert isinstance(read(kind, layout), str), file
+
+
+def test_the_same_seed_gives_the_same_files() -> None:
+    good = seeds()["rollouts"]
+
+    def some() -> list[bytes]:
+        rng = Random(7)
+        return [mutate(rng.choice(good), good, rng) for _ in range(50)]
+
+    assert some() == some()
+    assert len(set(some())) > 40
+
+
+def test_what_a_terminal_would_obey_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("swarm.monitor.text.printable", lambda text: text)
+    layout = Layout(tmp_path, "exp")
+    data = peer_file(model="m", phase=ESC)
+    with placed(layout, "peer", writing(data)), pytest.raises(TerminalError):
+        read("peer", layout)
+
+
+def peer_file(**fields: str) -> bytes:
+    good = json.loads(seeds()["peer"][0])
+    return json.dumps({**good, **fields}).encode()
+
+
+# ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+ODD_NAMES: tuple[bytes, ...] = (
+    *(
+        b"\xff\xfe.json",
+        b"two\nlines.json",
+        b"tab\t.json",
+        b"\x1b[2J.json",
+        b"a" * 250 + b".json",
+        b"a" * 65 + b".json",
+    ),
+    *(b".json", b"..json", b"...json", b".hidden.json", b"-rf.json", b"a b.json", b"a;b.json", b"$(x).json", b"A.JSON"),
+    *("\u202eben.json".encode(), "é.json".encode(), "é.json".encode(), b"ben.json~", b"ben", b"a.json.json"),
+    *(b"ben.sync-conflict-1.json", b"round_01", b"round_-1", b"round_1e9", b"round_99999999999", b"stage_0"),
+)
+
+
+def put_names(folder: Path) -> None:
+    """Files of all the odd names, and one of a good one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (*ODD_NAMES, b"ben.json"):
+        with open(bytes(folder) + b"/" + name, "wb") as file:
+            file.write(b"{}")
+
+
+def test_of_odd_names_in_any_folder_only_node_ids_come_out(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    for folder in (layout.peers, layout.rollouts_of(KEY), layout.rewards_of(KEY), layout.rollouts, layout.logs):
+        put_names(folder)
+    for folder in (layout.peers, layout.rollouts_of(KEY), layout.rewards_of(KEY)):
+        assert list_nodes(folder) == {"ben"}
+    counted = count_files(layout.rollouts)
+    assert counted.nodes == {KEY: {"ben"}}
+    assert all(printable(str(path)).isprintable() for path in counted.strays)
+    assert all(is_node_id(name) for name in nodes_with_logs(layout))
+    shown = render(StatusReader(layout, liveness_timeout=60.0).read(now=1.0))
+    assert shown.replace("\n", "").isprintable()
+
+
+# ── files that change while they are read ───────────────────────────────────────────────────────────────────────────
+@contextmanager
+def meanwhile(act: Callable[[int], None]) -> Any:
+    """Do something again and again in a thread for as long as the body lasts."""
+    stop = threading.Event()
+
+    def again() -> None:
+        number = 0
+        while not stop.is_set():
+            act(number)
+            number += 1
+
+    thread = threading.Thread(target=again)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(timeout=30)
+
+
+def grow(path: Path) -> Callable[[int], None]:
+    def act(_: int) -> None:
+        with path.open("ab") as file:
+            file.write(b" " * 9000)
+        if path.stat().st_size > 10**6:
+            path.write_bytes(b"")
+
+    return act
+
+
+def replace(path: Path) -> Callable[[int], None]:
+    def act(number: int) -> None:
+        other = path.with_name("other")
+        if number % 2:
+            other.symlink_to("/etc/passwd")
+        else:
+            other.write_bytes(seeds()["reward"][0])
+        other.replace(path)
+
+    return act
+
+
+def truncate(path: Path) -> Callable[[int], None]:
+    def act(number: int) -> None:
+        path.write_bytes(seeds()["reward"][0] * (number % 3))
+
+    return act
+
+
+@pytest.mark.parametrize("change", [grow, replace, truncate])
+def test_a_file_that_changes_while_it_is_read_is_read_or_refused(
+    change: Callable[[Path], Callable[[int], None]], tmp_path: Path
+) -> None:
+    layout, limit, outcomes = Layout(tmp_path, "exp"), 500_000, set()
+    path = layout.reward_file(KEY, PEER)
+    with placed(layout, "reward", writing(seeds()["reward"][0])), meanwhile(change(path)):
+        for _ in range(300):
+            outcomes.add(read("reward", layout))
+            try:
+                data = read_bounded(path, limit)
+            except (FileNotFoundError, ProtocolError) as error:
+                outcomes.add(type(error).__name__)
+            else:
+                assert len(data) <= limit
+                assert b"root:" not in data
+    assert outcomes <= {"", "malformed", "oversized", "not_a_file", "absent", "FileNotFoundError", "ProtocolError"}

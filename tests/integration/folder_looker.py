@@ -1,0 +1,106 @@
+"""A process that looks for new rollouts as nodes do, with one thing gone wrong; prints what it finds, and when.
+
+    python -m tests.integration.folder_looker FOLDER EXPERIMENT INTERVAL TROUBLE
+
+Each line of its output is `name seconds`, on the clock that all processes of a Linux or macOS machine share.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import watchfiles
+from anyio import to_thread
+
+from swarm.folder import watch
+from swarm.folder.fetch import list_nodes, list_numbered
+from swarm.folder.watch import wake_ups
+from swarm.protocol.layout import Layout, round_of, stage_of
+from swarm.types import RoundKey
+
+CLONE_NEWUSER = 0x10000000
+NEVER = 3600.0
+UNAVAILABLE = 77
+"""Exit status: this trouble cannot be made here; why is on the last line of stderr."""
+
+
+def limit_inotify(**limits: int) -> None:
+    """Lower inotify's limits for this process alone, in a user namespace of its own (user_namespaces(7))."""
+    user, group = os.getuid(), os.getgid()
+    try:
+        if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWUSER):
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"0 {user} 1")
+        Path("/proc/self/gid_map").write_text(f"0 {group} 1")
+        for name, most in limits.items():
+            Path(f"/proc/sys/user/{name}").write_text(str(most))
+    except (OSError, AttributeError) as error:
+        sys.stderr.write(f"no user namespace to lower inotify's limits in: {error}\n")
+        sys.exit(UNAVAILABLE)
+
+
+def break_watcher(finish: Callable[[], None]) -> None:
+    """The real watcher, but it dies of the first event, and nobody starts it again in time."""
+    real = watchfiles.awatch
+
+    async def awatch(*folders: Path, **options: Any) -> AsyncIterator[Any]:
+        async for batch in real(*folders, **options):
+            if batch:
+                finish()
+                return
+            yield batch
+
+    watchfiles.awatch = awatch  # type: ignore[assignment]
+    watch.BACK_OFF_FIRST = NEVER
+
+
+def fail() -> None:
+    raise RuntimeError("the watching thread was killed")
+
+
+TROUBLES: dict[str, Callable[[], None]] = {
+    "none": lambda: None,
+    "off": lambda: None,
+    "no_instances": lambda: limit_inotify(max_inotify_instances=0),
+    "no_watches": lambda: limit_inotify(max_inotify_watches=1),
+    "few_watches": lambda: limit_inotify(max_inotify_watches=8),
+    "ends": lambda: break_watcher(lambda: None),
+    "raises": lambda: break_watcher(fail),
+}
+
+
+def listing(layout: Layout) -> set[str]:
+    """Which node has published in which round and stage."""
+    keys = [
+        RoundKey(round_, stage)
+        for round_ in list_numbered(layout.rollouts, round_of)
+        for stage in list_numbered(layout.rollouts / f"round_{round_}", stage_of)
+    ]
+    return {f"{key.round}/{key.stage}/{node}" for key in keys for node in list_nodes(layout.rollouts_of(key))}
+
+
+async def look(layout: Layout, interval: float, *, events: bool) -> None:
+    """Until killed."""
+    seen: set[str] = set()
+    async with wake_ups([layout.state_file.parent, layout.rollouts], interval, events=events) as wakes:
+        async for _ in wakes:
+            found = await to_thread.run_sync(listing, layout)
+            now = time.monotonic()
+            for name in sorted(found - seen):
+                sys.stdout.write(f"{name} {now}\n")
+            sys.stdout.flush()
+            seen |= found
+
+
+if __name__ == "__main__":
+    path, experiment, seconds, trouble = sys.argv[1:]
+    TROUBLES[trouble]()
+    anyio.run(lambda: look(Layout(Path(path), experiment), float(seconds), events=trouble != "off"))

@@ -1,0 +1,79 @@
+"""What a kill -9 leaves behind: with the real model on a CPU, nothing but lost time."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.swarms import daemons, environment, events, eventually, layout, rollouts, rows
+from tests.unit.node.factories import MEASURED_COLUMNS
+
+pytestmark = pytest.mark.timeout(240)
+
+
+def comparable(path: Path, node: str) -> list[dict[str, Any]]:
+    return [
+        {k: v for k, v in row.items() if k not in MEASURED_COLUMNS and not k.startswith("seconds_")}
+        for row in rows(path, node)
+    ]
+
+
+def last_weights(path: Path, node: str, rounds: int) -> bytes:
+    return (layout(path).checkpoint(rounds, node) / "model" / "model.safetensors").read_bytes()
+
+
+def run(path: Path, workers: int, kills: int, rng: random.Random, **settings: object) -> None:
+    """A swarm to its end; the whole of it, coordinator and all, is killed so many times on the way.
+
+    Not one node alone: the others would rightly go on without it, and their rows say so.
+    """
+    env = environment(
+        path,
+        SEED=7,
+        SWARM_MAX_NEW_TOKENS=16,
+        SWARM_EXPECTED_WORKERS=workers,
+        CHECKPOINT_INTERVAL=3,
+        COORDINATOR_ROUND_INTERVAL=600,
+        SWARM_LIVENESS_TIMEOUT=60,
+        **settings,
+    )
+    names = [f"w{number}" for number in range(workers)]
+    with daemons() as start:
+        for life in range(kills + 1):
+            before = {name: len(rows(path, name)) for name in names}
+            coordinator = start("services.coordinator", env)
+            eventually(
+                lambda life=life: len(events(path, "coordinator", "coordinator.ready")) > life, "the coordinator"
+            )
+            nodes = [coordinator, *(start("services.worker", env, "--node-id", name) for name in names)]
+            if life == kills:
+                assert [node.wait() for node in nodes] == [0] * len(nodes), nodes[1].output
+                return
+            eventually(lambda before=before: all(len(rows(path, n)) > before[n] for n in names), "a round of everybody")
+            time.sleep(rng.uniform(0, 0.5))  # the moment of death, and no barrier
+            for node in nodes:
+                node.kill()
+            for registration in layout(path).peers.iterdir():
+                registration.unlink()  # as if it were long ago: else the dead count as alive for a liveness timeout
+
+
+@pytest.mark.parametrize(
+    ("workers", "external", "kills", "rounds"), [(1, 0, 1, 24), pytest.param(2, 2, 2, 40, marks=pytest.mark.slow)]
+)
+def test_a_swarm_that_was_killed_ends_as_if_nothing_had_happened(tmp_path, workers, external, kills, rounds):
+    settings, rng = {"MAX_ROUNDS": rounds, "NUM_TRANSPLANT_TREES": external}, random.Random()
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    run(whole, workers, 0, rng, **settings)
+    run(killed, workers, kills, rng, **settings)
+    assert any(row["updated"] for row in rows(whole, "w0")), "nothing was learned, so nothing was compared"
+    assert not external or any(row["external_groups"] for row in rows(whole, "w0"))
+    for node in [f"w{number}" for number in range(workers)]:
+        assert len(events(killed, node, "node.ready")) == kills + 1, "it was over before it was killed"
+        assert not events(killed, node, "rounds.lost")
+        assert comparable(killed, node) == comparable(whole, node)
+        assert rollouts(killed, node) == rollouts(whole, node)
+        assert last_weights(killed, node, rounds) == last_weights(whole, node, rounds)

@@ -1,0 +1,158 @@
+"""Whatever becomes of the watcher, every file is found within one reconcile interval.
+
+A process looks, with the real watcher on a real folder; this one publishes round after round, each into a folder that
+is new. Each test prints the longest time from a file's rename to the end of the listing that has it (see it by -s).
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from swarm.folder.publish import publish
+from swarm.protocol.layout import Layout
+from swarm.types import RoundKey
+from tests.integration.folder_looker import UNAVAILABLE
+from tests.integration.swarms import eventually
+
+INTERVAL = 0.6
+"""Seconds between two listings, whatever the watcher says."""
+LATE = 1.0
+"""Seconds that waking, listing and telling may take on a machine with ten times more to do than it can."""
+ROUNDS = 6
+QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
+
+
+class Looker:
+    """A process of folder_looker."""
+
+    def __init__(self, layout: Layout, process: subprocess.Popen[bytes], output: Path, errors: Path) -> None:
+        self.layout = layout
+        self.process = process
+        self._output = output
+        self._errors = errors
+
+    @property
+    def found(self) -> dict[str, float]:
+        """When it found what; whole lines alone."""
+        lines = self._output.read_text().splitlines(keepends=True)
+        return {name: float(at) for name, at in (line.split() for line in lines if line.endswith("\n"))}
+
+    @property
+    def said(self) -> str:
+        return self._errors.read_text()
+
+    def sees(self, name: str) -> bool:
+        if self.process.poll() == UNAVAILABLE:
+            pytest.skip(self.said.splitlines()[-1])
+        assert self.process.poll() is None, self.said
+        return name in self.found
+
+
+@contextmanager
+def looking(tmp_path: Path, trouble: str) -> Iterator[Looker]:
+    """One that has seen the first file, which was there before it."""
+    layout = Layout(tmp_path / "shared", "demo")
+    publish_round(layout, 0)
+    output, errors = tmp_path / "found", tmp_path / "errors"
+    command = [sys.executable, "-m", "tests.integration.folder_looker", layout.path, "demo", str(INTERVAL), trouble]
+    with output.open("wb") as out, errors.open("wb") as err:
+        process = subprocess.Popen(command, stdout=out, stderr=err)
+    try:
+        looker = Looker(layout, process, output, errors)
+        eventually(lambda: looker.sees("0/0/anna"), "the file that was there before")
+        yield looker
+    finally:
+        process.kill()
+        process.wait()
+
+
+def publish_round(layout: Layout, round_: int) -> float:
+    """The moment from which a listing shows it."""
+    publish(layout.rollout_file(RoundKey(round_), "anna"), b"{}", layout.temporary("anna"), durable=False)
+    return time.monotonic()
+
+
+def waits(looker: Looker, rounds: int = ROUNDS) -> list[float]:
+    """Seconds until each of these files was found, published at moments spread evenly over the interval."""
+    published: dict[str, float] = {}
+    for round_ in range(1, rounds + 1):
+        published[f"{round_}/0/anna"] = publish_round(looker.layout, round_)
+        phase = round_ * 0.618 % 1  # the golden ratio: no two at the same distance from a listing
+        eventually(lambda: looker.sees(f"{round_}/0/anna"), f"round {round_}")  # noqa: B023 - called at once
+        time.sleep(phase * INTERVAL)
+    return [looker.found[name] - at for name, at in published.items()]
+
+
+def expect_within_one_interval(found_after: list[float], what: str) -> None:
+    longest, middle = max(found_after), statistics.median(found_after)
+    sys.stdout.write(f"{what}: longest {longest:.3f} s, median {middle:.3f} s, interval {INTERVAL} s\n")
+    assert longest <= INTERVAL + LATE
+
+
+def test_with_events_files_are_found_long_before_the_interval(tmp_path: Path) -> None:
+    with looking(tmp_path, "none") as looker:
+        found_after = waits(looker)
+    expect_within_one_interval(found_after, "a healthy watcher")
+    assert statistics.median(found_after) < INTERVAL / 5
+    assert "watch." not in looker.said
+
+
+@pytest.mark.parametrize(
+    ("trouble", "said"),
+    [
+        ("off", ""),
+        ("no_instances", "Too many open files"),
+        ("no_watches", "watch limit|No space left|os error 28"),
+        ("ends", "the watcher ended by itself"),
+        ("raises", "the watching thread was killed"),
+    ],
+)
+def test_without_a_watcher_everything_is_found_within_one_interval(tmp_path: Path, trouble: str, said: str) -> None:
+    with looking(tmp_path, trouble) as looker:
+        found_after = waits(looker)
+        expect_within_one_interval(found_after, trouble)
+        assert statistics.median(found_after) > INTERVAL / 10  # or it was not the interval that found them
+        assert bool(said) == ("watch.failed" in looker.said)
+        assert any(words in looker.said for words in said.split("|"))
+
+
+def test_watches_that_run_out_while_it_runs_are_noticed_and_delay_nothing_beyond_the_interval(tmp_path: Path) -> None:
+    with looking(tmp_path, "few_watches") as looker:
+        expect_within_one_interval(waits(looker), "few_watches")
+        assert "watch.failed" in looker.said
+
+
+def test_a_name_that_is_not_utf8_kills_the_watcher_and_delays_nothing_beyond_the_interval(tmp_path: Path) -> None:
+    with looking(tmp_path, "none") as looker:
+        odd = (looker.layout.rollouts / os.fsdecode(b"\xff%d.json" % number) for number in itertools.count())
+        eventually(lambda: next(odd).touch() or "watch.failed" in looker.said, "the watcher's death")
+        expect_within_one_interval(waits(looker), "a name that is not UTF-8")
+
+
+def test_more_events_than_the_queue_holds_delay_nothing_beyond_the_interval(tmp_path: Path) -> None:
+    holds = int(QUEUE.read_text()) if QUEUE.exists() else 0
+    if not 0 < holds <= 50_000:
+        pytest.skip(f"the queue of inotify holds {holds} events here: too many to overflow it in a test, or none")
+    with looking(tmp_path, "none") as looker:
+        looker.process.send_signal(signal.SIGSTOP)  # nobody reads the queue now
+        stage = looker.layout.rollouts_of(RoundKey(0))
+        for number in range(holds + 1):  # each creation is an event, whatever else is
+            os.close(os.open(stage / f"{number}.tmp", os.O_CREAT | os.O_WRONLY))
+        unread = [f"{round_}/0/anna" for round_ in range(1, 4) if publish_round(looker.layout, round_)]
+        looker.process.send_signal(signal.SIGCONT)
+        published = dict.fromkeys(unread, time.monotonic())
+        published |= {f"{round_}/0/anna": publish_round(looker.layout, round_) for round_ in range(4, 10)}
+        eventually(lambda: looker.sees("9/0/anna"), "what was published during the flood and after it")
+        found_after = [looker.found[name] - at for name, at in published.items()]
+        expect_within_one_interval(found_after, f"{holds + 1} files while nobody read events, since it reads again")

@@ -1,0 +1,82 @@
+"""What can go wrong, and how often: every kind has a rate of its own, 0 switches it off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from random import Random
+
+
+@dataclass(frozen=True)
+class Faults:
+    """Rates are shares of what they say they are of; numbers are what happens on average within the faults' time."""
+
+    partitions: float = 0.0
+    """Number of times that a set of nodes, or one, is cut off from the others."""
+    late: float = 0.0
+    """Share of (reader, file) of which the reader hears seconds later than of other files."""
+    reordered: float = 0.0
+    """Share of looks that tell what arrived in an order of their own."""
+    duplicated: float = 0.0
+    """Share of arrivals that are told twice."""
+    stale_state: float = 0.0
+    """Share of reads of the state file that give an older version."""
+    kills: float = 0.0
+    """Number of workers killed at any moment; what the system has, it keeps."""
+    power_cuts: float = 0.0
+    """Number of workers' hosts that lose power: what was not synced may be gone."""
+    deaths_in_writing: float = 0.0
+    """Number of workers killed, or without power, between two steps of a write."""
+    coordinator_deaths: float = 0.0
+    """Number of times that a coordinator is killed, or loses power; it comes back after a while."""
+    pauses: float = 0.0
+    """Number of processes stopped for a while, also in the middle of a write, which then lands late."""
+    skewed_clocks: float = 0.0
+    """Share of hosts whose wall clock is up to a day off."""
+    drifting_clocks: float = 0.0
+    """Share of hosts whose monotonic clock runs up to 1 % fast or slow."""
+    full_disks: float = 0.0
+    """Number of hosts that cannot write for a while: a full disk, or one that is read-only."""
+    slow: float = 0.0
+    """Share of workers that take many times as long."""
+    late_joiners: float = 0.0
+    """Share of workers that start when the others are at work."""
+    quitters: float = 0.0
+    """Number of workers that die and never come back."""
+    stops: float = 0.0
+    """Number of workers that are asked to stop, and are started again later."""
+    liars: float = 0.0
+    """Share of runs with a node that registers and beats, and neither publishes nor submits."""
+    vandals: float = 0.0
+    """Share of runs with a node that writes rubbish over the state file and into the rounds."""
+
+    @classmethod
+    def drawn(cls, rng: Random) -> Faults:
+        """Half of the kinds, each at a rate of its own, so that runs differ in what they are made of."""
+        return cls(**{kind: most * rng.random() if rng.random() < 0.5 else 0.0 for kind, most in _MOST.items()})
+
+    def without(self, *kinds: str) -> Faults:
+        """The same, but for these."""
+        return Faults(**{f.name: 0.0 if f.name in kinds else getattr(self, f.name) for f in fields(self)})
+
+
+_MOST = {
+    "partitions": 4.0,
+    "late": 0.2,
+    "reordered": 1.0,
+    "duplicated": 0.3,
+    "stale_state": 0.3,
+    "kills": 6.0,
+    "power_cuts": 6.0,
+    "deaths_in_writing": 8.0,
+    "coordinator_deaths": 3.0,
+    "pauses": 5.0,
+    "skewed_clocks": 1.0,
+    "drifting_clocks": 1.0,
+    "full_disks": 5.0,
+    "slow": 0.3,
+    "late_joiners": 0.4,
+    "quitters": 4.0,
+    "stops": 3.0,
+    "liars": 1.0,
+    "vandals": 1.0,
+}

@@ -1,0 +1,176 @@
+"""`swarm doctor` as a command, with the troubles brought about for real."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from swarm.cli.doctor import render
+from swarm.cli.main import run
+from swarm.monitor.doctor.finding import Area, Diagnosis, Finding, Verdict
+from tests.unit.monitor.factories import make_experiment, make_peer
+
+HEAVY = ("torch", "transformers", "numpy", "pandas", "reasoning_gym", "watchfiles", "structlog")
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GDRIVE_PATH", "SWARM_PATH", "EXPERIMENT_NAME"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def everything_below(path: Path) -> list[Path]:
+    return sorted(path.rglob("*"))
+
+
+def doctor(path: Path, *arguments: str) -> int:
+    return run(["doctor", "--path", str(path), "--experiment", "exp", "--seconds", "0.1", *arguments])
+
+
+def failures(report: dict[str, Any]) -> dict[str, str]:
+    return {f"{f['area']}: {f['check']}": f["measured"] for f in report["findings"] if f["verdict"] == "failure"}
+
+
+def test_a_folder_that_is_not_there_is_examined_and_not_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert doctor(tmp_path / "not" / "there") == 0
+    text = capsys.readouterr().out
+    assert "can be made" in text
+    assert "nothing here stops a swarm" in text
+    assert everything_below(tmp_path) == []
+
+
+def test_a_torn_state_exits_1_with_its_mend_and_nothing_is_left_behind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    layout = make_experiment(tmp_path)
+    (layout.checkpoint(3, "alice")).rmdir()
+    before = everything_below(tmp_path)
+    assert doctor(tmp_path) == 0
+    capsys.readouterr()
+    layout.state_file.write_bytes(b'{"round": ')
+    assert doctor(tmp_path, "--json") == 1
+    report = json.loads(capsys.readouterr().out)
+    assert (report["ok"], list(failures(report))) == (False, ["state: clock"])
+    assert everything_below(tmp_path) == before
+
+
+def test_an_area_that_cannot_be_looked_at_does_not_hide_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    layout = make_experiment(tmp_path)
+    (layout.checkpoint(3, "alice")).rmdir()
+    make_peer(layout, "carol")
+    layout.rewards.rename(layout.root / "elsewhere")
+    layout.rewards.write_text("no folder")
+    assert doctor(tmp_path, "--json") == 1
+    report = json.loads(capsys.readouterr().out)
+    assert list(failures(report)) == ["folder: writable", "state: could be looked at"]
+    assert any(finding["area"] == "machine" for finding in report["findings"])
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--seconds", "0"], ["--seconds", "soon"], ["--nonsense"], ["--experiment", "../x"]]
+)
+def test_a_wrong_call_exits_2(tmp_path: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["doctor", "--path", str(tmp_path), *arguments]) == 2
+    captured = capsys.readouterr()
+    assert arguments[0].lstrip("-") in captured.out + captured.err or "EXPERIMENT_NAME" in captured.err
+
+
+def test_a_long_mend_is_wrapped_below_its_finding() -> None:
+    finding = Finding("nodes", "alive", Verdict.FAILURE, "figures " * 20, "do this and that " * 10)
+    text = render(Diagnosis("exp", "/x", False, (finding,)), width=80)
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert text.count("-> ") == 1
+    assert text.endswith("mend the failures first: 0 ok, 0 warning, 1 failure")
+
+
+def test_words_of_strangers_do_nothing_to_the_terminal() -> None:
+    finding = Area("trust").warning("refused peer", "\x1b[2Jbad\udcff name", "stop \x07it")
+    assert (
+        finding.measured + finding.mend
+        == "\N{REPLACEMENT CHARACTER}[2Jbad\N{REPLACEMENT CHARACTER} namestop \N{REPLACEMENT CHARACTER}it"
+    )
+    assert "\x1b" not in render(Diagnosis("exp", "/x", True, (finding,)))
+
+
+def test_the_command_starts_without_anything_heavy() -> None:
+    code = f"import sys, swarm.cli.main, swarm.cli.doctor; print([name for name in {HEAVY!r} if name in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True, timeout=60) == "[]\n"
+
+
+def test_a_doctor_that_is_ended_leaves_nothing_behind(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path)
+    make_peer(layout, "ghost")  # for which the doctor waits
+    before = everything_below(tmp_path)
+    call = [sys.executable, "-m", "swarm", "doctor", "--path", str(tmp_path), "--experiment", "exp", "--seconds", "60"]
+    with subprocess.Popen(call, env=_environment(), stdout=subprocess.DEVNULL) as sigterm_gets:
+        deadline = time.monotonic() + 30
+        while everything_below(tmp_path) == before:
+            assert time.monotonic() < deadline, "the doctor made no probe"
+        sigterm_gets.terminate()
+        assert sigterm_gets.wait(30) == 143
+    assert everything_below(tmp_path) == before
+
+
+@cache
+def can_mount() -> bool:
+    return unshared("true").returncode == 0
+
+
+def unshared(script: str) -> subprocess.CompletedProcess[str]:
+    """A shell that may mount for itself alone."""
+    command = ["unshare", "-rm", "sh", "-e", "-c", script]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, env=_environment())
+    except FileNotFoundError as error:
+        return subprocess.CompletedProcess(command, 127, "", str(error))
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith(("SWARM_", "GDRIVE_"))}
+
+
+def examined(path: Path, mount: str, expected: int = 1) -> dict[str, Any]:
+    if not can_mount():
+        pytest.skip("`unshare -rm` is not allowed here, so nothing can be mounted for this test alone")
+    call = f"{sys.executable} -m swarm doctor --path {path} --experiment exp --seconds 0.1 --json"
+    done = unshared(f"{mount}; {call}")
+    assert done.returncode == expected, done.stdout + done.stderr
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
+
+
+def test_a_full_file_system_is_found(tmp_path: Path) -> None:
+    fill = f"mount -t tmpfs -o size=1m none {tmp_path}; dd if=/dev/zero of={tmp_path}/filler bs=1k 2>/dev/null || true"
+    found = failures(examined(tmp_path, fill))
+    assert "No space left" in found["folder: writable"]
+    assert found["space: free space"].startswith("0.0 kB free")
+
+
+def test_a_file_system_without_inodes_left_is_found(tmp_path: Path) -> None:
+    report = examined(tmp_path, f"mount -t tmpfs -o size=100m,nr_inodes=500 none {tmp_path}")
+    assert "space: inodes" in failures(report)
+
+
+def test_a_read_only_folder_is_found(tmp_path: Path) -> None:
+    make_experiment(tmp_path)
+    report = examined(tmp_path, f"mount --bind {tmp_path} {tmp_path}; mount -o remount,ro,bind {tmp_path}")
+    assert "Read-only file system" in failures(report)["folder: writable"]
+
+
+def test_a_user_without_inotify_instances_is_warned_twice(tmp_path: Path) -> None:
+    report = examined(tmp_path, "echo 0 > /proc/sys/user/max_inotify_instances", expected=0)
+    warned = {finding["check"]: finding for finding in report["findings"] if finding["verdict"] == "warning"}
+    assert "cannot watch" in warned["delivery"]["measured"]
+    assert "of 0 used" in warned["max_user_instances"]["measured"]

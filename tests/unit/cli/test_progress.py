@@ -1,0 +1,46 @@
+"""The line per round of `swarm up`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from swarm.cli.progress import Progress
+from swarm.config import Settings
+from swarm.protocol.layout import Layout
+from tests.unit.monitor.factories import append, make_row
+
+
+def play(layout: Layout, rows: list[tuple[str, int]], capsys: pytest.CaptureFixture[str], **settings: Any) -> list[str]:
+    """What is said of each round, if these rows come in one after the other."""
+    progress = Progress(layout, Settings(max_rounds=9, **settings), 2)
+    for node, number in rows:
+        append(layout.metrics_file(node), msgspec.json.encode(make_row(layout, node, number)))
+        progress.show_new(wait_for_all=True)
+    return [" ".join(line.split()[1:2] + line.split()[-2:]) for line in capsys.readouterr().out.splitlines()]
+
+
+AHEAD = [("alice", 0), ("alice", 1), ("alice", 2), ("bob", 0), ("bob", 1)]
+
+
+def test_a_round_is_shown_when_all_have_it_or_a_later_one_has_begun(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert play(Layout(tmp_path, "exp"), AHEAD, capsys) == ["1/9 1 nodes", "2/9 1 nodes"]
+
+
+def test_on_own_clocks_a_round_waits_for_those_who_are_within_the_window(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    layout = Layout(tmp_path, "exp")
+    assert play(layout, AHEAD, capsys, clock="own", staleness_window=2) == ["1/9 2 nodes", "2/9 2 nodes"]
+
+
+def test_on_own_clocks_nobody_is_waited_for_beyond_the_window(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [("alice", number) for number in range(4)]
+    assert play(Layout(tmp_path, "exp"), rows, capsys, clock="own", staleness_window=2) == ["1/9 1 nodes"]

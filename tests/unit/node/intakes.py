@@ -1,0 +1,76 @@
+"""An intake on a real folder, without a node around it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from swarm.errors import ProtocolError
+from swarm.node.clock import Clock
+from swarm.node.intake import Intake
+from swarm.node.verification import TaskSource
+from swarm.protocol.codec import encode
+from swarm.protocol.layout import Layout
+from swarm.protocol.messages import RolloutFile
+from swarm.types import RoundKey, ScoredGroup
+from tests.unit.node.factories import DRAWS, FakeTaskSource, make_settings, put
+
+R0 = RoundKey(0)
+ME = "alice"
+
+
+class TestedIntake:
+    """Looks when told to, and remembers who arrived."""
+
+    __test__ = False
+
+    def __init__(self, layout: Layout, source: TaskSource | None = None, **settings: Any) -> None:
+        self.layout = layout
+        self.source = source or FakeTaskSource()
+        self.arrived: list[tuple[RoundKey, str]] = []
+        self.intake = Intake(
+            make_settings(layout.path, **settings),
+            layout,
+            ME,
+            draws=DRAWS,
+            task_source=self.source,
+            clock=Clock(),
+            on_arrival=self._on_arrival,
+        )
+
+    async def _on_arrival(self, key: RoundKey, peer: str) -> None:
+        self.arrived.append((key, peer))
+
+    async def look(self, *keys: RoundKey, live: Collection[str] = ()) -> None:
+        """Look once, and see all files that were found through."""
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as tasks:
+                await self.intake.look(set(keys or (R0,)), frozenset(live), tasks)
+
+    def groups(self, *peers: str, key: RoundKey = R0) -> list[ScoredGroup]:
+        return self.intake.groups([(peer, key) for peer in peers])
+
+    def refused(self, round_: int = 0) -> dict[str, dict[str, int]]:
+        """By peer and reason, since the last call."""
+        return self.intake.close_round(round_).refused_named()
+
+
+class TrustsTabs:
+    """Signatures without keys: a file is its author's if it ends in a tab, which JSON takes for a space."""
+
+    asks = True
+
+    def seal(self, data: bytes, path: Path) -> bytes:
+        return data + b"\t"
+
+    def check(self, data: bytes, path: Path, author: str) -> None:
+        if not data.endswith(b"\t"):
+            raise ProtocolError("unsigned", f"{path} does not end in a tab")
+
+
+def publish(layout: Layout, file: RolloutFile, peer: str = "", key: RoundKey | None = None) -> None:
+    """Put a file where its node would, or under another name or round."""
+    put(layout.rollout_file(key or RoundKey(file.round, file.stage), peer or file.peer_id), encode(file))

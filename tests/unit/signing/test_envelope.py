@@ -1,0 +1,87 @@
+"""What a signature holds fast, and what it leaves readable."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swarm.errors import ProtocolError
+from swarm.protocol.codec import decode, encode
+from swarm.protocol.messages import RewardFile
+from swarm.signing.envelope import seal, signature_of, verify
+from swarm.signing.keys import public_text
+
+KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
+PLACE = "exp/rewards/round_0/stage_0/alice.json"
+REWARD = RewardFile(round=0, stage=0, reward=0.5, peer_id="alice", submitted_at=1.0)
+
+json_objects = st.dictionaries(st.text(), st.text() | st.integers() | st.none() | st.lists(st.text()), min_size=1)
+
+
+def as_file(value: object) -> bytes:
+    return json.dumps(value).encode() + b"\n"
+
+
+def reason_of(data: bytes, place: str = PLACE) -> str | None:
+    """Why a file is refused; `unsigned` where there is no signature, None where all is well."""
+    try:
+        signature = signature_of(data)
+        if signature is None:
+            return "unsigned"
+        verify(signature, place)
+    except ProtocolError as error:
+        return error.reason
+    return None
+
+
+@given(json_objects)
+def test_a_sealed_file_holds_what_it_held_and_names_its_author(value: dict[str, object]) -> None:
+    sealed = seal(as_file(value), PLACE, KEY)
+    read = json.loads(sealed)
+    read.pop("signature")
+    assert read == {k: v for k, v in value.items() if k != "signature"}
+    signature = signature_of(sealed)
+    assert signature is not None
+    assert signature.public_key == public_text(KEY)
+    verify(signature, PLACE)
+
+
+def test_a_reader_that_does_not_care_reads_a_sealed_file_as_before() -> None:
+    assert decode(seal(encode(REWARD), PLACE, KEY), RewardFile, PLACE) == REWARD
+
+
+@given(st.integers(0, 10_000), st.integers(1, 255))
+def test_no_byte_can_be_changed(position: int, change: int) -> None:
+    sealed = bytearray(seal(encode(REWARD), PLACE, KEY))
+    sealed[position % len(sealed)] ^= change
+    assert reason_of(bytes(sealed)) in {"bad_signature", "unsigned"}
+
+
+def test_a_file_that_was_moved_is_not_valid() -> None:
+    sealed = seal(encode(REWARD), PLACE, KEY)
+    assert reason_of(sealed) is None
+    assert reason_of(sealed, PLACE.replace("round_0", "round_1")) == "bad_signature"
+    assert reason_of(sealed, PLACE.replace("exp/", "other/")) == "bad_signature"
+
+
+@pytest.mark.parametrize(
+    "value", [b"", b".", b"a.b", b"%%%.%%%", b"AAAA.AAAA", b"=.=", b"A" * 43 + b"=." + b"A" * 87 + b"="]
+)
+def test_what_looks_like_a_signature_and_is_none_is_refused(value: bytes) -> None:
+    data = encode(REWARD).removesuffix(b"}\n") + b',"signature":"' + value + b'"}\n'
+    assert reason_of(data) == "bad_signature"
+
+
+def test_a_signature_inside_a_text_is_no_signature() -> None:
+    assert reason_of(as_file({"response": ',"signature":"x.y"}'})) == "unsigned"
+    assert reason_of(as_file({"response": "x"})) == "unsigned"
+    assert reason_of(b"") == "unsigned"
+
+
+def test_only_a_json_object_can_be_sealed() -> None:
+    with pytest.raises(ValueError, match="JSON object"):
+        seal(b"[]\n", PLACE, KEY)

@@ -1,0 +1,136 @@
+"""Trust on first use: who is believed, and who is not any more."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from structlog.testing import capture_logs
+
+from swarm.errors import ConfigError, ProtocolError
+from swarm.protocol.layout import Layout
+from swarm.protocol.trust import Trust
+from swarm.signing.envelope import seal
+from swarm.signing.keys import load_key, make_key, public_text
+from swarm.signing.known_keys import KnownKeys
+from swarm.signing.signatures import place_of
+from swarm.signing.trust import make_trust
+from swarm.types import RoundKey
+
+PATH = Path("/shared/experiments/exp/peers/alice.json")
+PLACE = "exp/peers/alice.json"
+FILE = b'{"peer_id":"alice"}\n'
+MALLORY = Ed25519PrivateKey.from_private_bytes(b"m" * 32)
+
+
+def make_signed(tmp_path: Path, signing: str = "on", *, user: str = "reader") -> Trust:
+    folder = tmp_path / user
+    if not folder.exists():
+        make_key(folder)
+    return make_trust(signing, folder, tmp_path / "shared", "exp")
+
+
+def refusal(trust: Trust, data: bytes) -> str | None:
+    try:
+        trust.check(data, PATH, "alice")
+    except ProtocolError as error:
+        return error.reason
+    return None
+
+
+def test_whoever_was_first_seen_with_a_key_is_held_to_it(tmp_path: Path) -> None:
+    alice, reader = make_signed(tmp_path, user="alice"), make_signed(tmp_path)
+    assert refusal(reader, alice.seal(FILE, PATH)) is None
+    assert refusal(reader, seal(FILE, PLACE, MALLORY)) == "other_key"
+    assert refusal(reader, FILE) == "unsigned"
+    assert refusal(reader, alice.seal(FILE, PATH)) is None
+
+
+def test_the_pin_outlives_the_process_and_holds_for_all_of_them(tmp_path: Path) -> None:
+    alice = make_signed(tmp_path, user="alice")
+    assert refusal(make_signed(tmp_path), alice.seal(FILE, PATH)) is None
+    assert refusal(make_signed(tmp_path), seal(FILE, PLACE, MALLORY)) == "other_key"
+
+
+def test_another_experiment_and_another_folder_know_nobody(tmp_path: Path) -> None:
+    alice = make_signed(tmp_path, user="alice")
+    assert refusal(make_signed(tmp_path), alice.seal(FILE, PATH)) is None
+    for shared, experiment in ((tmp_path / "shared", "other"), (tmp_path / "elsewhere", "exp")):
+        assert KnownKeys(tmp_path / "reader", shared, experiment).of("alice") is None
+
+
+def test_unsigned_files_of_strangers_pass_unless_signatures_are_required(tmp_path: Path) -> None:
+    assert refusal(make_signed(tmp_path, "on"), FILE) is None
+    assert refusal(make_signed(tmp_path, "require"), FILE) == "unsigned"
+    assert refusal(make_signed(tmp_path, "off"), seal(FILE, "somewhere/else", MALLORY)) is None
+
+
+def test_a_forgotten_node_may_come_with_a_new_key(tmp_path: Path) -> None:
+    alice = make_signed(tmp_path, user="alice")
+    assert refusal(make_signed(tmp_path), alice.seal(FILE, PATH)) is None
+    known = KnownKeys(tmp_path / "reader", tmp_path / "shared", "exp")
+    assert [key.author for key in known] == ["alice"]
+    assert known.forget("alice")
+    assert not known.forget("alice")
+    assert refusal(make_signed(tmp_path), seal(FILE, PLACE, MALLORY)) is None
+
+
+def test_of_two_processes_that_see_a_node_at_the_same_time_both_hold_it_to_one_key(tmp_path: Path) -> None:
+    first, second = (KnownKeys(tmp_path / "reader", tmp_path / "shared", "exp") for _ in range(2))
+    assert first.of("alice") is None
+    assert second.of("alice") is None
+    assert first.pin("alice", "one") == "one"
+    assert second.pin("alice", "two") == "one"
+
+
+def test_where_pins_cannot_be_kept_a_node_goes_on_and_says_so(tmp_path: Path) -> None:
+    reader = make_signed(tmp_path)
+    (tmp_path / "reader" / "known").write_text("in the way")
+    with capture_logs() as logs:
+        assert refusal(reader, seal(FILE, PLACE, MALLORY)) is None
+        assert refusal(reader, make_signed(tmp_path, user="alice").seal(FILE, PATH)) == "other_key"
+    assert [entry["event"] for entry in logs] == ["key.not_remembered"]
+
+
+def test_a_key_is_for_its_owner_alone_and_never_replaced(tmp_path: Path) -> None:
+    key = make_key(tmp_path / "me")
+    file = tmp_path / "me" / "key.pem"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert public_text(load_key(tmp_path / "me")) == public_text(key)
+    with pytest.raises(ConfigError, match="is there already"):
+        make_key(tmp_path / "me")
+    file.chmod(0o644)
+    with pytest.raises(ConfigError, match="chmod 600"):
+        load_key(tmp_path / "me")
+
+
+def test_a_missing_or_damaged_key_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="swarm keys new"):
+        make_trust("on", tmp_path / "none", tmp_path, "exp")
+    (tmp_path / "key.pem").write_text("rubbish")
+    (tmp_path / "key.pem").chmod(0o600)
+    with pytest.raises(ConfigError, match="no private key"):
+        make_trust("on", tmp_path, tmp_path, "exp")
+
+
+def test_a_place_is_named_the_same_wherever_the_folder_is_mounted() -> None:
+    here, there = Layout(Path("/a"), "exp"), Layout(Path("/b/c"), "exp")
+    places = {place_of(lay.rollout_file(RoundKey(3), "alice")) for lay in (here, there)}
+    assert places == {"exp/rollouts/round_3/stage_0/alice.json"}
+
+
+def test_whoever_came_first_in_the_name_of_an_own_node_cannot_shut_it_out(tmp_path: Path) -> None:
+    own = make_signed(tmp_path)
+    assert refusal(own, seal(FILE, PLACE, MALLORY)) is None
+    assert refusal(own, own.seal(FILE, PATH)) is None
+    assert refusal(own, make_signed(tmp_path, user="alice").seal(FILE, PATH)) == "other_key"
+
+
+def test_threads_that_see_an_author_at_once_pin_it_without_a_quarrel(tmp_path: Path) -> None:
+    known = KnownKeys(tmp_path, tmp_path, "exp")
+    for number in range(50):
+        with ThreadPoolExecutor(4) as threads:
+            told = list(threads.map(known.pin, [f"node-{number}"] * 4, ["one", "two", "one", "two"]))
+        assert len({*told, known.of(f"node-{number}")}) == 1
