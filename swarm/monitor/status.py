@@ -58,6 +58,8 @@ class Status(msgspec.Struct, kw_only=True):
     rollouts: int
     """Rollout files of the open stage."""
     rewards: int
+    alone: list[str]
+    """Workers that did their last round by themselves, as no coordinator was alive."""
     problem: str
     """Why the state cannot be read, empty if it can."""
     nodes: list[NodeStatus]
@@ -75,6 +77,7 @@ class _Glance(msgspec.Struct):
     false_claims: dict[str, int] = {}
     quarantined: list[str] = []
     external_unverified: int = 0
+    clock: str = "coordinator"
 
 
 class _Progress:
@@ -97,6 +100,10 @@ class _Progress:
                 self.refused.update(row.refused_files)
                 self.opinion.observe(row.refused_by_peer, row.false_claims, row.quarantined)
                 self.unverified += row.external_unverified
+
+    @property
+    def is_alone(self) -> bool:
+        return self.last is not None and self.last.clock == "own"
 
 
 class StatusReader:
@@ -124,6 +131,7 @@ class StatusReader:
             updated_ago=max(0.0, now - state.updated_at) if state else None,
             rollouts=len(count_stage(self._layout.rollouts_of(open_stage))[0]),
             rewards=len(count_stage(self._layout.rewards_of(open_stage))[0]),
+            alone=sorted(node for node, progress in self._progress.items() if progress.is_alone),
             problem=problem,
             nodes=nodes,
             distrusted=distrusted({node: progress.opinion for node, progress in self._progress.items()}),
@@ -173,6 +181,11 @@ def _clock(status: Status) -> str:
         return f"each node keeps its own clock; {_range_of_rounds(status.nodes)}"
     if status.round is None or status.updated_ago is None:
         return "the clock has not started: no coordinator has written a state yet"
+    if status.alone and not status.finished:
+        return (
+            f"no coordinator since round {status.round} of {status.max_rounds}: {len(status.alone)} workers went on by "
+            f"themselves; {_range_of_rounds(status.nodes)}"
+        )
     if status.finished:
         return f"finished: {status.round} of {status.max_rounds} rounds, {age(status.updated_ago)} ago"
     return (

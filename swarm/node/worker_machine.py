@@ -381,19 +381,17 @@ class WorkerMachine:
         return instructions
 
     def _on_clock(self, event: ClockSeen) -> Sequence[Instruction]:
-        if self._own_clock or (self._clock is not None and event.key < self._clock):
-            return ()  # an older copy of the state file: the clock never goes back
-        self._clock, self._finished = event.key, event.finished
-        self._max_rounds = event.max_rounds or self._max_rounds
-        if event.interval:
-            self._pace.longest = event.interval * GATHER_SHARE
+        older = self._clock is not None and event.key < self._clock  # a stale copy of the file: it never goes back
+        if not self._own_clock and not older:
+            self._clock, self._finished = event.key, event.finished
+            self._max_rounds = event.max_rounds or self._max_rounds
+            if event.interval:
+                self._pace.longest = event.interval * GATHER_SHARE
         return self._look_around()
 
     def _on_coordinator(self, alive: bool) -> Sequence[Instruction]:
-        if self._own_clock:
-            return ()
         if alive:
-            self._coordinator_gone, self.on_own_clock = None, False
+            self._coordinator_gone, self.on_own_clock = None, self._own_clock
         elif self._coordinator_gone is None:
             self._coordinator_gone = self._now
         return self._look_around()

@@ -70,7 +70,7 @@ class WorkerNode(Process):
         self._published: dict[RoundKey, set[str]] = {}
         self._made: dict[RoundKey, RolloutsFile] = {}
         self._outbox: deque[Callable[[], Write]] = deque()
-        self._to_save: deque[Checkpoint] = deque()
+        self._saving = False
         self._flushing: list[Callable[[], None]] | None = None
         self._woken_for: float | None = None
         self._beat, self._status, self._registered_at = 0, STARTING, self.wall
@@ -225,9 +225,7 @@ class WorkerNode(Process):
             case m.Submit(key):
                 self._submit(key)
             case m.Save(rounds_done):
-                self._to_save.append(Checkpoint(rounds_done, tuple(self.weights)))
-                if len(self._to_save) == 1:
-                    self._save_next()
+                self.later(0.0, self._save, Checkpoint(rounds_done, tuple(self.weights)))
             case m.Finish():
                 self._leave(instruction)
 
@@ -319,19 +317,28 @@ class WorkerNode(Process):
         self.progress_at = self.world.now
         self.tell(m.Submitted(key))
 
-    def _save_next(self) -> None:
-        """One checkpoint after the other, however slow the disk is."""
-        if self._to_save:
-            self.later(self.world.rng.uniform(0.0, 1.0), self._save, self._to_save[0])
-
     def _save(self, checkpoint: Checkpoint) -> None:
+        """None says more than the rows on disk, and no two are written at once: what is due too early is left out.
+
+        The last one waits instead: for the rows, and for the one before it.
+        """
+        too_early = bool(self._outbox or self._flushing is not None or self._saving)
+        if too_early and self.machine.phase is not m.Phase.SAVING:
+            self.tell(m.SaveFailed(checkpoint.rounds_done))
+        elif too_early:
+            self._flush(lambda: None)
+            self.later(1.0, self._save, checkpoint)
+        else:
+            self._saving = True
+            self.later(self.world.rng.uniform(0.0, 1.0), self._write_checkpoint, checkpoint)
+
+    def _write_checkpoint(self, checkpoint: Checkpoint) -> None:
         def put() -> Checkpoint:
             self.world.folder.checkpoints.setdefault(self.name, []).append(checkpoint)
             return checkpoint
 
         def saved(done: bool) -> None:
-            self._to_save.popleft()
-            self._save_next()
+            self._saving = False
             self.tell((m.Saved if done else m.SaveFailed)(checkpoint.rounds_done))
 
         self.carry_out(self.publish(put), saved)

@@ -83,7 +83,8 @@ def coordinators(watched: Watched, state: StateFile | None, *, wanted: bool) -> 
         return AREA.failure("coordinator", figures, mend)
     if there or standing_by or not wanted or not workers or (state is not None and state.finished):
         return AREA.ok("coordinator", figures if wanted else f"{figures}; the experiment wants none")
-    return AREA.failure("coordinator", f"{figures} wait for one", "start one: swarm node --role coordinator")
+    mend = "start one: swarm node --role coordinator; till then workers wait, and go on by themselves after a while"
+    return AREA.failure("coordinator", f"{figures} without one", mend)
 
 
 def behind(watched: Watched, tolerated: int) -> Finding:

@@ -112,3 +112,12 @@ def test_the_table_fits_a_wide_terminal(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path)
     make_peer(layout, "n" * 64, phase="p" * 50, status="s" * 50, node_role="r" * 50, round=10**9)
     assert max(map(len, render(read(layout)).splitlines()[3:])) <= 130
+
+
+def test_workers_that_went_on_without_their_coordinator_are_told_of(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, rounds=3)
+    write(layout.state_file, make_state(layout, round=1, max_rounds=9, finished=False))
+    append(layout.metrics_file("alice"), msgspec.json.encode(make_row(layout, "alice", 3, clock="own")))
+    status = StatusReader(layout, liveness_timeout=15.0).read(START)
+    assert status.alone == ["alice"]
+    assert "no coordinator since round 1 of 9: 1 workers went on by themselves" in render(status)

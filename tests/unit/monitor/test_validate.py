@@ -355,3 +355,12 @@ def test_spans_join_neighbours() -> None:
 def test_gaps_of_a_clock_that_says_anything_cost_nothing() -> None:
     assert named(gaps(2**53, {0, 2, 5})) == f"rounds 1, 3-4, 6-{2**53 - 1}"
     assert gaps(3, {0, 1, 2, 7}) == gaps(0, set()) == []
+
+
+def test_the_newest_row_of_a_run_that_goes_on_may_wait_for_its_reward(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, rounds=3)
+    write(layout.state_file, make_state(layout, round=2, max_rounds=9))
+    layout.reward_file(RoundKey(2), "alice").unlink()
+    assert failed(validate(layout, partial=True)) == []
+    layout.reward_file(RoundKey(1), "alice").unlink()
+    assert failed(validate(layout, partial=True)) == ["files behind every metrics row"]

@@ -191,6 +191,16 @@ def test_gathering_ends_at_its_deadline_without_the_peers_that_are_missing() -> 
     assert worker.handle(m.Tick(5.0)) == [trains(R0, frozenset({"bob"}), PEERS, timed_out=True, late=False)]
 
 
+def test_a_stale_state_file_that_is_seen_after_the_deadline_ends_the_gathering_as_any_look_does() -> None:
+    """After a pause the first that is seen may be an old copy; the deadline is over all the same."""
+    worker = CheckedWorker(external_groups=4, round_interval=10.0)
+    worker.handle(m.Ready(0))
+    worker.handle(m.PeersLive(PEERS, 0.0))
+    worker.handle(clock(1))
+    drive(worker, m.Phase.GATHERING)
+    assert [type(instruction) for instruction in worker.handle(clock(0, now=60.0))] == [m.Train]
+
+
 def test_groups_that_came_while_this_node_was_still_generating_count() -> None:
     worker = make_worker(m.Phase.GENERATING)
     for peer in PEERS:

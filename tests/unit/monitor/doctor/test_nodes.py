@@ -76,7 +76,8 @@ def test_workers_without_a_coordinator_are_a_failure_unless_they_want_none(tmp_p
     layout, scene = Layout(tmp_path / "shared", "exp"), Scene()
     scene.beats(layout, "alice")
     found = look(nodes.check, make_patient(layout.path, scene))["coordinator"]
-    assert (found.verdict, found.mend) == (FAILURE, "start one: swarm node --role coordinator")
+    assert found.verdict == FAILURE
+    assert found.mend.startswith("start one: swarm node --role coordinator")
     own = look(nodes.check, make_patient(layout.path, Scene(scene.happens), probe=False, clock="own"))["coordinator"]
     assert own.verdict is OK
 
