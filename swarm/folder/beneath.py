@@ -7,9 +7,9 @@ O_NOFOLLOW guards the last name of a path alone. So every folder on the way is o
 before it (openat), which works on Linux and macOS alike. A path that lies in no experiment is the user's own as a
 whole, but for its last name.
 
-Where a folder is to be made and a link or a file stands in its place, that goes: no node ever puts one there, and it
-would keep everybody from publishing in that round. A link in the place of a folder right below the experiment's, such
-as `checkpoints`, stays and is refused, for it may be the user's own.
+Where the folder of a round or stage is to be made and a link or a file stands in its place, that goes: no node ever
+puts one there, and it would keep everybody from publishing in that round. In the place of any other folder, such as
+`checkpoints`, it stays and is refused, for it may be the user's own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
 
-from swarm.protocol.layout import split_at_experiment
+from swarm.protocol.layout import round_of, split_at_experiment, stage_of
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -142,7 +142,7 @@ def _step(above: int, name: str, grown: list[Path] | None, place: tuple[Path, tu
                 raise
             _make(above, name, grown, place)
         except OSError as error:
-            if grown is None or not place[1] or error.errno not in (errno.ENOTDIR, errno.ELOOP):
+            if grown is None or not _is_round(name) or error.errno not in (errno.ENOTDIR, errno.ELOOP):
                 raise
             with contextlib.suppress(FileNotFoundError, IsADirectoryError):  # another node was quicker
                 os.unlink(name, dir_fd=above)
@@ -160,6 +160,10 @@ def _make(above: int, name: str, grown: list[Path], place: tuple[Path, tuple[str
     with contextlib.suppress(FileExistsError):  # another node made it in between
         os.mkdir(name, dir_fd=above)
         grown.insert(0, place[0].joinpath(*place[1]))
+
+
+def _is_round(name: str) -> bool:
+    return round_of(name) is not None or stage_of(name) is not None
 
 
 def _tell_of_obstacle(path: Path) -> None:

@@ -89,9 +89,10 @@ def _renamed(data: bytes, node_id: str, key: RoundKey) -> bytes:
 
 async def flood(node: Stranger, key: RoundKey) -> None:
     folder = node.layout.rollouts_of(key)
-    folder.mkdir(parents=True, exist_ok=True)
-    for number in range(FLOOD_NAMES):
-        (folder / f"{node.node_id}-{key.round}-{number}.json").write_bytes(b"{}")
+    with suppress(OSError):  # another adversary's link may be in the way
+        folder.mkdir(parents=True, exist_ok=True)
+        for number in range(FLOOD_NAMES):
+            (folder / f"{node.node_id}-{key.round}-{number}.json").write_bytes(b"{}")
     entry = {"prompt": "x", "response": "<answer>" + "9" * 100 + "</answer>", "reward": 1.0}
     groups = {str(slot): [entry] * 64 for slot in range(1024)}
     file: dict[str, Any] = {"peer_id": node.node_id, "round": key.round, "stage": key.stage, "timestamp": 0.0}
@@ -104,8 +105,8 @@ async def vandalise(node: Stranger, key: RoundKey) -> None:
     layout, folder = node.layout, node.layout.rollouts_of(key)
     await node.write(layout.rollout_file(key, node.node_id), _rubbish(rng, key, node.node_id))
     await node.write(layout.state_file, rng.randbytes(100))
-    folder.mkdir(parents=True, exist_ok=True)
     with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / "pipe.json").unlink(missing_ok=True)
         os.mkfifo(folder / "pipe.json")
         (folder / "link.json").symlink_to("/etc/passwd")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import signal
@@ -16,8 +17,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from swarm.errors import CheckpointError, DuplicateNodeError
+from swarm.folder.beneath import make_folder
 from swarm.folder.liveness import STOPPED
 from swarm.folder.records import read_peer
+from swarm.node import checkpoints
 from swarm.node.pace import GatherPace
 from swarm.protocol.codec import decode, encode
 from swarm.protocol.layout import Layout
@@ -474,8 +477,21 @@ async def test_an_exception_in_training_ends_the_node_and_is_no_success(layout: 
     assert not [log for log in logs if log["event"] == "node.finished"]
 
 
-async def test_a_checkpoint_that_cannot_be_written_costs_no_round(layout: Layout) -> None:
-    put(layout.checkpoints / "round_1", b"a file where the folder should be")
+def refuse_checkpoints(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+    """As a folder in which something stands in the way of the checkpoint after so many rounds."""
+
+    def make(folder: Path) -> list[Path]:
+        if folder.name == f"round_{after}":
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+        return make_folder(folder)
+
+    monkeypatch.setattr(checkpoints, "make_folder", make)
+
+
+async def test_a_checkpoint_that_cannot_be_written_costs_no_round(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_checkpoints(monkeypatch, after=1)
     with capture_logs() as logs:
         await play_to_the_end(layout, range(2), make_worker(layout, "alice", checkpoint_interval=1))
     assert layout_rounds(layout) == [0, 1]
@@ -483,8 +499,10 @@ async def test_a_checkpoint_that_cannot_be_written_costs_no_round(layout: Layout
     assert layout.checkpoint(2, "alice").is_dir()
 
 
-async def test_a_last_checkpoint_that_cannot_be_written_is_no_success(layout: Layout) -> None:
-    put(layout.checkpoints / "round_2", b"a file where the folder should be")
+async def test_a_last_checkpoint_that_cannot_be_written_is_no_success(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_checkpoints(monkeypatch, after=2)
     with pytest.raises(ExceptionGroup) as caught:
         await play_to_the_end(layout, range(2), make_worker(layout, "alice"))
     assert caught.group_contains(CheckpointError, match="round_2")
