@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from swarm.config import Settings
 from swarm.errors import ProtocolError
 from swarm.node.draws import Draws
 from swarm.types import RolloutGroup, RoundKey
@@ -32,6 +33,11 @@ class Admission:
     most_groups: int
     most_completions: int
     """Of one peer and stage."""
+
+    @classmethod
+    def of(cls, settings: Settings, draws: Draws) -> Admission:
+        """The rules that a node's settings ask for."""
+        return cls(settings.admit, draws, settings.peer_groups, settings.peer_completions)
 
     @property
     def origin_needed(self) -> bool:

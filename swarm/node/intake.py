@@ -71,7 +71,7 @@ class Intake:
         self._task_source = task_source
         self._clock = clock
         self._on_arrival = on_arrival
-        self._admission = Admission(settings.admit, draws, settings.peer_groups, settings.peer_completions)
+        self._admission = Admission.of(settings, draws)
         self._pool = Pool(self._admission.is_drawn)
         self._quarantine = Quarantine(settings.quarantine_rounds)
         self._turns = Turns()

@@ -131,7 +131,7 @@ class Redo:
         self._layout = layout
         self._node_id = node_id
         self._draws = draws
-        self._admission = Admission(settings.admit, draws, settings.peer_groups, settings.peer_completions)
+        self._admission = Admission.of(settings, draws)
         self._steps = steps
         self._policy = policy
         self._task_source = task_source
