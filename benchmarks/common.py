@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from swarm.node.daemon import versions
+from swarm.node.process.daemon import versions
 
 RESULTS = Path(__file__).parent / "results"
 

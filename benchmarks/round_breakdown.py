@@ -26,17 +26,17 @@ from anyio import to_thread
 
 from benchmarks.common import arguments_of, keep, percentile
 from benchmarks.swarms import run_swarm
-from swarm.folder.publish import publish
-from swarm.folder.watch import wake_ups
-from swarm.node.clock import Clock
-from swarm.node.executor import ComputeExecutor
-from swarm.node.intake import Intake
-from swarm.protocol.codec import encode, to_rollout_file
-from swarm.protocol.layout import Layout
-from swarm.protocol.messages import MetricsRow, PolicyInfo
+from swarm.node.base.clock import Clock
+from swarm.node.process.executor import ComputeExecutor
+from swarm.node.sharing.intake import Intake
+from swarm.store.folder.publish import publish
+from swarm.store.folder.watch import wake_ups
 from swarm.tasks.profiles import SAPO_TASKS
 from swarm.tasks.scoring import QuestionRequest, Scorer
 from swarm.types import Completion, Policy, RolloutGroup, RoundKey, ScoredGroup, TrainGroup
+from swarm.wire.codec import encode, to_rollout_file
+from swarm.wire.layout import Layout
+from swarm.wire.messages import MetricsRow, PolicyInfo
 
 STEPS = ("generate", "score", "publish", "gather", "train")
 BLOCKS = 10

@@ -35,23 +35,23 @@ from transformers.utils.logging import disable_progress_bar
 from benchmarks.common import arguments_of, keep, summary
 from benchmarks.models import FULL_ROUND_MODELS, model_folder
 from swarm.config import Settings, load_settings, without_settings
-from swarm.folder.liveness import ACTIVE
-from swarm.folder.publish import publish
-from swarm.folder.records import read_metrics
 from swarm.logs import configure_logging
-from swarm.node.clock import Clock
-from swarm.node.executor import ComputeExecutor
-from swarm.node.presence import Presence
-from swarm.node.worker import Worker
+from swarm.node.base.clock import Clock
+from swarm.node.base.presence import Presence
+from swarm.node.process.executor import ComputeExecutor
+from swarm.node.worker.worker import Worker
 from swarm.policy.embedded import LEARNING_RATES
 from swarm.policy.policy import load_policy
 from swarm.policy.settings import GrpoConfig
-from swarm.protocol.codec import encode, to_rollout_file
-from swarm.protocol.layout import Layout
-from swarm.protocol.messages import MetricsRow, PolicyInfo, RewardFile
+from swarm.records.liveness import ACTIVE
+from swarm.records.read import read_metrics
+from swarm.store.folder.publish import publish
 from swarm.tasks.profiles import SAPO_TASKS
 from swarm.tasks.scoring import QuestionRequest, Scorer
 from swarm.types import Completion, Policy, RolloutGroup, RoundKey, ScoredGroup, Snapshot, TrainGroup, TrainReport
+from swarm.wire.codec import encode, to_rollout_file
+from swarm.wire.layout import Layout
+from swarm.wire.messages import MetricsRow, PolicyInfo, RewardFile
 
 WORKER, PEER = "worker", "peer"
 GROUPS, GROUP_SIZE = 4, 8

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from benchmarks.processes import MemoryWatch
 from swarm.config import without_settings
-from swarm.folder.records import read_metrics
-from swarm.protocol.layout import Layout
-from swarm.protocol.messages import MetricsRow
+from swarm.records.read import read_metrics
+from swarm.wire.layout import Layout
+from swarm.wire.messages import MetricsRow
 
 EXPERIMENT = "benchmark"
 WARM_UP_ROUNDS = 2

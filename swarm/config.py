@@ -20,9 +20,9 @@ from swarm.errors import ConfigError
 
 ROLES = ("worker", "coordinator")
 ADAPTIVE_RULES = ("reward-trend", "gradient", "multi-signal", "supply", "random", "constant")
-"""Named here for the messages; swarm.sapo.named knows what they do. Others are named `package.module:function`."""
+"""Named here for the messages; swarm.algo.registry knows what they do. Others are named `package.module:function`."""
 SAMPLERS = ("uniform", "informative", "balanced")
-"""Named here for the messages; what they do is in swarm.sapo.samplers. Others are named `package.module:function`."""
+"""Named here for the messages; what they do is in swarm.algo.samplers. Others are named `package.module:function`."""
 JUDGE = "judge"
 """The name under which a judge keeps its logs; it registers nowhere, and no node may have it."""
 NODE_ID = re.compile(r"(?!.*\.sync-conflict-)[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")

@@ -4,7 +4,8 @@
     ├── ConfigError             a setting is unknown, malformed or contradictory          exit 2
     ├── ExperimentError         the folder holds another experiment than the one asked for exit 2
     ├── DuplicateNodeError      a live node already has this id                           exit 1
-    ├── FolderError             the shared folder cannot be read or written               exit 1
+    ├── StoreError              the shared place cannot be read or written                exit 1
+    │   └── AlreadyThereError   something is there, where only the first may write        exit 1
     ├── ProtocolError           a peer's file is refused; carries a countable `reason`    never fatal
     ├── ModelError              a model or tokenizer cannot be loaded or used             exit 1
     ├── CheckpointError         a checkpoint cannot be written or does not fit            exit 1
@@ -39,8 +40,20 @@ class DuplicateNodeError(SwarmError):
     """A live node already runs under this node id."""
 
 
-class FolderError(SwarmError):
-    """The shared folder cannot be read or written."""
+class StoreError(SwarmError):
+    """The shared place cannot be read or written.
+
+    Attributes:
+        blocked: something else stands where this is to be written, such as a folder of that name: no patience fixes it.
+    """
+
+    def __init__(self, message: str, *, blocked: bool = False) -> None:
+        super().__init__(message)
+        self.blocked = blocked
+
+
+class AlreadyThereError(StoreError):
+    """Something is there already, where only the first may write."""
 
 
 class ProtocolError(SwarmError):

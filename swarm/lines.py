@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from swarm.errors import FolderError
+from swarm.errors import StoreError
 
 MOST_WAITING = 4 * 2**20
 """Bytes of log lines that wait for a file; the oldest beyond it are dropped and counted."""
@@ -29,7 +29,7 @@ def append_json_line(path: Path, line: bytes, *, fsync: bool = False) -> None:
     the line is not there twice, even if it had got there and only the error did not.
 
     Raises:
-        FolderError: the file cannot be written.
+        StoreError: the file cannot be written.
     """
     try:
         with LineFile(path) as file:
@@ -39,7 +39,7 @@ def append_json_line(path: Path, line: bytes, *, fsync: bool = False) -> None:
             elif fsync:  # it got there before an error, and perhaps no further than into memory
                 os.fsync(file.fileno())
     except OSError as error:
-        raise FolderError(
+        raise StoreError(
             f"cannot append to {path}: {error}; see that there is space and that the file is writable"
         ) from error
 
@@ -50,7 +50,7 @@ class LineFile:
     A torn last line, left by a crash, is closed by a newline before the next line goes in.
 
     Raises:
-        FolderError: the file cannot be opened.
+        StoreError: the file cannot be opened.
     """
 
     def __init__(self, path: Path) -> None:
@@ -61,7 +61,7 @@ class LineFile:
             self._fd = self._open()
             self._torn = self._ends_torn()
         except OSError as error:
-            raise FolderError(f"cannot open {path} to append to it: {error}; check the shared folder") from error
+            raise StoreError(f"cannot open {path} to append to it: {error}; check the shared folder") from error
 
     def _open(self) -> int:
         return os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
@@ -153,7 +153,7 @@ class PatientLines:
     """The lines of a log on their way to a file that may refuse them for a while. Never raises once it is open.
 
     Raises:
-        FolderError: the file cannot be opened.
+        StoreError: the file cannot be opened.
     """
 
     def __init__(

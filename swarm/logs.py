@@ -39,7 +39,7 @@ import msgspec
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
 
-from swarm.errors import DuplicateNodeError, FolderError, SwarmError
+from swarm.errors import DuplicateNodeError, StoreError, SwarmError
 from swarm.lines import PatientLines
 
 _node: ContextVar[str | None] = ContextVar("_node", default=None)
@@ -78,7 +78,7 @@ def configure_logging(
         `process.failed` for a SwarmError, `process.crashed` with its traceback for any other.
 
     Raises:
-        FolderError: a log file cannot be opened.
+        StoreError: a log file cannot be opened.
     """
     return configure_logging_of([NodeLog(node_id, events_file, stdout_file)], level=level, stream=stream, held=held)
 
@@ -107,7 +107,7 @@ def configure_logging_of(
             _dump_fatal_signals(undo, stdout_files[0])
         _route(undo, kept)
         _report_crashes(undo)
-    except FolderError:
+    except StoreError:
         undo.close()
         raise
     return undo

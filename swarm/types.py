@@ -152,10 +152,10 @@ class TrainReport(msgspec.Struct, frozen=True):
     """False if no group carried a gradient, or it was not finite: the weights are unchanged."""
 
 
-class Policy(Protocol):
-    """The model as a node sees it. Only swarm.policy implements it with torch; tests use light ones.
+class Generator(Protocol):
+    """Samples completions. Implemented by swarm.policy; an engine of another kind needs this much and no more.
 
-    Every method blocks and is called from the one compute executor alone.
+    Every method blocks and is called through the node's Compute alone.
     """
 
     @property
@@ -164,10 +164,14 @@ class Policy(Protocol):
 
     @property
     def tokenizer(self) -> str:
-        """Digest of its tokenizer: two policies with the same one mean the same by a token id."""
+        """Digest of its tokenizer: two models with the same one mean the same by a token id."""
 
     def generate(self, prompts: Sequence[str], *, group_size: int, seed: int) -> list[tuple[Completion, ...]]:
         """Sample group_size completions for each question text; the same seed gives the same tokens."""
+
+
+class Trainer(Protocol):
+    """Updates the weights. Every method blocks and is called through the node's Compute alone."""
 
     def begin_update(self, groups: Sequence[TrainGroup]) -> None:
         """Add up the gradients of the first groups of an update; the weights stay as they are.
@@ -176,13 +180,17 @@ class Policy(Protocol):
         """
 
     def finish_update(self, groups: Sequence[TrainGroup]) -> TrainReport:
-        """Add those of the remaining groups, then make one GRPO update on all of them together."""
+        """Add those of the remaining groups, then make one policy update on all of them together."""
 
     def snapshot(self) -> Snapshot:
         """Copy weights and optimizer to host memory; quick, so that writing can happen elsewhere."""
 
     def restore(self, snapshot_dir: str) -> None:
         """Load what Snapshot.write wrote. Raises CheckpointError if it does not fit."""
+
+
+class Policy(Generator, Trainer, Protocol):
+    """One model that does both: what `load_policy` gives."""
 
 
 class Snapshot(Protocol):

@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from swarm.monitor.text import printable, table
 from swarm.study.analysis.baseline import Comparison
 from swarm.study.analysis.compare import RunsComparison
 from swarm.study.analysis.significance import FEWEST_SEEDS
+from swarm.views.text import printable, table
 
 NOTHING = "-"
 DIGITS = {"cumulative_reward": 2, "starting_reward": 3, "starting_reward_3": 3, "final_reward": 3, "max_drawdown": 3}

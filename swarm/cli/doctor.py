@@ -1,4 +1,4 @@
-"""`swarm doctor`: what would hurt a swarm in this folder, and how to mend it."""
+"""`swarm doctor`: what would hurt a swarm in this folder, and how to fix it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from swarm.cli.flags import CommonFlags, settings_from
-from swarm.monitor.doctor.examine import examine
-from swarm.monitor.doctor.finding import Diagnosis, Finding, Verdict
-from swarm.monitor.text import printable
+from swarm.views.doctor.examine import examine
+from swarm.views.doctor.finding import Diagnosis, Finding, Verdict
+from swarm.views.text import printable
 
 _NARROWEST, _WIDEST = 60, 120
 _MARGIN = "  "
@@ -29,7 +29,7 @@ def doctor(
     seconds: Annotated[float | None, Parameter("--seconds", validator=Number(gt=0, lte=3600))] = None,
     as_json: Annotated[bool, Parameter("--json")] = False,
 ) -> int:
-    """Find what would hurt a swarm in this folder, and how to mend it; exit 1 if something would.
+    """Find what would hurt a swarm in this folder, and how to fix it; exit 1 if something would.
 
     Args:
         common: which experiment; it need not be there yet.
@@ -48,7 +48,7 @@ def _end(number: int, frame: object) -> NoReturn:
 
 
 def render(diagnosis: Diagnosis, width: int = _WIDEST) -> str:
-    """A table of verdict, check and figure, each trouble with its mend below it; then the verdict of all."""
+    """A table of verdict, check and figure, each trouble with its fix below it; then the verdict of all."""
     names = [_name(finding) for finding in diagnosis.findings]
     column = max(map(len, names), default=0)
     lines = [f"{diagnosis.experiment} in {printable(diagnosis.path)}", ""]
@@ -66,11 +66,11 @@ def _lines(name: str, finding: Finding, width: int) -> list[str]:
     wrapped = textwrap.wrap(printable(finding.measured), max(20, width - len(head))) or [""]
     figures = [head + wrapped[0], *(" " * len(head) + line for line in wrapped[1:])]
     start = " " * 7 + _MARGIN + "-> "
-    mend = textwrap.wrap(printable(finding.mend), width, initial_indent=start, subsequent_indent=" " * len(start))
-    return figures + mend
+    fix = textwrap.wrap(printable(finding.fix), width, initial_indent=start, subsequent_indent=" " * len(start))
+    return figures + fix
 
 
 def _verdict(diagnosis: Diagnosis) -> str:
     counted = Counter(finding.verdict for finding in diagnosis.findings)
     figures = ", ".join(f"{counted[verdict]} {verdict.value}" for verdict in Verdict)
-    return f"{'nothing here stops a swarm' if diagnosis.ok else 'mend the failures first'}: {figures}"
+    return f"{'nothing here stops a swarm' if diagnosis.ok else 'fix the failures first'}: {figures}"

@@ -17,20 +17,20 @@ from cyclopts import Parameter
 from swarm.cli.flags import CommonFlags, settings_from
 from swarm.cli.say import say
 from swarm.config import JUDGE, Settings
-from swarm.errors import CheckpointError, ConfigError, ExperimentError, FolderError, ModelError, ProtocolError
-from swarm.folder.publish import publish
-from swarm.folder.records import open_experiment, read_exam, read_file
+from swarm.errors import CheckpointError, ConfigError, ExperimentError, ModelError, ProtocolError, StoreError
 from swarm.judge.candidates import Candidate, candidates
 from swarm.judge.exam import examine, make_paper
 from swarm.judge.questions import questions_of
-from swarm.monitor.text import shorten, table
-from swarm.node.daemon import first_swarm_error
-from swarm.protocol.layout import Layout
-from swarm.protocol.messages import ExamRow, ExperimentFile
+from swarm.node.process.daemon import first_swarm_error
+from swarm.records.read import open_experiment, read_exam, read_file
+from swarm.store.folder.publish import publish
 from swarm.study.record import RunFile, read_study, run_file
 from swarm.study.run.matrix import run_settings
 from swarm.study.run.run_folder import is_finished
 from swarm.tasks.scoring import Scorer
+from swarm.views.text import shorten, table
+from swarm.wire.layout import Layout
+from swarm.wire.messages import ExamRow, ExperimentFile
 
 DEFAULT_QUESTIONS = 16
 
@@ -135,7 +135,7 @@ async def _sit(
 def _experiment(layout: Layout) -> ExperimentFile:
     experiment = read_file(layout.experiment_file, ExperimentFile)
     if experiment is None:
-        raise FolderError(f"{layout.experiment_file} is missing: nobody knows the experiment's tasks; restore it")
+        raise StoreError(f"{layout.experiment_file} is missing: nobody knows the experiment's tasks; restore it")
     return experiment
 
 

@@ -15,12 +15,12 @@ from cyclopts import Parameter
 from swarm.cli.flags import CommonFlags, settings_from
 from swarm.cli.living import live_nodes
 from swarm.cli.say import say
-from swarm.errors import ConfigError, ExperimentError, FolderError, ProtocolError
-from swarm.folder.records import experiments, open_experiment, read_peers, read_state_or_problem
-from swarm.monitor.finished import rounds_when_finished
-from swarm.monitor.text import age, printable, shorten, table
-from swarm.protocol.layout import Layout
+from swarm.errors import ConfigError, ExperimentError, ProtocolError, StoreError
+from swarm.records.read import experiments, open_experiment, read_peers, read_state_or_problem
 from swarm.study.record import read_study, studies
+from swarm.views.finished import rounds_when_finished
+from swarm.views.text import age, printable, shorten, table
+from swarm.wire.layout import Layout
 
 
 def list_experiments(*, path: str | None = None) -> None:
@@ -117,7 +117,7 @@ def _refuse_link(part: Path, layout: Layout) -> None:
     """A link may lead anywhere; what lies there is not this experiment's to delete."""
     inside = part.relative_to(layout.path)
     if part.resolve() != layout.path.resolve() / inside:
-        raise FolderError(
+        raise StoreError(
             f"{part} leads to {part.resolve()}, out of the shared folder: delete it there, and the link here"
         )
 
@@ -134,5 +134,5 @@ def _delete(part: Path) -> None:
     try:
         shutil.rmtree(part)  # links inside are removed, not followed
     except OSError as error:
-        raise FolderError(f"cannot delete all of {part}: {error.strerror or error} ({error.filename})") from None
+        raise StoreError(f"cannot delete all of {part}: {error.strerror or error} ({error.filename})") from None
     say(f"deleted {part} ({size_text(size)})")

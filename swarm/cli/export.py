@@ -13,7 +13,7 @@ from swarm.cli.flags import CommonFlags, settings_from
 from swarm.cli.say import say
 from swarm.config import Settings
 from swarm.errors import ConfigError
-from swarm.folder.records import experiments
+from swarm.records.read import experiments
 from swarm.study.record import studies
 from swarm.study.tables.export import FORMATS, Format, encode_frame, refuse_existing, write_frame
 from swarm.study.tables.frames import TABLES, experiment_frame, study_frame

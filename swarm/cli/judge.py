@@ -11,10 +11,10 @@ from swarm.config import JUDGE, Settings
 from swarm.errors import SwarmError
 from swarm.judge.judge import Judge
 from swarm.logs import configure_logging, get_logger
-from swarm.node.daemon import first_swarm_error
-from swarm.node.stopping import on_signals
-from swarm.protocol.layout import Layout
+from swarm.node.process.daemon import first_swarm_error
+from swarm.node.process.stopping import on_signals
 from swarm.tasks.scoring import Scorer
+from swarm.wire.layout import Layout
 
 logger = get_logger(__name__)
 

@@ -8,10 +8,10 @@ from swarm.cli.flags import CommonFlags, settings_from
 from swarm.cli.say import say
 from swarm.config import Settings
 from swarm.errors import ConfigError
-from swarm.monitor.text import table
-from swarm.protocol.layout import is_node_id
-from swarm.protocol.trust import CLOCK
 from swarm.signing.known_keys import KnownKeys
+from swarm.views.text import table
+from swarm.wire.layout import is_node_id
+from swarm.wire.trust import CLOCK
 
 
 def new() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from swarm.folder.liveness import STOPPED
-from swarm.folder.records import read_peers
-from swarm.node.host import host_identity, is_running
-from swarm.protocol.layout import Layout
+from swarm.node.base.host import host_identity, is_running
+from swarm.records.liveness import STOPPED
+from swarm.records.read import read_peers
+from swarm.wire.layout import Layout
 
 
 def live_nodes(layout: Layout, now: float, liveness_timeout: float) -> list[str]:

@@ -13,9 +13,9 @@ from cyclopts.validators import Number
 
 from swarm.cli.flags import CommonFlags, settings_from
 from swarm.errors import ConfigError
-from swarm.folder.records import nodes_with_logs, open_experiment
-from swarm.monitor.events import Event, EventStream, Wanted, render
-from swarm.protocol.layout import Layout
+from swarm.records.read import nodes_with_logs, open_experiment
+from swarm.views.events import Event, EventStream, Wanted, render
+from swarm.wire.layout import Layout
 
 POLL_SECONDS = 0.5
 """The folder is listed and read so often while following: no file events are needed, so any file system will do."""

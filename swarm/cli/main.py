@@ -16,7 +16,7 @@ from cyclopts import App, CycloptsError, Parameter
 
 from swarm import __version__
 from swarm.errors import SwarmError
-from swarm.monitor.text import printable
+from swarm.views.text import printable
 
 app = App(
     name="swarm",
@@ -36,7 +36,7 @@ app.command(
     "swarm.cli.validate:validate", name="validate", help="Check the folder of a run; exit 1 if it is not whole."
 )
 app.command(
-    "swarm.cli.doctor:doctor", name="doctor", help="Find what would hurt a swarm in this folder, and how to mend it."
+    "swarm.cli.doctor:doctor", name="doctor", help="Find what would hurt a swarm in this folder, and how to fix it."
 )
 app.command(
     "swarm.cli.settings:settings", name="settings", help="List every setting, its value and where it came from."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from swarm.cli.flags import NodeFlags, settings_from
-from swarm.node.daemon import run_node
+from swarm.node.process.daemon import run_node
 
 
 def node(flags: NodeFlags | None = None) -> int:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from swarm.config import Settings
-from swarm.monitor.text import table
 from swarm.policy.plan import RESERVE, Part, Plan
 from swarm.policy.probe import ProbeReport
+from swarm.views.text import table
 
 
 def render_plan(plan: Plan, settings: Settings) -> str:

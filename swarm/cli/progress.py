@@ -9,10 +9,10 @@ import anyio
 from swarm.cli.say import say
 from swarm.config import Settings
 from swarm.errors import SwarmError
-from swarm.folder.records import Tail, nodes_with_logs, parse_line
-from swarm.monitor.events import EventStream, Wanted, render
-from swarm.protocol.layout import Layout
-from swarm.protocol.messages import MetricsRow
+from swarm.records.read import Tail, nodes_with_logs, parse_line
+from swarm.views.events import EventStream, Wanted, render
+from swarm.wire.layout import Layout
+from swarm.wire.messages import MetricsRow
 
 REFRESH_SECONDS = 0.5
 

@@ -19,7 +19,7 @@ from cyclopts import Parameter
 from swarm import config
 from swarm.cli.flags import NodeFlags, given, settings_from
 from swarm.config import Settings
-from swarm.monitor.text import shorten, table
+from swarm.views.text import shorten, table
 
 _SECRET = frozenset({"hub_token"})
 

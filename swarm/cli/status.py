@@ -11,8 +11,8 @@ import msgspec
 from cyclopts import Parameter
 
 from swarm.cli.flags import CommonFlags, settings_from
-from swarm.folder.records import open_experiment
-from swarm.monitor.status import Status, StatusReader, render
+from swarm.records.read import open_experiment
+from swarm.views.status import Status, StatusReader, render
 
 REFRESH_SECONDS = 2.0
 _CLEAR = "\x1b[2J\x1b[H"

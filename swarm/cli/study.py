@@ -21,15 +21,12 @@ from swarm.cli.say import say
 from swarm.cli.study_view import StudyDisplay, results
 from swarm.config import given_variables, variable
 from swarm.errors import ConfigError, MemoryPlanError
-from swarm.folder.publish import publish
-from swarm.monitor.text import printable
-from swarm.node.daemon import checked_tasks, versions
-from swarm.node.dealing import cores
-from swarm.node.stopping import on_signals
+from swarm.node.process.daemon import checked_tasks, versions
+from swarm.node.process.stopping import on_signals
+from swarm.node.process.worker_settings import cores
 from swarm.policy.plan import RESERVE, Plan
 from swarm.policy.planner import plan_for
-from swarm.protocol.codec import encode
-from swarm.protocol.layout import Layout
+from swarm.store.folder.publish import publish
 from swarm.study.record import StudyRecord, log_file, read_study, record_file, studies, study_folder
 from swarm.study.run.builtin import built_in
 from swarm.study.run.growth import grown
@@ -39,6 +36,9 @@ from swarm.study.run.matrix_file import read_matrix
 from swarm.study.run.reuse import with_finished_elsewhere
 from swarm.study.run.runner import Runner, StudyView, alone
 from swarm.study.run.schedule import RunState
+from swarm.views.text import printable
+from swarm.wire.codec import encode
+from swarm.wire.layout import Layout
 
 LAST_LINES = 5
 """Of the log of a run that failed."""

@@ -8,11 +8,11 @@ from pathlib import Path
 from swarm.cli.flags import CommonFlags, settings_from
 from swarm.cli.say import say
 from swarm.errors import ProtocolError
-from swarm.folder.records import read_state_or_problem
-from swarm.monitor.text import printable, shorten, table
-from swarm.protocol.layout import Layout
+from swarm.records.read import read_state_or_problem
 from swarm.study.record import StudyRecord, read_study, studies
 from swarm.study.run.run_folder import is_finished
+from swarm.views.text import printable, shorten, table
+from swarm.wire.layout import Layout
 
 
 def list_studies(*, path: str | None = None) -> None:

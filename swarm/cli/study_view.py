@@ -8,10 +8,10 @@ from collections.abc import Callable
 from statistics import fmean
 
 from swarm.cli.say import say
-from swarm.monitor.text import age, shorten, table
 from swarm.study.record import ConfigurationRecord
 from swarm.study.run.runner import RunView, StudyView
 from swarm.study.run.schedule import OVER, RunState
+from swarm.views.text import age, shorten, table
 
 PLAIN_SECONDS = 60.0
 """Between two lines where nothing can be redrawn, such as in a file."""

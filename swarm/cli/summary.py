@@ -11,9 +11,9 @@ import msgspec
 from cyclopts import Parameter
 
 from swarm.cli.flags import CommonFlags, settings_from
-from swarm.folder.records import open_experiment, read_metrics
-from swarm.monitor.plot import save_reward_plot
-from swarm.monitor.summary import render, summarise
+from swarm.records.read import open_experiment, read_metrics
+from swarm.views.plot import save_reward_plot
+from swarm.views.summary import render, summarise
 
 
 def summary(

@@ -26,16 +26,16 @@ from swarm.cli.progress import Progress
 from swarm.cli.say import say
 from swarm.cli.supervisor import Child, Supervisor
 from swarm.config import Settings, given_variables
-from swarm.errors import ConfigError, ExperimentError, FolderError, MemoryPlanError
-from swarm.folder.records import read_metrics, read_state_or_problem
-from swarm.monitor.finished import rounds_when_finished
-from swarm.monitor.summary import render, summarise
-from swarm.node.daemon import checked_tasks
-from swarm.node.dealing import cores, dealt
-from swarm.node.experiment import differences, other_experiment, read_experiment
-from swarm.node.stopping import INTERRUPTED, on_signals
-from swarm.protocol.layout import Layout
-from swarm.protocol.messages import MetricsRow
+from swarm.errors import ConfigError, ExperimentError, MemoryPlanError, StoreError
+from swarm.node.base.experiment import differences, other_experiment, read_experiment
+from swarm.node.process.daemon import checked_tasks
+from swarm.node.process.stopping import INTERRUPTED, on_signals
+from swarm.node.process.worker_settings import cores, settings_of_workers
+from swarm.records.read import read_metrics, read_state_or_problem
+from swarm.views.finished import rounds_when_finished
+from swarm.views.summary import render, summarise
+from swarm.wire.layout import Layout
+from swarm.wire.messages import MetricsRow
 
 DEFAULTS: dict[str, Any] = {"max_rounds": 40, "local_groups": 4, "external_groups": 4, "checkpoint_interval": 10}
 """A demonstration of a few minutes on a laptop, where the settings of a node are those of the paper."""
@@ -118,7 +118,7 @@ def _make_folder(layout: Layout) -> None:
         layout.temporary("up").mkdir(parents=True, exist_ok=True)
         layout.temporary("up").rmdir()
     except OSError as error:
-        raise FolderError(
+        raise StoreError(
             f"--path {layout.path} cannot be used: {error.strerror} ({error.filename}); name a folder that is writable"
         ) from None
 
@@ -141,7 +141,7 @@ def _refuse_what_cannot_go_on(settings: Settings, layout: Layout) -> None:
 def daemons(settings: Settings, nodes: int) -> list[Child]:
     """The coordinator, if there is to be one, and the workers, a process each, with a share of the cores."""
     threads = settings.threads or max(1, cores() // nodes)
-    workers = dealt(replace(_of_workers(settings, nodes), threads=threads), nodes)
+    workers = settings_of_workers(replace(_of_workers(settings, nodes), threads=threads), nodes)
     children = [Child(str(worker.node_id), "worker", worker.as_environment()) for worker in workers]
     return [*_coordinators(settings, nodes), *children]
 
@@ -216,7 +216,7 @@ def _conclude(supervisor: Supervisor, layout: Layout, settings: Settings, again:
         _plot(rows, layout)
     done = rounds_when_finished(layout) is not None
     if failed and not rows:
-        say("mend that, then run the same command again")
+        say("fix that, then run the same command again")
     elif done:
         say(f"go on with more rounds: {again} --rounds {2 * settings.max_rounds}")
     else:
@@ -225,7 +225,7 @@ def _conclude(supervisor: Supervisor, layout: Layout, settings: Settings, again:
 
 
 def _plot(rows: dict[str, list[MetricsRow]], layout: Layout) -> None:
-    from swarm.monitor.plot import save_reward_plot
+    from swarm.views.plot import save_reward_plot
 
     target = layout.root / "reward.png"
     try:

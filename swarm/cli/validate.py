@@ -10,9 +10,9 @@ import msgspec
 from cyclopts import Parameter
 
 from swarm.cli.flags import CommonFlags, settings_from
-from swarm.folder.records import open_experiment
-from swarm.monitor.validate import render
-from swarm.monitor.validate import validate as check_run
+from swarm.records.read import open_experiment
+from swarm.views.validate import render
+from swarm.views.validate import validate as check_run
 
 
 def validate(

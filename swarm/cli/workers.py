@@ -21,7 +21,7 @@ def workers(
     NODE_ID=w calls them w-0, w-1, ...; several models are dealt out in turn. Ctrl-C once: all finish their step and
     save, exit 130; twice: end at once. The same command goes on from there.
     """
-    from swarm.node.in_process import run_workers
+    from swarm.node.process.in_process import run_workers
 
     if nodes < 1:
         raise ConfigError(f"--nodes must be at least 1, got {nodes}")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from swarm.errors import ProtocolError
-from swarm.folder.records import read_file
 from swarm.judge.judge_machine import Slot
-from swarm.protocol.layout import Layout
-from swarm.protocol.messages import JudgeAnswer
+from swarm.records.read import read_file
+from swarm.wire.layout import Layout
+from swarm.wire.messages import JudgeAnswer
 
 MOST_BYTES = 256 * 1024
 """Of an answer file: many times the longest completion."""

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from swarm.errors import CheckpointError, ModelError, ProtocolError
-from swarm.folder.fetch import list_names, list_numbered
-from swarm.folder.records import read_file
 from swarm.policy.embedded import EMBEDDED
-from swarm.protocol.layout import Layout, is_node_id, round_of
-from swarm.protocol.messages import NodeState
+from swarm.records.read import read_file
+from swarm.store.folder.fetch import list_names, list_numbered
+from swarm.wire.layout import Layout, is_node_id, round_of
+from swarm.wire.messages import NodeState
 
 
 class Candidate(NamedTuple):

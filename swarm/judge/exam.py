@@ -3,7 +3,7 @@
     exam paper (a constant) ─▶ one generate call per task ─▶ bounded scoring ─▶ ExamRow per node, moment and task
 
 The questions are a function of a constant seed, the profile and the task: every model of every experiment gets the same
-ones, and the same draws, so that two results differ by the models alone. The seeds are held out from all runs.
+ones, and the same assigned, so that two results differ by the models alone. The seeds are held out from all runs.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from statistics import fmean
 import anyio
 from anyio import to_thread
 
+from swarm.algo.seeds import derive_seed, held_out_seed
 from swarm.config import Settings
 from swarm.judge.candidates import Candidate
-from swarm.protocol.messages import ExamRow
-from swarm.sapo.seeds import derive_seed, held_out_seed
 from swarm.tasks.scoring import FULL_ANSWER, GroupScore, Scorer
 from swarm.tasks.scoring_messages import QuestionRequest
 from swarm.types import Completion, Question
+from swarm.wire.messages import ExamRow
 
 EXAM_SEED = 20_250_921
 """Changing it makes another exam, whose results compare with none of before."""

@@ -23,24 +23,24 @@ from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from swarm.config import JUDGE, Settings
-from swarm.errors import ExperimentError, FolderError, ProtocolError
-from swarm.folder.fetch import list_nodes, list_numbered
-from swarm.folder.liveness import Liveness
-from swarm.folder.publish import publish
-from swarm.folder.records import Tail, parse_line, read_file, read_peers, read_state
-from swarm.folder.watch import wake_ups
+from swarm.errors import ExperimentError, ProtocolError, StoreError
 from swarm.judge import judge_machine as m
 from swarm.judge.answers import read_answer
 from swarm.judge.judge_machine import JudgeMachine, Slot
 from swarm.judge.questions import HeldOutQuestions, questions_of
 from swarm.lines import append_json_line
 from swarm.logs import get_logger
-from swarm.protocol.codec import encode
-from swarm.protocol.layout import Layout, round_of
-from swarm.protocol.messages import ExperimentFile, JudgeAnswer, JudgedRow, JudgeQuestion
+from swarm.records.liveness import Liveness
+from swarm.records.read import Tail, parse_line, read_file, read_peers, read_state
+from swarm.store.folder.fetch import list_nodes, list_numbered
+from swarm.store.folder.publish import publish
+from swarm.store.folder.watch import wake_ups
 from swarm.tasks.gym import gym_version
 from swarm.tasks.scoring import FULL_ANSWER, Scorer
 from swarm.types import Origin
+from swarm.wire.codec import encode
+from swarm.wire.layout import Layout, round_of
+from swarm.wire.messages import ExperimentFile, JudgeAnswer, JudgedRow, JudgeQuestion
 
 logger = get_logger(__name__)
 
@@ -132,7 +132,7 @@ class Judge:
             async for _ in wakes:
                 try:
                     self._tell(await to_thread.run_sync(self._look, self._machine.awaited_rounds))
-                except (FolderError, ProtocolError) as error:
+                except (StoreError, ProtocolError) as error:
                     logger.warning("judge.cannot_look", error=str(error))
 
     def _look(self, awaited_rounds: list[int]) -> m.Look:
@@ -184,7 +184,7 @@ class Judge:
         file = self._layout.judge_question_file(slot.round, slot.node)
         try:
             await to_thread.run_sync(publish, file, encode(question), self._layout.temporary(JUDGE))
-        except FolderError as error:
+        except StoreError as error:
             logger.warning("question.failed", round=slot.round, node=slot.node, error=str(error))
             self._tell(m.Failed(slot))
             return
@@ -238,7 +238,7 @@ class Judge:
         """False if the row is not there. After an error the file decides, so that no row goes in twice."""
         try:
             append_json_line(self._layout.judge_file, msgspec.json.encode(row), fsync=True)
-        except FolderError as error:
+        except StoreError as error:
             logger.warning("answer.record_failed", round=row.round, node=row.node_id, error=str(error))
             return Slot(row.round, row.node_id) in self._recorded()
         return True

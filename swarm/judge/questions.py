@@ -12,12 +12,12 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
+from swarm.algo.seeds import derive_random, held_out_seed
 from swarm.errors import ExperimentError
 from swarm.judge.judge_machine import Slot
-from swarm.protocol.messages import ExperimentFile
-from swarm.sapo.seeds import derive_random, held_out_seed
 from swarm.tasks.profiles import PROFILES
 from swarm.tasks.scoring_messages import QuestionRequest
+from swarm.wire.messages import ExperimentFile
 
 
 @dataclass(frozen=True)

@@ -1,41 +1,39 @@
 """A node: pure state machines that decide, and the loops that carry out what they decide.
 
-be           daemon               a node as a process (in_process: several in one, dealing: which of them gets what)
-             presence             registration, heartbeat, one process per name (names, host: of whom)
-             experiment           what makes it the same one
-             stopping             signals
-             executor             the compute thread (lease: turns of several processes on one device)
+Five rooms; imports point along the arrows against the flow, and nowhere else:
 
-worker       worker_machine       which step is next, of which peer which round's groups are taken, whose clock it is
-             attendance, pace     which peers are waited for, and how long
-             worker               the loop; also loads at the start and saves
-             round_steps          the steps of a round (round_work: its data, splits: its I and J, metrics_row: its row)
-             draws                which questions a node asks itself
-             own_groups           its answers: written, or found again after its death
-             held_out             what a judge asks it
-             outbox               what must reach the folder, in order, also when that is full or read-only
+    base ──▶ sharing ──▶ worker ──▶ process
+      └────▶ coordinator ──────────────┘
 
-see          lookout              the clock, who is alive, which files are there
-             clock_file           the state file, as far as it can be believed
-             trouble              what goes wrong at every look is told once
+base         what every node has
+  context                               what every part is given: store, clock, how blocking work is done
+  clock, log_once, timeline, lag        time, repeated problems said once, intervals
+  presence, host, names, attendance     registration and heartbeat, which process on which machine, who is waited for
+  clock_file, experiment, submissions   the state file as far as it can be believed, experiment.json, rewards
+  write_queue                           what must reach the shared place, in order, also when that is full or read-only
 
-peers        intake               their files, one after the other, into the pool
-             quarantine           who is not read for now, and for how long
-             selection, turns     whose files are read of too many, and in which order
-             reading              what a file says, who signed it, whether it has changed since
-             admission            which groups may come in at all
-             verification         what they are worth, and which claims about them are false
-             pool                 what may be learned from, without copies
-             trained_groups       what was learned from already
-             intake_counts        what is told of all that
+sharing      peers' files on their way into the swarm pool
+  assigned_questions                    which questions a node asks itself, and its peers may answer
+  intake                                one file after the other, into the pool
+  selection, priority_lock, quarantine  whose files are read of too many, in which order, and whose not for now
+  reading, admission, verification      what a file says, which groups may come in, what they are worth
+  pool, trained_groups, intake_counts   what may be learned from, what was, and what is told of it
 
-after death  checkpoints          whole or not there at all
-             redo                 the rounds since the last checkpoint once more
+worker       one training node
+  worker_machine, pace                  which step is next; how long peers are waited for
+  worker                                the loop; also loads at the start and saves
+  lookout                               the round clock, who is alive, which files are there
+  round_steps, round_work, metrics_row  the steps of a round, its data, its row
+  ij_schedule                           I and J of each round
+  own_groups, held_out                  own completions, written or found again; answers to a judge
+  checkpoints, redo                     whole or not there at all; the rounds since the last one once more
 
-coordinator  coordinator          in office or in the wings
-             coordinator_machine  when a round opens and ends
-             clock_keeper         in office (submissions: who has done the round, resume: where the clock goes on)
-             wings                waiting until nobody keeps the clock
+coordinator  the round clock
+  coordinator, standby                  active or standby
+  coordinator_machine, clock_keeper     when a round opens and ends, and its state file
+  resume                                where the clock goes on
 
-measure      clock, timeline, lag
+process      a node as a process
+  daemon, in_process, worker_settings   one, several, and which of them gets what
+  executor, lease, stopping             the compute thread, one device for several processes, signals
 """

@@ -39,7 +39,7 @@ def seal(data: bytes, place: str, key: Ed25519PrivateKey) -> bytes:
     """The same JSON object with its signature as the last field.
 
     Args:
-        data: one JSON object with at least one field, ending in `}` and a newline, as swarm.protocol.codec.encode
+        data: one JSON object with at least one field, ending in `}` and a newline, as swarm.wire.codec.encode
             gives it.
         place: where the file will lie; readers check it for the place where they found it.
     """

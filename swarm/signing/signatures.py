@@ -6,16 +6,16 @@ from pathlib import Path
 
 from swarm.errors import ProtocolError
 from swarm.logs import get_logger
-from swarm.protocol.layout import split_at_experiment
 from swarm.signing.envelope import seal, signature_of, verify
 from swarm.signing.keys import load_key, public_text
 from swarm.signing.known_keys import KnownKeys
+from swarm.wire.layout import split_at_experiment
 
 logger = get_logger(__name__)
 
 
 class Signatures:
-    """As swarm.protocol.trust.Trust."""
+    """As swarm.wire.trust.Trust."""
 
     asks = True
 

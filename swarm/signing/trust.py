@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from swarm.errors import ConfigError
-from swarm.protocol.trust import TRUSTING, Trust
+from swarm.wire.trust import TRUSTING, Trust
 
 
 def make_trust(signing: str, key_folder: Path, shared_folder: Path, experiment: str) -> Trust:

@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from swarm.errors import FolderError, ProtocolError
-from swarm.folder.records import read_file
-from swarm.protocol.layout import Layout
+from swarm.errors import ProtocolError, StoreError
+from swarm.records.read import read_file
+from swarm.wire.layout import Layout
 
 SCHEMA_VERSION = 1
 LARGEST_RECORD = 16 * 1024 * 1024
@@ -121,13 +121,13 @@ def read_study(path: Path, study: str) -> StudyRecord:
     """The record of a study.
 
     Raises:
-        FolderError: there is no such study; the message names those that there are.
+        StoreError: there is no such study; the message names those that there are.
         ProtocolError: its record is not readable.
     """
     record = read_file(record_file(path, study), StudyRecord, LARGEST_RECORD)
     if record is None:
         known = ", ".join(studies(path)) or "none"
-        raise FolderError(f"no study {study!r} in {path}; there: {known}; begin one with `swarm study run`")
+        raise StoreError(f"no study {study!r} in {path}; there: {known}; begin one with `swarm study run`")
     return record
 
 

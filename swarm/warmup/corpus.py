@@ -15,7 +15,7 @@ import random
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from swarm.sapo.seeds import RUN_SEED_LIMIT
+from swarm.algo.seeds import RUN_SEED_LIMIT
 from swarm.tasks.gym import GYM_SEED_LIMIT, make_question
 from swarm.tasks.profiles import SAPO_TASKS
 from swarm.types import Question

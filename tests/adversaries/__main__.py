@@ -23,9 +23,9 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from swarm.config import without_settings
-from swarm.folder.records import read_metrics
-from swarm.monitor.status import StatusReader
-from swarm.protocol.layout import Layout
+from swarm.records.read import read_metrics
+from swarm.views.status import StatusReader
+from swarm.wire.layout import Layout
 from tests.adversaries.kinds import KINDS
 
 HONEST, WINDOW = 4, 10

@@ -19,11 +19,11 @@ from typing import Any
 import anyio
 import msgspec
 
-from swarm.errors import FolderError, ProtocolError
-from swarm.folder.fetch import list_nodes, read_bounded
-from swarm.protocol.codec import encode
-from swarm.protocol.messages import GroupInfo, PolicyInfo, RolloutEntry, RolloutFile
+from swarm.errors import ProtocolError, StoreError
+from swarm.store.folder.fetch import list_nodes, read_bounded
 from swarm.types import Question, RoundKey
+from swarm.wire.codec import encode
+from swarm.wire.messages import GroupInfo, PolicyInfo, RolloutEntry, RolloutFile
 from tests.adversaries.stranger import Stranger
 
 FLOOD_NAMES = 2_000
@@ -74,7 +74,7 @@ async def _somebody_elses(node: Stranger, key: RoundKey) -> bytes | None:
     with anyio.move_on_after(PATIENCE_S):
         while True:
             folder = node.layout.rollouts_of(wanted)
-            with suppress(FolderError, ProtocolError, FileNotFoundError):
+            with suppress(StoreError, ProtocolError, FileNotFoundError):
                 for peer in sorted(list_nodes(folder) - {node.node_id}):
                     if peer.startswith("worker"):
                         return read_bounded(node.layout.rollout_file(wanted, peer), 2**24)

@@ -16,16 +16,16 @@ import anyio
 from anyio import to_thread
 
 from swarm.config import Settings, load_settings
-from swarm.errors import FolderError, ProtocolError
-from swarm.folder.publish import publish
-from swarm.folder.records import read_state
-from swarm.node.draws import Draws
-from swarm.protocol.codec import encode
-from swarm.protocol.layout import Layout
-from swarm.protocol.messages import PeerFile, RewardFile
+from swarm.errors import ProtocolError, StoreError
+from swarm.node.sharing.assigned_questions import AssignedQuestions
+from swarm.records.read import read_state
+from swarm.store.folder.publish import publish
 from swarm.tasks.profiles import PROFILES
 from swarm.tasks.scoring import Scorer
 from swarm.types import Question, RoundKey
+from swarm.wire.codec import encode
+from swarm.wire.layout import Layout
+from swarm.wire.messages import PeerFile, RewardFile
 
 POLL_SECONDS = 0.05
 
@@ -80,7 +80,7 @@ class Stranger:
 
     async def write(self, target: anyio.Path | os.PathLike[str], data: bytes) -> None:
         """As an honest node would, without fsync; what is in the way is somebody's prank."""
-        with suppress(FolderError):
+        with suppress(StoreError):
             temporary = self.layout.temporary(self.node_id)
             await to_thread.run_sync(lambda: publish(target, data, temporary, durable=False))  # type: ignore[arg-type]
 
@@ -94,8 +94,10 @@ class Stranger:
     async def questions(self, key: RoundKey) -> Sequence[Question]:
         """Those that this node would ask itself, drawn as every honest node draws them."""
         settings = self.settings
-        draws = Draws(settings.seed, settings.tasks or tuple(PROFILES[settings.profile]), settings.profile)
-        return await self._scorer.make(draws.questions(self.node_id, key, settings.local_groups))
+        assigned = AssignedQuestions(
+            settings.seed, settings.tasks or tuple(PROFILES[settings.profile]), settings.profile
+        )
+        return await self._scorer.make(assigned.questions(self.node_id, key, settings.local_groups))
 
 
 async def _main(kind: str) -> None:

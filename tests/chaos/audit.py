@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from swarm.folder.records import read_rows
-from swarm.protocol.codec import decode
-from swarm.protocol.layout import Layout
-from swarm.protocol.messages import MetricsRow, NodeState, RewardFile, RolloutFile
+from swarm.records.read import read_rows
 from swarm.types import RoundKey
+from swarm.wire.codec import decode
+from swarm.wire.layout import Layout
+from swarm.wire.messages import MetricsRow, NodeState, RewardFile, RolloutFile
 from tests.chaos.watcher import Watcher
 
 

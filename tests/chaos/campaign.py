@@ -18,8 +18,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from swarm.folder.records import read_rows, read_state_or_problem
-from swarm.protocol.layout import Layout
+from swarm.records.read import read_rows, read_state_or_problem
+from swarm.wire.layout import Layout
 from tests.chaos.phases import REDOING, SAVING, STARTING, Phases
 
 ENDLESS = 1_000_000

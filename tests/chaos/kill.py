@@ -29,8 +29,8 @@ from structlog.testing import capture_logs
 
 from swarm.cli.say import say
 from swarm.config import Settings, load_settings, without_settings
-from swarm.folder.records import read_rows
-from swarm.protocol.layout import Layout
+from swarm.records.read import read_rows
+from swarm.wire.layout import Layout
 from tests.chaos.audit import audit
 from tests.chaos.campaign import ENDLESS, Campaign, Process, python
 from tests.chaos.phases import Phases
@@ -135,7 +135,7 @@ async def _replay_light(settings: Settings, layout: Layout, node: str) -> str | 
 
 
 async def _replay_real(settings: Settings, layout: Layout, node: str) -> str | None:
-    from swarm.node.daemon import checked_tasks
+    from swarm.node.process.daemon import checked_tasks
     from swarm.policy.policy import load_policy
     from swarm.policy.settings import compute_threads, grpo_config
     from swarm.tasks.scoring import Scorer

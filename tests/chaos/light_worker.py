@@ -17,10 +17,10 @@ import anyio
 
 from swarm.config import Settings, load_settings
 from swarm.logs import configure_logging
-from swarm.node.executor import ComputeExecutor
-from swarm.node.worker import Worker
-from swarm.protocol.layout import Layout
+from swarm.node.process.executor import ComputeExecutor
+from swarm.node.worker.worker import Worker
 from swarm.types import Completion, TrainGroup, TrainReport
+from swarm.wire.layout import Layout
 from tests.unit.node.factories import TASKS, FakePolicy, FakeTaskSource
 
 STEP = 0.02

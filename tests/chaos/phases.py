@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from swarm.folder.fetch import list_names
-from swarm.folder.liveness import ACTIVE
-from swarm.folder.records import Tail, read_peer
-from swarm.protocol.layout import Layout
+from swarm.records.liveness import ACTIVE
+from swarm.records.read import Tail, read_peer
+from swarm.store.folder.fetch import list_names
+from swarm.wire.layout import Layout
 
 STARTING, REDOING, SAVING = "starting", "redoing", "writing a checkpoint"
 _LATEST = {

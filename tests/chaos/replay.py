@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any, cast
 
 from swarm.config import Settings
-from swarm.folder.records import read_rows
-from swarm.node.clock import Clock
-from swarm.node.draws import Draws
-from swarm.node.executor import ComputeExecutor
-from swarm.node.own_groups import OwnGroups
-from swarm.node.redo import Redo, plan_redo
-from swarm.node.verification import TaskSource
-from swarm.protocol.layout import Layout
+from swarm.node.base.clock import Clock
+from swarm.node.process.executor import ComputeExecutor
+from swarm.node.sharing.assigned_questions import AssignedQuestions
+from swarm.node.sharing.verification import TaskSource
+from swarm.node.worker.own_groups import OwnGroups
+from swarm.node.worker.redo import Redo, plan_redo
+from swarm.records.read import read_rows
 from swarm.types import Policy
+from swarm.wire.layout import Layout
 
 WEIGHTS = ("model/model.safetensors", "weights.txt")
 """Where a policy's snapshot keeps them: a real one, a light one."""
@@ -46,7 +46,7 @@ async def replay(
             settings,
             layout,
             node,
-            draws=Draws(settings.seed, tasks, settings.profile),
+            assigned=AssignedQuestions(settings.seed, tasks, settings.profile),
             steps=cast(Any, steps),
             policy=policy,
             task_source=source,

@@ -14,10 +14,10 @@ from pathlib import Path
 import msgspec
 
 from swarm.errors import ProtocolError
-from swarm.folder.fetch import list_names, list_numbered
-from swarm.folder.records import Tail, nodes_with_logs, read_state
-from swarm.protocol.layout import Layout, is_node_id, node_of, round_of
-from swarm.protocol.messages import MetricsRow, NodeState
+from swarm.records.read import Tail, nodes_with_logs, read_state
+from swarm.store.folder.fetch import list_names, list_numbered
+from swarm.wire.layout import Layout, is_node_id, node_of, round_of
+from swarm.wire.messages import MetricsRow, NodeState
 
 PAUSE = 0.1
 """Seconds between looks."""

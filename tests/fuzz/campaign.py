@@ -17,10 +17,10 @@ from random import Random
 
 import msgspec
 
-from swarm.node.draws import Draws
-from swarm.protocol.layout import Layout
-from swarm.protocol.messages import ExamRow
+from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.tasks.profiles import SAPO_TASKS
+from swarm.wire.layout import Layout
+from swarm.wire.messages import ExamRow
 from tests.fuzz.mutators import mutate
 from tests.fuzz.readers import KEY, PEER, READERS
 from tests.fuzz.reading_process import Answer, Request
@@ -179,9 +179,9 @@ def seeds() -> dict[str, list[bytes]]:
 
 
 def drawn() -> bytes:
-    """A rollout file to the very question that the run draws: everything about it is right."""
+    """A rollout file to the very question that the run assigned: everything about it is right."""
     document = msgspec.json.decode((GOLDEN / "rollouts_with_logprobs.json").read_bytes())
-    (question,) = Draws(42, SAPO_TASKS, "tiny").questions(PEER, KEY, 1)
+    (question,) = AssignedQuestions(42, SAPO_TASKS, "tiny").questions(PEER, KEY, 1)
     document["groups"]["0"]["origin"] |= msgspec.to_builtins(question)
     return msgspec.json.encode(document)
 

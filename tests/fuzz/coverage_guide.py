@@ -17,7 +17,7 @@ import swarm
 
 _ROOT = Path(swarm.__file__).parent
 PACKAGES = (
-    *("protocol", "folder/fetch.py", "folder/records.py", "node/reading.py", "node/admission.py"),
+    *("wire", "store/folder/fetch.py", "records/read.py", "node/sharing/reading.py", "node/sharing/admission.py"),
     *("node/checkpoints.py", "judge/answers.py", "monitor/status.py", "monitor/events.py", "monitor/text.py"),
 )
 Step = tuple[object, ...]

@@ -11,23 +11,23 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from swarm.errors import CheckpointError, FolderError, ProtocolError
-from swarm.folder.records import Tail, parse_line, read_exam, read_file, read_peers, read_rows, read_state_or_problem
+from swarm.errors import CheckpointError, ProtocolError, StoreError
 from swarm.judge.answers import read_answer
 from swarm.judge.judge_machine import Slot
 from swarm.logs import get_logger
-from swarm.monitor.events import EventStream, Wanted
-from swarm.monitor.events import render as render_events
-from swarm.monitor.status import StatusReader
-from swarm.monitor.status import render as render_status
-from swarm.node.admission import Admission
-from swarm.node.checkpoints import restore_newest
-from swarm.node.draws import Draws
-from swarm.node.reading import peers_file, read_bytes
-from swarm.protocol.layout import Layout
-from swarm.protocol.messages import ExperimentFile, JudgedRow, JudgeQuestion, RewardFile, WinnersFile
+from swarm.node.sharing.admission import Admission
+from swarm.node.sharing.assigned_questions import AssignedQuestions
+from swarm.node.sharing.reading import peers_file, read_bytes
+from swarm.node.worker.checkpoints import restore_newest
+from swarm.records.read import Tail, parse_line, read_exam, read_file, read_peers, read_rows, read_state_or_problem
 from swarm.tasks.profiles import SAPO_TASKS
 from swarm.types import RoundKey
+from swarm.views.events import EventStream, Wanted
+from swarm.views.events import render as render_events
+from swarm.views.status import StatusReader
+from swarm.views.status import render as render_status
+from swarm.wire.layout import Layout
+from swarm.wire.messages import ExperimentFile, JudgedRow, JudgeQuestion, RewardFile, WinnersFile
 
 logger = get_logger(__name__)
 
@@ -53,7 +53,7 @@ class Reader:
 
 def _rollouts(layout: Layout, mode: str) -> str:
     """As the intake does; the reason of the first group's refusal stands for all."""
-    admission = Admission(mode, Draws(42, SAPO_TASKS, "tiny"), most_groups=64, most_completions=1024)
+    admission = Admission(mode, AssignedQuestions(42, SAPO_TASKS, "tiny"), most_groups=64, most_completions=1024)
     data, _ = read_bytes(layout.rollout_file(KEY, PEER), LARGEST)
     file = peers_file(data, layout, PEER, KEY, origin_needed=admission.origin_needed, keep_tokens=True)
     admission.check_size(file.groups)
@@ -169,7 +169,7 @@ def read(kind: str, layout: Layout) -> str:
         return READERS[kind].read(layout)
     except FileNotFoundError:
         return "absent"
-    except FolderError:
+    except StoreError:
         return "unlistable"
     except ProtocolError as error:
         logger.warning("file.refused", kind=kind, reason=error.reason, detail=error.detail)

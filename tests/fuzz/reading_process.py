@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from swarm.protocol.layout import Layout
+from swarm.wire.layout import Layout
 from tests.fuzz.coverage_guide import Guide
 from tests.fuzz.readers import read
 

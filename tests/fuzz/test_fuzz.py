@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from swarm.errors import ProtocolError
-from swarm.folder.fetch import list_nodes, read_bounded
-from swarm.folder.records import count_files, nodes_with_logs
-from swarm.monitor.status import StatusReader, render
-from swarm.monitor.text import printable
-from swarm.protocol.layout import Layout, is_node_id
+from swarm.records.read import count_files, nodes_with_logs
+from swarm.store.folder.fetch import list_nodes, read_bounded
+from swarm.views.status import StatusReader, render
+from swarm.views.text import printable
+from swarm.wire.layout import Layout, is_node_id
 from tests.fuzz.campaign import CORPUS, MOST_GROWTH, SLOWEST_S, Found, drawn, placed, seeds
 from tests.fuzz.mutators import ESC, mutate
 from tests.fuzz.readers import KEY, PEER, READERS, TerminalError, read
@@ -89,7 +89,7 @@ def test_the_same_seed_gives_the_same_files() -> None:
 
 
 def test_what_a_terminal_would_obey_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swarm.monitor.text.printable", lambda text: text)
+    monkeypatch.setattr("swarm.views.text.printable", lambda text: text)
     layout = Layout(tmp_path, "exp")
     data = peer_file(model="m", phase=ESC)
     with placed(layout, "peer", writing(data)), pytest.raises(TerminalError):

@@ -14,14 +14,14 @@ import anyio
 from anyio.from_thread import start_blocking_portal
 
 from swarm.config import Settings
-from swarm.node.clock import Clock
-from swarm.node.draws import Draws
-from swarm.node.intake import Intake
-from swarm.protocol.layout import Layout
+from swarm.node.base.clock import Clock
+from swarm.node.sharing.assigned_questions import AssignedQuestions
+from swarm.node.sharing.intake import Intake
 from swarm.tasks.bounded import Limits
 from swarm.tasks.profiles import SAPO_TASKS
 from swarm.tasks.scoring import Scorer
 from swarm.types import RoundKey, ScoredGroup
+from swarm.wire.layout import Layout
 
 TIMEOUT_S = 100.0
 
@@ -73,7 +73,7 @@ class Reader:
             settings,
             self.layout,
             "reader",
-            draws=Draws(settings.seed, SAPO_TASKS, "tiny"),
+            assigned=AssignedQuestions(settings.seed, SAPO_TASKS, "tiny"),
             task_source=self._scorer,
             clock=Clock(),
             on_arrival=on_arrival,

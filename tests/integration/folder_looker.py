@@ -19,11 +19,11 @@ import anyio
 import watchfiles
 from anyio import to_thread
 
-from swarm.folder import watch
-from swarm.folder.fetch import list_nodes, list_numbered
-from swarm.folder.watch import wake_ups
-from swarm.protocol.layout import Layout, round_of, stage_of
+from swarm.store.folder import watch
+from swarm.store.folder.fetch import list_nodes, list_numbered
+from swarm.store.folder.watch import wake_ups
 from swarm.types import RoundKey
+from swarm.wire.layout import Layout, round_of, stage_of
 
 CLONE_NEWUSER = 0x10000000
 NEVER = 3600.0

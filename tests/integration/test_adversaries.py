@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from swarm.monitor.status import StatusReader
+from swarm.views.status import StatusReader
 from tests.adversaries.kinds import KINDS
 from tests.integration.swarms import daemons, environment, layout, rows
 

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from swarm.folder.records import read_state
+from swarm.records.read import read_state
 from tests.integration.swarms import daemons, environment, events, eventually, layout, rows, run_swarm
 
 pytestmark = pytest.mark.timeout(240)

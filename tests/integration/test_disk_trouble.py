@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from swarm.monitor.validate import render, validate
-from swarm.protocol.layout import Layout
+from swarm.views.validate import render, validate
+from swarm.wire.layout import Layout
 from tests.integration.mounted import Mounted, mounted
 from tests.integration.swarms import environment, eventually, json_lines
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from swarm.folder.publish import publish
 from swarm.signing.envelope import seal
 from swarm.signing.keys import make_key
 from swarm.signing.known_keys import KnownKeys
+from swarm.store.folder.publish import publish
 from swarm.types import RoundKey
 from tests.integration.swarms import daemons, environment, eventually, layout, rows
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from swarm.protocol.layout import Layout
+from swarm.wire.layout import Layout
 from tests.integration.swarms import environment, json_lines, run_swarm
 
 pytestmark = pytest.mark.timeout(240)

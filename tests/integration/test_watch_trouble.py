@@ -19,9 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from swarm.folder.publish import publish
-from swarm.protocol.layout import Layout
+from swarm.store.folder.publish import publish
 from swarm.types import RoundKey
+from swarm.wire.layout import Layout
 from tests.integration.folder_looker import UNAVAILABLE
 from tests.integration.swarms import eventually
 

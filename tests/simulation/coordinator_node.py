@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from swarm.folder.liveness import ACTIVE, STANDBY, STOPPED, Liveness
-from swarm.node.coordinator_machine import (
+from swarm.node.coordinator.coordinator_machine import (
     CoordinatorMachine,
     FolderClock,
     Look,
@@ -13,8 +12,9 @@ from swarm.node.coordinator_machine import (
     WriteState,
     majority_front,
 )
-from swarm.protocol.messages import PeerFile
+from swarm.records.liveness import ACTIVE, STANDBY, STOPPED, Liveness
 from swarm.types import RoundKey
+from swarm.wire.messages import PeerFile
 from tests.simulation.folder import Reward, State
 from tests.simulation.network import Reader
 from tests.simulation.process import Process
@@ -33,7 +33,7 @@ class CoordinatorNode(Process):
 
     @property
     def keeps_the_clock(self) -> bool:
-        """It is in office, and could say so."""
+        """It is active, and could say so."""
         return self.running and self.machine is not None and self.world.now >= self.paused_until and self.disk_works
 
     # ── life ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -103,7 +103,7 @@ class CoordinatorNode(Process):
         return None
 
     def resume_point(self, state: State | None) -> RoundKey:
-        """As swarm.node.resume has it: what the state file says, and where most of those came that ever submitted."""
+        """As swarm.node.coordinator.resume: the state file, and where most of those came that ever submitted."""
         reached = sorted(self._furthest.values(), reverse=True)
         traces = min(reached[len(reached) // 2], RoundKey(self.world.plan.rounds)) if reached else RoundKey(0)
         return traces if state is None or state.torn else max(state.key, traces)

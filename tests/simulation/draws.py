@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from swarm.sapo.sampling import sample_external
-from swarm.sapo.seeds import derive_random, derive_seed
+from swarm.algo.sampling import sample_external
+from swarm.algo.seeds import derive_random, derive_seed
 from swarm.types import Origin, Question, RolloutGroup, RoundKey, ScoredGroup
 
 GROUPS = 1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from swarm.protocol.messages import PeerFile
 from swarm.types import RoundKey, ScoredGroup
+from swarm.wire.messages import PeerFile
 from tests.simulation.network import Horizon
 
 

@@ -161,7 +161,7 @@ class Process:
         return True
 
     def publish(self, put: Callable[[], Item]) -> Write:
-        """As swarm.folder.publish does; `put` is the rename."""
+        """As swarm.store.folder.publish does; `put` is the rename."""
         item: Item | None = None
         content_synced = False
         for step in self.world.write_steps.publish:

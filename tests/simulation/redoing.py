@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from swarm.config import Settings
-from swarm.node.redo import plan_redo
-from swarm.protocol.messages import MetricsRow, NodeState
+from swarm.node.worker.redo import plan_redo
+from swarm.wire.messages import MetricsRow, NodeState
 from tests.simulation.folder import Checkpoint, Row
 
 _GOLDEN = Path(__file__).parents[1] / "golden" / "metrics.jsonl"

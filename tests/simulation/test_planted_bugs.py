@@ -12,10 +12,10 @@ from functools import partial
 
 import pytest
 
-from swarm.folder.publish import publish
-from swarm.node import worker_machine as m
-from swarm.node.coordinator_machine import CoordinatorMachine, Look, WriteState
-from swarm.node.worker_machine import WorkerMachine
+from swarm.node.coordinator.coordinator_machine import CoordinatorMachine, Look, WriteState
+from swarm.node.worker import worker_machine as m
+from swarm.node.worker.worker_machine import WorkerMachine
+from swarm.store.folder.publish import publish
 from swarm.types import RoundKey
 from tests.simulation import coordinator_node, worker_node
 from tests.simulation.coordinator_node import CoordinatorNode

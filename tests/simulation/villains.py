@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from swarm.folder.liveness import ACTIVE
-from swarm.protocol.messages import PeerFile
+from swarm.records.liveness import ACTIVE
 from swarm.types import RoundKey
+from swarm.wire.messages import PeerFile
 from tests.simulation.folder import RolloutsFile, State
 from tests.simulation.process import Process
 

@@ -11,10 +11,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from swarm.folder.liveness import ACTIVE, STARTING, STOPPED, Liveness
-from swarm.node import worker_machine as m
-from swarm.protocol.messages import PeerFile
+from swarm.node.worker import worker_machine as m
+from swarm.records.liveness import ACTIVE, STARTING, STOPPED, Liveness
 from swarm.types import RoundKey
+from swarm.wire.messages import PeerFile
 from tests.simulation.draws import external_groups_of, own_groups
 from tests.simulation.folder import Checkpoint, Reward, RolloutsFile, Row
 from tests.simulation.network import Reader
@@ -69,7 +69,7 @@ class WorkerNode(Process):
         self._unlisted: dict[RoundKey, list[RolloutsFile]] = {}
         self._published: dict[RoundKey, set[str]] = {}
         self._made: dict[RoundKey, RolloutsFile] = {}
-        self._outbox: deque[Callable[[], Write]] = deque()
+        self._writes: deque[Callable[[], Write]] = deque()
         self._saving = False
         self._flushing: list[Callable[[], None]] | None = None
         self._woken_for: float | None = None
@@ -109,7 +109,7 @@ class WorkerNode(Process):
     def _look(self) -> None:
         rng = self.world.rng
         self.later(rng.uniform(0.8, 1.8), self._look)
-        if self._outbox and self.disk_works and self._flushing is None:
+        if self._writes and self.disk_works and self._flushing is None:
             self._flush(lambda: None)
         if self.checked.done or not self.running:
             return
@@ -255,7 +255,7 @@ class WorkerNode(Process):
     def _publish(self, key: RoundKey) -> None:
         file = self._made[key]
         if self.world.folder.rollouts_of(self.name, key) is not file:
-            self._outbox.append(lambda: self._write_rollouts(file))
+            self._writes.append(lambda: self._write_rollouts(file))
         else:
             self.world.laws.acknowledged(self.name, file)
         self.world.laws.publish_tried(self, key)
@@ -286,7 +286,7 @@ class WorkerNode(Process):
 
     def _submit(self, key: RoundKey) -> None:
         row = Row(key, f"{self._made[key].content}; {' '.join(self.trained_on)}", self.trained_on)
-        self._outbox.append(lambda: self._write_row(row))
+        self._writes.append(lambda: self._write_row(row))
         self._submit_reward(row)
         self._flush(lambda: self._submitted(key))
 
@@ -300,7 +300,7 @@ class WorkerNode(Process):
 
     def _submit_reward(self, row: Row) -> None:
         reward = Reward(0.0, self.name, row.key, row.value)
-        self._outbox.append(lambda: self._write_reward(reward))
+        self._writes.append(lambda: self._write_reward(reward))
 
     def _write_reward(self, reward: Reward) -> Write:
         def put() -> Reward:
@@ -322,7 +322,7 @@ class WorkerNode(Process):
 
         The last one waits instead: for the rows, and for the one before it.
         """
-        too_early = bool(self._outbox or self._flushing is not None or self._saving)
+        too_early = bool(self._writes or self._flushing is not None or self._saving)
         if too_early and self.machine.phase is not m.Phase.SAVING:
             self.tell(m.SaveFailed(checkpoint.rounds_done))
         elif too_early:
@@ -346,7 +346,7 @@ class WorkerNode(Process):
     def _leave(self, finish: m.Finish) -> None:
         """Not before everything that was kept back is written."""
         self._flush(lambda: None)
-        if self._outbox or self._flushing is not None:
+        if self._writes or self._flushing is not None:
             self.later(1.0, self._leave, finish)
             return
         self.finish = finish
@@ -362,10 +362,10 @@ class WorkerNode(Process):
         self.carry_out(self._write_outbox(), self._flushed)
 
     def _write_outbox(self) -> Write:
-        while self._outbox:
-            if not (yield from self._outbox[0]()):
+        while self._writes:
+            if not (yield from self._writes[0]()):
                 return False
-            self._outbox.popleft()
+            self._writes.popleft()
         return True
 
     def _flushed(self, _: bool) -> None:

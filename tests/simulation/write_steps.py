@@ -14,8 +14,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 from unittest import mock
 
-from swarm.folder.publish import publish
 from swarm.lines import append_json_line
+from swarm.store.folder.publish import publish
 
 Steps = tuple[str, ...]
 """Of `write`, `sync`, `rename`, `sync_folder`."""

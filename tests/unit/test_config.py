@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from swarm.config import ADAPTIVE_RULES, SAMPLERS, Settings, load_settings, variable, without_settings
 from swarm.errors import ConfigError
-from swarm.protocol.layout import is_node_id
+from swarm.wire.layout import is_node_id
 
 
 def load(environ: dict[str, str] | None = None, /, **flags: Any) -> Settings:

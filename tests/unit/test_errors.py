@@ -1,4 +1,4 @@
-"""The error tree is the one that its docstring draws."""
+"""The error tree is the one that its docstring assigned."""
 
 from __future__ import annotations
 

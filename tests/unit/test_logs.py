@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 import structlog
 
-from swarm.errors import ConfigError, DuplicateNodeError, FolderError
+from swarm.errors import ConfigError, DuplicateNodeError, StoreError
 from swarm.lines import MOST_WAITING, PatientLines, append_json_line
 from swarm.logs import begin_files, configure_logging, get_logger
 
@@ -265,7 +265,7 @@ def test_a_full_disk_is_an_error_and_leaves_no_half_line(tmp_path: Path, monkeyp
     real = os.write
     with monkeypatch.context() as full:
         full.setattr(os, "write", lambda fd, data: real(fd, data[:3]))
-        with pytest.raises(FolderError, match="disk full"):
+        with pytest.raises(StoreError, match="disk full"):
             append_json_line(file, b"123456")
     append_json_line(file, b"next")
     assert file.read_bytes() == b"next\n"
@@ -274,7 +274,7 @@ def test_a_full_disk_is_an_error_and_leaves_no_half_line(tmp_path: Path, monkeyp
 def test_a_log_file_that_cannot_be_opened_is_a_folder_error(tmp_path: Path) -> None:
     (tmp_path / "logs").write_text("a file where a folder should be")
     before = sys.stdout, list(logging.root.handlers)
-    with pytest.raises(FolderError, match=r"training_events\.jsonl") as error:
+    with pytest.raises(StoreError, match=r"training_events\.jsonl") as error:
         Logs(tmp_path).configure()
     assert (sys.stdout, list(logging.root.handlers)) == before
     del error  # until here its traceback kept alive what was not closed
@@ -507,7 +507,7 @@ def test_a_line_whose_fsync_failed_is_not_there_twice_after_the_next_attempt(
             broken.setattr(os, "fsync", failing)
             for name in also_broken:
                 broken.setattr(os, name, lambda *_: failing(0))
-            with pytest.raises(FolderError, match="Input/output"):
+            with pytest.raises(StoreError, match="Input/output"):
                 append_json_line(file, b"2", fsync=True)
         append_json_line(file, b"2", fsync=True)
         assert file.read_bytes() == b"1\n2\n"
@@ -537,7 +537,7 @@ def test_only_half_a_line_is_cut_off_however_long(tmp_path: Path) -> None:
 def test_a_link_in_the_place_of_a_log_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "precious").write_bytes(b"mine")
     (tmp_path / "a.jsonl").symlink_to(tmp_path / "precious")
-    with pytest.raises(FolderError, match=r"a\.jsonl"):
+    with pytest.raises(StoreError, match=r"a\.jsonl"):
         append_json_line(tmp_path / "a.jsonl", b"{}")
     assert (tmp_path / "precious").read_bytes() == b"mine"
 
@@ -561,6 +561,6 @@ def test_a_log_folder_that_is_a_link_is_refused_and_nothing_is_written_elsewhere
     place = folder if linked == "alice" else folder.parent
     place.parent.mkdir(parents=True, exist_ok=True)
     place.symlink_to(elsewhere)
-    with pytest.raises(FolderError, match="got a link"):
+    with pytest.raises(StoreError, match="got a link"):
         append_json_line(folder / "metrics.jsonl", b"{}")
     assert list(elsewhere.iterdir()) == []

@@ -18,7 +18,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from swarm.errors import FolderError
+from swarm.errors import StoreError
 from swarm.logs import NodeLog, configure_logging_of, get_logger, logging_as, record_failure
 
 log = get_logger("swarm.test")
@@ -129,13 +129,13 @@ def test_a_crash_of_the_process_is_in_the_logs_of_all(tmp_path: Path) -> None:
 def test_the_failure_of_a_node_is_in_its_log_alone(tmp_path: Path) -> None:
     logs = Logs(tmp_path)
     with logs.configure(), logging_as("a"):
-        record_failure(FolderError("gone"))
+        record_failure(StoreError("gone"))
         try:
             raise ValueError("boo")
         except ValueError as error:
             record_failure(error)
     failed, crashed = logs.events("a")
-    assert (failed["event"], failed["error"], failed["kind"]) == ("process.failed", "gone", "FolderError")
+    assert (failed["event"], failed["error"], failed["kind"]) == ("process.failed", "gone", "StoreError")
     assert crashed["event"] == "process.crashed"
     assert crashed["exception"].endswith("ValueError: boo")
     assert logs.events("b") == []
@@ -165,7 +165,7 @@ def test_closing_puts_everything_back_for_several_nodes(tmp_path: Path) -> None:
 def test_one_log_file_that_cannot_be_opened_is_an_error_that_leaves_no_trace(tmp_path: Path) -> None:
     (tmp_path / "b").write_text("a file where a folder should be")
     before = sys.stdout, list(logging.root.handlers)
-    with pytest.raises(FolderError, match="events") as error:
+    with pytest.raises(StoreError, match="events") as error:
         Logs(tmp_path).configure()
     assert (sys.stdout, list(logging.root.handlers)) == before
     del error  # until here its traceback kept alive what was not closed

@@ -68,7 +68,7 @@ def read_evidence(path: Path, study: str, window: int | None) -> Evidence:
         window: rounds of the moving averages; None: a tenth of the rounds, at most 100.
 
     Raises:
-        FolderError: there is no such study.
+        StoreError: there is no such study.
         ConfigError: none of its runs has a round yet, or the window is not positive.
     """
     if window is not None and window < 1:

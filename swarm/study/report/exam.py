@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 import pandas as pd
 
-from swarm.folder.records import read_exam
-from swarm.protocol.layout import Layout
-from swarm.protocol.messages import ExamRow
+from swarm.records.read import read_exam
 from swarm.study.record import StudyRecord
+from swarm.wire.layout import Layout
+from swarm.wire.messages import ExamRow
 
 COLUMNS = ("configuration", "seed", *ExamRow.__struct_fields__)
 

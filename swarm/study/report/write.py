@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from swarm.errors import ConfigError, FolderError
+from swarm.errors import ConfigError, StoreError
 from swarm.study.record import study_folder
 from swarm.study.report.contents import contents
 from swarm.study.report.evidence import Evidence, read_evidence
@@ -41,7 +41,7 @@ def write_report(
         The page's file.
 
     Raises:
-        FolderError: there is no such study, or the output cannot be written.
+        StoreError: there is no such study, or the output cannot be written.
         ConfigError: none of its runs has a round yet, or an unknown format.
     """
     if unknown := sorted(set(formats) - set(FORMATS)):
@@ -52,7 +52,7 @@ def write_report(
         folder.mkdir(parents=True, exist_ok=True)  # before anything is drawn
         return _write(folder, evidence, formats)
     except OSError as error:
-        raise FolderError(f"cannot write the report into {folder}: {error.strerror or error}; see --output") from None
+        raise StoreError(f"cannot write the report into {folder}: {error.strerror or error}; see --output") from None
 
 
 def _write(folder: Path, evidence: Evidence, formats: Collection[str]) -> Path:

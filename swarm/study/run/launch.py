@@ -9,15 +9,15 @@ from pathlib import Path
 from subprocess import Popen
 
 from swarm.config import SECRETS, Settings, variable, without_settings
-from swarm.errors import ExperimentError, FolderError, ProtocolError
-from swarm.folder.publish import publish
-from swarm.folder.records import read_file
-from swarm.protocol.codec import encode
-from swarm.protocol.layout import Layout
+from swarm.errors import ExperimentError, ProtocolError, StoreError
+from swarm.records.read import read_file
+from swarm.store.folder.publish import publish
 from swarm.study.record import RunFile, RunRecord, StudyRecord, log_file, run_file, study_folder
 from swarm.study.run.matrix import as_recorded, run_settings
 from swarm.study.run.process import start_with_us
 from swarm.study.run.run_folder import can_go_on
+from swarm.wire.codec import encode
+from swarm.wire.layout import Layout
 
 SWARM = (sys.executable, "-m", "swarm")
 JUDGE = (sys.executable, "-m", "services.judge")
@@ -41,7 +41,7 @@ class Launcher:
 
         Raises:
             ExperimentError: the experiment's folder is not this study's.
-            FolderError: the folder cannot be written.
+            StoreError: the folder cannot be written.
         """
         layout = Layout(self.path, run.experiment)
         self._refuse_foreign(layout)
@@ -67,7 +67,7 @@ class Launcher:
         try:
             written = read_file(run_file(self.path, layout.experiment), RunFile)
         except ProtocolError as error:
-            raise FolderError(f"{error}; restore the file, or move {layout.root} away") from None
+            raise StoreError(f"{error}; restore the file, or move {layout.root} away") from None
         if written is None and not _published(layout):
             return  # killed while it wrote its first file
         if written is None or written.study != self.record.study:

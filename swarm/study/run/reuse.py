@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
-from swarm.folder.records import experiments
-from swarm.protocol.layout import Layout
+from swarm.records.read import experiments
 from swarm.study.record import RunFile, RunRecord, StudyRecord, read_run
 from swarm.study.run.matrix import as_recorded, run_settings
 from swarm.study.run.run_folder import is_finished
+from swarm.wire.layout import Layout
 
 _NAMES = ("experiment", "path")
 """Settings that say where a run is, not what it computes."""

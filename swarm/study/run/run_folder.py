@@ -8,9 +8,9 @@ from statistics import fmean
 
 import msgspec
 
-from swarm.folder.fetch import list_numbered
-from swarm.folder.records import Tail, nodes_with_logs, parse_line, read_peers, read_state_or_problem
-from swarm.protocol.layout import Layout, round_of
+from swarm.records.read import Tail, nodes_with_logs, parse_line, read_peers, read_state_or_problem
+from swarm.store.folder.fetch import list_numbered
+from swarm.wire.layout import Layout, round_of
 
 
 class _Glance(msgspec.Struct):

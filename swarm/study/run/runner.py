@@ -23,12 +23,12 @@ from subprocess import Popen
 
 import anyio
 
-from swarm.errors import FolderError, SwarmError
-from swarm.protocol.layout import Layout
+from swarm.errors import StoreError, SwarmError
 from swarm.study.record import RunRecord, StudyRecord, study_folder
 from swarm.study.run.launch import Launcher
 from swarm.study.run.run_folder import RunFollower, RunProgress, is_finished
 from swarm.study.run.schedule import OVER, RunState, Schedule, seconds_left
+from swarm.wire.layout import Layout
 
 POLL_SECONDS = 0.25
 JUDGE_PATIENCE = 60.0
@@ -228,19 +228,19 @@ def alone(path: Path, study: str) -> Iterator[None]:
     """Be the one process that runs this study.
 
     Raises:
-        FolderError: another one does, or the folder cannot be written.
+        StoreError: another one does, or the folder cannot be written.
     """
     folder = study_folder(path, study)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / ".lock").open("w")
     except OSError as error:
-        raise FolderError(f"cannot write {folder}: {error.strerror or error}; name a --path that is writable") from None
+        raise StoreError(f"cannot write {folder}: {error.strerror or error}; name a --path that is writable") from None
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise FolderError(
+            raise StoreError(
                 f"study {study!r} in {path} is being run by another process: wait for it, or stop it"
             ) from None
         yield

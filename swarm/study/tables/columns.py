@@ -12,7 +12,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import UnsetType
 
-from swarm.protocol.messages import JudgedRow, MetricsRow, RewardFile
+from swarm.wire.messages import JudgedRow, MetricsRow, RewardFile
 
 Columns = dict[str, str]
 """Column -> dtype, in order."""

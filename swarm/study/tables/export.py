@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import msgspec
 
 from swarm.errors import ConfigError
-from swarm.folder.publish import publish
+from swarm.store.folder.publish import publish
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -43,7 +43,7 @@ def write_frame(frame: DataFrame, form: Format, target: Path, *, force: bool = F
 
     Raises:
         ConfigError: there is such a file already, or pyarrow is missing.
-        FolderError: it cannot be written; what was there is as it was.
+        StoreError: it cannot be written; what was there is as it was.
     """
     refuse_existing(target, force=force)
     publish(target, encode_frame(frame, form), target.parent)

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from swarm.errors import ConfigError
-from swarm.folder.records import open_experiment
-from swarm.protocol.layout import Layout
+from swarm.records.read import open_experiment
 from swarm.study.record import read_study
 from swarm.study.tables import columns, rows
 from swarm.study.tables.columns import Columns
 from swarm.study.tables.rows import Row
+from swarm.wire.layout import Layout
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -62,7 +62,7 @@ def get_study_metrics(path: Path | str, study: str) -> DataFrame:
     Runs are in the order of the study's record; those without a row yet are absent.
 
     Raises:
-        FolderError: there is no such study; says which there are.
+        StoreError: there is no such study; says which there are.
         ProtocolError: its record cannot be read.
         ConfigError: pandas is not installed.
     """

@@ -16,10 +16,10 @@ import msgspec
 from msgspec import UNSET
 
 from swarm.errors import ProtocolError
-from swarm.folder.records import Tail, count_files, nodes_with_logs, parse_line, read_file, read_metrics
-from swarm.protocol.layout import Layout
-from swarm.protocol.messages import SCHEMA_VERSION, JudgedRow, RewardFile, RolloutFile
+from swarm.records.read import Tail, count_files, nodes_with_logs, parse_line, read_file, read_metrics
 from swarm.types import RoundKey
+from swarm.wire.layout import Layout
+from swarm.wire.messages import SCHEMA_VERSION, JudgedRow, RewardFile, RolloutFile
 
 Row = dict[str, Any]
 Keyed = TypeVar("Keyed", RolloutFile, RewardFile)

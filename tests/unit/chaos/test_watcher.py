@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from swarm.protocol.codec import encode
-from swarm.protocol.layout import Layout
-from swarm.protocol.messages import MetricsRow, NodeState, RewardFile
 from swarm.types import RoundKey
+from swarm.wire.codec import encode
+from swarm.wire.layout import Layout
+from swarm.wire.messages import MetricsRow, NodeState, RewardFile
 from tests.chaos.audit import audit
 from tests.chaos.watcher import Watcher
 from tests.unit.node.factories import make_rollouts, make_state, put

@@ -15,8 +15,8 @@ import pytest
 
 from swarm.cli.doctor import render
 from swarm.cli.main import run
-from swarm.monitor.doctor.finding import Area, Diagnosis, Finding, Verdict
-from tests.unit.monitor.factories import make_experiment, make_peer
+from swarm.views.doctor.finding import Area, Diagnosis, Finding, Verdict
+from tests.unit.views.factories import make_experiment, make_peer
 
 HEAVY = ("torch", "transformers", "numpy", "pandas", "reasoning_gym", "watchfiles", "structlog")
 
@@ -92,13 +92,13 @@ def test_a_long_mend_is_wrapped_below_its_finding() -> None:
     text = render(Diagnosis("exp", "/x", False, (finding,)), width=80)
     assert all(len(line) <= 80 for line in text.splitlines())
     assert text.count("-> ") == 1
-    assert text.endswith("mend the failures first: 0 ok, 0 warning, 1 failure")
+    assert text.endswith("fix the failures first: 0 ok, 0 warning, 1 failure")
 
 
 def test_words_of_strangers_do_nothing_to_the_terminal() -> None:
     finding = Area("trust").warning("refused peer", "\x1b[2Jbad\udcff name", "stop \x07it")
     assert (
-        finding.measured + finding.mend
+        finding.measured + finding.fix
         == "\N{REPLACEMENT CHARACTER}[2Jbad\N{REPLACEMENT CHARACTER} namestop \N{REPLACEMENT CHARACTER}it"
     )
     assert "\x1b" not in render(Diagnosis("exp", "/x", True, (finding,)))

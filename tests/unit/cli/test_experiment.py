@@ -12,10 +12,10 @@ from swarm.cli import experiment
 from swarm.cli.experiment import size_of, size_text
 from swarm.cli.living import live_nodes
 from swarm.cli.main import run
-from swarm.node.host import host_identity, process_started_at
-from swarm.protocol.layout import Layout
+from swarm.node.base.host import host_identity, process_started_at
 from swarm.study.record import RunRecord, StudyRecord, record_file
-from tests.unit.monitor.factories import START, make_experiment, make_peer
+from swarm.wire.layout import Layout
+from tests.unit.views.factories import START, make_experiment, make_peer
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from swarm.cli.main import run
-from tests.unit.monitor.factories import make_experiment
+from tests.unit.views.factories import make_experiment
 
 
 def look(path: Path, *arguments: str) -> int:

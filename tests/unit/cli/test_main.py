@@ -13,10 +13,10 @@ import pytest
 
 from swarm.cli import main
 from swarm.cli.main import run
-from swarm.errors import FolderError
-from swarm.protocol.layout import Layout
+from swarm.errors import StoreError
+from swarm.wire.layout import Layout
 from tests.integration.swarms import listen_to_ctrl_c
-from tests.unit.monitor.factories import append_events, make_event, make_experiment
+from tests.unit.views.factories import append_events, make_event, make_experiment
 
 HEAVY = ("torch", "transformers", "numpy", "reasoning_gym", "pandas", "matplotlib", "asyncio", "anyio", "structlog")
 
@@ -126,8 +126,8 @@ def test_an_error_that_quotes_a_stranger_is_nothing_a_terminal_would_obey(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(*_: object, **__: object) -> NoReturn:
-        raise FolderError("taken by a \x1b[2J,\nchoose another")
+        raise StoreError("taken by a \x1b[2J,\nchoose another")
 
     monkeypatch.setattr(main, "app", fail)
-    assert run(["status"]) == FolderError.exit_code
+    assert run(["status"]) == StoreError.exit_code
     assert capsys.readouterr().err == "swarm: taken by a \ufffd[2J,\nchoose another\n"

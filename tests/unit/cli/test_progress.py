@@ -10,8 +10,8 @@ import pytest
 
 from swarm.cli.progress import Progress
 from swarm.config import Settings
-from swarm.protocol.layout import Layout
-from tests.unit.monitor.factories import append, make_row
+from swarm.wire.layout import Layout
+from tests.unit.views.factories import append, make_row
 
 
 def play(layout: Layout, rows: list[tuple[str, int]], capsys: pytest.CaptureFixture[str], **settings: Any) -> list[str]:

@@ -20,7 +20,7 @@ from swarm.study.run.run_folder import RunProgress
 from swarm.study.run.runner import RunView, StudyView
 from swarm.study.run.schedule import RunState
 from tests.unit.cli.test_main import HEAVY
-from tests.unit.monitor.factories import make_experiment, write
+from tests.unit.views.factories import make_experiment, write
 
 
 def make_record() -> StudyRecord:

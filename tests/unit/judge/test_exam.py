@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from swarm.algo.seeds import HELD_OUT_SEEDS
 from swarm.cli import exam as exam_command
 from swarm.cli.exam import render
 from swarm.cli.flags import CommonFlags
@@ -15,12 +16,11 @@ from swarm.errors import CheckpointError, ModelError
 from swarm.judge import exam
 from swarm.judge.candidates import Candidate, candidates
 from swarm.judge.exam import Answers, Paper, examine, make_paper
-from swarm.protocol.codec import encode
-from swarm.protocol.layout import Layout
-from swarm.protocol.messages import NodeState
-from swarm.sapo.seeds import HELD_OUT_SEEDS
 from swarm.study.record import RunFile, run_file
 from swarm.types import Completion
+from swarm.wire.codec import encode
+from swarm.wire.layout import Layout
+from swarm.wire.messages import NodeState
 from tests.unit.node.factories import FakeTaskSource, fake_rewards, put
 
 

@@ -12,13 +12,13 @@ import anyio
 import msgspec
 import pytest
 
-from swarm.errors import ExperimentError, FolderError
+from swarm.errors import ExperimentError, StoreError
 from swarm.judge import judge as judge_module
 from swarm.judge.answers import MOST_BYTES
 from swarm.judge.judge import Judge
-from swarm.protocol.codec import decode, encode
-from swarm.protocol.layout import Layout
-from swarm.protocol.messages import ExperimentFile, JudgeAnswer, JudgedRow, JudgeQuestion
+from swarm.wire.codec import decode, encode
+from swarm.wire.layout import Layout
+from swarm.wire.messages import ExperimentFile, JudgeAnswer, JudgedRow, JudgeQuestion
 from tests.unit.node.factories import FakeTaskSource, fake_rewards, make_peer, make_settings, make_state, put
 from tests.unit.node.nodes import until
 
@@ -194,7 +194,7 @@ async def test_a_row_that_could_not_be_written_is_written_later_and_once(
         if when != "before":
             append(path, line, fsync=fsync)
         if when:
-            raise FolderError(f"the disk went away {when} the write")
+            raise StoreError(f"the disk went away {when} the write")
 
     monkeypatch.setattr(judge_module, "append_json_line", failing)
     async with judging(layout) as judge:
@@ -214,7 +214,7 @@ async def test_a_question_that_could_not_be_written_is_asked_later(
     def failing(*arguments: Any) -> None:
         if failures:
             failures.pop()
-            raise FolderError("no space left")
+            raise StoreError("no space left")
         publish(*arguments)
 
     monkeypatch.setattr(judge_module, "publish", failing)

@@ -6,12 +6,12 @@ from collections import Counter
 
 import pytest
 
+from swarm.algo.seeds import HELD_OUT_SEEDS
 from swarm.errors import ExperimentError
 from swarm.judge.judge_machine import Slot
 from swarm.judge.questions import HeldOutQuestions, questions_of
-from swarm.protocol.messages import ExperimentFile
-from swarm.sapo.seeds import HELD_OUT_SEEDS
 from swarm.tasks.profiles import SAPO_TASKS
+from swarm.wire.messages import ExperimentFile
 
 QUESTIONS = HeldOutQuestions(42, "tiny", SAPO_TASKS)
 

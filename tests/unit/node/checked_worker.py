@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from swarm.node import worker_machine as m
-from swarm.node.attendance import MOST_ABSENCES
-from swarm.node.pace import GatherPace
+from swarm.node.base.attendance import MOST_ABSENCES
+from swarm.node.worker import worker_machine as m
+from swarm.node.worker.pace import GatherPace
 from swarm.types import RoundKey
 
 STEPS = (m.Generate, m.Score, m.Publish, m.Train, m.Submit)

@@ -15,11 +15,8 @@ import anyio
 
 from swarm.config import Settings
 from swarm.errors import ModelError, ProtocolError
-from swarm.node.checkpoints import restore_newest
-from swarm.node.draws import Draws
-from swarm.protocol.codec import encode, to_rollout_file
-from swarm.protocol.layout import Layout
-from swarm.protocol.messages import NodeState, PeerFile, PolicyInfo, RewardFile, RolloutFile, StateFile
+from swarm.node.sharing.assigned_questions import AssignedQuestions
+from swarm.node.worker.checkpoints import restore_newest
 from swarm.tasks.scoring import GroupScore
 from swarm.tasks.scoring_messages import QuestionRequest
 from swarm.types import (
@@ -33,9 +30,12 @@ from swarm.types import (
     TrainGroup,
     TrainReport,
 )
+from swarm.wire.codec import encode, to_rollout_file
+from swarm.wire.layout import Layout
+from swarm.wire.messages import NodeState, PeerFile, PolicyInfo, RewardFile, RolloutFile, StateFile
 
 TASKS = ("bf", "arc_1d", "base_conversion")
-DRAWS = Draws(Settings().seed, TASKS, Settings().profile)
+DRAWS = AssignedQuestions(Settings().seed, TASKS, Settings().profile)
 """What make_settings' swarm asks its nodes."""
 
 
@@ -236,10 +236,10 @@ def newest_checkpoint(layout: Layout, node: str) -> tuple[NodeState, Path] | Non
 
 # ── a peer that exists only as files ────────────────────────────────────────────────────────────────────────────────
 def make_rollouts(
-    peer: str, key: RoundKey, *, groups: int = 2, size: int = 4, seed: int = 7, draws: Draws = DRAWS
+    peer: str, key: RoundKey, *, groups: int = 2, size: int = 4, seed: int = 7, assigned: AssignedQuestions = DRAWS
 ) -> RolloutFile:
     """A peer's groups of one round, to the questions that the run draws for it; its answers differ by seed."""
-    asked = draws.questions(peer, key, groups)
+    asked = assigned.questions(peer, key, groups)
     scored = [_scored_group(peer, key, slot, question, size, seed) for slot, question in enumerate(asked)]
     return to_rollout_file(scored, peer, key, 1_700_000_000.0, PolicyInfo(model="ghost", rounds_trained=key.round))
 

@@ -9,13 +9,13 @@ from typing import Any
 import anyio
 
 from swarm.errors import ProtocolError
-from swarm.node.clock import Clock
-from swarm.node.intake import Intake
-from swarm.node.verification import TaskSource
-from swarm.protocol.codec import encode
-from swarm.protocol.layout import Layout
-from swarm.protocol.messages import RolloutFile
+from swarm.node.base.clock import Clock
+from swarm.node.sharing.intake import Intake
+from swarm.node.sharing.verification import TaskSource
 from swarm.types import RoundKey, ScoredGroup
+from swarm.wire.codec import encode
+from swarm.wire.layout import Layout
+from swarm.wire.messages import RolloutFile
 from tests.unit.node.factories import DRAWS, FakeTaskSource, make_settings, put
 
 R0 = RoundKey(0)
@@ -35,7 +35,7 @@ class TestedIntake:
             make_settings(layout.path, **settings),
             layout,
             ME,
-            draws=DRAWS,
+            assigned=DRAWS,
             task_source=self.source,
             clock=Clock(),
             on_arrival=self._on_arrival,

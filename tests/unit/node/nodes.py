@@ -10,15 +10,15 @@ from typing import Any
 import anyio
 from anyio import to_thread
 
-from swarm.folder.publish import publish
-from swarm.folder.records import read_rows
-from swarm.node.coordinator import Coordinator
-from swarm.node.executor import ComputeExecutor
-from swarm.node.worker import Worker
-from swarm.protocol.codec import decode, encode
-from swarm.protocol.layout import Layout
-from swarm.protocol.messages import MetricsRow, RolloutFile
+from swarm.node.coordinator.coordinator import Coordinator
+from swarm.node.process.executor import ComputeExecutor
+from swarm.node.worker.worker import Worker
+from swarm.records.read import read_rows
+from swarm.store.folder.publish import publish
 from swarm.types import RoundKey
+from swarm.wire.codec import decode, encode
+from swarm.wire.layout import Layout
+from swarm.wire.messages import MetricsRow, RolloutFile
 from tests.unit.node.factories import TASKS, FakePolicy, FakeTaskSource, make_peer, make_settings, make_state
 
 WITHIN = 20.0

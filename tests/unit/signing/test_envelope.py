@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.errors import ProtocolError
-from swarm.protocol.codec import decode, encode
-from swarm.protocol.messages import RewardFile
 from swarm.signing.envelope import seal, signature_of, verify
 from swarm.signing.keys import public_text
+from swarm.wire.codec import decode, encode
+from swarm.wire.messages import RewardFile
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
 PLACE = "exp/rewards/round_0/stage_0/alice.json"

@@ -10,14 +10,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from structlog.testing import capture_logs
 
 from swarm.errors import ConfigError, ProtocolError
-from swarm.protocol.layout import Layout
-from swarm.protocol.trust import Trust
 from swarm.signing.envelope import seal
 from swarm.signing.keys import load_key, make_key, public_text
 from swarm.signing.known_keys import KnownKeys
 from swarm.signing.signatures import place_of
 from swarm.signing.trust import make_trust
 from swarm.types import RoundKey
+from swarm.wire.layout import Layout
+from swarm.wire.trust import Trust
 
 PATH = Path("/shared/experiments/exp/peers/alice.json")
 PLACE = "exp/peers/alice.json"

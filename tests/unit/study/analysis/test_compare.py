@@ -12,11 +12,11 @@ import pytest
 from scipy import stats
 
 from swarm.errors import ConfigError, ExperimentError
-from swarm.protocol.layout import Layout
-from swarm.protocol.messages import MetricsRow
 from swarm.study.analysis.baseline import effect_by_start
 from swarm.study.analysis.compare import compare_experiments, compare_runs
 from swarm.study.record import ConfigurationRecord, RunRecord, record_file
+from swarm.wire.layout import Layout
+from swarm.wire.messages import MetricsRow
 from tests.unit.study.analysis.frames_by_hand import make_metrics, make_record, make_totals
 
 

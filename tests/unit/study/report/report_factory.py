@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from swarm.protocol.layout import Layout
-from swarm.protocol.messages import MetricsRow
 from swarm.study.record import ConfigurationRecord, RunRecord, StudyRecord, record_file
+from swarm.wire.layout import Layout
+from swarm.wire.messages import MetricsRow
 
 START = 1_700_000_000.0
 TASKS = ("arc_1d", "fraction_simplification")

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("matplotlib")
 pytest.importorskip("scipy")
 
-from swarm.errors import ConfigError, FolderError
+from swarm.errors import ConfigError, StoreError
 from swarm.study.analysis.propagation import crossings
 from swarm.study.record import RunFile, read_study, record_file, run_file
 from swarm.study.report.contents import contents
@@ -212,7 +212,7 @@ def test_what_cannot_be_reported_is_refused_before_anything_is_written(tmp_path:
         write_report(tmp_path, record.study, formats=(*FORMATS, "pdf"))
     with pytest.raises(ConfigError, match="window of at least 1 round, got 0"):
         write_report(tmp_path, record.study, window=0)
-    with pytest.raises(FolderError, match="no study 'other'"):
+    with pytest.raises(StoreError, match="no study 'other'"):
         write_report(tmp_path, "other")
     assert not (tmp_path / "studies" / "small" / "report").exists()
 
@@ -284,7 +284,7 @@ def test_runs_that_other_versions_computed_are_named(tmp_path: Path) -> None:
 def test_a_report_that_cannot_be_written_says_where(tmp_path: Path) -> None:
     write_study(tmp_path, seeds=(1,))
     (tmp_path / "taken").write_text("a file")
-    with pytest.raises(FolderError, match="cannot write the report"):
+    with pytest.raises(StoreError, match="cannot write the report"):
         write_report(tmp_path, "small", tmp_path / "taken", formats=())
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swarm.protocol.layout import Layout
 from swarm.study.run.run_folder import RunFollower, can_go_on, is_finished
-from tests.unit.monitor.factories import append, make_experiment, make_round, make_row, make_state, reward_of, write
+from swarm.wire.layout import Layout
+from tests.unit.views.factories import append, make_experiment, make_round, make_row, make_state, reward_of, write
 
 
 def make_saved(path: Path) -> Layout:

@@ -16,8 +16,7 @@ import msgspec
 import pytest
 
 from swarm.cli.living import live_nodes
-from swarm.errors import FolderError
-from swarm.protocol.layout import Layout
+from swarm.errors import StoreError
 from swarm.study.record import ConfigurationRecord, RunFile, StudyRecord, log_file, run_file, study_folder
 from swarm.study.run import launch, runner
 from swarm.study.run.launch import Launcher
@@ -25,6 +24,7 @@ from swarm.study.run.matrix import runs_of
 from swarm.study.run.run_folder import RunFollower, can_go_on
 from swarm.study.run.runner import Runner, StudyView, alone
 from swarm.study.run.schedule import RunState
+from swarm.wire.layout import Layout
 from tests.integration.swarms import eventually
 
 FAKE = Path(__file__).parent / "fake_swarm.py"
@@ -224,7 +224,7 @@ def test_an_experiment_that_is_not_the_study_s_is_left_alone(tmp_path: Path) -> 
 def test_two_processes_do_not_run_one_study(tmp_path: Path) -> None:
     with (
         alone(tmp_path, "m"),
-        pytest.raises(FolderError, match="is being run by another process"),
+        pytest.raises(StoreError, match="is being run by another process"),
         alone(tmp_path, "m"),
     ):
         raise AssertionError("both got in")

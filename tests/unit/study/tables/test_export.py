@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from swarm.errors import ConfigError, FolderError
+from swarm.errors import ConfigError, StoreError
 from swarm.study.tables.columns import Columns, with_run
 from swarm.study.tables.export import FORMATS, Format, encode_frame, write_frame
 from swarm.study.tables.frames import TABLES, experiment_frame, get_experiment_metrics, get_rollouts, study_frame
@@ -87,10 +87,10 @@ def test_a_file_is_replaced_only_by_force_and_whole(tmp_path: Path, form: Format
 
 def test_a_file_that_cannot_be_written_leaves_what_was_there(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("kept")
-    with pytest.raises(FolderError, match="cannot write"):
+    with pytest.raises(StoreError, match="cannot write"):
         write_frame(get_experiment_metrics(SMALL, FULL), "csv", tmp_path / "file" / "metrics.csv")
     (tmp_path / "folder").mkdir()
-    with pytest.raises(FolderError, match="cannot write"):
+    with pytest.raises(StoreError, match="cannot write"):
         write_frame(get_experiment_metrics(SMALL, FULL), "csv", tmp_path / "folder", force=True)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["file", "folder"]
     assert (tmp_path / "file").read_text() == "kept"

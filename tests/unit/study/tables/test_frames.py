@@ -9,9 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swarm.errors import ConfigError, ExperimentError, FolderError
-from swarm.protocol.layout import Layout
-from swarm.protocol.messages import MetricsRow
+from swarm.errors import ConfigError, ExperimentError, StoreError
 from swarm.study import (
     get_events,
     get_experiment_metrics,
@@ -25,8 +23,10 @@ from swarm.study.record import read_study, record_file
 from swarm.study.tables.columns import with_run
 from swarm.study.tables.frames import TABLES, experiment_frame, study_frame
 from swarm.types import RoundKey
-from tests.unit.monitor.factories import append, append_events, make_event, make_rollouts, write
+from swarm.wire.layout import Layout
+from swarm.wire.messages import MetricsRow
 from tests.unit.study.tables.small_study import FULL, SMALL, copy_of_small, empty_run, full_run
+from tests.unit.views.factories import append, append_events, make_event, make_rollouts, write
 
 pytest.importorskip("pandas")
 
@@ -134,7 +134,7 @@ def test_a_study_is_its_runs_in_the_order_of_its_record(tmp_path: Path) -> None:
 def test_what_is_not_there_is_an_error_that_names_what_is() -> None:
     with pytest.raises(ExperimentError, match=r"no experiment 'smal'.*small_2-2_s1, small_2-2_s2"):
         get_experiment_metrics(SMALL, "smal")
-    with pytest.raises(FolderError, match=r"no study 'smal'.*small"):
+    with pytest.raises(StoreError, match=r"no study 'smal'.*small"):
         get_study_metrics(SMALL, "smal")
 
 

@@ -1,0 +1,36 @@
+"""Rules that follow nothing: what an adaptive rule has to be better than."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from swarm.algo.adaptive_rule import RoundSignals, RuleSettings
+
+
+@dataclass(frozen=True)
+class Constant:
+    """J stays what it was at the start; set to another rule's mean, it tells adapting from the average split."""
+
+    settings: RuleSettings
+    baseline: None = None
+
+    def wanted(self, rng: Random) -> float:
+        return self.settings.initial_j
+
+    def observe(self, seen: RoundSignals) -> Constant:
+        return self
+
+
+@dataclass(frozen=True)
+class RandomSplit:
+    """J uniform in 0 .. N - 1, drawn anew for every round."""
+
+    settings: RuleSettings
+    baseline: None = None
+
+    def wanted(self, rng: Random) -> float:
+        return float(rng.randrange(self.settings.total))
+
+    def observe(self, seen: RoundSignals) -> RandomSplit:
+        return self

@@ -1,0 +1,57 @@
+"""Adaptive rules and samplers by the name in the settings: one of ours, or `package.module:function` of the user's own.
+
+An own sampler is a swarm.algo.samplers.Sampler; an own rule is a function of RuleSettings that gives a
+swarm.algo.adaptive_rule.Rule. Their module has to be importable by the worker (PYTHONPATH, or installed).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import TypeVar, cast
+
+from swarm.algo.adaptive_rule import Rule, RuleSettings
+from swarm.algo.control_rules import Constant, RandomSplit
+from swarm.algo.reward_rules import Gradient, MultiSignal, RewardTrend
+from swarm.algo.samplers import SAMPLERS, Sampler
+from swarm.algo.supply_rule import Supply
+from swarm.config import variable
+from swarm.errors import ConfigError
+
+Function = TypeVar("Function", bound=Callable[..., object])
+MakeRule = Callable[[RuleSettings], Rule]
+
+RULES: Mapping[str, MakeRule] = {
+    "reward-trend": lambda settings: RewardTrend(settings, settings.initial_j),
+    "gradient": lambda settings: Gradient(settings, settings.initial_j),
+    "multi-signal": lambda settings: MultiSignal(settings, settings.initial_j),
+    "supply": Supply,
+    "random": RandomSplit,
+    "constant": Constant,
+}
+
+
+def sampler(name: str) -> Sampler:
+    """The sampler of that name. Raises ConfigError if it is one of the user's own and cannot be had."""
+    return _named("sampler", name, SAMPLERS)
+
+
+def adaptive_rule(name: str) -> MakeRule:
+    """What makes the rule of that name. Raises ConfigError if it is one of the user's own and cannot be had."""
+    return _named("adaptive_rule", name, RULES)
+
+
+def _named(setting: str, name: str, ours: Mapping[str, Function]) -> Function:
+    if name in ours:
+        return ours[name]
+    module, _, function = name.partition(":")
+    try:
+        found = getattr(import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"{variable(setting)} ({setting}): {name!r} cannot be had: {error}; "
+            f"name one of {', '.join(ours)}, or a function of a module that this Python can import"
+        ) from None
+    if not callable(found):
+        raise ConfigError(f"{variable(setting)} ({setting}): {name!r} must be a function, got {type(found).__name__}")
+    return cast(Function, found)

@@ -1,0 +1,1 @@
+"""What every node has: identity, clock, registration, queue of writes."""

@@ -1,0 +1,52 @@
+"""What every part of a node is given: who it is, where the run lives, its time, and how blocking work is done.
+
+    Blocking.run ─▶ production: a worker thread      simulation: inline, for some virtual time
+    Compute.run  ─▶ production: the compute thread   simulation: inline, for some virtual time
+    Clock        ─▶ production: the system's clocks  simulation: the node's own, which may drift, be off or stand still
+
+No part of a node starts a thread, sleeps or reads a clock in any other way; `node/process` wires the real ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ParamSpec, Protocol, TypeVar
+
+from swarm.config import Settings
+from swarm.node.base.clock import Clock
+from swarm.node.base.timeline import Timeline
+from swarm.store.run import Run
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
+
+
+class Blocking(Protocol):
+    """Runs calls that block on files, off the event loop."""
+
+    async def run(self, call: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
+        """Run it and give what it returns or raises. If the caller is cancelled, the call still ends by itself."""
+
+
+class Compute(Protocol):
+    """Runs one step of generation or training at a time, in the order of asking, off the event loop."""
+
+    @property
+    def busy(self) -> Timeline:
+        """When it worked for this node."""
+
+    async def run(self, step: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
+        """Run it and give what it returns or raises. Cancelled or not, a step ends before the next begins."""
+
+
+@dataclass(frozen=True)
+class NodeContext:
+    """Of one node, for its life."""
+
+    settings: Settings
+    node_id: str
+    run: Run
+    """The experiment: its store, opened with this node as its writer, and its signatures."""
+    clock: Clock
+    blocking: Blocking

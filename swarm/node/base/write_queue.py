@@ -1,0 +1,269 @@
+"""What must reach the shared folder: in order, exactly once, however long the folder refuses.
+
+    put ─▶ queue ─▶ deliver, one write at a time ─┬─▶ folder
+                             ▲                     └ refused: all of it stays, in order ─┐
+                             └────── after a pause that grows, and with every new write ┘
+
+While the folder is in order, `put` returns when its write is on disk. While it refuses (full, read-only, gone), `put`
+returns at once, and what it was given waits in memory behind what waits there already, so that a round's rollouts come
+before its row and its row before its reward, late or not. Two writes are never on their way at once, and one is
+repeated only after it failed.
+
+Memory is bounded. What must not be lost (rows, rewards) is kept up to MOST_KEPT bytes; then the node ends, for it would
+go on learning what nobody can ever read. What may be lost (rollouts, votes) is kept up to MOST_DROPPABLE bytes; beyond
+it the oldest goes and is counted.
+
+A path that something else blocks, such as a folder of that name, is no refusal by the folder: waiting fixes nothing.
+What may be lost and the reward that stands behind a row are then left out with an error in the log; a row is not.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+
+from swarm.errors import StoreError
+from swarm.logs import get_logger
+from swarm.node.base.clock import Clock
+from swarm.types import RoundKey
+
+logger = get_logger(__name__)
+
+MOST_KEPT = 16 * 2**20
+"""Bytes of rows and rewards that may wait: those of some 5,000 rounds."""
+MOST_DROPPABLE = 64 * 2**20
+"""Bytes of rollouts and votes that may wait."""
+LONGEST_PUT = 10.0
+"""Seconds that a step waits for a write that neither succeeds nor fails; it goes on then, and the write as well."""
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+"""Seconds between attempts: half of the time that the folder has refused for, within these."""
+PATIENCE_AT_STOP = 60.0
+"""Seconds that a node which ends goes on trying: a minute, which a remount takes."""
+_BLOCKED = {errno.ENOTDIR, errno.EISDIR, errno.ENOTEMPTY, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG}
+
+
+@dataclass(eq=False)
+class Write:
+    """One thing to be written."""
+
+    what: str
+    """`rollouts`, `row`, `reward` or `vote`."""
+    key: RoundKey
+    write: Callable[[], None]
+    """Blocking; raises StoreError, and may be called again after that."""
+    size: int
+    """Bytes."""
+    droppable: bool = False
+    """It may be given up for want of memory."""
+    needed: bool = False
+    """Nothing is true without it: if its path is blocked, the node ends."""
+    tried: anyio.Event = field(default_factory=anyio.Event)
+    """Set when it was written, refused or dropped."""
+    done: anyio.Event = field(default_factory=anyio.Event)
+    """Set when it was written or dropped."""
+
+
+def is_blocked(error: BaseException) -> bool:
+    """Whether an error says that something else stands at a path, which no patience fixes."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in _BLOCKED:
+            return True
+        cause = cause.__cause__
+    return False
+
+
+class WriteQueue:
+    """Of one node; `deliver` runs beside it."""
+
+    def __init__(
+        self, landmark: Path, clock: Clock, *, most_kept: int = MOST_KEPT, most_droppable: int = MOST_DROPPABLE
+    ) -> None:
+        """`landmark`: a folder of the experiment; once it has been there, nothing is written while it is not.
+
+        Else what is written while a share is not mounted would lie under its mount point, where nobody sees it.
+        """
+        self._landmark = landmark
+        self._landmark_seen = False
+        self._clock = clock
+        self._most_kept = most_kept
+        self._most_droppable = most_droppable
+        self._queue: deque[Write] = deque()
+        self._writing: Write | None = None
+        self._new = anyio.Event()
+        self._error: StoreError | None = None
+        self._failing_since = self._failing_since_wall = 0.0
+        self._late: Counter[str] = Counter()
+        self._dropped: Counter[str] = Counter()
+        self._unpublished: set[RoundKey] = set()
+
+    # ── what is asked ───────────────────────────────────────────────────────────────────────────────────────────────
+    @property
+    def keeps_back(self) -> bool:
+        """Something that must not be lost is not on disk yet."""
+        return any(not write.droppable for write in self._queue)
+
+    def gave_up_rollouts(self, key: RoundKey) -> bool:
+        """Whether the rollouts of this round were dropped; no peer will ever see them."""
+        return key in self._unpublished
+
+    # ── in ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+    async def put(self, write: Write) -> None:
+        """Write it, in its turn; returns when that is done, or at once while the folder refuses.
+
+        Raises:
+            StoreError: more than `most_kept` bytes of rows and rewards wait.
+        """
+        self._queue.append(write)
+        self._new.set()
+        self._stay_within_bounds()
+        if self._error is None:
+            with anyio.move_on_after(LONGEST_PUT):
+                await write.tried.wait()
+
+    def _stay_within_bounds(self) -> None:
+        while self._waiting_bytes(droppable=True) > self._most_droppable:
+            oldest = next((p for p in self._queue if p.droppable and p is not self._writing), None)
+            if oldest is None:
+                break
+            self._drop(oldest)
+        if (kept := self._waiting_bytes(droppable=False)) > self._most_kept:
+            raise StoreError(
+                f"{self._summary()} wait to be written, {kept} bytes of rows and rewards, more than "
+                f"the {self._most_kept} that a node keeps in memory; fix the folder ({self._error}) and start the "
+                f"node anew: it does the rounds without a row again"
+            )
+
+    def _waiting_bytes(self, *, droppable: bool) -> int:
+        return sum(write.size for write in self._queue if write.droppable is droppable)
+
+    def _drop(self, write: Write) -> None:
+        self._queue.remove(write)
+        self._dropped[write.what] += 1
+        if write.what == "rollouts":
+            self._unpublished.add(write.key)
+        write.tried.set()
+        write.done.set()
+
+    # ── out ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+    async def deliver(self) -> None:
+        """Until cancelled: write what was put, in order, and again what was refused.
+
+        Raises:
+            StoreError: the path of something without which nothing is true is blocked.
+        """
+        while True:
+            with anyio.move_on_after(self._pause()):
+                await self._new.wait()
+            self._new = anyio.Event()
+            await self._write_all()
+
+    def _pause(self) -> float | None:
+        """Seconds until the next attempt; None: there is nothing to try."""
+        if self._error is None:
+            return None
+        return min(max(SHORTEST_PAUSE, (self._clock.monotonic() - self._failing_since) / 2), LONGEST_PAUSE)
+
+    async def _write_all(self) -> None:
+        while self._queue:
+            write = self._writing = self._queue[0]
+            try:
+                await to_thread.run_sync(self._write, write)
+            except StoreError as error:
+                if not is_blocked(error):
+                    self._refused(error)
+                    return
+                self._blocked(write, error)
+            else:
+                self._written(write)
+            finally:
+                self._writing = None
+        self._healed()
+
+    def _write(self, write: Write) -> None:
+        there = os.path.isdir(self._landmark)
+        if self._landmark_seen and not there:
+            raise StoreError(f"{self._landmark} was there and is not any more; see that the shared folder is mounted")
+        self._landmark_seen = there
+        write.write()
+
+    def _written(self, write: Write) -> None:
+        self._queue.popleft()
+        if self._error:
+            self._late[write.what] += 1
+        if write.what == "row":
+            self._unpublished.discard(write.key)  # the row has said it
+        write.tried.set()
+        write.done.set()
+
+    def _blocked(self, write: Write, error: StoreError) -> None:
+        if write.needed:
+            raise error
+        logger.error("folder.path_blocked", what=write.what, round=write.key.round, error=str(error))
+        self._drop(write)
+
+    def _refused(self, error: StoreError) -> None:
+        if self._error is None:
+            self._failing_since, self._failing_since_wall = self._clock.monotonic(), self._clock.wall()
+            logger.warning(
+                "folder.unwritable",
+                error=str(error),
+                since=self._failing_since_wall,
+                kept_back=self._waiting(),
+                effect="the node goes on alone and publishes later",
+            )
+        self._error = error
+        for write in self._queue:
+            write.tried.set()
+
+    def _healed(self) -> None:
+        if self._error is None:
+            return
+        logger.info(
+            "folder.healed",
+            since=self._failing_since_wall,
+            seconds=round(self._clock.monotonic() - self._failing_since, 1),
+            published_late=dict(self._late),
+            dropped=dict(self._dropped),
+        )
+        self._error = None
+        self._late.clear()
+        self._dropped.clear()
+
+    # ── the end ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    async def flush(self, patience: float) -> None:
+        """Wait until everything is on disk.
+
+        Raises:
+            StoreError: it is not after `patience` seconds; says what is missing.
+        """
+        with anyio.move_on_after(patience):
+            while self._queue:
+                self._new.set()
+                await self._queue[-1].done.wait()
+        if self._queue:
+            reason = self._error or "a write that does not come back"
+            raise StoreError(
+                f"{self._summary()} could not be written before this node ended: {reason}. Fix the "
+                f"folder and start the node anew: it does the rounds without a row again"
+            )
+
+    def report_loss(self) -> None:
+        """Say what a node that ends leaves unwritten, whatever it ends of."""
+        if self._queue:
+            logger.error("folder.not_written", lost=self._waiting(), error=str(self._error or ""))
+
+    def _waiting(self) -> dict[str, int]:
+        return dict(Counter(write.what for write in self._queue))
+
+    def _summary(self) -> str:
+        rounds = [write.key.round for write in self._queue]
+        things = ", ".join(f"{what} ({count})" for what, count in self._waiting().items())
+        return f"{things} of rounds {min(rounds)} to {max(rounds)}"

@@ -1,0 +1,1 @@
+"""The coordinator: state machine, round clock, standby, resumption."""

@@ -1,0 +1,239 @@
+"""One coordinator's time active: carries out what CoordinatorMachine decides, until it is over.
+
+    rewards/, peers/ ──wake-up, or every second──▶ look ──▶ CoordinatorMachine ──▶ state/current_state.json ──▶ workers
+                                                                    └ a rival with the older claim: out of office
+
+A state that cannot be written is not waited for: the next look finds that the folder does not say what was decided, and
+the machine has it written again. So a full or read-only folder stops the clock, and nothing else.
+"""
+
+from __future__ import annotations
+
+import anyio
+from anyio import to_thread
+
+from swarm.config import Settings
+from swarm.errors import StoreError
+from swarm.logs import get_logger
+from swarm.node.base.clock import Clock
+from swarm.node.base.clock_file import read_clock
+from swarm.node.base.log_once import LogOnce
+from swarm.node.base.presence import Presence
+from swarm.node.base.submissions import Submissions
+from swarm.node.coordinator.coordinator_machine import (
+    CoordinatorMachine,
+    FolderClock,
+    Look,
+    StepDown,
+    WriteState,
+    majority_front,
+)
+from swarm.node.coordinator.resume import resume_point
+from swarm.records.liveness import Liveness
+from swarm.records.read import read_peers
+from swarm.store.folder.publish import publish
+from swarm.store.folder.watch import wake_ups
+from swarm.types import RoundKey
+from swarm.wire.codec import encode
+from swarm.wire.layout import Layout
+from swarm.wire.messages import PeerFile, StateFile
+
+logger = get_logger(__name__)
+
+
+class ClockKeeper:
+    """Owns the round clock from where the folder says it is."""
+
+    def __init__(
+        self, settings: Settings, layout: Layout, presence: Presence, liveness: Liveness, clock: Clock
+    ) -> None:
+        self._settings = settings
+        self._layout = layout
+        self._presence = presence
+        self._liveness = liveness
+        self._clock = clock
+        self._created_at = clock.wall()
+        self._awaiting: frozenset[str] | None = None
+        self._unwritten: WriteState | None = None
+        """What was decided and is to be told of once the folder says it."""
+        self._submissions = Submissions(layout)
+        self._unlistable = LogOnce("folder.unlistable", over="folder.listable")
+        self._unwritable = LogOnce("state.unwritable", over="state.writable")
+        self._machine = CoordinatorMachine(
+            max_rounds=settings.max_rounds,
+            max_stages=settings.max_stages,
+            interval=settings.round_interval,
+            expected_workers=settings.expected_workers,
+        )
+
+    async def keep(self) -> bool:
+        """Keep the clock.
+
+        Returns:
+            True once all rounds are done and the folder says so; False to leave the clock to another coordinator.
+        """
+        await self._resume()
+        folders = [self._layout.rewards, self._layout.peers]
+        interval = min(self._settings.reconcile_interval, self._settings.heartbeat_interval)
+        done: bool | None = None
+        async with wake_ups(folders, interval, events=self._settings.watch == "auto") as wakes:
+            while done is None:
+                await wakes.receive()
+                done = await self._decide()
+        return done
+
+    async def _resume(self) -> None:
+        key, state, problem = await self._resume_point()
+        if problem:
+            logger.warning("state.unreadable", error=problem, resumed_from="rounds that workers did", round=key.round)
+        if state:
+            self._created_at = state.created_at
+        logger.info(
+            "coordinator.ready",
+            experiment=self._layout.experiment,
+            round=key.round,
+            stage=key.stage,
+            max_rounds=self._settings.max_rounds,
+            expected_workers=self._settings.expected_workers,
+        )
+        if write := self._machine.resume(key):
+            await self._write(write)
+        elif state or problem or key > RoundKey(0):
+            await self._write(WriteState(key, finished=False, reason="resumed"), held=True)
+
+    async def _resume_point(self) -> tuple[RoundKey, StateFile | None, str]:
+        while True:
+            try:
+                return await to_thread.run_sync(resume_point, self._layout, self._settings.max_rounds)
+            except StoreError as error:
+                self._unlistable.found(error)
+            await anyio.sleep(self._settings.heartbeat_interval)
+
+    async def _decide(self) -> bool | None:
+        """Look and carry out until there is nothing more to do for now; None, or what `keep` returns."""
+        while look := await to_thread.run_sync(self._look):
+            self._tell_of_awaited(look.live)
+            match self._machine.handle(look):
+                case None:
+                    return True if self._machine.finished else None
+                case StepDown(rival):
+                    logger.warning("coordinator.steps_down", rival=rival, round=self._machine.round_in_hand.round)
+                    return False
+                case WriteState() as write:
+                    self._presence.round, self._presence.stage = write.key
+                    if not await self._write(write) or write.reason == "restored":
+                        return None  # whatever it is that keeps the file from saying so, it has until the next wake-up
+        return None
+
+    def _tell_of_awaited(self, live: frozenset[str]) -> None:
+        if self._machine.key is None and live != self._awaiting:
+            logger.info("workers.awaited", present=sorted(live), expected=self._settings.expected_workers)
+            self._awaiting = live
+
+    # ── see ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+    def _look(self) -> Look | None:
+        """None if nobody can tell who is there: the next wake-up tries again. Blocking."""
+        try:
+            peers = read_peers(self._layout, self._liveness.moving(self._clock.monotonic()))
+        except StoreError as error:
+            self._unlistable.found(error)
+            return None
+        for peer in peers:
+            self._liveness.observe(peer, self._clock.monotonic(), self._clock.wall())
+        now, key = self._clock.monotonic(), self._machine.round_in_hand
+        live = self._liveness.live(now, role="worker")
+        state = self._state()
+        return Look(
+            now=now,
+            live=live,
+            submitted=self._submitted(key),
+            clock=_clock_of(state) if state else None,
+            front=majority_front(key, live, self._submitted),
+            submitted_before=self._submitted_before(key),
+            rival=self._rival(peers, state, now),
+        )
+
+    def _submitted(self, key: RoundKey) -> frozenset[str]:
+        """Nobody where the folder cannot be listed, as when a stranger put a link there: the interval ends then."""
+        try:
+            nodes = self._submissions.of(key)
+        except StoreError as error:
+            self._unlistable.found(error)
+            return frozenset()
+        self._unlistable.gone()
+        return nodes
+
+    def _submitted_before(self, key: RoundKey) -> frozenset[str]:
+        before = range(max(0, key.round - 2), key.round)
+        self._submissions.forget_before(before.start)
+        return frozenset[str]().union(*(self._submitted(RoundKey(round_)) for round_ in before))
+
+    def _state(self) -> StateFile | None:
+        most = max(self._settings.max_rounds, self._machine.round_in_hand.round)
+        state, _ = read_clock(self._layout, most_rounds=most)
+        return state
+
+    def _rival(self, peers: list[PeerFile], state: StateFile | None, now: float) -> str | None:
+        """A coordinator active whose claim is the older one, which both can see.
+
+        It must have written the clock: a mere registration that beats would else leave the swarm without one.
+        """
+        alive = self._liveness.live(now, role="coordinator") - {self._presence.node_id}
+        writers = [peer for peer in peers if state and peer.peer_id == state.updated_by and peer.peer_id in alive]
+        return next((p.peer_id for p in writers if (p.registered_at, p.incarnation) < self._presence.claim), None)
+
+    # ── write ───────────────────────────────────────────────────────────────────────────────────────────────────────
+    async def _write(self, write: WriteState, *, held: bool = False) -> bool:
+        """Try once; False if the folder does not say it now."""
+        now = self._clock.wall()
+        state = StateFile(
+            round=write.key.round,
+            stage=write.key.stage,
+            created_at=self._created_at,
+            updated_at=now,
+            updated_by=self._presence.node_id,
+            experiment_name=self._layout.experiment,
+            max_rounds=max(self._settings.max_rounds, write.key.round),  # fewer may be asked for than were done
+            finished=write.finished,
+            held=held,
+            round_opened_at=now,
+            round_interval=self._settings.round_interval,
+        )
+        try:
+            written = await to_thread.run_sync(self._publish_forwards, state)
+        except StoreError as error:
+            self._unwritable.found(error)
+            if write.reason != "restored" and not held:
+                self._unwritten = write
+            return False
+        self._unwritable.gone()
+        if written:
+            _log(self._unwritten if self._unwritten and write.reason == "restored" else write, held)
+            self._unwritten = None
+        return written
+
+    def _publish_forwards(self, state: StateFile) -> bool:
+        """Not over a later round: this process may have been paused since it looked, and another have taken over."""
+        there = self._state()
+        if there is not None and _clock_of(there).key > _clock_of(state).key:
+            return False
+        data = self._layout.trust.seal(encode(state), self._layout.state_file)
+        publish(self._layout.state_file, data, self._layout.temporary(self._presence.node_id))
+        return True
+
+
+def _clock_of(state: StateFile) -> FolderClock:
+    return FolderClock(RoundKey(state.round, state.stage), state.finished, state.held)
+
+
+def _log(write: WriteState, held: bool) -> None:
+    if write.reason == "restored":
+        logger.warning("state.restored", round=write.key.round, stage=write.key.stage)
+        return
+    logger.info(
+        "round.held" if held else "round.last_closed" if write.finished else "round.opened",
+        round=write.key.round,
+        stage=write.key.stage,
+        reason=write.reason,
+        missing=sorted(write.missing),
+    )

@@ -1,0 +1,192 @@
+"""The coordinator's decisions, pure: looks at the folder in, state files out.
+
+        waiting for workers ──enough, or one interval after the first──▶ open(R, S) ──advance──▶ ... ──▶ finished
+
+    open(R, S) waits for: the reward of every live worker that has not been missing all the time, or the end of the
+                          interval with any worker there
+    open(R, S) unblocks:  the workers, which wait for the state file to move on
+
+The clock never goes back, and it stands still while nobody is there: an empty room burns no rounds. It goes forward to
+where most of its workers are, which have gone on without it, and to where another coordinator has taken it.
+
+What the folder says is held against what was decided, at every look: a state that could not be written, was torn or
+was taken away is written again, before anything else is decided. Of two coordinators the one that came later steps
+down; nothing in a replicated folder could keep both from writing meanwhile, so both write nothing but forwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from swarm.node.base.attendance import Attendance
+from swarm.types import RoundKey
+
+
+class FolderClock(NamedTuple):
+    """What the state file says."""
+
+    key: RoundKey
+    finished: bool
+    held: bool = False
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the folder showed at one moment."""
+
+    now: float
+    """Seconds on this process's monotonic clock."""
+    live: frozenset[str]
+    """Workers that are alive and take part."""
+    submitted: frozenset[str]
+    """Nodes whose reward for the machine's `round_in_hand` lies there."""
+    clock: FolderClock | None
+    """None if there is no state file, or none that a coordinator of this experiment can have written."""
+    front: RoundKey | None = None
+    """The furthest round that most live workers have done, if it lies beyond the `round_in_hand`."""
+    submitted_before: frozenset[str] = frozenset()
+    """Nodes whose reward for one of the two rounds before lies there."""
+    rival: str | None = None
+    """A live coordinator with the older claim."""
+
+
+@dataclass(frozen=True)
+class WriteState:
+    """Publish the state file; everything later waits until it is there."""
+
+    key: RoundKey
+    finished: bool
+    reason: str
+    """Why the clock moved: `opened`, `all_submitted`, `interval`, `caught_up`, `done`; or `restored`: it did not."""
+    missing: frozenset[str] = frozenset()
+    """Live workers that had not submitted."""
+
+
+@dataclass(frozen=True)
+class StepDown:
+    """Leave the clock to another coordinator."""
+
+    rival: str
+
+
+Decision = WriteState | StepDown
+
+
+def majority_front(
+    key: RoundKey, live: frozenset[str], submitted: Callable[[RoundKey], frozenset[str]]
+) -> RoundKey | None:
+    """The furthest round after `key` that more than half of the live workers have submitted a reward for.
+
+    Workers without a coordinator do every round, so there is no gap to look beyond; and one liar moves nobody's clock.
+
+    Args:
+        submitted: the nodes whose reward for a round lies in the folder.
+    """
+    furthest = None
+    following = RoundKey(key.round + 1)
+    while 2 * len(live & submitted(following)) > len(live):
+        furthest, following = following, RoundKey(following.round + 1)
+    return furthest
+
+
+class CoordinatorMachine:
+    """Owns the round clock; owns no file, task or time."""
+
+    def __init__(self, *, max_rounds: int, max_stages: int, interval: float, expected_workers: int) -> None:
+        self._max_rounds = max_rounds
+        self._max_stages = max_stages
+        self._interval = interval
+        self._expected = expected_workers
+        self._attendance = Attendance()
+        self.key: RoundKey | None = None
+        """The open round and stage; None before the first."""
+        self.finished = False
+        """All rounds are done; the state file says so only once the last decision was carried out."""
+        self._resume_at = RoundKey(0)
+        self._opened_at: float | None = None
+
+    @property
+    def round_in_hand(self) -> RoundKey:
+        """The round that a look is about: the open one, or the one that is to be opened."""
+        return self.key or self._resume_at
+
+    def resume(self, key: RoundKey) -> WriteState | None:
+        """Take over where the folder says; called once, before the first look.
+
+        Returns:
+            The finished state if there is no round left to run, else None.
+        """
+        self._resume_at = key
+        if key.round >= self._max_rounds:
+            return self._finish("done")
+        return None
+
+    def handle(self, look: Look) -> Decision | None:
+        """Decide on one look: move the clock by one step or leave it."""
+        if look.rival is not None:
+            return StepDown(look.rival)
+        self._follow(look)
+        if self.key is not None and look.clock != FolderClock(self.key, self.finished):
+            return WriteState(self.key, self.finished, "restored")
+        if self.finished:
+            return None
+        if look.front is not None and look.front > self.round_in_hand:
+            if look.front.round >= self._max_rounds:
+                return self._finish("caught_up")
+            return self._open(look.front, look, "caught_up")
+        return self._keep_time(look)
+
+    def _follow(self, look: Look) -> None:
+        """Another coordinator may have been ahead: while this one was paused, or before it."""
+        if look.clock is None or look.clock.key <= self.round_in_hand:
+            return
+        if self.key is None:
+            self._resume_at = look.clock.key
+        else:
+            self.key, self._opened_at = look.clock.key, look.now
+        if look.clock.key.round >= self._max_rounds:
+            self.key, self.finished = look.clock.key, True
+
+    def _keep_time(self, look: Look) -> WriteState | None:
+        self._attendance.seen(look.submitted | look.submitted_before)
+        if not look.live and not self._nobody_is_left_to_come(look):
+            self._opened_at = None  # the interval counts from when somebody is there
+            return None
+        if self._opened_at is None:
+            self._opened_at = look.now
+        overdue = look.now - self._opened_at >= self._interval
+        if self.key is None:
+            return self._open(self._resume_at, look, "opened") if overdue or self._enough(look) else None
+        if look.submitted and self._attendance.awaited(look.live) <= look.submitted:
+            return self._advance(look, "all_submitted")
+        return self._advance(look, "interval") if overdue else None
+
+    def _nobody_is_left_to_come(self, look: Look) -> bool:
+        """The open round was done by workers that are gone; or the last one was, while no coordinator was there."""
+        last = self._resume_at.round + 1 >= self._max_rounds
+        return bool(look.submitted) and (self.key is not None or last)
+
+    def _enough(self, look: Look) -> bool:
+        return len(look.live) >= self._expected
+
+    def _open(self, key: RoundKey, look: Look, reason: str, missing: frozenset[str] = frozenset()) -> WriteState:
+        self.key = key
+        self._opened_at = look.now
+        return WriteState(key, finished=False, reason=reason, missing=missing)
+
+    def _advance(self, look: Look, reason: str) -> WriteState:
+        assert self.key is not None
+        missing = look.live - look.submitted
+        self._attendance.close(look.live, look.submitted)
+        if self.key.stage + 1 < self._max_stages:
+            return self._open(RoundKey(self.key.round, self.key.stage + 1), look, reason, missing)
+        if self.key.round + 1 < self._max_rounds:
+            return self._open(RoundKey(self.key.round + 1), look, reason, missing)
+        return self._finish(reason, missing)
+
+    def _finish(self, reason: str, missing: frozenset[str] = frozenset()) -> WriteState:
+        self.finished = True
+        self.key = max(self._resume_at, RoundKey(self._max_rounds))  # not back, where fewer rounds are asked for now
+        return WriteState(self.key, finished=True, reason=reason, missing=missing)

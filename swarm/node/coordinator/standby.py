@@ -1,0 +1,46 @@
+"""Where a coordinator waits while another one keeps the clock."""
+
+from __future__ import annotations
+
+import anyio
+from anyio import to_thread
+
+from swarm.config import Settings
+from swarm.errors import StoreError
+from swarm.logs import get_logger
+from swarm.node.base.clock import Clock
+from swarm.node.base.clock_file import read_clock
+from swarm.node.base.log_once import LogOnce
+from swarm.records.liveness import ACTIVE, STARTING, Liveness
+from swarm.records.read import read_peers
+from swarm.wire.layout import Layout
+
+logger = get_logger(__name__)
+
+
+async def clock_is_vacant(settings: Settings, layout: Layout, node_id: str, liveness: Liveness, clock: Clock) -> bool:
+    """Wait until nobody keeps the clock, for at least one liveness timeout: a beat may not have been seen to move yet.
+
+    Returns:
+        True if no other coordinator is alive; False if the experiment is finished.
+    """
+    since, unlistable = clock.monotonic(), LogOnce("folder.unlistable", over="folder.listable")
+    logger.info("coordinator.stands_by", experiment=layout.experiment)
+    while True:
+        state, _ = await to_thread.run_sync(read_clock, layout)
+        if state is not None and state.finished:
+            return False
+        try:
+            peers = await to_thread.run_sync(read_peers, layout)
+        except StoreError as error:
+            unlistable.found(error)
+            since = clock.monotonic()  # who is blind sees nobody; that says nothing
+        else:
+            unlistable.gone()
+            for peer in peers:
+                liveness.observe(peer, clock.monotonic(), clock.wall())
+        now = clock.monotonic()
+        others = liveness.live(now, role="coordinator", statuses=(STARTING, ACTIVE)) - {node_id}
+        if not others and now - since >= settings.liveness_timeout:
+            return True
+        await anyio.sleep(settings.heartbeat_interval)

@@ -1,0 +1,1 @@
+"""A node as an operating-system process: threads, signals, leases, exit codes."""

@@ -1,0 +1,156 @@
+"""Several workers in one process: one event loop, one scorer, one compute thread, one copy of torch.
+
+    worker-0 ─┐ own settings, policy,      ┌▶ ComputeThread   the policies' steps, one after the other
+    worker-1 ─┼ logs, seeds, registration ─┤
+    worker-2 ─┘                            └▶ Scorer          children that all of them ask
+
+They know nothing of each other: what they share they share through the folder, and a reader of it cannot tell.
+A node that fails leaves alone; the others are then asked to stop, as `swarm up` does with processes.
+
+One compute thread, on a CPU as well: a second one made no more rounds of 8 nodes of tiny-qwen2 on two cores (46 and 34
+per minute against 47 and 43), since both wait for the same interpreter, and takes the memory of two steps.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Protocol
+
+import anyio
+from anyio import to_thread
+
+from swarm.config import Settings
+from swarm.errors import SwarmError
+from swarm.logs import NodeLog, configure_logging_of, get_logger, logging_as, record_failure
+from swarm.node.process.daemon import check, first_swarm_error, log_start, make_worker, signed_layout
+from swarm.node.process.executor import ComputeExecutor, ComputeThread
+from swarm.node.process.stopping import TERMINATED, on_signals
+from swarm.node.process.worker_settings import cores, settings_of_workers
+from swarm.policy.embedded import EMBEDDED
+from swarm.tasks.scoring import Scorer
+from swarm.wire.layout import Layout
+
+logger = get_logger(__name__)
+
+THREADS_PER_NODE = 4
+"""Of the event loop's helpers: one watches the folder as long as the node lives, the others read and write."""
+
+
+class Node(Protocol):
+    """What is run here: swarm.node.worker.worker.Worker."""
+
+    async def run(self) -> int:
+        """Live until the experiment is over or `stop` is called; the exit code."""
+
+    def stop(self, exit_code: int) -> None:
+        """Finish the step, save, end with this exit code."""
+
+
+def run_workers(settings: Settings, nodes: int) -> int:
+    """Run several workers in the foreground until all of them have ended.
+
+    Returns:
+        Exit code as of one node: 0 all done, 1 or 2 as the first that failed, 130 and 143 stopped by a signal.
+
+    Raises:
+        StoreError: the log files cannot be opened, so nothing could be recorded.
+    """
+    settings = _suited_to_sharing(settings)
+    layout = signed_layout(settings)
+    workers = {str(worker.node_id): worker for worker in settings_of_workers(settings, nodes)}
+    files = [NodeLog(node, layout.events_file(node), layout.stdout_file(node)) for node in workers]
+    try:
+        with configure_logging_of(files, level=settings.log_level, held=True):
+            return _run_loop(workers, layout, settings.scorer_processes)
+    except SwarmError as error:
+        return error.exit_code  # it is in the logs and on the terminal
+
+
+def _run_loop(workers: dict[str, Settings], layout: Layout, scorer_processes: int) -> int:
+    try:
+        return anyio.run(_run, workers, layout, scorer_processes)
+    except BaseExceptionGroup as group:
+        raise first_swarm_error(group) or group from None
+
+
+def _suited_to_sharing(settings: Settings) -> Settings:
+    """Nodes of one thread need no lease to take turns, and have one number of torch's threads for all their models."""
+    if settings.device_lease == "auto":
+        settings = replace(settings, device_lease="off")
+    if settings.threads is None and not set(settings.model) <= set(EMBEDDED):
+        settings = replace(settings, threads=cores())
+    return settings
+
+
+async def _run(workers: dict[str, Settings], layout: Layout, scorer_processes: int) -> int:
+    for settings in workers.values():
+        check(settings)
+    to_thread.current_default_thread_limiter().total_tokens += THREADS_PER_NODE * len(workers)
+    thread = ComputeThread()
+    try:
+        async with Scorer(scorer_processes) as scorer:
+            start = {
+                node_id: partial(_worker, settings, layout, node_id, scorer, thread)
+                for node_id, settings in workers.items()
+            }
+            return await SeveralNodes(start).run()
+    finally:
+        thread.close()
+
+
+def _worker(settings: Settings, layout: Layout, node_id: str, scorer: Scorer, thread: ComputeThread) -> Node:
+    log_start(settings)
+    executor = ComputeExecutor(time.monotonic, thread)
+    return make_worker(settings, layout, node_id, scorer, executor, obeys_signals=False)
+
+
+class SeveralNodes:
+    """Runs nodes side by side, each logging as itself; signals are for all of them."""
+
+    def __init__(self, start: Mapping[str, Callable[[], Node]]) -> None:
+        """`start` makes the node of each id, within its task."""
+        self._start = start
+        self._running: dict[str, Node] = {}
+        self._failure = 0
+        self._stop_code: int | None = None
+
+    async def run(self) -> int:
+        """Run all of them to their ends; the exit code."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(on_signals, self.stop)
+            async with anyio.create_task_group() as nodes:
+                for node_id in self._start:
+                    nodes.start_soon(self._live, node_id)
+            tasks.cancel_scope.cancel()
+        return self._failure or self._stop_code or 0
+
+    def stop(self, exit_code: int) -> None:
+        """Ask all nodes to finish their step and save; once is enough."""
+        if self._stop_code is not None:
+            return
+        self._stop_code = exit_code
+        for node_id, node in self._running.items():
+            with logging_as(node_id):
+                node.stop(exit_code)
+
+    async def _live(self, node_id: str) -> None:
+        with logging_as(node_id):
+            try:
+                node = self._running[node_id] = self._start[node_id]()
+                if self._stop_code is not None:
+                    node.stop(self._stop_code)
+                await node.run()
+            except Exception as error:  # noqa: BLE001 - the boundary of one node; the others save what they learned
+                self._fail(node_id, error)
+            finally:
+                self._running.pop(node_id, None)
+
+    def _fail(self, node_id: str, error: Exception) -> None:
+        known = first_swarm_error(error) if isinstance(error, BaseExceptionGroup) else error
+        record_failure(known or error)
+        self._running.pop(node_id, None)
+        self._failure = self._failure or (known.exit_code if isinstance(known, SwarmError) else 1)
+        self.stop(TERMINATED)

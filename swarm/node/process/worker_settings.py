@@ -1,0 +1,38 @@
+"""Which worker gets which settings, where several are started on one machine."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from random import SystemRandom
+
+from swarm.config import NODE_ID, Settings
+from swarm.errors import ConfigError
+from swarm.node.base.names import readable_name
+
+
+def settings_of_workers(settings: Settings, nodes: int) -> list[Settings]:
+    """The settings of each of several workers; a list of models is dealt out in turn.
+
+    With NODE_ID=w they are called w-0, w-1, ...; without it each gets a name of its own.
+
+    Raises:
+        ConfigError: NODE_ID leaves no room for the numbers.
+    """
+    name = settings.node_id
+    if name and not NODE_ID.fullmatch(f"{name}-{nodes - 1}"):
+        raise ConfigError(f"NODE_ID={name} is too long for {nodes} workers: {name}-{nodes - 1} is no node id")
+    return [
+        replace(
+            settings,
+            role="worker",
+            node_id=f"{name}-{n}" if name else readable_name(SystemRandom()),
+            model=(settings.model[n % len(settings.model)],),
+        )
+        for n in range(nodes)
+    ]
+
+
+def cores() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

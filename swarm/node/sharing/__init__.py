@@ -1,0 +1,1 @@
+"""Peers' files on their way into the swarm pool."""

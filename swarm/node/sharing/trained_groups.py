@@ -1,0 +1,58 @@
+"""Which external groups a node has trained on already: on its own clock it may meet the same ones in several rounds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from swarm.types import RolloutGroup, RoundKey, ScoredGroup
+from swarm.wire.layout import is_node_id
+from swarm.wire.messages import MetricsRow
+
+_NAME = re.compile(r"([^/]+)/([0-9]{1,9})/([0-9]{1,9})/([0-9]{1,9})")
+
+
+class GroupName(NamedTuple):
+    """Where a rollout group lies in the folder; as text `peer/round/stage/slot`, as in the column `trained_on`."""
+
+    peer: str
+    key: RoundKey
+    slot: int
+
+    def __str__(self) -> str:
+        return f"{self.peer}/{self.key.round}/{self.key.stage}/{self.slot}"
+
+
+def name_of(group: RolloutGroup) -> GroupName:
+    """The name of a group."""
+    return GroupName(group.peer_id, RoundKey(group.round, group.stage), group.slot)
+
+
+def parse_names(texts: Iterable[str]) -> list[GroupName]:
+    """The names among these texts; what is none is left out."""
+    matches = [match for text in texts if (match := _NAME.fullmatch(text)) and is_node_id(match[1])]
+    return [GroupName(m[1], RoundKey(int(m[2]), int(m[3])), int(m[4])) for m in matches]
+
+
+class TrainedGroups:
+    """Remembers groups by name, for as long as they may come again."""
+
+    def __init__(self) -> None:
+        self._names: set[GroupName] = set()
+
+    def left_of(self, pool: Iterable[ScoredGroup]) -> list[ScoredGroup]:
+        """The groups of a pool that were not trained on yet."""
+        return [scored for scored in pool if name_of(scored.group) not in self._names]
+
+    def add(self, groups: Iterable[ScoredGroup]) -> None:
+        """These are trained on now."""
+        self._names |= {name_of(scored.group) for scored in groups}
+
+    def recall(self, rows: Sequence[MetricsRow]) -> None:
+        """What was trained on before a restart."""
+        self._names.update(name for row in rows for name in parse_names(row.trained_on))
+
+    def forget_before(self, round_: int) -> None:
+        """Groups of earlier rounds do not come again."""
+        self._names = {name for name in self._names if name.key.round >= round_}

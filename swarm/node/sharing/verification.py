@@ -1,0 +1,178 @@
+"""What are a peer's groups worth, by this node's own verdict, and did their publisher tell the truth?
+
+    groups ─a few at a time─▶ regenerate, compare, score ─▶ hold the publisher's claims against it ─▶ Verdict each
+
+One file costs at most MOST_KILLED answers whose scoring has to be killed, and those of one request more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import NamedTuple, Protocol
+
+import anyio
+import msgspec
+
+from swarm.errors import ProtocolError
+from swarm.tasks.answer import extract_answer, has_answer
+from swarm.tasks.scoring import GroupScore
+from swarm.tasks.scoring_messages import QuestionRequest
+from swarm.types import Origin, Question, RolloutGroup, ScoredGroup
+from swarm.wire.codec import Claims
+
+GROUPS_AT_ONCE = 8
+"""Of one peer's file, so that the own groups never wait behind more than these to be scored."""
+TEXTS_AT_ONCE = 16
+"""Completions of one request: each may cost the scorer a second."""
+MOST_KILLED = 8
+"""Answers of one file whose scoring had to be killed, at a second or two each, before the rest of it is refused."""
+SAME_REWARD = 1e-6
+"""A claimed reward is true if it is so near to this node's own."""
+
+
+class TaskSource(Protocol):
+    """Questions and scores; swarm.tasks.scoring.Scorer gives them from bounded child processes."""
+
+    async def make(self, requests: Sequence[QuestionRequest]) -> list[Question]:
+        """The questions that were asked for, in order."""
+
+    async def score(self, origin: Origin, claimed_prompt: str | None, completions: Sequence[str]) -> GroupScore:
+        """Score one group. Raises ProtocolError where the question is not what its origin gives."""
+
+
+class Verdict(NamedTuple):
+    """On one group."""
+
+    scored: ScoredGroup | None
+    """None: refused."""
+    refusal: ProtocolError | None
+    false_claims: int = 0
+    """Completions whose published reward, and published answers, that are not what this node found."""
+    killed: int = 0
+    errors: int = 0
+
+
+async def verify(
+    source: TaskSource, groups: Sequence[RolloutGroup], claims: Sequence[Claims], *, trusting: bool
+) -> AsyncIterator[list[Verdict]]:
+    """Verdicts in order, a part of the file at a time; the caller may let others go first in between.
+
+    Args:
+        claims: one per group.
+        trusting: begin with GROUPS_AT_ONCE groups, not with one: its publisher has a record.
+
+    Raises:
+        ProtocolError: `scorer_abuse`, after the verdicts that show it; all that was given is to be forgotten.
+    """
+    start, size, killed = 0, GROUPS_AT_ONCE if trusting else 1, 0
+    while start < len(groups):
+        part = slice(start, start + size)
+        verdicts = await _all_at_once(source, groups[part], claims[part])
+        yield verdicts
+        killed += sum(verdict.killed for verdict in verdicts)
+        if killed > MOST_KILLED:
+            raise ProtocolError("scorer_abuse", f"{killed} of its answers had to be killed")
+        start += size
+        size = 1 if killed else min(GROUPS_AT_ONCE, 2 * size)
+
+
+async def _all_at_once(source: TaskSource, groups: Sequence[RolloutGroup], claims: Sequence[Claims]) -> list[Verdict]:
+    found: dict[int, Verdict] = {}
+
+    async def judge(position: int) -> None:
+        found[position] = await _verdict(source, groups[position], claims[position])
+
+    async with anyio.create_task_group() as tasks:
+        for position in range(len(groups)):
+            tasks.start_soon(judge, position)
+    return [found[position] for position in range(len(groups))]
+
+
+async def _verdict(source: TaskSource, group: RolloutGroup, claims: Claims) -> Verdict:
+    try:
+        score = await _score_in_slices(source, group)
+    except ProtocolError as error:
+        return Verdict(None, error)
+    if score.killed > MOST_KILLED:
+        return Verdict(None, None, killed=score.killed)  # for which its whole file is refused
+    rewards = false_rewards(claims, score) if group.question.verifiable else 0
+    if lie := false_answer(claims, score.question, group.slot):
+        return Verdict(None, lie, rewards + 1, score.killed, score.errors)
+    return Verdict(ScoredGroup(group, score.rewards, score.answered), None, rewards, score.killed, score.errors)
+
+
+async def _score_in_slices(source: TaskSource, group: RolloutGroup) -> GroupScore:
+    """A group may have a thousand completions; after the first few that have to be killed the others are not tried."""
+    parts: list[GroupScore] = []
+    for start in range(0, len(group.completions), TEXTS_AT_ONCE):
+        some = group.completions[start : start + TEXTS_AT_ONCE]
+        parts.append(await score_group(source, msgspec.structs.replace(group, completions=some)))
+        if sum(part.killed for part in parts) > MOST_KILLED:
+            break
+    return _joined(parts)
+
+
+def _joined(parts: Sequence[GroupScore]) -> GroupScore:
+    return GroupScore(
+        question=parts[0].question,
+        rewards=tuple(reward for part in parts for reward in part.rewards),
+        answered=tuple(flag for part in parts for flag in part.answered),
+        killed=sum(part.killed for part in parts),
+        errors=sum(part.errors for part in parts),
+    )
+
+
+def score_by_equality(question: Question, texts: Sequence[str]) -> GroupScore:
+    """1 for an answer that is the publisher's own to the letter, spaces around it aside, else 0. No task's code runs.
+
+    Answers that are too long for any scorer (swarm.tasks.answer.ANSWER_LIMIT) are none here, too.
+    """
+    truth = (question.answer or "").strip()
+    rewards = tuple(float(bool(truth) and extract_answer(text) == truth) for text in texts)
+    return GroupScore(question, rewards, tuple(map(has_answer, texts)), killed=0, errors=0)
+
+
+def false_answer(claims: Claims, question: Question, slot: int) -> ProtocolError | None:
+    """The refusal of a group whose publisher says another ground truth than the regenerated question has.
+
+    The question's text was the same, so no other version or machine explains it.
+    """
+    if claims.answer is None or question.answer is None or claims.answer == question.answer:
+        return None
+    return ProtocolError(
+        "false_answer", f"the answer to group {slot} is {question.answer!r:.80}, not {claims.answer!r:.80}"
+    )
+
+
+def false_rewards(claims: Claims, score: GroupScore) -> int:
+    """Completions whose claimed reward is not this node's own.
+
+    They are counted and refuse nothing: where scoring was killed, here or there, for want of time or memory, the
+    rewards of honest nodes differ as well. None of them is trained on anyway.
+    """
+    pairs = zip(claims.rewards, score.rewards, strict=True)
+    return sum(claimed is not None and not abs(claimed - own) <= SAME_REWARD for claimed, own in pairs)
+
+
+async def score_groups(source: TaskSource, groups: Sequence[RolloutGroup]) -> list[GroupScore | ProtocolError]:
+    """Score groups at the same time, each with its own result or refusal, in order; nobody's claims are looked at."""
+    found: dict[int, GroupScore | ProtocolError] = {}
+
+    async def score(position: int, group: RolloutGroup) -> None:
+        try:
+            found[position] = await score_group(source, group)
+        except ProtocolError as error:
+            found[position] = error
+
+    async with anyio.create_task_group() as tasks:
+        for position, group in enumerate(groups):
+            tasks.start_soon(score, position, group)
+    return [found[position] for position in range(len(groups))]
+
+
+async def score_group(source: TaskSource, group: RolloutGroup) -> GroupScore:
+    """The verdict on one group. Raises ProtocolError where its question is not what its origin gives."""
+    question, texts = group.question, [completion.text for completion in group.completions]
+    if question.origin is None:
+        return score_by_equality(question, texts)
+    return await source.score(question.origin, question.prompt, texts)

@@ -1,0 +1,1 @@
+"""The worker: state machine, loop, the steps of a round, checkpoints, redo."""

@@ -1,0 +1,91 @@
+"""I and J of each round of one node: fixed by the settings, or by an adaptive rule that follows the node's own rows.
+
+    metrics rows ─observe─▶ rule ─of(round)─▶ Split
+
+The split of a round follows from the rows of the rounds before it, `staleness` of them left out, since with staleness a
+round is generated before the one before it is done. So it is the same whether the node was restarted in between or not.
+"""
+
+from __future__ import annotations
+
+from swarm.algo.adaptive_rule import RoundSignals, Rule, RuleSettings
+from swarm.algo.registry import adaptive_rule
+from swarm.algo.seeds import derive_random
+from swarm.algo.split import Split, rounded_split
+from swarm.config import Settings
+from swarm.node.worker.round_work import RoundWork
+from swarm.types import RoundKey
+from swarm.wire.messages import MetricsRow
+
+
+class IJSchedule:
+    """Decides, and says on the metrics row what was decided."""
+
+    def __init__(self, settings: Settings, node_id: str) -> None:
+        """Raises ConfigError if the rule is one of the user's own and cannot be had."""
+        self._settings = settings
+        self._node_id = node_id
+        before = -1 - settings.staleness
+        self._rules: list[tuple[int, Rule]] = [(before, make_rule(settings))] if settings.adaptive else []
+        """The rule after each of the last rounds, and which round that was; none without a rule."""
+
+    def observe(self, row: MetricsRow) -> None:
+        """One more round is done; rounds come in their order."""
+        if self._rules:
+            newest = self._rules[-1][1]
+            kept = self._rules[-self._settings.staleness :] if self._settings.staleness else []
+            self._rules = [*kept, (row.round, newest.observe(signals_of(row)))]
+
+    def of(self, key: RoundKey) -> Split:
+        """The split of a round that comes after all that was observed, or is generated ahead."""
+        if not self._rules:
+            return Split(self._settings.local_groups, self._settings.external_groups, self._settings.external_groups)
+        rng = derive_random(self._settings.seed, "split", self._node_id, *key)
+        known = [rule for round_, rule in self._rules if round_ + self._settings.staleness < key.round]
+        return rounded_split(self._settings.total_groups, known[-1].wanted(rng), rng)
+
+    def columns(self, work: RoundWork) -> dict[str, object]:
+        """What the metrics row says of the split, before the row itself is observed."""
+        columns: dict[str, object] = {"external_wanted": work.split.external}
+        if self._rules:
+            columns |= {
+                "adaptive_I": work.split.local,
+                "adaptive_J": work.split.external,
+                "adaptive_J_continuous": work.split.continuous,
+                "adaptive_round_reward": work.my_reward,
+            }
+            baseline = self._rules[-1][1].baseline
+            if baseline is not None:
+                columns["adaptive_baseline"] = baseline
+        return columns
+
+
+def make_rule(settings: Settings) -> Rule:
+    """The rule that the settings name, as it is before the first round. Raises ConfigError if there is none."""
+    return adaptive_rule(settings.adaptive_rule)(
+        RuleSettings(
+            total=settings.total_groups,
+            initial_j=settings.initial_j,
+            alpha=settings.adaptive_alpha,
+            memory=settings.adaptive_baseline_alpha,
+        )
+    )
+
+
+def signals_of(row: MetricsRow) -> RoundSignals:
+    """What a rule may know of a round."""
+    return RoundSignals(
+        round=row.round,
+        reward=row.my_reward,
+        reward_std=row.reward_std,
+        train_reward=row.train_reward,
+        grad_norm=row.grad_norm,
+        local_groups=row.local_groups,
+        local_informative=row.local_groups - round(row.local_groups * row.zero_advantage_local),
+        external_wanted=row.external_wanted,
+        external_groups=row.external_groups,
+        peers=row.peers_heard,
+        pool_groups=row.pool_groups,
+        pool_informative=row.pool_informative,
+        pool_reward=row.pool_reward,
+    )

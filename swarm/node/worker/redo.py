@@ -1,0 +1,242 @@
+"""What a kill took from the weights: the rounds between the last checkpoint and the last metrics row, done once more.
+
+    checkpoint of R rounds ─▶ redo R ─▶ redo R+1 ─▶ ... ─▶ redo of the last row's round ─▶ the weights of that moment
+                               │ own groups: written again with the same seeds, held against what was published
+                               └ external groups: those that the row names in `trained_on`, out of the folder
+
+Nothing is published, no row is written and no reward submitted: all of that was done. On a CPU the weights come out
+bit for bit as they were; a round whose update measures what its row says counts as exact.
+
+With staleness 1 a round's groups were written before the update of the round before it, and so they are here. Those of
+the first round after a checkpoint come from weights that nobody has any more: their published texts are taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from operator import attrgetter
+from typing import NamedTuple
+
+import msgspec
+from anyio import to_thread
+
+from swarm.config import Settings, variable
+from swarm.errors import ProtocolError
+from swarm.logs import get_logger
+from swarm.node.base.clock import Clock
+from swarm.node.process.executor import ComputeExecutor
+from swarm.node.sharing.admission import Admission
+from swarm.node.sharing.assigned_questions import AssignedQuestions
+from swarm.node.sharing.reading import PeersFile, peers_file
+from swarm.node.sharing.trained_groups import GroupName, parse_names
+from swarm.node.sharing.verification import TaskSource, score_groups, verify
+from swarm.node.worker.own_groups import same_texts
+from swarm.node.worker.round_steps import RoundSteps
+from swarm.node.worker.round_work import mean, to_train
+from swarm.store.folder.fetch import read_bounded
+from swarm.types import Policy, RoundKey, ScoredGroup, TrainReport
+from swarm.wire.layout import Layout
+from swarm.wire.messages import MetricsRow, NodeState
+
+logger = get_logger(__name__)
+
+
+def _gone(what: str) -> ProtocolError:
+    """What cannot be redone because the folder has it no longer: never a refusal of anybody's file."""
+    return ProtocolError(reason="gone", detail=what)
+
+
+# ── which rounds, and with which groups ─────────────────────────────────────────────────────────────────────────────
+@dataclass(frozen=True)
+class RoundToRedo:
+    """One round as its row tells it."""
+
+    row: MetricsRow
+    local: int
+    """Own questions."""
+    external: tuple[GroupName, ...]
+
+    @property
+    def key(self) -> RoundKey:
+        return RoundKey(self.row.round, self.row.stage)
+
+
+@dataclass(frozen=True)
+class RedoPlan:
+    """What is to be redone, in order."""
+
+    rounds: tuple[RoundToRedo, ...]
+    lost: int = 0
+    """Rounds after them that cannot be redone."""
+    why: str = ""
+
+
+def plan_redo(rows: Sequence[MetricsRow], checkpoint: NodeState | None, settings: Settings) -> RedoPlan:
+    """The rounds that the checkpoint does not hold, as far as they can be redone."""
+    done = checkpoint.rounds_done if checkpoint else 0
+    by_round = {row.round: row for row in rows if row.round >= done}
+    missing = [by_round[number] for number in sorted(by_round)]
+    rounds: list[RoundToRedo] = []
+    for row in missing:
+        why = _obstacle(row, len(rounds), checkpoint, settings)
+        if why:
+            return RedoPlan(tuple(rounds), len(missing) - len(rounds), why)
+        local = settings.local_groups if row.adaptive_I is msgspec.UNSET else row.adaptive_I
+        rounds.append(RoundToRedo(row, local, tuple(parse_names(row.trained_on))))
+    return RedoPlan(tuple(rounds))
+
+
+def _obstacle(row: MetricsRow, redone: int, checkpoint: NodeState | None, settings: Settings) -> str:
+    if checkpoint and checkpoint.seed != settings.seed:
+        return f"the checkpoint is of seed {checkpoint.seed}, this run of {settings.seed}"
+    if redone >= settings.redo_rounds:
+        return f"more than {variable('redo_rounds')} = {settings.redo_rounds}"
+    if len(parse_names(row.trained_on)) != row.external_groups:
+        return f"the row of round {row.round} does not name the {row.external_groups} groups that were trained on"
+    return ""
+
+
+# ── doing them ──────────────────────────────────────────────────────────────────────────────────────────────────────
+class Redone(NamedTuple):
+    """What came of a plan."""
+
+    rounds: int
+    lost: int
+
+
+NOTHING_REDONE = Redone(0, 0)
+
+
+class Redo:
+    """Carries a plan out, on the policy that the checkpoint was loaded into."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        layout: Layout,
+        node_id: str,
+        *,
+        assigned: AssignedQuestions,
+        steps: RoundSteps,
+        policy: Policy,
+        task_source: TaskSource,
+        executor: ComputeExecutor,
+        clock: Clock,
+    ) -> None:
+        self._settings = settings
+        self._layout = layout
+        self._node_id = node_id
+        self._assigned = assigned
+        self._admission = Admission.of(settings, assigned)
+        self._steps = steps
+        self._policy = policy
+        self._task_source = task_source
+        self._executor = executor
+        self._clock = clock
+        self._ahead: dict[RoundKey, list[ScoredGroup]] = {}
+        self._exact = 0
+
+    async def carry_out(self, plan: RedoPlan) -> Redone:
+        """Redo round after round, up to the first that cannot be had; says what was redone and what is lost."""
+        begun, redone, lost, why = self._clock.monotonic(), 0, plan.lost, plan.why
+        if plan.rounds:
+            logger.info("rounds.redoing", first=plan.rounds[0].row.round, count=len(plan.rounds))
+        for position, round_ in enumerate(plan.rounds):
+            try:
+                following = plan.rounds[position + 1 : position + 2]
+                await self._redo(round_, following, then_live=not following and not plan.lost)
+            except ProtocolError as error:
+                lost, why = plan.lost + len(plan.rounds) - redone, f"round {round_.row.round}: {error}"
+                break
+            redone += 1
+        if redone:
+            seconds = round(self._clock.monotonic() - begun, 2)
+            logger.info("rounds.redone", count=redone, exact=self._exact, seconds=seconds)
+        if lost:
+            logger.warning("rounds.lost", count=lost, why=why)
+        return Redone(redone, lost)
+
+    async def _redo(self, round_: RoundToRedo, following: Sequence[RoundToRedo], *, then_live: bool) -> None:
+        """Raises ProtocolError if a group that it was trained on cannot be had any more; nothing has changed then."""
+        external = await self._external(round_.external)
+        own = self._ahead.pop(round_.key, None) or await self._own(round_)
+        await self._look_ahead(round_, following, then_live=then_live)
+        await self._executor.run(self._policy.begin_update, [to_train(group, external=False) for group in own])
+        update = partial(self._policy.finish_update, [to_train(group, external=True) for group in external])
+        report = await self._executor.run(update)
+        self._steps.rounds_trained += report.updated
+        exact = _measures_the_same(own, report, round_.row)
+        self._exact += exact
+        logger.info("round.redone", round=round_.row.round, exact=exact)
+
+    async def _look_ahead(self, round_: RoundToRedo, following: Sequence[RoundToRedo], *, then_live: bool) -> None:
+        """Before the update, as the machine has it: write what was written ahead, or what would be next."""
+        after = RoundKey(round_.key.round + 1)
+        if following and following[0].row.generated_ahead and following[0].key == after:
+            with suppress(ProtocolError):  # it is found out again when it is that round's turn
+                self._ahead[after] = await self._own(following[0])
+        if then_live and self._settings.staleness and after.round < self._settings.max_rounds:
+            await self._steps.generate_ahead(after)
+
+    async def _own(self, round_: RoundToRedo) -> list[ScoredGroup]:
+        published = await to_thread.run_sync(self._steps.own_groups.published, round_.key)
+        if published is None and round_.row.bytes_published:
+            raise _gone("this node's own groups are not in the folder any more")
+        questions = await self._task_source.make(self._assigned.questions(self._node_id, round_.key, round_.local))
+        written = await self._executor.run(self._steps.own_groups.write, round_.key, questions)
+        groups = written if published is None or same_texts(written, published.groups) else published.groups
+        scores = await score_groups(self._task_source, groups)
+        return [
+            ScoredGroup(msgspec.structs.replace(group, question=score.question), score.rewards, score.answered)
+            for group, score in zip(groups, scores, strict=True)
+            if not isinstance(score, ProtocolError)  # left out of the round as well
+        ]
+
+    async def _external(self, names: Sequence[GroupName]) -> list[ScoredGroup]:
+        """In the order of the row, for sums of floats depend on it."""
+        found: dict[GroupName, ScoredGroup] = {}
+        for (peer, key), wanted in groupby(sorted(names), key=attrgetter("peer", "key")):
+            groups = await self._of_peer(peer, key, {name.slot for name in wanted})
+            found |= {GroupName(peer, key, scored.group.slot): scored for scored in groups}
+        if gone := [name for name in names if name not in found]:
+            raise _gone(f"{gone[0].peer} has no group {gone[0].slot} in round {gone[0].key.round}")
+        return [found[name] for name in names]
+
+    async def _of_peer(self, peer: str, key: RoundKey, slots: Set[int]) -> list[ScoredGroup]:
+        file = await to_thread.run_sync(self._read, peer, key)
+        wanted = [pair for pair in zip(file.groups, file.claims, strict=True) if pair[0].slot in slots]
+        groups, claims = [group for group, _ in wanted], [claim for _, claim in wanted]
+        if refusal := next(filter(None, self._admission.refusals(peer, key, groups)), None):
+            raise refusal
+        found: list[ScoredGroup] = []
+        async for verdicts in verify(self._task_source, groups, claims, trusting=True):
+            if refusal := next((verdict.refusal for verdict in verdicts if verdict.refusal), None):
+                raise refusal
+            found += [verdict.scored for verdict in verdicts if verdict.scored]
+        return found
+
+    def _read(self, peer: str, key: RoundKey) -> PeersFile:
+        path, settings = self._layout.rollout_file(key, peer), self._settings
+        try:
+            data = read_bounded(path, settings.max_file_bytes)
+        except FileNotFoundError:
+            raise _gone(f"{path} is not there any more") from None
+        return peers_file(
+            data,
+            self._layout,
+            peer,
+            key,
+            origin_needed=self._admission.origin_needed,
+            keep_tokens=settings.importance_cap > 0,
+        )
+
+
+def _measures_the_same(own: Sequence[ScoredGroup], report: TrainReport, row: MetricsRow) -> bool:
+    """Whether rewards and update came out to the last digit as they did when the row was written."""
+    my_reward = mean(reward for scored in own for reward in scored.rewards)
+    now = (my_reward, report.loss, report.grad_norm, report.trained_tokens, report.updated)
+    return now == (row.my_reward, row.loss, row.grad_norm, row.tokens_trained, row.updated)

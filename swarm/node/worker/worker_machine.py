@@ -1,0 +1,546 @@
+"""The worker's decisions, pure: events in, instructions out. The loop in worker.py carries them out.
+
+LOADING ─Ready─▶ IDLE ─ClockSeen─▶ GENERATING ─▶ SCORING ─▶ PUBLISHING ─▶ GATHERING ─▶ TRAINING ─▶ SUBMITTING ─▶ IDLE
+                  │                                            (J > 0)       │
+                  └──finished or stopping──▶ SAVING ─▶ DONE                  └ waits for every live peer, at most
+                                                                               until a deadline that follows the swarm
+    the compute executor meanwhile, one step at a time, in this order:
+        generate r ─▶                              begin update r (own groups)   ─▶ finish update r (external groups)
+        with staleness 1, the round ahead as well, so that it need not wait for the clock, the scorer or the peers:
+        generate r ─▶ generate r+1 ─▶ begin r ─▶ finish r ─▶ generate r+2 ─▶ begin r+1 ─▶ finish r+1 ─▶ generate r+3
+                                                            └ while the coordinator opens r+1, and its groups are
+                                                              published and gathered
+
+    IDLE       waits for: the state file to name a round that this node has not done; on a clock of its own for nothing,
+                          or, before round 0, for the workers that are to begin with it
+    GATHERING  waits for: the groups of every live peer that has not been missing all the time; ends early when the
+                          last is in, late at the deadline, and a moment after the clock has moved on without us
+    SUBMITTING unblocks:  the coordinator
+
+Whose clock?  coordinator's ──no coordinator alive for `patience` seconds──▶ own ──one is alive again──▶ coordinator's
+              own           from the start, where there is to be no coordinator
+
+On its own clock a node does one round after the other, and takes of each peer the newest groups that are at most
+`window` rounds older or newer than its own round.
+
+A round that was begun is finished, so that a slow node learns too; then it skips ahead to wherever the clock is.
+A stop before the publishing of a round undoes that round (the draws of a round depend on nothing but seed, node and
+round, so it comes out the same next time; with staleness 1, by a policy one update newer); after it, the round is
+finished first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from swarm.node.base.attendance import Attendance
+from swarm.node.worker.pace import GatherPace
+from swarm.types import RoundKey
+
+
+class Phase(StrEnum):
+    LOADING = "loading"
+    IDLE = "idle"
+    GENERATING = "generating"
+    SCORING = "scoring"
+    PUBLISHING = "publishing"
+    GATHERING = "gathering"
+    TRAINING = "training"
+    SUBMITTING = "submitting"
+    SAVING = "saving"
+    DONE = "done"
+
+
+# ── events ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+@dataclass(frozen=True)
+class Ready:
+    """The policy is loaded; rounds before `next_round` are done."""
+
+    next_round: int
+    unsaved: bool = False
+    """Its checkpoint is older: it was killed, and has redone what it could of the rounds since."""
+
+
+@dataclass(frozen=True)
+class ClockSeen:
+    """The state file was read."""
+
+    key: RoundKey
+    finished: bool
+    now: float
+    interval: float = 0.0
+    """The longest that the coordinator keeps a round open, seconds; 0: it did not say."""
+    max_rounds: int = 0
+    """How many rounds there will be; 0: it did not say."""
+
+
+@dataclass(frozen=True)
+class Generated:
+    key: RoundKey
+
+
+@dataclass(frozen=True)
+class Scored:
+    key: RoundKey
+
+
+@dataclass(frozen=True)
+class Published:
+    key: RoundKey
+    now: float
+
+
+@dataclass(frozen=True)
+class PeersLive:
+    """The live workers other than this one."""
+
+    nodes: frozenset[str]
+    now: float
+    publishing: frozenset[str] = frozenset()
+    """Those that have published for this node's round, or the one before it, whether that was taken in or not; of a
+    node that has begun none yet, for the first."""
+
+
+@dataclass(frozen=True)
+class CoordinatorSeen:
+    """Whether a coordinator is alive, as of now."""
+
+    alive: bool
+    now: float
+
+
+@dataclass(frozen=True)
+class PeerArrived:
+    """All that a peer published for this round and stage is verified and scored, or refused."""
+
+    key: RoundKey
+    peer: str
+    now: float
+
+
+@dataclass(frozen=True)
+class Tick:
+    """`wake_at` has come."""
+
+    now: float
+
+
+@dataclass(frozen=True)
+class Trained:
+    key: RoundKey
+
+
+@dataclass(frozen=True)
+class Submitted:
+    key: RoundKey
+
+
+@dataclass(frozen=True)
+class Saved:
+    rounds_done: int
+
+
+@dataclass(frozen=True)
+class SaveFailed:
+    """A checkpoint on the way could not be written; the next one is due as if it had not been asked for."""
+
+    rounds_done: int
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Finish the step, save, and end."""
+
+    now: float
+
+
+Event = (
+    Ready
+    | ClockSeen
+    | Generated
+    | Scored
+    | Published
+    | PeersLive
+    | CoordinatorSeen
+    | PeerArrived
+    | Tick
+    | Trained
+    | Submitted
+    | Saved
+    | SaveFailed
+    | Stop
+)
+
+
+# ── instructions ────────────────────────────────────────────────────────────────────────────────────────────────────
+@dataclass(frozen=True)
+class Generate:
+    key: RoundKey
+    skipped: int
+    """Rounds that the clock ran ahead while this node was away or busy."""
+
+
+@dataclass(frozen=True)
+class GenerateAhead:
+    """Generate and score the groups of a round that is not open yet; its Generate takes them up."""
+
+    key: RoundKey
+
+
+@dataclass(frozen=True)
+class Score:
+    key: RoundKey
+
+
+@dataclass(frozen=True)
+class Publish:
+    key: RoundKey
+
+
+@dataclass(frozen=True)
+class BeginUpdate:
+    """Add up the gradients of the own groups while those of the peers come in; answered by no event.
+
+    Of a round that was generated ahead, as soon as the update before it is made. If that round is then skipped, the
+    next BeginUpdate starts from nothing.
+    """
+
+    key: RoundKey
+
+
+@dataclass(frozen=True)
+class Train:
+    """Add those of J groups sampled from what the heard peers published, and make the update."""
+
+    key: RoundKey
+    sources: tuple[tuple[str, RoundKey], ...]
+    """The heard peers, by name, and for which round the groups are that are taken of each."""
+    awaited: frozenset[str]
+    """The live peers that were worth waiting for, heard or not."""
+    timed_out: bool
+    late: bool
+
+    @property
+    def heard(self) -> frozenset[str]:
+        return frozenset(peer for peer, _ in self.sources)
+
+
+@dataclass(frozen=True)
+class Submit:
+    key: RoundKey
+
+
+@dataclass(frozen=True)
+class Save:
+    """Write a checkpoint after so many rounds."""
+
+    rounds_done: int
+
+
+@dataclass(frozen=True)
+class Finish:
+    reason: str
+    """`finished`: the experiment is over; `stopped`: somebody asked."""
+
+
+Instruction = Generate | GenerateAhead | Score | Publish | BeginUpdate | Train | Submit | Save | Finish
+
+GATHER_SHARE = 0.5
+"""Of the round's interval; the rest is for training and submitting before the coordinator closes the round."""
+LATE_GRACE = 1.0
+"""Seconds that a node whose round has already closed still waits for groups: they have been there for a while."""
+
+
+class WorkerMachine:
+    """Owns the round, not the files, tasks, time or tensors of it."""
+
+    def __init__(
+        self,
+        *,
+        external_groups: int,
+        round_interval: float,
+        checkpoint_interval: int,
+        staleness: int = 0,
+        own_clock: bool = False,
+        max_rounds: int = 0,
+        expected_workers: int = 1,
+        patience: float = math.inf,
+        window: int = 0,
+    ) -> None:
+        """Make a machine that is still loading.
+
+        Args:
+            staleness: 1: generate one round ahead.
+            own_clock: there is to be no coordinator.
+            max_rounds: after how many rounds a node on its own clock is finished, unless a coordinator said otherwise;
+                0: never.
+            expected_workers: how many should be there before a node on its own clock begins round 0; it waits for them
+                for one round interval.
+            patience: seconds without a coordinator after which a node whose clock it kept goes on by itself.
+            window: on the own clock, rounds by which a peer's groups may be older or newer.
+        """
+        self._wants_peers = external_groups > 0
+        self._staleness = staleness
+        self._checkpoint_interval = checkpoint_interval
+        self._round_interval = round_interval
+        self._own_clock = own_clock
+        self._expected = expected_workers
+        self._patience = patience
+        self._window = window
+        self._pace = GatherPace(longest=round_interval * GATHER_SHARE)
+        self._attendance = Attendance()
+        self.on_own_clock = own_clock
+        """Nobody else says which round comes next."""
+        self.phase = Phase.LOADING
+        self.key: RoundKey | None = None
+        """The round and stage that this node works on, or did last."""
+        self.wake_at: float | None = None
+        """When to send a Tick, on the same clock as every `now`."""
+        self._next = RoundKey(0)
+        self._clock: RoundKey | None = None
+        self._now = -math.inf
+        """The latest that any event said."""
+        self._coordinator_gone: float | None = None
+        """Since when no coordinator is alive."""
+        self._waiting_since: float | None = None
+        """Since when a node on its own clock waits for others to begin with."""
+        self._max_rounds = max_rounds
+        self._ahead: RoundKey | None = None
+        """The furthest round that GenerateAhead was given for."""
+        self._begun: RoundKey | None = None
+        """The last round that BeginUpdate was given for."""
+        self._finished = False
+        self._stopping = False
+        self._live: frozenset[str] = frozenset()
+        self._somebody_published = False
+        self._arrived: dict[RoundKey, set[str]] = {}
+        self._gather_since = 0.0
+        self._save_asked = self._saved = 0
+
+    # ── what is known ───────────────────────────────────────────────────────────────────────────────────────────────
+    @property
+    def rounds_done(self) -> int:
+        """The first round that is not behind this node."""
+        return self._next.round
+
+    def _late(self, key: RoundKey) -> bool:
+        return self._finished or (self._clock is not None and self._clock > key)
+
+    # ── decisions ───────────────────────────────────────────────────────────────────────────────────────────────────
+    def handle(self, event: Event) -> Sequence[Instruction]:
+        """Take one event; instructions come in the order in which they are to be carried out."""
+        self._now = max(self._now, getattr(event, "now", self._now))
+        match event:
+            case Ready(next_round, unsaved) if self.phase is Phase.LOADING:  # else it was stopped meanwhile
+                self._next = RoundKey(next_round)
+                if unsaved:  # at once, so that a second death does not cost the redoing again
+                    return [*self._save(), *self._idle()]
+                self._save_asked = self._saved = next_round
+                return self._idle()
+            case ClockSeen():
+                return self._on_clock(event)
+            case Generated(key) if self._working(key, Phase.GENERATING):
+                return self._leave() if self._stopping else self._score(key)
+            case Scored(key) if self._working(key, Phase.SCORING):
+                return self._leave() if self._stopping else self._publish(key)
+            case Published(key) if self._working(key, Phase.PUBLISHING):
+                return self._begin_gather()
+            case PeersLive(nodes, _, publishing):
+                self._live = nodes
+                self._somebody_published = self._somebody_published or bool(publishing)
+                self._attendance.seen(publishing)
+                return self._look_around()
+            case CoordinatorSeen(alive):
+                return self._on_coordinator(alive)
+            case PeerArrived(key, peer):
+                self._arrived.setdefault(key, set()).add(peer)
+                return self._look_around()
+            case Tick():
+                return self._look_around()
+            case Trained(key) if self._working(key, Phase.TRAINING):
+                return self._submit(key)
+            case Submitted(key) if self._working(key, Phase.SUBMITTING):
+                return self._end_round(key)
+            case Saved(rounds_done):
+                return self._on_saved(rounds_done)
+            case SaveFailed(rounds_done) if rounds_done == self._save_asked:  # else a later one is under way
+                self._save_asked = self._saved
+                return self._save() if self.phase is Phase.SAVING else ()
+            case Stop():
+                return self._on_stop()
+        return ()
+
+    def _working(self, key: RoundKey, phase: Phase) -> bool:
+        return self.phase is phase and self.key == key
+
+    def _enter(self, phase: Phase, *instructions: Instruction) -> Sequence[Instruction]:
+        self.phase = phase
+        return instructions
+
+    def _on_clock(self, event: ClockSeen) -> Sequence[Instruction]:
+        older = self._clock is not None and event.key < self._clock  # a stale copy of the file: it never goes back
+        if not self._own_clock and not older:
+            self._clock, self._finished = event.key, event.finished
+            self._max_rounds = event.max_rounds or self._max_rounds
+            if event.interval:
+                self._pace.longest = event.interval * GATHER_SHARE
+        return self._look_around()
+
+    def _on_coordinator(self, alive: bool) -> Sequence[Instruction]:
+        if alive:
+            self._coordinator_gone, self.on_own_clock = None, self._own_clock
+        elif self._coordinator_gone is None:
+            self._coordinator_gone = self._now
+        return self._look_around()
+
+    def _idle(self) -> Sequence[Instruction]:
+        self.phase, self.wake_at = Phase.IDLE, None
+        self._go_on_alone()
+        if self.on_own_clock and self._max_rounds and self._next.round >= self._max_rounds:
+            self._finished = True
+        if self._stopping or self._finished:
+            return self._leave()
+        opened = self._open_round()
+        if opened is None:
+            return ()
+        self.key, self.wake_at, skipped = opened, None, opened.round - self._next.round
+        oldest = RoundKey(max(0, opened.round - self._window))
+        self._arrived = {key: peers for key, peers in self._arrived.items() if key >= oldest}
+        return self._enter(Phase.GENERATING, Generate(opened, skipped))
+
+    def _go_on_alone(self) -> None:
+        """A clock that nobody keeps any longer is kept by the node itself; one that never ran is waited for.
+
+        That it ran, a node knows that has done rounds, or sees that somebody has published, also where it finds no
+        state file that it can read.
+        """
+        ran = self._clock is not None or self._next > RoundKey(0) or self._somebody_published
+        if self.on_own_clock or self._coordinator_gone is None or not ran:
+            return
+        alone_at = self._coordinator_gone + self._patience
+        if self._now >= alone_at:
+            self.on_own_clock = True
+        elif math.isfinite(alone_at):
+            self.wake_at = alone_at
+
+    def _open_round(self) -> RoundKey | None:
+        """The round to begin now, None while there is none."""
+        if self._own_clock:
+            return self._next if self._enough_are_there() else None
+        if self.on_own_clock:
+            return max(self._clock or self._next, self._next)
+        return self._clock if self._clock is not None and self._clock >= self._next else None
+
+    def _enough_are_there(self) -> bool:
+        """Those that begin together learn from each other from round 0 on; who comes later finds them at work."""
+        if self._next.round or len(self._live) + 1 >= self._expected:
+            return True
+        if self._waiting_since is None:
+            self._waiting_since = self._now
+        self.wake_at = self._waiting_since + self._round_interval
+        return self._now >= self.wake_at
+
+    def _score(self, key: RoundKey) -> Sequence[Instruction]:
+        return self._enter(Phase.SCORING, Score(key), *self._look_ahead(key))
+
+    def _submit(self, key: RoundKey) -> Sequence[Instruction]:
+        following = RoundKey(key.round + 1)
+        if self._ahead != following or self._stopping or self._late(following):
+            return self._enter(Phase.SUBMITTING, Submit(key))
+        return self._enter(Phase.SUBMITTING, Submit(key), *self._look_ahead(following), *self._begin(following))
+
+    def _publish(self, key: RoundKey) -> Sequence[Instruction]:
+        return self._enter(Phase.PUBLISHING, Publish(key), *self._begin(key))
+
+    def _begin(self, key: RoundKey) -> Sequence[Instruction]:
+        if self._begun == key:
+            return ()
+        self._begun = key
+        return (BeginUpdate(key),)
+
+    def _look_ahead(self, key: RoundKey) -> Sequence[Instruction]:
+        """With the groups of `key` made, those of the round after it may be, once; `staleness` updates behind."""
+        ahead = RoundKey(key.round + 1)
+        wanted = self._staleness and not self._stopping and not self._late(ahead)
+        if not wanted or (self._max_rounds and ahead.round >= self._max_rounds) or self._ahead == ahead:
+            return ()
+        self._ahead = ahead
+        return (GenerateAhead(ahead),)
+
+    def _begin_gather(self) -> Sequence[Instruction]:
+        assert self.key is not None
+        if not self._wants_peers:
+            return self._enter(Phase.TRAINING, self._train({}, frozenset(), timed_out=False))
+        self.phase, self._gather_since = Phase.GATHERING, self._now
+        self.wake_at = self._now + self._pace.allowance()
+        return self._look_around()
+
+    def _look_around(self) -> Sequence[Instruction]:
+        """See whether what this node waits for is there by now, or is to be waited for no longer."""
+        if self.phase is Phase.IDLE:
+            return self._idle()
+        if self.phase is not Phase.GATHERING or self.key is None or self.wake_at is None:
+            return ()
+        if self._late(self.key):
+            self.wake_at = min(self.wake_at, self._now + LATE_GRACE)
+        sources = self._sources(self.key)
+        awaited = self._attendance.awaited(self._live)
+        complete = awaited <= sources.keys()
+        if not complete and not self._stopping and self._now < self.wake_at:
+            return ()
+        if not self._stopping:
+            self._pace.observe(self._now - self._gather_since)
+            self._attendance.close(self._live, sources)
+        self.wake_at = None
+        return self._enter(Phase.TRAINING, self._train(sources, awaited, timed_out=not complete))
+
+    def _sources(self, mine: RoundKey) -> dict[str, RoundKey]:
+        """Of each peer the newest round that may be taken of it; the order of arrival makes no difference."""
+        reach = self._window if self.on_own_clock else 0
+        return {
+            peer: key
+            for key in sorted(self._arrived)
+            if abs(key.round - mine.round) <= reach and (reach or key.stage == mine.stage)
+            for peer in self._arrived[key]
+        }
+
+    def _train(self, sources: dict[str, RoundKey], awaited: frozenset[str], *, timed_out: bool) -> Train:
+        assert self.key is not None
+        return Train(self.key, tuple(sorted(sources.items())), awaited, timed_out, self._late(self.key))
+
+    def _end_round(self, key: RoundKey) -> Sequence[Instruction]:
+        self._next = RoundKey(key.round + 1)
+        interval = self._checkpoint_interval  # counted in passed multiples: a slow node never hits them exactly
+        due = interval and self._next.round // interval > self._save_asked // interval
+        leaving = self._stopping or self._finished  # then _leave saves, once
+        saves = self._save() if due and not leaving else ()
+        return [*saves, *self._idle()]
+
+    def _save(self) -> Sequence[Instruction]:
+        if self._save_asked == self._next.round:
+            return ()
+        self._save_asked = self._next.round
+        return (Save(self._next.round),)
+
+    def _leave(self) -> Sequence[Instruction]:
+        """Save what is not saved, and wait for a checkpoint that is still being written."""
+        self.wake_at = None
+        if self._saved == self._next.round:
+            return self._finish()
+        return self._enter(Phase.SAVING, *self._save())
+
+    def _on_saved(self, rounds_done: int) -> Sequence[Instruction]:
+        self._saved = max(self._saved, rounds_done)
+        return self._finish() if self.phase is Phase.SAVING and rounds_done == self._next.round else ()
+
+    def _finish(self) -> Sequence[Instruction]:
+        return self._enter(Phase.DONE, Finish("stopped" if self._stopping and not self._finished else "finished"))
+
+    def _on_stop(self) -> Sequence[Instruction]:
+        self._stopping = True
+        if self.phase is Phase.LOADING:
+            return self._finish()
+        return self._look_around()

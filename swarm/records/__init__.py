@@ -1,0 +1,1 @@
+"""Reads a run: rows, registrations, the round clock, who is alive."""

@@ -1,0 +1,59 @@
+"""Who is alive, judged by change and by this node's own clock: clocks of other hosts may be a day off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from swarm.wire.messages import PeerFile
+
+STOPPED, STARTING, ACTIVE, STANDBY = "stopped", "starting", "active", "standby"
+
+
+@dataclass
+class _Seen:
+    mark: tuple[str, int]
+    changed_at: float
+    status: str
+    role: str
+
+
+class Liveness:
+    """Tracks heartbeats. A peer is alive while its heartbeat moves; `stopped` is believed at once."""
+
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
+        self._seen: dict[str, _Seen] = {}
+
+    def observe(self, peer: PeerFile, now: float, wall: float) -> None:
+        """Take note of one peer file.
+
+        At first sight nobody knows whether it moves: it counts as alive only if its own time says that it is fresh,
+        so that the ghosts of a killed run hold nobody up and a peer with a wrong clock is in after one more beat.
+
+        Args:
+            now: this process's monotonic seconds.
+            wall: Unix seconds.
+        """
+        mark = (peer.incarnation, peer.beat)
+        seen = self._seen.get(peer.peer_id)
+        if seen is None:
+            age = abs(wall - peer.last_seen)
+            self._seen[peer.peer_id] = _Seen(mark, now - min(age, self._timeout), peer.status, peer.node_role)
+            return
+        if peer.incarnation and seen.mark[0] == peer.incarnation and peer.beat < seen.mark[1]:
+            return  # an old file that somebody put back, or that a cache still has
+        if seen.mark != mark:
+            seen.mark, seen.changed_at = mark, now
+        seen.status, seen.role = peer.status, peer.node_role
+
+    def moving(self, now: float) -> frozenset[str]:
+        """The ids of all whose heartbeat moves, whatever they are or say of themselves."""
+        return frozenset(node for node, seen in self._seen.items() if now - seen.changed_at < self._timeout)
+
+    def live(self, now: float, *, role: str, statuses: tuple[str, ...] = (ACTIVE,)) -> frozenset[str]:
+        """The ids of live peers of one role in one of these statuses."""
+        return frozenset(
+            node
+            for node, seen in self._seen.items()
+            if seen.role == role and seen.status in statuses and now - seen.changed_at < self._timeout
+        )

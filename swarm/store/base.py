@@ -1,0 +1,202 @@
+"""The contract of a store: everything that a node, coordinator, judge or view does with a shared place.
+
+A store holds the files of one experiment under *keys*: relative names such as `rollouts/round_3/stage_0/anna.json`,
+made by swarm.wire.keys alone. Parts are separated by "/"; none is empty, "." or "..". A *prefix* is a key without its
+last parts; "" is the whole experiment. No path of the shared place leaves this package.
+
+    node, coordinator, judge ─▶ AsyncStore ─ Blocking.run ─┐
+    views, study, commands ────────────────────────────────┴▶ Store ─┬ FolderStore   a directory (local, NFS, FUSE ...)
+                                                                     ├ MemoryStore   one process, for tests
+                                                                     └ FaultyStore   any of them, seen through faults
+
+What every implementation promises, and tests/conformance holds, one test per promise:
+
+    atomic      A reader sees the whole of one `put` or bundle, or the whole of the one before; never a mixture.
+    durable     What `put(durable=True)`, `put_bundle` and `append_records(durable=True)` acknowledged by returning
+                outlives the writer's death and a power cut. What raised may be there or not; trying again is safe and
+                doubles nothing.
+    exclusive   Of any number of `put(if_absent=True)` for one key at most one returns, if `facts().exclusive_create`.
+    own order   A reader that sees a write of one writer sees, or will soon see, all that this writer put before it;
+                nothing is promised between writers.
+    growing     Records of one key come whole, once each, in the order of appending. One writer per key.
+    bounded     No call takes in more than its `limit`, whatever lies there; nothing blocks on odd files or follows
+                links.
+    listing     Listing is the truth about what is there; hints only say that it is time to list.
+
+What a reader has to live with: a write becomes visible late (`facts().freshness` seconds, usually); a listing may still
+show what is gone and not yet show what is there; an older version may be read again for a while; hints may be lost,
+late, doubled, or come for nothing.
+
+Errors: FileNotFoundError where a key or bundle is not there; ProtocolError (`oversized`, `not_a_file`, `unreadable`)
+where what lies there is not to be taken; AlreadyThereError for `if_absent`; StoreError where the place itself fails
+(full, read-only, gone, or `blocked`: something else stands at the key, which no patience fixes). Nothing else is raised
+for what lies there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from anyio.abc import ObjectReceiveStream
+
+from swarm.errors import ProtocolError
+
+MOST_NAMES = 500_000
+"""A listing ends after so many names, should somebody flood a prefix. Runs have some thousands."""
+PAGE = 1000
+"""Entries of one page, unless asked otherwise; object stores give no more."""
+MOST_PER_RECORD = 2**20
+"""Bytes. Longer records are junk and read as b""; a metrics row has some 2 kB."""
+MOST_PER_READ = 8 * 2**20
+"""Bytes that one `read_records` takes in; the next one goes on there."""
+
+
+class Kind(StrEnum):
+    """What stands at a name."""
+
+    FILE = "file"
+    PREFIX = "prefix"
+    """A folder, or the common start of several keys."""
+    OTHER = "other"
+    """A link, pipe, socket or device: never opened."""
+
+
+class Entry(NamedTuple):
+    """One name in a listing."""
+
+    name: str
+    """The last part of its key."""
+    kind: Kind
+    size: int = 0
+    """Bytes of a FILE, where tags were asked for."""
+    tag: str = ""
+    """Version of a FILE, where tags were asked for: another one whenever its content may be another."""
+
+
+class Page(NamedTuple):
+    """Part of a listing, in the order of names."""
+
+    entries: list[Entry]
+    next: str = ""
+    """Give this as `after` for the page that follows; "": there is none."""
+
+
+class Blob(NamedTuple):
+    """The bytes of one key, and the version that they are."""
+
+    data: bytes
+    tag: str
+
+
+class Records(NamedTuple):
+    """Records of a growing file, without their newlines."""
+
+    records: list[bytes]
+    """Whole ones; b"" stands for one above MOST_PER_RECORD."""
+    cursor: str
+    """Opaque; where the next reading goes on."""
+    torn: bool = False
+    """The file ends in half a record: it is being written, or its writer was killed."""
+    more: bool = False
+    """The limit was reached: read again at once."""
+
+
+class Facts(NamedTuple):
+    """What a place can do, measured on it by `Store.facts`, never assumed from its name alone."""
+
+    kind: str
+    """Such as `ext4`, `nfs4`, `fuse.rclone`, `memory`, `s3`."""
+    exclusive_create: bool
+    """`put(if_absent=True)` has one winner among several writers."""
+    hints: bool
+    """Hints tell of what other hosts write; False: only listing finds it."""
+    freshness: float
+    """Seconds after which a finished write of this process was seen in a listing."""
+
+
+class Store(Protocol):
+    """The blocking face, callable from any thread. A store that was opened without a writer refuses to write."""
+
+    def describe(self, key: str = "") -> str:
+        """The key as people find it, such as a path or URL; for messages alone."""
+
+    def facts(self) -> Facts:
+        """Measure what the place can do; writes, lists and removes a small file of this writer's own."""
+
+    def put(self, key: str, data: bytes, *, if_absent: bool = False, durable: bool = True) -> None:
+        """Write a file, whole or not at all, in the place of whatever was there under this key.
+
+        Args:
+            if_absent: raise AlreadyThereError instead of replacing anything.
+            durable: it outlives a power cut when this returns; False is quicker.
+        """
+
+    def get(self, key: str, limit: int) -> Blob:
+        """Read a file of at most `limit` bytes."""
+
+    def get_many(self, keys: Sequence[str], limit: int) -> list[Blob | ProtocolError | None]:
+        """Read several, each of at most `limit` bytes; None for one that is not there, an error for one refused."""
+
+    def get_to_file(self, key: str, target: Path, limit: int) -> None:
+        """Copy a file, in pieces, to a new local file outside the shared place."""
+
+    def stat(self, key: str) -> Entry | None:
+        """What stands at a key; None: nothing."""
+
+    def list(self, prefix: str, *, after: str = "", limit: int = PAGE, tags: bool = False) -> Page:
+        """The names in a prefix that are text (UTF-8), from the first one behind `after` on; none if it is not there.
+
+        Args:
+            limit: entries of this page, at most MOST_NAMES.
+            tags: give sizes and version tags, which costs a folder a look at each name.
+        """
+
+    def put_bundle(self, prefix: str, fill: Callable[[Path], None]) -> None:
+        """Write many files that are visible whole under `prefix` or not at all, replacing a bundle that is there.
+
+        Args:
+            fill: writes files and folders into an empty local folder, which is taken over or copied.
+
+        Raises:
+            StoreError: it cannot be written; what was there before stays.
+        """
+
+    def open_bundle(self, prefix: str) -> AbstractContextManager[Path]:
+        """A local folder with regular files only: the bundle, to read from and nothing else, for the block."""
+
+    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool) -> None:
+        """Append records (texts without newlines) to a growing file that nobody else writes; all or none of them.
+
+        Half a record that a death left at the end goes. Called again with the same last records after an error, it
+        doubles nothing.
+        """
+
+    def read_records(self, key: str, cursor: str = "", limit: int = MOST_PER_READ) -> Records:
+        """Whole records behind a cursor, at most about `limit` bytes of them; none of a file that is not there.
+
+        A file that became another one, or shorter, is read from its beginning.
+        """
+
+    def sync(self, key: str) -> None:
+        """Bring to disk what a former life of this writer put or appended at this key: its kill may have come between
+        the write and its sync. What is not there is left alone."""
+
+    def recover(self) -> None:
+        """Finish or undo what a former life of this writer left half-done, and remove its drafts."""
+
+    def remove(self, key: str) -> None:
+        """Remove a file; what is not there is removed already."""
+
+    def remove_prefix(self, prefix: str) -> None:
+        """Remove everything below a prefix: first out of sight, so that nobody finds half of a bundle."""
+
+    def hints(self, prefixes: Sequence[str], interval: float) -> AbstractAsyncContextManager[ObjectReceiveStream[None]]:
+        """A stream that gives an item when something below these prefixes may have changed; items are merged.
+
+        Args:
+            interval: seconds after which the reader lists anyway; so that it can be told when hints stay away.
+        """

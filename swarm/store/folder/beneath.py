@@ -1,0 +1,179 @@
+"""Reach what lies in an experiment's folder without ever leaving it, whatever links a stranger put there.
+
+    <path>/experiments/<name>      the user's own choice: links in it are followed
+           rollouts/round_9/...    written by anybody: opened one by one, each without following a link
+
+O_NOFOLLOW guards the last name of a path alone. So every folder on the way is opened by its name within the folder
+before it (openat), which works on Linux and macOS alike. A path that lies in no experiment is the user's own as a
+whole, but for its last name.
+
+Where the folder of a round or stage is to be made and a link or a file stands in its place, that goes: no node ever
+puts one there, and it would keep everybody from publishing in that round. In the place of any other folder, such as
+`checkpoints`, it stays and is refused, for it may be the user's own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import takewhile
+from pathlib import Path
+
+from swarm.wire.layout import round_of, split_at_experiment, stage_of
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+@contextmanager
+def opened_folder(folder: Path) -> Iterator[int]:
+    """A descriptor of a folder, to name what is in it by.
+
+    Raises:
+        FileNotFoundError: it is not there.
+        OSError: ELOOP where a link stands in the place of one of the experiment's folders, and as open(2) does.
+    """
+    descriptor = _descend(folder, grown=None)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def made_folder(folder: Path) -> Iterator[tuple[int, list[Path]]]:
+    """As opened_folder, after making what is missing of it; also the folders that got a new entry by that."""
+    grown: list[Path] = []
+    descriptor = _descend(folder, grown)
+    try:
+        yield descriptor, grown
+    finally:
+        os.close(descriptor)
+
+
+def is_folder(path: Path) -> bool:
+    """True for a folder that can be reached without following a link below the experiment's own folder."""
+    try:
+        with opened_folder(path):
+            return True
+    except OSError:
+        return False
+
+
+def open_beneath(file: Path, flags: int, mode: int = 0o666) -> int:
+    """os.open for a file in an experiment; neither its folders nor the file may be links. Raises OSError."""
+    with opened_folder(file.parent) as folder:
+        return os.open(file.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
+
+
+def make_folder(folder: Path) -> list[Path]:
+    """mkdir -p in an experiment; returns the folders that got a new entry by that. Raises OSError."""
+    with made_folder(folder) as (_, grown):
+        return grown
+
+
+def rename_beneath(source: Path, target: Path) -> None:
+    """os.rename within an experiment; both folders have to be there. A link at either name is itself renamed."""
+    with opened_folder(source.parent) as origin, opened_folder(target.parent) as place:
+        os.rename(source.name, target.name, src_dir_fd=origin, dst_dir_fd=place)
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder of an experiment with all that is in it; links inside are removed, not followed.
+
+    Raises:
+        OSError: something could not be removed, or the folder is a link. What is not there is removed already.
+    """
+    with contextlib.suppress(FileNotFoundError), opened_folder(folder.parent) as parent:
+        shutil.rmtree(folder.name, dir_fd=parent)
+
+
+def remove_empty(folder: Path) -> None:
+    """os.rmdir within an experiment. Raises OSError, as for a folder that is not empty."""
+    with opened_folder(folder.parent) as parent:
+        os.rmdir(folder.name, dir_fd=parent)
+
+
+def what_went_wrong(error: OSError, asked_for: Path) -> str:
+    """The system's words, and which folder they are about, if it is another than what was asked for."""
+    said = error.strerror or str(error)
+    at = error.filename if isinstance(error.filename, str) else ""
+    return f"{said} ({at})" if os.sep in at and at != str(asked_for) else said
+
+
+def _descend(folder: Path, grown: list[Path] | None) -> int:
+    """Open a folder, making what is missing where `grown` takes note of it."""
+    root, names = split_at_experiment(folder)
+    if ".." in names:
+        raise OSError(errno.EINVAL, "the path leads upwards", str(folder))
+    at = _open_root(root, grown)
+    for depth, name in enumerate(names):
+        above = at
+        try:
+            at = _step(above, name, grown, place=(root, names[:depth]))
+        finally:
+            os.close(above)
+    return at
+
+
+def _open_root(root: Path, grown: list[Path] | None) -> int:
+    if grown is None:
+        return os.open(root, _FOLDER)
+    try:
+        return os.open(root, _FOLDER)
+    except FileNotFoundError:
+        missing = takewhile(lambda place: not place.exists(), (root, *root.parents))
+        grown.extend(made.parent for made in missing)
+        root.mkdir(parents=True, exist_ok=True)
+        return os.open(root, _FOLDER)
+
+
+def _step(above: int, name: str, grown: list[Path] | None, place: tuple[Path, tuple[str, ...]]) -> int:
+    """Open one folder within another, which is at `place`: spelled out only where somebody wants to know."""
+    try:
+        try:
+            return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=above)
+        except FileNotFoundError:
+            if grown is None:
+                raise
+            _make(above, name, grown, place)
+        except OSError as error:
+            if grown is None or not _is_round(name) or error.errno not in (errno.ENOTDIR, errno.ELOOP):
+                raise
+            with contextlib.suppress(FileNotFoundError, IsADirectoryError):  # another node was quicker
+                os.unlink(name, dir_fd=above)
+            _tell_of_obstacle(place[0].joinpath(*place[1], name))
+            _make(above, name, grown, place)
+        return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=above)
+    except OSError as error:
+        error.filename = str(place[0].joinpath(*place[1], name))
+        if _is_link(above, name):  # Linux says ENOTDIR and macOS ELOOP
+            raise OSError(errno.ELOOP, "a symbolic link, which is not followed", error.filename) from None
+        raise
+
+
+def _make(above: int, name: str, grown: list[Path], place: tuple[Path, tuple[str, ...]]) -> None:
+    with contextlib.suppress(FileExistsError):  # another node made it in between
+        os.mkdir(name, dir_fd=above)
+        grown.insert(0, place[0].joinpath(*place[1]))
+
+
+def _is_round(name: str) -> bool:
+    return round_of(name) is not None or stage_of(name) is not None
+
+
+def _tell_of_obstacle(path: Path) -> None:
+    from swarm.logs import get_logger  # here, for commands that only look do without it
+
+    get_logger(__name__).warning("obstacle.removed", path=str(path))
+
+
+def _is_link(above: int, name: str) -> bool:
+    try:
+        return stat.S_ISLNK(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode)
+    except OSError:
+        return False

@@ -1,0 +1,156 @@
+"""Is this machine fit to run a node?"""
+
+from __future__ import annotations
+
+import platform
+import re
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from swarm.views.doctor.check_context import CheckContext
+from swarm.views.doctor.finding import Area, Finding
+from swarm.views.doctor.sizes import size
+
+AREA = Area("machine")
+DISTRIBUTION = "swarm-sapo"
+OLDEST_PYTHON = (3, 11)
+FEW_FILES, MANY_FILES = 256, 1024
+"""Open files: below the first a node fails, below the second several in one process may."""
+LITTLE_MEMORY = 2**30
+"""Bytes. One worker with an embedded model takes about 0.6 GB."""
+MEMINFO = Path("/proc/meminfo")
+CGROUP = Path("/sys/fs/cgroup")
+_REQUIREMENT = re.compile(r"([A-Za-z0-9_.-]+)\s*([<>=!~].*)?")
+_BOUND = re.compile(r"(>=|<=|==|<|>)\s*([0-9][0-9.]*)")
+
+
+class Package(msgspec.Struct, frozen=True):
+    """One thing that swarm needs."""
+
+    name: str
+    wanted: str
+    """Such as `>=2.11,<2.14`."""
+    there: str
+    """Empty where it is not installed."""
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """This machine, for a node started from this environment."""
+
+    python: tuple[int, int]
+    packages: tuple[Package, ...]
+    open_files: int
+    memory: int | None
+    """Bytes available to this process and its cgroup; None where that is not told."""
+
+
+def check(context: CheckContext) -> Iterator[Finding]:
+    """Versions, open files, memory."""
+    yield from judge(measure())
+
+
+def measure() -> Machine:
+    """Ask the system; no package is imported for it."""
+    major, minor = platform.python_version_tuple()[:2]
+    return Machine((int(major), int(minor)), packages(), resource.getrlimit(resource.RLIMIT_NOFILE)[0], _memory())
+
+
+def packages() -> tuple[Package, ...]:
+    """What swarm needs in any case, and what there is of it; none where swarm itself is not installed."""
+    from importlib.metadata import PackageNotFoundError, requires  # here: it imports the half of `email`
+
+    try:
+        needed = [line for line in requires(DISTRIBUTION) or () if "extra ==" not in line]
+    except PackageNotFoundError:
+        return ()
+    matches = [match for line in needed if (match := _REQUIREMENT.match(line))]
+    return tuple(Package(match[1], (match[2] or "").strip(), installed_version(match[1])) for match in matches)
+
+
+def installed_version(name: str) -> str:
+    """The version of a package here, empty where it is not installed. Nothing of it is imported."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
+
+
+def _memory(meminfo: Path = MEMINFO, cgroup: Path = CGROUP) -> int | None:
+    try:
+        fields = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
+        free = int(fields["MemAvailable"].split()[0]) * 1024
+    except (OSError, ValueError, KeyError, IndexError):
+        return None
+    try:
+        return min(free, int((cgroup / "memory.max").read_text()) - int((cgroup / "memory.current").read_text()))
+    except (OSError, ValueError):  # no cgroup v2, or no limit ("max")
+        return free
+
+
+def satisfies(there: str, wanted: str) -> bool:
+    """Whether a version is within bounds such as `>=2.11,<2.14`; local parts (`+cpu`) and pre-releases do not count."""
+    numbers = _numbers(there)
+    for sign, bound in _BOUND.findall(wanted):
+        limit = _numbers(bound)
+        width = max(len(numbers), len(limit))
+        ours, theirs = (n + (0,) * (width - len(n)) for n in (numbers, limit))
+        holds = {
+            ">=": ours >= theirs,
+            "<=": ours <= theirs,
+            "==": ours == theirs,
+            "<": ours < theirs,
+            ">": ours > theirs,
+        }
+        if not holds[sign]:
+            return False
+    return True
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    match = re.match(r"[0-9]+(\.[0-9]+)*", text)
+    return tuple(map(int, match[0].split("."))) if match else ()
+
+
+def judge(machine: Machine) -> Iterator[Finding]:
+    """The figures as findings."""
+    yield _python(machine.python)
+    yield _packages(machine.packages)
+    yield _open_files(machine.open_files)
+    if machine.memory is None:
+        yield AREA.ok("memory", "this system does not tell")
+    elif machine.memory < LITTLE_MEMORY:
+        yield AREA.warning("memory", f"{size(machine.memory)} available", "run `swarm plan`, and start fewer workers")
+    else:
+        yield AREA.ok("memory", f"{size(machine.memory)} available; `swarm plan` says what a swarm needs")
+
+
+def _python(python: tuple[int, int]) -> Finding:
+    got, wanted = (".".join(map(str, number)) for number in (python, OLDEST_PYTHON))
+    if python < OLDEST_PYTHON:
+        return AREA.failure("Python", f"{got}, at least {wanted} is needed", f"install Python {wanted} or newer")
+    return AREA.ok("Python", got)
+
+
+def _packages(found: tuple[Package, ...]) -> Finding:
+    wrong = [p for p in found if not p.there or not satisfies(p.there, p.wanted)]
+    if not found:
+        return AREA.warning(
+            "packages", "swarm is not installed here, so nothing says what it needs", "pip install -e ."
+        )
+    if not wrong:
+        return AREA.ok("packages", f"{len(found)} needed, all within their ranges")
+    named = ", ".join(f"{p.name} {p.there or 'missing'} (needs {p.wanted or 'any'})" for p in wrong)
+    return AREA.failure("packages", named, "pip install " + " ".join(f"'{p.name}{p.wanted}'" for p in wrong))
+
+
+def _open_files(limit: int) -> Finding:
+    measured = f"{limit} may be open" if limit >= 0 and limit != resource.RLIM_INFINITY else "as many as one likes"
+    if limit == resource.RLIM_INFINITY or limit >= MANY_FILES:
+        return AREA.ok("open files", measured)
+    judged = AREA.failure if limit < FEW_FILES else AREA.warning
+    return judged("open files", measured, "ulimit -n 4096 before starting nodes")

@@ -1,0 +1,139 @@
+"""Watch the nodes' registrations for a while. Nobody is asked, nobody is disturbed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from swarm.errors import StoreError
+from swarm.records.liveness import STANDBY, STOPPED
+from swarm.records.read import read_peers, read_state_or_problem
+from swarm.wire.layout import Layout
+from swarm.wire.messages import PeerFile
+
+LOOK_EVERY = 0.1
+"""Seconds. A heartbeat is seen to within this, and so is a node's clock. Half the time at most goes into looking."""
+
+
+class Watch(msgspec.Struct):
+    """What one registration did."""
+
+    peer: PeerFile
+    """As last seen."""
+    file_time: float
+    """The file's own time when last seen, by the file server's clock; 0.0 where that cannot be told."""
+    first: tuple[str, int]
+    """(incarnation, beat) when first seen."""
+    incarnations: list[str]
+    """In the order in which they wrote it; one that comes back is there again."""
+    beats: int = 0
+    """Changes seen."""
+    skews: list[float] = []
+    """Per change: the node's clock minus ours, seconds, too low by the time until we saw it."""
+    lags: list[int] = []
+    """Per change of a node that has begun: rounds by which it was behind the front just then. (What it wrote at its
+    last beat is old news a moment later: short rounds pass by the dozen between two looks at different files.)"""
+
+    @property
+    def moved(self) -> bool:
+        return self.beats > 0
+
+    @property
+    def alive(self) -> bool:
+        """Its heartbeat moved, and it has not said goodbye."""
+        return self.moved and self.peer.status != STOPPED
+
+    @property
+    def said_goodbye(self) -> bool:
+        return self.peer.status == STOPPED
+
+    @property
+    def stands_by(self) -> bool:
+        """A coordinator that keeps no time while another one does."""
+        return self.peer.status == STANDBY
+
+    @property
+    def doubled(self) -> bool:
+        """Two processes write this file by turns."""
+        return len(self.incarnations) > len(set(self.incarnations))
+
+    @property
+    def lag(self) -> int | None:
+        """Rounds behind the front, None if that was not seen; the smallest, since a round may open at any time."""
+        return min(self.lags, default=None)
+
+    @property
+    def skew(self) -> float | None:
+        """The node's clock minus ours, seconds; None if no beat was seen. The quickest sighting errs the least."""
+        return max(self.skews, default=None)
+
+
+class Watched(msgspec.Struct, frozen=True):
+    """What all of them did."""
+
+    seconds: float
+    """How long they were watched."""
+    nodes: dict[str, Watch]
+
+    def alive(self, role: str) -> list[str]:
+        """Names of the live nodes of one role, sorted; standbys are not counted."""
+        return sorted(n for n, w in self.nodes.items() if w.alive and w.peer.node_role == role and not w.stands_by)
+
+
+def watch_nodes(
+    layout: Layout,
+    seconds: float,
+    monotonic: Callable[[], float],
+    wall: Callable[[], float],
+    sleep: Callable[[float], None],
+) -> Watched:
+    """Read the registrations again and again; at once over where everybody has said goodbye."""
+    started, nodes = monotonic(), dict[str, Watch]()
+    while True:
+        looked = monotonic()
+        peers = _peers(layout)
+        front = _front(layout, peers)
+        for peer in peers:
+            _see(nodes, peer, layout, wall(), front)
+        passed = monotonic() - started
+        if passed >= seconds or all(watch.said_goodbye for watch in nodes.values()):
+            return Watched(passed, nodes)
+        sleep(max(LOOK_EVERY, monotonic() - looked))
+
+
+def _peers(layout: Layout) -> list[PeerFile]:
+    with contextlib.suppress(StoreError):  # another area says that the folder cannot be listed
+        return read_peers(layout)
+    return []
+
+
+def _front(layout: Layout, peers: list[PeerFile]) -> int:
+    """The newest round that anybody knows of, -1 before the first."""
+    state, _ = read_state_or_problem(layout)
+    return max([peer.round for peer in peers] + [state.round if state and not state.finished else -1], default=-1)
+
+
+def _see(nodes: dict[str, Watch], peer: PeerFile, layout: Layout, now: float, front: int) -> None:
+    mark, watch = (peer.incarnation, peer.beat), nodes.get(peer.peer_id)
+    if watch is None:
+        written = _file_time(layout.peer_file(peer.peer_id))
+        nodes[peer.peer_id] = Watch(peer, written, mark, [peer.incarnation])
+        return
+    if mark == (watch.peer.incarnation, watch.peer.beat):
+        return
+    if peer.incarnation != watch.incarnations[-1]:
+        watch.incarnations.append(peer.incarnation)
+    watch.peer, watch.beats, watch.file_time = peer, watch.beats + 1, _file_time(layout.peer_file(peer.peer_id))
+    watch.skews.append(peer.last_seen - now)
+    if peer.round >= 0:
+        watch.lags.append(front - peer.round)
+
+
+def _file_time(file: Path) -> float:
+    try:
+        return file.lstat().st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,154 @@
+"""Every key of an experiment and who may write it; nothing else knows one.
+
+experiment.json                       the settings that make this experiment what it is        its first node
+state/current_state.json              the round clock                                          the active coordinator
+peers/{node}.json                     registration and heartbeat                               the node
+rollouts/round_R/stage_S/{node}.json  the node's rollout groups                                the node
+completions/round_R/{node}.json       token ids of its own completions, for redo               the node
+rewards/round_R/stage_S/{node}.json   the node's mean reward                                   the node
+winners/round_R/{node}.json           the node's vote                                          the node
+judge/questions/round_R/{node}.json   the judge's held-out question to the node                the judge
+judge/answers/round_R/{node}.json     the node's answer to it                                  the node
+checkpoints/round_R/{node}/           R rounds are done; a bundle                              the node
+logs/{node}/metrics.jsonl, training_events.jsonl, stdout.log                                   the node
+logs/judge/judge.jsonl                what the answers were worth                              the judge
+exam.json                             held-out questions before and after the training         the examiner
+.tmp/{writer}/                        drafts of a folder store; never watched, never counted   the writer
+"""
+
+from __future__ import annotations
+
+import re
+
+from swarm.config import JUDGE
+from swarm.types import RoundKey
+
+EXPERIMENT = "experiment.json"
+STATE = "state/current_state.json"
+PEERS = "peers"
+ROLLOUTS = "rollouts"
+COMPLETIONS = "completions"
+REWARDS = "rewards"
+WINNERS = "winners"
+JUDGE_QUESTIONS = "judge/questions"
+JUDGE_ANSWERS = "judge/answers"
+CHECKPOINTS = "checkpoints"
+LOGS = "logs"
+EXAM = "exam.json"
+JUDGED = f"{LOGS}/{JUDGE}/judge.jsonl"
+
+COORDINATOR = "@clock"
+"""Owner of the state file: whoever coordinates, and no node's name."""
+EXAMINER = "@exam"
+ANYBODY = "@first"
+"""Owner of experiment.json: the first node that writes it."""
+
+_ROUND = re.compile(r"round_(0|[1-9][0-9]{0,8})")
+_STAGE = re.compile(r"stage_(0|[1-9][0-9]{0,8})")
+_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_BY_NODE = {ROLLOUTS: 2, COMPLETIONS: 1, REWARDS: 2, WINNERS: 1, PEERS: 0, JUDGE_ANSWERS: 1}
+"""Prefix -> folders between it and `{node}.json`."""
+
+
+def is_node_id(text: str) -> bool:
+    """True for a node id that is safe as a file name: letters, digits, `_`, `-`, `.`, at most 64, no leading dot.
+
+    Names that replication tools give to the losers of a conflict are none either.
+    """
+    return bool(_NODE.fullmatch(text)) and not text.endswith((".json", ".")) and ".sync-conflict-" not in text
+
+
+def node_of(file_name: str) -> str | None:
+    """The node that a `{node}.json` file speaks for, or None for a name that is not one (temporary, conflict copy)."""
+    stem, dot, suffix = file_name.rpartition(".")
+    return stem if dot and suffix == "json" and is_node_id(stem) else None
+
+
+def round_of(folder_name: str) -> int | None:
+    """The R of `round_R`, or None."""
+    match = _ROUND.fullmatch(folder_name)
+    return int(match[1]) if match else None
+
+
+def stage_of(folder_name: str) -> int | None:
+    """The S of `stage_S`, or None."""
+    match = _STAGE.fullmatch(folder_name)
+    return int(match[1]) if match else None
+
+
+def peer(node: str) -> str:
+    return f"{PEERS}/{node}.json"
+
+
+def rollouts(key: RoundKey) -> str:
+    """Prefix of one stage's rollout files."""
+    return f"{ROLLOUTS}/round_{key.round}/stage_{key.stage}"
+
+
+def rollout(key: RoundKey, node: str) -> str:
+    return f"{rollouts(key)}/{node}.json"
+
+
+def completions(round_: int, node: str) -> str:
+    return f"{COMPLETIONS}/round_{round_}/{node}.json"
+
+
+def rewards(key: RoundKey) -> str:
+    """Prefix of one stage's rewards."""
+    return f"{REWARDS}/round_{key.round}/stage_{key.stage}"
+
+
+def reward(key: RoundKey, node: str) -> str:
+    return f"{rewards(key)}/{node}.json"
+
+
+def winners(round_: int, node: str) -> str:
+    return f"{WINNERS}/round_{round_}/{node}.json"
+
+
+def judge_question(round_: int, node: str) -> str:
+    return f"{JUDGE_QUESTIONS}/round_{round_}/{node}.json"
+
+
+def judge_answers(round_: int) -> str:
+    """Prefix of one round's answers."""
+    return f"{JUDGE_ANSWERS}/round_{round_}"
+
+
+def judge_answer(round_: int, node: str) -> str:
+    return f"{judge_answers(round_)}/{node}.json"
+
+
+def checkpoint(rounds_done: int, node: str) -> str:
+    """Prefix of a bundle."""
+    return f"{CHECKPOINTS}/round_{rounds_done}/{node}"
+
+
+def metrics(node: str) -> str:
+    return f"{LOGS}/{node}/metrics.jsonl"
+
+
+def events(node: str) -> str:
+    return f"{LOGS}/{node}/training_events.jsonl"
+
+
+def stdout(node: str) -> str:
+    return f"{LOGS}/{node}/stdout.log"
+
+
+def owner_of(key: str) -> str | None:
+    """Who may write at a key: a node, JUDGE, COORDINATOR, EXAMINER or ANYBODY; None for a key that is none of these."""
+    fixed = {EXPERIMENT: ANYBODY, STATE: COORDINATOR, EXAM: EXAMINER}
+    if key in fixed:
+        return fixed[key]
+    parts = key.split("/")
+    if parts[0] in (LOGS, ".tmp") and len(parts) > 2:
+        return parts[1] if is_node_id(parts[1]) else None
+    if parts[0] == CHECKPOINTS and len(parts) > 2:
+        return parts[2] if round_of(parts[1]) is not None and is_node_id(parts[2]) else None
+    if key.startswith(f"{JUDGE_QUESTIONS}/"):
+        return JUDGE
+    for prefix, depth in _BY_NODE.items():
+        if key.startswith(f"{prefix}/") and len(parts) == prefix.count("/") + 2 + depth:
+            return node_of(parts[-1])
+    return None

@@ -1,0 +1,58 @@
+"""Scored groups that say no more than sampling looks at, and rounds that say no more than a rule does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from swarm.algo.adaptive_rule import RoundSignals, Rule, RuleSettings
+from swarm.algo.registry import RULES
+from swarm.types import Completion, Origin, Question, RolloutGroup, ScoredGroup
+
+INFORMATIVE = (0.0, 1.0)
+UNINFORMATIVE = (1.0, 1.0)
+
+
+def make_scored(
+    peer: str = "anna",
+    slot: int = 0,
+    *,
+    round_: int = 0,
+    stage: int = 0,
+    rewards: Sequence[float] = INFORMATIVE,
+    task: str = "basic_arithmetic",
+) -> ScoredGroup:
+    """One group, with as many completions as rewards."""
+    group = RolloutGroup(
+        peer_id=peer,
+        round=round_,
+        stage=stage,
+        slot=slot,
+        question=Question(prompt="1 + 1?", origin=Origin(task, "tiny", slot, 0, "0.1.25")),
+        completions=tuple(Completion(text=str(reward), finished=True) for reward in rewards),
+    )
+    return ScoredGroup(group, tuple(rewards), (True,) * len(rewards))
+
+
+def make_pool(count: int) -> list[ScoredGroup]:
+    """So many informative groups, by four peers."""
+    return [make_scored(f"peer-{number % 4}", number // 4) for number in range(count)]
+
+
+def make_seen(round_: int = 0, reward: float = 0.5, **more: Any) -> RoundSignals:
+    """A finished round with 4 own groups, half of them informative, and a pool of 28 as good as they."""
+    fields: dict[str, Any] = {
+        "local_groups": 4,
+        "local_informative": 2,
+        "peers": 7,
+        "pool_groups": 28,
+        "pool_informative": 14,
+        "pool_reward": reward,
+        **more,
+    }
+    return RoundSignals(round_, reward, **fields)
+
+
+def make_rule(name: str, *, total: int = 8, initial_j: float = 4.0, alpha: float = 0.1, memory: float = 0.95) -> Rule:
+    """One of our rules before its first round."""
+    return RULES[name](RuleSettings(total, initial_j, alpha, memory))

@@ -1,0 +1,229 @@
+"""Adaptive I/J: what every rule holds to, and how those that follow the reward move J."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from random import Random
+from statistics import fmean
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swarm.algo.adaptive_rule import RoundSignals, Rule
+from swarm.algo.registry import RULES
+from swarm.algo.reward_rules import QUALITY_WEIGHT, TREND_WEIGHT, TREND_WINDOW, VARIANCE_WEIGHT
+from swarm.algo.split import rounded_split
+from swarm.config import ADAPTIVE_RULES
+from tests.unit.algo.factories import make_rule, make_seen
+
+FOLLOW_REWARD = ("reward-trend", "gradient", "multi-signal")
+
+
+def j_of(rule: Rule) -> float:
+    return rule.wanted(Random(0))
+
+
+def path_of(rule: Rule, rounds: list[RoundSignals]) -> list[float]:
+    """J after each round."""
+    path = []
+    for seen in rounds:
+        rule = rule.observe(seen)
+        path.append(j_of(rule))
+    return path
+
+
+def rewarded(*rewards: float) -> list[RoundSignals]:
+    return [make_seen(round_, reward) for round_, reward in enumerate(rewards)]
+
+
+@st.composite
+def rounds_of_any_kind(draw: st.DrawFn) -> list[RoundSignals]:
+    rounds = []
+    for number in range(draw(st.integers(0, 30))):
+        own, pool = draw(st.integers(0, 8)), draw(st.integers(0, 56))
+        rounds.append(
+            make_seen(
+                number,
+                draw(st.floats(0, 1)),
+                local_groups=own,
+                local_informative=draw(st.integers(0, own)),
+                peers=draw(st.integers(0, 7)),
+                pool_groups=pool,
+                pool_informative=draw(st.integers(0, pool)),
+                pool_reward=draw(st.floats(0, 1)),
+            )
+        )
+    return rounds
+
+
+# ── every rule ──────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_the_names_of_the_settings_are_those_of_the_rules() -> None:
+    assert set(ADAPTIVE_RULES) == set(RULES)
+
+
+@given(st.sampled_from(ADAPTIVE_RULES), rounds_of_any_kind(), st.integers(2, 12), st.integers(0, 99))
+def test_lesson_the_adaptive_rule_moved_only_j_i_and_j_add_up_whatever_was_seen(
+    name: str, rounds: list[RoundSignals], total: int, seed: int
+) -> None:
+    rule = make_rule(name, total=total, initial_j=total / 2)
+    for seen in rounds:
+        rule = rule.observe(seen)
+        rng = Random(seed)
+        wanted = rule.wanted(rng)
+        assert 0 <= wanted <= total - 1
+        split = rounded_split(total, wanted, rng)
+        assert split.local + split.external == total
+        assert split.local >= 1
+        assert split.external >= 0
+
+
+@given(st.sampled_from(ADAPTIVE_RULES), rounds_of_any_kind())
+def test_seeing_the_same_rounds_again_gives_the_same_rule(name: str, rounds: list[RoundSignals]) -> None:
+    first = again = make_rule(name)
+    for seen in rounds:
+        first = first.observe(seen)
+    for seen in rounds:
+        again = again.observe(seen)
+    assert first == again
+
+
+@pytest.mark.parametrize("name", [name for name in ADAPTIVE_RULES if name != "random"])
+def test_before_the_first_round_j_is_what_the_settings_say(name: str) -> None:
+    assert j_of(make_rule(name, initial_j=2.5)) == 2.5
+
+
+@given(st.floats(0, 7), st.integers(0, 10**6))
+def test_j_is_rounded_to_a_neighbour(wanted: float, seed: int) -> None:
+    split = rounded_split(8, wanted, Random(seed))
+    assert abs(split.external - wanted) < 1
+    assert split.continuous == wanted
+
+
+def test_a_j_of_3_point_6_is_3_point_6_in_the_mean() -> None:
+    rng = Random(1)
+    drawn = [rounded_split(8, 3.6, rng).external for _ in range(5_000)]
+    assert set(drawn) == {3, 4}
+    assert fmean(drawn) == pytest.approx(3.6, abs=0.03)
+
+
+def test_what_no_node_can_want_is_cut_off() -> None:
+    assert rounded_split(8, 9.5, Random(0)) == (1, 7, 7.0)
+    assert rounded_split(8, -1.0, Random(0)) == (8, 0, 0.0)
+
+
+# ── the controls ────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_a_constant_rule_never_moves() -> None:
+    assert path_of(make_rule("constant", initial_j=3.6), rewarded(0.1, 0.9, 0.0, 1.0)) == [3.6] * 4
+
+
+def test_a_random_split_is_uniform_over_all_splits() -> None:
+    rng, rule = Random(3), make_rule("random")
+    drawn = [rule.wanted(rng) for _ in range(8_000)]
+    assert set(drawn) == set(map(float, range(8)))
+    assert all(900 < drawn.count(float(j)) < 1_100 for j in range(8))
+
+
+# ── rules that follow the reward ────────────────────────────────────────────────────────────────────────────────────
+def test_lesson_a_baseline_that_contained_the_rounds_own_reward_holds_the_rounds_before_only() -> None:
+    rule = make_rule("gradient", memory=0.5)
+    assert rule.baseline is None
+    rule = rule.observe(make_seen(0, 0.2))
+    assert rule.baseline == 0.2
+    assert j_of(rule) == 4.0, "a first reward is better or worse than nothing"
+    for reward, before in ((0.4, 0.2), (0.1, 0.3), (0.8, 0.2)):
+        assert rule.baseline == pytest.approx(before)
+        rule = rule.observe(make_seen(1, reward))
+
+
+@pytest.mark.parametrize("memory", [0.0, 0.95, 1.0])
+def test_a_round_is_held_against_others_whatever_the_memory(memory: float) -> None:
+    """With its own reward in the baseline and no memory, the difference was 0 in every round."""
+    rule = make_rule("gradient", memory=memory)
+    assert path_of(rule, rewarded(0.2, 0.4)) == pytest.approx([4.0, 4.8])
+
+
+def test_the_gradient_rule_moves_by_at_most_alpha_n_and_by_less_for_less() -> None:
+    path = path_of(make_rule("gradient", memory=1.0), rewarded(0.2, 0.4, 0.3 + 0.05))
+    # the second round's deviation is the only one: a whole step; the third is 0.05 over a baseline of 0.3, spread 0.125
+    assert path == pytest.approx([4.0, 4.8, 4.8 + 0.8 * 0.05 / 0.125])
+
+
+def test_worse_rewards_bring_groups_home() -> None:
+    assert path_of(make_rule("gradient"), rewarded(0.5, 0.4, 0.3))[-1] < 4.0
+
+
+rewards_in_a_row = st.lists(st.integers(1, 1000), min_size=1, max_size=40)
+
+
+@given(st.sampled_from(FOLLOW_REWARD), rewards_in_a_row)
+def test_rewards_ten_times_as_large_move_j_no_further(name: str, thousandths: list[int]) -> None:
+    small, large = (
+        [make_seen(n, t * unit, pool_reward=500 * unit) for n, t in enumerate(thousandths)] for unit in (1e-4, 1e-3)
+    )
+    assert path_of(make_rule(name), small) == pytest.approx(path_of(make_rule(name), large), abs=1e-6)
+
+
+@given(st.sampled_from(("reward-trend", "gradient")), st.floats(0, 1), st.integers(2, 4))
+def test_rewards_that_do_not_differ_move_nothing_in_the_end(name: str, reward: float, windows: int) -> None:
+    rounds = rewarded(*[reward] * (windows * TREND_WINDOW))
+    path = path_of(make_rule(name), rounds)
+    assert path[-1] == pytest.approx(path[TREND_WINDOW])
+
+
+def windows(*means: float) -> list[RoundSignals]:
+    return rewarded(*[mean for mean in means for _ in range(TREND_WINDOW)])
+
+
+def moves(name: str, *means: float) -> list[float]:
+    """The moves at the ends of these windows."""
+    path = path_of(make_rule(name, total=40, initial_j=20.0), windows(*means))
+    ends = [20.0, *path[TREND_WINDOW - 1 :: TREND_WINDOW]]
+    return [after - before for before, after in pairwise(ends)]
+
+
+def test_the_trend_rule_goes_on_while_the_reward_rises_and_turns_round_when_it_falls() -> None:
+    signs = [move > 0 for move in moves("reward-trend", 0.1, 0.2, 0.3, 0.2, 0.3, 0.2)]
+    assert signs == [True, True, True, False, False, True]
+
+
+def test_the_trend_rule_moves_further_for_a_larger_difference() -> None:
+    first, second, third = moves("reward-trend", 0.1, 0.5, 0.55)
+    assert first == second == pytest.approx(4.0)
+    assert 0 < third < 2
+
+
+def test_the_trend_rule_judges_windows_and_not_single_rounds() -> None:
+    path = path_of(make_rule("reward-trend"), windows(0.1, 0.2))
+    assert len(set(path)) == 3, "before, after the first window, after the second"
+
+
+# ── several signals ─────────────────────────────────────────────────────────────────────────────────────────────────
+def first_move(**seen: object) -> float:
+    """In units of the largest move there is."""
+    return (j_of(make_rule("multi-signal").observe(make_seen(0, **seen))) - 4.0) / 0.8  # type: ignore[arg-type]
+
+
+def test_the_weights_of_the_signals_add_up_to_1() -> None:
+    assert pytest.approx(1) == VARIANCE_WEIGHT + QUALITY_WEIGHT + TREND_WEIGHT
+
+
+def test_own_groups_that_teach_nothing_ask_for_others() -> None:
+    assert first_move(local_informative=0) == pytest.approx(VARIANCE_WEIGHT)
+    assert first_move(local_informative=2) == pytest.approx(0)
+    assert first_move(local_informative=4) == pytest.approx(-VARIANCE_WEIGHT)
+
+
+def test_peers_that_answer_better_are_asked_for() -> None:
+    assert first_move(reward=0.0, pool_reward=0.4) == pytest.approx(QUALITY_WEIGHT)
+    assert first_move(reward=0.4, pool_reward=0.2) == pytest.approx(-QUALITY_WEIGHT / 2)
+    assert first_move(reward=0.4, pool_reward=0.0, pool_groups=0) == 0, "nobody there says nothing"
+
+
+def test_a_move_that_was_followed_by_a_better_reward_is_gone_on_with() -> None:
+    def second_move(first: int) -> float:
+        rule = make_rule("multi-signal").observe(make_seen(0, 0.2, local_informative=first))
+        return j_of(rule.observe(make_seen(1, 0.4))) - j_of(rule)
+
+    assert second_move(1) == pytest.approx(0.8 * TREND_WEIGHT)
+    assert second_move(3) == pytest.approx(-0.8 * TREND_WEIGHT)

@@ -1,0 +1,128 @@
+"""External groups: the informative ones, uniformly, by nothing but seed, node and round."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import combinations
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swarm.algo.advantage import is_informative
+from swarm.algo.samplers import uniform
+from swarm.algo.sampling import choose_tasks, sample_external, winners
+from swarm.algo.seeds import derive_random
+from swarm.types import ScoredGroup
+from tests.unit.algo.factories import INFORMATIVE, UNINFORMATIVE, make_pool, make_scored
+
+pools = st.lists(
+    st.tuples(
+        st.sampled_from("abc"), st.integers(0, 5), st.integers(0, 2), st.sampled_from([INFORMATIVE, UNINFORMATIVE])
+    ),
+    unique_by=lambda made: made[:3],
+    max_size=20,
+).map(lambda made: [make_scored(peer, slot, round_=round_, rewards=r) for peer, slot, round_, r in made])
+
+
+def chosen_slots(groups: Sequence[ScoredGroup]) -> list[tuple[str, int]]:
+    return [(scored.group.peer_id, scored.group.slot) for scored in groups]
+
+
+@given(pools, st.integers(0, 8), st.randoms(use_true_random=False))
+def test_lesson_no_zero_advantage_filter_such_groups_are_never_sampled(
+    pool: list[ScoredGroup], count: int, rng: Random
+) -> None:
+    assert all(is_informative(scored.rewards) for scored in sample_external(pool, count, rng))
+
+
+@given(pools, st.integers(0, 8), st.integers())
+def test_as_many_groups_as_wanted_come_if_there_are_so_many_and_none_twice(
+    pool: list[ScoredGroup], count: int, seed: int
+) -> None:
+    informative = [scored for scored in pool if is_informative(scored.rewards)]
+    sampled = sample_external(pool, count, Random(seed))
+    assert len(sampled) == min(count, len(informative))
+    assert len({id(scored) for scored in sampled}) == len(sampled)
+    assert all(scored in pool for scored in sampled)
+
+
+@given(pools, st.integers(0, 8), st.integers(), st.randoms(use_true_random=False))
+def test_what_arrived_first_makes_no_difference(
+    pool: list[ScoredGroup], count: int, seed: int, shuffler: Random
+) -> None:
+    shuffled = pool.copy()
+    shuffler.shuffle(shuffled)
+    assert sample_external(shuffled, count, Random(seed)) == sample_external(pool, count, Random(seed))
+
+
+def test_the_pool_is_left_as_it_was() -> None:
+    pool = make_pool(8)[::-1]
+    before = pool.copy()
+    sample_external(pool, 3, Random(0))
+    assert pool == before
+
+
+def test_every_pair_of_groups_is_sampled_about_as_often() -> None:
+    draws, pool = 6_000, make_pool(6)
+    rng = derive_random(42, "test")
+    seen = Counter(frozenset(chosen_slots(sample_external(pool, 2, rng))) for _ in range(draws))
+    pairs = [frozenset(pair) for pair in combinations(chosen_slots(pool), 2)]
+    expected = draws / len(pairs)
+    chi_square = sum((seen[pair] - expected) ** 2 / expected for pair in pairs)
+    assert sum(seen.values()) == sum(seen[pair] for pair in pairs)
+    assert chi_square < 29.1  # 99 % quantile at 14 degrees of freedom
+
+
+def test_lesson_sampling_reseeded_on_every_call_positions_differ_between_rounds_and_nodes() -> None:
+    pool = make_pool(32)
+    sampled = {
+        tuple(chosen_slots(sample_external(pool, 4, derive_random(42, "external", node, round_, 0))))
+        for node in ("anna", "ben")
+        for round_ in range(50)
+    }
+    assert len(sampled) == 100
+
+
+def test_another_sampler_sees_only_informative_groups_in_a_fixed_order() -> None:
+    def last(groups: Sequence[ScoredGroup], count: int, rng: Random) -> list[ScoredGroup]:
+        return list(groups)[-count:]
+
+    pool = [
+        make_scored("ben", 1, round_=1),
+        make_scored("anna", 0, rewards=UNINFORMATIVE, round_=1),
+        make_scored("ben", 0, round_=1),
+        make_scored("anna", 1, round_=1),
+        make_scored("zoe", 9, round_=0),
+    ]
+    assert chosen_slots(sample_external(pool, 2, Random(0), last)) == [("ben", 0), ("ben", 1)]
+    assert chosen_slots(sample_external(pool, 9, Random(0), last)) == [("zoe", 9), ("anna", 1), ("ben", 0), ("ben", 1)]
+
+
+def test_uniform_gives_everything_where_less_is_there() -> None:
+    pool = make_pool(3)
+    assert sorted(chosen_slots(uniform(pool, 5, Random(1)))) == sorted(chosen_slots(pool))
+
+
+def test_specialties_are_drawn_with_replacement_and_all_of_them_in_time() -> None:
+    tasks = ["bf", "arc_1d", "base_conversion"]
+    drawn = Counter(choose_tasks(tasks, 3_000, derive_random(42, "tasks")))
+    assert len(choose_tasks(["bf"], 4, Random(0))) == 4
+    assert all(900 < drawn[task] < 1_100 for task in tasks)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "best"),
+    [
+        ({}, []),
+        ({"anna": 0.0, "ben": 0.0}, []),
+        ({"anna": 0.1, "ben": 0.3}, ["ben"]),
+        ({"ben": 0.3, "zoe": 0.2, "anna": 0.3}, ["anna", "ben"]),
+    ],
+)
+def test_winners_are_the_best_all_of_them_and_nobody_without_a_reward(
+    rewards: dict[str, float], best: list[str]
+) -> None:
+    assert winners(rewards) == best

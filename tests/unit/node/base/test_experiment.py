@@ -1,0 +1,106 @@
+"""One experiment per folder, with the settings that it was made with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from swarm.errors import ExperimentError, StoreError
+from swarm.node.base.clock import Clock
+from swarm.node.base.experiment import claim_experiment, differences, read_experiment
+from swarm.wire.layout import Layout
+from tests.unit.node.factories import make_settings
+
+VERSIONS = {"swarm": "1"}
+OTHER_SETTINGS = [
+    ({"seed": 43}, "SEED was 42, now 43"),
+    ({"local_groups": 5}, "NUM_TRAIN_SAMPLES was 2, now 5"),
+    ({"external_groups": 5}, "NUM_TRANSPLANT_TREES was 2, now 5"),
+    ({"generations": 3}, "NUM_GENERATIONS was 4, now 3"),
+    ({"profile": "paper"}, "SWARM_PROFILE was 'tiny', now 'paper'"),
+    ({"tasks": ("bf",)}, "SWARM_TASKS was None, now ['bf']"),
+    ({"adaptive": True}, "ADAPTIVE_IJ_ENABLED was False, now True"),
+    ({"sampler": "balanced"}, "SWARM_SAMPLER was 'uniform', now 'balanced'"),
+]
+
+
+def claim(layout: Layout, **changed: object) -> bool:
+    settings = replace(make_settings(layout.path), **changed)  # type: ignore[arg-type]
+    return claim_experiment(settings, layout, "coordinator", Clock(wall=lambda: 5.0), VERSIONS)
+
+
+def test_an_experiment_is_created_once_and_then_gone_on_with(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    assert claim(layout)
+    made = layout.experiment_file.read_bytes()
+    assert not claim(layout)
+    assert layout.experiment_file.read_bytes() == made
+
+
+def test_an_experiment_says_when_by_whom_and_with_what_it_was_made(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    claim(layout)
+    experiment = read_experiment(layout)
+    assert experiment is not None
+    assert (experiment.experiment_name, experiment.created_at, experiment.created_by) == ("exp", 5.0, "coordinator")
+    assert experiment.versions == VERSIONS
+    assert experiment.identity == make_settings(tmp_path).experiment_identity()
+
+
+@pytest.mark.parametrize(("changed", "said"), OTHER_SETTINGS)
+def test_other_settings_are_refused_by_name_and_with_the_two_ways_out(
+    tmp_path: Path, changed: dict[str, object], said: str
+) -> None:
+    layout = Layout(tmp_path, "exp")
+    claim(layout)
+    made = layout.experiment_file.read_bytes()
+    with pytest.raises(ExperimentError) as refusal:
+        claim(layout, **changed)
+    assert said in str(refusal.value)
+    assert "use its settings" in str(refusal.value)
+    assert "choose another" in str(refusal.value)
+    assert layout.experiment_file.read_bytes() == made, "never overwritten"
+
+
+def test_an_adaptive_experiment_goes_on_with_the_same_rule_only(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    claim(layout, adaptive=True, adaptive_rule="supply")
+    assert not claim(layout, adaptive=True, adaptive_rule="supply")
+    with pytest.raises(ExperimentError, match="SWARM_ADAPTIVE_RULE was 'supply', now 'random'"):
+        claim(layout, adaptive=True, adaptive_rule="random")
+    with pytest.raises(ExperimentError, match="ADAPTIVE_IJ_ENABLED was True, now False"):
+        claim(layout)
+
+
+def test_all_differences_are_named_at_once(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    claim(layout)
+    experiment = read_experiment(layout)
+    assert experiment is not None
+    assert len(differences(make_settings(tmp_path, seed=1, generations=9), experiment)) == 2
+
+
+def test_settings_that_make_no_other_experiment_may_change(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    claim(layout)
+    assert not claim(layout, max_rounds=9999, round_interval=1.0, model=("other",), checkpoint_interval=3)
+
+
+def test_settings_that_an_older_version_did_not_know_make_no_difference(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    claim(layout)
+    file = layout.experiment_file
+    file.write_bytes(file.read_bytes().replace(b'"profile":"tiny",', b""))
+    assert not claim(layout)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"{}", b'{"schema_version":99}'])
+def test_an_experiment_file_that_cannot_be_understood_is_not_written_over(tmp_path: Path, content: bytes) -> None:
+    layout = Layout(tmp_path, "exp")
+    layout.root.mkdir(parents=True)
+    layout.experiment_file.write_bytes(content)
+    with pytest.raises(StoreError, match="restore the file, or choose another"):
+        claim(layout)
+    assert layout.experiment_file.read_bytes() == content

@@ -1,0 +1,191 @@
+"""One live process per node id, and a heartbeat that others can rely on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+from structlog.testing import capture_logs
+
+from swarm.errors import DuplicateNodeError, StoreError
+from swarm.node.base.clock import Clock
+from swarm.node.base.host import host_identity, process_started_at
+from swarm.node.base.presence import PROOF_BEATS, Presence
+from swarm.records.liveness import ACTIVE, STOPPED
+from swarm.records.read import read_peer, read_peers
+from swarm.store.folder.publish import publish
+from swarm.wire.codec import encode
+from swarm.wire.layout import Layout
+from swarm.wire.messages import PeerFile
+from tests.unit.node.base.test_host import start_child
+from tests.unit.node.factories import make_peer, put
+from tests.unit.node.nodes import until
+
+pytestmark = pytest.mark.anyio
+
+BEAT = 0.02
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(tmp_path, "exp")
+
+
+def make_presence(layout: Layout, *, registered_at: float = 1000.0) -> Presence:
+    return Presence(layout, "alice", "worker", BEAT, Clock(wall=lambda: registered_at))
+
+
+def registered(layout: Layout, node: str = "alice") -> PeerFile:
+    peer = read_peer(layout, node)
+    assert peer is not None
+    return peer
+
+
+def hold(layout: Layout, **more: object) -> PeerFile:
+    """Somebody's registration under the id of alice."""
+    peer = make_peer("alice", status=ACTIVE, **more)
+    put(layout.peer_file("alice"), encode(peer))
+    return peer
+
+
+@contextmanager
+def unwritable(layout: Layout) -> Iterator[None]:
+    """A file lies where this node's half-written files would."""
+    shutil.rmtree(layout.temporary("alice"), ignore_errors=True)
+    put(layout.temporary("alice"), b"")
+    yield
+    layout.temporary("alice").unlink()
+
+
+async def test_a_registration_says_who_where_and_that_it_is_loading(layout: Layout) -> None:
+    await make_presence(layout).register()
+    peer = registered(layout)
+    assert (peer.peer_id, peer.node_role, peer.status, peer.beat) == ("alice", "worker", "starting", 1)
+    assert (peer.host, peer.pid) == (host_identity(), os.getpid())
+    assert peer.registered_at == 1000.0
+
+
+async def test_the_id_of_a_live_process_on_this_host_is_refused_at_once(layout: Layout) -> None:
+    holder = make_presence(layout)
+    await holder.register()
+    before = layout.peer_file("alice").read_bytes()
+    with anyio.fail_after(PROOF_BEATS * BEAT), pytest.raises(DuplicateNodeError, match=r"choose another NODE_ID"):
+        await make_presence(layout).register()
+    assert layout.peer_file("alice").read_bytes() == before
+
+
+async def test_the_id_of_a_dead_process_is_taken_over_at_once(layout: Layout) -> None:
+    with start_child() as child:
+        started = process_started_at(child.pid)
+        child.kill()
+    hold(layout, host=host_identity(), pid=child.pid, process_started_at=started)
+    with anyio.fail_after(PROOF_BEATS * BEAT):
+        await make_presence(layout).register()
+    assert registered(layout).pid == os.getpid()
+
+
+async def test_the_id_of_a_recycled_process_number_is_taken_over(layout: Layout) -> None:
+    hold(layout, host=host_identity(), pid=os.getpid(), process_started_at=1.0)
+    await make_presence(layout).register()
+    assert registered(layout).process_started_at != 1.0
+
+
+async def test_the_id_of_a_node_that_left_is_free(layout: Layout) -> None:
+    first = make_presence(layout)
+    await first.register()
+    await first.leave()
+    assert registered(layout).status == STOPPED
+    await make_presence(layout).register()
+    assert registered(layout).status == "starting"
+
+
+async def test_the_id_of_a_heart_that_beats_on_another_host_is_refused(layout: Layout) -> None:
+    holder = hold(layout, host="elsewhere/boot/pid", pid=1, beat=1)
+
+    async def beat() -> None:
+        for number in range(2, 100):
+            await anyio.sleep(BEAT / 2)
+            data = encode(make_peer("alice", host=holder.host, pid=1, beat=number))
+            publish(layout.peer_file("alice"), data, layout.temporary("elsewhere"), durable=False)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(beat)
+        with anyio.fail_after(5), pytest.raises(DuplicateNodeError, match="process 1 on elsewhere"):
+            await make_presence(layout).register()
+        tasks.cancel_scope.cancel()
+
+
+async def test_the_id_of_a_heart_that_stopped_on_another_host_is_taken_over(layout: Layout) -> None:
+    hold(layout, host="elsewhere/boot/pid", pid=os.getpid(), beat=7)
+    with anyio.fail_after(5):
+        await make_presence(layout).register()
+    assert registered(layout).host == host_identity()
+
+
+async def test_of_two_processes_that_slipped_in_at_once_the_later_gives_way(layout: Layout) -> None:
+    first, second = make_presence(layout, registered_at=1.0), make_presence(layout, registered_at=2.0)
+    await first.register()
+    layout.peer_file("alice").unlink()  # as if both had looked before either had written
+    await second.register()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(first.keep_beating)
+        with anyio.fail_after(5), pytest.raises(DuplicateNodeError, match="registered first"):
+            await second.keep_beating()
+        tasks.cancel_scope.cancel()
+    await second.leave()
+    peer = registered(layout)
+    assert peer.registered_at == 1.0, "the file speaks for the one that stays"
+    assert peer.status != STOPPED
+
+
+async def test_a_heartbeat_moves_and_tells_what_the_node_does(layout: Layout) -> None:
+    presence = make_presence(layout)
+    await presence.register()
+    presence.status, presence.round, presence.phase = ACTIVE, 7, "training"
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(presence.keep_beating)
+        await until(lambda: registered(layout).beat >= 4)
+        tasks.cancel_scope.cancel()
+    peer = registered(layout)
+    assert (peer.status, peer.round, peer.phase) == (ACTIVE, 7, "training")
+
+
+async def test_heartbeats_that_fail_are_logged_once_and_survived(layout: Layout) -> None:
+    presence = make_presence(layout)
+    await presence.register()
+    with capture_logs() as logs:
+        async with anyio.create_task_group() as tasks:
+            with unwritable(layout):
+                tasks.start_soon(presence.keep_beating)
+                await until(lambda: presence._beat >= 5)
+            await until(lambda: registered(layout).beat >= 5)
+            tasks.cancel_scope.cancel()
+    assert [log["event"] for log in logs] == ["heartbeat.failed"]
+
+
+async def test_a_goodbye_that_cannot_be_written_does_not_hide_why_the_node_ended(layout: Layout) -> None:
+    presence = make_presence(layout)
+    await presence.register()
+    with unwritable(layout), capture_logs() as logs:
+        await presence.leave()
+    assert [log["event"] for log in logs] == ["heartbeat.failed"]
+
+
+async def test_a_registration_that_cannot_be_written_is_an_error(layout: Layout) -> None:
+    with unwritable(layout), pytest.raises(StoreError):
+        await make_presence(layout).register()
+
+
+def test_registrations_that_cannot_be_read_are_left_out(layout: Layout) -> None:
+    put(layout.peer_file("bob"), encode(make_peer("bob")))
+    put(layout.peer_file("torn"), encode(make_peer("torn"))[:30])
+    put(layout.peer_file("liar"), encode(make_peer("bob")))
+    put(layout.peer_file("huge"), b" " * 2**17 + encode(make_peer("huge")))
+    put(layout.peers / "carol.sync-conflict-1.json", encode(make_peer("carol.sync-conflict-1")))
+    layout.peer_file("link").symlink_to(layout.peer_file("bob"))
+    assert [peer.peer_id for peer in read_peers(layout)] == ["bob"]

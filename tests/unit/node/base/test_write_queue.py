@@ -1,0 +1,269 @@
+"""What must reach the folder reaches it in order and once, however long the folder refuses."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from structlog.testing import capture_logs
+
+from swarm.errors import StoreError
+from swarm.node.base import write_queue as module
+from swarm.node.base.clock import Clock
+from swarm.node.base.write_queue import Write, WriteQueue
+from swarm.types import RoundKey
+from tests.unit.node.nodes import WITHIN, until
+
+pytestmark = pytest.mark.anyio
+
+
+@dataclass
+class Folder:
+    """Takes what is written while it is in order."""
+
+    error: int = 0
+    """errno of what it says to every attempt; 0: it takes everything."""
+    taken: list[str] = field(default_factory=list)
+    attempts: int = 0
+
+    def write(self, what: str, round_: int = 0, *, size: int = 10, blocked: bool = False, **more: Any) -> Write:
+        def write() -> None:
+            self.attempts += 1
+            if error := errno.EISDIR if blocked else self.error:
+                raise StoreError("cannot write it") from OSError(error, "no")
+            self.taken.append(f"{what} {round_}")
+
+        return Write(what, RoundKey(round_), write, size, **more)
+
+
+@asynccontextmanager
+async def delivering(**bounds: int) -> AsyncIterator[WriteQueue]:
+    writes = WriteQueue(Path("/shared"), Clock(), **bounds)
+    with anyio.fail_after(WITHIN):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(writes.deliver)
+            yield writes
+            tasks.cancel_scope.cancel()
+
+
+async def a_round(writes: WriteQueue, folder: Folder, round_: int) -> None:
+    await writes.put(folder.write("rollouts", round_, droppable=True))
+    await writes.put(folder.write("row", round_, needed=True))
+    await writes.put(folder.write("reward", round_))
+
+
+def everything_of(*rounds: int) -> list[str]:
+    return [f"{what} {round_}" for round_ in rounds for what in ("rollouts", "row", "reward")]
+
+
+def named(logs: Any, event: str) -> list[Any]:
+    return [log for log in logs if log["event"] == event]
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SHORTEST_PAUSE", 0.01)
+    monkeypatch.setattr(module, "LONGEST_PAUSE", 0.05)
+
+
+async def test_what_is_put_is_written_when_put_returns() -> None:
+    folder = Folder()
+    with capture_logs() as logs:
+        async with delivering() as writes:
+            for round_ in range(3):
+                await a_round(writes, folder, round_)
+                assert folder.taken == everything_of(*range(round_ + 1))
+    assert logs == []
+    assert folder.attempts == 9
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EROFS, errno.EIO, errno.ENOENT, errno.EACCES, errno.ESTALE])
+async def test_while_the_folder_refuses_nobody_waits_and_then_all_comes_in_order_and_once(
+    quick: None, error: int
+) -> None:
+    folder = Folder()
+    with capture_logs() as logs:
+        async with delivering() as writes:
+            await a_round(writes, folder, 0)
+            folder.error = error
+            for round_ in (1, 2):
+                await a_round(writes, folder, round_)
+            assert folder.taken == everything_of(0)
+            assert writes.keeps_back
+            folder.error = 0
+            await until(lambda: not writes.keeps_back)
+            await a_round(writes, folder, 3)
+    assert folder.taken == everything_of(0, 1, 2, 3)
+    (refused,) = named(logs, "folder.unwritable")
+    (healed,) = named(logs, "folder.healed")
+    assert refused["kept_back"] == {"rollouts": 1}
+    assert healed["since"] == refused["since"]
+    assert healed["published_late"] == {"rollouts": 2, "row": 2, "reward": 2}
+    assert healed["dropped"] == {}
+
+
+async def test_a_new_parcel_is_a_new_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SHORTEST_PAUSE", 1000.0)
+    folder = Folder(errno.ENOSPC)
+    async with delivering() as writes:
+        await writes.put(folder.write("row", 0))
+        folder.error = 0
+        await writes.put(folder.write("row", 1))
+        await until(lambda: folder.taken == ["row 0", "row 1"])
+
+
+async def test_the_pause_grows_with_the_time_that_the_folder_has_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    writes = WriteQueue(Path("/shared"), Clock(monotonic=lambda: now[0]))
+    assert writes._pause() is None
+    writes._refused(StoreError("full"))
+    pauses = []
+    for seconds in (0.0, 4.0, 20.0, 3600.0):
+        now[0] = seconds
+        pauses.append(writes._pause())
+    assert pauses == [0.5, 2.0, 10.0, 30.0]
+
+
+async def test_a_write_that_hangs_holds_up_no_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LONGEST_PUT", 0.05)
+    go, folder = threading.Event(), Folder()
+    hanging = folder.write("rollouts", droppable=True)
+    hanging.write = lambda: folder.taken.append("late") if go.wait(WITHIN) else None
+    async with delivering() as writes:
+        await writes.put(hanging)
+        await writes.put(folder.write("row"))
+        assert folder.taken == []
+        go.set()
+        await until(lambda: folder.taken == ["late", "row 0"])
+
+
+async def test_a_folder_that_takes_long_to_refuse_holds_up_no_round_either() -> None:
+    go, folder = threading.Event(), Folder(errno.EIO)
+    async with delivering() as writes:
+        await writes.put(folder.write("row", 0))
+        slow = folder.write("row", 1)
+        slow.write = lambda: folder.taken.append("slowly") if go.wait(WITHIN) else None
+        folder.error = 0
+        await writes.put(slow)
+        await writes.put(folder.write("row", 2))
+        assert "slowly" not in folder.taken
+        go.set()
+        await until(lambda: folder.taken == ["row 0", "slowly", "row 2"])
+
+
+async def test_of_too_many_rollouts_the_oldest_are_dropped_counted_and_known(quick: None) -> None:
+    folder = Folder(errno.ENOSPC)
+    with capture_logs() as logs:
+        async with delivering(most_droppable=25) as writes:
+            for round_ in range(5):
+                await a_round(writes, folder, round_)
+            gone = [round_ for round_ in range(5) if writes.gave_up_rollouts(RoundKey(round_))]
+            folder.error = 0
+            await until(lambda: not writes.keeps_back)
+            assert not any(writes.gave_up_rollouts(RoundKey(round_)) for round_ in range(5)), "nothing piles up"
+    assert len(gone) == 3
+    assert 4 not in gone
+    assert folder.taken == [text for text in everything_of(*range(5)) if text not in {f"rollouts {r}" for r in gone}]
+    (healed,) = named(logs, "folder.healed")
+    assert healed["dropped"] == {"rollouts": 3}
+
+
+async def test_rows_are_never_dropped_and_beyond_their_bound_the_node_ends(quick: None) -> None:
+    folder = Folder(errno.ENOSPC)
+    async with delivering(most_kept=25) as writes:
+        await writes.put(folder.write("row", 0))
+        await writes.put(folder.write("row", 1))
+        with pytest.raises(StoreError, match=r"row \(3\) of rounds 0 to 2 wait.*30 bytes.*more than the 25"):
+            await writes.put(folder.write("row", 2))
+
+
+async def test_nothing_is_written_under_the_mount_point_of_a_share_that_is_gone(quick: None, tmp_path: Path) -> None:
+    folder, landmark = Folder(), tmp_path / "logs"
+    writes = WriteQueue(landmark, Clock())
+    with anyio.fail_after(WITHIN), capture_logs() as logs:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(writes.deliver)
+            await a_round(writes, folder, 0)
+            landmark.mkdir()
+            await a_round(writes, folder, 1)
+            landmark.rmdir()
+            await a_round(writes, folder, 2)
+            assert folder.taken == everything_of(0, 1)
+            landmark.mkdir()
+            await until(lambda: folder.taken == everything_of(0, 1, 2))
+            tasks.cancel_scope.cancel()
+    assert "was there and is not any more" in named(logs, "folder.unwritable")[0]["error"]
+
+
+async def test_what_a_strange_folder_blocks_is_left_out_and_holds_up_nothing() -> None:
+    folder = Folder()
+    with capture_logs() as logs:
+        async with delivering() as writes:
+            await writes.put(folder.write("rollouts", 7, droppable=True, blocked=True))
+            await writes.put(folder.write("row", 7, needed=True))
+            assert folder.taken == ["row 7"]
+    (blocked,) = logs
+    assert (blocked["event"], blocked["what"], blocked["round"]) == ("folder.path_blocked", "rollouts", 7)
+
+
+async def test_a_row_whose_file_is_blocked_ends_the_node() -> None:
+    with pytest.raises(ExceptionGroup) as caught:
+        async with delivering() as writes:
+            await writes.put(Folder().write("row", needed=True, blocked=True))
+    assert caught.group_contains(StoreError, match="cannot write it")
+
+
+async def test_the_end_waits_for_the_folder_and_says_what_it_did_not_take(quick: None) -> None:
+    folder = Folder(errno.ENOSPC)
+    async with delivering() as writes:
+        await a_round(writes, folder, 4)
+        with pytest.raises(
+            StoreError, match=r"rollouts \(1\), row \(1\), reward \(1\) of rounds 4 to 4 could not.*cannot write"
+        ):
+            await writes.flush(0.1)
+        with capture_logs() as logs:
+            writes.report_loss()
+        assert logs[0]["lost"] == {"rollouts": 1, "row": 1, "reward": 1}
+        folder.error = 0
+        await writes.flush(WITHIN)
+        assert folder.taken == everything_of(4)
+        with capture_logs() as logs:
+            writes.report_loss()
+        assert logs == []
+
+
+async def test_order_holds_whatever_fails_when(quick: None) -> None:
+    """Every pattern of failing and working over a few attempts."""
+    for pattern in range(32):
+        folder, failures = Folder(), [bool(pattern >> bit & 1) for bit in range(5)]
+        refuse = _in_turn(failures)
+
+        def flaky(write: Write, refuse: Callable[[], bool] = refuse) -> Write:
+            really = write.write
+
+            def attempt() -> None:
+                if refuse():
+                    raise StoreError("not now") from OSError(errno.EIO, "no")
+                really()
+
+            write.write = attempt
+            return write
+
+        async with delivering() as writes:
+            for round_ in range(3):
+                for what in ("rollouts", "row", "reward"):
+                    await writes.put(flaky(folder.write(what, round_)))
+            await writes.flush(WITHIN)
+        assert folder.taken == everything_of(0, 1, 2), failures
+
+
+def _in_turn(failures: list[bool]) -> Callable[[], bool]:
+    turns = iter(failures)
+    return lambda: next(turns, False)

@@ -1,0 +1,408 @@
+"""The coordinator at work: one process, one real folder, workers that exist only as files."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from structlog.testing import capture_logs
+
+from swarm.errors import DuplicateNodeError, ExperimentError, ProtocolError
+from swarm.node.base.clock_file import read_clock
+from swarm.node.coordinator.clock_keeper import ClockKeeper
+from swarm.records.liveness import STANDBY, STOPPED
+from swarm.records.read import read_peer, read_state
+from swarm.store.folder.publish import publish
+from swarm.types import RoundKey
+from swarm.wire.codec import encode
+from swarm.wire.layout import Layout
+from swarm.wire.messages import StateFile
+from tests.unit.node.factories import make_ghost, make_peer, make_state, put, put_reward, put_state
+from tests.unit.node.nodes import make_coordinator, run_all, running, until
+
+pytestmark = pytest.mark.anyio
+
+STAYS: dict[str, Any] = {"liveness_timeout": 60.0}
+"""Ghosts look alive all the time."""
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(tmp_path, "exp")
+
+
+QUICK: dict[str, Any] = {"liveness_timeout": 0.5}
+
+
+@contextmanager
+def unwritable(layout: Layout) -> Iterator[None]:
+    """A file lies where the coordinator's half-written files would."""
+    folder = layout.temporary("clock")
+    folder.rename(folder.with_name("away"))
+    put(folder, b"")
+    yield
+    folder.unlink()
+
+
+@asynccontextmanager
+async def beating(layout: Layout, node: str) -> AsyncIterator[None]:
+    """A worker that does nothing but live."""
+
+    async def beat() -> None:
+        for number in itertools.count(1):
+            peer = make_peer(node, beat=number, last_seen=time.time())
+            publish(layout.peer_file(node), encode(peer), layout.temporary(node), durable=False)
+            await anyio.sleep(0.05)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(beat)
+        yield
+        tasks.cancel_scope.cancel()
+
+
+def events_of(logs: list[Any]) -> list[str]:
+    return [log["event"] for log in logs]
+
+
+def opened(logs: list[Any]) -> list[int]:
+    return [log["round"] for log in logs if log["event"] == "round.opened"]
+
+
+def round_now(layout: Layout) -> int:
+    """The open round, -1 where nobody can tell."""
+    try:
+        state = read_state(layout)
+    except ProtocolError:
+        return -1
+    return state.round if state else -1
+
+
+async def submit_rounds(layout: Layout, rounds: range, node: str = "bob") -> None:
+    """Be a worker: a reward for each round as soon as it is open."""
+    for round_ in rounds:
+        await until(lambda: round_now(layout) == round_)  # noqa: B023 - awaited within the turn
+        put_reward(layout, RoundKey(round_), node)
+
+
+async def test_rounds_advance_as_fast_as_the_workers_submit(layout: Layout) -> None:
+    make_ghost(layout, "bob")
+    with capture_logs() as logs:
+        async with running(make_coordinator(layout, max_rounds=4, round_interval=60.0, **STAYS)) as codes:
+            await submit_rounds(layout, range(4))
+            await until(lambda: codes)
+    assert codes == [0]
+    assert opened(logs) == [0, 1, 2, 3]
+    state = read_state(layout)
+    assert state is not None
+    assert (state.round, state.finished, state.max_rounds, state.updated_by) == (4, True, 4, "clock")
+    assert state.updated_at >= state.created_at > 0
+
+
+async def test_rounds_advance_at_the_interval_and_tell_who_was_missing(layout: Layout) -> None:
+    make_ghost(layout, "bob")
+    with capture_logs() as logs:
+        assert await run_all(make_coordinator(layout, max_rounds=3, round_interval=0.1, **STAYS)) == [0]
+    assert opened(logs) == [0, 1, 2]
+    moves = [log for log in logs if log["event"] in ("round.opened", "round.last_closed")][1:]
+    assert {(log["reason"], *log["missing"]) for log in moves} == {("interval", "bob")}
+
+
+@pytest.mark.parametrize("content", [None, b"", b'{"round": 3, "sta'])
+async def test_a_coordinator_never_restarts_at_round_0_for_want_of_a_state_file(
+    layout: Layout, content: bytes | None
+) -> None:
+    make_ghost(layout, "bob", rounds=4)
+    if content is not None:
+        put(layout.state_file, content)
+    with capture_logs() as logs:
+        async with running(make_coordinator(layout, **STAYS)):
+            await until(lambda: round_now(layout) == 4)
+    assert opened(logs) == [3, 4]
+    assert [log["event"] for log in logs if log["log_level"] == "warning"] == ["state.unreadable"] * (
+        content is not None
+    )
+
+
+async def test_a_coordinator_goes_on_where_the_state_file_says(layout: Layout) -> None:
+    make_ghost(layout, "bob")
+    put_state(layout, round=7, created_at=5.0)
+    with capture_logs() as logs:
+        async with running(make_coordinator(layout, max_rounds=9, **STAYS)) as codes:
+            await submit_rounds(layout, range(7, 9))
+            await until(lambda: codes)
+    assert opened(logs) == [7, 8]
+    state = read_state(layout)
+    assert state is not None
+    assert state.created_at == 5.0, "the experiment is as old as it was"
+
+
+async def test_a_finished_experiment_ends_at_once_and_goes_on_with_more_rounds(layout: Layout) -> None:
+    make_ghost(layout, "bob", rounds=3)
+    assert await run_all(make_coordinator(layout, max_rounds=2, **STAYS)) == [0]
+    with capture_logs() as logs:
+        assert await run_all(make_coordinator(layout, max_rounds=2, **STAYS)) == [0]
+        assert opened(logs) == []
+        assert await run_all(make_coordinator(layout, max_rounds=3, **STAYS)) == [0]
+    assert opened(logs) == [2]
+
+
+async def test_workers_are_told_of_the_end_where_fewer_rounds_are_asked_for_than_were_done(layout: Layout) -> None:
+    make_ghost(layout, "bob", rounds=6)
+    put_state(layout, round=6, max_rounds=40)
+    assert await run_all(make_coordinator(layout, max_rounds=4, **STAYS)) == [0]
+    state, problem = read_clock(layout)
+    assert state, problem
+    assert (state.round, state.finished) == (6, True)
+
+
+@pytest.mark.parametrize("name", ["clock", "another-clock"])
+async def test_a_second_coordinator_is_refused_whatever_its_name(layout: Layout, name: str) -> None:
+    async with running(make_coordinator(layout)):
+        await until(lambda: (peer := read_peer(layout, "clock")) and peer.status == "active")
+        with pytest.raises(DuplicateNodeError):
+            await make_coordinator(layout, name).run()
+        peer = read_peer(layout, "clock")
+        assert peer is not None
+        assert peer.status == "active"
+    left = read_peer(layout, "clock")
+    assert left is not None
+    assert left.status == STOPPED
+
+
+async def test_other_settings_are_refused_before_anything_is_changed(layout: Layout) -> None:
+    make_ghost(layout, "bob", rounds=2)
+    await run_all(make_coordinator(layout, max_rounds=2, **STAYS))
+    before = layout.experiment_file.read_bytes(), layout.state_file.read_bytes()
+    with pytest.raises(ExperimentError, match="SEED was 42, now 7"):
+        await make_coordinator(layout, seed=7, max_rounds=9, **STAYS).run()
+    assert (layout.experiment_file.read_bytes(), layout.state_file.read_bytes()) == before
+    peer = read_peer(layout, "clock")
+    assert peer is not None
+    assert peer.status == STOPPED
+
+
+async def test_the_expected_workers_are_waited_for(layout: Layout) -> None:
+    make_ghost(layout, "bob")
+    async with running(make_coordinator(layout, expected_workers=2, round_interval=60.0, **STAYS)):
+        await until(lambda: (peer := read_peer(layout, "clock")) and peer.status == "active" and peer.beat > 3)
+        assert not layout.state_file.exists()
+        make_ghost(layout, "carol")
+        await until(layout.state_file.exists)
+        assert round_now(layout) == 0
+        put_reward(layout, RoundKey(0), "bob")
+        put_reward(layout, RoundKey(0), "carol")
+        await until(lambda: round_now(layout) == 1)
+
+
+async def test_the_clock_goes_to_where_most_workers_are_and_not_to_where_one_says(layout: Layout) -> None:
+    for node in ("bob", "carol", "vandal"):
+        make_ghost(layout, node)
+    with capture_logs() as logs:
+        async with running(make_coordinator(layout, max_rounds=10, round_interval=60.0, **STAYS)):
+            await until(lambda: round_now(layout) == 0)
+            for round_ in range(9, 0, -1):
+                put_reward(layout, RoundKey(round_), "vandal")
+            for round_ in range(5, 0, -1):  # they went on by themselves, and it sees all of it at once
+                put_reward(layout, RoundKey(round_), "bob")
+                put_reward(layout, RoundKey(round_), "carol")
+            await until(lambda: round_now(layout) == 6)
+    assert opened(logs) == [0, 5, 6]
+
+
+async def test_a_worker_that_is_alive_and_never_submits_holds_nobody_up_for_long(layout: Layout) -> None:
+    for node in ("bob", "sleeper"):
+        make_ghost(layout, node)
+    with capture_logs() as logs:
+        async with running(make_coordinator(layout, max_rounds=50, round_interval=0.3, **STAYS)):
+            await submit_rounds(layout, range(8))
+    reasons = [log["reason"] for log in logs if log["event"] == "round.opened"]
+    assert reasons[1:5] == ["interval", "interval", "interval", "all_submitted"]
+
+
+# ── a folder that is in trouble ─────────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"round": 3, "sta',
+        encode(make_state(round=9, updated_by="bob")),
+        encode(make_state(round=9, updated_by="nobody")),
+        encode(make_state(round=9, updated_by="../peers/clock")),
+        encode(make_state(round=999_999_999, updated_by="clock", max_rounds=10**9)),
+        encode(make_state(round=0, updated_by="clock")),
+        None,
+    ],
+    ids=["torn", "by a worker", "by nobody", "by a path", "beyond the end", "behind", "gone"],
+)
+async def test_a_state_file_that_does_not_say_what_was_decided_is_restored(
+    layout: Layout, content: bytes | None
+) -> None:
+    make_ghost(layout, "bob", rounds=2)
+    async with running(make_coordinator(layout, max_rounds=10, round_interval=60.0, **STAYS)):
+        await until(lambda: round_now(layout) == 2)
+        if content is None:
+            layout.state_file.unlink()
+        else:
+            put(layout.state_file, content)
+        await until(lambda: round_now(layout) == 2)
+        put_reward(layout, RoundKey(2), "bob")
+        await until(lambda: round_now(layout) == 3)
+
+
+async def test_a_coordinator_lives_on_while_nothing_can_be_written_and_heals(layout: Layout) -> None:
+    make_ghost(layout, "bob")
+    with capture_logs() as logs:
+        async with running(make_coordinator(layout, max_rounds=3, round_interval=60.0, **STAYS)) as codes:
+            await until(lambda: round_now(layout) == 0)
+            with unwritable(layout):
+                put_reward(layout, RoundKey(0), "bob")
+                await until(lambda: "state.unwritable" in events_of(logs))
+                await anyio.sleep(0.3)  # several looks at the folder
+                assert round_now(layout) == 0
+                assert not codes
+            await submit_rounds(layout, range(1, 3))
+            await until(lambda: codes)
+    assert codes == [0]
+    assert events_of(logs).count("state.unwritable") == 1, "a trouble that lasts is told once"
+    assert events_of(logs).count("heartbeat.failed") == 1
+    assert "state.writable" in events_of(logs)
+    assert opened(logs) == [0, 1, 2]
+
+
+async def test_the_end_is_told_once_the_folder_says_it(layout: Layout) -> None:
+    make_ghost(layout, "bob")
+    with capture_logs() as logs:
+        async with running(make_coordinator(layout, max_rounds=1, round_interval=60.0, **STAYS)) as codes:
+            await until(lambda: round_now(layout) == 0)
+            with unwritable(layout):
+                put_reward(layout, RoundKey(0), "bob")
+                await until(lambda: "state.unwritable" in events_of(logs))
+                assert not codes
+            await until(lambda: codes)
+    state = read_state(layout)
+    assert state is not None
+    assert (state.round, state.finished) == (1, True)
+
+
+async def test_a_link_where_rewards_should_lie_does_not_stop_the_clock(layout: Layout, tmp_path: Path) -> None:
+    make_ghost(layout, "bob")
+    layout.rewards.mkdir(parents=True)
+    (layout.rewards / "round_0").symlink_to(tmp_path)
+    async with running(make_coordinator(layout, max_rounds=3, round_interval=0.3, **STAYS)):
+        await until(lambda: round_now(layout) >= 1)
+
+
+# ── more than one coordinator ───────────────────────────────────────────────────────────────────────────────────────
+async def test_one_that_stands_by_takes_over_where_the_clock_was(layout: Layout) -> None:
+    with capture_logs() as logs:
+        async with beating(layout, "bob"):
+            async with running(make_coordinator(layout, max_rounds=5, round_interval=60.0, **QUICK)):
+                await submit_rounds(layout, range(2))
+                await until(lambda: round_now(layout) == 2)
+            async with running(make_coordinator(layout, "spare", standby=True, max_rounds=5, **QUICK)) as codes:
+                await submit_rounds(layout, range(2, 5))
+                await until(lambda: codes)
+    assert codes == [0]
+    assert opened(logs) == [0, 1, 2, 2, 3, 4]
+    state = read_state(layout)
+    assert state is not None
+    assert state.updated_by == "spare"
+
+
+async def test_one_that_stands_by_waits_while_another_is_alive_and_ends_with_the_experiment(layout: Layout) -> None:
+    make_ghost(layout, "bob")
+    with capture_logs() as logs:
+        clock = make_coordinator(layout, max_rounds=2, round_interval=60.0, **STAYS)
+        spare = make_coordinator(layout, "spare", standby=True, max_rounds=2, **QUICK)
+        async with running(clock) as codes:
+            await until(lambda: round_now(layout) == 0)
+            async with running(spare) as codes_of_spare:
+                await until(lambda: (peer := read_peer(layout, "spare")) and peer.status == STANDBY and peer.beat > 15)
+                await submit_rounds(layout, range(2))
+                await until(lambda: codes and codes_of_spare)
+    assert (codes, codes_of_spare) == ([0], [0])
+    assert "coordinator.takes_over" not in events_of(logs)
+    state = read_state(layout)
+    assert state is not None
+    assert state.updated_by == "clock"
+
+
+async def test_a_plain_coordinator_starts_beside_one_that_stands_by_and_is_told_of_standby_beside_another(
+    layout: Layout,
+) -> None:
+    async with running(make_coordinator(layout, "spare", standby=True, **STAYS)):
+        await until(lambda: (peer := read_peer(layout, "spare")) and peer.status == STANDBY)
+        async with running(make_coordinator(layout)):
+            await until(lambda: (peer := read_peer(layout, "clock")) and peer.status == "active")
+            with pytest.raises(DuplicateNodeError, match="--standby"):
+                await make_coordinator(layout, "another").run()
+
+
+async def test_of_two_in_office_the_later_goes_back_to_the_wings(layout: Layout) -> None:
+    with capture_logs() as logs:
+        async with (
+            beating(layout, "bob"),
+            running(make_coordinator(layout, max_rounds=5, round_interval=60.0, **QUICK)),
+        ):
+            await until(lambda: round_now(layout) == 0)
+            older = make_peer("older", node_role="coordinator", registered_at=5.0, beat=1, last_seen=time.time())
+            put(layout.peer_file("older"), encode(older))
+            put_state(layout, round=0, updated_by="older", max_rounds=5)
+            await until(lambda: "coordinator.steps_down" in events_of(logs))
+            await until(lambda: (peer := read_peer(layout, "clock")) and peer.status == STANDBY)
+            await until(lambda: "coordinator.takes_over" in events_of(logs))  # the older one never beats again
+            put_reward(layout, RoundKey(0), "bob")
+            await until(lambda: round_now(layout) == 1)
+
+
+async def test_a_registration_that_keeps_no_clock_takes_it_from_nobody(layout: Layout) -> None:
+    make_ghost(layout, "bob")
+    idler = make_peer("idler", node_role="coordinator", registered_at=5.0, beat=1, last_seen=time.time())
+    with capture_logs() as logs:
+        async with running(make_coordinator(layout, max_rounds=5, round_interval=60.0, **STAYS)) as codes:
+            await until(lambda: round_now(layout) == 0)
+            put(layout.peer_file("idler"), encode(idler))
+            await submit_rounds(layout, range(5))
+            await until(lambda: codes)
+    assert "coordinator.steps_down" not in events_of(logs)
+
+
+async def test_a_coordinator_that_was_paused_does_not_take_the_clock_back(layout: Layout) -> None:
+    """It looked, was paused, and writes only now that another one is far ahead."""
+    make_ghost(layout, "bob")
+    coordinator = make_coordinator(layout, max_rounds=90, round_interval=60.0, **STAYS)
+    seen = []
+
+    class Paused(ClockKeeper):
+        def _publish_forwards(self, state: StateFile) -> bool:
+            if state.round == 1:
+                put_state(layout, round=40, updated_by="spare", max_rounds=90)
+            written = super()._publish_forwards(state)
+            seen.append(round_now(layout))
+            return written
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("swarm.node.coordinator.coordinator.ClockKeeper", Paused)
+        async with running(coordinator):
+            await until(lambda: round_now(layout) == 0)
+            put_reward(layout, RoundKey(0), "bob")
+            await until(lambda: round_now(layout) == 40)
+            put_reward(layout, RoundKey(40), "bob")
+            await until(lambda: round_now(layout) == 41)
+    assert seen == sorted(seen)
+
+
+def test_a_coordinator_loads_no_model_library() -> None:
+    code = (
+        "import sys, swarm.node.coordinator.coordinator\n"
+        "print({'torch', 'transformers', 'reasoning_gym'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

@@ -1,0 +1,383 @@
+"""What the round clock decides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from swarm.node.coordinator.coordinator_machine import (
+    CoordinatorMachine,
+    FolderClock,
+    Look,
+    StepDown,
+    WriteState,
+    majority_front,
+)
+from swarm.types import RoundKey
+
+ALICE_BOB = frozenset({"alice", "bob"})
+NOBODY: frozenset[str] = frozenset()
+
+
+def make_machine(
+    *, rounds: int = 5, stages: int = 1, interval: float = 60.0, expected: int = 1, at: RoundKey | None = None
+) -> CoordinatorMachine:
+    """A machine that resumes at a round."""
+    machine = CoordinatorMachine(max_rounds=rounds, max_stages=stages, interval=interval, expected_workers=expected)
+    assert machine.resume(at or RoundKey(0)) is None
+    return machine
+
+
+def look(now: float, live: frozenset[str] = ALICE_BOB, submitted: frozenset[str] = NOBODY, **seen: Any) -> Look:
+    """What is seen where the folder says what was decided; `clock` says what it says instead."""
+    return Look(now, live, submitted, seen.pop("clock", None), **seen)
+
+
+class Keeper:
+    """A machine whose decisions are written at once, so that the next look finds them."""
+
+    def __init__(self, machine: CoordinatorMachine) -> None:
+        self.machine = machine
+
+    @property
+    def key(self) -> RoundKey | None:
+        return self.machine.key
+
+    def handle(self, seen: Look) -> WriteState | None:
+        if seen.clock is None and self.machine.key is not None:
+            seen = replace(seen, clock=FolderClock(self.machine.key, self.machine.finished))
+        decision = self.machine.handle(seen)
+        assert not isinstance(decision, StepDown)
+        return decision
+
+
+def open_first(machine: CoordinatorMachine, now: float = 0.0) -> Keeper:
+    assert machine.handle(look(now)) is not None
+    return Keeper(machine)
+
+
+# ── opening ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_the_first_round_opens_when_the_expected_workers_are_there() -> None:
+    machine = make_machine(expected=2)
+    assert machine.handle(look(0.0, frozenset({"alice"}))) is None
+    assert machine.handle(look(1.0)) == WriteState(RoundKey(0), finished=False, reason="opened")
+
+
+def test_the_first_round_opens_one_interval_after_the_first_worker_came() -> None:
+    machine = make_machine(expected=3, interval=60.0)
+    assert machine.handle(look(1000.0, NOBODY)) is None
+    assert machine.handle(look(1001.0, frozenset({"alice"}))) is None
+    assert machine.handle(look(1060.9, frozenset({"alice"}))) is None
+    assert machine.handle(look(1061.0, frozenset({"alice"}))) is not None
+
+
+def test_no_round_opens_for_nobody() -> None:
+    machine = make_machine(expected=1)
+    for now in (0.0, 100.0, 1e6):
+        assert machine.handle(look(now, NOBODY)) is None
+
+
+def test_a_resumed_experiment_waits_for_the_expected_workers_too() -> None:
+    machine = make_machine(expected=2, at=RoundKey(3))
+    assert machine.handle(look(0.0, frozenset({"alice"}))) is None
+    assert machine.handle(look(1.0)) == WriteState(RoundKey(3), finished=False, reason="opened")
+
+
+@pytest.mark.parametrize("round_", [0, 1, 7, 8])
+def test_a_clock_resumes_at_the_round_it_is_given(round_: int) -> None:
+    machine = make_machine(rounds=9, at=RoundKey(round_))
+    write = machine.handle(look(0.0))
+    assert write is not None
+    assert write.key == RoundKey(round_)
+
+
+# ── advancing ───────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_a_round_advances_as_soon_as_all_live_workers_have_submitted() -> None:
+    machine = open_first(make_machine())
+    assert machine.handle(look(1.0, submitted=frozenset({"alice"}))) is None
+    assert machine.handle(look(2.0, submitted=ALICE_BOB)) == WriteState(
+        RoundKey(1), finished=False, reason="all_submitted"
+    )
+
+
+def test_a_round_advances_at_the_interval_and_says_who_was_missing() -> None:
+    machine = open_first(make_machine(interval=60.0))
+    assert machine.handle(look(59.9, submitted=frozenset({"alice"}))) is None
+    assert machine.handle(look(60.0, submitted=frozenset({"alice"}))) == WriteState(
+        RoundKey(1), finished=False, reason="interval", missing=frozenset({"bob"})
+    )
+
+
+def test_a_round_advances_at_the_interval_although_nobody_submitted() -> None:
+    machine = open_first(make_machine(interval=60.0))
+    assert machine.handle(look(60.0)) == WriteState(RoundKey(1), finished=False, reason="interval", missing=ALICE_BOB)
+
+
+def test_a_worker_that_died_is_not_waited_for() -> None:
+    machine = open_first(make_machine())
+    write = machine.handle(look(1.0, live=frozenset({"alice"}), submitted=frozenset({"alice"})))
+    assert write == WriteState(RoundKey(1), finished=False, reason="all_submitted")
+
+
+def test_a_worker_that_submitted_and_left_counts() -> None:
+    machine = open_first(make_machine())
+    write = machine.handle(look(1.0, live=frozenset({"bob"}), submitted=ALICE_BOB))
+    assert write == WriteState(RoundKey(1), finished=False, reason="all_submitted")
+
+
+def test_a_worker_that_joined_in_mid_round_is_waited_for() -> None:
+    machine = open_first(make_machine())
+    assert machine.handle(look(1.0, live=ALICE_BOB | {"carol"}, submitted=ALICE_BOB)) is None
+
+
+def test_each_look_advances_by_one_round_at_most() -> None:
+    """Rounds once advanced twice, so that only even folders existed."""
+    machine = open_first(make_machine())
+    first = machine.handle(look(1.0, submitted=ALICE_BOB))
+    again = machine.handle(look(1.0))
+    assert (first and first.key, again) == (RoundKey(1), None)
+
+
+def test_the_interval_is_counted_from_each_rounds_own_opening() -> None:
+    machine = open_first(make_machine(interval=60.0))
+    machine.handle(look(50.0, submitted=ALICE_BOB))
+    assert machine.handle(look(109.9)) is None
+    write = machine.handle(look(110.0))
+    assert write is not None
+    assert write.key == RoundKey(2)
+
+
+def test_the_clock_stands_still_while_nobody_is_there() -> None:
+    machine = open_first(make_machine(interval=60.0))
+    for now in (61.0, 1000.0, 1e6):
+        assert machine.handle(look(now, NOBODY)) is None
+    assert machine.key == RoundKey(0)
+
+
+def test_the_interval_counts_anew_when_somebody_comes_back() -> None:
+    machine = open_first(make_machine(interval=60.0))
+    machine.handle(look(1000.0, NOBODY))
+    assert machine.handle(look(1001.0)) is None
+    assert machine.handle(look(1060.9)) is None
+    assert machine.handle(look(1061.0)) is not None
+
+
+def test_stages_come_in_order_within_each_round() -> None:
+    machine = Keeper(make_machine(rounds=2, stages=2))
+    writes = [machine.handle(look(0.0)), *(machine.handle(look(now, submitted=ALICE_BOB)) for now in range(1, 5))]
+    assert [write.key for write in writes if write] == [
+        RoundKey(0, 0),
+        RoundKey(0, 1),
+        RoundKey(1, 0),
+        RoundKey(1, 1),
+        RoundKey(2, 0),
+    ]
+    assert [write.finished for write in writes if write] == [False, False, False, False, True]
+
+
+def test_a_stage_that_is_resumed_is_not_begun_at_its_rounds_first() -> None:
+    machine = open_first(make_machine(rounds=2, stages=3, at=RoundKey(1, 1)))
+    write = machine.handle(look(1.0, submitted=ALICE_BOB))
+    assert write is not None
+    assert write.key == RoundKey(1, 2)
+
+
+# ── the end ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_the_last_round_ends_the_experiment() -> None:
+    machine = open_first(make_machine(rounds=1))
+    write = machine.handle(look(1.0, submitted=ALICE_BOB))
+    assert write == WriteState(RoundKey(1), finished=True, reason="all_submitted")
+    assert machine.machine.finished
+    assert machine.handle(look(2.0, submitted=ALICE_BOB)) is None
+
+
+def test_an_experiment_without_rounds_left_is_finished_at_once() -> None:
+    machine = CoordinatorMachine(max_rounds=5, max_stages=1, interval=60.0, expected_workers=1)
+    assert machine.resume(RoundKey(5)) == WriteState(RoundKey(5), finished=True, reason="done")
+    assert Keeper(machine).handle(look(0.0)) is None
+
+
+def test_fewer_rounds_than_were_done_do_not_turn_the_clock_back() -> None:
+    machine = CoordinatorMachine(max_rounds=5, max_stages=1, interval=60.0, expected_workers=1)
+    assert machine.resume(RoundKey(8)) == WriteState(RoundKey(8), finished=True, reason="done")
+
+
+def test_more_rounds_reopen_a_finished_experiment() -> None:
+    machine = make_machine(rounds=9, at=RoundKey(5))
+    assert machine.handle(look(0.0)) == WriteState(RoundKey(5), finished=False, reason="opened")
+
+
+# ── what the folder says ────────────────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize(
+    "says",
+    [
+        None,
+        FolderClock(RoundKey(0), finished=False),
+        FolderClock(RoundKey(1), finished=True),
+        FolderClock(RoundKey(1), finished=False, held=True),
+    ],
+    ids=["torn or gone", "behind", "finished", "held"],
+)
+def test_a_state_that_is_not_what_was_decided_is_written_again(says: FolderClock | None) -> None:
+    machine = open_first(make_machine())
+    machine.handle(look(1.0, submitted=ALICE_BOB))
+    decision = machine.machine.handle(look(2.0, submitted=ALICE_BOB, clock=says))
+    assert decision == WriteState(RoundKey(1), finished=False, reason="restored"), "before anything else is decided"
+
+
+def test_a_finished_state_that_could_not_be_written_is_written_again() -> None:
+    machine = open_first(make_machine(rounds=1))
+    machine.handle(look(1.0, submitted=ALICE_BOB))
+    again = machine.machine.handle(look(2.0, clock=FolderClock(RoundKey(0), finished=False)))
+    assert again == WriteState(RoundKey(1), finished=True, reason="restored")
+
+
+def test_before_the_first_round_is_open_there_is_nothing_to_restore() -> None:
+    assert make_machine(expected=3).handle(look(0.0)) is None
+
+
+# ── workers that went on without it ─────────────────────────────────────────────────────────────────────────────────
+def test_a_coordinator_that_was_away_goes_to_where_most_workers_are() -> None:
+    machine = open_first(make_machine(rounds=9))
+    caught_up = machine.handle(look(1.0, front=RoundKey(6)))
+    assert caught_up == WriteState(RoundKey(6), finished=False, reason="caught_up")
+
+
+def test_a_coordinator_that_starts_anew_goes_to_where_most_workers_are_at_once() -> None:
+    machine = make_machine(rounds=9, expected=5, at=RoundKey(2))
+    assert machine.handle(look(0.0, front=RoundKey(4))) == WriteState(RoundKey(4), finished=False, reason="caught_up")
+
+
+def test_a_front_beyond_the_last_round_ends_the_experiment() -> None:
+    """Workers alone do as many rounds as the clock once announced; fewer may be asked for now."""
+    machine = make_machine(rounds=6, at=RoundKey(5))
+    ended = machine.handle(look(0.0, front=RoundKey(7)))
+    assert ended == WriteState(RoundKey(6), finished=True, reason="caught_up")
+    assert machine.handle(look(1.0, clock=FolderClock(RoundKey(6), finished=True))) is None
+
+
+def test_a_front_that_was_reached_moves_nothing() -> None:
+    machine = open_first(make_machine(at=RoundKey(3)))
+    assert machine.handle(look(1.0, front=RoundKey(3))) is None
+
+
+def submitted_in(**last_round_of: int) -> Any:
+    """Workers without a coordinator do every round, up to their last."""
+    return lambda key: frozenset(node for node, last in last_round_of.items() if key.round <= last)
+
+
+def test_the_front_is_where_more_than_half_of_the_live_workers_have_come() -> None:
+    live = frozenset({"alice", "bob", "carol", "dave"})
+    submitted = submitted_in(alice=9, bob=6, carol=6, dave=2)
+    assert majority_front(RoundKey(2), live, submitted) == RoundKey(6)
+    assert majority_front(RoundKey(6), live, submitted) is None
+
+
+def test_one_liar_moves_nobodys_clock() -> None:
+    live = frozenset({"alice", "bob", "liar"})
+    assert majority_front(RoundKey(2), live, submitted_in(alice=2, bob=2, liar=10**6)) is None
+
+
+def test_those_who_are_gone_do_not_count_for_the_front() -> None:
+    submitted = submitted_in(alice=2, ghost=9, spirit=9)
+    assert majority_front(RoundKey(2), frozenset({"alice"}), submitted) is None
+    assert majority_front(RoundKey(2), NOBODY, submitted) is None
+
+
+# ── two coordinators ────────────────────────────────────────────────────────────────────────────────────────────────
+def test_the_one_with_the_younger_claim_steps_down_before_it_decides_anything() -> None:
+    machine = open_first(make_machine()).machine
+    assert machine.handle(look(1.0, submitted=ALICE_BOB, rival="older")) == StepDown("older")
+    assert machine.key == RoundKey(0)
+
+
+def test_a_coordinator_that_was_paused_follows_the_one_that_took_over() -> None:
+    machine = open_first(make_machine(rounds=9, interval=60.0))
+    further = FolderClock(RoundKey(4), finished=False)
+    assert machine.handle(look(500.0, clock=further)) is None, "neither back nor on: this round has just been seen"
+    assert machine.key == RoundKey(4)
+    assert machine.handle(look(559.0, clock=further)) is None
+    advanced = machine.handle(look(560.0, clock=further))
+    assert advanced
+    assert advanced.key == RoundKey(5)
+
+
+def test_a_coordinator_follows_another_that_finished() -> None:
+    machine = open_first(make_machine(rounds=4))
+    assert machine.handle(look(1.0, clock=FolderClock(RoundKey(4), finished=True))) is None
+    assert machine.machine.finished
+
+
+def test_a_coordinator_that_waits_for_workers_goes_on_where_another_has_opened() -> None:
+    machine = make_machine(rounds=9, expected=2)
+    write = machine.handle(look(0.0, clock=FolderClock(RoundKey(3), finished=False)))
+    assert write == WriteState(RoundKey(3), finished=False, reason="opened")
+
+
+# ── workers that are there and do nothing ───────────────────────────────────────────────────────────────────────────
+def liar_for(rounds: int) -> tuple[Keeper, float]:
+    """A machine in whose last so many rounds bob was alive and never submitted; and when it is."""
+    machine = open_first(make_machine(rounds=20, interval=60.0))
+    now = 0.0
+    for _ in range(rounds):
+        now += 60.0
+        assert machine.handle(look(now, submitted=frozenset({"alice"}))) is not None
+    return machine, now
+
+
+def test_a_live_worker_that_never_submits_holds_up_three_rounds_and_no_more() -> None:
+    machine, now = liar_for(2)
+    assert machine.handle(look(now + 1.0, submitted=frozenset({"alice"}))) is None
+    machine, now = liar_for(3)
+    write = machine.handle(look(now + 1.0, submitted=frozenset({"alice"})))
+    assert write
+    assert (write.reason, write.missing) == ("all_submitted", frozenset({"bob"}))
+
+
+@pytest.mark.parametrize("late", ["submitted", "submitted_before"])
+def test_one_that_submits_again_is_waited_for_again(late: str) -> None:
+    machine, now = liar_for(3)
+    assert machine.handle(look(now + 1.0, **{late: frozenset({"bob"})})) is None
+    assert machine.handle(look(now + 2.0, submitted=frozenset({"alice"}))) is None
+
+
+# ── whatever it sees ────────────────────────────────────────────────────────────────────────────────────────────────
+nodes = st.frozensets(st.sampled_from(["alice", "bob", "carol"]))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(0, 30), nodes, nodes), max_size=60),
+    st.integers(1, 4),
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.builds(RoundKey, st.integers(0, 5), st.integers(0, 2)),
+)
+def test_the_clock_moves_by_single_steps_forwards_and_never_without_a_reason(
+    looks: list[tuple[float, frozenset[str], frozenset[str]]], rounds: int, stages: int, expected: int, at: RoundKey
+) -> None:
+    machine = CoordinatorMachine(max_rounds=rounds, max_stages=stages, interval=20.0, expected_workers=expected)
+    machine.resume(at)
+    keeper = Keeper(machine)
+    key: RoundKey | None = None
+    now, moved_at = 0.0, 0.0
+    for pause, live, submitted in looks:
+        now += pause
+        write = keeper.handle(look(now, live, submitted))
+        if write is None:
+            continue
+        assert live or submitted, "an empty room burns no rounds"
+        assert not write.missing or now - moved_at >= 20.0, "nobody is left behind before the interval is over"
+        assert write.missing == (live - submitted if key else NOBODY)
+        following = _successor(key, rounds, stages) if key else at
+        assert write.key == following
+        assert write.finished == (following.round >= rounds)
+        key, moved_at = write.key, now
+
+
+def _successor(key: RoundKey, rounds: int, stages: int) -> RoundKey:
+    return RoundKey(key.round, key.stage + 1) if key.stage + 1 < stages else RoundKey(key.round + 1)

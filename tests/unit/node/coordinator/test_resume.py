@@ -1,0 +1,138 @@
+"""Where the round clock goes on, whatever became of its file and whoever wrote into the folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from swarm.errors import ProtocolError
+from swarm.node.coordinator.resume import clock_from_traces, resume_point
+from swarm.records.read import SMALL_FILE, read_state
+from swarm.types import RoundKey
+from swarm.wire.codec import encode
+from swarm.wire.layout import Layout
+from tests.unit.node.factories import make_ghost, make_peer, make_state, put, put_reward, put_state
+
+MOST = 100
+"""Rounds of the experiment."""
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(tmp_path, "exp")
+
+
+WHOLE = encode(make_state(round=7))
+NOT_A_CLOCK = {
+    "missing": None,
+    "empty": b"",
+    "torn": WHOLE[: len(WHOLE) // 2],
+    "not JSON": b"\x00\xff\xfe",
+    "a list": b"[]",
+    "an empty object": b"{}",
+    "negative": WHOLE.replace(b'"round":7', b'"round":-1'),
+    "round as text": WHOLE.replace(b'"round":7', b'"round":"7"'),
+    "another version": WHOLE.replace(b'"schema_version":1', b'"schema_version":2'),
+    "too big": b" " * SMALL_FILE + WHOLE,
+    "by nobody": WHOLE,
+    "by a worker": encode(make_state(round=7, updated_by="alice")),
+    "by a path": encode(make_state(round=7, updated_by="../peers/alice")),
+    "beyond the end": encode(make_state(round=MOST + 1, max_rounds=10**6, updated_by="clock")),
+}
+
+
+@pytest.mark.parametrize("content", NOT_A_CLOCK.values(), ids=NOT_A_CLOCK)
+def test_a_state_file_that_is_no_clock_never_gives_round_0_where_folders_show_later_ones(
+    layout: Layout, content: bytes | None
+) -> None:
+    """The coordinator once restarted at round 0, or read a torn state file as round 0."""
+    put(layout.peer_file("clock"), encode(make_peer("clock", node_role="coordinator")))
+    make_ghost(layout, "alice", rounds=11)
+    if content is not None:
+        put(layout.state_file, content)
+    key, state, problem = resume_point(layout, MOST)
+    assert key == RoundKey(10)
+    assert state is None
+    assert bool(problem) == (content is not None), "what is damaged is said, what is missing is no damage"
+
+
+def test_a_whole_state_file_is_believed(layout: Layout) -> None:
+    put_state(layout, round=7, stage=1)
+    make_ghost(layout, "alice", rounds=4)
+    key, state, problem = resume_point(layout, MOST)
+    assert key == RoundKey(7, 1)
+    assert state is not None
+    assert state.created_at == make_state().created_at
+    assert not problem
+
+
+def test_a_state_file_that_workers_without_a_coordinator_left_behind_is_not_gone_back_to(layout: Layout) -> None:
+    put_state(layout, round=7)
+    make_ghost(layout, "alice", rounds=21)
+    assert resume_point(layout, MOST)[0] == RoundKey(20)
+
+
+def test_a_state_beyond_the_rounds_that_are_asked_for_now_is_believed_where_workers_bear_it_out(layout: Layout) -> None:
+    make_ghost(layout, "alice", rounds=7)
+    put_state(layout, round=7, max_rounds=7, finished=True)
+    assert resume_point(layout, 5)[0] == RoundKey(7)
+    put_state(layout, round=8, max_rounds=8, finished=True)
+    assert resume_point(layout, 5)[0] == RoundKey(5)
+
+
+def test_a_new_experiment_begins_at_round_0(layout: Layout) -> None:
+    assert resume_point(layout, MOST) == (RoundKey(0), None, "")
+
+
+def test_stages_count(layout: Layout) -> None:
+    make_ghost(layout, "alice")
+    for key in (RoundKey(2), RoundKey(9, 0), RoundKey(9, 1)):
+        put_reward(layout, key, "alice")
+    assert clock_from_traces(layout) == RoundKey(9, 1)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "expected"), [([5], 4), ([5, 90], 4), ([5, 5, 90], 4), ([5, 7, 90], 6), ([3, 5, 7, 90], 4)]
+)
+def test_no_worker_alone_says_where_the_clock_is(layout: Layout, rounds: list[int], expected: int) -> None:
+    for number, done in enumerate(rounds):
+        make_ghost(layout, f"node-{number}")
+        put_reward(layout, RoundKey(done - 1), f"node-{number}")
+    assert clock_from_traces(layout) == RoundKey(expected)
+
+
+def test_what_no_worker_left_is_no_trace(layout: Layout, tmp_path: Path) -> None:
+    make_ghost(layout, "alice", rounds=5)
+    make_ghost(layout, "never-submitted")
+    put(layout.peer_file("clock"), encode(make_peer("clock", node_role="coordinator")))
+    layout.rewards_of(RoundKey(999_999_999)).mkdir(parents=True)
+    put(layout.rollout_file(RoundKey(80), "alice"), b"{}")
+    put(layout.reward_file(RoundKey(70), "alice"), b"{}")
+    put(layout.reward_file(RoundKey(71), "alice"), layout.reward_file(RoundKey(4), "alice").read_bytes())
+    put_reward(layout, RoundKey(72), "not-registered")
+    put_reward(layout, RoundKey(73), "clock")
+    for name in ("round_99x", "round_-5", "round_007", "Round_50", "round_5.sync-conflict-1", "round_"):
+        (layout.rewards / name / "stage_0").mkdir(parents=True)
+    put(layout.rewards / "round_60", b"a file")
+    (layout.rewards / "round_61").symlink_to(tmp_path)
+    assert clock_from_traces(layout) == RoundKey(4)
+
+
+def test_where_the_registrations_were_cleaned_away_rewards_still_tell(layout: Layout) -> None:
+    make_ghost(layout, "alice", rounds=5)
+    layout.peer_file("alice").unlink()
+    assert clock_from_traces(layout) == RoundKey(4)
+
+
+def test_traces_never_lead_beyond_the_end(layout: Layout) -> None:
+    make_ghost(layout, "alice")
+    put_reward(layout, RoundKey(999_999_999), "alice")
+    assert resume_point(layout, MOST)[0] == RoundKey(MOST)
+
+
+def test_a_reader_is_told_that_the_state_is_torn(layout: Layout) -> None:
+    assert read_state(layout) is None
+    put(layout.state_file, WHOLE[:-20])
+    with pytest.raises(ProtocolError, match="malformed"):
+        read_state(layout)

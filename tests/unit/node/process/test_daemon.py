@@ -1,0 +1,81 @@
+"""From what happened to an exit code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from swarm.config import Settings
+from swarm.errors import ConfigError, DuplicateNodeError, StoreError, SwarmError
+from swarm.node.process import daemon
+from swarm.node.process.daemon import checked_tasks, first_swarm_error, run_node
+from swarm.wire.layout import Layout
+from tests.unit.node.factories import make_settings
+
+
+def run_failing(monkeypatch: pytest.MonkeyPatch, path: Path, error: BaseException) -> int:
+    """A worker that ends like this."""
+
+    async def work(settings: Settings, layout: Layout, node_id: str) -> int:
+        raise BaseExceptionGroup("tasks", [BaseExceptionGroup("steps", [error])])
+
+    monkeypatch.setattr(daemon, "_work", work)
+    return run_node(make_settings(path, node_id="alice"))
+
+
+def events_of(path: Path) -> list[str]:
+    lines = Layout(path, "exp").events_file("alice").read_bytes().splitlines()
+    return [msgspec.json.decode(line)["event"] for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(StoreError("gone"), 1), (DuplicateNodeError("two"), 1), (ConfigError("what?"), 2)]
+)
+def test_an_error_on_purpose_becomes_its_exit_code_and_is_in_the_log(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: SwarmError, code: int
+) -> None:
+    assert run_failing(monkeypatch, tmp_path, error) == code
+    assert events_of(tmp_path) == ["node.starting", "process.failed"]
+
+
+def test_any_other_exception_is_never_an_exit_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Exceptions were once swallowed and "training complete" logged with exit code 0."""
+    with pytest.raises(BaseExceptionGroup):
+        run_failing(monkeypatch, tmp_path, RuntimeError("the gradient exploded"))
+    assert events_of(tmp_path) == ["node.starting", "process.crashed"]
+
+
+def test_an_error_on_purpose_does_not_hide_another_one() -> None:
+    folder, bug = StoreError("gone"), KeyError("bug")
+    assert first_swarm_error(BaseExceptionGroup("", [folder])) is folder
+    assert first_swarm_error(BaseExceptionGroup("", [folder, bug])) is None
+    assert first_swarm_error(BaseExceptionGroup("", [bug])) is None
+
+
+def test_a_node_takes_one_model(tmp_path: Path) -> None:
+    assert run_node(make_settings(tmp_path, node_id="alice", model=("a", "b"))) == 2
+
+
+def test_tasks_are_those_of_the_profile(tmp_path: Path) -> None:
+    assert len(checked_tasks(make_settings(tmp_path))) == 9, "the nine of the paper"
+    assert checked_tasks(make_settings(tmp_path, tasks=("bf",))) == ("bf",)
+    with pytest.raises(ConfigError, match=r"SWARM_TASKS.*no task 'chess'; it has base_conversion"):
+        checked_tasks(make_settings(tmp_path, tasks=("bf", "chess")))
+
+
+@pytest.mark.parametrize(("setting", "leased"), [("auto", False), ("on", True), ("off", False)])
+def test_on_a_cpu_the_device_lease_is_there_on_demand(tmp_path: Path, setting: str, leased: bool) -> None:
+    from swarm.policy.leased import LeasedPolicy
+
+    settings = make_settings(tmp_path, model=("tiny-qwen2",), device="cpu", device_lease=setting)
+    assert isinstance(daemon._load_policy(settings), LeasedPolicy) == leased
+
+
+def test_what_the_model_computes_with_is_passed_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    given: dict[str, object] = {}
+    monkeypatch.setattr("swarm.policy.policy.load_policy", lambda *_, **keywords: given.update(keywords))
+    settings = make_settings(tmp_path, precision="bf16", attention="eager", device="cpu", threads=3)
+    daemon._load_policy(settings)
+    assert given == {"precision": "bf16", "attention": "eager", "device": "cpu", "threads": 3, "hub_token": None}

@@ -1,0 +1,138 @@
+"""What nodes in one process have in common: signals, and an exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import anyio
+import msgspec
+import pytest
+
+from swarm.config import Settings
+from swarm.errors import ConfigError, StoreError
+from swarm.logs import NodeLog, configure_logging_of, get_logger
+from swarm.node.process.in_process import SeveralNodes, _suited_to_sharing, run_workers
+from swarm.node.process.worker_settings import cores
+from swarm.wire.layout import Layout
+from tests.unit.node.factories import make_settings
+
+log = get_logger(__name__)
+
+
+class FakeNode:
+    """Lives until it is stopped, or ends as it is told to."""
+
+    def __init__(self, on_start: Callable[[], object] = lambda: None) -> None:
+        self.stopped: list[int] = []
+        self._on_start = on_start
+        self._asked = anyio.Event()
+
+    async def run(self) -> int:
+        await anyio.lowlevel.checkpoint()
+        self._on_start()
+        log.info("fake.runs")
+        await self._asked.wait()
+        log.info("fake.saved")
+        return self.stopped[0]
+
+    def stop(self, exit_code: int) -> None:
+        log.info("fake.asked")
+        self.stopped.append(exit_code)
+        self._asked.set()
+
+
+def failing(error: Exception) -> Callable[[], object]:
+    def fail() -> object:
+        raise error
+
+    return fail
+
+
+def run_nodes(path: Path, *start: Callable[[], FakeNode]) -> int:
+    """Run them under the names a, b, c."""
+    named = dict(zip("abc", start, strict=False))
+    files = [NodeLog(node, path / node, None) for node in named]
+
+    async def main() -> int:
+        with anyio.fail_after(20):
+            return await SeveralNodes(named).run()
+
+    with configure_logging_of(files, level="error"):
+        return anyio.run(main)
+
+
+def run_two(path: Path, first: FakeNode, second: FakeNode) -> int:
+    return run_nodes(path, lambda: first, lambda: second)
+
+
+def events_of(path: Path, node: str) -> list[str]:
+    return [msgspec.json.decode(line)["event"] for line in (path / node).read_bytes().splitlines()]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_asks_every_node_once_and_gives_the_exit_code(
+    tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    nodes = FakeNode(), FakeNode(partial(os.kill, os.getpid(), number))
+    assert run_two(tmp_path, *nodes) == code
+    assert [node.stopped for node in nodes] == [[code], [code]]
+    for node in "ab":
+        assert sorted(events_of(tmp_path, node)) == ["fake.asked", "fake.runs", "fake.saved"]
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "event"),
+    [
+        (StoreError("gone"), 1, "process.failed"),
+        (ExceptionGroup("tasks", [ConfigError("what?")]), 2, "process.failed"),
+        (ExceptionGroup("tasks", [ConfigError("what?"), KeyError("bug")]), 1, "process.crashed"),
+        (KeyError("bug"), 1, "process.crashed"),
+    ],
+)
+def test_a_node_that_fails_has_the_others_stop_in_their_own_time_and_the_process_fails(
+    tmp_path: Path, error: Exception, code: int, event: str
+) -> None:
+    other = FakeNode()
+    assert run_two(tmp_path, FakeNode(failing(error)), other) == code
+    assert other.stopped == [143]
+    assert events_of(tmp_path, "a") == [event]
+    assert set(events_of(tmp_path, "b")) == {"fake.runs", "fake.asked", "fake.saved"}
+
+
+def test_the_first_failure_gives_the_exit_code(tmp_path: Path) -> None:
+    assert run_two(tmp_path, FakeNode(failing(ConfigError("x"))), FakeNode(failing(StoreError("y")))) == 2
+
+
+def test_two_that_fail_ask_the_third_only_once(tmp_path: Path) -> None:
+    fails, lives = [FakeNode(failing(StoreError(text))) for text in ("x", "y")], FakeNode()
+    assert run_nodes(tmp_path, lambda: fails[0], lambda: fails[1], lambda: lives) == 1
+    assert lives.stopped == [143]
+
+
+def test_a_node_whose_turn_to_start_comes_when_all_are_stopping_stops_too(tmp_path: Path) -> None:
+    def cannot_start() -> FakeNode:
+        raise ConfigError("what?")
+
+    late = FakeNode()
+    assert run_nodes(tmp_path, cannot_start, lambda: late) == 2
+    assert late.stopped == [143]
+
+
+def test_a_setting_that_no_worker_can_run_with_ends_all_before_anything_starts(tmp_path: Path) -> None:
+    assert run_workers(make_settings(tmp_path, node_id="w", tasks=("chess",)), 2) == 2
+    layout = Layout(tmp_path, "exp")
+    for node in ("w-0", "w-1"):
+        assert events_of(layout.events_file(node).parent, "training_events.jsonl") == ["process.failed"]
+    assert not layout.peers.exists()
+
+
+def test_nodes_of_one_process_need_no_lease_and_share_the_cores_that_a_large_model_needs() -> None:
+    small, mixed = ("tiny-qwen2",), ("tiny-qwen2", "/a/large/model")
+    assert _suited_to_sharing(Settings(model=small)) == Settings(model=small, device_lease="off")
+    assert _suited_to_sharing(Settings(model=mixed)).threads == cores()
+    asked = Settings(model=mixed, threads=3, device_lease="on")
+    assert _suited_to_sharing(asked) == asked

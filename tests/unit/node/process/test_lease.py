@@ -1,0 +1,170 @@
+"""One process at a time holds a device."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from swarm.node.process.lease import DeviceLease, lease_folder
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from swarm.node.process.lease import DeviceLease
+
+with DeviceLease(Path(sys.argv[1])).held("cuda:0"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+CONTENDER = """
+import os, sys
+from pathlib import Path
+from swarm.node.process.lease import DeviceLease
+
+folder, rounds = Path(sys.argv[1]), int(sys.argv[2])
+lease = DeviceLease(folder)
+for _ in range(rounds):
+    with lease.held("cuda:0"):
+        inside = os.open(folder / "inside", os.O_CREAT | os.O_EXCL)
+        os.close(inside)
+        os.sched_yield()
+        os.unlink(folder / "inside")
+"""
+
+
+class FakeClock:
+    """Time that passes while somebody sleeps."""
+
+    def __init__(self, until: float = float("inf"), then: object = None) -> None:
+        self.seconds = 0.0
+        self._until = until
+        self._then = then
+
+    def now(self) -> float:
+        return self.seconds
+
+    def sleep(self, seconds: float) -> None:
+        self.seconds += max(seconds, 1.0)
+        if self.seconds >= self._until and callable(self._then):
+            self._then()
+
+
+def start(program: str, *arguments: object) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+@contextmanager
+def holding(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Another process that holds the lease until it is killed."""
+    with start(HOLDER, folder) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def private(folder: Path) -> Path:
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+def test_contending_processes_are_never_inside_together(tmp_path: Path) -> None:
+    folder = private(tmp_path / "leases")
+    contenders = [start(CONTENDER, folder, 300) for _ in range(3)]
+    for process in contenders:
+        process.communicate(timeout=60)
+    assert [process.returncode for process in contenders] == [0, 0, 0]
+
+
+def test_a_lease_is_freed_when_its_holder_is_killed_and_the_wait_is_measured(tmp_path: Path) -> None:
+    with holding(private(tmp_path / "leases")) as other:
+
+        def kill() -> None:
+            os.kill(other.pid, signal.SIGKILL)
+            other.wait(20)
+
+        clock = FakeClock(3.0, kill)
+        lease = DeviceLease(tmp_path / "leases", now=clock.now, sleep=clock.sleep)
+        with lease.held("cuda:0"):
+            assert other.poll() == -signal.SIGKILL
+    assert lease.take_waited() == 3.0
+    assert lease.take_waited() == 0.0
+
+
+def test_a_long_wait_is_said_once_a_minute(tmp_path: Path) -> None:
+    with holding(private(tmp_path / "leases")) as other:
+        clock = FakeClock(200.0, other.kill)
+        lease = DeviceLease(tmp_path / "leases", now=clock.now, sleep=clock.sleep)
+        with capture_logs() as logs, lease.held("cuda:0"):
+            pass
+    said = [entry["seconds"] for entry in logs if entry["event"] == "lease.waiting"]
+    assert said[:3] == [60, 120, 180]
+
+
+def test_another_device_is_another_lease(tmp_path: Path) -> None:
+    with holding(private(tmp_path / "leases")):
+        lease = DeviceLease(tmp_path / "leases")
+        with lease.held("GPU/../1"):
+            pass
+        assert lease.take_waited() < 1.0
+    assert {file.name for file in (tmp_path / "leases").iterdir()} == {"device-cuda-0.lock", "device-GPU-..-1.lock"}
+
+
+def test_two_nodes_of_one_process_are_not_inside_together_either(tmp_path: Path) -> None:
+    """Each opens the file for itself, so that the kernel takes them for two."""
+    clock = FakeClock()
+    first = DeviceLease(tmp_path / "leases")
+    second = DeviceLease(tmp_path / "leases", now=clock.now, sleep=lambda _: pytest.fail("waits"))
+    with first.held("cpu"), pytest.raises(pytest.fail.Exception, match="waits"), second.held("cpu"):
+        pass
+    with second.held("cpu"):
+        pass
+
+
+def test_a_folder_that_others_can_write_to_costs_the_lease_and_is_said_once(tmp_path: Path) -> None:
+    (tmp_path / "leases").mkdir(mode=0o777)
+    (tmp_path / "leases").chmod(0o777)
+    lease, entered = DeviceLease(tmp_path / "leases"), 0
+    with capture_logs() as logs:
+        for _ in range(2):
+            with lease.held("cuda:0"):
+                entered += 1
+    assert entered == 2
+    (complaint,) = logs
+    assert (complaint["event"], complaint["log_level"]) == ("lease.unusable", "warning")
+    assert "0700" in complaint["error"]
+
+
+def test_a_symlink_where_the_lock_should_be_is_not_followed(tmp_path: Path) -> None:
+    folder, victim = private(tmp_path / "leases"), tmp_path / "victim"
+    (folder / "device-cpu.lock").symlink_to(victim)
+    with capture_logs() as logs, DeviceLease(folder).held("cpu"):
+        pass
+    assert [entry["event"] for entry in logs] == ["lease.unusable"]
+    assert not victim.exists()
+
+
+def test_what_fails_while_the_lease_is_held_frees_it(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), DeviceLease(tmp_path / "leases").held("cpu"):
+        1 / 0  # noqa: B018
+    lease = DeviceLease(tmp_path / "leases", sleep=lambda _: pytest.fail("waits"))
+    with lease.held("cpu"):
+        pass
+
+
+def test_the_leases_of_a_machine_are_in_its_temporary_folder_one_per_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert lease_folder() == tmp_path / f"swarm-{os.getuid()}"

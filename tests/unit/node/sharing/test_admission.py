@@ -1,0 +1,69 @@
+"""What is let in, as far as a file itself tells."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from swarm.errors import ProtocolError
+from swarm.node.sharing.admission import LONGEST_PROMPT, MOST_TEXT, Admission
+from swarm.node.sharing.assigned_questions import AssignedQuestions
+from swarm.tasks.scoring_messages import QuestionRequest
+from swarm.types import Completion, Question, RolloutGroup, RoundKey
+from swarm.wire.codec import to_groups
+from tests.unit.node.factories import DRAWS, TASKS, make_rollouts
+
+R0 = RoundKey(0)
+
+
+class CountingDraws(AssignedQuestions):
+    """Remembers how many questions were drawn."""
+
+    def __init__(self) -> None:
+        super().__init__(42, TASKS, "tiny")
+        self.drawn = 0
+
+    def questions(self, node: str, key: RoundKey, count: int) -> list[QuestionRequest]:
+        self.drawn += count
+        return super().questions(node, key, count)
+
+
+def admission(mode: str = "drawn", assigned: AssignedQuestions = DRAWS) -> Admission:
+    return Admission(mode, assigned, most_groups=64, most_completions=1024)
+
+
+def groups_of(count: int = 2) -> list[RolloutGroup]:
+    return to_groups(make_rollouts("bob", R0, groups=count), "bob", R0)
+
+
+def test_a_slot_beyond_all_bounds_is_refused_without_drawing_up_to_it() -> None:
+    assigned = CountingDraws()
+    far = msgspec.structs.replace(groups_of(1)[0], slot=999_999)
+    refusals = admission(assigned=assigned).refusals("bob", R0, [*groups_of(), far])
+    assert [refusal.reason if refusal else None for refusal in refusals] == [None, None, "not_drawn"]
+    assert assigned.drawn == 2
+
+
+@pytest.mark.parametrize("mode", ["drawn", "regenerable", "unverified"])
+def test_drawn_groups_are_let_in_whatever_the_mode(mode: str) -> None:
+    assert admission(mode).refusals("bob", R0, groups_of(64)) == [None] * 64
+
+
+def test_all_responses_of_a_file_together_have_a_limit() -> None:
+    group = groups_of(1)[0]
+    for characters, fits in ((MOST_TEXT // 2, True), (MOST_TEXT // 2 + 1, False)):
+        texts = (Completion("x" * characters, True),) * 2
+        file = [msgspec.structs.replace(group, completions=texts)]
+        if fits:
+            admission().check_size(file)
+        else:
+            with pytest.raises(ProtocolError, match="oversized"):
+                admission().check_size(file)
+
+
+def test_a_prompt_that_nobody_can_make_anew_has_a_limit() -> None:
+    group = groups_of(1)[0]
+    for characters, reason in ((LONGEST_PROMPT, None), (LONGEST_PROMPT + 1, "oversized")):
+        foreign = msgspec.structs.replace(group, question=Question("x" * characters, None, "7"))
+        (refusal,) = admission("unverified").refusals("bob", R0, [foreign])
+        assert (refusal.reason if refusal else None) == reason

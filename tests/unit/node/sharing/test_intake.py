@@ -1,0 +1,456 @@
+"""What comes in from strangers' files, and what does not; files are real."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import anyio
+import msgspec
+import pytest
+from structlog.testing import capture_logs
+
+from swarm.node.sharing.intake import LINES_PER_PEER
+from swarm.node.sharing.intake_counts import OTHERS
+from swarm.node.sharing.reading import MOST_AGAIN
+from swarm.tasks.scoring import GroupScore
+from swarm.types import RoundKey
+from swarm.wire.codec import encode
+from swarm.wire.layout import Layout
+from swarm.wire.messages import MetricsRow, RolloutEntry, RolloutFile
+from tests.unit.node.factories import FakeTaskSource, fake_question, make_rollouts, put
+from tests.unit.node.intakes import R0, TestedIntake, TrustsTabs, publish
+
+pytestmark = pytest.mark.anyio
+R1 = RoundKey(1)
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(tmp_path, "exp")
+
+
+def as_spoken_by(file: RolloutFile, peer: str, key: RoundKey) -> RolloutFile:
+    """The same groups, with another name and round on them."""
+    return msgspec.structs.replace(file, peer_id=peer, round=key.round, stage=key.stage)
+
+
+def with_origin(file: RolloutFile, **changes: Any) -> RolloutFile:
+    """Group 0 asks something else, and its prompt is true to that."""
+    origin = msgspec.structs.replace(file.groups["0"].origin, **changes)
+    question = fake_question(origin)
+    file.groups["0"].origin, file.groups["0"].answer = origin, question.answer
+    for entry in file.rollouts["0"]:
+        entry.prompt = question.prompt
+    return file
+
+
+# ── drawn questions ─────────────────────────────────────────────────────────────────────────────────────────────────
+async def test_groups_to_drawn_questions_come_in(layout: Layout) -> None:
+    intake = TestedIntake(layout)
+    publish(layout, make_rollouts("bob", R0, groups=3))
+    await intake.look()
+    assert [scored.group.slot for scored in intake.groups("bob")] == [0, 1, 2]
+    assert intake.refused() == {}
+
+
+FORGERIES: dict[str, tuple[str, Callable[[], RolloutFile]]] = {
+    "a copy of another's file": ("not_drawn", lambda: as_spoken_by(make_rollouts("bob", R0), "mallory", R0)),
+    "a replay of the round before": ("not_drawn", lambda: as_spoken_by(make_rollouts("mallory", R0), "mallory", R1)),
+    "another seed": ("not_drawn", lambda: with_origin(make_rollouts("mallory", R0, groups=1), seed=5)),
+    "another index": ("not_drawn", lambda: with_origin(make_rollouts("mallory", R0, groups=1), index=1)),
+    "another profile": ("other_profile", lambda: with_origin(make_rollouts("mallory", R0, groups=1), profile="paper")),
+    "another's name on it": ("misplaced", lambda: make_rollouts("bob", R0)),
+    "another round on it": ("misplaced", lambda: make_rollouts("mallory", R1)),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+async def test_forgeries_are_refused_without_being_scored(layout: Layout, forgery: str) -> None:
+    reason, make = FORGERIES[forgery]
+    intake, file = TestedIntake(layout), make()
+    key = R1 if "replay" in forgery else R0
+    publish(layout, file, "mallory", key)
+    await intake.look(key)
+    assert intake.groups("mallory", key=key) == []
+    assert {*intake.refused()["mallory"]} == {reason}
+    assert intake.source.scored == []  # type: ignore[attr-defined]
+    assert intake.arrived == [(key, "mallory")], "nobody waits for it"
+
+
+async def test_a_slot_beyond_all_bounds_is_not_drawn_and_costs_nothing(layout: Layout) -> None:
+    intake, file = TestedIntake(layout), make_rollouts("mallory", R0, groups=1)
+    file = msgspec.structs.replace(file, rollouts={"999999": file.rollouts["0"]}, groups={"999999": file.groups["0"]})
+    publish(layout, file)
+    await intake.look()
+    assert intake.refused() == {"mallory": {"not_drawn": 1}}
+
+
+async def test_regenerable_admits_what_was_not_drawn_but_no_copy(layout: Layout) -> None:
+    intake = TestedIntake(layout, admit="regenerable")
+    publish(layout, make_rollouts("bob", R0))
+    publish(layout, as_spoken_by(make_rollouts("bob", R0), "abe", R0))
+    publish(layout, with_origin(make_rollouts("carol", R0), seed=5))
+    await intake.look()
+    assert {scored.group.peer_id for scored in intake.groups("abe", "bob", "carol")} == {"bob", "carol"}
+    assert intake.refused() == {"abe": {"copied": 2}}
+    assert intake.groups("abe") != [], "who is not asked beside the original is no copier, as far as anybody can tell"
+
+
+# ── without origin ──────────────────────────────────────────────────────────────────────────────────────────────────
+def foreign(peer: str, answer: str | None) -> RolloutFile:
+    """As another implementation might write it."""
+    texts = ("<answer> 7 </answer>", "<answer>8</answer>", "7")
+    file = make_rollouts(peer, R0, groups=1)
+    file.groups["0"].origin, file.groups["0"].answer = None, answer
+    file.rollouts["0"] = [RolloutEntry(prompt="3 + 4?", response=text, reward=0.25) for text in texts]
+    return file
+
+
+@pytest.mark.parametrize("admit", ["drawn", "regenerable"])
+async def test_groups_without_origin_are_refused(layout: Layout, admit: str) -> None:
+    intake = TestedIntake(layout, admit=admit)
+    publish(layout, foreign("mallory", "7"))
+    await intake.look()
+    assert intake.refused() == {"mallory": {"no_origin": 1}}
+
+
+async def test_unverified_admits_them_by_equality_of_text_with_their_publishers_answer(layout: Layout) -> None:
+    intake = TestedIntake(layout, admit="unverified")
+    publish(layout, foreign("mallory", "7 "))
+    await intake.look()
+    (scored,) = intake.groups("mallory")
+    assert scored.rewards == (1.0, 0.0, 0.0)
+    assert not scored.group.question.verifiable
+    assert scored.group.question.task == "unverified"
+    counts = intake.intake.close_round(0)
+    assert (counts.refused, counts.false_claims) == ({}, {}), "its rewards may be finer than ours"
+
+
+@pytest.mark.parametrize("answer", [None, "", "  "])
+async def test_unverified_needs_an_answer_to_hold_them_against(layout: Layout, answer: str | None) -> None:
+    intake = TestedIntake(layout, admit="unverified")
+    publish(layout, foreign("mallory", answer))
+    await intake.look()
+    assert intake.refused() == {"mallory": {"no_origin": 1}}
+
+
+# ── bounds ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("settings", [{"peer_groups": 2}, {"peer_completions": 11}], ids=["groups", "completions"])
+async def test_a_file_above_a_peers_share_is_refused_unscored(layout: Layout, settings: dict[str, int]) -> None:
+    intake = TestedIntake(layout, **settings)
+    publish(layout, make_rollouts("mallory", R0, groups=3, size=4))
+    await intake.look()
+    assert intake.refused() == {"mallory": {"oversized": 1}}
+    assert intake.source.scored == []  # type: ignore[attr-defined]
+
+
+async def test_a_flood_of_names_keeps_no_live_peer_out_and_is_said_once(layout: Layout) -> None:
+    intake = TestedIntake(layout, max_peers=8)
+    publish(layout, make_rollouts("zoe", R0))
+    for number in range(300):
+        put(layout.rollout_file(R0, f"flood-{number:03}"), b"junk")
+    with capture_logs() as logs:
+        await intake.look(live={"zoe", "yan"})
+        await intake.look(live={"zoe", "yan"})
+        publish(layout, make_rollouts("yan", R0))
+        await intake.look(live={"zoe", "yan"})
+    assert len(intake.groups("zoe", "yan")) == 4
+    refused = intake.refused()
+    assert refused.pop(OTHERS) == {"flood": 293}
+    assert len(refused) == 7
+    assert all(reasons == {"malformed": 1} for reasons in refused.values())
+    assert [log["names"] for log in logs if log["event"] == "rollouts.flood"] == [293]
+
+
+async def test_a_peer_that_is_refused_again_and_again_gets_a_few_lines_and_all_counts(layout: Layout) -> None:
+    intake = TestedIntake(layout)
+    publish(layout, as_spoken_by(make_rollouts("bob", R0, groups=60), "mallory", R0))
+    with capture_logs() as logs:
+        await intake.look()
+    assert intake.refused() == {"mallory": {"not_drawn": 60}}
+    said = [log for log in logs if log["event"] == "rollouts.refused"]
+    assert len(said) == LINES_PER_PEER
+    assert ["more" in log for log in said] == [False, False, True]
+
+
+async def test_of_what_nobody_can_learn_from_no_text_stays_in_memory(layout: Layout) -> None:
+    class Strict(FakeTaskSource):
+        async def score(self, *arguments: Any) -> GroupScore:
+            score = await super().score(*arguments)
+            return msgspec.structs.replace(score, rewards=(0.0,) * len(score.rewards))
+
+    intake = TestedIntake(layout, Strict())
+    publish(layout, make_rollouts("bob", R0))
+    await intake.look()
+    assert [(s.group.completions, s.group.question.prompt) for s in intake.groups("bob")] == [((), "")] * 2
+    assert [s.rewards for s in intake.groups("bob")] == [(0.0,) * 4] * 2
+
+
+async def test_token_ids_stay_in_memory_only_where_they_are_weighed_by(layout: Layout) -> None:
+    file = make_rollouts("bob", R0, groups=8)
+    for entries in file.rollouts.values():
+        for entry in entries:
+            entry.token_ids, entry.logprobs = [1, 2], [-0.5, -0.5]
+    publish(layout, file)
+    for cap, expected in ((0.0, {None}), (2.0, {(1, 2), None})):
+        intake = TestedIntake(layout, importance_cap=cap)
+        await intake.look()
+        held = {c.token_ids for s in intake.groups("bob") for c in s.group.completions}
+        assert held <= expected
+        assert ((1, 2) in held) == bool(cap)
+
+
+# ── order ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+class Slow(FakeTaskSource):
+    """Waits for `go`, and kills what one peer wrote."""
+
+    def __init__(self, poisoned: str = "") -> None:
+        super().__init__()
+        self.go = anyio.Event()
+        self._poisoned = {group[0].prompt for group in make_rollouts(poisoned, R0, groups=40).rollouts.values()}
+
+    async def score(self, origin: Any, claimed_prompt: str | None, completions: Any) -> GroupScore:
+        await self.go.wait()
+        score = await super().score(origin, claimed_prompt, completions)
+        return msgspec.structs.replace(score, killed=int(claimed_prompt in self._poisoned))
+
+
+async def test_peers_with_a_clean_record_are_read_first_and_refused_ones_last(layout: Layout) -> None:
+    source = Slow()
+    intake = TestedIntake(layout, source, quarantine_rounds=20)
+    intake.intake.remember(row(0, accepted_by_peer={"zoe": 2}, refused_by_peer={"abe": {"malformed": 1}}))
+    for peer in ("abe", "bob", "carol", "zoe"):
+        publish(layout, make_rollouts(peer, R1))
+    async with anyio.create_task_group() as tasks:
+        await intake.intake.look({R1}, frozenset({"carol"}), tasks)
+        source.go.set()
+    assert [peer for _, peer in intake.arrived] == ["zoe", "carol", "bob", "abe"]
+
+
+async def test_a_file_that_has_to_be_killed_waits_behind_the_others_from_then_on(layout: Layout) -> None:
+    source = Slow(poisoned="abe")
+    intake = TestedIntake(layout, source)
+    publish(layout, make_rollouts("abe", R0, groups=8))
+    publish(layout, make_rollouts("bob", R0))
+    async with anyio.create_task_group() as tasks:
+        await intake.intake.look({R0}, frozenset(), tasks)
+        source.go.set()
+    theirs = [entries[0].prompt for entries in make_rollouts("bob", R0).rollouts.values()]
+    assert source.scored[1:3] == theirs, "after one killed answer, not after nine"
+    assert [peer for _, peer in intake.arrived] == ["bob", "abe"]
+    assert len(intake.groups("abe")) == 8, "eight are within bounds"
+
+
+async def test_a_file_with_many_poisonous_answers_is_refused_whole(layout: Layout) -> None:
+    source = Slow(poisoned="abe")
+    source.go.set()
+    intake = TestedIntake(layout, source)
+    publish(layout, make_rollouts("abe", R0, groups=40))
+    await intake.look()
+    assert intake.groups("abe") == []
+    assert len(source.scored) == 9, "and no more of it than the limit"
+    counts = intake.intake.close_round(0)
+    assert (counts.refused, counts.killed) == ({"scorer_abuse": 1}, 9)
+    assert counts.quarantined == ["abe"], "at seconds each, once is enough"
+
+
+async def test_files_of_rounds_that_are_over_are_not_scored_any_more(layout: Layout) -> None:
+    source = Slow()
+    intake = TestedIntake(layout, source)
+    keys = [RoundKey(number) for number in range(5)]
+    for key in keys:
+        publish(layout, make_rollouts("bob", key))
+    async with anyio.create_task_group() as tasks:
+        await intake.intake.look(set(keys), frozenset(), tasks)
+        intake.intake.forget_before(RoundKey(4))
+        source.go.set()
+    assert intake.arrived == [(RoundKey(4), "bob")]
+    assert [len(intake.groups("bob", key=key)) for key in keys] == [0, 0, 0, 0, 2]
+
+
+# ── changed files ───────────────────────────────────────────────────────────────────────────────────────────────────
+async def test_a_file_that_changes_after_it_was_read_is_equivocation_and_the_first_reading_stays(
+    layout: Layout,
+) -> None:
+    intake = TestedIntake(layout)
+    publish(layout, make_rollouts("bob", R0))
+    await intake.look()
+    before = intake.groups("bob")
+    publish(layout, make_rollouts("bob", R0, seed=8))
+    await intake.look()
+    publish(layout, make_rollouts("bob", R0, seed=9))
+    await intake.look()
+    assert intake.groups("bob") == before
+    assert intake.refused() == {"bob": {"equivocation": 1}}
+    assert intake.arrived == [(R0, "bob")]
+
+
+async def test_where_signatures_are_asked_for_a_stranger_cannot_make_a_peer_look_like_an_equivocator(
+    layout: Layout,
+) -> None:
+    signed = Layout(layout.path, "exp", trust=TrustsTabs())
+    intake = TestedIntake(signed)
+    file = signed.rollout_file(R0, "bob")
+    put(file, signed.trust.seal(encode(make_rollouts("bob", R0)), file))
+    await intake.look()
+    put(file, encode(make_rollouts("bob", R0, seed=8)))
+    await intake.look()
+    assert len(intake.groups("bob")) == 2
+    assert intake.refused() == {}
+    put(file, signed.trust.seal(encode(make_rollouts("bob", R0, seed=9)), file))
+    await intake.look()
+    assert intake.refused() == {"bob": {"equivocation": 1}}
+
+
+async def test_a_flooded_stage_that_may_not_be_entered_any_more_ends_no_node(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    intake = TestedIntake(layout, max_peers=1)
+    for name in ("one", "two"):
+        put(layout.rollout_file(R0, name), b"junk")
+    await intake.look()
+
+    def denied(*_: object, **__: object) -> NoReturn:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    with monkeypatch.context() as patched:  # a superuser, as tests may be run by, is denied nothing
+        patched.setattr(os, "stat", denied)
+        patched.setattr(os, "lstat", denied)
+        found = intake.intake._names(R0, {"bob"}, flooded=True)
+    assert found == set()
+
+
+async def test_a_file_that_is_touched_or_renamed_over_by_itself_is_the_same(layout: Layout) -> None:
+    intake = TestedIntake(layout)
+    publish(layout, make_rollouts("bob", R0))
+    await intake.look()
+    file = layout.rollout_file(R0, "bob")
+    for number in range(5):
+        twin = file.with_suffix(".tmp")
+        twin.write_bytes(file.read_bytes())
+        os.utime(twin, (number, number))
+        twin.rename(file)
+        await intake.look()
+    assert intake.refused() == {}
+
+
+async def test_a_file_that_is_touched_again_and_again_is_left_alone(layout: Layout) -> None:
+    """Each time costs a reading of it."""
+    intake = TestedIntake(layout)
+    publish(layout, make_rollouts("bob", R0))
+    await intake.look()
+    for number in range(MOST_AGAIN):
+        os.utime(layout.rollout_file(R0, "bob"), (number, number))
+        await intake.look()
+    publish(layout, make_rollouts("bob", R0, seed=8))
+    await intake.look()
+    assert intake.refused() == {}
+
+
+# ── false claims ────────────────────────────────────────────────────────────────────────────────────────────────────
+async def test_a_false_answer_refuses_its_group_and_is_counted_as_a_false_claim(layout: Layout) -> None:
+    intake, file = TestedIntake(layout), make_rollouts("mallory", R0)
+    file.groups["0"].answer = "42"
+    publish(layout, file)
+    await intake.look()
+    assert [scored.group.slot for scored in intake.groups("mallory")] == [1]
+    counts = intake.intake.close_round(0)
+    assert counts.refused == {"false_answer": 1}
+    assert counts.false_claims == {"mallory": 1}
+
+
+async def test_false_rewards_are_counted_and_change_nothing(layout: Layout) -> None:
+    intake, file = TestedIntake(layout), make_rollouts("mallory", R0)
+    publish(layout, file)
+    for entry in file.rollouts["0"]:
+        entry.reward = 1.0 - (entry.reward or 0.0)
+    for entry in file.rollouts["1"]:
+        entry.reward = None  # says nothing, and so nothing false
+    liar = TestedIntake(Layout(layout.path, "lies"))
+    publish(liar.layout, file)
+    await intake.look()
+    await liar.look()
+    assert liar.groups("mallory") == intake.groups("mallory")
+    assert liar.intake.close_round(0).columns()["false_claims"] == {"mallory": 4}
+    assert intake.intake.close_round(0).columns()["false_claims"] == {}
+
+
+# ── quarantine ──────────────────────────────────────────────────────────────────────────────────────────────────────
+def row(round_: int, **columns: Any) -> MetricsRow:
+    base = {"timestamp": 0.0, "stage": 0, "node_id": "alice", "experiment": "exp", "my_reward": 0.0, "total_agents": 1}
+    return MetricsRow(round=round_, **base, **columns)
+
+
+async def test_a_quarantined_peer_is_not_read_and_not_waited_for(layout: Layout) -> None:
+    intake = TestedIntake(layout, quarantine_rounds=3)
+    with capture_logs() as logs:
+        for round_ in range(10):
+            key = RoundKey(round_)
+            intake.intake.forget_before(key)
+            if round_ < 5:
+                publish(layout, as_spoken_by(make_rollouts("bob", key, groups=4), "mallory", key))
+            await intake.look(key)
+            counts = intake.intake.close_round(round_)
+            assert bool(counts.refused) == (round_ in (0, 4)), round_
+            assert counts.quarantined == (["mallory"] if round_ != 3 else [])
+            assert (key, "mallory") in intake.arrived, "read or not"
+    told = [(log["event"], log["round"]) for log in logs if log["event"].startswith("peer.")]
+    assert told == [("peer.quarantined", 0), ("peer.released", 3), ("peer.quarantined", 4)]
+
+
+async def test_a_restarted_node_remembers_whom_it_had_quarantined(layout: Layout) -> None:
+    intake = TestedIntake(layout, quarantine_rounds=3)
+    publish(layout, as_spoken_by(make_rollouts("bob", R0, groups=4), "mallory", R0))
+    await intake.look()
+    counts = intake.intake.close_round(0)
+    again = TestedIntake(layout, quarantine_rounds=3)
+    written = msgspec.json.decode(msgspec.json.encode(row(0, **counts.columns())), type=MetricsRow)
+    again.intake.remember(written)
+    publish(layout, make_rollouts("mallory", R1))
+    await again.look(R1)
+    assert again.groups("mallory", key=R1) == []
+    assert again.arrived == [(R1, "mallory")]
+    assert again.source.scored == []  # type: ignore[attr-defined]
+
+
+# ── what is no file ─────────────────────────────────────────────────────────────────────────────────────────────────
+def a_link(file: Path) -> None:
+    (file.parent.parent / "target").write_bytes(encode(make_rollouts("mallory", R0)))
+    file.symlink_to(file.parent.parent / "target")
+
+
+def a_fifo(file: Path) -> None:
+    os.mkfifo(file)
+
+
+def a_sparse_file(file: Path) -> None:
+    with file.open("wb") as out:
+        out.truncate(10 * 2**30)
+
+
+def deep_nesting(file: Path) -> None:
+    file.write_bytes(b'{"peer_id":"mallory","groups":' + b"[" * 50_000)
+
+
+NO_FILES: dict[str, tuple[str, Callable[[Path], None]]] = {
+    "link": ("not_a_file", a_link),
+    "fifo": ("not_a_file", a_fifo),
+    "sparse": ("oversized", a_sparse_file),
+    "deep": ("malformed", deep_nesting),
+}
+
+
+@pytest.mark.parametrize("kind", NO_FILES)
+async def test_what_is_no_rollout_file_is_refused_and_holds_nobody_up(layout: Layout, kind: str) -> None:
+    reason, make = NO_FILES[kind]
+    intake = TestedIntake(layout)
+    publish(layout, make_rollouts("bob", R0))
+    make(layout.rollout_file(R0, "mallory"))
+    await intake.look()
+    assert intake.refused() == {"mallory": {reason: 1}}
+    assert len(intake.groups("bob")) == 2
+    assert {peer for _, peer in intake.arrived} == {"bob", "mallory"}

@@ -1,0 +1,37 @@
+"""A metrics row stays of a bounded size, whoever publishes."""
+
+from __future__ import annotations
+
+from swarm.node.sharing.intake_counts import MOST_NAMED, OTHERS, Counts
+
+
+def test_of_many_refused_peers_the_worst_are_named_and_the_others_summed_up() -> None:
+    counts = Counts()
+    counts.refused_by_peer[OTHERS]["flood"] = 10**6
+    for number in range(MOST_NAMED + 10):
+        counts.refused_by_peer[f"n{number:03}"]["malformed"] = 2 if number % 2 else 1
+        counts.false_claims[f"n{number:03}"] = 1 + number
+    named = counts.refused_named()
+    assert len(named) == MOST_NAMED
+    assert {f"n{number:03}" for number in range(1, MOST_NAMED + 10, 2)} < named.keys()
+    assert sum(sum(reasons.values()) for reasons in named.values()) == sum(counts.refused.values())
+    assert named[OTHERS]["flood"] == 10**6
+    assert "malformed" in named[OTHERS]
+    claims = counts.columns()["false_claims"]
+    assert isinstance(claims, dict)
+    assert len(claims) == MOST_NAMED + 1
+    assert sum(claims.values()) == counts.false_claims.total()
+
+
+def test_of_few_all_are_named() -> None:
+    counts = Counts()
+    counts.refused_by_peer["mallory"]["ragged"] += 1
+    counts.refused_by_peer["mallory"]["malformed"] += 2
+    counts.accepted_by_peer["bob"] += 3
+    assert counts.columns() == {
+        "refused_by_peer": {"mallory": {"malformed": 2, "ragged": 1}},
+        "accepted_by_peer": {"bob": 3},
+        "false_claims": {},
+        "quarantined": [],
+    }
+    assert counts.refused == {"malformed": 2, "ragged": 1}

@@ -1,0 +1,124 @@
+"""This node's own verdict, and the publisher's claims held against it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from swarm.errors import ProtocolError
+from swarm.node.sharing.verification import (
+    GROUPS_AT_ONCE,
+    MOST_KILLED,
+    TEXTS_AT_ONCE,
+    Verdict,
+    score_by_equality,
+    verify,
+)
+from swarm.tasks.answer import ANSWER_LIMIT
+from swarm.tasks.scoring import GroupScore
+from swarm.tasks.scoring_messages import QuestionRequest
+from swarm.types import Origin, Question, RolloutGroup, RoundKey
+from swarm.wire.codec import Claims, to_claims, to_groups
+from tests.unit.node.factories import FakeTaskSource, fake_rewards, make_rollouts
+
+pytestmark = pytest.mark.anyio
+R0 = RoundKey(0)
+
+
+@dataclass
+class Killing(FakeTaskSource):
+    """Every answer has to be killed."""
+
+    asked_at_once: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    async def score(self, origin: Origin, claimed_prompt: str | None, completions: Sequence[str]) -> GroupScore:
+        self.asked_at_once.append(len(completions))
+        question = (await self.make([QuestionRequest(origin.task, origin.profile, origin.seed)]))[0]
+        zeros, flags = (0.0,) * len(completions), (True,) * len(completions)
+        return GroupScore(question, zeros, flags, killed=len(completions), errors=0)
+
+
+def file_of(groups: int, size: int = 4) -> tuple[list[RolloutGroup], list[Claims]]:
+    file = make_rollouts("bob", R0, groups=groups, size=size)
+    return to_groups(file, "bob", R0), to_claims(file)
+
+
+async def verdicts_of(
+    source: FakeTaskSource, groups: list[RolloutGroup], claims: list[Claims], *, trusting: bool = True
+) -> list[list[Verdict]]:
+    return [part async for part in verify(source, groups, claims, trusting=trusting)]
+
+
+@pytest.mark.parametrize(("trusting", "sizes"), [(True, [8, 8, 4]), (False, [1, 2, 4, 8, 5])])
+async def test_a_file_of_a_peer_without_a_record_begins_with_one_group(trusting: bool, sizes: list[int]) -> None:
+    parts = await verdicts_of(FakeTaskSource(), *file_of(20), trusting=trusting)
+    assert list(map(len, parts)) == sizes
+    assert max(sizes) <= GROUPS_AT_ONCE
+    assert [v.scored.group.slot for part in parts for v in part if v.scored] == list(range(20))
+
+
+@pytest.mark.parametrize("size", [2, TEXTS_AT_ONCE, TEXTS_AT_ONCE + 1, 100])
+async def test_groups_of_any_size_get_one_reward_per_completion(size: int) -> None:
+    groups, claims = file_of(2, size)
+    (part,) = await verdicts_of(FakeTaskSource(), groups, claims)
+    for group, verdict in zip(groups, part, strict=True):
+        assert verdict.scored is not None
+        assert verdict.scored.rewards == fake_rewards([c.text for c in group.completions])
+        assert verdict.false_claims == 0
+
+
+async def test_of_a_huge_poisonous_group_no_more_is_tried_than_a_few() -> None:
+    source = Killing()
+    with pytest.raises(ProtocolError, match="scorer_abuse"):
+        await verdicts_of(source, *file_of(3, 1000), trusting=False)
+    assert sum(source.asked_at_once) == TEXTS_AT_ONCE
+    assert TEXTS_AT_ONCE < 3 * MOST_KILLED
+
+
+@pytest.mark.parametrize(
+    ("claimed", "false"),
+    [((1.0, 0.0), 0), ((None, None), 0), ((1.0 + 9e-7, 0.0), 0), ((1.0 + 2e-6, 0.0), 1), ((0.0, 1.0), 2)],
+)
+async def test_claimed_rewards_are_held_against_the_own_ones(claimed: tuple[float | None, ...], false: int) -> None:
+    groups, (claims,) = file_of(1, 40)
+    texts = [next(c for c in groups[0].completions if fake_rewards([c.text]) == (own,)) for own in (1.0, 0.0)]
+    group = RolloutGroup("bob", 0, 0, 0, groups[0].question, tuple(texts))
+    ((verdict,),) = await verdicts_of(FakeTaskSource(), [group], [Claims(claims.answer, claimed)])
+    assert verdict.false_claims == false
+    assert verdict.scored is not None
+    assert verdict.scored.rewards == (1.0, 0.0)
+
+
+@pytest.mark.parametrize(("answer", "refused"), [(None, False), ("true", False), ("false", True), ("", True)])
+async def test_a_published_answer_has_to_be_the_true_one_where_there_is_one(answer: str | None, refused: bool) -> None:
+    groups, (claims,) = file_of(1)
+    said = claims.answer if answer == "true" else answer
+    ((verdict,),) = await verdicts_of(FakeTaskSource(), groups, [Claims(said, claims.rewards)])
+    assert (verdict.scored is None) == refused
+    assert (verdict.refusal.reason if verdict.refusal else "") == ("false_answer" if refused else "")
+
+
+@pytest.mark.parametrize(
+    ("text", "reward"),
+    [
+        ("<answer>7</answer>", 1.0),
+        ("so <answer>\n 7 </answer>.", 1.0),
+        ("<answer>7.0</answer>", 0.0),
+        ("7", 0.0),
+        ("<answer></answer>", 0.0),
+        ("<answer>__import__('os').abort()</answer>", 0.0),
+    ],
+)
+def test_without_origin_an_answer_counts_if_it_is_the_publishers_to_the_letter(text: str, reward: float) -> None:
+    assert score_by_equality(Question("3 + 4?", None, " 7 "), [text, text]).rewards == (reward, reward)
+
+
+@pytest.mark.parametrize("truth", [None, "", "x" * (ANSWER_LIMIT + 1)])
+def test_without_an_answer_or_with_an_endless_one_nothing_is_right(truth: str | None) -> None:
+    texts = ["<answer></answer>", f"<answer>{truth}</answer>"]
+    assert score_by_equality(Question("3 + 4?", None, truth), texts).rewards == (0.0, 0.0)

@@ -1,0 +1,294 @@
+"""Checkpoints: whole or not there at all."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+import pytest
+from structlog.testing import capture_logs
+
+from swarm.errors import CheckpointError, StoreError
+from swarm.node.worker import checkpoints
+from swarm.node.worker.checkpoints import recover_temporary, restore_newest, save_checkpoint
+from swarm.wire.layout import Layout
+from swarm.wire.messages import NodeState
+from tests.unit.node.factories import FakePolicy, FakeSnapshot, newest_checkpoint
+
+
+class FailingSnapshot:
+    """Breaks when half of it is written."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def write(self, directory: str) -> None:
+        (Path(directory) / "model").mkdir()
+        (Path(directory) / "model" / "half.safetensors").write_bytes(b"half")
+        raise self._error
+
+
+class CanWrite(Protocol):
+    def write(self, directory: str) -> None: ...
+
+
+def save(
+    layout: Layout, rounds_done: int, *, node: str = "alice", keep: int = 2, snapshot: CanWrite | None = None
+) -> Path:
+    state = NodeState(
+        node_id=node, rounds_done=rounds_done, seed=42, cumulative_reward=1.5, model="fake", rounds_trained=3
+    )
+    return save_checkpoint(layout, state, snapshot or FakeSnapshot(f"after {rounds_done}"), keep=keep)
+
+
+def rounds_of(layout: Layout, node: str = "alice") -> set[str]:
+    return {folder.parent.name for folder in layout.checkpoints.glob(f"*/{node}")}
+
+
+def left_behind(layout: Layout, node: str = "alice") -> list[Path]:
+    return list(layout.temporary(node).rglob("*"))
+
+
+def test_what_is_saved_is_found_again(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    folder = save(layout, 3)
+    found = newest_checkpoint(layout, "alice")
+    assert found is not None
+    state, where = found
+    assert where == folder == layout.checkpoint(3, "alice")
+    assert state == NodeState(
+        node_id="alice", rounds_done=3, seed=42, cumulative_reward=1.5, model="fake", rounds_trained=3
+    )
+    assert FakeSnapshot.read(str(folder)) == "after 3"
+    assert left_behind(layout) == []
+
+
+def test_a_node_without_a_checkpoint_has_none(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    assert newest_checkpoint(layout, "alice") is None
+    save(layout, 3, node="bob")
+    assert newest_checkpoint(layout, "alice") is None, "others' are not one's own"
+
+
+def test_the_newest_is_the_highest_number_and_not_the_last_in_the_alphabet(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    for rounds_done in (9, 10):
+        save(layout, rounds_done)
+    found = newest_checkpoint(layout, "alice")
+    assert found is not None
+    assert found[0].rounds_done == 10
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), CheckpointError("full"), RuntimeError("x")])
+def test_a_checkpoint_that_breaks_midway_leaves_the_earlier_one_and_nothing_else(
+    tmp_path: Path, error: Exception
+) -> None:
+    layout = Layout(tmp_path, "exp")
+    save(layout, 1, keep=1)
+    with pytest.raises(CheckpointError if isinstance(error, OSError) else type(error)):
+        save(layout, 2, keep=1, snapshot=FailingSnapshot(error))
+    assert rounds_of(layout) == {"round_1"}
+    assert [folder.name for folder in layout.checkpoints.iterdir()] == ["round_1"]
+    assert FakeSnapshot.read(str(layout.checkpoint(1, "alice"))) == "after 1"
+    assert left_behind(layout) == [], "half a checkpoint would fill the disk that may be full already"
+
+
+def test_a_full_disk_is_explained(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    with pytest.raises(CheckpointError, match=r"No space left.*free space.*earlier checkpoints are untouched"):
+        save(layout, 2, snapshot=FailingSnapshot(OSError(28, "No space left on device")))
+
+
+def test_a_checkpoint_that_cannot_be_put_in_place_leaves_the_one_it_would_replace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout = Layout(tmp_path, "exp")
+    save(layout, 1, snapshot=FakeSnapshot("first"))
+    rename = checkpoints.rename_beneath
+
+    def no_new_one(source: Path, target: Path) -> None:
+        if Path(target) == layout.checkpoint(1, "alice") and not source.name.startswith("replaced-"):
+            raise OSError(5, "Input/output error")
+        rename(source, target)
+
+    monkeypatch.setattr(checkpoints, "rename_beneath", no_new_one)
+    with pytest.raises(CheckpointError):
+        save(layout, 1, snapshot=FakeSnapshot("second"))
+    assert FakeSnapshot.read(str(layout.checkpoint(1, "alice"))) == "first"
+
+
+def test_the_same_round_again_replaces_the_checkpoint(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    save(layout, 1, snapshot=FakeSnapshot("first"))
+    (layout.checkpoint(1, "alice") / "old.txt").touch()
+    folder = save(layout, 1, snapshot=FakeSnapshot("second"))
+    assert FakeSnapshot.read(str(folder)) == "second"
+    assert not (folder / "old.txt").exists()
+    assert left_behind(layout) == []
+
+
+def test_only_round_names_lie_among_the_checkpoints(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    for rounds_done in range(5):
+        save(layout, rounds_done)
+        assert all(re.fullmatch(r"round_\d+", folder.name) for folder in layout.checkpoints.iterdir())
+
+
+@pytest.mark.parametrize("keep", [1, 2, 3])
+def test_the_newest_checkpoints_stay_and_older_ones_go(tmp_path: Path, keep: int) -> None:
+    layout = Layout(tmp_path, "exp")
+    for rounds_done in (8, 9, 10, 11):
+        save(layout, rounds_done, keep=keep)
+    assert rounds_of(layout) == {f"round_{r}" for r in (8, 9, 10, 11)[-keep:]}
+    assert {folder.name for folder in layout.checkpoints.iterdir()} == rounds_of(layout), "no empty folders either"
+    assert left_behind(layout) == []
+
+
+def test_nodes_remove_their_own_checkpoints_alone(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    save(layout, 1, node="bob")
+    for rounds_done in (1, 2, 3):
+        save(layout, rounds_done, keep=1)
+    assert rounds_of(layout, "bob") == {"round_1"}
+    assert rounds_of(layout) == {"round_3"}
+
+
+def test_another_node_that_removes_the_empty_folder_first_disturbs_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout = Layout(tmp_path, "exp")
+    save(layout, 1, keep=1)
+    remove = checkpoints.remove_empty
+
+    def beaten(folder: Path) -> None:
+        remove(folder)
+        remove(folder)
+
+    monkeypatch.setattr(checkpoints, "remove_empty", beaten)
+    save(layout, 2, keep=1)
+    assert rounds_of(layout) == {"round_2"}
+
+
+DAMAGES = [None, b"", b"{", b"{}", b'{"schema_version":99}']
+
+
+def damage(folder: Path, content: bytes | None) -> None:
+    (folder / "node.json").unlink()
+    if content is not None:
+        (folder / "node.json").write_bytes(content)
+
+
+@pytest.mark.parametrize("content", DAMAGES)
+def test_a_damaged_checkpoint_that_is_the_only_one_is_named_with_what_to_do(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    layout = Layout(tmp_path, "exp")
+    damage(save(layout, 2), content)
+    with pytest.raises(CheckpointError, match=r"round_2.*is damaged.*move it away"):
+        newest_checkpoint(layout, "alice")
+
+
+@pytest.mark.parametrize("content", DAMAGES)
+def test_past_a_damaged_checkpoint_the_one_before_is_loaded_and_never_silently(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    layout = Layout(tmp_path, "exp")
+    save(layout, 1)
+    damage(save(layout, 2), content)
+    with capture_logs() as logs:
+        found = newest_checkpoint(layout, "alice")
+    assert found is not None
+    assert found[0].rounds_done == 1
+    (event,) = logs
+    assert (event["event"], event["log_level"]) == ("checkpoint.damaged", "error")
+    assert event["folder"].endswith("round_2/alice")
+
+
+def test_a_checkpoint_whose_weights_do_not_load_is_passed_over_as_well(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    for rounds_done in (1, 2):
+        save(layout, rounds_done)
+    (layout.checkpoint(2, "alice") / "weights.txt").unlink()
+
+    class Strict(FakePolicy):
+        def restore(self, snapshot_dir: str) -> None:
+            try:
+                super().restore(snapshot_dir)
+            except FileNotFoundError as error:
+                raise CheckpointError(str(error)) from None
+
+    policy = Strict()
+    with capture_logs() as logs:
+        state = restore_newest(layout, "alice", policy.restore)
+    assert state is not None
+    assert (state.rounds_done, policy.weights) == (1, "after 1")
+    assert [log["event"] for log in logs] == ["checkpoint.damaged"]
+    save(layout, 2)
+    assert restore_newest(layout, "alice", policy.restore) is not None
+    assert policy.weights == "after 2", "a damaged one is replaced when its round is saved again"
+
+
+def test_another_nodes_checkpoint_in_this_nodes_place_is_a_damaged_one(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    save(layout, 1)
+    layout.checkpoint(2, "x").parent.mkdir()
+    save(layout, 7, node="bob").rename(layout.checkpoint(2, "alice"))
+    found = newest_checkpoint(layout, "alice")
+    assert found is not None
+    assert found[0].rounds_done == 1
+
+
+def test_a_checkpoint_whose_replacement_was_cut_short_is_put_back(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    folder = save(layout, 1)
+    layout.temporary("alice").mkdir(parents=True, exist_ok=True)
+    folder.rename(layout.temporary("alice") / "replaced-round_1")
+    assert newest_checkpoint(layout, "alice") is None
+    recover_temporary(layout, "alice")
+    found = newest_checkpoint(layout, "alice")
+    assert found is not None
+    assert FakeSnapshot.read(str(found[1])) == "after 1"
+    assert left_behind(layout) == []
+
+
+def test_where_it_cannot_be_seen_what_was_left_behind_nothing_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The only copy of a checkpoint may lie there."""
+    layout = Layout(tmp_path, "exp")
+    replaced = layout.temporary("alice") / "replaced-round_1"
+    replaced.parent.mkdir(parents=True, exist_ok=True)
+    save(layout, 1).rename(replaced)
+
+    def unlistable(folder: Path) -> list[str]:
+        raise StoreError(f"cannot list {folder}: Input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(checkpoints, "list_names", unlistable)
+        recover_temporary(layout, "alice")
+    recover_temporary(layout, "alice")
+    assert newest_checkpoint(layout, "alice") is not None
+
+
+def test_a_checkpoint_of_an_older_version_can_still_be_read(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    file = save(layout, 2) / "node.json"
+    fields = msgspec.json.decode(file.read_bytes())
+    del fields["rounds_trained"]
+    file.write_bytes(msgspec.json.encode(fields))
+    found = newest_checkpoint(layout, "alice")
+    assert found is not None
+    assert found[0].rounds_trained == 0
+
+
+def test_what_a_killed_process_left_half_written_goes_at_the_next_start(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    for node in ("alice", "bob"):
+        half = layout.temporary(node) / "checkpoint-1"
+        half.mkdir(parents=True)
+        (half / "model.safetensors").touch()
+    recover_temporary(layout, "alice")
+    assert left_behind(layout) == []
+    assert left_behind(layout, "bob") != [], "others' may be in the writing"

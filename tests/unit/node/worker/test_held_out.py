@@ -1,0 +1,148 @@
+"""What a node does with a judge's questions, and that nothing else changes by them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from structlog.testing import capture_logs
+
+from swarm.node.worker.held_out import LONGEST_PROMPT
+from swarm.wire.codec import decode, encode
+from swarm.wire.layout import Layout
+from swarm.wire.messages import JudgeAnswer, JudgeQuestion, MetricsRow
+from tests.unit.node.factories import FakePolicy, put
+from tests.unit.node.nodes import make_worker, play_to_the_end, rollouts_of, rows_of
+
+pytestmark = pytest.mark.anyio
+
+ROUNDS = range(3)
+
+
+def make_question(round_: int, node: str = "alice", **more: Any) -> JudgeQuestion:
+    fields: dict[str, Any] = {
+        "round": round_,
+        "node": node,
+        "profile": "tiny",
+        "question_id": f"q{round_}",
+        "prompt": f"{round_} + 1?",
+        "asked_at": 1.0,
+        **more,
+    }
+    return JudgeQuestion(**fields)
+
+
+def ask(layout: Layout, round_: int, **more: Any) -> None:
+    put(layout.judge_question_file(round_, "alice"), encode(make_question(round_, **more)))
+
+
+def answer_of(layout: Layout, round_: int) -> JudgeAnswer:
+    return decode(layout.judge_answer_file(round_, "alice").read_bytes(), JudgeAnswer, "answer")
+
+
+async def play(layout: Layout, **settings: Any) -> FakePolicy:
+    """Some rounds of one worker, with whatever questions lie there."""
+    policy = FakePolicy()
+    await play_to_the_end(layout, ROUNDS, make_worker(layout, "alice", policy, **settings))
+    return policy
+
+
+async def test_a_question_gets_one_completion_of_the_policy_after_that_rounds_update(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    for round_ in ROUNDS:
+        ask(layout, round_)
+    policy = await play(layout)
+    for round_ in ROUNDS:
+        said = answer_of(layout, round_)
+        assert (said.peer_id, said.round, said.question_id) == ("alice", round_, f"q{round_}")
+        assert said.policy.rounds_trained == sum(row.updated for row in rows_of(layout, "alice")[: round_ + 1])
+        assert said.policy.model == "fake"
+    assert policy.generated == 2 * len(ROUNDS), "one call for the round, one for the judge"
+
+
+@pytest.mark.parametrize("staleness", [0, 1])
+async def test_a_run_is_the_same_with_and_without_a_judge(tmp_path: Path, staleness: int) -> None:
+    alone, judged = Layout(tmp_path / "alone", "exp"), Layout(tmp_path / "judged", "exp")
+    for round_ in ROUNDS:
+        ask(judged, round_)
+    policies = [await play(layout, staleness=staleness) for layout in (alone, judged)]
+    assert policies[0].weights == policies[1].weights
+    assert policies[0].trained == policies[1].trained
+    for round_ in ROUNDS:
+        ours, theirs = (rollouts_of(layout, round_, "alice") for layout in (alone, judged))
+        assert msgspec.structs.replace(ours, timestamp=0.0) == msgspec.structs.replace(theirs, timestamp=0.0)
+        assert layout_has_answer(judged, round_)
+    assert [learned(row) for row in rows_of(alone, "alice")] == [learned(row) for row in rows_of(judged, "alice")]
+
+
+def layout_has_answer(layout: Layout, round_: int) -> bool:
+    return layout.judge_answer_file(round_, "alice").is_file()
+
+
+def learned(row: MetricsRow) -> tuple[object, ...]:
+    """What of a row does not depend on time."""
+    return (row.round, row.my_reward, row.cumulative_reward, row.tokens_generated, row.task_rewards, row.loss)
+
+
+async def test_without_a_judge_nothing_is_generated_or_written_for_one(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    policy = await play(layout)
+    assert policy.generated == len(ROUNDS)
+    assert not layout.judge_answers.exists()
+
+
+REFUSED: dict[str, list[bytes]] = {
+    "malformed": [b"{", b'{"round": 0}'],
+    "wrong_version": [b'{"schema_version": 9}'],
+    "misplaced": [encode(make_question(0, "bob")), encode(make_question(1))],
+    "oversized": [encode(make_question(0, prompt=p)) for p in ("", "x" * (LONGEST_PROMPT + 1), "x" * 2**17)],
+}
+
+
+@pytest.mark.parametrize(
+    ("reason", "content"), [(reason, content) for reason, contents in REFUSED.items() for content in contents]
+)
+async def test_a_question_that_is_none_is_refused_and_counted_and_the_run_goes_on(
+    tmp_path: Path, reason: str, content: bytes
+) -> None:
+    layout = Layout(tmp_path, "exp")
+    put(layout.judge_question_file(0, "alice"), content)
+    with capture_logs() as logs:
+        await play(layout)
+    assert [entry["reason"] for entry in logs if entry["event"] == "question.refused"] == [reason]
+    assert [row.refused_files for row in rows_of(layout, "alice")] == [{}, {reason: 1}, {}]
+    assert not layout.judge_answers.exists()
+
+
+async def test_a_question_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    put(tmp_path / "elsewhere.json", encode(make_question(0)))
+    layout.judge_question_file(0, "alice").parent.mkdir(parents=True)
+    layout.judge_question_file(0, "alice").symlink_to(tmp_path / "elsewhere.json")
+    await play(layout)
+    assert rows_of(layout, "alice")[1].refused_files == {"not_a_file": 1}
+
+
+async def test_lesson_a_question_that_the_model_cannot_take_ended_the_node(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    ask(layout, 0, prompt="x" * LONGEST_PROMPT)
+    ask(layout, 1)
+    policy = FakePolicy(unreadable="x" * LONGEST_PROMPT)
+    with capture_logs() as logs:
+        await play_to_the_end(layout, ROUNDS, make_worker(layout, "alice", policy))
+    assert [entry["round"] for entry in logs if entry["event"] == "answer.failed"] == [0]
+    assert not layout.judge_answer_file(0, "alice").exists()
+    assert answer_of(layout, 1).question_id == "q1"
+    assert len(rows_of(layout, "alice")) == len(ROUNDS)
+
+
+async def test_an_answer_that_cannot_be_written_costs_the_node_nothing(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    ask(layout, 0)
+    put(layout.judge_answers, b"a file where the folder should be")
+    with capture_logs() as logs:
+        await play(layout)
+    assert [entry["round"] for entry in logs if entry["event"] == "answer.failed"] == [0]
+    assert len(rows_of(layout, "alice")) == len(ROUNDS)

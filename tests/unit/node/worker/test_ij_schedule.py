@@ -1,0 +1,255 @@
+"""Adaptive I/J at a node: what a round asks, waits for, trains on and writes down, and what a restart makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from statistics import fmean
+from typing import Any
+
+import msgspec
+import pytest
+
+from swarm.errors import ConfigError
+from swarm.node.process.daemon import check
+from swarm.node.sharing.assigned_questions import AssignedQuestions
+from swarm.node.worker.ij_schedule import IJSchedule, signals_of
+from swarm.types import RoundKey, ScoredGroup
+from swarm.wire.codec import encode
+from swarm.wire.layout import Layout
+from swarm.wire.messages import MetricsRow
+from tests.unit.node.factories import TASKS, FakePolicy, make_ghost, make_rollouts, make_settings, put
+from tests.unit.node.nodes import (
+    make_coordinator,
+    make_worker,
+    play_rounds,
+    play_to_the_end,
+    rollouts_of,
+    rows_of,
+    run_all,
+    running,
+    set_clock,
+    until,
+)
+
+ROUNDS = 6
+ADAPTIVE: dict[str, Any] = {"adaptive": True, "local_groups": 4, "external_groups": 4, "liveness_timeout": 60.0}
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(tmp_path, "exp")
+
+
+def make_row(round_: int, **more: Any) -> MetricsRow:
+    fields: dict[str, Any] = {
+        "timestamp": 1.0,
+        "round": round_,
+        "stage": 0,
+        "node_id": "alice",
+        "experiment": "exp",
+        "my_reward": (round_ * 7 % 5) / 5,
+        "total_agents": 8,
+        "local_groups": 4,
+        "zero_advantage_local": 0.75,
+        "peers_heard": 7,
+        "pool_groups": 28,
+        "pool_informative": 5 + round_,
+        **more,
+    }
+    return MetricsRow(**fields)
+
+
+def make_splits(tmp_path: Path, node: str = "alice", **settings: Any) -> IJSchedule:
+    return IJSchedule(make_settings(tmp_path, **{**ADAPTIVE, **settings}), node)
+
+
+# ── which split a round has ─────────────────────────────────────────────────────────────────────────────────────────
+def test_a_fixed_split_is_that_of_the_settings_whatever_is_observed(tmp_path: Path) -> None:
+    schedule = make_splits(tmp_path, adaptive=False, local_groups=6, external_groups=2)
+    schedule.observe(make_row(0))
+    assert schedule.of(RoundKey(1)) == (6, 2, 2.0)
+
+
+@pytest.mark.parametrize("staleness", [0, 1])
+def test_a_split_follows_from_the_rows_before_its_round_less_those_that_staleness_hides(
+    tmp_path: Path, staleness: int
+) -> None:
+    schedule = make_splits(tmp_path, staleness=staleness, adaptive_rule="gradient")
+    moved = [schedule.of(RoundKey(0)).continuous]
+    for round_ in range(3):
+        schedule.observe(make_row(round_, my_reward=0.1 + 0.2 * round_))
+        moved.append(schedule.of(RoundKey(round_ + 1)).continuous)
+    assert moved == pytest.approx([4.0, 4.0, 4.8, 5.6] if not staleness else [4.0, 4.0, 4.0, 4.8])
+
+
+@pytest.mark.parametrize("rule", ["reward-trend", "gradient", "multi-signal", "supply", "random", "constant"])
+@pytest.mark.parametrize("staleness", [0, 1])
+def test_replaying_the_rows_gives_the_same_splits(tmp_path: Path, rule: str, staleness: int) -> None:
+    lived = make_splits(tmp_path, adaptive_rule=rule, staleness=staleness, adaptive_initial_j=3.6)
+    schedule, rows = [lived.of(RoundKey(0))], []
+    for round_ in range(20):
+        rows.append(make_row(round_))
+        lived.observe(rows[-1])
+        schedule.append(lived.of(RoundKey(round_ + 1)))
+    for restart in (1, 7, 20):
+        replayed = make_splits(tmp_path, adaptive_rule=rule, staleness=staleness, adaptive_initial_j=3.6)
+        for row in rows[:restart]:
+            replayed.observe(msgspec.json.decode(msgspec.json.encode(row), type=MetricsRow))
+        assert replayed.of(RoundKey(restart)) == schedule[restart]
+
+
+def test_j_is_rounded_by_a_draw_of_seed_node_and_round(tmp_path: Path) -> None:
+    kind: dict[str, Any] = {"adaptive_rule": "constant", "adaptive_initial_j": 3.6}
+    anna, ben = (make_splits(tmp_path, node, **kind) for node in ("anna", "ben"))
+    drawn = [[schedule.of(RoundKey(round_)).external for round_ in range(2000)] for schedule in (anna, ben)]
+    assert [fmean(of_node) for of_node in drawn] == pytest.approx([3.6, 3.6], abs=0.05)
+    assert drawn[0] != drawn[1]
+    assert drawn[0] == [make_splits(tmp_path, "anna", **kind).of(RoundKey(r)).external for r in range(2000)]
+
+
+def test_signals_count_informative_groups_whole() -> None:
+    seen = signals_of(make_row(0, local_groups=3, zero_advantage_local=1 / 3))
+    assert (seen.local_groups, seen.local_informative, seen.pool_informative) == (3, 2, 5)
+
+
+# ── a node that is adaptive ─────────────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.anyio
+@pytest.mark.parametrize("staleness", [0, 1])
+async def test_lesson_the_adaptive_rule_moved_only_j_both_change_in_what_is_asked_published_and_trained_on(
+    layout: Layout, staleness: int
+) -> None:
+    make_ghost(layout, "bob", rounds=ROUNDS)
+    for round_ in range(ROUNDS):
+        theirs = make_rollouts("bob", RoundKey(round_), groups=20, assigned=AssignedQuestions(3, TASKS, "tiny"))
+        put(layout.rollout_file(RoundKey(round_), "bob"), encode(theirs))
+    policy = FakePolicy()
+    worker = make_worker(layout, "alice", policy, adaptive_rule="random", staleness=staleness, seed=3, **ADAPTIVE)
+    await play_to_the_end(layout, range(ROUNDS), worker)
+    rows = rows_of(layout, "alice")
+    assert len({row.adaptive_I for row in rows}) > 2
+    for row, trained in zip(rows, policy.trained, strict=True):
+        assert row.adaptive_I == row.local_groups == len(rollouts_of(layout, row.round, "alice").rollouts)
+        assert row.adaptive_J == row.external_wanted == row.external_groups == row.adaptive_J_continuous
+        assert row.adaptive_I + row.adaptive_J == 8
+        assert sum(group.external for group in trained) == row.adaptive_J
+        assert sum(not group.external for group in trained) == row.adaptive_I
+        assert row.adaptive_round_reward == row.my_reward
+
+
+@pytest.mark.anyio
+async def test_lesson_a_baseline_that_contained_the_rounds_own_reward_is_that_of_the_rounds_before(
+    layout: Layout,
+) -> None:
+    worker = make_worker(layout, "alice", adaptive_rule="gradient", adaptive_baseline_alpha=1.0, **ADAPTIVE)
+    await play_to_the_end(layout, range(4), worker)
+    rows = rows_of(layout, "alice")
+    assert rows[0].adaptive_baseline is msgspec.UNSET
+    for row in rows[1:]:
+        assert row.adaptive_baseline == pytest.approx(fmean(before.my_reward for before in rows[: row.round]))
+
+
+@pytest.mark.anyio
+async def test_without_adaptive_a_row_has_no_adaptive_column(layout: Layout) -> None:
+    await play_to_the_end(layout, range(1), make_worker(layout, "alice"))
+    assert b"adaptive" not in layout.metrics_file("alice").read_bytes()
+
+
+@pytest.mark.anyio
+async def test_a_constant_j_of_whole_groups_is_the_fixed_run_to_the_bit(tmp_path: Path) -> None:
+    """Adaptive and fixed runs once differed in how they waited; here they differ in nothing."""
+    published, trained_on = [], []
+    for name, settings in {
+        "fixed": {"local_groups": 4, "external_groups": 4},
+        "adaptive": {**ADAPTIVE, "local_groups": 8, "external_groups": 0, "adaptive_rule": "constant"},
+    }.items():
+        layout = Layout(tmp_path / name, "exp")
+        make_ghost(layout, "bob", rounds=4)
+        await play_to_the_end(layout, range(4), make_worker(layout, "alice", **{"liveness_timeout": 60.0, **settings}))
+        published.append([rollouts_of(layout, round_, "alice").rollouts for round_ in range(4)])
+        trained_on.append([(row.local_groups, row.external_groups) for row in rows_of(layout, "alice")])
+    assert published[0] == published[1]
+    assert trained_on[0] == trained_on[1]
+
+
+@pytest.mark.anyio
+async def test_lesson_waiting_that_differed_a_round_without_external_groups_waits_for_peers_as_any(
+    layout: Layout,
+) -> None:
+    make_ghost(layout, "bob")
+    policy = FakePolicy()
+    kind: dict[str, Any] = {**ADAPTIVE, "adaptive_rule": "constant", "adaptive_initial_j": 0.0}
+    async with running(make_worker(layout, "alice", policy, **kind)):
+        await set_clock(layout, 0)
+        await until(lambda: policy.begun)
+        assert not policy.trained
+        put(layout.rollout_file(RoundKey(0), "bob"), encode(make_rollouts("bob", RoundKey(0))))
+        await until(lambda: rows_of(layout, "alice"))
+    row = rows_of(layout, "alice")[0]
+    assert (row.adaptive_J, row.external_groups, row.peers_heard, row.pool_groups) == (0, 0, 1, 2)
+    assert not row.gather_timed_out
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("rule", ["gradient", "supply", "random"])
+async def test_a_node_that_was_restarted_goes_on_with_the_split_it_would_have_had(tmp_path: Path, rule: str) -> None:
+    kind: dict[str, Any] = {**ADAPTIVE, "adaptive_rule": rule}
+    whole, stopped = Layout(tmp_path / "whole", "exp"), Layout(tmp_path / "stopped", "exp")
+    for layout in (whole, stopped):
+        make_ghost(layout, "bob", rounds=ROUNDS)
+    await play_to_the_end(whole, range(ROUNDS), make_worker(whole, "alice", **kind))
+
+    worker = make_worker(stopped, "alice", **kind)
+    async with running(worker) as codes:
+        await play_rounds(stopped, range(3))
+        worker.stop(143)
+        await until(lambda: codes)
+    await play_to_the_end(stopped, range(3, ROUNDS), make_worker(stopped, "alice", **kind))
+    assert [adaptive_columns(row) for row in rows_of(stopped, "alice")] == [
+        adaptive_columns(row) for row in rows_of(whole, "alice")
+    ]
+    assert [rollouts_of(stopped, r, "alice").rollouts for r in range(ROUNDS)] == [
+        rollouts_of(whole, r, "alice").rollouts for r in range(ROUNDS)
+    ]
+
+
+def adaptive_columns(row: MetricsRow) -> list[object]:
+    names = ("adaptive_I", "adaptive_J", "adaptive_J_continuous", "adaptive_baseline", "adaptive_round_reward")
+    return [getattr(row, name) for name in names]
+
+
+@pytest.mark.anyio
+async def test_a_swarm_of_the_supply_rule_runs_all_its_rounds(layout: Layout) -> None:
+    kind: dict[str, Any] = {**ADAPTIVE, "adaptive_rule": "supply"}
+    workers = [make_worker(layout, name, **kind) for name in ("alice", "bob", "carol")]
+    assert await run_all(make_coordinator(layout, expected_workers=3, **kind), *workers) == [0] * 4
+    rows = [row for name in ("alice", "bob", "carol") for row in rows_of(layout, name)]
+    assert {row.round for row in rows} == set(range(5))
+    assert all(row.adaptive_I + row.adaptive_J == 8 for row in rows)  # type: ignore[operator]
+    assert any(row.external_groups for row in rows)
+
+
+# ── rules and samplers of one's own ─────────────────────────────────────────────────────────────────────────────────
+def last(groups: Sequence[ScoredGroup], count: int, rng: Random) -> list[ScoredGroup]:
+    """A sampler as a user might write one."""
+    return list(groups)[len(groups) - count :]
+
+
+@pytest.mark.anyio
+async def test_a_sampler_is_chosen_by_its_name(layout: Layout) -> None:
+    make_ghost(layout, "bob", rounds=1)
+    put(layout.rollout_file(RoundKey(0), "bob"), encode(make_rollouts("bob", RoundKey(0), groups=6, size=8)))
+    policy = FakePolicy()
+    kind: dict[str, Any] = {"external_groups": 2, "sampler": f"{__name__}:last", "liveness_timeout": 60.0}
+    await play_to_the_end(layout, range(1), make_worker(layout, "alice", policy, **kind))
+    entries = rollouts_of(layout, 0, "bob").rollouts
+    external = [group.prompt for group in policy.trained[0] if group.external]
+    assert external == [entries[slot][0].prompt for slot in sorted(entries)][-2:]
+
+
+@pytest.mark.parametrize("settings", [{"sampler": "nowhere:draw"}, {"adaptive": True, "adaptive_rule": "nowhere:rule"}])
+def test_one_that_is_not_there_is_refused_before_anything_starts(tmp_path: Path, settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="No module named 'nowhere'"):
+        check(make_settings(tmp_path, **settings))
+    check(make_settings(tmp_path, adaptive_rule="nowhere:rule"))

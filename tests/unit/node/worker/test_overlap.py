@@ -1,0 +1,148 @@
+"""What the compute executor does while a node waits: a worker on a real folder, with a light policy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from swarm.types import RoundKey
+from swarm.wire.codec import encode
+from swarm.wire.layout import Layout
+from tests.unit.node.factories import FakePolicy, FakeTaskSource, make_ghost, make_rollouts, put
+from tests.unit.node.nodes import (
+    make_coordinator,
+    make_worker,
+    rollouts_of,
+    rows_of,
+    run_all,
+    running,
+    set_clock,
+    until,
+)
+
+pytestmark = pytest.mark.anyio
+
+R0 = RoundKey(0)
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(tmp_path, "exp")
+
+
+async def test_own_gradients_are_added_up_while_the_peers_are_awaited(layout: Layout) -> None:
+    policy = FakePolicy()
+    make_ghost(layout, "bob")
+    async with running(make_worker(layout, "alice", policy)):
+        await set_clock(layout, 0)
+        await until(lambda: policy.begun)
+        assert not policy.trained
+        assert not any(group.external for group in policy.begun)
+        put_rollouts(layout, "bob")
+        await until(lambda: rows_of(layout, "alice"))
+    assert [group.external for group in policy.trained[0]] == [False, False, True, True]
+
+
+async def test_the_questions_of_the_next_round_are_made_while_the_peers_are_awaited(layout: Layout) -> None:
+    source = FakeTaskSource()
+    make_ghost(layout, "bob")
+    async with running(make_worker(layout, "alice", source=source)):
+        await set_clock(layout, 0)
+        await until(lambda: source.asked == 4)
+        assert not rows_of(layout, "alice")
+        put_rollouts(layout, "bob")
+        await until(lambda: rows_of(layout, "alice"))
+        await set_clock(layout, 1)
+        await until(lambda: layout.rollout_file(RoundKey(1), "alice").exists())
+    assert source.asked <= 6, "and are not made a second time"
+
+
+async def test_with_staleness_own_gradients_are_added_up_before_the_round_is_open(layout: Layout) -> None:
+    policy = FakePolicy()
+    async with running(make_worker(layout, "alice", policy, external_groups=0, staleness=1)):
+        await set_clock(layout, 0)
+        await until(lambda: rows_of(layout, "alice"))
+        await until(lambda: policy.begun)
+        assert len(policy.trained) == 1
+        ahead = {group.prompt for group in policy.begun}
+        await set_clock(layout, 1)
+        await until(lambda: len(policy.trained) == 2)
+    assert {group.prompt for group in policy.trained[1]} == ahead
+
+
+async def test_with_staleness_the_next_round_is_generated_while_the_peers_are_awaited(layout: Layout) -> None:
+    policy = FakePolicy()
+    make_ghost(layout, "bob")
+    async with running(make_worker(layout, "alice", policy, staleness=1)):
+        await set_clock(layout, 0)
+        await until(lambda: policy.generated == 2)
+        assert not policy.trained
+        assert not layout.rollout_file(RoundKey(1), "alice").exists(), "a round that is not open has no files"
+        put_rollouts(layout, "bob")
+        await until(lambda: policy.generated == 3)  # the one after it, as soon as the update is made
+        assert len(policy.trained) == 1
+
+
+async def test_with_staleness_the_groups_of_a_round_are_one_update_old(layout: Layout) -> None:
+    worker = make_worker(layout, "alice", external_groups=0, staleness=1)
+    assert await run_all(make_coordinator(layout), worker) == [0, 0]
+    updates = [rollouts_of(layout, round_, "alice").policy.rounds_trained for round_ in range(5)]
+    assert updates == [0, 0, 1, 2, 3]
+    assert [row.generated_ahead for row in rows_of(layout, "alice")] == [False, True, True, True, True]
+
+
+async def test_a_slow_scorer_does_not_change_which_policy_generates(layout: Layout) -> None:
+    source = FakeTaskSource(slow=0.05)
+    worker = make_worker(layout, "alice", source=source, external_groups=0, staleness=1)
+    assert await run_all(make_coordinator(layout), worker) == [0, 0]
+    assert [rollouts_of(layout, round_, "alice").policy.rounds_trained for round_ in range(5)] == [0, 0, 1, 2, 3]
+    slow = [rollouts_of(layout, round_, "alice").rollouts for round_ in range(5)]
+    fast_layout = Layout(layout.path / "fast", "exp")
+    fast = make_worker(fast_layout, "alice", external_groups=0, staleness=1)
+    assert await run_all(make_coordinator(fast_layout), fast) == [0, 0]
+    assert slow == [rollouts_of(fast_layout, round_, "alice").rollouts for round_ in range(5)]
+
+
+async def test_a_round_that_was_generated_ahead_and_skipped_leaves_no_trace(layout: Layout) -> None:
+    policy = FakePolicy()
+    async with running(make_worker(layout, "alice", policy, external_groups=0, staleness=1)):
+        await set_clock(layout, 0)
+        await until(lambda: rows_of(layout, "alice"))
+        await set_clock(layout, 7)
+        await until(lambda: len(rows_of(layout, "alice")) == 2)
+    assert [row.round for row in rows_of(layout, "alice")] == [0, 7]
+    assert not rows_of(layout, "alice")[1].generated_ahead
+    own = {entries[0].prompt for entries in rollouts_of(layout, 7, "alice").rollouts.values()}
+    assert {group.prompt for group in policy.trained[1]} == own
+
+
+async def test_without_staleness_the_groups_of_a_round_are_of_the_newest_policy(layout: Layout) -> None:
+    worker = make_worker(layout, "alice", external_groups=0)
+    assert await run_all(make_coordinator(layout), worker) == [0, 0]
+    assert [rollouts_of(layout, round_, "alice").policy.rounds_trained for round_ in range(5)] == [0, 1, 2, 3, 4]
+    assert not any(row.generated_ahead for row in rows_of(layout, "alice"))
+
+
+async def test_a_stale_run_is_the_same_every_time(tmp_path: Path) -> None:
+    published = []
+    for name in ("first", "second"):
+        layout = Layout(tmp_path / name, "exp")
+        worker = make_worker(layout, "alice", external_groups=0, staleness=1)
+        assert await run_all(make_coordinator(layout), worker) == [0, 0]
+        published.append([rollouts_of(layout, round_, "alice").rollouts for round_ in range(5)])
+    assert published[0] == published[1]
+
+
+async def test_the_row_says_how_busy_the_executor_was(layout: Layout) -> None:
+    policy = FakePolicy(hold_at="train")
+    async with running(make_worker(layout, "alice", policy, external_groups=0)):
+        await set_clock(layout, 0)
+        await until(policy.holding.is_set)
+        policy.go.set()
+        await until(lambda: rows_of(layout, "alice"))
+    assert 0 < rows_of(layout, "alice")[0].executor_busy < 1
+
+
+def put_rollouts(layout: Layout, peer: str) -> None:
+    put(layout.rollout_file(R0, peer), encode(make_rollouts(peer, R0)))

@@ -1,0 +1,307 @@
+"""Rounds without a coordinator: from the start, or since it died."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+from anyio import to_thread
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+
+from swarm.errors import ConfigError
+from swarm.node.base.experiment import read_experiment
+from swarm.node.process.daemon import run_node
+from swarm.node.worker.worker_machine import (
+    Generated,
+    Instruction,
+    PeerArrived,
+    PeersLive,
+    Published,
+    Ready,
+    Scored,
+    Train,
+    WorkerMachine,
+)
+from swarm.records import read as records
+from swarm.store.folder.publish import publish
+from swarm.tasks.scoring import GroupScore
+from swarm.types import RoundKey
+from swarm.wire.codec import encode
+from swarm.wire.layout import Layout
+from swarm.wire.messages import MetricsRow
+from tests.unit.node.factories import (
+    FakeTaskSource,
+    make_ghost,
+    make_peer,
+    make_rollouts,
+    make_settings,
+    make_state,
+    put,
+    put_state,
+)
+from tests.unit.node.nodes import make_worker, rows_of, run_all, running, set_clock, until
+
+pytestmark = pytest.mark.anyio
+
+OWN: dict[str, Any] = {"clock": "own", "round_interval": 1.0}
+PEERS = ("bob", "carol", "dave")
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(tmp_path, "exp")
+
+
+def rounds_of(layout: Layout, node: str) -> list[int]:
+    return [row.round for row in rows_of(layout, node)]
+
+
+# ── no coordinator at all ───────────────────────────────────────────────────────────────────────────────────────────
+async def test_workers_without_a_coordinator_do_every_round_and_learn_from_each_other(layout: Layout) -> None:
+    workers = [make_worker(layout, node, expected_workers=2, max_rounds=6, **OWN) for node in ("alice", "bob")]
+    assert await run_all(*workers) == [0, 0]
+    for node in ("alice", "bob"):
+        rows = rows_of(layout, node)
+        assert [row.round for row in rows] == list(range(6))
+        assert {row.clock for row in rows} == {"own"}
+        groups = [group for row in rows for group in row.trained_on]
+        assert groups
+        assert len(set(groups)) == len(groups), "a group was trained on twice"
+    assert not layout.state_file.exists()
+
+
+async def test_the_first_worker_says_what_the_experiment_is_and_a_different_one_is_warned(layout: Layout) -> None:
+    assert await run_all(make_worker(layout, "alice", max_rounds=1, **OWN)) == [0]
+    made = layout.experiment_file.read_bytes()
+    experiment = read_experiment(layout)
+    assert experiment is not None
+    assert (experiment.created_by, experiment.identity["clock"]) == ("alice", "own")
+    with capture_logs() as logs:
+        assert await run_all(make_worker(layout, "bob", max_rounds=1, seed=7, **OWN)) == [0]
+    warned = [log["differences"] for log in logs if log["event"] == "experiment.other_settings"]
+    assert warned == [["SEED was 42, now 7"]]
+    assert layout.experiment_file.read_bytes() == made
+
+
+async def test_a_worker_that_follows_a_coordinator_makes_no_experiment(layout: Layout) -> None:
+    async with running(make_worker(layout, "alice")):
+        await set_clock(layout, 0)
+        await until(lambda: rounds_of(layout, "alice"))
+    assert not layout.experiment_file.exists()
+
+
+async def test_a_worker_started_again_goes_on_and_says_finished_when_nothing_is_left(layout: Layout) -> None:
+    assert await run_all(make_worker(layout, "alice", max_rounds=2, **OWN)) == [0]
+    assert await run_all(make_worker(layout, "alice", max_rounds=4, **OWN)) == [0]
+    with capture_logs() as logs:
+        assert await run_all(make_worker(layout, "alice", max_rounds=4, **OWN)) == [0]
+    assert rounds_of(layout, "alice") == [0, 1, 2, 3]
+    assert [log["reason"] for log in logs if log["event"] == "node.finished"] == ["finished"]
+
+
+async def test_a_worker_with_more_rows_than_a_view_looks_at_does_none_of_them_again(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A view of a long run sees the beginning of its rows; a node that goes on needs the last."""
+    monkeypatch.setattr(records, "MOST_ROWS", 2)
+    assert await run_all(make_worker(layout, "alice", max_rounds=4, **OWN)) == [0]
+    assert await run_all(make_worker(layout, "alice", max_rounds=6, **OWN)) == [0]
+    lines = layout.metrics_file("alice").read_bytes().splitlines()
+    rows = [msgspec.json.decode(line, type=MetricsRow) for line in lines]
+    assert [row.round for row in rows] == list(range(6))
+    assert rows[-1].cumulative_reward == sum(row.my_reward for row in rows)
+
+
+async def test_what_a_killed_worker_left_unsynced_is_brought_to_disk_before_anything_is_built_on_it(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert await run_all(make_worker(layout, "alice", max_rounds=2, **OWN)) == [0]
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.readlink(f"/proc/self/fd/{descriptor}")))
+    assert await run_all(make_worker(layout, "alice", max_rounds=2, **OWN)) == [0]
+    assert synced == [str(layout.metrics_file("alice")), str(layout.rewards_of(RoundKey(1)))]
+
+
+async def test_groups_of_earlier_and_later_rounds_are_taken_once_and_only_within_the_window(layout: Layout) -> None:
+    make_ghost(layout, "bob")
+    for round_ in (0, 9):
+        put(layout.rollout_file(RoundKey(round_), "bob"), encode(make_rollouts("bob", RoundKey(round_))))
+    worker = make_worker(layout, "alice", max_rounds=11, staleness_window=2, liveness_timeout=60.0, **OWN)
+    assert await run_all(worker) == [0]
+    trained = {row.round: row.trained_on for row in rows_of(layout, "alice") if row.trained_on}
+    heard = [row.round for row in rows_of(layout, "alice") if row.peers_heard]
+    assert {name for names in trained.values() for name in names} <= {
+        f"bob/{round_}/0/{slot}" for round_ in (0, 9) for slot in range(2)
+    }
+    assert len(trained) == 2, "each of the two files gives groups in one round"
+    assert heard == [0, 1, 2, 7, 8, 9, 10]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"role": "coordinator", "clock": "own"}, "SWARM_CLOCK"),
+        ({"role": "worker", "standby": True}, "SWARM_STANDBY"),
+    ],
+)
+def test_settings_that_contradict_the_role_are_refused(
+    tmp_path: Path, wrong: dict[str, Any], said: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run_node(make_settings(tmp_path, node_id="alice", **wrong)) == ConfigError.exit_code
+    assert said in capfd.readouterr().err
+
+
+# ── a coordinator that dies ─────────────────────────────────────────────────────────────────────────────────────────
+async def beat(layout: Layout, number: int, node: str = "coordinator", node_role: str = "coordinator") -> None:
+    """One heartbeat: of the coordinator of which `set_clock` speaks, if nothing else is said."""
+    peer = make_peer(node, node_role=node_role, beat=number)
+    await to_thread.run_sync(publish, layout.peer_file(node), encode(peer), layout.temporary("test"))
+
+
+async def test_a_worker_goes_on_without_its_coordinator_and_follows_it_again(layout: Layout) -> None:
+    worker = make_worker(layout, "alice", coordinator_patience=0.2, liveness_timeout=0.5, max_rounds=5)
+    with capture_logs() as logs:
+        async with running(worker):
+            await set_clock(layout, 3)  # of 10 rounds, says the clock; it never beats
+            await until(lambda: rounds_of(layout, "alice")[-1:] >= [5])
+            for number in range(1, 10):
+                await beat(layout, number)
+                await anyio.sleep(0.05)
+                if "clock.followed" in [log["event"] for log in logs]:
+                    break
+            done = rounds_of(layout, "alice")[-1]
+            await set_clock(layout, 9)
+            await until(lambda: rounds_of(layout, "alice")[-1] == 9)
+    rows = rows_of(layout, "alice")
+    assert [row.round for row in rows[:3]] == [3, 4, 5]
+    assert rows[0].clock == "coordinator" or rows[1].clock == "own"
+    told = [log for log in logs if str(log["event"]).startswith("clock.")]
+    assert [log["event"] for log in told[:2]] == ["clock.own", "clock.followed"]
+    assert "T" in told[0]["no_coordinator_since"]
+    assert done < 9
+
+
+async def test_what_lies_in_the_round_of_a_dead_clock_holds_nobody_up(layout: Layout) -> None:
+    """A slow peer publishes for the round that was open last, long after others have gone on without it."""
+    for round_ in range(1, 40):
+        put(layout.rollout_file(RoundKey(round_), "bob"), encode(make_rollouts("bob", RoundKey(round_))))
+    put_state(layout, round=0, max_rounds=40)
+    worker = make_worker(layout, "alice", coordinator_patience=0.1, liveness_timeout=0.5, max_rounds=40)
+    async with running(worker) as codes:
+        await until(lambda: rounds_of(layout, "alice")[-1:] >= [4])
+        put(layout.rollout_file(RoundKey(0), "bob"), encode(make_rollouts("bob", RoundKey(0))))
+        for number in range(1, 200):
+            await beat(layout, number, "bob", "worker")
+            await anyio.sleep(0.02)
+            if codes:
+                break
+    assert rounds_of(layout, "alice") == list(range(40))
+    rows = rows_of(layout, "alice")
+    assert any(row.total_agents == 2 for row in rows)
+    assert max(row.seconds_gather + row.seconds_publish for row in rows) < 5.0, "half of an interval is 15 seconds"
+
+
+async def test_a_worker_alone_finishes_the_rounds_that_the_clock_announced(layout: Layout) -> None:
+    async with running(make_worker(layout, "alice", coordinator_patience=0.1, liveness_timeout=0.2)) as codes:
+        await set_clock(layout, 6)
+        await until(lambda: codes)
+    assert codes == [0]
+    assert rounds_of(layout, "alice") == [6, 7, 8, 9]
+
+
+async def test_a_peer_that_publishes_is_told_of_whether_it_is_read_or_not(layout: Layout) -> None:
+    worker = make_worker(layout, "alice")
+    told: list[PeersLive] = []
+    tell = worker._lookout._tell
+    worker._lookout._tell = lambda event: (told.append(event) if isinstance(event, PeersLive) else None, tell(event))[1]
+    async with running(worker):
+        await set_clock(layout, 3)
+        await until(lambda: rounds_of(layout, "alice") == [3])
+        for peer, round_ in (("bob", 3), ("carol", 2), ("dave", 1), ("erin", 4)):
+            put(layout.rollout_file(RoundKey(round_), peer), b"never read as anything")
+        await until(lambda: "bob" in told[-1].publishing)
+    assert told[-1].publishing - {"alice"} == {"bob", "carol"}
+
+
+async def test_a_state_file_that_no_coordinator_wrote_moves_no_worker(layout: Layout) -> None:
+    async with running(make_worker(layout, "alice")):
+        await set_clock(layout, 1)
+        await until(lambda: rounds_of(layout, "alice") == [1])
+        vandals = msgspec.structs.replace(make_state(round=9), updated_by="bob")
+        with capture_logs() as logs:
+            put(layout.state_file, encode(vandals))
+            await until(lambda: "state.unreadable" in [log["event"] for log in logs])
+        await set_clock(layout, 2)
+        await until(lambda: rounds_of(layout, "alice") == [1, 2])
+
+
+# ── whatever the order ──────────────────────────────────────────────────────────────────────────────────────────────
+class Slow(FakeTaskSource):
+    """Scores so slowly that a node has published its own groups before those of its peers are taken in."""
+
+    async def score(self, *arguments: Any) -> GroupScore:
+        await anyio.sleep(0.005)
+        return await super().score(*arguments)
+
+
+def sources_after(arrivals: list[tuple[str, int]], mine: int, window: int) -> tuple[tuple[str, RoundKey], ...]:
+    """What a node takes in one round, if these files arrive in this order before it gathers."""
+    machine = WorkerMachine(
+        external_groups=2, round_interval=60.0, checkpoint_interval=0, own_clock=True, max_rounds=100, window=window
+    )
+    key, given_out = RoundKey(mine), list[Instruction]()
+    machine.handle(PeersLive(frozenset(PEERS), 0.0))
+    machine.handle(Ready(mine))
+    for peer, round_ in arrivals:
+        machine.handle(PeerArrived(RoundKey(round_), peer, 1.0))
+    for event in (Generated(key), Scored(key), Published(key, 2.0)):
+        given_out += machine.handle(event)
+    machine.handle(PeersLive(frozenset(PEERS), 2.0))
+    given_out += machine.handle(PeersLive(frozenset(), 3.0))
+    (train,) = [one for one in given_out if isinstance(one, Train)]
+    return train.sources
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(PEERS), st.integers(0, 9)), unique=True),
+    st.integers(1, 6),
+    st.integers(1, 3),
+    st.randoms(use_true_random=False),
+)
+def test_the_same_files_give_the_same_groups_in_whatever_order_they_arrive(
+    arrivals: list[tuple[str, int]], mine: int, window: int, rng: Random
+) -> None:
+    reordered = rng.sample(arrivals, len(arrivals))
+    sources = sources_after(arrivals, mine, window)
+    assert sources == sources_after(reordered, mine, window)
+    newest = {
+        peer: max((of for by, of in arrivals if by == peer and abs(of - mine) <= window), default=None)
+        for peer in PEERS
+    }
+    assert dict(sources) == {peer: RoundKey(of) for peer, of in newest.items() if of is not None}
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.permutations([(peer, round_) for peer in PEERS for round_ in range(3)]))
+def test_a_worker_that_finds_the_same_files_learns_the_same(files: list[tuple[str, int]]) -> None:
+    """The listing of a folder has no order of its own: the files are made in another order each time."""
+
+    def learned(order: list[tuple[str, int]]) -> list[tuple[list[str], float]]:
+        with tempfile.TemporaryDirectory() as folder:
+            layout = Layout(Path(folder), "exp")
+            for peer, round_ in order:
+                make_ghost(layout, peer)
+                put(layout.rollout_file(RoundKey(round_), peer), encode(make_rollouts(peer, RoundKey(round_))))
+            worker = make_worker(layout, "alice", source=Slow(), max_rounds=3, liveness_timeout=60.0, **OWN)
+            anyio.run(run_all, worker)
+            return [(row.trained_on, row.cumulative_reward) for row in rows_of(layout, "alice")]
+
+    assert learned(files) == learned(sorted(files))

@@ -1,0 +1,290 @@
+"""A killed node redoes the rounds since its checkpoint, and goes on with the weights that it had."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+from structlog.testing import capture_logs
+
+from swarm.node.worker.own_groups import same_texts
+from swarm.node.worker.redo import plan_redo
+from swarm.node.worker.worker import Worker
+from swarm.records.liveness import STARTING
+from swarm.records.read import read_peer
+from swarm.types import Completion, Origin, Question, RolloutGroup, RoundKey
+from swarm.wire.codec import decode, encode
+from swarm.wire.layout import Layout
+from swarm.wire.messages import MetricsRow, NodeState
+from tests.unit.node.factories import MEASURED_COLUMNS, FakePolicy, make_ghost, make_rollouts, make_settings, put
+from tests.unit.node.nodes import (
+    make_worker,
+    play_rounds,
+    play_to_the_end,
+    released,
+    rollouts_of,
+    rows_of,
+    running,
+    set_clock,
+    until,
+)
+
+ROUNDS = 8
+KILLED_IN = 5
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(tmp_path, "exp")
+
+
+# ── the plan ────────────────────────────────────────────────────────────────────────────────────────────────────────
+def make_row(round_: int, trained_on: Sequence[str] = (), **more: Any) -> MetricsRow:
+    fields: dict[str, Any] = {
+        "timestamp": 0.0,
+        "round": round_,
+        "stage": 0,
+        "node_id": "alice",
+        "experiment": "exp",
+        "my_reward": 0.5,
+        "total_agents": 1,
+        "external_groups": len(trained_on),
+        "trained_on": list(trained_on),
+        **more,
+    }
+    return MetricsRow(**fields)
+
+
+def make_checkpoint(rounds_done: int, seed: int = 42) -> NodeState:
+    return NodeState(node_id="alice", rounds_done=rounds_done, seed=seed, cumulative_reward=0.0, model="fake")
+
+
+def planned(rows: Sequence[MetricsRow], checkpoint: NodeState | None, tmp_path: Path, **settings: Any) -> Any:
+    plan = plan_redo(rows, checkpoint, make_settings(tmp_path, **settings))
+    return [round_.row.round for round_ in plan.rounds], plan.lost, plan.why
+
+
+def test_what_the_checkpoint_does_not_hold_is_redone_in_order_skipped_rounds_left_out(tmp_path):
+    rows = [make_row(number) for number in (0, 1, 2, 5, 4, 9)]
+    assert planned(rows, make_checkpoint(2), tmp_path) == ([2, 4, 5, 9], 0, "")
+    assert planned(rows, None, tmp_path) == ([0, 1, 2, 4, 5, 9], 0, "")
+    assert planned(rows, make_checkpoint(10), tmp_path) == ([], 0, "")
+
+
+def test_the_row_says_how_many_questions_and_which_external_groups(tmp_path):
+    rows = [make_row(0, ["bob/0/0/1", "eve/1/2/0"]), make_row(1, adaptive_I=3)]
+    first, second = plan_redo(rows, None, make_settings(tmp_path)).rounds
+    assert first.external == (("bob", RoundKey(0), 1), ("eve", RoundKey(1, 2), 0))
+    assert (first.local, second.local) == (2, 3)
+
+
+def test_redoing_stops_at_the_first_row_that_does_not_name_its_groups(tmp_path):
+    older = make_row(1, external_groups=2)
+    rounds, lost, why = planned([make_row(0), older, make_row(2)], None, tmp_path)
+    assert (rounds, lost) == ([0], 2)
+    assert "round 1 does not name the 2 groups" in why
+
+
+@pytest.mark.parametrize("name", ["bob/0/0", "bob/0/0/-1", "../x/0/0/1", "a/b/0/0/1", "bob/0/0/", ""])
+def test_a_name_that_is_none_is_never_made_a_path(tmp_path, name):
+    assert planned([make_row(0, [name])], None, tmp_path)[:2] == ([], 1)
+
+
+def test_no_more_than_redo_rounds_are_redone(tmp_path):
+    rows = [make_row(number) for number in range(5)]
+    rounds, lost, why = planned(rows, None, tmp_path, redo_rounds=3)
+    assert (rounds, lost, why) == ([0, 1, 2], 2, "more than SWARM_REDO_ROUNDS = 3")
+
+
+def test_a_checkpoint_of_another_seed_is_no_beginning(tmp_path):
+    rounds, lost, why = planned([make_row(3), make_row(4)], make_checkpoint(3, seed=1), tmp_path)
+    assert (rounds, lost) == ([], 2)
+    assert "seed 1" in why
+
+
+def test_only_the_same_answers_to_the_same_questions_count_as_written_again():
+    def group(text: str = "a", slot: int = 0, finished: bool = True, seed: int = 1) -> RolloutGroup:
+        question = Question("?", Origin("bf", "tiny", seed, 0, "1"))
+        return RolloutGroup("alice", 0, 0, slot, question, (Completion(text, finished),))
+
+    assert same_texts([group()], [group()])
+    for other in (group("b"), group(slot=1), group(finished=False), group(seed=2)):
+        assert not same_texts([group()], [other])
+    assert not same_texts([group(), group(slot=1)], [group()])
+
+
+# ── the whole node ──────────────────────────────────────────────────────────────────────────────────────────────────
+def alice(layout: Layout, policy: FakePolicy | None = None, **settings: Any) -> Worker:
+    """With a peer that counts as alive for as long as any test takes."""
+    return make_worker(layout, "alice", policy, **{"liveness_timeout": 60.0, "checkpoint_interval": 100, **settings})
+
+
+async def undisturbed(layout: Layout, **settings: Any) -> FakePolicy:
+    make_ghost(layout, "bob", rounds=ROUNDS)
+    policy = FakePolicy()
+    await play_to_the_end(layout, range(ROUNDS), alice(layout, policy, **settings))
+    return policy
+
+
+async def killed(layout: Layout, **settings: Any) -> None:
+    """Up to KILLED_IN rounds, then nothing is saved; what was saved on the way stays."""
+    make_ghost(layout, "bob", rounds=ROUNDS)
+    async with running(alice(layout, **settings)):
+        await play_rounds(layout, range(KILLED_IN))
+        interval = settings.get("checkpoint_interval", 100)
+        due = KILLED_IN // interval * interval
+        await until(lambda: not due or layout.checkpoint(due, "alice").exists())
+
+
+def comparable(layout: Layout) -> list[dict[str, Any]]:
+    return [
+        {
+            name: getattr(row, name)
+            for name in row.__struct_fields__
+            if name not in MEASURED_COLUMNS and not name.startswith("seconds_")
+        }
+        for row in rows_of(layout, "alice")
+    ]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("interval", "adaptive"), [(2, False), (100, False), (2, True), (100, True)])
+async def test_a_killed_node_goes_on_with_the_weights_it_had(tmp_path: Path, interval: int, adaptive: bool) -> None:
+    whole, broken = Layout(tmp_path / "whole", "exp"), Layout(tmp_path / "broken", "exp")
+    settings = {"checkpoint_interval": interval, "adaptive": adaptive}
+    one = await undisturbed(whole, **settings)
+    await killed(broken, **settings)
+    other = FakePolicy()
+    with capture_logs() as logs:
+        await play_to_the_end(broken, range(KILLED_IN, ROUNDS), alice(broken, other, **settings))
+    assert any(row.external_groups for row in rows_of(whole, "alice")), "nothing external was trained on"
+    assert other.weights == one.weights
+    assert comparable(broken) == comparable(whole)
+    redone = [log for log in logs if log["event"] == "rounds.redone"]
+    count = KILLED_IN - 4 if interval == 2 else KILLED_IN
+    assert [log["count"] for log in redone] == [count]
+    assert not [log for log in logs if log["event"] == "rounds.lost"]
+
+
+@pytest.mark.anyio
+async def test_with_staleness_a_node_that_has_no_checkpoint_yet_comes_back_as_it_was(tmp_path: Path) -> None:
+    whole, broken = Layout(tmp_path / "whole", "exp"), Layout(tmp_path / "broken", "exp")
+    settings = {"staleness": 1, "max_rounds": ROUNDS}
+    one = await undisturbed(whole, **settings)
+    assert [row.generated_ahead for row in rows_of(whole, "alice")] == [False] + [True] * (ROUNDS - 1)
+    await killed(broken, **settings)
+    other = FakePolicy()
+    await play_to_the_end(broken, range(KILLED_IN, ROUNDS), alice(broken, other, **settings))
+    assert other.weights == one.weights
+    assert comparable(broken) == comparable(whole)
+
+
+@pytest.mark.anyio
+async def test_a_node_that_died_in_mid_round_writes_its_published_groups_again_and_knows_their_tokens(
+    layout: Layout,
+) -> None:
+    policy = FakePolicy(hold_at="train")
+    with released(policy):
+        async with running(alice(layout, policy, external_groups=0)):
+            await set_clock(layout, 0)
+            await until(policy.holding.is_set)
+    assert rows_of(layout, "alice") == []
+    published = layout.rollout_file(RoundKey(0), "alice").read_bytes()
+    policy = FakePolicy()
+    with capture_logs() as logs:
+        await play_to_the_end(layout, range(1), alice(layout, policy, external_groups=0))
+    assert [log["rewritten"] for log in logs if log["event"] == "rollouts.taken_up"] == [True]
+    assert all(completion.token_ids for group in policy.trained[0] for completion in group.completions)
+    (row,) = rows_of(layout, "alice")
+    assert row.tokens_generated > 0
+    assert layout.rollout_file(RoundKey(0), "alice").read_bytes() == published
+    assert row.bytes_published == len(published)
+
+
+@pytest.mark.anyio
+async def test_a_device_that_writes_something_else_trains_on_what_was_published(layout: Layout) -> None:
+    async with running(alice(layout, FakePolicy("other weights"), external_groups=0)):
+        await play_rounds(layout, range(2))
+    policy = FakePolicy()
+    with capture_logs() as logs:
+        await play_to_the_end(layout, range(2, 3), alice(layout, policy, external_groups=0))
+    (redone,) = [log for log in logs if log["event"] == "rounds.redone"]
+    assert redone["count"] == 2
+    texts = {entry.response for entries in rollouts_of(layout, 0, "alice").rollouts.values() for entry in entries}
+    assert {completion.text for group in policy.trained[0] for completion in group.completions} == texts
+    assert not any(completion.token_ids for group in policy.trained[0] for completion in group.completions)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("damage", ["gone", "another prompt", "of another round", "own gone"])
+async def test_redoing_stops_at_groups_that_are_gone_or_refused_now_and_says_so(layout: Layout, damage: str) -> None:
+    await killed(layout)
+    rows = rows_of(layout, "alice")
+    hit = next(row.round for row in rows if row.round >= 2 and row.external_groups)
+    file = layout.rollout_file(RoundKey(hit), "alice" if damage == "own gone" else "bob")
+    if damage == "another prompt":
+        put(file, file.read_bytes().replace(b'"prompt":"', b'"prompt":"not '))
+    elif damage == "of another round":
+        put(file, encode(msgspec.structs.replace(make_rollouts("bob", RoundKey(hit + 50)), round=hit)))
+    else:
+        file.unlink()
+    policy = FakePolicy()
+    with capture_logs() as logs:
+        await play_to_the_end(layout, range(KILLED_IN, ROUNDS), alice(layout, policy))
+    (lost,) = [log for log in logs if log["event"] == "rounds.lost"]
+    assert lost["count"] == KILLED_IN - hit
+    assert f"round {hit}" in lost["why"]
+    assert [row.round for row in rows_of(layout, "alice")] == list(range(ROUNDS))
+    assert len(policy.trained) == ROUNDS - (KILLED_IN - hit)
+
+
+@pytest.mark.anyio
+async def test_groups_that_a_full_disk_kept_from_being_published_are_written_again(layout: Layout) -> None:
+    await killed(layout)
+    unpublished = [msgspec.structs.replace(row, bytes_published=0) for row in rows_of(layout, "alice")]
+    put(layout.metrics_file("alice"), b"".join(encode(row) for row in unpublished))
+    for row in unpublished:
+        layout.rollout_file(RoundKey(row.round), "alice").unlink()
+    policy = FakePolicy()
+    with capture_logs() as logs:
+        await play_to_the_end(layout, range(KILLED_IN, ROUNDS), alice(layout, policy))
+    assert [(log["count"], log["exact"]) for log in logs if log["event"] == "rounds.redone"] == [(KILLED_IN, KILLED_IN)]
+
+
+@pytest.mark.anyio
+async def test_what_was_redone_is_saved_at_once_even_if_the_experiment_is_over(layout: Layout) -> None:
+    await killed(layout)
+    await set_clock(layout, KILLED_IN, finished=True)
+    policy = FakePolicy()
+    async with running(alice(layout, policy)) as codes:
+        await until(lambda: codes)
+    assert codes == [0]
+    folder = layout.checkpoint(KILLED_IN, "alice")
+    state = decode((folder / "node.json").read_bytes(), NodeState, "node.json")
+    assert state.rounds_done == KILLED_IN
+    assert state.rounds_trained == sum(row.updated for row in rows_of(layout, "alice"))
+    assert (folder / "weights.txt").read_text() == policy.weights
+
+
+@pytest.mark.anyio
+async def test_a_node_that_redoes_is_starting_for_its_peers_and_stops_within_a_step(layout: Layout) -> None:
+    await killed(layout)
+    policy = FakePolicy(hold_at="train")
+    worker = alice(layout, policy)
+    with released(policy):
+        async with running(worker) as codes:
+            await until(policy.holding.is_set)
+            peer = read_peer(layout, "alice")
+            assert peer is not None
+            assert peer.status == STARTING
+            worker.stop(143)
+            with anyio.fail_after(5):
+                await until(lambda: codes)
+    assert codes == [143]
+    assert len(policy.trained) <= 1
+    assert not layout.checkpoints.exists()
+    assert len(rows_of(layout, "alice")) == KILLED_IN

@@ -1,0 +1,90 @@
+"""What becomes a metrics row."""
+
+from __future__ import annotations
+
+import pytest
+
+from swarm.algo.split import Split
+from swarm.node.worker.metrics_row import metrics_row
+from swarm.node.worker.round_work import RoundWork, mean, mean_rewards, to_train
+from swarm.types import Completion, Origin, Question, RolloutGroup, RoundKey, ScoredGroup, TrainReport
+
+
+def make_scored(
+    *rewards: float, peer: str = "alice", task: str = "bf", round_: int = 3, model: str = "tiny", finished: bool = True
+) -> ScoredGroup:
+    question = Question("1 + 1?", Origin(task, "tiny", 1, 0, "fake"))
+    completions = tuple(Completion(str(reward), finished, token_ids=(1, 2, 3)) for reward in rewards)
+    group = RolloutGroup(peer, round_, 0, 0, question, completions, model)
+    return ScoredGroup(group, rewards, tuple(reward > 0 for reward in rewards))
+
+
+def make_row(work: RoundWork, **more: object) -> dict[str, object]:
+    row = metrics_row(work, timestamp=1.0, node_id="alice", experiment="exp", total_agents=3, **more)
+    return {name: getattr(row, name) for name in row.__struct_fields__}
+
+
+def make_work(**more: object) -> RoundWork:
+    return RoundWork(RoundKey(3), Split(2, 4, 4.0), started=0.0, **more)  # type: ignore[arg-type]
+
+
+def test_my_reward_is_the_mean_per_completion_over_all_own_questions() -> None:
+    work = make_work(own=[make_scored(1.0, 0.0, 0.5, 0.5), make_scored(0.0, 0.0, task="arc_1d")])
+    row = make_row(work)
+    assert row["my_reward"] == pytest.approx(2 / 6)
+    assert row["task_rewards"] == {"arc_1d": 0.0, "bf": 0.5}
+    assert row["zero_advantage_local"] == 0.5
+    assert row["local_groups"] == 2
+    assert row["tokens_generated"] == 18
+
+
+def test_a_floor_that_a_task_gives_for_nothing_is_no_right_answer() -> None:
+    """Reward 0.01 for "no answer" was once counted as learning."""
+    row = make_row(make_work(own=[make_scored(0.01, 0.01, 0.01, 1.0)]))
+    assert row["full_answer_rate"] == 0.25
+
+
+def test_external_groups_count_in_the_trained_mean_and_not_in_the_own() -> None:
+    work = make_work(own=[make_scored(0.0, 0.0)], external=[make_scored(1.0, 1.0, peer="bob", model="gpt2")])
+    row = make_row(work)
+    assert (row["my_reward"], row["train_reward"]) == (0.0, 0.5)
+    assert (row["external_by_peer"], row["external_by_model"]) == ({"bob": 1}, {"gpt2": 1})
+
+
+def test_the_pool_is_counted_before_and_after_the_filter() -> None:
+    pool = [make_scored(1.0, 0.0, peer="bob"), make_scored(0.0, 0.0, peer="bob"), make_scored(1.0, 1.0, peer="carol")]
+    row = make_row(make_work(pool=pool, heard=frozenset({"bob", "carol"}), awaited=frozenset({"bob"})))
+    assert (row["pool_groups"], row["pool_informative"]) == (3, 1)
+    assert (row["peers_heard"], row["peers_awaited"]) == (2, 1)
+
+
+def test_staleness_is_how_many_rounds_old_the_external_groups_were() -> None:
+    external = [make_scored(1.0, 0.0, round_=3), make_scored(1.0, 0.0, round_=1)]
+    assert make_row(make_work(external=external))["staleness"] == 1.0
+
+
+def test_a_round_without_anything_is_all_zeros() -> None:
+    row = make_row(make_work())
+    assert (row["my_reward"], row["train_reward"], row["finished_rate"], row["loss"]) == (0.0, 0.0, 0.0, 0.0)
+    assert mean([]) == 0.0
+
+
+def test_the_trainers_report_and_the_times_of_the_steps_are_columns() -> None:
+    report = TrainReport(loss=0.25, grad_norm=2.0, tokens=9, trained_tokens=7, updated=False)
+    work = make_work(report=report, waited=1.5)
+    work.seconds["generate"] += 2.0
+    row = make_row(work, cumulative_reward=9.5)
+    assert (row["loss"], row["grad_norm"], row["tokens_trained"], row["updated"]) == (0.25, 2.0, 7, False)
+    assert (row["seconds_generate"], row["seconds_wait"], row["cumulative_reward"]) == (2.0, 1.5, 9.5)
+
+
+def test_what_is_trained_on_carries_the_groups_own_advantages() -> None:
+    trained = to_train(make_scored(1.0, 0.0), external=True)
+    assert trained.advantages == (1.0, -1.0)
+    assert trained.external
+    assert trained.prompt == "1 + 1?"
+
+
+def test_peers_are_compared_by_their_mean_over_all_their_groups() -> None:
+    groups = [make_scored(1.0, 0.0), make_scored(0.0, 0.0, 0.0, 0.0), make_scored(0.5, 0.5, peer="bob")]
+    assert mean_rewards(groups) == {"alice": pytest.approx(1 / 6), "bob": 0.5}

@@ -1,0 +1,185 @@
+"""A worker whose folder refuses its writes goes on, loses nothing that it may not lose, and ends with a clear word."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from structlog.testing import capture_logs
+
+from swarm.errors import StoreError
+from swarm.node.base import write_queue as outbox_module
+from swarm.node.worker import round_steps
+from swarm.node.worker import worker as worker_module
+from swarm.types import RoundKey
+from swarm.wire.layout import Layout
+from tests.unit.node.factories import FakePolicy, newest_checkpoint
+from tests.unit.node.nodes import make_worker, rollouts_of, rows_of, running, until
+
+pytestmark = pytest.mark.anyio
+
+ALONE: dict[str, Any] = {"clock": "own", "external_groups": 0, "max_rounds": 6}
+
+
+class Disk:
+    """Refuses rollouts, rewards, votes and rows while it is full; checkpoints and heartbeats still fit."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.full = False
+        for name in ("publish", "append_json_line"):
+            monkeypatch.setattr(round_steps, name, self._unless_full(getattr(round_steps, name)))
+
+    def _unless_full(self, write: Callable[..., None]) -> Callable[..., None]:
+        def attempt(*arguments: Any, **more: Any) -> None:
+            if self.full:
+                raise StoreError("no room for it") from OSError(errno.ENOSPC, "No space left on device")
+            write(*arguments, **more)
+
+        return attempt
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(tmp_path, "exp")
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    monkeypatch.setattr(outbox_module, "SHORTEST_PAUSE", 0.01)
+    monkeypatch.setattr(outbox_module, "LONGEST_PAUSE", 0.05)
+    return Disk(monkeypatch)
+
+
+class Filling(FakePolicy):
+    """Fills the disk, and frees it, at its updates."""
+
+    def __init__(self, disk: Disk, **at: bool) -> None:
+        super().__init__()
+        self._disk = disk
+        self._at = at
+
+    def finish_update(self, groups: Any) -> Any:
+        self._disk.full = self._at.get(f"update_{len(self.trained)}", self._disk.full)
+        return super().finish_update(groups)
+
+
+def rounds_of(layout: Layout) -> list[int]:
+    return [row.round for row in rows_of(layout, "alice")]
+
+
+async def run(layout: Layout, policy: FakePolicy, **settings: Any) -> None:
+    async with running(make_worker(layout, "alice", policy, **{**ALONE, **settings})) as codes:
+        await until(lambda: codes)
+    assert codes == [0]
+
+
+async def test_rounds_go_on_and_all_that_they_left_comes_later_once(layout: Layout, disk: Disk) -> None:
+    with capture_logs() as logs:
+        await run(layout, Filling(disk, update_1=True, update_4=False))
+    assert rounds_of(layout) == list(range(6))
+    for row in rows_of(layout, "alice"):
+        key = RoundKey(row.round)
+        assert layout.reward_file(key, "alice").is_file()
+        assert row.bytes_published == layout.rollout_file(key, "alice").stat().st_size
+    said = [log["event"] for log in logs if log["event"].startswith("folder.")]
+    assert said == ["folder.unwritable", "folder.healed"]
+
+
+async def test_the_run_is_the_same_as_on_a_disk_in_order(tmp_path: Path, disk: Disk) -> None:
+    refused, healthy = Layout(tmp_path / "refused", "exp"), Layout(tmp_path / "healthy", "exp")
+    policies = Filling(disk, update_1=True, update_4=False), FakePolicy()
+    for layout, policy in zip((refused, healthy), policies, strict=True):
+        await run(layout, policy)
+    assert policies[0].weights == policies[1].weights
+    for round_ in range(6):
+        assert rollouts_of(refused, round_, "alice").rollouts == rollouts_of(healthy, round_, "alice").rollouts
+
+
+async def test_a_row_says_that_its_rollouts_were_given_up(layout: Layout, disk: Disk) -> None:
+    worker = make_worker(layout, "alice", Filling(disk, update_0=True, update_4=False), **ALONE)
+    worker._writes._most_droppable = 3000
+    async with running(worker) as codes:
+        await until(lambda: codes)
+    published = [row.bytes_published for row in rows_of(layout, "alice")]
+    there = [layout.rollout_file(RoundKey(round_), "alice").is_file() for round_ in range(6)]
+    assert [bool(size) for size in published] == there
+    assert not all(there)
+    assert there[0], "it was published before the disk was full"
+    assert there[5], "the newest are kept"
+
+
+async def test_what_a_kill_took_out_of_memory_is_done_again(layout: Layout, disk: Disk) -> None:
+    killed = FakePolicy()
+    killed_at = Filling(disk, update_2=True)
+    async with running(make_worker(layout, "alice", killed_at, **ALONE | {"max_rounds": 10**6})):
+        await until(lambda: len(killed_at.trained) > 6)
+    assert rounds_of(layout) == [0, 1], "a round whose row never reached the disk was not done"
+    disk.full = False
+    await run(layout, killed)
+    assert rounds_of(layout) == list(range(6))
+
+
+async def test_no_checkpoint_says_more_than_the_rows_on_disk(layout: Layout, disk: Disk) -> None:
+    with capture_logs() as logs:
+        filling = Filling(disk, update_2=True)
+        async with running(
+            make_worker(layout, "alice", filling, **ALONE | {"max_rounds": 10**6}, checkpoint_interval=1)
+        ):
+            await until(lambda: len(filling.trained) > 6)
+    found = newest_checkpoint(layout, "alice")
+    assert found is not None
+    assert found[0].rounds_done <= 2
+    assert [log["why"] for log in logs if log["event"] == "checkpoint.skipped"] == ["rows wait to be written"]
+
+
+async def test_a_node_that_ends_with_a_full_disk_says_what_is_not_there(
+    layout: Layout, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "PATIENCE_AT_STOP", 0.2)
+    with capture_logs() as logs, pytest.raises(BaseExceptionGroup) as caught:
+        await run(layout, Filling(disk, update_3=True))
+    assert caught.group_contains(StoreError, match=r"row \(3\), reward \(3\).* of rounds 3 to 5 could not be written")
+    (lost,) = [log for log in logs if log["event"] == "folder.not_written"]
+    assert lost["lost"]["row"] == 3
+    assert newest_checkpoint(layout, "alice") is None
+    disk.full = False
+    await run(layout, FakePolicy())
+    assert rounds_of(layout) == list(range(6))
+
+
+async def test_a_last_checkpoint_is_tried_until_there_is_room(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    from swarm.errors import CheckpointError
+
+    monkeypatch.setattr(worker_module, "SAVE_PAUSE", 0.01)
+    save, refusals = worker_module.save_checkpoint, [1, 1, 1]
+
+    def save_sometimes(*arguments: Any, **more: Any) -> Path:
+        if refusals:
+            refusals.pop()
+            raise CheckpointError("no room for it") from OSError(errno.ENOSPC, "No space left on device")
+        return save(*arguments, **more)
+
+    monkeypatch.setattr(worker_module, "save_checkpoint", save_sometimes)
+    with anyio.fail_after(20):
+        await run(layout, FakePolicy())
+    found = newest_checkpoint(layout, "alice")
+    assert found is not None
+    assert found[0].rounds_done == 6
+
+
+async def test_a_node_with_nothing_left_to_do_still_brings_its_last_reward(layout: Layout, disk: Disk) -> None:
+    await run(layout, FakePolicy())
+    reward = layout.reward_file(RoundKey(5), "alice")
+    reward.unlink()
+    disk.full = True
+    with capture_logs() as logs:
+        async with running(make_worker(layout, "alice", **ALONE)) as codes:
+            await until(lambda: "node.finished" in [log["event"] for log in logs])
+            disk.full = False
+            await until(lambda: codes)
+    assert codes == [0]
+    assert reward.is_file()

@@ -1,0 +1,534 @@
+"""A worker at work: one process, one real folder, no model."""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+from structlog.testing import capture_logs
+
+from swarm.errors import CheckpointError, DuplicateNodeError
+from swarm.node.worker import checkpoints
+from swarm.node.worker.pace import GatherPace
+from swarm.records.liveness import STOPPED
+from swarm.records.read import read_peer
+from swarm.store.folder.beneath import make_folder
+from swarm.types import RoundKey
+from swarm.wire.codec import decode, encode
+from swarm.wire.layout import Layout
+from swarm.wire.messages import RewardFile, RolloutFile, WinnersFile
+from tests.unit.node.factories import (
+    FakePolicy,
+    FakeTaskSource,
+    make_ghost,
+    make_peer,
+    make_rollouts,
+    newest_checkpoint,
+    put,
+    put_state,
+)
+from tests.unit.node.nodes import (
+    make_coordinator,
+    make_worker,
+    play_rounds,
+    play_to_the_end,
+    released,
+    rollouts_of,
+    rows_of,
+    run_all,
+    running,
+    set_clock,
+    until,
+)
+
+pytestmark = pytest.mark.anyio
+
+R0 = RoundKey(0)
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(tmp_path, "exp")
+
+
+@pytest.fixture(autouse=True)
+def patient_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a peer of the same process may be late; what a deadline does is tested without time."""
+    monkeypatch.setattr(GatherPace, "SLACK", 20.0)
+
+
+def status_of(layout: Layout, node: str) -> str:
+    peer = read_peer(layout, node)
+    return peer.status if peer else ""
+
+
+# ── whole swarms ────────────────────────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("watch", ["auto", "off"])
+async def test_a_coordinator_and_three_workers_run_all_rounds(layout: Layout, watch: str) -> None:
+    names, rounds = ("alice", "bob", "carol"), range(5)
+    policies = {name: FakePolicy() for name in names}
+    workers = [make_worker(layout, name, policies[name], watch=watch) for name in names]
+    codes = await run_all(make_coordinator(layout, expected_workers=3, watch=watch), *workers)
+    assert codes == [0, 0, 0, 0]
+    for name in names:
+        assert [row.round for row in rows_of(layout, name)] == list(rounds), "one row per node and round"
+        for round_ in rounds:
+            check_round(layout, name, round_, policies[name])
+        assert status_of(layout, name) == STOPPED
+        assert layout.checkpoint(5, name).is_dir()
+    assert all(row.total_agents == 3 for name in names for row in rows_of(layout, name)[:-1])
+
+
+def check_round(layout: Layout, name: str, round_: int, policy: FakePolicy) -> None:
+    """All files are there, and what was trained on besides the own groups came out of others' files."""
+    row = rows_of(layout, name)[round_]
+    reward = decode(layout.reward_file(RoundKey(round_), name).read_bytes(), RewardFile, "reward")
+    assert reward.reward == row.my_reward
+    decode(layout.winners_file(round_, name).read_bytes(), WinnersFile, "winners")
+    assert row.external_groups == 2
+    assert name not in row.external_by_peer
+    assert not row.gather_timed_out
+    others = {"alice", "bob", "carol"} - {name}
+    published = {e[0].prompt for peer in others for e in rollouts_of(layout, round_, peer).rollouts.values()}
+    own = {e[0].prompt for e in rollouts_of(layout, round_, name).rollouts.values()}
+    assert {group.prompt for group in policy.trained[round_] if group.external} <= published
+    assert {group.prompt for group in policy.trained[round_] if not group.external} == own
+
+
+async def test_a_worker_alone_says_that_it_had_fewer_external_groups_and_goes_on(layout: Layout) -> None:
+    codes = await run_all(make_coordinator(layout), make_worker(layout, "alice", external_groups=4))
+    assert codes == [0, 0]
+    rows = rows_of(layout, "alice")
+    assert [(row.external_groups, row.external_wanted, row.local_groups) for row in rows] == [(0, 4, 2)] * 5
+    assert not any(row.gather_timed_out for row in rows), "nobody is there to be waited for"
+
+
+async def test_a_worker_that_joins_late_begins_where_the_clock_is_and_shares(layout: Layout) -> None:
+    kind: dict[str, Any] = {"max_rounds": 10**6}
+    alice, bob = make_worker(layout, "alice", **kind), make_worker(layout, "bob", **kind)
+    async with running(make_coordinator(layout, **kind), alice):
+        await until(lambda: len(rows_of(layout, "alice")) >= 2)
+        async with running(bob):
+            await until(lambda: len(rows_of(layout, "bob")) >= 3)
+    first = rows_of(layout, "bob")[0].round
+    assert first >= 1
+    assert not layout.rollout_file(R0, "bob").exists(), "what is over is not made up for"
+    heard = [row.external_by_peer for row in rows_of(layout, "bob")]
+    assert {"alice"} in map(set, heard)
+
+
+async def test_a_worker_waits_for_a_coordinator_to_open_the_experiment(layout: Layout) -> None:
+    async with running(make_worker(layout, "alice")):
+        await until(lambda: status_of(layout, "alice") == "active")
+        assert not layout.rollouts_of(RoundKey(0)).exists()
+        await play_rounds(layout, range(1))
+    assert len(rows_of(layout, "alice")) == 1
+
+
+async def test_a_torn_state_file_is_no_clock(layout: Layout) -> None:
+    async with running(make_worker(layout, "alice")):
+        await play_rounds(layout, range(3, 4))
+        with capture_logs() as logs:
+            put(layout.state_file, layout.state_file.read_bytes()[:20])
+            await until(lambda: any(log["event"] == "state.unreadable" for log in logs))
+        await play_rounds(layout, range(4, 5))
+    assert [row.round for row in rows_of(layout, "alice")] == [3, 4]
+
+
+def told(logs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What was said of the state file."""
+    return [log["event"] for log in logs if log["event"].startswith("state.")]
+
+
+async def test_a_state_file_that_is_torn_for_the_second_time_is_told_of_for_the_second_time(layout: Layout) -> None:
+    with capture_logs() as logs:
+        async with running(make_worker(layout, "alice")):
+            for round_ in range(2):
+                await play_rounds(layout, range(round_, round_ + 1))
+                put(layout.state_file, layout.state_file.read_bytes()[:20])
+                await until(lambda times=round_ + 1: told(logs).count("state.unreadable") == times)
+            await play_rounds(layout, range(2, 3))
+    assert told(logs) == ["state.unreadable", "state.readable"] * 2
+
+
+async def test_a_second_worker_of_the_same_name_leaves_the_first_alone(layout: Layout) -> None:
+    async with running(make_worker(layout, "alice")):
+        await play_rounds(layout, range(1))
+        with pytest.raises(DuplicateNodeError):
+            await make_worker(layout, "alice").run()
+        await play_rounds(layout, range(1, 2))
+        assert status_of(layout, "alice") == "active"
+
+
+# ── strangers' files ────────────────────────────────────────────────────────────────────────────────────────────────
+def ragged(file: RolloutFile) -> RolloutFile:
+    file.rollouts["0"].pop()
+    return file
+
+
+def lying(file: RolloutFile) -> RolloutFile:
+    for entry in file.rollouts["0"]:
+        entry.prompt = "another question?"
+    return file
+
+
+def stranger(spoil: Callable[[RolloutFile], RolloutFile] = lambda file: file) -> bytes:
+    return encode(spoil(make_rollouts("mallory", R0)))
+
+
+STRANGERS = {
+    "malformed": stranger()[:-30],
+    "oversized": stranger() + b" " * 2**16,
+    "wrong_version": stranger().replace(b'"schema_version":1', b'"schema_version":9'),
+    "ragged": stranger(ragged),
+    "misplaced": encode(make_rollouts("trent", R0)),
+    "empty": encode(make_rollouts("mallory", R0, groups=0)),
+    "question_mismatch": stranger(lying),
+}
+
+
+@pytest.mark.parametrize("reason", STRANGERS)
+async def test_a_file_that_is_refused_is_counted_named_once_and_not_waited_for(layout: Layout, reason: str) -> None:
+    make_ghost(layout, "mallory")
+    put(layout.rollout_file(R0, "mallory"), STRANGERS[reason])
+    make_ghost(layout, "bob", rounds=1)
+    policy = FakePolicy()
+    worker = make_worker(layout, "alice", policy, max_file_bytes=2**16, liveness_timeout=60.0)
+    with capture_logs() as logs:
+        async with running(worker):
+            await play_rounds(layout, range(1))
+    row = rows_of(layout, "alice")[0]
+    assert row.refused_files == {reason: 1}
+    assert (row.peers_awaited, row.peers_heard, row.gather_timed_out) == (2, 2, False)
+    said = [log for log in logs if log["event"] == "rollouts.refused"]
+    assert [(log["peer"], log["reason"], log["log_level"]) for log in said] == [("mallory", reason, "warning")]
+    assert set(row.external_by_peer) <= {"bob"} if reason != "question_mismatch" else {"bob", "mallory"}
+
+
+async def test_a_folder_that_is_named_like_a_rollout_file_ends_no_node(layout: Layout) -> None:
+    make_ghost(layout, "mallory")
+    layout.rollout_file(R0, "mallory").mkdir(parents=True)
+    async with running(make_worker(layout, "alice", liveness_timeout=60.0)):
+        await play_rounds(layout, range(1))
+    assert rows_of(layout, "alice")[0].refused_files == {"not_a_file": 1}
+
+
+async def test_peers_with_fewer_completions_are_trained_on_like_any(layout: Layout) -> None:
+    """They once crashed the trainer."""
+    make_ghost(layout, "bob")
+    put(layout.rollout_file(R0, "bob"), encode(make_rollouts("bob", R0, groups=8, size=3)))
+    policy = FakePolicy()
+    async with running(make_worker(layout, "alice", policy, external_groups=4, liveness_timeout=60.0)):
+        await play_rounds(layout, range(1))
+    assert {len(group.completions) for group in policy.trained[0] if group.external} == {3}
+
+
+async def test_a_peers_own_rewards_are_never_used(layout: Layout) -> None:
+    """The peer's own answer, metadata and reward were once trusted."""
+    make_ghost(layout, "bob")
+    file = make_rollouts("bob", R0, groups=8)
+    for entries in file.rollouts.values():
+        for entry in entries:
+            entry.reward = 1.0
+    put(layout.rollout_file(R0, "bob"), encode(file))
+    policy = FakePolicy()
+    async with running(make_worker(layout, "alice", policy, liveness_timeout=60.0)):
+        await play_rounds(layout, range(1))
+    assert all(any(group.advantages) for group in policy.trained[0] if group.external)
+    assert rows_of(layout, "alice")[0].external_groups == 2
+
+
+async def test_a_ghost_of_a_killed_run_holds_nobody_up(layout: Layout) -> None:
+    put(layout.peer_file("bob"), encode(make_peer("bob", last_seen=time.time() - 3600)))
+    async with running(make_worker(layout, "alice", round_interval=60.0)):  # half of it is the longest wait
+        await play_rounds(layout, range(1))
+    assert rows_of(layout, "alice")[0].seconds_gather < 5
+
+
+# ── while the executor computes ─────────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("watch", ["auto", "off"])
+async def test_the_folder_is_read_and_the_heart_beats_while_a_training_step_blocks(layout: Layout, watch: str) -> None:
+    policy, source = FakePolicy(hold_at="train"), FakeTaskSource()
+    with released(policy):
+        async with running(make_worker(layout, "alice", policy, source, watch=watch)) as codes:
+            await set_clock(layout, 0)
+            await until(policy.holding.is_set)
+            assert layout.rollout_file(R0, "alice").exists(), "published before the training"
+            make_ghost(layout, "bob", rounds=2)
+            await set_clock(layout, 1)
+            theirs = {e[0].prompt for r in (0, 1) for e in rollouts_of(layout, r, "bob").rollouts.values()}
+            await until(lambda: theirs <= set(source.scored))
+            beat = read_peer(layout, "alice")
+            await until(lambda: read_peer(layout, "alice") != beat)
+            assert policy.trained == []
+            policy.go.set()
+            await until(layout.reward_file(RoundKey(1), "alice").exists)
+            await set_clock(layout, 2, finished=True)
+            await until(lambda: codes)
+    first, second = rows_of(layout, "alice")
+    assert first.seconds_sharing_hidden > 0
+    assert set(second.external_by_peer) == {"bob"}
+
+
+# ── stop and go on ──────────────────────────────────────────────────────────────────────────────────────────────────
+def without_times(layout: Layout, round_: int) -> bytes:
+    return encode(msgspec.structs.replace(rollouts_of(layout, round_, "alice"), timestamp=0.0))
+
+
+@pytest.mark.parametrize("hold_at", ["", "generate", "train"])
+async def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path: Path, hold_at: str) -> None:
+    """Cumulative reward was once reset at restart, and checkpoints written only at the end and never loaded."""
+    kind: dict[str, Any] = {"liveness_timeout": 60.0, "local_groups": 1, "external_groups": 1}
+    whole, stopped = Layout(tmp_path / "whole", "exp"), Layout(tmp_path / "stopped", "exp")
+    for layout in (whole, stopped):
+        make_ghost(layout, "bob", rounds=6)
+    await play_to_the_end(whole, range(6), make_worker(whole, "alice", **kind))
+
+    policy = FakePolicy()
+    worker = make_worker(stopped, "alice", policy, **kind)
+    with released(policy):
+        async with running(worker) as codes:
+            await play_rounds(stopped, range(3))
+            policy.hold_at = hold_at
+            if hold_at:
+                await set_clock(stopped, 3)
+                await until(policy.holding.is_set)
+            worker.stop(143)
+            policy.go.set()
+            await until(lambda: codes)
+        assert codes == [143]
+    assert status_of(stopped, "alice") == STOPPED
+    saved = newest_checkpoint(stopped, "alice")
+    assert saved is not None
+    assert saved[0].rounds_done == (4 if hold_at == "train" else 3)
+    assert layout_rounds(stopped) == list(range(saved[0].rounds_done))
+    await play_to_the_end(stopped, range(3, 6), make_worker(stopped, "alice", **kind))
+
+    assert [without_times(stopped, r) for r in range(6)] == [without_times(whole, r) for r in range(6)]
+    rewards, expected = ([row.my_reward for row in rows_of(layout, "alice")] for layout in (stopped, whole))
+    assert rewards == expected
+    assert [row.cumulative_reward for row in rows_of(stopped, "alice")] == pytest.approx(
+        [math.fsum(expected[: round_ + 1]) for round_ in range(6)]
+    )
+
+
+def layout_rounds(layout: Layout) -> list[int]:
+    return [row.round for row in rows_of(layout, "alice")]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+async def test_a_signal_saves_and_ends_the_node_with_its_exit_code(layout: Layout, number: int, code: int) -> None:
+    async with running(make_worker(layout, "alice")) as codes:
+        await play_rounds(layout, range(2))
+        os.kill(os.getpid(), number)
+        await until(lambda: codes)
+    assert codes == [code]
+    assert layout.checkpoint(2, "alice").is_dir()
+    assert status_of(layout, "alice") == STOPPED
+
+
+async def test_the_age_of_a_policy_goes_on_counting_after_a_restart(layout: Layout) -> None:
+    ages = []
+    for rounds in (range(5, 8), range(8, 10)):
+        policy = FakePolicy()
+        worker = make_worker(layout, "alice", policy, local_groups=8, external_groups=0)
+        await play_to_the_end(layout, rounds, worker)
+        await set_clock(layout, rounds.stop)
+        ages += [rollouts_of(layout, round_, "alice").policy.rounds_trained for round_ in rounds]
+    assert ages == [0, 1, 2, 3, 4]
+
+
+async def test_a_checkpoint_holds_the_weights_of_the_round_it_is_named_after(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where writing the one before takes longer than a round."""
+    from swarm.node.worker import worker as module
+    from tests.unit.node.factories import FakeSnapshot
+
+    written: dict[int, str] = {}
+    slow = FakePolicy()
+
+    def save_slowly(_layout: Layout, state: object, snapshot: FakeSnapshot, *, keep: int) -> Path:
+        slow.go.wait(10)
+        written[state.rounds_done] = snapshot.content  # type: ignore[attr-defined]
+        return layout.checkpoints
+
+    monkeypatch.setattr(module, "save_checkpoint", save_slowly)
+    policy, weights = FakePolicy(), ["fresh"]
+    worker = make_worker(layout, "alice", policy, checkpoint_interval=1, local_groups=8, external_groups=0)
+    with released(slow), capture_logs() as logs:
+        async with running(worker) as codes:
+            for round_ in range(4):
+                await play_rounds(layout, range(round_, round_ + 1))
+                weights.append(policy.weights)
+            await set_clock(layout, 4, finished=True)
+            slow.go.set()
+            await until(lambda: codes)
+    assert written == {rounds: weights[rounds] for rounds in (1, 4)}, "those that would pile up are left out"
+    assert [log["rounds_done"] for log in logs if log["event"] == "checkpoint.skipped"] == [2], "said once"
+
+
+async def test_checkpoints_come_at_the_interval_and_the_last_ones_stay(layout: Layout) -> None:
+    worker = make_worker(layout, "alice", checkpoint_interval=2, checkpoint_keep=2)
+    await play_to_the_end(layout, range(7), worker)
+    assert {folder.name for folder in layout.checkpoints.iterdir()} == {"round_6", "round_7"}
+
+
+# ── crashes ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+async def test_groups_that_were_published_before_a_crash_are_taken_up_and_not_replaced(layout: Layout) -> None:
+    published = encode(make_rollouts("alice", R0, groups=2, seed=99))
+    put(layout.rollout_file(R0, "alice"), published)
+    policy = FakePolicy()
+    with capture_logs() as logs:
+        async with running(make_worker(layout, "alice", policy)):
+            await play_rounds(layout, range(1))
+    assert layout.rollout_file(R0, "alice").read_bytes() == published
+    file = rollouts_of(layout, 0, "alice")
+    claimed = [entry.reward for entries in file.rollouts.values() for entry in entries]
+    assert rows_of(layout, "alice")[0].my_reward == pytest.approx(sum(r or 0 for r in claimed) / len(claimed))
+    assert {group.prompt for group in policy.trained[0]} == {e[0].prompt for e in file.rollouts.values()}
+    (taken_up,) = [log for log in logs if log["event"] == "rollouts.taken_up"]
+    assert not taken_up["rewritten"], "the policy answers otherwise now"
+    assert rows_of(layout, "alice")[0].tokens_generated == 0
+
+
+async def test_own_groups_that_cannot_be_read_again_are_made_anew(layout: Layout) -> None:
+    put(layout.rollout_file(R0, "alice"), b'{"torn')
+    async with running(make_worker(layout, "alice")):
+        await play_rounds(layout, range(1))
+    assert len(rollouts_of(layout, 0, "alice").rollouts) == 2
+
+
+async def test_a_reward_that_a_crash_kept_back_is_submitted_at_the_next_start_and_the_round_not_done_again(
+    layout: Layout,
+) -> None:
+    """Rewards were once truncated to int, and counted twice."""
+    await play_to_the_end(layout, range(2), make_worker(layout, "alice"))
+    row, file = rows_of(layout, "alice")[-1], layout.reward_file(RoundKey(1), "alice")
+    assert 0 < row.my_reward < 1
+    file.unlink()
+    await set_clock(layout, 1)
+    policy = FakePolicy()
+    async with running(make_worker(layout, "alice", policy)):
+        await until(file.exists)
+        await play_rounds(layout, range(2, 3))
+    assert decode(file.read_bytes(), RewardFile, "reward").reward == row.my_reward
+    assert layout_rounds(layout) == [0, 1, 2]
+    assert policy.generated == 1
+
+
+async def test_a_reward_is_written_once(layout: Layout) -> None:
+    await play_to_the_end(layout, range(1), make_worker(layout, "alice"))
+    before = layout.reward_file(R0, "alice").read_bytes()
+    await play_to_the_end(layout, range(1, 2), make_worker(layout, "alice"))
+    assert layout.reward_file(R0, "alice").read_bytes() == before
+
+
+async def test_rounds_that_a_kill_took_from_the_weights_are_redone_without_a_second_row(layout: Layout) -> None:
+    """The rows are there, the checkpoint of them is not."""
+    async with running(make_worker(layout, "alice")):
+        await play_rounds(layout, range(3))
+    assert newest_checkpoint(layout, "alice") is None
+    with capture_logs() as logs:
+        await play_to_the_end(layout, range(2, 4), make_worker(layout, "alice"))
+    assert layout_rounds(layout) == [0, 1, 2, 3]
+    ready = next(log for log in logs if log["event"] == "node.ready")
+    assert (ready["next_round"], ready["checkpoint_round"]) == (3, 0)
+    assert (ready["rounds_redone"], ready["rounds_lost"]) == (3, 0)
+
+
+async def test_a_torn_last_row_is_a_round_that_is_done_again(layout: Layout) -> None:
+    await play_to_the_end(layout, range(2), make_worker(layout, "alice"))
+    file = layout.metrics_file("alice")
+    file.write_bytes(file.read_bytes()[:-25])
+    layout.reward_file(RoundKey(1), "alice").unlink()
+    for checkpoint in layout.checkpoints.iterdir():
+        checkpoint.rename(layout.root / checkpoint.name)
+    policy = FakePolicy()
+    await play_to_the_end(layout, range(1, 2), make_worker(layout, "alice", policy))
+    lines = file.read_bytes().split(b"\n")
+    assert [msgspec.json.decode(line)["round"] for line in lines[:-1]] == [0, 1]
+    assert [len(groups) for groups in policy.trained] == [2, 2], "round 0 for its weights, round 1 for its row"
+
+
+async def test_an_exception_in_training_ends_the_node_and_is_no_success(layout: Layout) -> None:
+    """Exceptions were once swallowed and "training complete" logged with exit code 0."""
+    worker = make_worker(layout, "alice", FakePolicy(fail_at=1))
+    with capture_logs() as logs, pytest.raises(BaseExceptionGroup) as caught:  # noqa: PT012 - both rounds belong to it
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(worker.run)
+            await play_rounds(layout, range(2))
+    inner: BaseException = caught.value
+    while isinstance(inner, BaseExceptionGroup):
+        inner = inner.exceptions[0]
+    assert str(inner) == "the gradient exploded"
+    assert layout_rounds(layout) == [0]
+    assert not layout.reward_file(RoundKey(1), "alice").exists()
+    assert status_of(layout, "alice") == STOPPED
+    assert not [log for log in logs if log["event"] == "node.finished"]
+
+
+def refuse_checkpoints(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+    """As a folder in which something stands in the way of the checkpoint after so many rounds."""
+
+    def make(folder: Path) -> list[Path]:
+        if folder.name == f"round_{after}":
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+        return make_folder(folder)
+
+    monkeypatch.setattr(checkpoints, "make_folder", make)
+
+
+async def test_a_checkpoint_that_cannot_be_written_costs_no_round(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_checkpoints(monkeypatch, after=1)
+    with capture_logs() as logs:
+        await play_to_the_end(layout, range(2), make_worker(layout, "alice", checkpoint_interval=1))
+    assert layout_rounds(layout) == [0, 1]
+    assert [log["rounds_done"] for log in logs if log["event"] == "checkpoint.failed"] == [1]
+    assert layout.checkpoint(2, "alice").is_dir()
+
+
+async def test_a_last_checkpoint_that_cannot_be_written_is_no_success(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_checkpoints(monkeypatch, after=2)
+    with pytest.raises(ExceptionGroup) as caught:
+        await play_to_the_end(layout, range(2), make_worker(layout, "alice"))
+    assert caught.group_contains(CheckpointError, match="round_2")
+    assert len(rows_of(layout, "alice")) == 2
+
+
+async def test_nobody_begins_the_round_of_a_coordinator_that_waits_for_its_workers(layout: Layout) -> None:
+    put_state(layout, round=3, held=True)
+    worker = make_worker(layout, "alice")
+    async with running(worker):
+        await until(lambda: (peer := read_peer(layout, "alice")) and peer.status == "active")
+        await anyio.sleep(0.3)  # several looks at the folder
+        assert not layout.rollout_file(RoundKey(3), "alice").exists()
+        put_state(layout, round=3)
+        await until(layout.rollout_file(RoundKey(3), "alice").exists)
+        worker.stop(0)
+
+
+async def test_a_worker_says_once_that_nobody_keeps_the_clock_and_when_somebody_does(layout: Layout) -> None:
+    with capture_logs() as logs:
+        async with running(make_worker(layout, "alice", liveness_timeout=1.0)) as codes:
+            await until(lambda: "coordinator.absent" in [log["event"] for log in logs])
+            clock = make_coordinator(layout, max_rounds=40)  # for many heartbeats, at one of which it is seen
+            assert await run_all(clock) == [0]
+            await until(lambda: codes)
+    events = [log["event"] for log in logs if str(log["event"]).startswith("coordinator.")]
+    assert events[:2] == ["coordinator.absent", "coordinator.ready"]
+    assert events.count("coordinator.absent") == 1
+    assert events.count("coordinator.back") == 1

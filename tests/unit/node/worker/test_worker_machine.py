@@ -1,0 +1,756 @@
+"""What a worker decides."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from swarm.node.worker import worker_machine as m
+from swarm.types import RoundKey
+from tests.unit.node.checked_worker import CheckedWorker
+
+PEERS = frozenset({"bob", "carol"})
+R0, R1, R5 = RoundKey(0), RoundKey(1), RoundKey(5)
+BEFORE_PUBLISHED = [m.Phase.GENERATING, m.Phase.SCORING]
+AFTER_PUBLISHED = [m.Phase.PUBLISHING, m.Phase.GATHERING, m.Phase.TRAINING, m.Phase.SUBMITTING]
+
+
+def clock(round_: int, *, finished: bool = False, now: float = 0.0, stage: int = 0, max_rounds: int = 0) -> m.ClockSeen:
+    return m.ClockSeen(RoundKey(round_, stage), finished, now, max_rounds=max_rounds)
+
+
+def trains(key: RoundKey, heard: frozenset[str], awaited: frozenset[str], *, timed_out: bool, late: bool) -> m.Train:
+    """Of every heard peer the groups of this very round are taken."""
+    return m.Train(key, tuple((peer, key) for peer in sorted(heard)), awaited, timed_out, late)
+
+
+def drive(worker: CheckedWorker, until: m.Phase, now: float = 0.0) -> None:
+    """Answer every instruction until the machine is in a phase."""
+    while worker.machine.phase is not until:
+        assert worker.pending, f"it stands still in {worker.machine.phase}"
+        worker.answer(worker.pending[0], now)
+
+
+def make_worker(
+    phase: m.Phase = m.Phase.IDLE,
+    *,
+    external_groups: int = 4,
+    round_interval: float = 10.0,
+    checkpoint_interval: int = 0,
+    live: frozenset[str] = PEERS,
+    now: float = 0.0,
+    patience: float = math.inf,
+    window: int = 0,
+) -> CheckedWorker:
+    """A worker with two live peers in some phase of round 0."""
+    worker = CheckedWorker(
+        external_groups=external_groups,
+        round_interval=round_interval,
+        checkpoint_interval=checkpoint_interval,
+        patience=patience,
+        window=window,
+    )
+    if phase is m.Phase.LOADING:
+        return worker
+    worker.handle(m.Ready(0))
+    worker.handle(m.PeersLive(live, now))
+    if phase is m.Phase.IDLE:
+        return worker
+    worker.handle(clock(0, now=now))
+    if phase in (m.Phase.TRAINING, m.Phase.SUBMITTING):
+        drive(worker, m.Phase.GATHERING, now)
+        for peer in sorted(live):
+            worker.handle(m.PeerArrived(R0, peer, now))
+    drive(worker, phase, now)
+    return worker
+
+
+def run_round(worker: CheckedWorker, round_: int, now: float = 0.0, *, arrive: bool = True) -> None:
+    worker.handle(clock(round_, now=now))
+    drive(worker, m.Phase.GATHERING, now)
+    for peer in sorted(PEERS):
+        worker.handle(m.PeerArrived(RoundKey(round_), peer, now))
+    drive(worker, m.Phase.IDLE, now)
+
+
+# ── beginning ───────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_a_round_goes_through_all_its_steps_in_order() -> None:
+    worker = make_worker(external_groups=0)
+    assert worker.handle(clock(0)) == [m.Generate(R0, 0)]
+    assert worker.handle(m.Generated(R0)) == [m.Score(R0)]
+    assert worker.handle(m.Scored(R0)) == [m.Publish(R0), m.BeginUpdate(R0)]
+    train = trains(R0, frozenset(), frozenset(), timed_out=False, late=False)
+    assert worker.handle(m.Published(R0, 1.0)) == [train]
+    assert worker.handle(m.Trained(R0)) == [m.Submit(R0)]
+    assert worker.handle(m.Submitted(R0)) == []
+    assert worker.machine.phase is m.Phase.IDLE
+    assert worker.machine.rounds_done == 1
+
+
+def test_with_staleness_the_next_round_is_generated_before_it_is_open() -> None:
+    worker = CheckedWorker(external_groups=0, staleness=1)
+    worker.handle(m.Ready(0))
+    worker.handle(clock(0, max_rounds=4))
+    assert worker.handle(m.Generated(R0)) == [m.Score(R0), m.GenerateAhead(R1)]
+    drive(worker, m.Phase.IDLE)
+    assert worker.ahead == [R1, RoundKey(2)]  # the second as soon as the executor was free, one update behind
+    for round_ in (1, 2, 3):
+        worker.handle(clock(round_, max_rounds=4))
+        drive(worker, m.Phase.IDLE)
+    assert worker.ahead == [R1, RoundKey(2), RoundKey(3)]  # and none for a round that never comes
+
+
+def test_after_a_skip_generating_ahead_begins_anew() -> None:
+    worker = CheckedWorker(external_groups=0, staleness=1)
+    worker.handle(m.Ready(0))
+    worker.handle(clock(0))
+    drive(worker, m.Phase.IDLE)
+    assert worker.handle(clock(5)) == [m.Generate(R5, 4)]
+    assert worker.handle(m.Generated(R5)) == [m.Score(R5), m.GenerateAhead(RoundKey(6))]
+
+
+def test_a_slow_node_generates_nothing_for_rounds_that_are_over() -> None:
+    worker = CheckedWorker(external_groups=0, staleness=1)
+    worker.handle(m.Ready(0))
+    worker.handle(clock(0))
+    worker.handle(clock(5))
+    drive(worker, m.Phase.SUBMITTING)
+    assert worker.ahead == []
+
+
+def test_a_node_that_is_stopping_generates_nothing_ahead() -> None:
+    worker = CheckedWorker(external_groups=0, staleness=1)
+    worker.handle(m.Ready(0))
+    worker.handle(clock(0))
+    drive(worker, m.Phase.TRAINING)
+    worker.handle(m.Stop(0.0))
+    assert worker.handle(m.Trained(R0)) == [m.Submit(R0)]
+
+
+def test_nothing_begins_before_the_policy_is_loaded() -> None:
+    worker = make_worker(m.Phase.LOADING)
+    assert worker.handle(clock(3)) == []
+    assert worker.handle(m.Ready(0)) == [m.Generate(RoundKey(3), 3)]
+
+
+def test_a_round_that_is_done_is_not_done_again() -> None:
+    worker = make_worker(m.Phase.LOADING)
+    worker.handle(m.Ready(4))
+    assert worker.handle(clock(3)) == []
+    assert worker.handle(clock(4)) == [m.Generate(RoundKey(4), 0)]
+
+
+def test_a_node_that_joins_late_begins_where_the_clock_is() -> None:
+    worker = make_worker()
+    assert worker.handle(clock(17)) == [m.Generate(RoundKey(17), 17)]
+
+
+def test_a_slow_node_finishes_the_round_it_began_and_then_skips_ahead() -> None:
+    worker = make_worker(m.Phase.GENERATING)
+    assert worker.handle(clock(5)) == []
+    drive(worker, m.Phase.GATHERING)
+    worker.handle(m.Tick(100.0))
+    assert worker.trained == [R0]
+    worker.answer(worker.pending[0], 100.0)
+    assert worker.answer(worker.pending[0], 100.0) == [m.Generate(R5, 4)]
+
+
+def test_an_older_copy_of_the_state_file_changes_nothing() -> None:
+    worker = make_worker(m.Phase.TRAINING)
+    worker.handle(clock(5, finished=True))
+    worker.handle(clock(2))
+    drive(worker, m.Phase.DONE)
+    assert worker.finish == m.Finish("finished")
+
+
+def test_the_same_clock_seen_twice_begins_one_round() -> None:
+    worker = make_worker()
+    worker.handle(clock(0))
+    assert worker.handle(clock(0)) == []
+    run_round(make_worker(), 0)
+
+
+# ── gathering ───────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_gathering_ends_when_the_last_live_peer_arrives() -> None:
+    worker = make_worker(m.Phase.GATHERING)
+    assert worker.handle(m.PeerArrived(R0, "bob", 0.1)) == []
+    assert worker.handle(m.PeerArrived(R0, "carol", 0.2)) == [trains(R0, PEERS, PEERS, timed_out=False, late=False)]
+    assert worker.machine.wake_at is None
+
+
+def test_gathering_ends_at_its_deadline_without_the_peers_that_are_missing() -> None:
+    worker = make_worker(m.Phase.GATHERING, round_interval=10.0)
+    worker.handle(m.PeerArrived(R0, "bob", 0.1))
+    assert worker.machine.wake_at == 5.0
+    assert worker.handle(m.Tick(4.99)) == []
+    assert worker.handle(m.Tick(5.0)) == [trains(R0, frozenset({"bob"}), PEERS, timed_out=True, late=False)]
+
+
+def test_a_stale_state_file_that_is_seen_after_the_deadline_ends_the_gathering_as_any_look_does() -> None:
+    """After a pause the first that is seen may be an old copy; the deadline is over all the same."""
+    worker = CheckedWorker(external_groups=4, round_interval=10.0)
+    worker.handle(m.Ready(0))
+    worker.handle(m.PeersLive(PEERS, 0.0))
+    worker.handle(clock(1))
+    drive(worker, m.Phase.GATHERING)
+    assert [type(instruction) for instruction in worker.handle(clock(0, now=60.0))] == [m.Train]
+
+
+def test_groups_that_came_while_this_node_was_still_generating_count() -> None:
+    worker = make_worker(m.Phase.GENERATING)
+    for peer in PEERS:
+        worker.handle(m.PeerArrived(R0, peer, 0.1))
+    drive(worker, m.Phase.TRAINING)
+    assert worker.pending == [trains(R0, PEERS, PEERS, timed_out=False, late=False)]
+
+
+def test_a_peer_that_died_is_not_waited_for_any_longer() -> None:
+    worker = make_worker(m.Phase.GATHERING)
+    worker.handle(m.PeerArrived(R0, "bob", 0.1))
+    [train] = worker.handle(m.PeersLive(frozenset({"bob"}), 0.2))
+    assert isinstance(train, m.Train)
+    assert not train.timed_out
+
+
+def test_a_peer_that_joined_in_mid_round_is_waited_for() -> None:
+    worker = make_worker(m.Phase.GATHERING)
+    worker.handle(m.PeersLive(PEERS | {"dave"}, 0.1))
+    for peer in PEERS:
+        assert worker.handle(m.PeerArrived(R0, peer, 0.2)) == []
+    assert len(worker.handle(m.PeerArrived(R0, "dave", 0.3))) == 1
+
+
+def test_nobody_is_waited_for_where_nobody_is() -> None:
+    worker = make_worker(m.Phase.PUBLISHING, live=frozenset())
+    [train] = worker.answer(worker.pending[0], 1.0)
+    assert train == trains(R0, frozenset(), frozenset(), timed_out=False, late=False)
+
+
+def test_without_external_groups_peers_are_never_waited_for() -> None:
+    worker = make_worker(m.Phase.PUBLISHING, external_groups=0)
+    [train] = worker.answer(worker.pending[0], 1.0)
+    assert isinstance(train, m.Train)
+    assert worker.machine.wake_at is None
+
+
+def test_a_node_whose_round_has_closed_waits_a_moment_only() -> None:
+    worker = make_worker(m.Phase.GATHERING, round_interval=60.0)
+    assert worker.handle(clock(1, now=2.0)) == []
+    assert worker.machine.wake_at == 2.0 + m.LATE_GRACE
+    assert worker.handle(clock(2, now=2.5)) == [], "a second step of the clock does not begin the moment anew"
+    assert worker.machine.wake_at == 2.0 + m.LATE_GRACE
+    [train] = worker.handle(m.Tick(2.0 + m.LATE_GRACE))
+    assert train == trains(R0, frozenset(), PEERS, timed_out=True, late=True)
+
+
+def test_a_late_node_that_has_everybody_already_does_not_wait_at_all() -> None:
+    worker = make_worker(m.Phase.GENERATING)
+    worker.handle(clock(1))
+    for peer in PEERS:
+        worker.handle(m.PeerArrived(R0, peer, 0.1))
+    drive(worker, m.Phase.TRAINING)
+    assert worker.pending == [trains(R0, PEERS, PEERS, timed_out=False, late=True)]
+
+
+def test_the_deadline_follows_the_swarm() -> None:
+    worker = make_worker(round_interval=60.0)
+    run_round(worker, 0, now=0.0)
+    worker.handle(clock(1, now=10.0))
+    drive(worker, m.Phase.GATHERING, now=10.0)
+    assert worker.machine.wake_at == pytest.approx(13.0)
+    worker.handle(m.Tick(13.0))
+    drive(worker, m.Phase.IDLE)
+    worker.handle(clock(2, now=20.0))
+    drive(worker, m.Phase.GATHERING, now=20.0)
+    assert worker.machine.wake_at == pytest.approx(26.5), "after a deadline that came too early the next is later"
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        m.Generated(R0),
+        m.Scored(R0),
+        m.Published(R0, 0.5),
+        m.Published(R5, 0.5),
+        m.Trained(R0),
+        m.Submitted(R0),
+        m.Saved(0),
+        m.PeerArrived(R1, "carol", 0.5),
+        m.PeerArrived(RoundKey(0, 1), "carol", 0.5),
+        m.PeerArrived(R0, "bob", 0.5),
+        m.PeerArrived(R0, "somebody else", 0.5),
+    ],
+)
+def test_stale_foreign_and_repeated_events_end_no_gathering(event: m.Event) -> None:
+    worker = make_worker(m.Phase.GATHERING)
+    worker.handle(m.PeerArrived(R0, "bob", 0.1))
+    assert worker.handle(event) == []
+    assert worker.machine.phase is m.Phase.GATHERING
+
+
+def test_peers_of_the_next_round_are_remembered_for_it() -> None:
+    worker = make_worker(m.Phase.GATHERING)
+    for peer in PEERS:
+        worker.handle(m.PeerArrived(R1, peer, 0.1))
+    worker.handle(m.Tick(100.0))
+    drive(worker, m.Phase.IDLE)
+    worker.handle(clock(1, now=101.0))
+    drive(worker, m.Phase.TRAINING, now=101.0)
+    assert worker.pending == [trains(R1, PEERS, PEERS, timed_out=False, late=False)]
+
+
+# ── ending ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_the_end_of_the_experiment_saves_and_finishes() -> None:
+    worker = make_worker()
+    run_round(worker, 0)
+    assert worker.handle(clock(1, finished=True)) == [m.Save(1)]
+    assert worker.handle(m.Saved(1)) == [m.Finish("finished")]
+
+
+def test_nothing_is_generated_in_an_experiment_that_is_finished() -> None:
+    worker = make_worker()
+    assert worker.handle(clock(7, finished=True)) == [m.Finish("finished")]
+    assert worker.handle(clock(8)) == []
+
+
+def test_a_finished_experiment_that_was_reopened_goes_on() -> None:
+    worker = make_worker(m.Phase.LOADING)
+    worker.handle(clock(5, finished=True))
+    worker.handle(clock(5, finished=False))
+    assert worker.handle(m.Ready(5)) == [m.Generate(R5, 0)]
+
+
+@pytest.mark.parametrize("phase", [m.Phase.LOADING, m.Phase.IDLE])
+def test_a_stop_before_anything_was_learned_just_ends(phase: m.Phase) -> None:
+    worker = make_worker(phase)
+    assert worker.handle(m.Stop(1.0)) == [m.Finish("stopped")]
+
+
+@pytest.mark.parametrize("phase", BEFORE_PUBLISHED)
+def test_a_stop_before_publishing_undoes_the_round(phase: m.Phase) -> None:
+    worker = make_worker(phase)
+    assert worker.handle(m.Stop(1.0)) == [], "the step itself is finished"
+    assert worker.answer(worker.pending[0], 2.0) == [m.Finish("stopped")], "and no other begun"
+    assert worker.machine.rounds_done == 0
+    assert worker.trained == []
+    assert worker.saves == []
+
+
+@pytest.mark.parametrize("phase", BEFORE_PUBLISHED)
+def test_a_round_that_is_undone_leaves_the_rounds_before_saved(phase: m.Phase) -> None:
+    worker = make_worker()
+    run_round(worker, 0)
+    worker.handle(clock(1))
+    drive(worker, phase)
+    worker.handle(m.Stop(1.0))
+    drive(worker, m.Phase.DONE)
+    assert worker.saves == [1]
+
+
+@pytest.mark.parametrize("phase", AFTER_PUBLISHED)
+def test_a_stop_after_publishing_finishes_the_round(phase: m.Phase) -> None:
+    worker = make_worker(phase)
+    worker.handle(m.Stop(0.0))
+    drive(worker, m.Phase.DONE)
+    assert worker.trained == [R0]
+    assert worker.saves == [1]
+    assert worker.finish == m.Finish("stopped")
+
+
+def test_a_stop_ends_the_gathering_at_once() -> None:
+    worker = make_worker(m.Phase.GATHERING)
+    worker.handle(m.PeerArrived(R0, "bob", 0.1))
+    [train] = worker.handle(m.Stop(0.2))
+    assert train == trains(R0, frozenset({"bob"}), PEERS, timed_out=True, late=False)
+
+
+def test_a_stop_while_saving_waits_for_the_checkpoint() -> None:
+    worker = make_worker()
+    run_round(worker, 0)
+    worker.handle(clock(1, finished=True))
+    assert worker.handle(m.Stop(1.0)) == []
+    assert worker.handle(m.Saved(1)) == [m.Finish("finished")]
+
+
+# ── checkpoints ─────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_checkpoints_come_at_the_interval_and_at_the_end_once_each() -> None:
+    worker = make_worker(checkpoint_interval=2)
+    for round_ in range(6):
+        run_round(worker, round_)
+    worker.handle(clock(6, finished=True))
+    drive(worker, m.Phase.DONE)
+    assert worker.saves == [2, 4, 6]
+
+
+def test_the_last_checkpoint_comes_at_the_end_whatever_the_interval() -> None:
+    worker = make_worker(checkpoint_interval=4)
+    for round_ in range(5):
+        run_round(worker, round_)
+    worker.handle(clock(5, finished=True))
+    drive(worker, m.Phase.DONE)
+    assert worker.saves == [4, 5]
+
+
+def test_a_node_that_skips_rounds_saves_as_often_as_one_that_does_not() -> None:
+    worker = make_worker(checkpoint_interval=10, live=frozenset())
+    asked, handle = [], worker.machine.handle
+
+    def recording(event: m.Event) -> Sequence[m.Instruction]:
+        instructions = handle(event)
+        asked.extend(i.rounds_done for i in instructions if isinstance(i, m.Save))
+        return instructions
+
+    worker.machine.handle = recording  # type: ignore[method-assign]
+    for number in range(0, 100, 2):
+        worker.handle(clock(number))
+        drive(worker, m.Phase.IDLE)
+    assert asked == [11, 21, 31, 41, 51, 61, 71, 81, 91]
+
+
+def test_a_checkpoint_that_failed_on_the_way_is_asked_for_again_at_the_end() -> None:
+    worker = make_worker(m.Phase.SUBMITTING, checkpoint_interval=1)
+    assert worker.handle(m.Submitted(R0)) == [m.Save(1)]
+    assert list(worker.machine.handle(m.SaveFailed(1))) == []
+    assert list(worker.machine.handle(clock(1, finished=True))) == [m.Save(1)]
+
+
+def test_the_gathering_follows_the_interval_of_the_coordinator() -> None:
+    worker = make_worker(m.Phase.PUBLISHING, round_interval=10.0)
+    worker.handle(m.ClockSeen(R0, False, 0.0, interval=600.0))
+    worker.handle(m.Published(R0, 0.0))
+    assert worker.machine.wake_at == 300.0
+
+
+def test_no_interval_means_a_checkpoint_at_the_end_alone() -> None:
+    worker = make_worker(checkpoint_interval=0)
+    for round_ in range(3):
+        run_round(worker, round_)
+    assert worker.saves == []
+    worker.handle(m.Stop(9.0))
+    assert worker.saves == [3]
+
+
+def test_leaving_waits_for_a_checkpoint_that_is_still_being_written() -> None:
+    worker = make_worker(m.Phase.SUBMITTING, checkpoint_interval=1)
+    assert worker.handle(m.Submitted(R0)) == [m.Save(1)]
+    assert worker.handle(m.Stop(1.0)) == [], "neither a second one nor the end"
+    assert worker.machine.phase is m.Phase.SAVING
+    assert worker.handle(m.Saved(1)) == [m.Finish("stopped")]
+
+
+def test_the_next_round_does_not_wait_for_a_checkpoint() -> None:
+    worker = make_worker(m.Phase.SUBMITTING, checkpoint_interval=1)
+    worker.handle(clock(1))
+    assert worker.handle(m.Submitted(R0)) == [m.Save(1), m.Generate(R1, 0)]
+
+
+def test_a_slow_older_checkpoint_does_not_end_the_wait_for_the_last() -> None:
+    worker = make_worker(m.Phase.SUBMITTING, checkpoint_interval=1)
+    worker.handle(m.Submitted(R0))
+    worker.handle(clock(1))
+    for _ in range(3):
+        worker.answer(next(step for step in worker.pending if not isinstance(step, m.Save)), 1.0)
+    worker.handle(m.Stop(1.0))
+    for _ in range(2):
+        worker.answer(next(step for step in worker.pending if not isinstance(step, m.Save)), 1.0)
+    assert worker.handle(m.Saved(1)) == []
+    assert worker.handle(m.Saved(2)) == [m.Finish("stopped")]
+
+
+@pytest.mark.parametrize("unsaved", [False, True])
+def test_a_node_that_was_stopped_while_it_loaded_begins_nothing_when_it_is_ready(unsaved: bool) -> None:
+    worker = make_worker(m.Phase.LOADING)
+    worker.handle(clock(3))
+    assert worker.handle(m.Stop(0.0)) == [m.Finish("stopped")]
+    assert worker.handle(m.Ready(3, unsaved)) == []
+
+
+def test_a_resumed_node_that_did_nothing_writes_no_checkpoint() -> None:
+    worker = make_worker(m.Phase.LOADING)
+    worker.handle(m.Ready(7))
+    assert worker.handle(m.Stop(0.0)) == [m.Finish("stopped")]
+
+
+def test_an_older_checkpoint_that_failed_costs_no_second_one_of_the_last() -> None:
+    worker = make_worker(m.Phase.SUBMITTING, checkpoint_interval=1)
+    worker.handle(m.Submitted(R0))
+    run_round(worker, 1)
+    assert worker.handle(m.SaveFailed(1)) == []
+    assert worker.handle(clock(2, finished=True)) == [], "the last one is under way"
+    assert worker.handle(m.Saved(2)) == [m.Finish("finished")]
+
+
+def test_a_last_checkpoint_that_failed_is_written_again() -> None:
+    worker = make_worker(m.Phase.SUBMITTING)
+    worker.handle(m.Submitted(R0))
+    worker.handle(clock(1, finished=True))
+    assert worker.handle(m.SaveFailed(1)) == [m.Save(1)]
+
+
+# ── without a coordinator ───────────────────────────────────────────────────────────────────────────────────────────
+def make_alone(*, rounds: int = 3, expected: int = 1, window: int = 1, live: frozenset[str] = PEERS) -> CheckedWorker:
+    """A worker that has no coordinator from the start."""
+    worker = CheckedWorker(
+        own_clock=True, max_rounds=rounds, expected_workers=expected, round_interval=10.0, window=window
+    )
+    worker.handle(m.PeersLive(live, 0.0))
+    return worker
+
+
+def test_on_its_own_clock_a_node_does_one_round_after_the_other_and_is_finished() -> None:
+    worker = make_alone(rounds=3, live=frozenset())
+    assert worker.handle(m.Ready(0)) == [m.Generate(R0, 0)]
+    drive(worker, m.Phase.DONE)
+    assert worker.trained == [R0, R1, RoundKey(2)]
+    assert worker.finish == m.Finish("finished")
+
+
+def test_on_its_own_clock_a_node_goes_on_where_it_was() -> None:
+    assert make_alone(rounds=9).handle(m.Ready(5)) == [m.Generate(R5, 0)]
+
+
+def test_on_its_own_clock_a_node_believes_no_state_file_and_no_coordinator() -> None:
+    worker = make_alone(rounds=9)
+    worker.handle(m.Ready(0))
+    assert worker.handle(clock(5, finished=True)) == []
+    assert worker.handle(m.CoordinatorSeen(True, 1.0)) == []
+    assert worker.machine.on_own_clock
+
+
+def test_nodes_on_their_own_clocks_begin_together() -> None:
+    worker = make_alone(expected=4)
+    assert worker.handle(m.Ready(0)) == []
+    assert worker.handle(m.PeersLive(PEERS, 2.0)) == []
+    assert worker.handle(m.PeersLive(PEERS | {"dave"}, 3.0)) == [m.Generate(R0, 0)]
+    assert worker.machine.wake_at is None
+
+
+def test_nobody_who_does_not_come_is_waited_for_longer_than_an_interval() -> None:
+    worker = make_alone(expected=4)
+    worker.handle(m.Ready(0))
+    assert worker.machine.wake_at == 10.0
+    assert worker.handle(m.Tick(9.9)) == []
+    assert worker.handle(m.Tick(10.0)) == [m.Generate(R0, 0)]
+
+
+def test_a_node_that_comes_back_to_its_own_clock_waits_for_nobody() -> None:
+    assert make_alone(expected=4, live=frozenset()).handle(m.Ready(1)) == [m.Generate(R1, 0)]
+
+
+def gathering_alone(*arrivals: tuple[int, str], window: int) -> CheckedWorker:
+    """In round 5, with these groups there."""
+    worker = make_alone(rounds=9, window=window)
+    worker.handle(m.Ready(5))
+    for round_, peer in arrivals:
+        worker.handle(m.PeerArrived(RoundKey(round_), peer, 0.5))
+    drive(worker, m.Phase.GATHERING, 1.0)
+    return worker
+
+
+@pytest.mark.parametrize("order", [(3, 5, 7), (7, 5, 3), (5, 7, 3)])
+def test_of_each_peer_the_newest_groups_within_the_window_are_taken_in_whatever_order_they_came(
+    order: tuple[int, ...],
+) -> None:
+    worker = gathering_alone(*((round_, "bob") for round_ in order), (8, "bob"), (2, "carol"), window=2)
+    [train] = worker.handle(m.Tick(100.0))
+    assert isinstance(train, m.Train)
+    assert train.sources == (("bob", RoundKey(7)),)
+
+
+def test_without_a_window_only_the_own_round_counts() -> None:
+    worker = gathering_alone((4, "bob"), (6, "bob"), (5, "carol"), window=0)
+    [train] = worker.handle(m.Tick(100.0))
+    assert isinstance(train, m.Train)
+    assert train.sources == (("carol", R5),)
+
+
+def test_peers_ahead_or_behind_within_the_window_are_waited_for_no_longer() -> None:
+    worker = gathering_alone((4, "bob"), window=1)
+    [train] = worker.handle(m.PeerArrived(RoundKey(6), "carol", 2.0))
+    assert isinstance(train, m.Train)
+    assert not train.timed_out
+
+
+# ── a coordinator that dies, and one that comes back ────────────────────────────────────────────────────────────────
+def test_a_node_whose_coordinator_died_goes_on_by_itself_after_a_while() -> None:
+    worker = make_worker(patience=20.0)
+    run_round(worker, 0)
+    worker.handle(m.CoordinatorSeen(False, 5.0))
+    assert worker.machine.wake_at == 25.0
+    assert worker.handle(m.Tick(24.9)) == []
+    assert worker.handle(m.Tick(25.0)) == [m.Generate(R1, 0)]
+    assert worker.machine.on_own_clock
+
+
+def test_who_sees_that_others_have_begun_goes_on_alone_without_ever_having_seen_a_clock() -> None:
+    """The state file is torn, and nobody is left to fix it."""
+    worker = CheckedWorker(patience=20.0, max_rounds=6)
+    worker.handle(m.PeersLive(PEERS, 0.0))
+    worker.handle(m.CoordinatorSeen(False, 0.0))
+    worker.handle(m.Ready(0))
+    assert worker.handle(m.Tick(100.0)) == [], "nobody has begun: a coordinator is yet to come"
+    worker.handle(m.CoordinatorSeen(True, 100.0))
+    worker.handle(m.PeersLive(PEERS, 101.0, publishing=frozenset({"bob"})))
+    worker.handle(m.PeersLive(PEERS, 102.0))
+    assert worker.handle(m.CoordinatorSeen(False, 110.0)) == []
+    assert worker.machine.wake_at == 130.0
+    assert worker.handle(m.Tick(130.0)) == [m.Generate(R0, 0)]
+
+
+def test_patience_begins_anew_with_every_coordinator() -> None:
+    worker = make_worker(patience=20.0)
+    run_round(worker, 0)
+    worker.handle(m.CoordinatorSeen(False, 5.0))
+    worker.handle(m.CoordinatorSeen(True, 10.0))
+    worker.handle(m.CoordinatorSeen(False, 15.0))
+    assert worker.handle(m.Tick(30.0)) == []
+    assert worker.machine.wake_at == 35.0
+
+
+def test_a_clock_that_never_ran_is_waited_for() -> None:
+    worker = make_worker(patience=20.0)
+    worker.handle(m.CoordinatorSeen(False, 0.0))
+    assert worker.handle(m.Tick(1000.0)) == []
+
+
+def test_a_node_that_has_done_rounds_goes_on_although_it_finds_neither_state_nor_coordinator() -> None:
+    """A coordinator that died for good, and a state file that somebody else wrote over."""
+    worker = CheckedWorker(patience=20.0, max_rounds=6)
+    worker.handle(m.Ready(5))
+    worker.handle(m.CoordinatorSeen(False, 0.0))
+    assert worker.handle(m.Tick(20.0)) == [m.Generate(R5, 0)]
+    drive(worker, m.Phase.DONE, 20.0)
+    assert worker.finish == m.Finish("finished")
+
+
+def test_a_node_that_went_on_alone_follows_a_coordinator_that_comes_back() -> None:
+    worker = make_worker(patience=20.0, live=frozenset())
+    worker.handle(clock(0))
+    worker.handle(m.CoordinatorSeen(False, 0.0))
+    worker.handle(m.Tick(20.0))
+    for _ in range(5):
+        worker.answer(worker.pending[0], 20.0)
+    assert worker.pending == [m.Generate(R1, 0)]
+    worker.handle(m.CoordinatorSeen(True, 21.0))
+    drive(worker, m.Phase.IDLE, 21.0)
+    assert worker.handle(clock(1, now=22.0)) == [], "that round is done"
+    assert worker.handle(clock(4, now=23.0)) == [m.Generate(RoundKey(4), 2)]
+
+
+def test_a_node_that_went_on_alone_begins_no_round_before_that_of_the_clock() -> None:
+    worker = make_worker(m.Phase.GENERATING, patience=20.0, live=frozenset())
+    worker.handle(clock(5))
+    worker.handle(m.CoordinatorSeen(False, 0.0))
+    worker.handle(m.Tick(20.0))
+    for _ in range(5):
+        worker.answer(worker.pending[0], 20.0)
+    assert worker.pending == [m.Generate(R5, 4)]
+
+
+def test_a_node_that_leaves_is_not_woken_any_more() -> None:
+    """Patience once ended while the last checkpoint was being written, and the node span until it was."""
+    worker = make_worker(patience=20.0)
+    run_round(worker, 0)
+    worker.handle(m.CoordinatorSeen(False, 5.0))
+    assert worker.handle(m.Stop(6.0)) == [m.Save(1)]
+    assert worker.machine.wake_at is None
+    assert worker.handle(m.Tick(30.0)) == []
+
+
+# ── a peer that never comes ─────────────────────────────────────────────────────────────────────────────────────────
+def absent_for(rounds: int) -> CheckedWorker:
+    """A worker whose live peer carol has published nothing for so many rounds, gathering in the next."""
+    worker = make_worker(round_interval=20.0)
+    for round_ in range(rounds + 1):
+        now = 100.0 * round_
+        worker.handle(clock(round_, now=now))
+        drive(worker, m.Phase.GATHERING, now)
+        if round_ < rounds:
+            worker.handle(m.PeerArrived(RoundKey(round_), "bob", now))
+            worker.handle(m.Tick(now + 50.0))
+            drive(worker, m.Phase.IDLE, now + 50.0)
+    return worker
+
+
+def test_a_live_peer_that_never_publishes_is_waited_for_three_times() -> None:
+    key = RoundKey(2)
+    assert absent_for(2).handle(m.PeerArrived(key, "bob", 201.0)) == []
+    [train] = absent_for(3).handle(m.PeerArrived(RoundKey(3), "bob", 301.0))
+    assert train == trains(RoundKey(3), frozenset({"bob"}), frozenset({"bob"}), timed_out=False, late=False)
+
+
+def test_a_peer_that_publishes_again_is_waited_for_again() -> None:
+    worker = absent_for(3)
+    worker.handle(m.PeersLive(PEERS, 300.5, publishing=frozenset({"carol"})))
+    assert worker.handle(m.PeerArrived(RoundKey(3), "bob", 301.0)) == []
+
+
+# ── whatever happens ────────────────────────────────────────────────────────────────────────────────────────────────
+keys = st.builds(RoundKey, st.integers(0, 6), st.integers(0, 1))
+names = st.sampled_from(["bob", "carol", "dave"])
+times = st.floats(0, 100)
+noise = st.one_of(
+    st.builds(m.ClockSeen, keys, st.booleans(), times),
+    st.builds(m.Generated, keys),
+    st.builds(m.Scored, keys),
+    st.builds(m.Published, keys, times),
+    st.builds(m.PeersLive, st.frozensets(names), times, st.frozensets(names)),
+    st.builds(m.CoordinatorSeen, st.booleans(), times),
+    st.builds(m.PeerArrived, keys, names, times),
+    st.builds(m.Tick, times),
+    st.builds(m.Trained, keys),
+    st.builds(m.Submitted, keys),
+)
+deeds = st.one_of(st.just("answer"), st.just("answer"), noise, st.just(m.Ready(0)), st.just(m.Stop(0.0)))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(deeds, max_size=80),
+    st.integers(0, 3),
+    st.fixed_dictionaries(
+        {
+            "external_groups": st.integers(0, 2),
+            "checkpoint_interval": st.integers(0, 3),
+            "staleness": st.integers(0, 1),
+            "own_clock": st.booleans(),
+            "max_rounds": st.integers(0, 4),
+            "expected_workers": st.integers(1, 3),
+            "patience": st.sampled_from([5.0, math.inf]),
+            "window": st.integers(0, 2),
+        }
+    ),
+)
+def test_whatever_order_events_come_in_a_worker_does_nothing_twice_and_ends_when_told(
+    events: list[m.Event | str], first_round: int, kind: dict[str, Any]
+) -> None:
+    worker = CheckedWorker(**kind)
+    ready = False
+    for event in events:
+        if event == "answer":
+            if worker.pending:
+                worker.answer(worker.pending[0], 0.0)
+        elif isinstance(event, m.Ready):
+            if not ready and not worker.done:
+                worker.handle(m.Ready(first_round))
+                ready = True
+        elif not isinstance(event, str):
+            worker.handle(event)
+    worker.handle(m.Stop(1000.0))
+    while worker.pending and not worker.done:
+        worker.answer(worker.pending[0], 1000.0)
+    assert worker.done
+
+
+@settings(max_examples=100, deadline=None)
+@given(times, times, st.floats(0.1, 120))
+def test_gathering_lasts_half_a_round_interval_at_most(begun: float, elapsed: float, interval: float) -> None:
+    worker = make_worker(m.Phase.GATHERING, round_interval=interval, now=begun)
+    assert worker.machine.wake_at is not None
+    assert worker.machine.wake_at <= begun + interval / 2
+    assert bool(worker.handle(m.Tick(begun + elapsed))) == (begun + elapsed >= begun + interval / 2)

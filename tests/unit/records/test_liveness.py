@@ -1,0 +1,96 @@
+"""Who is alive."""
+
+from __future__ import annotations
+
+import pytest
+
+from swarm.records.liveness import ACTIVE, STARTING, STOPPED, Liveness
+from tests.unit.node.factories import make_peer
+
+TIMEOUT = 15.0
+DAY = 86400.0
+WALL = 1_700_000_000.0
+
+
+def live(liveness: Liveness, now: float) -> set[str]:
+    return set(liveness.live(now, role="worker"))
+
+
+def test_a_peer_that_is_fresh_at_first_sight_is_alive() -> None:
+    liveness = Liveness(TIMEOUT)
+    liveness.observe(make_peer("bob", last_seen=WALL - 1), 100.0, WALL)
+    assert live(liveness, 100.0) == {"bob"}
+
+
+def test_the_ghost_of_a_killed_run_is_not_waited_for() -> None:
+    liveness = Liveness(TIMEOUT)
+    liveness.observe(make_peer("bob", last_seen=WALL - 3600), 100.0, WALL)
+    assert live(liveness, 100.0) == set()
+    liveness.observe(make_peer("bob", last_seen=WALL - 3600), 101.0, WALL + 1)
+    assert live(liveness, 101.0) == set(), "seeing the same file again is no sign of life"
+
+
+@pytest.mark.parametrize("skew", [-DAY, DAY])
+def test_a_clock_that_is_a_day_off_does_not_matter_after_one_beat(skew: float) -> None:
+    liveness = Liveness(TIMEOUT)
+    liveness.observe(make_peer("bob", last_seen=WALL + skew, beat=1), 100.0, WALL)
+    assert live(liveness, 100.0) == set()
+    liveness.observe(make_peer("bob", last_seen=WALL + skew + 1, beat=2), 101.0, WALL + 1)
+    assert live(liveness, 101.0) == {"bob"}
+
+
+def test_a_heartbeat_that_stops_moving_is_a_death() -> None:
+    liveness = Liveness(TIMEOUT)
+    for beat in range(3):
+        liveness.observe(make_peer("bob", last_seen=WALL, beat=beat), 100.0 + beat, WALL)
+    for later in range(20):
+        liveness.observe(make_peer("bob", last_seen=WALL, beat=2), 102.0 + later, WALL + later)
+    assert live(liveness, 102.0 + TIMEOUT - 0.1) == {"bob"}
+    assert live(liveness, 102.0 + TIMEOUT) == set()
+
+
+def test_a_peer_whose_file_has_gone_dies_like_any_other() -> None:
+    liveness = Liveness(TIMEOUT)
+    liveness.observe(make_peer("bob", last_seen=WALL), 100.0, WALL)
+    assert live(liveness, 100.0 + TIMEOUT) == set()
+
+
+def test_a_peer_that_comes_back_is_alive_again_at_its_first_beat() -> None:
+    liveness = Liveness(TIMEOUT)
+    liveness.observe(make_peer("bob", last_seen=WALL, beat=7, incarnation="first"), 100.0, WALL)
+    assert live(liveness, 500.0) == set()
+    liveness.observe(make_peer("bob", last_seen=WALL, beat=7, incarnation="second"), 500.0, WALL)
+    assert live(liveness, 500.0) == {"bob"}
+
+
+def test_stopped_is_believed_at_once() -> None:
+    liveness = Liveness(TIMEOUT)
+    liveness.observe(make_peer("bob", last_seen=WALL, beat=1), 100.0, WALL)
+    liveness.observe(make_peer("bob", last_seen=WALL, beat=2, status=STOPPED), 100.1, WALL)
+    assert live(liveness, 100.1) == set()
+
+
+def test_a_node_that_is_still_loading_its_model_is_not_waited_for() -> None:
+    liveness = Liveness(TIMEOUT)
+    liveness.observe(make_peer("bob", last_seen=WALL, status=STARTING), 100.0, WALL)
+    assert live(liveness, 100.0) == set()
+    assert liveness.live(100.0, role="worker", statuses=(STARTING, ACTIVE)) == {"bob"}
+
+
+def test_a_role_is_what_a_node_says_and_not_guessed_from_its_name() -> None:
+    """A coordinator was once guessed from the node's name."""
+    liveness = Liveness(TIMEOUT)
+    liveness.observe(make_peer("coordinator", last_seen=WALL, node_role="worker"), 100.0, WALL)
+    assert live(liveness, 100.0) == {"coordinator"}
+    assert liveness.live(100.0, role="coordinator") == frozenset()
+
+
+def test_an_old_file_that_is_put_back_neither_ends_a_peer_nor_keeps_it_alive() -> None:
+    liveness = Liveness(10.0)
+    for beat in (1, 2, 3):
+        liveness.observe(make_peer("alice", beat=beat, status=ACTIVE, last_seen=WALL), 0.0, WALL)
+    liveness.observe(make_peer("alice", beat=2, status=STOPPED, last_seen=WALL), 5.0, WALL)
+    assert live(liveness, 6.0) == {"alice"}
+    assert live(liveness, 11.0) == set()
+    liveness.observe(make_peer("alice", beat=1, status=ACTIVE, incarnation="second", last_seen=WALL), 11.0, WALL)
+    assert live(liveness, 12.0) == {"alice"}

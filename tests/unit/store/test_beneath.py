@@ -1,0 +1,223 @@
+"""Whatever links a vandal puts into an experiment, nothing outside of it is read, written or removed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from swarm.errors import ProtocolError, StoreError
+from swarm.records.read import Tail, count_files, count_stage, read_rows
+from swarm.store.folder.beneath import (
+    is_folder,
+    make_folder,
+    open_beneath,
+    opened_folder,
+    remove_empty,
+    remove_tree,
+    rename_beneath,
+)
+from swarm.store.folder.fetch import list_names, list_nodes, list_numbered, read_bounded
+from swarm.store.folder.publish import publish, write_new
+from swarm.types import RoundKey
+from swarm.wire.layout import Layout, round_of
+
+KEY = RoundKey(9)
+
+
+def vandalized(tmp_path: Path, *, link: str) -> tuple[Layout, Path]:
+    """An experiment with one of its folders replaced by a link to a folder outside that looks just like it."""
+    layout, outside = Layout(tmp_path / "shared", "demo"), tmp_path / "outside"
+    fill(Layout(tmp_path / "elsewhere", "demo"))
+    (tmp_path / "elsewhere" / "experiments" / "demo").rename(outside)
+    fill(layout)
+    place = layout.root / link
+    place.rename(tmp_path / "what was there")
+    place.symlink_to(outside / link)
+    return layout, outside
+
+
+def fill(layout: Layout) -> None:
+    for file in (
+        layout.rollout_file(KEY, "anna"),
+        layout.reward_file(KEY, "anna"),
+        layout.peer_file("anna"),
+        layout.metrics_file("anna"),
+        layout.checkpoint(5, "anna") / "model" / "weights",
+        layout.temporary("anna") / "half",
+    ):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"{}\n")
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(f.relative_to(folder)): f.read_bytes() for f in sorted(folder.rglob("*")) if f.is_file()}
+
+
+FOLDERS = ["rollouts", "rollouts/round_9", "rollouts/round_9/stage_0"]
+
+
+@pytest.mark.parametrize("link", FOLDERS)
+def test_a_file_behind_a_linked_folder_is_refused(tmp_path: Path, link: str) -> None:
+    layout, _ = vandalized(tmp_path, link=link)
+    with pytest.raises(ProtocolError, match=rf"symbolic link.*{link}\)") as refusal:
+        read_bounded(layout.rollout_file(KEY, "anna"), 1000)
+    assert refusal.value.reason == "not_a_file"
+
+
+@pytest.mark.parametrize("link", FOLDERS)
+@pytest.mark.parametrize("listing", [list_names, list_nodes, lambda folder: list_numbered(folder, round_of)])
+def test_a_linked_folder_is_not_listed(tmp_path: Path, link: str, listing: Callable[[Path], object]) -> None:
+    layout, _ = vandalized(tmp_path, link=link)
+    with pytest.raises(StoreError, match="a symbolic link, which is not followed"):
+        listing(layout.rollouts_of(KEY))
+
+
+@pytest.mark.parametrize("link", [*FOLDERS, ".tmp", ".tmp/anna"])
+def test_nothing_is_published_outside(tmp_path: Path, link: str) -> None:
+    layout, outside = vandalized(tmp_path, link=link)
+    before = tree(outside)
+    target = layout.rollout_file(KEY, "anna")
+    if link.startswith("rollouts/"):  # no user puts a link there, so it goes
+        publish(target, b"new", layout.temporary("anna"))
+        assert target.read_bytes() == b"new"
+        assert not (layout.root / link).is_symlink()
+    else:
+        with pytest.raises(StoreError, match=rf"cannot write .*symbolic link.*{link}\)|not followed;"):
+            publish(target, b"new", layout.temporary("anna"))
+    assert tree(outside) == before
+
+
+def test_a_link_in_the_place_of_the_published_file_is_replaced_and_not_written_through(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "demo")
+    fill(layout)
+    (tmp_path / "secret").write_bytes(b"secret")
+    layout.peer_file("anna").unlink()
+    layout.peer_file("anna").symlink_to(tmp_path / "secret")
+    publish(layout.peer_file("anna"), b"new", layout.temporary("anna"))
+    assert read_bounded(layout.peer_file("anna"), 10) == b"new"
+    assert (tmp_path / "secret").read_bytes() == b"secret"
+
+
+@pytest.mark.parametrize("link", ["logs", "logs/anna"])
+def test_a_log_behind_a_linked_folder_has_no_lines(tmp_path: Path, link: str) -> None:
+    layout, _ = vandalized(tmp_path, link=link)
+    assert list(Tail(layout.metrics_file("anna")).read()) == []
+    assert read_rows(layout.metrics_file("anna")) == ([], 0, False)
+
+
+@pytest.mark.parametrize("link", ["rollouts/round_9", "rollouts/round_9/stage_0"])
+def test_a_linked_folder_is_a_stray_where_folders_are_counted(tmp_path: Path, link: str) -> None:
+    layout, _ = vandalized(tmp_path, link=link)
+    assert count_files(layout.rollouts) == ({}, [layout.root / link])
+    assert count_stage(layout.rollouts_of(KEY)) == (set(), [layout.rollouts_of(KEY)])
+
+
+@pytest.mark.parametrize("link", ["checkpoints", "checkpoints/round_5", "checkpoints/round_5/anna"])
+def test_no_checkpoint_is_moved_or_removed_outside(tmp_path: Path, link: str) -> None:
+    layout, outside = vandalized(tmp_path, link=link)
+    before = tree(outside)
+    checkpoint = layout.checkpoint(5, "anna")
+    assert not is_folder(checkpoint)
+    for attempt in (
+        lambda: remove_tree(checkpoint),
+        lambda: write_new(checkpoint / "node.json", b"{}", durable=True),
+        lambda: remove_empty(checkpoint / "empty"),
+        lambda: rename_beneath(checkpoint / "model", layout.temporary("anna") / "pruned"),
+        lambda: open_beneath(checkpoint / "model" / "weights", os.O_RDONLY),
+    ):
+        with pytest.raises(OSError, match=r"symbolic link|Cannot call rmtree"):
+            attempt()
+    with contextlib.suppress(OSError):
+        make_folder(checkpoint / "new")
+    assert tree(outside) == before
+
+
+def test_a_removed_tree_takes_nothing_along_that_its_links_point_to(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "demo")
+    fill(layout)
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "file").touch()
+    (layout.checkpoint(5, "anna") / "link").symlink_to(tmp_path / "outside")
+    remove_tree(layout.checkpoint(5, "anna"))
+    remove_tree(layout.checkpoint(5, "anna"))  # gone already
+    assert not os.path.lexists(layout.checkpoint(5, "anna"))
+    assert (tmp_path / "outside" / "file").exists()
+
+
+def test_folders_are_made_renamed_and_removed_within_the_experiment(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "demo")
+    new = layout.checkpoints / "round_5" / "anna"
+    assert set(make_folder(new)) == {
+        layout.checkpoints / "round_5",
+        layout.checkpoints,
+        layout.root,
+        *layout.root.parents[:2],
+    }
+    assert make_folder(new) == []
+    rename_beneath(new, layout.checkpoints / "round_5" / "ben")
+    assert (is_folder(new), is_folder(new.with_name("ben"))) == (False, True)
+    remove_empty(new.with_name("ben"))
+    assert list_names(new.parent) == []
+
+
+def test_links_above_the_experiment_are_the_users_own_and_followed(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "home").symlink_to(tmp_path / "disk")
+    layout = Layout(tmp_path / "home", "demo")
+    publish(layout.peer_file("anna"), b"{}", layout.temporary("anna"))
+    assert list_nodes(layout.peers) == {"anna"}
+    assert read_bounded(layout.peer_file("anna"), 10) == b"{}"
+
+
+def test_a_path_that_leads_upwards_is_refused(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "demo")
+    fill(layout)
+    with pytest.raises(OSError, match="leads upwards"), opened_folder(layout.rollouts / ".." / "peers"):
+        pass
+
+
+def test_no_descriptor_stays_open(tmp_path: Path) -> None:
+    layout, _ = vandalized(tmp_path, link="rollouts")
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        with pytest.raises(StoreError):
+            publish(layout.rollout_file(KEY, "anna"), b"new", layout.temporary("anna"))
+        with pytest.raises(StoreError):
+            list_names(layout.rollouts_of(KEY))
+        publish(layout.peer_file("anna"), b"new", layout.temporary("anna"))
+        list_names(layout.peers)
+        make_folder(layout.checkpoint(7, "anna"))
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("obstacle", ["link", "file", "dangling"])
+def test_what_stands_in_the_place_of_a_rounds_folder_goes_when_somebody_publishes_there(
+    tmp_path: Path, obstacle: str
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    layout = Layout(tmp_path, "exp")
+    layout.rollouts.mkdir(parents=True)
+    place = layout.rollouts / "round_3"
+    if obstacle == "file":
+        place.write_bytes(b"in the way")
+    else:
+        place.symlink_to(elsewhere if obstacle == "link" else tmp_path / "nowhere")
+    target = layout.rollout_file(RoundKey(3), "alice")
+    publish(target, b"{}", layout.temporary("alice"))
+    assert target.read_bytes() == b"{}"
+    assert not place.is_symlink()
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_link_in_the_place_of_a_folder_of_the_experiment_itself_stays_and_is_refused(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    layout.root.mkdir(parents=True)
+    layout.rollouts.symlink_to(tmp_path)
+    with pytest.raises(StoreError, match="symbolic link"):
+        publish(layout.rollout_file(RoundKey(3), "alice"), b"{}", layout.temporary("alice"))
+    assert layout.rollouts.is_symlink()

@@ -1,0 +1,209 @@
+"""Files of strangers are read within bounds, and junk in a folder is not seen."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from swarm.errors import ProtocolError, StoreError
+from swarm.store.folder import fetch
+from swarm.store.folder.fetch import list_names, list_nodes, list_numbered, read_bounded
+from swarm.wire.layout import round_of
+
+LIMIT = 1000
+
+
+def refused(file: Path) -> str:
+    """The reason for which a file is refused; whatever it is, no descriptor stays open."""
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(ProtocolError, match=file.name) as refusal:
+        read_bounded(file, LIMIT)
+    assert len(os.listdir("/proc/self/fd")) == before
+    return refusal.value.reason
+
+
+@pytest.mark.parametrize("size", [0, 1, LIMIT])
+def test_a_file_within_the_limit_is_read_whole(tmp_path: Path, size: int) -> None:
+    (tmp_path / "a.json").write_bytes(b"x" * size)
+    assert read_bounded(tmp_path / "a.json", LIMIT) == b"x" * size
+
+
+def test_a_file_of_several_reads_is_put_together(tmp_path: Path) -> None:
+    data = os.urandom(3 * 2**20 + 17)
+    (tmp_path / "a.json").write_bytes(data)
+    assert read_bounded(tmp_path / "a.json", 16 * 2**20) == data
+
+
+def test_a_missing_file_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        read_bounded(tmp_path / "a.json", LIMIT)
+
+
+def test_a_file_above_the_limit_is_oversized(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(b"x" * (LIMIT + 1))
+    assert refused(tmp_path / "a.json") == "oversized"
+
+
+def test_a_file_of_10_gigabytes_is_refused_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.json").touch()
+    os.truncate(tmp_path / "a.json", 10 * 2**30)
+    monkeypatch.setattr(os, "read", lambda *_: pytest.fail("it was read"))
+    assert refused(tmp_path / "a.json") == "oversized"
+
+
+def test_a_file_that_grows_while_it_is_read_is_oversized(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "a.json"
+    file.write_bytes(b"x")
+    read = os.read
+
+    def grow_and_read(descriptor: int, size: int) -> bytes:
+        with file.open("ab") as stream:
+            stream.write(b"x" * 400)
+        return read(descriptor, size)
+
+    monkeypatch.setattr(os, "read", grow_and_read)
+    assert refused(file) == "oversized"
+
+
+def test_a_symlink_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b"x")
+    (tmp_path / "a.json").symlink_to(tmp_path / "secret")
+    (tmp_path / "b.json").symlink_to(tmp_path / "nowhere")
+    assert [refused(tmp_path / name) for name in ("a.json", "b.json")] == ["not_a_file"] * 2
+
+
+def test_a_fifo_does_not_block(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.json")
+    assert refused(tmp_path / "a.json") == "not_a_file"
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "a.json").mkdir()
+    assert refused(tmp_path / "a.json") == "not_a_file"
+
+
+def test_a_socket_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # the paths of sockets are short
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("a.json")
+        assert refused(tmp_path / "a.json") == "not_a_file"
+
+
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/null"])
+def test_a_device_is_no_file(device: str) -> None:
+    assert refused(Path(device)) == "not_a_file"
+
+
+def test_a_file_below_a_file_is_unreadable(tmp_path: Path) -> None:
+    (tmp_path / "round_0").write_bytes(b"a file")
+    assert refused(tmp_path / "round_0" / "a.json") == "unreadable"
+
+
+def test_a_file_on_a_failing_mount_is_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(descriptor: int, size: int) -> bytes:
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    (tmp_path / "a.json").write_bytes(b"x")
+    monkeypatch.setattr(os, "read", fail)
+    assert refused(tmp_path / "a.json") == "unreadable"
+
+
+# ── listings ────────────────────────────────────────────────────────────────────────────────────────────────────────
+JUNK = [
+    b"\xff\xfe.json",
+    b".anna.json",
+    b"anna.json.tmp",
+    b"anna.tmp",
+    b".syncthing.anna.json.tmp",
+    b"anna.sync-conflict-20260101-120000-ABCDEFG.json",
+    b"anna (conflicted copy 2026-01-01).json",
+    b"anna (1).json",
+    b"desktop.ini",
+    b"round_1",
+]
+
+
+def test_only_the_files_of_nodes_are_seen(tmp_path: Path) -> None:
+    for name in [*JUNK, b"anna.json", b"ben-2.json"]:
+        (tmp_path / os.fsdecode(name)).touch()
+    assert list_nodes(tmp_path) == {"anna", "ben-2"}
+
+
+def test_names_that_are_not_utf8_are_left_out_and_all_others_are_there(tmp_path: Path) -> None:
+    for name in JUNK:
+        (tmp_path / os.fsdecode(name)).touch()
+    assert sorted(list_names(tmp_path)) == sorted(name.decode() for name in JUNK[1:])
+
+
+def test_numbered_folders_come_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    for name in ("round_10", "round_9", "round_0", "round_01", "round_x", "stage_3", "round_2.tmp", "round_-1"):
+        (tmp_path / name).mkdir()
+    assert list_numbered(tmp_path, round_of) == [0, 9, 10]
+
+
+def test_a_folder_that_is_not_there_yet_is_empty(tmp_path: Path) -> None:
+    missing = tmp_path / "rollouts" / "round_0"
+    assert (list_names(missing), list_nodes(missing), list_numbered(missing, round_of)) == ([], set(), [])
+
+
+def test_a_folder_that_cannot_be_listed_is_an_error_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "peers").touch()
+    with pytest.raises(StoreError, match=r"cannot list .*peers: Not a directory"):
+        list_nodes(tmp_path / "peers")
+
+
+HOSTILE = [
+    os.fsencode("x" * 255),
+    b"x" * 250 + b".json",
+    b"line\nbreak.json",
+    b"\x01\x1b[2J.json",
+    b"..json",
+    b"...json",
+    b"-rf.json",
+    b"a b.json",
+    b"%s.json",
+    b"anna.json\n",
+    "ännä.json".encode(),
+    b"\xed\xa0\x80.json",  # a lone surrogate
+    b"\xff.json",
+]
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "link", "fifo"])
+def test_hostile_names_break_no_listing_and_speak_for_nobody(tmp_path: Path, kind: str) -> None:
+    make = {
+        "file": lambda path: path.touch(),
+        "folder": lambda path: path.mkdir(),
+        "link": lambda path: path.symlink_to("/"),
+        "fifo": os.mkfifo,
+    }[kind]
+    for name in HOSTILE:
+        make(tmp_path / os.fsdecode(name))
+    assert len(list_names(tmp_path)) == len(HOSTILE) - 2
+    assert (list_nodes(tmp_path), list_numbered(tmp_path, round_of)) == (set(), [])
+
+
+@given(st.sets(st.binary(min_size=1, max_size=255).filter(lambda name: not {0, ord("/")} & {*name}), max_size=20))
+@settings(max_examples=100, deadline=None)
+def test_no_name_that_a_file_system_can_hold_breaks_a_listing(names: set[bytes]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        made = [name for name in names if name not in (b".", b"..")]
+        for name in made:
+            Path(folder, os.fsdecode(name)).touch()
+        listed = set(list_names(Path(folder)))
+        assert {os.fsencode(name) for name in listed} <= set(made)
+        assert list_nodes(Path(folder)) <= {name.removesuffix(".json") for name in listed}
+
+
+def test_the_listing_of_a_flooded_folder_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "MOST_NAMES", 10)
+    for number in range(20):
+        (tmp_path / f"{number}.json").touch()
+    assert len(list_names(tmp_path)) == 10

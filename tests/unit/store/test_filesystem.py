@@ -1,0 +1,60 @@
+"""Which file system holds a path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from swarm.store.folder.filesystem import UNKNOWN, FileSystem, delivers_events, filesystem_of
+
+TABLE = rb"""21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+22 21 0:40 / /mnt rw shared:2 master:3 - tmpfs none rw
+23 22 0:41 / /mnt/my\040share\134x rw - nfs4 server:/export rw
+24 21 0:42 / /drive rw - autofs systemd-1 rw
+25 24 0:43 / /drive rw - fuse.rclone remote: rw
+this is no line of such a table
+"""
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    (tmp_path / "mountinfo").write_bytes(TABLE)
+    return tmp_path / "mountinfo"
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/home/me", FileSystem("ext4", "/", True)),
+        ("/mnt/not/there/yet", FileSystem("tmpfs", "/mnt", True)),
+        ("/mntx", FileSystem("ext4", "/", True)),
+        ("/mnt/my share\\x/runs", FileSystem("nfs4", "/mnt/my share\\x", False)),
+        ("/drive/runs", FileSystem("fuse.rclone", "/drive", False)),
+    ],
+)
+def test_the_longest_and_topmost_mount_holds_a_path(table: Path, path: str, expected: FileSystem) -> None:
+    assert filesystem_of(Path(path), table) == expected
+
+
+def test_a_link_is_followed_to_where_it_leads(tmp_path: Path, table: Path) -> None:
+    (tmp_path / "link").symlink_to("/drive/runs")
+    assert filesystem_of(tmp_path / "link" / "exp", table).kind == "fuse.rclone"
+
+
+def test_without_a_mount_table_nothing_is_known_and_events_are_expected(tmp_path: Path) -> None:
+    assert filesystem_of(Path("/"), tmp_path / "none") == FileSystem(UNKNOWN, "", True)
+
+
+@pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "smb3", "9p", "fuse", "fuse.sshfs", "fuse.s3fs", "virtiofs"])
+def test_file_systems_that_other_hosts_write_tell_of_nothing(kind: str) -> None:
+    assert not delivers_events(kind)
+
+
+@pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "tmpfs", "overlay", "fuseblk", "zfs", "vfat", "apfs"])
+def test_local_file_systems_tell_of_everything(kind: str) -> None:
+    assert delivers_events(kind)
+
+
+def test_the_real_table_of_this_machine_can_be_read() -> None:
+    assert filesystem_of(Path("/proc/self")).kind in ("proc", UNKNOWN)

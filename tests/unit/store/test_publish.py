@@ -1,0 +1,134 @@
+"""A file is there whole or not at all, and stays."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from swarm.errors import StoreError
+from swarm.store.folder.publish import publish
+
+
+def test_a_reader_never_sees_a_torn_file(tmp_path: Path) -> None:
+    target, size, done = tmp_path / "peers" / "anna.json", 64 * 1024, threading.Event()
+    seen: list[bytes] = []
+
+    def read() -> None:
+        while not done.is_set():
+            seen.append(target.read_bytes())
+
+    publish(target, b"\x00" * size, tmp_path / "tmp")
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for version in range(300):
+            publish(target, bytes([version % 256]) * size, tmp_path / "tmp", durable=False)
+    finally:
+        done.set()
+        reader.join()
+    assert len(set(seen)) > 1
+    assert all(len(data) == size and len(set(data)) == 1 for data in set(seen))
+
+
+def test_folders_are_made_and_nothing_is_left_over(tmp_path: Path) -> None:
+    publish(tmp_path / "a" / "b" / "anna.json", b"{}", tmp_path / "x" / "tmp")
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()) == [
+        "a/b/anna.json"
+    ]
+
+
+# ── durable ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+class Disk:
+    """Records what is synced and renamed, in order."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+        self.calls: list[tuple[str, str]] = []
+        self._root = root
+        self._fsync, self._rename = os.fsync, os.rename
+        monkeypatch.setattr(os, "fsync", self.fsync)
+        monkeypatch.setattr(os, "rename", self.rename)
+
+    def fsync(self, descriptor: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        size = "" if path.is_dir() else f" of {os.fstat(descriptor).st_size} bytes"
+        self.calls.append(("sync", ("half" if path.suffix == ".tmp" else str(path.relative_to(self._root))) + size))
+        self._fsync(descriptor)
+
+    def rename(self, source: str, target: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        folder = Path(os.readlink(f"/proc/self/fd/{dst_dir_fd}"))
+        self.calls.append(("rename", str((folder / target).relative_to(self._root))))
+        self._rename(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+
+
+def test_a_durable_file_is_synced_before_it_is_renamed_and_its_folder_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "peers").mkdir()
+    disk = Disk(monkeypatch, tmp_path)
+    publish(tmp_path / "peers" / "anna.json", b"12345", tmp_path / "tmp")
+    assert disk.calls == [("sync", "half of 5 bytes"), ("rename", "peers/anna.json"), ("sync", "peers")]
+
+
+def test_folders_that_are_new_are_durable_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "rollouts").mkdir()
+    disk = Disk(monkeypatch, tmp_path)
+    publish(tmp_path / "rollouts" / "round_3" / "stage_0" / "anna.json", b"{}", tmp_path / "tmp")
+    synced_after_rename = [what for _, what in disk.calls[2:]]
+    assert synced_after_rename == ["rollouts/round_3/stage_0", "rollouts/round_3", "rollouts"]
+
+
+def test_nothing_is_synced_where_nothing_has_to_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk(monkeypatch, tmp_path)
+    publish(tmp_path / "peers" / "anna.json", b"{}", tmp_path / "tmp", durable=False)
+    assert disk.calls == [("rename", "peers/anna.json")]
+
+
+def test_a_mount_that_cannot_sync_folders_is_good_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def only_files(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(os, "fsync", only_files)
+    publish(tmp_path / "anna.json", b"{}", tmp_path / "tmp")
+    assert (tmp_path / "anna.json").read_bytes() == b"{}"
+
+
+# ── failures ────────────────────────────────────────────────────────────────────────────────────────────────────────
+def expect_failure(target: Path, temporary: Path, message: str) -> None:
+    """Publishing must fail, say where and why, and leave the target and the temporary folder as they were."""
+    before = target.read_bytes() if target.is_file() else None
+    with pytest.raises(StoreError, match=f"cannot write {re.escape(str(target))}: {message}; see that"):
+        publish(target, b"new", temporary)
+    assert (target.read_bytes() if target.is_file() else None) == before
+    assert not temporary.is_dir() or not list(temporary.iterdir())
+
+
+def test_a_full_disk_leaves_the_target_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    (tmp_path / "anna.json").write_bytes(b"old")
+    monkeypatch.setattr(os, "fsync", full)
+    expect_failure(tmp_path / "anna.json", tmp_path / "tmp", "No space left on device")
+
+
+def test_a_target_whose_folder_is_a_file_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "peers").write_bytes(b"a file")
+    expect_failure(tmp_path / "peers" / "anna.json", tmp_path / "tmp", "Not a directory")
+
+
+def test_a_target_that_is_a_folder_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "anna.json" / "in the way").mkdir(parents=True)
+    expect_failure(tmp_path / "anna.json", tmp_path / "tmp", "Is a directory")
+
+
+def test_a_temporary_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "tmp").write_bytes(b"a file")
+    where = re.escape(str(tmp_path / "tmp"))
+    expect_failure(tmp_path / "anna.json", tmp_path / "tmp", rf"Not a directory \({where}\)")

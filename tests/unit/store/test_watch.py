@@ -1,0 +1,321 @@
+"""Wake-ups come by events and, whatever becomes of those, by the interval."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import pytest
+import watchfiles
+from anyio.streams.memory import MemoryObjectReceiveStream
+from structlog.testing import capture_logs
+
+from swarm.store.folder import watch
+from swarm.store.folder.filesystem import FileSystem
+from swarm.store.folder.watch import wake_ups
+from swarm.store.folder.watched_folders import NEWEST, watched_folders
+
+NEVER = 3600.0
+SOON = 0.05
+Wakes = MemoryObjectReceiveStream[None]
+
+
+async def wait_for(file: Path, wakes: Wakes) -> None:
+    """Look once per wake-up until the file is there."""
+    with anyio.fail_after(10):
+        async for _ in wakes:
+            if await anyio.Path(file).exists():
+                return
+
+
+class Watcher:
+    """Stands in for watchfiles.awatch: each call does the next of these lists of things."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *calls: str) -> None:
+        self.left = list(calls)
+        self.waiting = anyio.Event()
+        self.go_on = anyio.Event()
+        monkeypatch.setattr(watchfiles, "awatch", self)
+        monkeypatch.setattr(watch, "BACK_OFF_FIRST", 0.001)
+
+    async def __call__(self, *folders: Path, **options: object) -> AsyncIterator[set[tuple[watchfiles.Change, str]]]:
+        for does in (self.left.pop(0) if self.left else "sleep").split():
+            match does:
+                case "fail":
+                    raise RuntimeError("no inotify instances left")
+                case "panic":
+                    raise type("PanicException", (BaseException,), {})("called `Option::unwrap()` on a `None` value")
+                case "event":
+                    yield {(watchfiles.Change.added, str(folders[0] / "anna.json"))}
+                case "wait":
+                    self.waiting.set()
+                    await self.go_on.wait()
+                case "sleep":
+                    self.waiting.set()
+                    await anyio.sleep_forever()
+
+
+async def drain(wakes: Wakes) -> int:
+    """Take what is waiting, and say how much it was."""
+    taken = 0
+    while wakes.statistics().current_buffer_used:
+        await wakes.receive()
+        taken += 1
+    return taken
+
+
+@pytest.mark.anyio
+async def test_the_first_wake_up_comes_at_once_for_files_that_were_there_before(tmp_path: Path) -> None:
+    async with wake_ups([tmp_path], NEVER, events=False) as wakes:
+        with anyio.fail_after(5):
+            await wakes.receive()
+
+
+@pytest.mark.anyio
+async def test_a_new_file_wakes_long_before_the_interval(tmp_path: Path) -> None:
+    async with wake_ups([tmp_path / "rollouts"], NEVER) as wakes:
+        with anyio.fail_after(10):
+            while not (tmp_path / "rollouts").is_dir():  # missing folders are made
+                await anyio.lowlevel.checkpoint()
+            written = 0
+            while written < 3:
+                (tmp_path / "rollouts" / f"{written}.json").touch()
+                await wakes.receive()
+                written += 1
+
+
+@pytest.mark.anyio
+async def test_a_file_in_a_folder_that_was_just_made_is_found_within_the_interval(tmp_path: Path) -> None:
+    async with wake_ups([tmp_path], SOON) as wakes:
+        for number in range(20):
+            file = tmp_path / f"round_{number}" / "stage_0" / "anna.json"
+            file.parent.mkdir(parents=True)
+            file.touch()
+            await wait_for(file, wakes)
+
+
+@pytest.mark.anyio
+async def test_without_any_event_everything_is_found_by_the_interval(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watcher = Watcher(monkeypatch)
+    async with wake_ups([tmp_path], SOON, events=False) as wakes:
+        for number in range(3):
+            (tmp_path / f"{number}.json").touch()
+            await wait_for(tmp_path / f"{number}.json", wakes)
+    assert not watcher.waiting.is_set()
+
+
+@pytest.mark.anyio
+async def test_a_watcher_that_never_speaks_delays_nothing_beyond_the_interval(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watcher = Watcher(monkeypatch, "sleep")
+    async with wake_ups([tmp_path], SOON) as wakes:
+        await watcher.waiting.wait()
+        (tmp_path / "late.json").touch()
+        await wait_for(tmp_path / "late.json", wakes)
+
+
+@pytest.mark.anyio
+async def test_a_failed_watcher_wakes_is_logged_and_restarted_later_and_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watcher = Watcher(monkeypatch, "fail", "fail", "end", "fail", "sleep")
+    with capture_logs() as logs:
+        async with wake_ups([tmp_path], NEVER) as wakes:
+            with anyio.fail_after(10):
+                await watcher.waiting.wait()
+                await wakes.receive()
+    died, ended = "no inotify instances left", "the watcher ended by itself"
+    assert [(line["event"], line["error"], line["retry_in"]) for line in logs] == [
+        ("watch.failed", died, 0.001),
+        ("watch.failed", died, 0.002),
+        ("watch.failed", ended, 0.004),
+        ("watch.failed", died, 0.008),
+    ]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("call", ["wait event sleep", "wait fail", "wait end", "wait panic"])
+async def test_every_event_failure_and_end_of_the_watcher_wakes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    watcher = Watcher(monkeypatch, call)
+    monkeypatch.setattr(watch, "BACK_OFF_FIRST", NEVER)
+    async with wake_ups([tmp_path], NEVER) as wakes:
+        with anyio.fail_after(10):
+            await watcher.waiting.wait()
+            assert await drain(wakes) == 1  # the one at the start
+            watcher.go_on.set()
+            await wakes.receive()
+
+
+@pytest.mark.anyio
+async def test_lesson_a_file_name_that_is_not_utf8_kills_the_watcher_files_are_found_all_the_same(
+    tmp_path: Path,
+) -> None:
+    async with wake_ups([tmp_path], SOON) as wakes:
+        (tmp_path / os.fsdecode(b"\xff\xfe.json")).touch()
+        for number in range(3):
+            (tmp_path / f"{number}.json").touch()
+            await wait_for(tmp_path / f"{number}.json", wakes)
+
+
+@pytest.mark.anyio
+async def test_wake_ups_that_nobody_took_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watcher = Watcher(monkeypatch, "event " * 1000 + "sleep")
+    async with wake_ups([tmp_path], NEVER) as wakes:
+        with anyio.fail_after(30):
+            await watcher.waiting.wait()
+        assert await drain(wakes) == 1
+
+
+@pytest.mark.anyio
+async def test_cancellation_leaves_no_thread_and_no_descriptor_behind(tmp_path: Path) -> None:
+    async def watch_a_little() -> None:
+        async with wake_ups([tmp_path], NEVER) as wakes:
+            await wakes.receive()  # the one at the start
+            await anyio.Path(tmp_path / "anna.json").touch()
+            await wakes.receive()  # the watcher's
+
+    await watch_a_little()  # threads of the pool and what else is opened once stay
+    threads = threading.active_count()
+    for _ in range(10):
+        await watch_a_little()
+    assert threading.active_count() < threads + 5  # the pool may grow by what works at the same time, and no further
+    with anyio.fail_after(10):
+        while open_watchers():  # noqa: ASYNC110 - they are closed by a thread of the library, a moment later
+            await anyio.sleep(0.01)
+
+
+# ── new folders, links, floods ──────────────────────────────────────────────────────────────────────────────────────
+def watches() -> int:
+    """How many inotify watches this process holds."""
+    instances = (fd for fd in os.listdir("/proc/self/fd") if _target(fd) == "anon_inode:inotify")
+    return sum(Path(f"/proc/self/fdinfo/{fd}").read_text().count("inotify wd:") for fd in instances)
+
+
+async def until_watched(count: int) -> None:
+    with anyio.fail_after(10):
+        while watches() != count:  # noqa: ASYNC110 - the library tells nobody when its watches are in place
+            await anyio.sleep(0.01)
+
+
+@pytest.mark.anyio
+async def test_files_in_new_folders_wake_without_the_interval(tmp_path: Path) -> None:
+    async with wake_ups([tmp_path], NEVER) as wakes:
+        for number in range(5):
+            file = tmp_path / f"round_{number}" / "stage_0" / "anna.json"
+            file.parent.mkdir(parents=True)
+            await until_watched(1 + 2 * (number + 1))
+            await drain(wakes)
+            file.touch()
+            await wait_for(file, wakes)
+
+
+@pytest.mark.anyio
+async def test_a_folder_that_was_removed_and_made_again_is_watched_again(tmp_path: Path) -> None:
+    (tmp_path / "round_0").mkdir()
+    async with wake_ups([tmp_path], NEVER) as wakes:
+        await until_watched(2)
+        (tmp_path / "round_0").rmdir()
+        (tmp_path / "round_0").mkdir()
+        with anyio.fail_after(10):
+            while True:  # until a file in the new one wakes; the events of the folders themselves are behind us by then
+                await wakes.receive()
+                await drain(wakes)
+                if watches() == 2:
+                    break
+        (tmp_path / "round_0" / "anna.json").touch()
+        await wait_for(tmp_path / "round_0" / "anna.json", wakes)
+
+
+@pytest.mark.anyio
+async def test_a_link_to_a_big_tree_takes_no_watch_neither_at_the_start_nor_later(tmp_path: Path) -> None:
+    root, big = tmp_path / "rollouts", tmp_path / "big"
+    for number in range(50):
+        (big / f"{number}" / "below").mkdir(parents=True)
+    (root / "round_0").mkdir(parents=True)
+    (root / "linked before").symlink_to(big)
+    (root / "round_0" / "linked").symlink_to(big)
+    async with wake_ups([root], NEVER):
+        await until_watched(2)
+        (root / "linked later").symlink_to(big)
+        (tmp_path / "trap").mkdir()
+        (tmp_path / "trap" / "linked").symlink_to(big)
+        (tmp_path / "trap").rename(root / "round_1")
+        await until_watched(3)
+
+
+def test_whoever_floods_the_folder_with_folders_gets_few_watches(tmp_path: Path) -> None:
+    for number in range(100):
+        (tmp_path / f"round_{number}" / "a" / "too deep").mkdir(parents=True)
+    (tmp_path / os.fsdecode(b"round_\xff")).mkdir()
+    watched = watched_folders([tmp_path])
+    assert len(watched) == 1 + 2 * NEWEST
+    (tmp_path / "round_100").mkdir()
+    assert tmp_path / "round_100" in watched_folders([tmp_path])
+
+
+# ── where events do not come ────────────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.anyio
+async def test_where_no_events_arrive_the_folder_is_listed_only_and_it_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "filesystem_of", lambda _: FileSystem("nfs4", "/mnt/swarm", False))
+    monkeypatch.setattr(watchfiles, "awatch", lambda *_, **__: pytest.fail("it was watched"))
+    with capture_logs() as logs:
+        async with wake_ups([tmp_path], SOON) as wakes:
+            for number in range(3):
+                (tmp_path / f"{number}.json").touch()
+                await wait_for(tmp_path / f"{number}.json", wakes)
+    assert logs == [
+        {"event": "watch.listing_only", "kind": "nfs4", "mount": "/mnt/swarm", "interval": SOON, "log_level": "info"}
+    ]
+
+
+@pytest.mark.anyio
+async def test_a_watcher_without_events_for_new_names_is_called_silent_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Watcher(monkeypatch, "sleep")
+    monkeypatch.setattr(watch, "SILENCE_LEAST", SOON)
+    with capture_logs() as logs:
+        async with wake_ups([tmp_path], SOON) as wakes:
+            with anyio.fail_after(10):
+                for number in itertools.count():
+                    (tmp_path / f"{number}.json").touch()
+                    await wait_for(tmp_path / f"{number}.json", wakes)
+                    if logs and number > 10:
+                        break
+    assert [line["event"] for line in logs] == ["watch.silent"]
+
+
+@pytest.mark.anyio
+async def test_a_watcher_that_speaks_is_not_called_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "SILENCE_LEAST", 0.3)
+    with capture_logs() as logs:
+        async with wake_ups([tmp_path], 0.3) as wakes:
+            with anyio.move_on_after(1.5):
+                for number in itertools.count():
+                    (tmp_path / f"{number}.json").touch()
+                    await wait_for(tmp_path / f"{number}.json", wakes)
+                    await anyio.sleep(0.02)
+    assert logs == []
+
+
+def open_watchers() -> int:
+    """How many inotify instances this process has."""
+    return sum(link == "anon_inode:inotify" for link in map(_target, os.listdir("/proc/self/fd")))
+
+
+def _target(descriptor: str) -> str:
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+    except OSError:  # the listing's own is closed by now
+        return ""

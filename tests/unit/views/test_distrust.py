@@ -1,0 +1,81 @@
+"""Whom the nodes refuse, and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from swarm.views.distrust import MOST_LINES, Distrust
+from swarm.views.status import Status, StatusReader, render
+from swarm.wire.layout import Layout
+from tests.unit.views.factories import START, append, make_experiment, make_row
+
+
+def read(layout: Layout) -> Status:
+    return StatusReader(layout, liveness_timeout=15.0).read(START + 110)
+
+
+def told(layout: Layout, node: str, *rows: dict[str, Any]) -> None:
+    for number, columns in enumerate(rows):
+        append(layout.metrics_file(node), msgspec.json.encode(make_row(layout, node, number, **columns)))
+
+
+def test_an_honest_swarm_has_nothing_to_say(tmp_path: Path) -> None:
+    status = read(make_experiment(tmp_path))
+    assert status.distrusted == []
+    assert "distrusted" not in render(status)
+
+
+def test_a_peer_is_named_with_what_was_refused_why_by_how_many_and_who_quarantined_it(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, rounds=0)
+    refused = {"refused_by_peer": {"mallory": {"not_drawn": 4}}, "quarantined": ["mallory"]}
+    told(layout, "alice", refused, {"refused_by_peer": {"mallory": {"malformed": 1}}, "quarantined": ["mallory"]})
+    told(layout, "bob", {**refused, "false_claims": {"mallory": 3, "eve": 2}}, {"quarantined": []})
+    status = read(layout)
+    assert status.distrusted == [
+        Distrust(
+            peer="mallory",
+            refused={"not_drawn": 8, "malformed": 1},
+            refused_by=["alice", "bob"],
+            false_claims=3,
+            quarantined_by=["alice"],
+        ),
+        Distrust(peer="eve", refused={}, refused_by=[], false_claims=2, quarantined_by=[]),
+    ]
+    lines = render(status).splitlines()
+    (line,) = [line for line in lines if line.startswith("mallory")]
+    assert line.split("  ", 1)[1].split() == ["9", "2", "3", "alice", "not_drawn", "8,", "malformed", "1"]
+    assert msgspec.json.decode(msgspec.json.encode(status))["distrusted"][0]["peer"] == "mallory"
+
+
+def test_a_node_that_believes_peers_answers_is_named(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, rounds=0)
+    told(layout, "alice", {"external_unverified": 2}, {})
+    assert "SWARM_ADMIT=unverified: peers' own answers are believed by alice" in render(read(layout))
+    assert {node.node: node.external_unverified for node in read(layout).nodes}["alice"] == 2
+
+
+def test_many_are_cut_off_and_what_is_not_named_is_called_others(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, rounds=0)
+    flood = {f"flood-{number:02}": {"malformed": 1} for number in range(MOST_LINES)}
+    told(layout, "alice", {"refused_by_peer": {"*": {"flood": 99_744}, **flood}})
+    text = render(read(layout))
+    assert "(others)" in text
+    assert "and 1 more (--json shows all)" in text
+
+
+def test_names_and_reasons_of_strangers_reach_no_terminal_raw(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, rounds=0)
+    evil = "\x1b]0;owned\x07\n" * 50
+    told(layout, "alice", {"refused_by_peer": {evil: {evil: 1}}, "false_claims": {evil: 1}, "quarantined": [evil]})
+    text = render(read(layout))
+    assert not [c for c in text if not c.isprintable() and c != "\n"]
+    assert max(map(len, text.splitlines()[-2:])) <= 130
+
+
+def test_rows_of_an_older_node_hold_nothing_against_anybody(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, rounds=0)
+    append(layout.metrics_file("alice"), b'{"my_reward": 0.5, "refused_files": {"ragged": 1}}')
+    assert read(layout).distrusted == []

@@ -1,0 +1,164 @@
+"""Runs without a coordinator, and runs whose coordinator died, as readers of their folders see them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from swarm.views.finished import finished_after, rounds_when_finished
+from swarm.views.status import StatusReader, render
+from swarm.views.validate import validate
+from swarm.wire.layout import Layout
+from swarm.wire.messages import ExperimentFile
+from tests.unit.views.factories import (
+    START,
+    append_events,
+    make_event,
+    make_experiment,
+    make_peer,
+    make_round,
+    make_row,
+    make_state,
+    print_to,
+    write,
+)
+
+ROUNDS = 3
+
+
+def make_ended(layout: Layout, node: str, **fields: Any) -> None:
+    end = {"reason": "finished", "rounds_done": ROUNDS} | fields
+    append_events(layout, node, make_event("node.finished", START + 50, **end))
+
+
+def make_own_clocks(path: Path, *, ended: bool = True) -> Layout:
+    """Two workers that went through their rounds without a coordinator."""
+    layout = make_experiment(path, rounds=ROUNDS)
+    layout.state_file.unlink()
+    layout.peer_file("clock").unlink()
+    identity = {"clock": "own"}
+    write(
+        layout.experiment_file,
+        ExperimentFile(experiment_name="exp", created_at=START, created_by="alice", identity=identity, versions={}),
+    )
+    for node in ("alice", "bob"):
+        if ended:
+            make_ended(layout, node)
+    return layout
+
+
+def make_abandoned(path: Path) -> Layout:
+    """A run whose coordinator died in round 1; its workers went on."""
+    layout = make_experiment(path, rounds=2)
+    write(layout.state_file, make_state(layout, round=1, max_rounds=ROUNDS))
+    for node in ("alice", "bob"):
+        row = make_round(layout, node, 2)
+        lines = layout.metrics_file(node).read_bytes().splitlines(keepends=True)
+        layout.metrics_file(node).write_bytes(b"".join(lines[:2]) + own(layout, node, row.round))
+        make_ended(layout, node)
+    return layout
+
+
+def own(layout: Layout, node: str, number: int) -> bytes:
+    return msgspec.json.encode(make_row(layout, node, number, clock="own")) + b"\n"
+
+
+def problems(layout: Layout, **more: Any) -> list[str]:
+    return [problem for check in validate(layout, **more).checks for problem in check.problems]
+
+
+def test_a_run_on_own_clocks_is_whole_without_a_state_file(tmp_path: Path) -> None:
+    assert problems(make_own_clocks(tmp_path)) == []
+
+
+def test_a_run_on_own_clocks_has_not_finished_until_every_worker_has(tmp_path: Path) -> None:
+    layout = make_own_clocks(tmp_path, ended=False)
+    make_ended(layout, "alice")
+    (problem,) = problems(layout)
+    assert "bob" in problem
+    assert f"expected node.finished after {ROUNDS} rounds, got none" in problem
+    assert problems(layout, partial=True) == []
+    make_ended(layout, "bob", rounds_done=2)
+    (problem,) = problems(layout)
+    assert "got it after 2" in problem
+
+
+def test_a_round_that_nobody_did_is_missed_on_own_clocks_too(tmp_path: Path) -> None:
+    layout = make_own_clocks(tmp_path)
+    for node in ("alice", "bob"):
+        (layout.root / "rollouts/round_1/stage_0" / f"{node}.json").unlink()
+    assert any("got none for round 1" in problem for problem in problems(layout))
+
+
+def test_a_round_that_some_did_alone_is_whole(tmp_path: Path) -> None:
+    layout = make_own_clocks(tmp_path)
+    make_peer(layout, "carol")
+    append_events(layout, "carol", make_event("node.started", START))
+    print_to(layout, "carol", "hello")
+    make_round(layout, "carol", 0)
+    make_ended(layout, "carol")
+    assert problems(layout) == []
+
+
+def test_a_torn_state_file_is_a_problem_whoever_keeps_the_clock(tmp_path: Path) -> None:
+    layout = make_own_clocks(tmp_path)
+    layout.state_file.write_bytes(b'{"round": 3')
+    assert len(problems(layout)) == 1
+
+
+def test_a_run_whose_coordinator_died_is_whole_once_its_workers_have_finished(tmp_path: Path) -> None:
+    assert problems(make_abandoned(tmp_path)) == []
+
+
+def test_a_run_whose_coordinator_died_is_not_whole_while_a_worker_is_on_the_way(tmp_path: Path) -> None:
+    layout = make_abandoned(tmp_path)
+    append_events(layout, "bob", make_event("node.starting", START + 60))
+    (problem,) = problems(layout)
+    assert "expected finished" in problem
+    assert problems(layout, partial=True) == []
+
+
+def test_a_coordinators_run_without_a_state_file_is_not_whole(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, rounds=ROUNDS)
+    layout.state_file.unlink()
+    assert problems(layout) == [f"there is no {layout.state_file}"]
+
+
+@pytest.mark.parametrize(
+    ("later", "rounds"),
+    [
+        ([], ROUNDS),
+        ([make_event("node.starting", START)], None),
+        ([make_event("node.finished", START, reason="stopped", rounds_done=1)], None),
+        ([make_event("node.finished", START, reason="finished", rounds_done="all")], None),
+        ([make_event("other", START, text='"node.finished"')], ROUNDS),
+    ],
+)
+def test_a_node_has_finished_if_its_last_life_ended_so(
+    tmp_path: Path, later: list[dict[str, Any]], rounds: int | None
+) -> None:
+    layout = make_own_clocks(tmp_path)
+    append_events(layout, "alice", *later)
+    assert finished_after(layout, "alice") == rounds
+
+
+def test_an_experiment_is_over_by_its_clock_or_by_all_of_its_workers(tmp_path: Path) -> None:
+    assert rounds_when_finished(make_own_clocks(tmp_path / "own")) == ROUNDS
+    assert rounds_when_finished(make_abandoned(tmp_path / "abandoned")) == ROUNDS
+    assert rounds_when_finished(make_experiment(tmp_path / "clock", rounds=2)) == 2
+    assert rounds_when_finished(make_own_clocks(tmp_path / "going", ended=False)) is None
+    assert rounds_when_finished(Layout(tmp_path, "nothing")) is None
+
+
+def test_the_status_says_that_each_node_keeps_its_own_clock(tmp_path: Path) -> None:
+    layout = make_own_clocks(tmp_path)
+    make_peer(layout, "alice", round=3)
+    make_peer(layout, "bob", round=5)
+    make_peer(layout, "long-gone", round=1, last_seen=START)
+    status = StatusReader(layout, liveness_timeout=20.0).read(START + 101)
+    assert "each node keeps its own clock; in rounds 3 to 5" in render(status)
+    status = StatusReader(layout, liveness_timeout=20.0).read(START + 1000)
+    assert "nobody is alive, the last ones were in rounds 1 to 5" in render(status)

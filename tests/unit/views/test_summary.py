@@ -1,0 +1,95 @@
+"""What a run learned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from swarm.views.summary import render, summarise
+from swarm.wire.layout import Layout
+from swarm.wire.messages import MetricsRow
+from tests.unit.views.factories import ROUND_SECONDS, make_row
+
+LAYOUT = Layout(Path("/nowhere"), "exp")
+
+
+def make_rows(node: str, rewards: list[float], **fields: object) -> list[MetricsRow]:
+    return [make_row(LAYOUT, node, number, my_reward=reward, **fields) for number, reward in enumerate(rewards)]
+
+
+def test_first_and_last_ten_rounds_are_compared() -> None:
+    summary = summarise({"a": make_rows("a", [0.1] * 10 + [0.9] * 5 + [0.2] * 10)})
+    assert summary.window == 10
+    assert summary.reward.first == pytest.approx(0.1)
+    assert summary.reward.last == pytest.approx(0.2)
+    assert summary.ratio == pytest.approx(2.0)
+
+
+def test_the_windows_of_a_short_run_do_not_overlap() -> None:
+    summary = summarise({"a": make_rows("a", [0.1, 0.2, 0.3, 0.4, 0.5])})
+    assert (summary.window, summary.reward.first, summary.reward.last) == (
+        2,
+        pytest.approx(0.15),
+        pytest.approx(0.45),
+    )
+
+
+def test_nodes_are_averaged_within_a_round_before_rounds_are() -> None:
+    late = make_rows("b", [0.0, 0.5])[1:]  # b took part in round 1 alone
+    summary = summarise({"a": make_rows("a", [0.3, 0.1, 0.3, 0.3]), "b": late})
+    assert summary.reward.first == pytest.approx((0.3 + (0.1 + 0.5) / 2) / 2)
+
+
+def test_cumulative_reward_is_the_sum_over_nodes_and_rounds() -> None:
+    summary = summarise({"a": make_rows("a", [0.1, 0.2]), "b": make_rows("b", [0.3, 0.4])})
+    assert summary.cumulative_reward == pytest.approx(1.0)
+    assert [node.cumulative_reward for node in summary.nodes] == pytest.approx([0.3, 0.7])
+
+
+def test_a_round_written_twice_counts_once_and_the_last_row_wins() -> None:
+    rows = [make_row(LAYOUT, "a", 0, my_reward=0.2), make_row(LAYOUT, "a", 0, my_reward=0.4)]
+    summary = summarise({"a": rows})
+    assert (summary.rounds, summary.cumulative_reward) == (1, pytest.approx(0.4))
+
+
+def test_tasks_are_averaged_over_the_rounds_they_came_up_in() -> None:
+    rows = [
+        make_row(LAYOUT, "a", 0, task_rewards={"bf": 0.2}),
+        make_row(LAYOUT, "a", 1, task_rewards={}),
+        make_row(LAYOUT, "a", 2, task_rewards={"bf": 0.6, "arc_1d": 0.1}),
+        make_row(LAYOUT, "a", 3, task_rewards={"bf": 0.4}),
+    ]
+    tasks = summarise({"a": rows}).tasks
+    assert (tasks["bf"].first, tasks["bf"].last) == (pytest.approx(0.2), pytest.approx(0.5))
+    assert (tasks["arc_1d"].first, tasks["arc_1d"].last) == (None, pytest.approx(0.1))
+
+
+def test_external_groups_add_up_by_model() -> None:
+    rows = make_rows("a", [0.1, 0.1], external_groups=3, external_by_model={"gpt2": 2, "qwen": 1})
+    summary = summarise({"a": rows})
+    assert (summary.external_groups, summary.external_by_model) == (6, {"gpt2": 4, "qwen": 2})
+
+
+def test_pace_counts_the_first_round_too() -> None:
+    summary = summarise({"a": make_rows("a", [0.1] * 30)})
+    assert summary.duration_seconds == pytest.approx(30 * ROUND_SECONDS)
+    assert summary.rounds_per_minute == pytest.approx(60 / ROUND_SECONDS)
+
+
+def test_nothing_measured_is_said_so() -> None:
+    assert "no node" in render(summarise({}))
+    assert summarise({"a": make_rows("a", [0.0, 0.5])}).ratio is None
+
+
+def test_the_text_fits_a_hundred_columns() -> None:
+    rows = make_rows(
+        "n" * 64,
+        [0.1] * 4,
+        model="an-organisation/" + "m" * 90,
+        task_rewards={"t" * 80: 0.5},
+        external_by_model={f"model-{i}" * 4: 1000 for i in range(9)},
+    )
+    text = render(summarise({"n" * 64: rows}))
+    assert max(map(len, text.splitlines())) <= 100
+    assert "0.100" in text

@@ -1,0 +1,366 @@
+"""Each way in which a run's folder can be wrong is caught by its check, and by no other."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from swarm.types import RoundKey
+from swarm.views.checks import gaps, named, spans
+from swarm.views.validate import Report, render, validate
+from swarm.wire.layout import Layout
+from swarm.wire.messages import RewardFile
+from tests.unit.views.factories import (
+    START,
+    append,
+    append_events,
+    make_event,
+    make_experiment,
+    make_rollouts,
+    make_round,
+    make_row,
+    make_state,
+    print_to,
+    reward_of,
+    write,
+)
+
+
+def failed(report: Report) -> list[str]:
+    return [check.name for check in report.checks if not check.ok]
+
+
+def problems(report: Report) -> str:
+    return "\n".join(problem for check in report.checks for problem in check.problems)
+
+
+def rewrite_rewards(layout: Layout, node: str, number: int, text: str) -> None:
+    layout.reward_file(RoundKey(number), node).write_text(text)
+
+
+def reward_json(number: int, reward: str, peer: str = "alice") -> str:
+    return f'{{"round":{number},"stage":0,"reward":{reward},"peer_id":"{peer}","submitted_at":1.0}}'
+
+
+def test_a_whole_run_passes_every_check(tmp_path: Path) -> None:
+    report = validate(make_experiment(tmp_path, rounds=12))
+    assert (report.ok, failed(report), report.notes) == (True, [], ())
+    assert len(report.checks) == 13
+
+
+def no_state(layout: Layout) -> None:
+    layout.state_file.unlink()
+
+
+def torn_state(layout: Layout) -> None:
+    layout.state_file.write_bytes(layout.state_file.read_bytes()[:30])
+
+
+def state_without_updated_at(layout: Layout) -> None:
+    layout.state_file.write_bytes(layout.state_file.read_bytes().replace(b'"updated_at"', b'"updated"'))
+
+
+def unfinished(layout: Layout) -> None:
+    write(layout.state_file, make_state(layout, round=3, max_rounds=3, finished=False))
+
+
+def too_few_rounds(layout: Layout) -> None:
+    write(layout.state_file, make_state(layout, round=3, max_rounds=5, finished=True))
+
+
+def foreign_state(layout: Layout) -> None:
+    write(
+        layout.state_file,
+        make_state(layout, round=3, max_rounds=3, finished=True, experiment_name="another experiment"),
+    )
+
+
+@pytest.mark.parametrize(
+    "spoil", [no_state, torn_state, state_without_updated_at, unfinished, too_few_rounds, foreign_state]
+)
+def test_the_state_must_be_readable_and_final(tmp_path: Path, spoil: Callable[[Layout], None]) -> None:
+    layout = make_experiment(tmp_path)
+    spoil(layout)
+    assert failed(validate(layout)) == ["state is final"]
+
+
+def test_a_round_that_ended_at_its_interval_without_anybody_is_no_gap(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, rounds=5)
+    write(layout.state_file, make_state(layout, round=6, max_rounds=6, finished=True))
+    assert "got none for round 5" in problems(validate(layout))
+    append_events(layout, "clock", make_event("round.last_closed", 1.7e9, round=6, stage=0, reason="interval"))
+    assert failed(validate(layout)) == []
+
+
+def test_only_even_folders_are_caught(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, rounds=6)
+    for number in (1, 3, 5):
+        shutil.rmtree(layout.rollouts / f"round_{number}")
+        shutil.rmtree(layout.rewards / f"round_{number}")
+    report = validate(layout)
+    assert failed(report)[:3] == [
+        "rollouts of every round",
+        "rewards of every round",
+        "files behind every metrics row",
+    ]
+    assert "expected files for all rounds 0-5, got none for rounds 1, 3, 5" in problems(report)
+
+
+def test_an_empty_round_folder_is_a_gap(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, workers=("alice",))
+    for file in (layout.rollout_file(RoundKey(1), "alice"), layout.reward_file(RoundKey(1), "alice")):
+        file.unlink()
+    assert {"rollouts of every round", "rewards of every round"} <= set(failed(validate(layout)))
+
+
+def test_a_round_after_the_clocks_last_is_caught(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path)
+    make_round(layout, "alice", 3)
+    assert failed(validate(layout)) == ["rollouts of every round", "rewards of every round"]
+
+
+def test_a_run_without_any_round_is_not_whole(tmp_path: Path) -> None:
+    assert "rewards of every round" in failed(validate(make_experiment(tmp_path, rounds=0)))
+
+
+@pytest.mark.parametrize("name", ["rollouts", "rewards"])
+def test_each_metrics_row_needs_its_files(tmp_path: Path, name: str) -> None:
+    layout = make_experiment(tmp_path)
+    (layout.root / name / "round_1" / "stage_0" / "bob.json").unlink()
+    report = validate(layout)
+    assert failed(report) == ["files behind every metrics row"]
+    assert f"{name}/round_1/stage_0/bob.json" in problems(report)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"peer_id": "mallory"}, "misplaced"),
+        ({"round": 2}, "misplaced"),
+        ({"rollouts": {}}, "empty"),
+        ({"schema_version": 2}, "wrong_version"),
+    ],
+)
+def test_rollout_files_must_have_their_form(tmp_path: Path, fields: dict[str, object], said: str) -> None:
+    layout = make_experiment(tmp_path)
+    write(layout.rollout_file(RoundKey(1), "bob"), make_rollouts("bob", RoundKey(1), **fields))
+    report = validate(layout)
+    assert failed(report) == ["rollout files have the documented form"]
+    assert said in problems(report)
+
+
+def test_a_torn_rollout_file_is_caught(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path)
+    file = layout.rollout_file(RoundKey(0), "alice")
+    file.write_bytes(file.read_bytes()[:-20])
+    assert failed(validate(layout)) == ["rollout files have the documented form"]
+
+
+def test_claimed_rewards_outside_of_zero_to_one_are_caught(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path)
+    rollouts = make_rollouts("alice", RoundKey(0))
+    rollouts.rollouts["0"][0].reward = 1.5
+    write(layout.rollout_file(RoundKey(0), "alice"), rollouts)
+    assert failed(validate(layout)) == ["rollout files have the documented form"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (reward_json(1, "1.5"), "in [0, 1], got 1.5"),
+        (reward_json(1, "0"), "real number in [0, 1], got 0"),
+        (reward_json(1, "0.12"), "as in the metrics row, 0.11, got 0.12"),
+        (reward_json(2, str(reward_of(1))), "speaks for 'alice', round 2"),
+        (reward_json(1, str(reward_of(1)), peer="bob"), "speaks for 'bob'"),
+        ("{}", "malformed"),
+    ],
+)
+def test_submitted_rewards_must_be_what_was_measured(tmp_path: Path, text: str, said: str) -> None:
+    layout = make_experiment(tmp_path)
+    rewrite_rewards(layout, "alice", 1, text)
+    report = validate(layout)
+    assert failed(report) == ["rewards are what was measured"]
+    assert said in problems(report)
+
+
+def test_a_round_counted_twice_is_caught(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path)
+    row = make_row(layout, "bob", 2, cumulative_reward=make_row(layout, "bob", 2).cumulative_reward + reward_of(2))
+    append(layout.metrics_file("bob"), msgspec.json.encode(row))
+    report = validate(layout)
+    assert failed(report) == ["one metrics row per node and round"]
+    assert "expected one row for round 2, got 2" in problems(report)
+
+
+def test_a_row_of_another_node_is_caught(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path)
+    layout.metrics_file("bob").write_bytes(layout.metrics_file("alice").read_bytes())
+    assert failed(validate(layout)) == ["one metrics row per node and round"]
+
+
+def test_a_cumulative_reward_that_was_reset_is_caught(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, rounds=2)
+    write(layout.state_file, make_state(layout, round=3, max_rounds=3, finished=True))
+    make_round(layout, "bob", 2)
+    lines = layout.metrics_file("bob").read_bytes().splitlines()[:2]
+    reset = make_row(layout, "bob", 2, cumulative_reward=reward_of(2))
+    layout.metrics_file("bob").write_bytes(b"\n".join([*lines, msgspec.json.encode(reset)]) + b"\n")
+    report = validate(layout)
+    assert failed(report) == ["cumulative reward adds up"]
+    assert "round 2 expected 0.330000, got 0.120000" in problems(report)
+
+
+@pytest.mark.parametrize("name", ["training_events.jsonl", "stdout.log"])
+@pytest.mark.parametrize("node", ["alice", "clock"])
+def test_empty_logs_are_caught(tmp_path: Path, node: str, name: str) -> None:
+    layout = make_experiment(tmp_path)
+    (layout.logs / node / name).write_bytes(b"")
+    report = validate(layout)
+    assert failed(report) == ["logs are not empty"]
+    assert f"{node}/{name}" in problems(report)
+
+
+def test_a_worker_without_metrics_is_caught(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path)
+    layout.metrics_file("bob").unlink()
+    assert failed(validate(layout)) == ["logs are not empty"]
+
+
+def test_a_registered_node_without_logs_is_caught(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path)
+    shutil.rmtree(layout.logs / "clock")
+    assert failed(validate(layout)) == ["logs are not empty"]
+
+
+@pytest.mark.parametrize("name", ["training_events.jsonl", "metrics.jsonl"])
+@pytest.mark.parametrize(("line", "said"), [(b'{"torn\n', "1 other"), (b'{"half', "torn")])
+def test_torn_and_junk_lines_are_caught(tmp_path: Path, name: str, line: bytes, said: str) -> None:
+    layout = make_experiment(tmp_path)
+    with (layout.logs / "alice" / name).open("ab") as out:
+        out.write(line)
+    report = validate(layout)
+    assert failed(report) == ["no torn or junk lines"]
+    assert said in problems(report)
+
+
+@pytest.mark.parametrize(
+    "stray",
+    [
+        "rollouts/round_0/stage_0/.bob.json.tmp",
+        "rollouts/tmp",
+        "rewards/round_0/stage_0/bob.sync-conflict-1.json",
+        "winners/round_0/bob.tmp",
+        "winners/bob.json",
+        "peers/bob.json.swp",
+        "state/current_state.json.tmp",
+    ],
+)
+def test_temporary_names_are_caught(tmp_path: Path, stray: str) -> None:
+    layout = make_experiment(tmp_path)
+    (layout.root / stray).touch()
+    report = validate(layout)
+    assert failed(report) == ["no temporary names"]
+    assert stray in problems(report)
+
+
+def test_half_written_files_may_lie_in_the_temporary_folder(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path)
+    layout.temporary("alice").mkdir(parents=True)
+    (layout.temporary("alice") / "x.part").touch()
+    assert validate(layout).ok
+
+
+def test_checkpoints_are_named_by_their_round(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path)
+    (layout.checkpoints / "final").mkdir()
+    assert failed(validate(layout)) == ["checkpoints named by round"]
+
+
+def test_crashes_and_exhausted_memory_are_caught(tmp_path: Path) -> None:
+    for number, spoil in enumerate(
+        (
+            lambda layout: append_events(layout, "bob", make_event("process.crashed", START, "critical")),
+            lambda layout: append_events(
+                layout, "bob", make_event("x", START, exception="torch.OutOfMemoryError: ...")
+            ),
+            lambda layout: print_to(layout, "bob", "RuntimeError: CUDA out of memory. Tried to allocate"),
+        )
+    ):
+        layout = make_experiment(tmp_path, name=f"exp{number}")
+        spoil(layout)
+        report = validate(layout)
+        assert failed(report) == ["no crash, no out of memory"]
+        assert "/bob/" in problems(report)
+
+
+def test_a_run_that_goes_on_is_accepted_only_as_partial(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, rounds=3)
+    write(layout.state_file, make_state(layout, round=3, max_rounds=9))
+    make_round(layout, "alice", 3)  # bob is still at it
+    assert "state is final" in failed(validate(layout))
+    assert failed(validate(layout, partial=True)) == []
+
+
+def test_a_node_that_skipped_rounds_is_a_note(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, workers=("alice",), rounds=5)
+    write(layout.reward_file(RoundKey(3), "carol"), RewardFile(**msgspec.json.decode(reward_json(3, "0.5", "carol"))))
+    make_late = make_row(layout, "carol", 4, cumulative_reward=reward_of(4))
+    make_round(layout, "carol", 4)
+    layout.metrics_file("carol").write_bytes(msgspec.json.encode(make_late) + b"\n")
+    print_to(layout, "carol", "hello")
+    report = validate(layout)
+    assert failed(report) == []
+    assert [note[:46] for note in report.notes] == [
+        "carol has no metrics row for rounds 0-3 (joine",
+        "carol submitted a reward for round 3 but wrote",
+    ]
+
+
+def test_rollouts_that_a_row_says_were_given_up_are_noted_and_no_failure(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path)
+    for node in ("alice", "bob"):
+        layout.rollout_file(RoundKey(1), node).unlink()
+        file = layout.metrics_file(node)
+        lines = file.read_bytes().split(b"\n")
+        lines[1] = lines[1].replace(b'"bytes_published":900', b'"bytes_published":0')
+        file.write_bytes(b"\n".join(lines))
+    report = validate(layout)
+    assert failed(report) == []
+    assert [note for note in report.notes if "never published its rollouts of round 1" in note] == list(report.notes)
+    layout.reward_file(RoundKey(1), "bob").unlink()
+    assert failed(validate(layout)) == ["files behind every metrics row"], "rewards are never given up"
+
+
+def test_the_text_has_one_line_per_check_and_the_first_few_problems(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, rounds=12)
+    assert render(validate(layout)).splitlines()[-1] == "exp is whole"
+    for number in range(12):
+        layout.reward_file(RoundKey(number), "bob").unlink()
+    text = render(validate(layout))
+    assert "FAIL  files behind every metrics row" in text
+    assert "and 7 more" in text
+    assert text.endswith("exp is not whole: 1 of 13 checks failed")
+    assert sum(line.startswith(("ok", "FAIL")) for line in text.splitlines()) == 13
+
+
+def test_spans_join_neighbours() -> None:
+    assert (spans({3}), spans({1, 3, 4, 5, 9})) == ("round 3", "rounds 1, 3-5, 9")
+    assert spans(set(range(0, 100, 2))).endswith("... 50 in all")
+
+
+def test_gaps_of_a_clock_that_says_anything_cost_nothing() -> None:
+    assert named(gaps(2**53, {0, 2, 5})) == f"rounds 1, 3-4, 6-{2**53 - 1}"
+    assert gaps(3, {0, 1, 2, 7}) == gaps(0, set()) == []
+
+
+def test_the_newest_row_of_a_run_that_goes_on_may_wait_for_its_reward(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, rounds=3)
+    write(layout.state_file, make_state(layout, round=2, max_rounds=9))
+    layout.reward_file(RoundKey(2), "alice").unlink()
+    assert failed(validate(layout, partial=True)) == []
+    layout.reward_file(RoundKey(1), "alice").unlink()
+    assert failed(validate(layout, partial=True)) == ["files behind every metrics row"]

@@ -1,0 +1,72 @@
+"""The files in tests/golden are what other people's programs read and write: they stay as they are."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from swarm.errors import ProtocolError
+from swarm.tasks.gym import gym_version, make_question
+from swarm.types import RoundKey
+from swarm.wire import messages
+from swarm.wire.codec import decode, encode, to_groups
+from swarm.wire.messages import RolloutFile
+from tests.unit.wire.forms import FORMS, GOLDEN, MINIMAL, ROLLOUTS
+
+
+def test_every_form_of_the_protocol_has_a_golden_file() -> None:
+    files = {
+        form
+        for form in vars(messages).values()
+        if isinstance(form, type) and issubclass(form, msgspec.Struct) and "schema_version" in form.__struct_fields__
+    }
+    assert files <= {type(message) for message in FORMS.values()}
+    assert {file.name for file in GOLDEN.iterdir()} == set(FORMS)
+
+
+@pytest.mark.parametrize(("name", "message"), FORMS.items())
+def test_golden_files_decode_to_what_they_say(name: str, message: msgspec.Struct) -> None:
+    assert decode((GOLDEN / name).read_bytes(), type(message), name) == message
+
+
+@pytest.mark.parametrize(("name", "message"), FORMS.items())
+def test_encoding_gives_the_golden_files_byte_by_byte(name: str, message: msgspec.Struct) -> None:
+    assert encode(message) == (GOLDEN / name).read_bytes()
+
+
+@pytest.mark.parametrize(("form", "data"), MINIMAL.values(), ids=MINIMAL)
+def test_a_file_with_the_first_documented_fields_alone_decodes(form: type[msgspec.Struct], data: bytes) -> None:
+    said = msgspec.json.decode(data)
+    decoded = msgspec.to_builtins(decode(data, form, "a minimal file"))
+    said.pop("rollouts", None)  # completions have grown a field, too
+    assert said.items() <= decoded.items()
+
+
+def test_rollouts_of_the_first_form_say_no_origin_and_are_refused_for_that_later() -> None:
+    file = decode(MINIMAL["rollouts"][1], RolloutFile, "a minimal file")
+    assert [entry.response for entry in file.rollouts["0"]] == ["2", "3"]
+    with pytest.raises(ProtocolError) as refusal:
+        to_groups(file, "anna", RoundKey(3))
+    assert refusal.value.reason == "no_origin"
+
+
+@pytest.mark.parametrize(("name", "message"), FORMS.items())
+def test_unknown_fields_are_ignored(name: str, message: msgspec.Struct) -> None:
+    document = {"from_the_future": {"a": [1, None]}, **msgspec.json.decode(encode(message))}
+    assert decode(msgspec.json.encode(document), type(message), name) == message
+
+
+@pytest.mark.parametrize(("name", "message"), FORMS.items())
+def test_an_unknown_version_is_refused_before_anything_else_is_looked_at(name: str, message: msgspec.Struct) -> None:
+    of_tomorrow = {field: {"another": "form"} for field in message.__struct_fields__} | {"schema_version": 2}
+    with pytest.raises(ProtocolError, match="has schema_version 2, this node reads 1") as refusal:
+        decode(msgspec.json.encode(of_tomorrow), type(message), name)
+    assert refusal.value.reason == "wrong_version"
+
+
+@pytest.mark.skipif(gym_version() != "0.1.25", reason="the golden questions are those of reasoning-gym 0.1.25")
+def test_the_golden_questions_are_what_their_origins_give() -> None:
+    for group in to_groups(ROLLOUTS, "anna", RoundKey(17)):
+        origin = group.question.origin
+        made = make_question(origin.task, origin.profile, origin.seed, origin.index)
+        assert (group.question.prompt, ROLLOUTS.groups[str(group.slot)].answer) == (made.prompt, made.answer)

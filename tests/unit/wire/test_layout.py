@@ -1,0 +1,163 @@
+"""Paths are those of the documented tree, and only safe names are names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swarm.store.folder.publish import publish
+from swarm.types import RoundKey
+from swarm.wire.layout import Layout, is_node_id, node_of, round_of, split_at_experiment, stage_of
+
+LAYOUT = Layout(Path("/shared"), "demo")
+KEY = RoundKey(17, 2)
+
+PATHS = {
+    LAYOUT.experiment_file: "experiment.json",
+    LAYOUT.state_file: "state/current_state.json",
+    LAYOUT.peers: "peers",
+    LAYOUT.peer_file("anna"): "peers/anna.json",
+    LAYOUT.rollouts: "rollouts",
+    LAYOUT.rollouts_of(KEY): "rollouts/round_17/stage_2",
+    LAYOUT.rollout_file(KEY, "anna"): "rollouts/round_17/stage_2/anna.json",
+    LAYOUT.rewards: "rewards",
+    LAYOUT.rewards_of(KEY): "rewards/round_17/stage_2",
+    LAYOUT.reward_file(KEY, "anna"): "rewards/round_17/stage_2/anna.json",
+    LAYOUT.winners_of(17): "winners/round_17",
+    LAYOUT.winners_file(17, "anna"): "winners/round_17/anna.json",
+    LAYOUT.judge_questions: "judge/questions",
+    LAYOUT.judge_questions_of(17): "judge/questions/round_17",
+    LAYOUT.judge_question_file(17, "anna"): "judge/questions/round_17/anna.json",
+    LAYOUT.judge_answers: "judge/answers",
+    LAYOUT.judge_answers_of(17): "judge/answers/round_17",
+    LAYOUT.judge_answer_file(17, "anna"): "judge/answers/round_17/anna.json",
+    LAYOUT.judge_file: "logs/judge/judge.jsonl",
+    LAYOUT.exam_file: "exam.json",
+    LAYOUT.checkpoints: "checkpoints",
+    LAYOUT.checkpoint(18, "anna"): "checkpoints/round_18/anna",
+    LAYOUT.logs: "logs",
+    LAYOUT.metrics_file("anna"): "logs/anna/metrics.jsonl",
+    LAYOUT.events_file("anna"): "logs/anna/training_events.jsonl",
+    LAYOUT.stdout_file("anna"): "logs/anna/stdout.log",
+    LAYOUT.temporary("anna"): ".tmp/anna",
+}
+
+
+@pytest.mark.parametrize(("path", "expected"), PATHS.items(), ids=PATHS.values())
+def test_paths_are_those_of_the_documented_tree(path: Path, expected: str) -> None:
+    assert path == Path("/shared/experiments/demo") / expected
+
+
+def test_temporary_files_never_lie_in_a_watched_or_counted_folder() -> None:
+    temporary = LAYOUT.temporary("anna")
+    for folder in (
+        LAYOUT.state_file.parent,
+        LAYOUT.peers,
+        LAYOUT.rollouts,
+        LAYOUT.rewards,
+        LAYOUT.winners_of(0).parent,
+        LAYOUT.judge_questions,
+        LAYOUT.judge_answers,
+    ):
+        assert folder not in (temporary, *temporary.parents)
+        assert temporary not in folder.parents
+    assert LAYOUT.root in temporary.parents  # so it is on the same file system
+
+
+def test_temporary_names_never_end_in_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = Layout(tmp_path, "demo")
+    half: list[str] = []
+    rename = os.rename
+
+    def look_and_rename(*names: str, **folders: int) -> None:
+        half.extend(os.listdir(layout.temporary("anna")))
+        rename(*names, **folders)
+
+    monkeypatch.setattr(os, "rename", look_and_rename)
+    publish(layout.peer_file("anna"), b"{}", layout.temporary("anna"))
+    assert len(half) == 1
+    assert not half[0].endswith(".json")
+    assert node_of(half[0]) is None
+
+
+@pytest.mark.parametrize("above", ["/shared", "/home/me/experiments/no-swarm"])
+@pytest.mark.parametrize("experiment", ["demo", "experiments", "logs"])
+@pytest.mark.parametrize("node", ["anna", "experiments", "logs"])
+def test_what_strangers_write_begins_below_the_experiments_folder(above: str, experiment: str, node: str) -> None:
+    layout = Layout(Path(above), experiment)
+    for path in (layout.peers, layout.rollout_file(KEY, node), layout.metrics_file(node), layout.temporary(node) / "x"):
+        assert split_at_experiment(path) == (layout.root, path.relative_to(layout.root).parts)
+
+
+def test_where_a_path_reads_in_two_ways_less_of_it_counts_as_the_users_own() -> None:
+    assert split_at_experiment(Path("/experiments/a/logs/experiments/b/logs")) == (
+        Path("/experiments/a"),
+        ("logs", "experiments", "b", "logs"),
+    )
+
+
+@pytest.mark.parametrize("documented", PATHS.values())
+def test_every_documented_path_is_known_to_lie_in_an_experiment(documented: str) -> None:
+    names = Path(documented).parts
+    assert split_at_experiment(LAYOUT.root / documented) == (LAYOUT.root, names)
+
+
+@pytest.mark.parametrize("path", ["/shared", "/shared/experiments", "/shared/experiments/demo", "a.json", "/"])
+def test_paths_outside_of_any_experiment_are_the_users_own(path: str) -> None:
+    assert split_at_experiment(Path(path)) == (Path(path), ())
+
+
+@pytest.mark.parametrize("text", ["anna", "worker-0", "A", "0", "a.b_c-d", "a" * 64, "x..y", "json"])
+def test_node_ids_of_safe_letters_are_node_ids(text: str) -> None:
+    assert is_node_id(text)
+    assert node_of(f"{text}.json") == text
+
+
+UNSAFE = [
+    "", ".", "..", "../anna", "a/b", "/anna", ".anna", "-anna", "_anna", "anna.", "anna.json", "a" * 65, "anna\n",
+    "a b", "ännä", "a\\b", "a\x00b", "anna\u202e", "anna.sync-conflict-20260101-120000-ABCDEFG",
+    "anna (conflicted copy)", "anna (1)", "~anna", "١",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", UNSAFE)
+def test_what_is_unsafe_as_a_file_name_is_no_node_id(text: str) -> None:
+    assert not is_node_id(text)
+    assert node_of(f"{text}.json") is None
+
+
+@pytest.mark.parametrize(
+    "name", ["anna", "anna.tmp", "anna.JSON", "anna.json.tmp", ".json", "json", ".syncthing.anna.json.tmp"]
+)
+def test_other_files_speak_for_nobody(name: str) -> None:
+    assert node_of(name) is None
+
+
+@given(st.text(max_size=70))
+def test_no_node_id_leads_out_of_its_folder(text: str) -> None:
+    if is_node_id(text):
+        assert LAYOUT.peer_file(text).resolve().parent == LAYOUT.peers
+        assert LAYOUT.temporary(text).resolve().parent == LAYOUT.root / ".tmp"
+        assert node_of(LAYOUT.peer_file(text).name) == text
+
+
+@given(st.integers(0, 999_999_999))
+def test_round_folders_give_their_number_back(number: int) -> None:
+    assert round_of(LAYOUT.winners_of(number).name) == number
+    assert stage_of(LAYOUT.rollouts_of(RoundKey(0, number)).name) == number
+
+
+@pytest.mark.parametrize("number", ["01", "-1", "x", "", "1.0", "1 ", "+1", "1e3", "١", "1\n", "1234567890", "1.tmp"])
+def test_what_is_no_plain_number_is_no_round_and_no_stage(number: str) -> None:
+    assert round_of(f"round_{number}") is None
+    assert stage_of(f"stage_{number}") is None
+
+
+def test_rounds_are_not_stages() -> None:
+    assert round_of("stage_1") is None
+    assert stage_of("round_1") is None
+    assert round_of("xround_1") is None

@@ -1,0 +1,222 @@
+"""Token ids and log-probs beside a text: a hint that arrives in order or not at all, and never costs the text."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swarm.errors import ProtocolError
+from swarm.types import Completion, Origin, Question, RolloutGroup, RoundKey, ScoredGroup
+from swarm.wire.codec import (
+    LOGPROB_DECIMALS,
+    MOST_TOKENS,
+    MOST_TOKENS_OF_FILE,
+    decode,
+    encode,
+    to_groups,
+    to_rollout_file,
+)
+from swarm.wire.messages import PolicyInfo, RolloutFile
+from tests.unit.wire.forms import GOLDEN, ROLLOUTS, ROLLOUTS_WITH_LOGPROBS
+
+KEY = RoundKey(17)
+POLICY = PolicyInfo(model="tiny-qwen2", tokenizer="8c1f", temperature=0.7)
+
+sampled = st.lists(st.tuples(st.integers(0, 2**31 - 1), st.floats(-1e6, 0.0)), max_size=20)
+odd_values = st.sampled_from([-1, 2**31, 1e-9, 2.5, True, None, "1", [1], {}])
+ids_lists = st.lists(st.integers(0, 3) | odd_values, max_size=3)
+logprob_lists = st.lists(st.floats(-9, 0) | st.integers(-9, 0) | odd_values, max_size=3)
+
+
+def completion(tokens: list[tuple[int, float]], text: str = "14") -> Completion:
+    return Completion(text, True, tuple(token for token, _ in tokens), tuple(logprob for _, logprob in tokens))
+
+
+def published(*completions: Completion, with_logprobs: bool = True) -> bytes:
+    """The file of a node with one group."""
+    question = Question("Calculate 4 + 10.", Origin("basic_arithmetic", "tiny", 1, 0, "0.1.25"), "14")
+    group = RolloutGroup("anna", *KEY, 0, question, completions)
+    scored = ScoredGroup(group, (0.0,) * len(completions), (False,) * len(completions))
+    return encode(to_rollout_file([scored], "anna", KEY, 1.5, POLICY, with_logprobs=with_logprobs))
+
+
+def read(data: bytes) -> RolloutGroup:
+    """The first group of a file, as a peer has it."""
+    return to_groups(decode(data, RolloutFile, "here"), "anna", KEY)[0]
+
+
+def hinting(**hints: Any) -> bytes:
+    """The golden file, its first completion with these token fields instead of its own."""
+    document = json.loads((GOLDEN / "rollouts_with_logprobs.json").read_bytes())
+    document["rollouts"]["0"][0].update(hints)
+    return json.dumps(document).encode()
+
+
+# ── published and read ──────────────────────────────────────────────────────────────────────────────────────────────
+@given(st.lists(sampled, min_size=2, max_size=4))
+def test_peers_read_the_sampled_ids_and_the_log_probs_to_five_decimals(group: list[list[tuple[int, float]]]) -> None:
+    there = read(published(*map(completion, group)))
+    assert there.tokenizer == "8c1f"
+    for arrived, tokens in zip(there.completions, group, strict=True):
+        assert arrived.token_ids == tuple(token for token, _ in tokens)
+        assert arrived.logprobs == tuple(round(logprob, LOGPROB_DECIMALS) for _, logprob in tokens)
+
+
+def test_the_golden_file_with_log_probs_gives_them() -> None:
+    group = to_groups(ROLLOUTS_WITH_LOGPROBS, "anna", KEY)[0]
+    assert group.tokenizer == "8c1f0e5d2b7a49634f6e1d0c9b8a7756"
+    assert group.completions == (
+        Completion("14", True, (20, 23, 0), (-0.69315, -1.25, -0.00012)),
+        Completion("4 +", False, (23, 285), (-2.0, 0.0)),
+    )
+
+
+def test_a_node_that_does_not_wish_it_publishes_nothing_of_its_tokens() -> None:
+    data = published(*[completion([(7, -0.5)])] * 2, with_logprobs=False)
+    document = json.loads(data)
+    assert set(document["policy"]) == {"model", "rounds_trained"}
+    assert {key for entry in document["rollouts"]["0"] for key in entry} == {
+        "prompt", "response", "reward", "finished",
+    }  # fmt: skip
+    assert read(data).tokenizer == ""
+
+
+def test_groups_without_token_fields_have_no_token_ids_log_probs_or_tokenizer() -> None:
+    for group in to_groups(ROLLOUTS, "anna", KEY):
+        assert group.tokenizer == ""
+        assert [(c.token_ids, c.logprobs) for c in group.completions] == [(None, None)] * 2
+
+
+def test_a_log_prob_that_floats_put_above_zero_is_published_as_zero() -> None:
+    there = read(published(*[completion([(7, 2e-4)])] * 2))
+    assert there.completions[0].logprobs == (0.0,)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        Completion("14", True),
+        Completion("14", True, (7, 8)),
+        Completion("14", True, (7, 8), (-0.5,)),
+        Completion("14", True, (7,), (math.nan,)),
+        Completion("14", True, (7,), (-math.inf,)),
+        Completion("14", True, (7,) * (MOST_TOKENS + 1), (-0.5,) * (MOST_TOKENS + 1)),
+    ],
+    ids=["neither", "ids alone", "fewer log-probs", "NaN", "minus infinity", "too many"],
+)
+def test_what_no_peer_would_take_is_not_published(broken: Completion) -> None:
+    entries = json.loads(published(broken, completion([(7, -0.5)])))["rollouts"]["0"]
+    assert ["token_ids" in entry or "logprobs" in entry for entry in entries] == [False, True]
+
+
+# ── broken hints ────────────────────────────────────────────────────────────────────────────────────────────────────
+BROKEN: dict[str, dict[str, Any]] = {
+    "more ids than log-probs": {"token_ids": [1, 2], "logprobs": [-0.5]},
+    "more log-probs than ids": {"token_ids": [1], "logprobs": [-0.5, -0.5]},
+    "too many": {"token_ids": [1] * (MOST_TOKENS + 1), "logprobs": [-0.5] * (MOST_TOKENS + 1)},
+    "null": {"token_ids": None, "logprobs": None},
+    "null among the log-probs": {"token_ids": [1, 2], "logprobs": [-0.5, None]},
+    "a negative id": {"token_ids": [-1], "logprobs": [-0.5]},
+    "an id beyond 31 bits": {"token_ids": [2**31], "logprobs": [-0.5]},
+    "an id of 400 digits": {"token_ids": [10**400], "logprobs": [-0.5]},
+    "a fractional id": {"token_ids": [1.5], "logprobs": [-0.5]},
+    "a flag for an id": {"token_ids": [True], "logprobs": [-0.5]},
+    "a probability above one": {"token_ids": [1], "logprobs": [1e-9]},
+    "a log-prob of 400 digits": {"token_ids": [1], "logprobs": [-(10**400)]},
+    "texts": {"token_ids": "14", "logprobs": "-0.5"},
+    "objects": {"token_ids": {"0": 1}, "logprobs": {"0": -0.5}},
+    "lists in lists": {"token_ids": [[1]], "logprobs": [[-0.5]]},
+}
+
+
+@pytest.mark.parametrize("hints", BROKEN.values(), ids=BROKEN)
+def test_a_broken_hint_is_dropped_and_costs_neither_the_text_nor_the_others_hints(hints: dict[str, Any]) -> None:
+    first, second = read(hinting(**hints)).completions
+    assert first == Completion("14", True)
+    assert second == Completion("4 +", False, (23, 285), (-2.0, 0.0))
+
+
+@pytest.mark.parametrize("missing", ["token_ids", "logprobs"])
+def test_one_list_without_the_other_is_dropped(missing: str) -> None:
+    document = json.loads((GOLDEN / "rollouts_with_logprobs.json").read_bytes())
+    del document["rollouts"]["0"][0][missing]
+    assert read(json.dumps(document).encode()).completions[0] == Completion("14", True)
+
+
+def test_as_many_tokens_as_allowed_are_read() -> None:
+    first = read(hinting(token_ids=[2**31 - 1] * MOST_TOKENS, logprobs=[-1e300] * MOST_TOKENS)).completions[0]
+    assert len(first.token_ids or ()) == len(first.logprobs or ()) == MOST_TOKENS
+
+
+@given(ids_lists, logprob_lists)
+def test_whatever_the_lists_hold_both_are_in_range_or_neither_is_there(ids: list[Any], logprobs: list[Any]) -> None:
+    first = read(hinting(token_ids=ids, logprobs=logprobs)).completions[0]
+    assert (first.text, first.finished) == ("14", True)
+    assert (first.token_ids is None) == (first.logprobs is None)
+    if first.token_ids is not None and first.logprobs is not None:
+        assert list(first.token_ids) == ids
+        assert list(first.logprobs) == logprobs
+        assert all(type(token) is int and 0 <= token < 2**31 for token in first.token_ids)
+        assert all(type(value) is float and value <= 0 for value in first.logprobs)
+
+
+@pytest.mark.parametrize("number", [b"NaN", b"-Infinity", b"-", b"-0.5 0.5"])
+def test_what_is_no_json_makes_the_file_malformed_in_a_hint_too(number: bytes) -> None:
+    data = encode(ROLLOUTS_WITH_LOGPROBS).replace(b"-0.69315", number)
+    with pytest.raises(ProtocolError) as refusal:
+        read(data)
+    assert refusal.value.reason == "malformed"
+
+
+@pytest.mark.parametrize("number", [b"-1e999", b"9" * 5000, b"-" + b"9" * 5000, b"0." + b"9" * 10**6])
+def test_a_number_that_no_double_holds_is_a_broken_hint_and_costs_no_more(number: bytes) -> None:
+    first, second = read(encode(ROLLOUTS_WITH_LOGPROBS).replace(b"-0.69315", number)).completions
+    assert (first.token_ids, first.logprobs) == (None, None)
+    assert second.logprobs == (-2.0, 0.0)
+
+
+def test_the_tokens_of_a_file_are_read_up_to_a_number_and_the_texts_behind_them_without() -> None:
+    """Eight megabytes of them took 170 ms and 75 MB, whether or not the file was then refused."""
+    document = msgspec.json.decode(encode(ROLLOUTS_WITH_LOGPROBS))
+    entry = {**document["rollouts"]["0"][0], "token_ids": [1] * MOST_TOKENS, "logprobs": [-1] * MOST_TOKENS}
+    that_fit = MOST_TOKENS_OF_FILE // MOST_TOKENS
+    document["rollouts"]["0"] = [entry] * (that_fit + 2)
+    group = read(msgspec.json.encode(document))
+    assert [bool(c.token_ids) for c in group.completions] == [True] * that_fit + [False] * 2
+    assert {c.text for c in group.completions} == {entry["response"]}
+
+
+def test_a_tokenizer_name_of_any_length_is_cut() -> None:
+    document = {**msgspec.json.decode(encode(ROLLOUTS)), "policy": {"tokenizer": "t" * 10_000}}
+    assert len(read(msgspec.json.encode(document)).tokenizer) == 80
+
+
+# ── readers of the form before ──────────────────────────────────────────────────────────────────────────────────────
+class OldEntry(msgspec.Struct, kw_only=True):
+    """RolloutEntry before it had token fields."""
+
+    prompt: str
+    response: str
+    reward: float | None = None
+    finished: bool = True
+
+
+class OldFile(msgspec.Struct, kw_only=True):
+    """RolloutFile of that time, as far as it matters here."""
+
+    rollouts: dict[str, list[OldEntry]]
+    policy: dict[str, Any] = {}
+
+
+def test_readers_that_know_nothing_of_token_fields_read_the_same_texts() -> None:
+    with_hints, without = (
+        msgspec.json.decode(published(*[completion([(7, -0.5)])] * 2, with_logprobs=flag), type=OldFile)
+        for flag in (True, False)
+    )
+    assert with_hints.rollouts == without.rollouts
