@@ -103,6 +103,8 @@ class Records(NamedTuple):
     """The file ends in half a record: it is being written, or its writer was killed."""
     more: bool = False
     """The limit was reached: read again at once."""
+    restarted: bool = False
+    """The cursor was of another file than the one that is there now: these are from its beginning."""
 
 
 class Facts(NamedTuple):
@@ -178,7 +180,7 @@ class Store(Protocol):
     def read_records(self, key: str, cursor: str = "", limit: int = MOST_PER_READ) -> Records:
         """Whole records behind a cursor, at most about `limit` bytes of them; none of a file that is not there.
 
-        A file that became another one, or shorter, is read from its beginning.
+        A file that became another one, or shorter, is read from its beginning, and `Records.restarted` says so.
         """
 
     def sync(self, key: str) -> None:

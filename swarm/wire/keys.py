@@ -13,6 +13,7 @@ checkpoints/round_R/{node}/           R rounds are done; a bundle               
 logs/{node}/metrics.jsonl, training_events.jsonl, stdout.log                                   the node
 logs/judge/judge.jsonl                what the answers were worth                              the judge
 exam.json                             held-out questions before and after the training         the examiner
+study_run.json                        all that a run of a study was started with               the study
 .tmp/{writer}/                        drafts of a folder store; never watched, never counted   the writer
 """
 
@@ -35,11 +36,13 @@ JUDGE_ANSWERS = "judge/answers"
 CHECKPOINTS = "checkpoints"
 LOGS = "logs"
 EXAM = "exam.json"
+STUDY_RUN = "study_run.json"
 JUDGED = f"{LOGS}/{JUDGE}/judge.jsonl"
 
 COORDINATOR = "@clock"
 """Owner of the state file: whoever coordinates, and no node's name."""
 EXAMINER = "@exam"
+STUDY = "@study"
 ANYBODY = "@first"
 """Owner of experiment.json: the first node that writes it."""
 
@@ -137,8 +140,8 @@ def stdout(node: str) -> str:
 
 
 def owner_of(key: str) -> str | None:
-    """Who may write at a key: a node, JUDGE, COORDINATOR, EXAMINER or ANYBODY; None for a key that is none of these."""
-    fixed = {EXPERIMENT: ANYBODY, STATE: COORDINATOR, EXAM: EXAMINER}
+    """Who may write at a key: a node, JUDGE, COORDINATOR, EXAMINER, STUDY or ANYBODY; None for a key that is none of these."""
+    fixed = {EXPERIMENT: ANYBODY, STATE: COORDINATOR, EXAM: EXAMINER, STUDY_RUN: STUDY}
     if key in fixed:
         return fixed[key]
     parts = key.split("/")
