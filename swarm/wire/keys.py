@@ -140,7 +140,7 @@ def stdout(node: str) -> str:
 
 
 def owner_of(key: str) -> str | None:
-    """Who may write at a key: a node, JUDGE, COORDINATOR, EXAMINER, STUDY or ANYBODY; None for a key that is none of these."""
+    """Who may write at a key: a node, JUDGE, one of the names with an @ above; None for a key that is none of these."""
     fixed = {EXPERIMENT: ANYBODY, STATE: COORDINATOR, EXAM: EXAMINER, STUDY_RUN: STUDY}
     if key in fixed:
         return fixed[key]
