@@ -3,15 +3,21 @@ PYTHON ?= python3
 VENV ?= .venv
 TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
+JOBS ?= 2
 BENCHMARKS := round_breakdown full_round loss_memory sharing_overhead scaling in_process gpu
 
-.PHONY: up test test-slow test-chaos check bench clean
+.PHONY: up test test-engines test-slow test-chaos check bench clean
 
 up: $(VENV)/.installed
 	$(BIN)/swarm up
 
+# Six minutes on two cores, without root or other packages of the system. `make test JOBS=1` for one core.
 test: $(VENV)/.installed-dev check
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow and not engine" -n $(JOBS)
+
+# What needs more than Python: a wheel built and installed; servers and a browser where tests ask for them.
+test-engines: $(VENV)/.installed-engines
+	$(BIN)/python -m pytest -m engine
 
 test-slow: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m slow
@@ -47,6 +53,10 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.installed-dev: pyproject.toml | $(VENV)/.installed
 	$(BIN)/pip install --quiet --editable ".[analysis,dev]"
+	@touch $@
+
+$(VENV)/.installed-engines: pyproject.toml | $(VENV)/.installed-dev
+	$(BIN)/pip install --quiet --editable ".[analysis,dev,engines]"
 	@touch $@
 
 $(VENV)/.installed-bench: pyproject.toml | $(VENV)/.installed-dev

@@ -405,10 +405,18 @@ SECRETS = ("HUGGINGFACE_ACCESS_TOKEN",)
 """Variables that are never shown."""
 
 
+DAEMONS = {
+    "coordinator": ("node", "--role", "coordinator"),
+    "worker": ("node", "--role", "worker"),
+    "workers": ("workers",),
+}
+"""The `swarm` command of each kind of daemon."""
+
+
 def command_line(environment: Mapping[str, str], role: str = "worker") -> str:
     """What a person would type to start a daemon with these variables; secrets are left for them to add."""
     shown = [f"{name}={shlex.quote(value)}" for name, value in environment.items() if name not in SECRETS]
-    return " ".join([*shown, "python", "-m", f"services.{role}"])
+    return " ".join([*shown, "swarm", *DAEMONS[role]])
 
 
 def load_settings(

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import signal as signals
 import subprocess
-import sys
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,8 +24,9 @@ from dataclasses import dataclass, field
 import anyio
 from anyio.abc import Process
 
+from swarm.children import child_environment, module_command
 from swarm.cli.say import say
-from swarm.config import command_line, without_settings
+from swarm.config import DAEMONS, command_line, without_settings
 
 LINES_KEPT = 40
 RESTART_PAUSES = (1.0, 4.0, 16.0)
@@ -42,7 +42,7 @@ class Child:
     node_id: str
     """Of its node; with a `*` in it, of its nodes."""
     role: str
-    """Its module in `services`."""
+    """Which of DAEMONS it is."""
     settings: dict[str, str]
     """Environment variables that this daemon gets on top of the supervisor's own."""
     arguments: tuple[str, ...] = ()
@@ -97,9 +97,9 @@ class Supervisor:
 
     async def _live(self, child: Child) -> int:
         """One life of a child; its exit code."""
-        environment = {**without_settings(self._environ), **child.settings}
+        environment = child_environment({**without_settings(self._environ), **child.settings})
         async with await anyio.open_process(
-            [sys.executable, "-m", f"services.{child.role}", *child.arguments],
+            module_command("swarm", *DAEMONS[child.role], *child.arguments),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

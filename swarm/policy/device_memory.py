@@ -11,12 +11,12 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from swarm.children import code_command
 from swarm.errors import ModelError
 
 _ASK_TORCH = """
@@ -182,7 +182,7 @@ def _ask_torch(device: str) -> Gpu:
         ModelError: torch cannot use it.
     """
     try:
-        output = _output([sys.executable, "-c", _ASK_TORCH, device], timeout_s=_TORCH_TIMEOUT_S)
+        output = _output(code_command(_ASK_TORCH, device), timeout_s=_TORCH_TIMEOUT_S)
         free, total, major, minor = (int(word) for word in output.split())
     except subprocess.CalledProcessError as error:
         said = (error.stderr.strip().splitlines() or [f"exit code {error.returncode}"])[-1]

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from swarm.children import child_environment, module_command
 from swarm.config import Settings, load_settings, without_settings
 from swarm.errors import ModelError
 from swarm.policy.settings import compute_threads, grpo_config
@@ -75,8 +76,10 @@ def probe(
     settings: Settings, task: ProbeTask, environ: Mapping[str, str] = os.environ, *, timeout_s: float = TIMEOUT_S
 ) -> ProbeReport:
     """Run one step of one node with these settings (of the first model) in a child process, and report its peaks."""
-    told = {**without_settings(environ), **replace(settings, model=settings.model[:1]).as_environment()}
-    command = [sys.executable, "-m", "swarm.policy.probe", msgspec.json.encode(task).decode()]
+    told = child_environment(
+        {**without_settings(environ), **replace(settings, model=settings.model[:1]).as_environment()}
+    )
+    command = module_command("swarm.policy.probe", msgspec.json.encode(task).decode())
     try:
         done = subprocess.run(command, check=False, capture_output=True, env=told, timeout=timeout_s)
     except subprocess.TimeoutExpired:

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
-from pathlib import Path
 
 import anyio
 import msgspec
 from anyio.abc import ByteReceiveStream, Process, TaskGroup, TaskStatus
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-import swarm
+from swarm.children import child_environment, module_command
 from swarm.errors import ScoringError
 from swarm.logs import get_logger
 from swarm.tasks.frames import HEADER_BYTES, frame, payload_length
@@ -27,9 +25,8 @@ from swarm.tasks.scoring_messages import Ready
 logger = get_logger(__name__)
 _decode_ready = msgspec.msgpack.Decoder(Ready).decode
 
-_PACKAGE_ROOT = str(Path(swarm.__file__).parent.parent)
-_COMMAND = (sys.executable, "-P", "-m", "swarm.tasks.scoring_server")  # -P: the working folder may be the shared one
-_KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
+_COMMAND = tuple(module_command("swarm.tasks.scoring_server"))
+_KEPT_VARIABLES = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
 
 FIRST_BACKOFF_S = 0.1
 LONGEST_BACKOFF_S = 5.0
@@ -157,5 +154,4 @@ async def _log_lines(stderr: ByteReceiveStream, pid: int) -> None:
 def _environment() -> dict[str, str]:
     """No secrets (the node's token is none of a scorer's business), one thread, and the same hashes everywhere."""
     kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
-    path = os.pathsep.join(filter(None, (_PACKAGE_ROOT, os.environ.get("PYTHONPATH"))))
-    return kept | {"PYTHONPATH": path, "PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    return child_environment(kept) | {"PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from subprocess import Popen
 
+from swarm.children import child_environment, module_command
 from swarm.config import SECRETS, Settings, variable, without_settings
 from swarm.errors import ExperimentError, ProtocolError, StoreError
 from swarm.records.read import read_file
@@ -19,8 +19,8 @@ from swarm.study.run.run_folder import can_go_on
 from swarm.wire.codec import encode
 from swarm.wire.layout import Layout
 
-SWARM = (sys.executable, "-m", "swarm")
-JUDGE = (sys.executable, "-m", "services.judge")
+SWARM = tuple(module_command("swarm"))
+JUDGE = (*SWARM, "judge", "run")
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,9 @@ class Launcher:
         return self._process(run, *JUDGE)
 
     def _process(self, run: RunRecord, *command: str) -> Popen[bytes]:
-        return start_with_us(command, self._environment(run), log_file(self.path, self.record.study, run.experiment))
+        return start_with_us(
+            command, child_environment(self._environment(run)), log_file(self.path, self.record.study, run.experiment)
+        )
 
     def _environment(self, run: RunRecord) -> dict[str, str]:
         secrets = {name: self.environ[name] for name in SECRETS if name in self.environ}

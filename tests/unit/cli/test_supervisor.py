@@ -54,7 +54,7 @@ def test_a_secret_reaches_the_child_but_not_the_terminal(monkeypatch: pytest.Mon
     secret = {"HUGGINGFACE_ACCESS_TOKEN": "hf_secret", "NODE_ID": "w"}
     child = run_child(monkeypatch, "import os; print(os.environ['HUGGINGFACE_ACCESS_TOKEN'])", {}, secret)
     assert list(child.lines) == ["hf_secret"]
-    assert child.command == "NODE_ID=w python -m services.worker"
+    assert child.command == "NODE_ID=w swarm node --role worker"
 
 
 @pytest.mark.parametrize(("code", "fails"), [(0, False), (143, False), (1, True)])
@@ -123,4 +123,4 @@ def test_a_stop_during_the_pause_before_a_restart_is_the_end(monkeypatch: pytest
 
 def test_the_command_of_a_child_can_be_typed_into_a_terminal() -> None:
     child = Child("worker-0", "worker", {"GDRIVE_PATH": "/my runs", "NODE_ID": "worker-0"})
-    assert child.command == "GDRIVE_PATH='/my runs' NODE_ID=worker-0 python -m services.worker"
+    assert child.command == "GDRIVE_PATH='/my runs' NODE_ID=worker-0 swarm node --role worker"

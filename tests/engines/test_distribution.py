@@ -1,0 +1,79 @@
+"""The wheel and the sdist, built and installed as a user would have them: regular, not editable."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.integration.hostile_folder import make_hostile, marks
+from tests.integration.swarms import environment
+
+ROOT = Path(__file__).parents[2]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
+
+
+def run(*command: str | Path, **keywords: object) -> str:
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False, **keywords)  # type: ignore[call-overload]
+    assert done.returncode == 0, done.stdout + done.stderr
+    return str(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one wheel and one sdist, both made from what git knows."""
+    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
+    archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, capture_output=True, check=True).stdout
+    subprocess.run(["tar", "-x", "-C", source], input=archive, check=True)
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", target, source)
+    return target
+
+
+@pytest.fixture(scope="module")
+def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The `bin` of an environment with the wheel in it and the packages of this one beneath."""
+    home = tmp_path_factory.mktemp("environment")
+    venv.create(home, with_pip=False)
+    (wheel,) = built.glob("*.whl")
+    run(sys.executable, "-m", "pip", "--python", home, "install", "--no-deps", "--quiet", wheel)
+    (packages,) = (home / "lib").glob("python*/site-packages")
+    (packages / "beneath.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    for pth in Path(sysconfig.get_path("purelib")).glob("_shared.pth"):
+        (packages / pth.name).write_text(pth.read_text())
+    return home / "bin"
+
+
+def test_wheel_and_sdist_hold_the_package_its_models_and_its_forms(built: Path) -> None:
+    (wheel,), (sdist,) = built.glob("*.whl"), built.glob("*.tar.gz")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    needed = {"swarm/py.typed", "swarm/wire/PROTOCOL.md", "swarm/assets/models/tiny-qwen2/model.safetensors"}
+    assert needed <= names
+    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"swarm", "services"}
+    with tarfile.open(sdist) as archive:
+        packed = {name.partition("/")[2] for name in archive.getnames()}
+    assert {name for name in names if ".dist-info" not in name} <= packed
+
+
+def test_an_installed_swarm_runs_from_any_folder_a_hostile_one_included(installed: Path, tmp_path: Path) -> None:
+    folder = make_hostile(tmp_path)
+    env = {k: v for k, v in environment(folder).items() if k not in ("MAX_ROUNDS", "PYTHONPATH")}
+    done = subprocess.run(
+        [installed / "swarm", "up", "--path", ".", "--nodes", "2", "--rounds", "2"],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert marks(folder) == []
+    where = run(installed / "python", "-P", "-c", "import swarm; print(swarm.__file__)", cwd=folder)
+    assert where.startswith(os.fspath(installed.parent))
