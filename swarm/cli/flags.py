@@ -1,25 +1,46 @@
 """Command-line flags that several commands share, and how they become settings.
 
-A flag that is not given is None and leaves the setting to the environment, the settings file and the default.
+The flags are those that the declarations in swarm.config.settings name. One that is not given is None and leaves the
+setting to the environment, the settings file and the default.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from cyclopts import Parameter
 
 from swarm.config import Settings, load_settings
+from swarm.config.constraints import plain_type
+from swarm.config.meanings import meanings
+from swarm.config.settings import FIELDS
 
-_SETTING_OF_FLAG = {
-    "rounds": "max_rounds",
-    "local": "local_groups",
-    "external": "external_groups",
-    "test": "test_mode",
-}
-"""Flags whose names differ from their settings."""
+Flags = TypeVar("Flags")
+
+_MEANINGS = meanings(Settings)
+_SETTING_OF_FLAG = {f.metadata[kind]: name for name, f in FIELDS.items() for kind in ("run_flag", "node_flag")}
+
+
+def _declared(kind: str) -> Callable[[type[Flags]], type[Flags]]:
+    """Gives a class of flags a field for each setting that has a flag of this kind."""
+
+    def with_fields(cls: type[Flags]) -> type[Flags]:
+        declared = [f for f in FIELDS.values() if f.metadata[kind]]
+        cls.__annotations__ = {f.metadata[kind]: _flag(f.name, f.metadata[kind]) for f in declared}
+        for flag in cls.__annotations__:
+            setattr(cls, flag, None)
+        return Parameter(name="*")(dataclass(frozen=True, kw_only=True)(cls))
+
+    return with_fields
+
+
+def _flag(setting: str, flag: str) -> Any:
+    kind = plain_type(FIELDS[setting].type)
+    negative = f"--no-{flag}" if kind is bool else ()
+    # Names come separated by commas, as in the environment.
+    return Annotated[(str if kind is tuple else kind) | None, Parameter(help=_MEANINGS[setting], negative=negative)]
 
 
 @Parameter(name="*")
@@ -27,49 +48,19 @@ _SETTING_OF_FLAG = {
 class CommonFlags:
     """Which experiment, and which settings file."""
 
-    path: Annotated[str | None, Parameter(help="The shared folder.")] = None
-    experiment: Annotated[str | None, Parameter(help="Name of the experiment.")] = None
+    path: Annotated[str | None, Parameter(help=_MEANINGS["path"])] = None
+    experiment: Annotated[str | None, Parameter(help=_MEANINGS["experiment"])] = None
     config: Annotated[str | None, Parameter(help="TOML file of settings.")] = None
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
+@_declared("run_flag")
 class RunFlags(CommonFlags):
     """What a run does."""
 
-    model: Annotated[
-        str | None, Parameter(help="Embedded name, local path or Hugging Face id; several separated by commas.")
-    ] = None
-    seed: Annotated[int | None, Parameter(help="Seed of questions, sampling and training.")] = None
-    rounds: Annotated[int | None, Parameter(help="Rounds to run.")] = None
-    local: Annotated[int | None, Parameter(help="I: own rollout groups per round.")] = None
-    external: Annotated[int | None, Parameter(help="J: peers' rollout groups per round.")] = None
-    generations: Annotated[int | None, Parameter(help="G: completions per group.")] = None
-    tasks: Annotated[str | None, Parameter(help="reasoning-gym tasks to draw from, separated by commas.")] = None
-    profile: Annotated[str | None, Parameter(help="Difficulty of the tasks: tiny or paper.")] = None
-    learning_rate: Annotated[float | None, Parameter(help="Step size of Adam.")] = None
-    round_interval: Annotated[float | None, Parameter(help="Longest time a round stays open, in seconds.")] = None
-    checkpoint_interval: Annotated[int | None, Parameter(help="Rounds between checkpoints; 0: only at the stop.")] = (
-        None
-    )
-    threads: Annotated[int | None, Parameter(help="CPU threads of the compute step.")] = None
-    device: Annotated[str | None, Parameter(help="Torch device such as cpu or cuda:0.")] = None
-    log_level: Annotated[str | None, Parameter(help="What the terminal shows: debug, info, warning, error.")] = None
-    test: Annotated[bool | None, Parameter(negative="--no-test", help="Quick validation: 3 rounds, I = 4, G = 4.")] = (
-        None
-    )
 
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
+@_declared("node_flag")
 class NodeFlags(RunFlags):
     """Which node this is."""
-
-    role: Annotated[str | None, Parameter(help="worker or coordinator.")] = None
-    node_id: Annotated[str | None, Parameter(help="Unique name of the node; generated if not given.")] = None
-    standby: Annotated[
-        bool | None, Parameter(negative="", help="A coordinator that takes over when no other one is alive.")
-    ] = None
 
 
 def settings_from(flags: CommonFlags | None, environ: Mapping[str, str], **defaults: Any) -> Settings:

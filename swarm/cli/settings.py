@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
 import os
 import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import Field, fields
-from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 from cyclopts import Parameter
 
-from swarm import config
 from swarm.cli.flags import NodeFlags, given, settings_from
-from swarm.config import Settings
+from swarm.config import Settings, variable
+from swarm.config.meanings import meanings
 from swarm.views.text import shorten, table
-
-_SECRET = frozenset({"hub_token"})
 
 
 class SettingRow(msgspec.Struct, frozen=True):
@@ -51,15 +46,15 @@ def list_settings(flags: NodeFlags, environ: Mapping[str, str]) -> list[SettingR
     """All settings in the order of their definition. Raises ConfigError as a run with them would."""
     effective = settings_from(flags, environ)
     in_file = tomllib.loads(Path(flags.config).read_text("utf-8")) if flags.config else {}
-    meanings = _docstrings()
+    explained = meanings(Settings)
     return [
         SettingRow(
             variable=", ".join(f.metadata["env"]),
             setting=f.name,
             default=f.default,
-            value=_shown(f.name, getattr(effective, f.name)),
+            value=_shown(f, getattr(effective, f.name)),
             source=_source(f, effective, given(flags), environ, in_file, flags.config),
-            meaning=meanings.get(f.name, ""),
+            meaning=explained[f.name],
         )
         for f in fields(Settings)
     ]
@@ -68,8 +63,8 @@ def list_settings(flags: NodeFlags, environ: Mapping[str, str]) -> list[SettingR
 def render(rows: list[SettingRow]) -> str:
     """A table, and below it what the settings mean."""
     cells = [(row.variable, _text(row.value), _text(row.default), shorten(row.source, 40)) for row in rows]
-    meanings = [f"{row.variable}: {row.meaning}" for row in rows if row.meaning]
-    return "\n".join([table(("variable", "value", "default", "from"), cells, left=(0, 1, 2, 3)), "", *meanings])
+    explained = [f"{row.variable}: {row.meaning}" for row in rows]
+    return "\n".join([table(("variable", "value", "default", "from"), cells, left=(0, 1, 2, 3)), "", *explained])
 
 
 def _source(
@@ -83,28 +78,16 @@ def _source(
     """Who decided, in the order in which load_settings lets them."""
     if f.name in flags:
         return "command line"
-    for variable in f.metadata["env"]:
-        if environ.get(variable, "").strip():
-            return f"environment variable {variable}"
+    for name in f.metadata["env"]:
+        if environ.get(name, "").strip():
+            return f"environment variable {name}"
     if any(name in in_file for name in (f.name, *f.metadata["env"])):
         return str(file)
-    return "default" if getattr(effective, f.name) == f.default else config.variable("test_mode")
+    return "default" if getattr(effective, f.name) == f.default else variable("test_mode")
 
 
-def _docstrings() -> dict[str, str]:
-    """The text below each field of Settings: there is no other copy of it."""
-    (definition,) = ast.parse(inspect.getsource(Settings)).body
-    body = definition.body if isinstance(definition, ast.ClassDef) else []
-    return {
-        node.target.id: " ".join(after.value.value.split())
-        for node, after in pairwise(body)
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
-        if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) and isinstance(after.value.value, str)
-    }
-
-
-def _shown(name: str, value: Any) -> Any:
-    return "(set, not shown)" if name in _SECRET and value is not None else value
+def _shown(f: Field[Any], value: Any) -> Any:
+    return "(set, not shown)" if f.metadata["secret"] and value is not None else value
 
 
 def _text(value: Any) -> str:

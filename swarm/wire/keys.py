@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 
-from swarm.config import JUDGE
+from swarm.config import JUDGE, NODE_ID
 from swarm.types import RoundKey
 
 EXPERIMENT = "experiment.json"
@@ -48,7 +48,6 @@ ANYBODY = "@first"
 
 _ROUND = re.compile(r"round_(0|[1-9][0-9]{0,8})")
 _STAGE = re.compile(r"stage_(0|[1-9][0-9]{0,8})")
-_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _BY_NODE = {ROLLOUTS: 2, COMPLETIONS: 1, REWARDS: 2, WINNERS: 1, PEERS: 0, JUDGE_ANSWERS: 1}
 """Prefix -> folders between it and `{node}.json`."""
 
@@ -58,7 +57,7 @@ def is_node_id(text: str) -> bool:
 
     Names that replication tools give to the losers of a conflict are none either.
     """
-    return bool(_NODE.fullmatch(text)) and not text.endswith((".json", ".")) and ".sync-conflict-" not in text
+    return bool(NODE_ID.fullmatch(text))
 
 
 def node_of(file_name: str) -> str | None:

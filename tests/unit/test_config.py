@@ -6,11 +6,15 @@ from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from swarm.config import ADAPTIVE_RULES, SAMPLERS, Settings, load_settings, variable, without_settings
+from swarm.config import settings as settings_module
+from swarm.config.constraints import allowed
+from swarm.config.meanings import meanings
 from swarm.errors import ConfigError
 from swarm.wire.layout import is_node_id
 
@@ -381,6 +385,19 @@ def test_another_process_in_test_mode_has_what_was_asked_for_even_where_it_is_th
 def test_an_environment_without_settings_has_no_name_of_any() -> None:
     environ = {"HOME": "/root", "SWARM_PATH": "/a", "GDRIVE_PATH": "/a", "SEED": "7", "PATH": "/bin"}
     assert without_settings(environ) == {"HOME": "/root", "PATH": "/bin"}
+
+
+# ── how a setting is declared ──────────────────────────────────────────────────────────────────────────────────────
+def test_a_default_that_its_own_range_forbids_fails_at_import() -> None:
+    source = Path(settings_module.__file__).read_text("utf-8")
+    wrong = source.replace('setting(8, "NUM_TRAIN_SAMPLES"', 'setting(0, "NUM_TRAIN_SAMPLES"')
+    with pytest.raises(msgspec.ValidationError, match="local_groups"):
+        exec(compile(wrong, "settings.py", "exec", dont_inherit=True), {"__name__": __name__})
+
+
+def test_every_setting_says_what_it_means_and_what_is_allowed() -> None:
+    assert set(meanings(Settings)) == {f.name for f in fields(Settings)}
+    assert all(allowed(f.type) for f in fields(Settings))
 
 
 # ── what settings are ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,0 +1,27 @@
+"""Settings: declared in settings.py, merged from flags, environment, file and defaults in sources.py.
+
+constraints ─▶ settings ─▶ environment, checks ─▶ sources
+"""
+
+from swarm.config.checks import JUDGE
+from swarm.config.constraints import EXPERIMENT_NAME, NODE_ID
+from swarm.config.environment import DAEMONS, SECRETS, command_line, given_variables, without_settings
+from swarm.config.settings import ADAPTIVE_RULES, IDENTITY_DEFAULTS, SAMPLERS, Settings, variable
+from swarm.config.sources import load_settings
+
+__all__ = [
+    "ADAPTIVE_RULES",
+    "DAEMONS",
+    "EXPERIMENT_NAME",
+    "IDENTITY_DEFAULTS",
+    "JUDGE",
+    "NODE_ID",
+    "SAMPLERS",
+    "SECRETS",
+    "Settings",
+    "command_line",
+    "given_variables",
+    "load_settings",
+    "variable",
+    "without_settings",
+]

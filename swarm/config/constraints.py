@@ -1,0 +1,101 @@
+"""The kinds of value that a setting may have: msgspec constraints, each with the words in which it is explained.
+
+A field of Settings is declared as
+
+    seed: Annotated[int, whole(0)] = setting(42, "SEED", run_flag="seed")
+    '''What it means.'''
+
+The annotation alone says what is allowed; values, command-line flags and messages are derived from it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from dataclasses import field
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+
+from msgspec import Meta
+
+T = TypeVar("T")
+
+NODE_ID = re.compile(r"(?!.*\.sync-conflict-)[A-Za-z0-9][A-Za-z0-9_.-]{0,63}(?<!\.)(?<!\.json)")
+EXPERIMENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}(?<!\.)(?<!\.json)")
+_FUNCTION = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*"
+_LARGEST = 2**31 - 1
+
+
+def whole(low: int, high: int = _LARGEST) -> Meta:
+    """Integers from `low` to `high`."""
+    return Meta(ge=low, le=high, description=f"a whole number from {low}" + ("" if high == _LARGEST else f" to {high}"))
+
+
+def real(low: float, high: float = math.inf) -> Meta:
+    """Finite numbers from `low` to `high`."""
+    return Meta(ge=low, le=min(high, sys.float_info.max), description=f"a number from {low:g}{_up_to(high)}")
+
+
+def above(low: float, high: float = math.inf) -> Meta:
+    """Finite numbers above `low`, up to `high`."""
+    return Meta(gt=low, le=min(high, sys.float_info.max), description=f"a number above {low:g}{_up_to(high)}")
+
+
+def _up_to(high: float) -> str:
+    return "" if high == math.inf else f" to {high:g}"
+
+
+def named(pattern: re.Pattern[str], what: str) -> Meta:
+    """Names that are safe as file names."""
+    return Meta(
+        pattern=rf"^{pattern.pattern}\Z",
+        description=f"{what}: letters, digits, '_', '-' and '.', starting with a letter or digit",
+    )
+
+
+def one_of_or_own(*known: str) -> Meta:
+    """One of the built-in names, or a function of the user's own."""
+    return Meta(
+        pattern=rf"^({'|'.join(map(re.escape, known))}|{_FUNCTION})\Z",
+        description="one of " + ", ".join(known) + ", or `package.module:function`",
+    )
+
+
+Text = Annotated[str, Meta(pattern=r"\S", description="a non-empty text")]
+Names = Annotated[
+    tuple[Annotated[str, Meta(pattern=r"^[^,]*[^,\s][^,]*\Z")], ...],
+    Meta(min_length=1, description="one or more names, separated by commas"),
+]
+
+
+def setting(
+    default: T, *env: str, run_flag: str = "", node_flag: str = "", not_yet: str = "", secret: bool = False
+) -> T:
+    """A field with its default and the environment variables that set it, the first being its name in messages.
+
+    Args:
+        run_flag: name of the command-line flag of every command that runs something.
+        node_flag: name of the flag of commands that run a single node.
+        not_yet: what a value other than the default would need; such values are refused.
+        secret: its value is never shown.
+    """
+    metadata = {"env": env, "run_flag": run_flag, "node_flag": node_flag, "not_yet": not_yet, "secret": secret}
+    made: Any = field(default=default, metadata=metadata)  # dataclass() puts the default in its place
+    return made  # type: ignore[no-any-return]
+
+
+def allowed(kind: Any) -> str:
+    """What a value of this annotated type may be, in words."""
+    if get_origin(kind) is Literal:
+        return "one of " + ", ".join(get_args(kind))
+    if get_origin(kind) is Annotated:
+        return str(kind.__metadata__[0].description)
+    return "True or False" if kind is bool else allowed(get_args(kind)[0])
+
+
+def plain_type(kind: Any) -> Any:
+    """The type without constraints, options and the types of parts: bool, int, float, tuple or str."""
+    if get_origin(kind) in (Annotated, Union, UnionType):
+        return plain_type(get_args(kind)[0])
+    return {Literal: str}.get(get_origin(kind) or kind, get_origin(kind) or kind)

@@ -1,0 +1,284 @@
+"""Every setting: its name, the values it may have, its default, its variables and flags, and what it means.
+
+A setting is declared here alone; `swarm settings`, the command-line flags, docs/settings.md and the messages are
+derived from the declaration. Those marked `not_yet` belong to what is not built, and cannot be switched on.
+"""
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from swarm.config.constraints import (
+    EXPERIMENT_NAME,
+    NODE_ID,
+    Names,
+    Text,
+    above,
+    named,
+    one_of_or_own,
+    real,
+    setting,
+    whole,
+)
+
+ADAPTIVE_RULES = ("reward-trend", "gradient", "multi-signal", "supply", "random", "constant")
+"""Named here for the messages; swarm.algo.registry knows what they do. Others are named `package.module:function`."""
+SAMPLERS = ("uniform", "informative", "balanced")
+"""Named here for the messages; what they do is in swarm.algo.samplers. Others are named `package.module:function`."""
+QUICK: dict[str, Any] = {"max_rounds": 3, "local_groups": 4, "generations": 4}
+"""What test mode sets where nobody says otherwise."""
+IDENTITY_DEFAULTS: dict[str, Any] = {"adaptive": False, "sampler": "uniform", "clock": "coordinator"}
+"""What an experiment has whose identity does not say it, such as one of a version that knew nothing else."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Everything a node needs to know before it starts. Times are seconds, sizes bytes."""
+
+    path: Text = setting("./runs", "GDRIVE_PATH", "SWARM_PATH")
+    """The shared folder."""
+    experiment: Annotated[str, named(EXPERIMENT_NAME, "a folder name")] = setting(
+        "default_experiment", "EXPERIMENT_NAME"
+    )
+    """Name of the experiment, a folder under {path}/experiments."""
+    role: Literal["worker", "coordinator"] = setting("worker", "NODE_ROLE", node_flag="role")
+    """`worker` trains, `coordinator` owns the round clock."""
+    node_id: Annotated[str, named(NODE_ID, "a node id")] | None = setting(None, "NODE_ID", node_flag="node_id")
+    """Unique per node; None: a readable one is generated."""
+    model: Names = setting(("tiny-qwen2",), "MODEL_NAME", run_flag="model")
+    """Embedded name, local path or Hugging Face id. `swarm up` deals a list out over its workers; a node takes one."""
+    seed: Annotated[int, whole(0)] = setting(42, "SEED", run_flag="seed")
+    """Of every draw of the run: questions, sampling, external groups."""
+    max_rounds: Annotated[int, whole(1)] = setting(2000, "MAX_ROUNDS", run_flag="rounds")
+    """Rounds of the experiment; an experiment that is finished goes on if asked for more."""
+    max_stages: Annotated[int, whole(1)] = setting(1, "MAX_STAGES", not_yet="multi-stage rounds")
+    """Stages per round."""
+    local_groups: Annotated[int, whole(1)] = setting(8, "NUM_TRAIN_SAMPLES", run_flag="local")
+    """I: own rollout groups per round."""
+    external_groups: Annotated[int, whole(0)] = setting(0, "NUM_TRANSPLANT_TREES", run_flag="external")
+    """J: peers' rollout groups per round."""
+    generations: Annotated[int, whole(2, 1024)] = setting(8, "NUM_GENERATIONS", run_flag="generations")
+    """G: completions per group."""
+    round_interval: Annotated[float, above(0)] = setting(60.0, "COORDINATOR_ROUND_INTERVAL", run_flag="round_interval")
+    """The longest a round stays open."""
+    publish_frequency: Literal["generation", "stage", "round"] = setting(
+        "stage", "ROLLOUT_PUBLISH_FREQUENCY", not_yet="other publish frequencies"
+    )
+    """When groups are published: with every stage."""
+    cleanup: bool = setting(False, "ROLLOUT_CLEANUP_ENABLED", not_yet="retention")
+    """Delete old rollouts."""
+    keep_last_rounds: Annotated[int, whole(1)] = setting(10, "ROLLOUT_KEEP_LAST_N_ROUNDS")
+    """Rounds of rollouts that a cleanup leaves; of no effect while there is none."""
+    archive_old: bool = setting(False, "ROLLOUT_ARCHIVE_OLD", not_yet="retention")
+    """Move old rollouts to the archive instead."""
+    adaptive: bool = setting(False, "ADAPTIVE_IJ_ENABLED")
+    """Let I and J follow what the rounds tell, I + J constant."""
+    adaptive_rule: Annotated[str, one_of_or_own(*ADAPTIVE_RULES)] = setting("gradient", "SWARM_ADAPTIVE_RULE")
+    """How they follow it."""
+    adaptive_alpha: Annotated[float, above(0, 1)] = setting(0.1, "ADAPTIVE_IJ_ALPHA")
+    """Step size of the adaptive rule."""
+    adaptive_baseline_alpha: Annotated[float, real(0, 1)] = setting(0.95, "ADAPTIVE_IJ_BASELINE_ALPHA")
+    """Memory of the adaptive rule's reward baseline; 1: all rounds count alike."""
+    adaptive_initial_j: Annotated[float, real(0)] | None = setting(None, "ADAPTIVE_IJ_INITIAL_J")
+    """J to begin with; None: (I + J) / 2."""
+    sampler: Annotated[str, one_of_or_own(*SAMPLERS)] = setting("uniform", "SWARM_SAMPLER")
+    """How the J external groups are drawn from the informative ones of the pool."""
+    checkpoint_interval: Annotated[int, whole(0)] = setting(100, "CHECKPOINT_INTERVAL", run_flag="checkpoint_interval")
+    """Rounds between checkpoints; 0: only at the stop."""
+    checkpoint_keep: Annotated[int, whole(1)] = setting(2, "CHECKPOINT_KEEP")
+    """How many of a node's own checkpoints stay on disk."""
+    test_mode: bool = setting(False, "TEST_MODE", run_flag="test")
+    """Quick validation: 3 rounds, I = 4, G = 4."""
+    hub_token: Text | None = setting(None, "HUGGINGFACE_ACCESS_TOKEN", secret=True)
+    """Access to gated models of the Hugging Face Hub."""
+    tasks: Names | None = setting(None, "SWARM_TASKS", run_flag="tasks")
+    """reasoning-gym tasks to draw from; None: the nine of the paper."""
+    profile: Literal["tiny", "paper"] = setting("tiny", "SWARM_PROFILE", run_flag="profile")
+    """Difficulty: `tiny` for the embedded models, `paper` for real ones."""
+    clock: Literal["coordinator", "own"] = setting("coordinator", "SWARM_CLOCK")
+    """Who says which round comes next: a coordinator, or every node for itself."""
+    staleness_window: Annotated[int, whole(0, 1000)] = setting(2, "SWARM_STALENESS_WINDOW")
+    """Without a coordinator: rounds by which a peer's groups may be older or newer than the node's own round."""
+    coordinator_patience: Annotated[float, above(0)] | None = setting(None, "SWARM_COORDINATOR_PATIENCE")
+    """After so long without a live coordinator workers go on by themselves; None: twice the round interval."""
+    standby: bool = setting(False, "SWARM_STANDBY", node_flag="standby")
+    """A coordinator that waits until no other is alive, and takes the clock over then."""
+    expected_workers: Annotated[int, whole(1)] = setting(1, "SWARM_EXPECTED_WORKERS")
+    """Round 0 opens when so many workers are there, or after one round interval with at least one."""
+    heartbeat_interval: Annotated[float, above(0)] = setting(1.0, "SWARM_HEARTBEAT_INTERVAL")
+    """Seconds between a node's signs of life."""
+    liveness_timeout: Annotated[float, above(0)] = setting(15.0, "SWARM_LIVENESS_TIMEOUT")
+    """A node whose heartbeat has not moved for so long is taken for dead."""
+    reconcile_interval: Annotated[float, above(0)] = setting(2.0, "SWARM_RECONCILE_INTERVAL")
+    """The folder is listed at least so often, whatever the watcher says."""
+    watch: Literal["auto", "off"] = setting("auto", "SWARM_WATCH")
+    """`off` finds everything by listing alone."""
+    max_file_bytes: Annotated[int, whole(1024)] = setting(8 * 2**20, "SWARM_MAX_FILE_BYTES")
+    """A peer's file above this is refused unread."""
+    admit: Literal["drawn", "regenerable", "unverified"] = setting("drawn", "SWARM_ADMIT")
+    """Peers' groups to learn from: `drawn`: those to the very questions that follow from the run's seed, the peer, the
+    round and the slot; `regenerable`: to any question that can be regenerated; `unverified`: also those that do not say
+    where their question comes from, held against the publisher's own answer by equality of text alone."""
+    peer_groups: Annotated[int, whole(1, 1024)] = setting(64, "SWARM_PEER_GROUPS")
+    """Groups of one peer and round that are scored; a file with more is refused."""
+    peer_completions: Annotated[int, whole(2, 2**20)] = setting(1024, "SWARM_PEER_COMPLETIONS")
+    """Completions of one peer and round that are scored; a file with more is refused."""
+    max_peers: Annotated[int, whole(1, 65536)] = setting(256, "SWARM_MAX_PEERS")
+    """Peers whose files are read in one round, live ones first; the names beyond are counted."""
+    quarantine_rounds: Annotated[int, whole(0)] = setting(20, "SWARM_QUARANTINE_ROUNDS")
+    """Rounds for which nothing is read of a peer most of whose groups were refused; 0: never."""
+    redo_rounds: Annotated[int, whole(0)] = setting(100, "SWARM_REDO_ROUNDS")
+    """Rounds since the last checkpoint that a node redoes after it was killed, so that it goes on with the weights that
+    it had; of more, or 0, it goes on with those of the checkpoint."""
+    signing: Literal["off", "on", "require"] = setting("off", "SWARM_SIGNING")
+    """`on`: sign what is published, and hold peers to the key they were first seen with; `require`: refuse what is not
+    signed as well. Needs the extra `signing`, and a key (`swarm keys new`)."""
+    key_folder: Text = setting("~/.swarm", "SWARM_KEY_FOLDER")
+    """Where this user's key and the keys that peers were first seen with are kept; never in the shared folder."""
+    scorer_processes: Annotated[int, whole(1, 64)] = setting(1, "SWARM_SCORER_PROCESSES")
+    """Children that score answers, per worker process."""
+    threads: Annotated[int, whole(1, 1024)] | None = setting(None, "SWARM_THREADS", run_flag="threads")
+    """CPU threads of the compute step; None: one for an embedded model, else all cores (`swarm up`: a share for each
+    process)."""
+    device: Text | None = setting(None, "SWARM_DEVICE", run_flag="device")
+    """Torch device such as `cpu` or `cuda:0`; None: the best there is."""
+    learning_rate: Annotated[float, above(0)] | None = setting(None, "SWARM_LEARNING_RATE", run_flag="learning_rate")
+    """Adam's step size; None: what suits the model (`tiny-qwen2` 3e-4, the other embedded ones 2e-4, others 1e-6)."""
+    temperature: Annotated[float, above(0)] = setting(1.0, "SWARM_TEMPERATURE")
+    """Divides the logits, in sampling and in training alike."""
+    top_p: Annotated[float, above(0, 1)] = setting(1.0, "SWARM_TOP_P")
+    """Nucleus sampling: the likeliest tokens that together reach this probability; 1 keeps all."""
+    top_k: Annotated[int, whole(0)] = setting(0, "SWARM_TOP_K")
+    """Sample from the k likeliest tokens; 0: all, 1: always the likeliest."""
+    min_p: Annotated[float, real(0, 1)] = setting(0.0, "SWARM_MIN_P")
+    """Sample from tokens at least so likely as this share of the likeliest one's probability; 0: all."""
+    max_new_tokens: Annotated[int, whole(1)] | None = setting(None, "SWARM_MAX_NEW_TOKENS")
+    """Length limit of a completion; None: what the model's generation config says, else 256."""
+    kl_weight: Annotated[float, real(0)] = setting(0.0, "SWARM_KL_WEIGHT")
+    """Weight of the KL penalty towards the initial weights; above 0 a second copy of the model is held."""
+    max_grad_norm: Annotated[float, above(0)] = setting(1.0, "SWARM_MAX_GRAD_NORM")
+    """Gradients with a larger norm are scaled down to it."""
+    grpo_iterations: Annotated[int, whole(1, 64)] = setting(1, "SWARM_GRPO_ITERATIONS")
+    """Optimizer steps per round on the same groups."""
+    clip_low: Annotated[float, above(0, 0.99)] = setting(0.2, "SWARM_CLIP_LOW")
+    """The probability ratio gains nothing below 1 - clip_low."""
+    clip_high: Annotated[float, above(0)] = setting(0.28, "SWARM_CLIP_HIGH")
+    """The probability ratio gains nothing above 1 + clip_high."""
+    warmup_steps: Annotated[int, whole(0)] = setting(0, "SWARM_WARMUP_STEPS")
+    """Updates over which the learning rate rises to its full value."""
+    weight_decay: Annotated[float, real(0)] = setting(0.0, "SWARM_WEIGHT_DECAY")
+    """Decoupled weight decay of AdamW."""
+    publish_logprobs: bool = setting(False, "SWARM_PUBLISH_LOGPROBS")
+    """Publish token ids and log-probs beside the text, for peers of the same tokenizer that weigh them (below)."""
+    importance_cap: Annotated[float, real(0)] = setting(0.0, "SWARM_IMPORTANCE_CAP")
+    """Weigh tokens whose publisher's log-probs are usable by min(this, policy / publisher); 0: weigh none."""
+    staleness: Annotated[int, whole(0, 1)] = setting(0, "SWARM_STALENESS")
+    """1: generate the next round's groups while this round's are gathered and trained on, one update behind."""
+    micro_batch_tokens: Annotated[int, whole(64)] = setting(16384, "SWARM_MICRO_BATCH_TOKENS")
+    """Padded tokens per forward and backward pass: less memory, same gradient."""
+    gradient_checkpointing: bool | None = setting(None, "SWARM_GRADIENT_CHECKPOINTING")
+    """Recompute activations in the backward pass: less memory, more time. None: if `swarm up` plans so."""
+    precision: Literal["auto", "fp32", "bf16"] = setting("auto", "SWARM_PRECISION")
+    """What the model computes in; the weights that are trained stay fp32. `auto`: bf16 on GPUs that have it."""
+    attention: Literal["auto", "eager", "sdpa", "flash_attention_2"] = setting("auto", "SWARM_ATTENTION")
+    """Attention back-end of transformers; `auto`: the fastest that the device and the model have."""
+    decoding: Literal["auto", "dynamic", "static"] = setting("auto", "SWARM_DECODING")
+    """KV cache while generating: `dynamic` grows, `static` is fixed and replayed as CUDA graphs on a GPU."""
+    device_lease: Literal["auto", "on", "off"] = setting("auto", "SWARM_DEVICE_LEASE")
+    """Processes on one device take turns in their updates; `auto`: on GPUs, but not in one process."""
+    log_level: Literal["debug", "info", "warning", "error"] = setting("info", "SWARM_LOG_LEVEL", run_flag="log_level")
+    """What the terminal shows; the folder gets info and above always."""
+
+    @property
+    def shared_folder(self) -> Path:
+        """The shared folder as an absolute path."""
+        return Path(self.path).expanduser().absolute()
+
+    @property
+    def private_folder(self) -> Path:
+        """The key folder as an absolute path."""
+        return Path(self.key_folder).expanduser().absolute()
+
+    @property
+    def total_groups(self) -> int:
+        """N = I + J, the same whether they are adaptive or not."""
+        return self.local_groups + self.external_groups
+
+    @property
+    def most_local_groups(self) -> int:
+        """The most own groups that a round may have."""
+        return self.total_groups if self.adaptive else self.local_groups
+
+    @property
+    def most_external_groups(self) -> int:
+        """The most external groups that a round may ask for."""
+        return self.total_groups - 1 if self.adaptive else self.external_groups
+
+    @property
+    def shares(self) -> bool:
+        """Whether peers' groups are gathered: with adaptive I/J in every round, those with J = 0 included, so that no
+        round differs from another, or from one of a fixed split, by whom it waited for."""
+        return self.most_external_groups > 0
+
+    @property
+    def patience_with_coordinator(self) -> float:
+        """Seconds without a live coordinator after which a worker goes on by itself."""
+        return 2 * self.round_interval if self.coordinator_patience is None else self.coordinator_patience
+
+    @property
+    def initial_j(self) -> float:
+        """J that the adaptive rule begins with."""
+        return self.total_groups / 2 if self.adaptive_initial_j is None else self.adaptive_initial_j
+
+    def experiment_identity(self) -> dict[str, Any]:
+        """The settings that make two runs the same experiment; a running one refuses to go on with others.
+
+        What IDENTITY_DEFAULTS names is left out where it is at its default.
+        """
+        identity = self._identity_of_all()
+        if self.adaptive:
+            identity |= {name: getattr(self, name) for name in ADAPTIVE} | {"adaptive_initial_j": self.initial_j}
+        chosen = {name: getattr(self, name) for name in ("sampler", "clock")}
+        return identity | {name: value for name, value in chosen.items() if value != IDENTITY_DEFAULTS[name]}
+
+    def _identity_of_all(self) -> dict[str, Any]:
+        return {
+            "seed": self.seed,
+            "local_groups": self.local_groups,
+            "external_groups": self.external_groups,
+            "generations": self.generations,
+            "profile": self.profile,
+            "tasks": list(self.tasks) if self.tasks else None,
+        }
+
+    def as_environment(self) -> dict[str, str]:
+        """The variables that give another process these settings, if it has no others (see `without_settings`).
+
+        Those at their defaults are left out, but for the ones that test mode would set otherwise.
+        """
+        stated = set(QUICK if self.test_mode else ())
+        if any(getattr(self, name) != FIELDS[name].default for name in ADAPTIVE):
+            stated.add("adaptive")  # off on purpose, or on: see swarm.config.checks
+        changed = {
+            f.name: getattr(self, f.name)
+            for f in fields(self)
+            if f.name in stated or getattr(self, f.name) != f.default
+        }
+        return {
+            variable(name): ",".join(value) if isinstance(value, tuple) else str(value)
+            for name, value in changed.items()
+        }
+
+
+FIELDS = {f.name: f for f in fields(Settings)}
+ADAPTIVE = tuple(name for name in FIELDS if name.startswith("adaptive"))
+"""The settings that are of use only while I and J are adaptive, and the one that makes them so."""
+msgspec.convert(vars(Settings()), Settings)  # a default that its own constraint forbids fails at import
+
+
+def variable(name: str) -> str:
+    """The environment variable of a setting, as users know it."""
+    env: tuple[str, ...] = FIELDS[name].metadata["env"]
+    return env[0]

@@ -1,0 +1,114 @@
+"""Merges settings: command-line flag > environment variable > TOML file > the command's default > the field's default.
+
+An unknown or malformed value is a ConfigError that names the setting, where it came from, the value, and what is
+allowed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from swarm.config.checks import check
+from swarm.config.constraints import allowed, plain_type
+from swarm.config.environment import VARIABLES
+from swarm.config.settings import FIELDS, Settings, variable
+from swarm.errors import ConfigError
+
+COMMAND_DEFAULT = "the command's default"
+_FLAGS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+_FROM_TEXT: Mapping[Any, Callable[[str], object]] = {
+    bool: lambda text: _FLAGS[text.strip().lower()],
+    int: int,
+    float: float,
+    tuple: lambda text: tuple(part.strip() for part in text.split(",")),
+}
+"""How texts become values, by type; all others are texts themselves."""
+
+
+def load_settings(
+    flags: Mapping[str, Any], environ: Mapping[str, str], toml_file: str | None = None, **defaults: Any
+) -> Settings:
+    """Merge flags (None: not given), the environment, a TOML file and defaults into checked settings.
+
+    Args:
+        flags: setting name -> value from the command line.
+        environ: the process environment; an empty variable counts as not set.
+        toml_file: a file of `setting = value` lines, named as the fields of Settings or as their variables.
+        defaults: what this command uses where nobody says otherwise, instead of the field's default.
+
+    Raises:
+        ConfigError: unknown setting, malformed value, or a combination that cannot work.
+    """
+    _refuse_unknown_variables(environ)
+    raw: dict[str, tuple[object, str]] = {name: (value, COMMAND_DEFAULT) for name, value in defaults.items()}
+    raw |= _from_toml(toml_file) if toml_file else {}
+    raw |= _from_environment(environ)
+    raw |= {name: (value, "the command line") for name, value in flags.items() if value is not None}
+    values = {name: _parse(name, value, source) for name, (value, source) in raw.items()}
+    given = {name for name, (_, source) in raw.items() if source != COMMAND_DEFAULT}
+    return check(Settings(**values), given)
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, tuple[object, str]]:
+    found: dict[str, tuple[object, str]] = {}
+    for name, f in FIELDS.items():
+        given = [(v, environ[v]) for v in f.metadata["env"] if environ.get(v, "").strip()]
+        if len({value for _, value in given}) > 1:
+            raise ConfigError(
+                " and ".join(f"{v}={value!r}" for v, value in given) + " mean the same setting but differ: keep one"
+            )
+        if given:
+            found[name] = (given[0][1], f"the environment variable {given[0][0]}")
+    return found
+
+
+def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
+    for name in environ:
+        if name.startswith("SWARM_") and name not in VARIABLES:
+            raise ConfigError(f"unknown setting {name} in the environment{_suggest(name, VARIABLES)}")
+
+
+def _from_toml(file: str) -> dict[str, tuple[object, str]]:
+    try:
+        table = tomllib.loads(Path(file).read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"cannot read the settings file {file}: {error}") from None
+    found: dict[str, tuple[object, str]] = {}
+    for key, value in table.items():
+        name = VARIABLES.get(key, key)
+        if name not in FIELDS:
+            raise ConfigError(f"unknown setting {key!r} in {file}{_suggest(key, [*FIELDS, *VARIABLES])}")
+        if name in found:
+            raise ConfigError(f"{key!r} sets {name} a second time in {file}: keep one")
+        found[name] = (value, file)
+    return found
+
+
+def _suggest(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.75)
+    return f"; did you mean {close[0]}?" if close else "; `swarm settings` lists all"
+
+
+def _parse(name: str, value: object, source: str) -> Any:
+    f = FIELDS[name]
+    kind: Any = f.type
+    try:
+        plain = _FROM_TEXT.get(plain_type(kind), str.strip)(value) if isinstance(value, str) else value
+        parsed = msgspec.convert(plain, kind)
+    except (ValueError, KeyError, msgspec.ValidationError):
+        raise ConfigError(
+            f"{variable(name)} ({name}) must be {allowed(kind)}, got {value!r} from {source}; "
+            "correct it or leave it out"
+        ) from None
+    if f.metadata["not_yet"] and parsed != f.default:
+        raise ConfigError(
+            f"{variable(name)} ({name}) = {value!r} from {source} needs {f.metadata['not_yet']}, "
+            f"which this version does not have; only {f.default!r} works"
+        )
+    return parsed
