@@ -20,7 +20,7 @@ sharing      peers' files on their way into the swarm pool
   pool, trained_groups, intake_counts   what may be learned from, what was, and what is told of it
 
 worker       one training node
-  worker_machine, pace                  which step is next; how long peers are waited for
+  worker_machine, events, pace          which step is next; what it is told and asks for; how long peers are waited for
   worker                                the loop; also loads at the start and saves
   lookout                               the round clock, who is alive, which files are there
   round_steps, round_work, metrics_row  the steps of a round, its data, its row

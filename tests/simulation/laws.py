@@ -16,7 +16,7 @@ from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
 from swarm.node.coordinator.coordinator_machine import Decision, Look, WriteState
-from swarm.node.worker import worker_machine as m
+from swarm.node.worker import events as m
 from swarm.types import RoundKey, ScoredGroup
 from tests.simulation.folder import Reward, RolloutsFile, Row, State
 

@@ -13,7 +13,7 @@ from functools import partial
 import pytest
 
 from swarm.node.coordinator.coordinator_machine import CoordinatorMachine, Look, WriteState
-from swarm.node.worker import worker_machine as m
+from swarm.node.worker import events as m
 from swarm.node.worker.worker_machine import WorkerMachine
 from swarm.store.folder.publish import publish
 from swarm.types import RoundKey

@@ -11,7 +11,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from swarm.node.worker import worker_machine as m
+from swarm.node.worker import events as m
+from swarm.node.worker.worker_machine import WorkerMachine
 from swarm.records.liveness import ACTIVE, STARTING, STOPPED, Liveness
 from swarm.types import RoundKey
 from swarm.wire.messages import PeerFile
@@ -40,7 +41,7 @@ class WorkerNode(Process):
         self.weights: list[int] = []
 
     @property
-    def machine(self) -> m.WorkerMachine:
+    def machine(self) -> WorkerMachine:
         return self.checked.machine
 
     @property

@@ -21,7 +21,8 @@ from swarm.node.base.clock import Clock
 from swarm.node.base.clock_file import read_clock
 from swarm.node.base.log_once import LogOnce
 from swarm.node.sharing.intake import Intake
-from swarm.node.worker.worker_machine import GATHER_SHARE, ClockSeen, CoordinatorSeen, Event, PeersLive
+from swarm.node.worker.events import ClockSeen, CoordinatorSeen, Event, PeersLive
+from swarm.node.worker.worker_machine import GATHER_SHARE
 from swarm.records.liveness import Liveness
 from swarm.records.read import read_peers
 from swarm.store.folder.fetch import list_nodes

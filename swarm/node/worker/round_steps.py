@@ -34,12 +34,12 @@ from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.sharing.intake import Intake
 from swarm.node.sharing.trained_groups import TrainedGroups
 from swarm.node.sharing.verification import TaskSource, score_groups
+from swarm.node.worker.events import Generate, Train
 from swarm.node.worker.held_out import HeldOutAnswers
 from swarm.node.worker.ij_schedule import IJSchedule
 from swarm.node.worker.metrics_row import metrics_row
 from swarm.node.worker.own_groups import OwnGroups, Published, same_texts
 from swarm.node.worker.round_work import RoundWork, mean_rewards, to_train
-from swarm.node.worker.worker_machine import Generate, Train
 from swarm.store.folder.publish import publish, sync_folder
 from swarm.types import Policy, Question, RoundKey, ScoredGroup
 from swarm.wire.codec import encode, to_rollout_file

@@ -45,12 +45,13 @@ from swarm.node.process.stopping import on_signals
 from swarm.node.sharing.assigned_questions import OTHERS_ARE_REFUSED, AssignedQuestions
 from swarm.node.sharing.intake import Intake
 from swarm.node.sharing.verification import TaskSource
-from swarm.node.worker import worker_machine as m
+from swarm.node.worker import events as m
 from swarm.node.worker.checkpoints import recover_temporary, restore_newest, save_checkpoint
 from swarm.node.worker.ij_schedule import IJSchedule
 from swarm.node.worker.lookout import Lookout
 from swarm.node.worker.redo import NOTHING_REDONE, Redo, plan_redo
 from swarm.node.worker.round_steps import RoundSteps
+from swarm.node.worker.worker_machine import WorkerMachine
 from swarm.records.liveness import ACTIVE
 from swarm.records.read import read_own_rows
 from swarm.types import Policy, RoundKey
@@ -91,7 +92,7 @@ class Worker:
         self._sampler = sampler(settings.sampler)
         self._schedule = IJSchedule(settings, node_id)
         self._clock = clock = clock or Clock()
-        self._machine = m.WorkerMachine(
+        self._machine = WorkerMachine(
             external_groups=settings.most_external_groups,
             round_interval=settings.round_interval,
             checkpoint_interval=settings.checkpoint_interval,

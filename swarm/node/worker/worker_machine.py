@@ -17,8 +17,8 @@ LOADING ─Ready─▶ IDLE ─ClockSeen─▶ GENERATING ─▶ SCORING ─▶ 
                           last is in, late at the deadline, and a moment after the clock has moved on without us
     SUBMITTING unblocks:  the coordinator
 
-Whose clock?  coordinator's ──no coordinator alive for `patience` seconds──▶ own ──one is alive again──▶ coordinator's
-              own           from the start, where there is to be no coordinator
+The clock      coordinator's ──no coordinator alive for `patience` seconds──▶ own ──one is alive again──▶ coordinator's
+               own          from the start, where there is to be no coordinator
 
 On its own clock a node does one round after the other, and takes of each peer the newest groups that are at most
 `window` rounds older or newer than its own round.
@@ -33,220 +33,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 
 from swarm.node.base.attendance import Attendance
+from swarm.node.worker.events import (
+    BeginUpdate,
+    ClockSeen,
+    CoordinatorSeen,
+    Event,
+    Finish,
+    Generate,
+    GenerateAhead,
+    Generated,
+    Instruction,
+    PeerArrived,
+    PeersLive,
+    Phase,
+    Publish,
+    Published,
+    Ready,
+    Save,
+    Saved,
+    SaveFailed,
+    Score,
+    Scored,
+    Stop,
+    Submit,
+    Submitted,
+    Tick,
+    Train,
+    Trained,
+)
 from swarm.node.worker.pace import GatherPace
 from swarm.types import RoundKey
-
-
-class Phase(StrEnum):
-    LOADING = "loading"
-    IDLE = "idle"
-    GENERATING = "generating"
-    SCORING = "scoring"
-    PUBLISHING = "publishing"
-    GATHERING = "gathering"
-    TRAINING = "training"
-    SUBMITTING = "submitting"
-    SAVING = "saving"
-    DONE = "done"
-
-
-# ── events ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-@dataclass(frozen=True)
-class Ready:
-    """The policy is loaded; rounds before `next_round` are done."""
-
-    next_round: int
-    unsaved: bool = False
-    """Its checkpoint is older: it was killed, and has redone what it could of the rounds since."""
-
-
-@dataclass(frozen=True)
-class ClockSeen:
-    """The state file was read."""
-
-    key: RoundKey
-    finished: bool
-    now: float
-    interval: float = 0.0
-    """The longest that the coordinator keeps a round open, seconds; 0: it did not say."""
-    max_rounds: int = 0
-    """How many rounds there will be; 0: it did not say."""
-
-
-@dataclass(frozen=True)
-class Generated:
-    key: RoundKey
-
-
-@dataclass(frozen=True)
-class Scored:
-    key: RoundKey
-
-
-@dataclass(frozen=True)
-class Published:
-    key: RoundKey
-    now: float
-
-
-@dataclass(frozen=True)
-class PeersLive:
-    """The live workers other than this one."""
-
-    nodes: frozenset[str]
-    now: float
-    publishing: frozenset[str] = frozenset()
-    """Those that have published for this node's round, or the one before it, whether that was taken in or not; of a
-    node that has begun none yet, for the first."""
-
-
-@dataclass(frozen=True)
-class CoordinatorSeen:
-    """Whether a coordinator is alive, as of now."""
-
-    alive: bool
-    now: float
-
-
-@dataclass(frozen=True)
-class PeerArrived:
-    """All that a peer published for this round and stage is verified and scored, or refused."""
-
-    key: RoundKey
-    peer: str
-    now: float
-
-
-@dataclass(frozen=True)
-class Tick:
-    """`wake_at` has come."""
-
-    now: float
-
-
-@dataclass(frozen=True)
-class Trained:
-    key: RoundKey
-
-
-@dataclass(frozen=True)
-class Submitted:
-    key: RoundKey
-
-
-@dataclass(frozen=True)
-class Saved:
-    rounds_done: int
-
-
-@dataclass(frozen=True)
-class SaveFailed:
-    """A checkpoint on the way could not be written; the next one is due as if it had not been asked for."""
-
-    rounds_done: int
-
-
-@dataclass(frozen=True)
-class Stop:
-    """Finish the step, save, and end."""
-
-    now: float
-
-
-Event = (
-    Ready
-    | ClockSeen
-    | Generated
-    | Scored
-    | Published
-    | PeersLive
-    | CoordinatorSeen
-    | PeerArrived
-    | Tick
-    | Trained
-    | Submitted
-    | Saved
-    | SaveFailed
-    | Stop
-)
-
-
-# ── instructions ────────────────────────────────────────────────────────────────────────────────────────────────────
-@dataclass(frozen=True)
-class Generate:
-    key: RoundKey
-    skipped: int
-    """Rounds that the clock ran ahead while this node was away or busy."""
-
-
-@dataclass(frozen=True)
-class GenerateAhead:
-    """Generate and score the groups of a round that is not open yet; its Generate takes them up."""
-
-    key: RoundKey
-
-
-@dataclass(frozen=True)
-class Score:
-    key: RoundKey
-
-
-@dataclass(frozen=True)
-class Publish:
-    key: RoundKey
-
-
-@dataclass(frozen=True)
-class BeginUpdate:
-    """Add up the gradients of the own groups while those of the peers come in; answered by no event.
-
-    Of a round that was generated ahead, as soon as the update before it is made. If that round is then skipped, the
-    next BeginUpdate starts from nothing.
-    """
-
-    key: RoundKey
-
-
-@dataclass(frozen=True)
-class Train:
-    """Add those of J groups sampled from what the heard peers published, and make the update."""
-
-    key: RoundKey
-    sources: tuple[tuple[str, RoundKey], ...]
-    """The heard peers, by name, and for which round the groups are that are taken of each."""
-    awaited: frozenset[str]
-    """The live peers that were worth waiting for, heard or not."""
-    timed_out: bool
-    late: bool
-
-    @property
-    def heard(self) -> frozenset[str]:
-        return frozenset(peer for peer, _ in self.sources)
-
-
-@dataclass(frozen=True)
-class Submit:
-    key: RoundKey
-
-
-@dataclass(frozen=True)
-class Save:
-    """Write a checkpoint after so many rounds."""
-
-    rounds_done: int
-
-
-@dataclass(frozen=True)
-class Finish:
-    reason: str
-    """`finished`: the experiment is over; `stopped`: somebody asked."""
-
-
-Instruction = Generate | GenerateAhead | Score | Publish | BeginUpdate | Train | Submit | Save | Finish
 
 GATHER_SHARE = 0.5
 """Of the round's interval; the rest is for training and submitting before the coordinator closes the round."""

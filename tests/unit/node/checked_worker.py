@@ -6,8 +6,9 @@ import math
 from collections import Counter
 
 from swarm.node.base.attendance import MOST_ABSENCES
-from swarm.node.worker import worker_machine as m
+from swarm.node.worker import events as m
 from swarm.node.worker.pace import GatherPace
+from swarm.node.worker.worker_machine import GATHER_SHARE, LATE_GRACE, WorkerMachine
 from swarm.types import RoundKey
 
 STEPS = (m.Generate, m.Score, m.Publish, m.Train, m.Submit)
@@ -40,7 +41,7 @@ class CheckedWorker:
         patience: float = math.inf,
         window: int = 0,
     ) -> None:
-        self.machine = m.WorkerMachine(
+        self.machine = WorkerMachine(
             external_groups=external_groups,
             round_interval=round_interval,
             checkpoint_interval=checkpoint_interval,
@@ -61,7 +62,7 @@ class CheckedWorker:
         self._patience = patience
         self._window = window
         self._external_groups = external_groups
-        self._longest_gather = round_interval * m.GATHER_SHARE
+        self._longest_gather = round_interval * GATHER_SHARE
         self.pending: list[m.Instruction] = []
         """Instructions that were not answered yet."""
         self.trained: list[RoundKey] = []
@@ -145,7 +146,7 @@ class CheckedWorker:
         self._clock, self._finished = clock.key, clock.finished
         self._max_rounds = clock.max_rounds or self._max_rounds
         if clock.interval:
-            self._longest_gather = clock.interval * m.GATHER_SHARE
+            self._longest_gather = clock.interval * GATHER_SHARE
         if isinstance(self._step, m.Publish) and self._is_late(self._step.key):
             self._late_since = min(self._late_since, self._now)
 
@@ -234,7 +235,7 @@ class CheckedWorker:
         """No fixed sleep is a barrier: live peers are waited for as long as the swarm has needed lately."""
         waited = self._now - self._gather_since
         missing = {peer for peer in self._live - train.heard if self._absences[peer] < MOST_ABSENCES}
-        if missing and self._now - self._late_since < m.LATE_GRACE:
+        if missing and self._now - self._late_since < LATE_GRACE:
             usual = GatherPace.FACTOR * max(self._waits[-GatherPace.WINDOW :], default=math.inf) + GatherPace.SLACK
             assert waited >= min(self._longest_gather, usual), f"it did not wait for {sorted(missing)}"
         self._waits.append(waited)

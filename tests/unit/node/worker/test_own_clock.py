@@ -19,7 +19,7 @@ from structlog.testing import capture_logs
 from swarm.errors import ConfigError
 from swarm.node.base.experiment import read_experiment
 from swarm.node.process.daemon import run_node
-from swarm.node.worker.worker_machine import (
+from swarm.node.worker.events import (
     Generated,
     Instruction,
     PeerArrived,
@@ -28,8 +28,8 @@ from swarm.node.worker.worker_machine import (
     Ready,
     Scored,
     Train,
-    WorkerMachine,
 )
+from swarm.node.worker.worker_machine import WorkerMachine
 from swarm.records import read as records
 from swarm.store.folder.publish import publish
 from swarm.tasks.scoring import GroupScore

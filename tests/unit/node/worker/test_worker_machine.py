@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swarm.node.worker import worker_machine as m
+from swarm.node.worker import events as m
+from swarm.node.worker.worker_machine import LATE_GRACE
 from swarm.types import RoundKey
 from tests.unit.node.checked_worker import CheckedWorker
 
@@ -241,10 +242,10 @@ def test_without_external_groups_peers_are_never_waited_for() -> None:
 def test_a_node_whose_round_has_closed_waits_a_moment_only() -> None:
     worker = make_worker(m.Phase.GATHERING, round_interval=60.0)
     assert worker.handle(clock(1, now=2.0)) == []
-    assert worker.machine.wake_at == 2.0 + m.LATE_GRACE
+    assert worker.machine.wake_at == 2.0 + LATE_GRACE
     assert worker.handle(clock(2, now=2.5)) == [], "a second step of the clock does not begin the moment anew"
-    assert worker.machine.wake_at == 2.0 + m.LATE_GRACE
-    [train] = worker.handle(m.Tick(2.0 + m.LATE_GRACE))
+    assert worker.machine.wake_at == 2.0 + LATE_GRACE
+    [train] = worker.handle(m.Tick(2.0 + LATE_GRACE))
     assert train == trains(R0, frozenset(), PEERS, timed_out=True, late=True)
 
 
