@@ -25,12 +25,13 @@ class Signatures:
         self._own = public_text(self._key)
         self._known = KnownKeys(key_folder, shared_folder, experiment)
         self._required = required
+        self._experiment = experiment
 
-    def seal(self, data: bytes, path: Path) -> bytes:
-        return seal(data, place_of(path), self._key)
+    def seal(self, data: bytes, key: str | Path) -> bytes:
+        return seal(data, self._place(key), self._key)
 
-    def check(self, data: bytes, path: Path, author: str) -> None:
-        place = place_of(path)
+    def check(self, data: bytes, key: str | Path, author: str) -> None:
+        place = self._place(key)
         signature, held_to = signature_of(data), self._held_to(author)
         if signature is None:
             if held_to is not None or self._required:
@@ -47,6 +48,10 @@ class Signatures:
                 f"{place} is signed by {signature.public_key}, {self._expected(author, held_to)}; if {author} has a "
                 f"new key, `swarm keys forget {author}`",
             )
+
+    def _place(self, key: str | Path) -> str:
+        """How signatures name a file: its experiment and its key; the same wherever the shared place is."""
+        return place_of(key) if isinstance(key, Path) else f"{self._experiment}/{key}"
 
     def _held_to(self, author: str) -> str | None:
         try:
@@ -71,6 +76,6 @@ class Signatures:
 
 
 def place_of(path: Path) -> str:
-    """How signatures name a file: its experiment, and the names below it; the same wherever the folder is mounted."""
+    """As Signatures' own, of a path in an experiment's folder."""
     root, names = split_at_experiment(path)
     return "/".join((root.name, *names))

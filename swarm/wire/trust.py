@@ -19,10 +19,10 @@ class Trust(Protocol):
     def asks(self) -> bool:
         """Whether files are looked into for their authors at all."""
 
-    def seal(self, data: bytes, path: Path) -> bytes:
-        """The file as it is to be published at this path."""
+    def seal(self, data: bytes, key: str | Path) -> bytes:
+        """The file as it is to be put at this key, or, of a folder, published at this path."""
 
-    def check(self, data: bytes, path: Path, author: str) -> None:
+    def check(self, data: bytes, key: str | Path, author: str) -> None:
         """Judge a file by its signature.
 
         Raises:
@@ -36,10 +36,10 @@ class Trusting:
 
     asks = False
 
-    def seal(self, data: bytes, path: Path) -> bytes:
+    def seal(self, data: bytes, key: str | Path) -> bytes:
         return data
 
-    def check(self, data: bytes, path: Path, author: str) -> None:
+    def check(self, data: bytes, key: str | Path, author: str) -> None:
         return None
 
 

@@ -63,12 +63,12 @@ class TrustsTabs:
 
     asks = True
 
-    def seal(self, data: bytes, path: Path) -> bytes:
+    def seal(self, data: bytes, key: str | Path) -> bytes:
         return data + b"\t"
 
-    def check(self, data: bytes, path: Path, author: str) -> None:
+    def check(self, data: bytes, key: str | Path, author: str) -> None:
         if not data.endswith(b"\t"):
-            raise ProtocolError("unsigned", f"{path} does not end in a tab")
+            raise ProtocolError("unsigned", f"{key} does not end in a tab")
 
 
 def publish(layout: Layout, file: RolloutFile, peer: str = "", key: RoundKey | None = None) -> None:
