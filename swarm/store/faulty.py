@@ -1,0 +1,251 @@
+"""Any store seen through faults, one handle per life of a process: for tests and simulations.
+
+    place = FaultyPlace(faults, now)
+    anna = FaultyStore(place, memory.open("anna"), "anna")
+
+All who write in a place have to do it through handles of one FaultyPlace, for a reader's view is made of what went
+through them. With `Faults()` a handle is as the store behind it.
+
+A process that is killed in the middle of a call hears it as `Killed`, which nobody but its supervisor may catch. Its
+handle answers nothing any more: each further call is told to `Faults.reached` and raises again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import anyio
+from anyio.abc import ObjectReceiveStream
+from anyio.streams.memory import MemoryObjectSendStream
+
+from swarm.errors import ProtocolError
+from swarm.store.base import MOST_PER_READ, PAGE, Blob, Entry, Facts, Kind, Page, Records, Store
+from swarm.store.faults import ANY_SIZE, FaultyPlace, Killed, Step, Version, tag_of
+
+_NOTHING = Version(0, "", "", 0.0, None)
+"""Of a key of which a reader sees nothing yet."""
+
+
+class FaultyStore:
+    """One handle; a Store."""
+
+    def __init__(self, place: FaultyPlace, inner: Store, name: str) -> None:
+        self._place = place
+        self._faults = place.faults
+        self._inner = inner
+        self._name = name
+        self._settled: dict[str, int] = {}
+        """Key -> number of the newest version that was seen."""
+        self.fenced = False
+        """The process is dead."""
+
+    def describe(self, key: str = "") -> str:
+        return self._inner.describe(key)
+
+    def facts(self) -> Facts:
+        self._alive()
+        return self._inner.facts()
+
+    # ── what is seen ────────────────────────────────────────────────────────────────────────────────────────────────
+    def get(self, key: str, limit: int) -> Blob:
+        self._reads(key)
+        version = self._seen(key, stale=self._faults.stale(self._name, key))
+        if version is None or version is self._place.history[key][-1] or version.appended:
+            return self._inner.get(key, limit)
+        if version.data is None:
+            raise FileNotFoundError(self.describe(key))
+        if len(version.data) > limit:
+            raise ProtocolError("oversized", f"{self.describe(key)} has {len(version.data)} bytes, limit {limit}")
+        return Blob(version.data, version.tag)
+
+    def get_many(self, keys: Sequence[str], limit: int) -> list[Blob | ProtocolError | None]:
+        return [self._got(key, limit) for key in keys]
+
+    def _got(self, key: str, limit: int) -> Blob | ProtocolError | None:
+        try:
+            return self.get(key, limit)
+        except FileNotFoundError:
+            return None
+        except ProtocolError as error:
+            return error
+
+    def get_to_file(self, key: str, target: Path, limit: int) -> None:
+        self._reads(key)
+        version = self._seen(key)
+        if version is None or version is self._place.history[key][-1] or version.appended:
+            self._inner.get_to_file(key, target, limit)
+        else:
+            target.write_bytes(self.get(key, limit).data)
+
+    def stat(self, key: str) -> Entry | None:
+        self._reads(key)
+        entry = self._inner.stat(key)
+        return entry and self._as_seen(key, entry)
+
+    def list(self, prefix: str, *, after: str = "", limit: int = PAGE, tags: bool = False) -> Page:
+        self._reads(prefix)
+        page = self._inner.list(prefix, after=after, limit=limit, tags=tags)
+        start = f"{prefix}/" if prefix else ""
+        entries = [seen for entry in page.entries if (seen := self._as_seen(start + entry.name, entry))]
+        ghosts = [
+            Entry(name, Kind.FILE, len(version.data), version.tag) if tags else Entry(name, Kind.FILE)
+            for name in self._place.removed.get(prefix, ())
+            if after < name <= (page.next or name)
+            and (version := self._seen(start + name))
+            and version.data is not None
+        ]
+        return Page(sorted([*entries, *ghosts]) if ghosts else entries, page.next)
+
+    @contextmanager
+    def open_bundle(self, prefix: str) -> Iterator[Path]:
+        self._reads(prefix)
+        version = self._seen(prefix)
+        if version is not None and not version.there:
+            raise FileNotFoundError(self.describe(prefix))
+        with self._inner.open_bundle(prefix) as folder:
+            yield folder
+
+    def read_records(self, key: str, cursor: str = "", limit: int = MOST_PER_READ) -> Records:
+        self._reads(key)
+        version = self._seen(key)
+        if version is not None and version is not self._place.history[key][-1]:
+            return Records([], cursor)  # they come together with the last of them
+        return self._inner.read_records(key, cursor, limit)
+
+    @asynccontextmanager
+    async def hints(self, prefixes: Sequence[str], interval: float) -> AsyncIterator[ObjectReceiveStream[None]]:
+        self._alive()
+        send, receive = anyio.create_memory_object_stream[None](1)
+        async with self._inner.hints(prefixes, interval) as hints, send, receive, anyio.create_task_group() as tasks:
+
+            async def pass_on() -> None:
+                async for _ in hints:
+                    for delay in self._faults.hints(self._name):
+                        tasks.start_soon(self._hint, delay, send)
+
+            tasks.start_soon(pass_on)
+            yield receive
+            tasks.cancel_scope.cancel()
+
+    async def _hint(self, delay: float, send: MemoryObjectSendStream[None]) -> None:
+        if delay:
+            await self._place.sleep(delay)
+        try:
+            send.send_nowait(None)
+        except anyio.WouldBlock:
+            return  # one waits already
+
+    # ── what is written ─────────────────────────────────────────────────────────────────────────────────────────────
+    def put(self, key: str, data: bytes, *, if_absent: bool = False, durable: bool = True) -> None:
+        self._alive()
+        self._step(key, Step.DRAFT)
+        self._inner.put(key, data, if_absent=if_absent, durable=durable)
+        self._place.note(key, self._name, data, tag_of(self._inner, key))
+        self._written(key, durable=durable)
+
+    def put_bundle(self, prefix: str, fill: Callable[[Path], None]) -> None:
+        self._alive()
+
+        def filled(folder: Path) -> None:
+            fill(folder)
+            self._step(prefix, Step.DRAFT)
+
+        self._inner.put_bundle(prefix, filled)
+        self._place.note(prefix, self._name, None, bundle=True)
+        self._written(prefix, durable=True)
+
+    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool) -> None:
+        self._alive()
+        self._step(key, Step.DRAFT)
+        size = sum(len(record) + 1 for record in records)
+        try:
+            self._step(key, Step.HALF)
+        except Killed:
+            self._leave_half(key, b"\n".join(records)[: size // 2])
+            raise
+        self._inner.append_records(key, records, durable=durable)
+        self._place.note(key, self._name, b"", appended=size)
+        self._written(key, durable=durable)
+
+    def _leave_half(self, key: str, half: bytes) -> None:
+        there = self._inner.get(key, ANY_SIZE).data if self._inner.stat(key) else b""
+        self._inner.put(key, there[: there.rfind(b"\n") + 1] + half)
+
+    def sync(self, key: str) -> None:
+        self._alive()
+        self._inner.sync(key)
+        self._step(key, Step.DURABLE)
+        self._place.synced(self._name, key)
+
+    def recover(self) -> None:
+        self._alive()
+        self._inner.recover()
+
+    def remove(self, key: str) -> None:
+        self._alive()
+        self._step(key, Step.DRAFT)
+        there = self._inner.stat(key) is not None
+        self._inner.remove(key)
+        if there:
+            self._place.note(key, self._name, None)
+        self._step(key, Step.VISIBLE)
+
+    def remove_prefix(self, prefix: str) -> None:
+        self._alive()
+        self._step(prefix, Step.DRAFT)
+        self._inner.remove_prefix(prefix)
+        for key, versions in list(self._place.history.items()):
+            if f"{key}/".startswith(f"{prefix}/") and versions[-1].there:
+                self._place.note(key, self._name, None)
+        self._step(prefix, Step.VISIBLE)
+
+    def _written(self, key: str, *, durable: bool) -> None:
+        self._step(key, Step.VISIBLE)
+        if durable:
+            self._place.synced(self._name, key)
+        self._step(key, Step.DURABLE)
+
+    # ── tools ───────────────────────────────────────────────────────────────────────────────────────────────────────
+    def _alive(self) -> None:
+        if self.fenced:
+            self._faults.reached(self._name)
+            raise Killed(self._name)
+
+    def _reads(self, key: str) -> None:
+        self._alive()
+        self._faults.reads(self._name, key)
+
+    def _step(self, key: str, step: Step) -> None:
+        try:
+            self._faults.step(self._name, key, step)
+        except Killed:
+            self.fenced = True
+            raise
+
+    def _seen(self, key: str, *, stale: int = 0) -> Version | None:
+        """The version of a key that this reader has; None: whatever is there, for it is nobody's who has a handle."""
+        versions = self._place.history.get(key)
+        if not versions:
+            return None
+        seen, settled = _NOTHING, self._settled.get(key, 0)
+        for version in reversed(versions):
+            if version.number > settled:
+                if version.writer != self._name and not self._faults.sees(self._name, version):
+                    continue
+                self._settled[key] = settled = version.number
+            seen, stale = version, stale - 1
+            if stale < 0:
+                break
+        return seen
+
+    def _as_seen(self, key: str, entry: Entry) -> Entry | None:
+        version = self._seen(key)
+        if version is None:
+            return entry
+        if not version.there:
+            return None
+        if version.data is None or version.appended or not entry.tag:
+            return entry
+        return entry._replace(size=len(version.data), tag=version.tag)
