@@ -140,7 +140,7 @@ class FaultyPlace:
         if not versions or versions[-1] is not version:
             return False
         before = versions[-2] if len(versions) > 1 else None
-        if before is not None and (before.bundle or version.bundle):
+        if before is not None and (before.bundle or version.bundle or before.appended > version.appended == 0):
             return False
         versions.pop()
         if version.appended:

@@ -197,7 +197,7 @@ class FaultyStore:
         self._step(prefix, Step.DRAFT)
         self._inner.remove_prefix(prefix)
         for key, versions in list(self._place.history.items()):
-            if f"{key}/".startswith(f"{prefix}/") and versions[-1].there:
+            if f"{key}/".startswith(f"{prefix}/") and versions and versions[-1].there:
                 self._place.note(key, self._name, None)
         self._step(prefix, Step.VISIBLE)
 

@@ -233,7 +233,7 @@ class MemoryStore:
             born, _, position = cursor.partition(":")
             start = int(position) if born == str(file.born) else 0
             start = start if start <= len(file.data) else 0
-            end = start + limit
+            end = min(start + limit, len(file.data))
             if end < len(file.data):  # up to the end of the record in which the limit lies
                 end = file.data.find(b"\n", end - 1) + 1 or len(file.data)
             whole = file.data.rfind(b"\n", start, end) + 1 or start

@@ -1,0 +1,187 @@
+"""What each fault does to those who share a place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from swarm.errors import StoreError
+from swarm.store.faults import Faults, FaultyPlace, Killed, Step, Version
+from swarm.store.faulty import FaultyStore
+from swarm.store.memory import MemoryPlace
+
+BIG = 1 << 20
+
+
+class Planned(Faults):
+    """Faults that a test sets by hand."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.late = 0.0
+        self.strikes: BaseException | None = None
+        self.at = Step.DRAFT
+        self.share = 0.0
+        self.older = 0
+        self.after_death: list[str] = []
+
+    def sees(self, reader: str, version: Version) -> bool:
+        return self.now >= version.time + self.late
+
+    def stale(self, reader: str, key: str) -> int:
+        return self.older
+
+    def step(self, writer: str, key: str, step: Step) -> None:
+        if self.strikes and step is self.at:
+            strikes, self.strikes = self.strikes, None
+            raise strikes
+
+    def kept(self, version: Version) -> float:
+        return self.share
+
+    def hints(self, reader: str) -> Sequence[float]:
+        return (0.0,)
+
+    def reached(self, name: str) -> None:
+        self.after_death.append(name)
+
+
+class World:
+    def __init__(self) -> None:
+        self.faults = Planned()
+        self.memory = MemoryPlace()
+        self.place = FaultyPlace(self.faults, lambda: self.faults.now)
+
+    def handle(self, name: str) -> FaultyStore:
+        return FaultyStore(self.place, self.memory.open(name), name)
+
+    def struck(self, handle: FaultyStore, at: Step, put: bytes) -> None:
+        self.faults.strikes, self.faults.at = Killed(), at
+        with pytest.raises(Killed):
+            handle.put("state", put)
+
+    def cut_power(self, name: str) -> None:
+        self.place.cut_power(name, self.memory.open(name))
+
+
+def names(store: FaultyStore, prefix: str) -> list[str]:
+    return [entry.name for entry in store.list(prefix).entries]
+
+
+def test_a_late_write_is_seen_late_by_others_and_at_once_by_its_writer() -> None:
+    world = World()
+    anna, bob = world.handle("anna"), world.handle("bob")
+    world.faults.late = 5.0
+    anna.put("peers/anna.json", b"1")
+    assert names(anna, "peers") == ["anna.json"]
+    assert names(bob, "peers") == []
+    with pytest.raises(FileNotFoundError):
+        bob.get("peers/anna.json", BIG)
+    world.faults.now = 5.0
+    assert bob.get("peers/anna.json", BIG).data == b"1"
+
+
+def test_while_a_new_version_is_late_the_old_one_is_read_whole_with_its_own_tag() -> None:
+    world = World()
+    anna, bob = world.handle("anna"), world.handle("bob")
+    anna.put("state", b"old")
+    old = bob.get("state", BIG)
+    world.faults.late = 5.0
+    anna.put("state", b"new")
+    assert bob.get("state", BIG) == old
+    assert anna.get("state", BIG).tag != old.tag
+
+
+def test_what_was_removed_is_listed_until_the_removal_is_seen() -> None:
+    world = World()
+    anna, bob = world.handle("anna"), world.handle("bob")
+    anna.put("peers/anna.json", b"1")
+    world.faults.late = 5.0
+    world.faults.now = 10.0
+    assert names(bob, "peers") == ["anna.json"]
+    anna.remove("peers/anna.json")
+    assert names(bob, "peers") == ["anna.json"]
+    world.faults.now = 15.0
+    assert names(bob, "peers") == []
+
+
+def test_a_stale_read_gives_an_older_version_once_more() -> None:
+    world = World()
+    anna, bob = world.handle("anna"), world.handle("bob")
+    for number in range(3):
+        anna.put("state", b"%d" % number)
+    world.faults.older = 2
+    assert bob.get("state", BIG).data == b"0"
+    world.faults.older = 0
+    assert bob.get("state", BIG).data == b"2"
+
+
+def test_a_kill_before_the_write_is_visible_leaves_what_was_there() -> None:
+    world = World()
+    anna = world.handle("anna")
+    anna.put("state", b"old")
+    world.struck(anna, Step.DRAFT, b"new")
+    assert world.handle("bob").get("state", BIG).data == b"old"
+
+
+def test_a_handle_of_a_dead_process_answers_nothing_and_tells_of_it() -> None:
+    world = World()
+    anna = world.handle("anna")
+    world.struck(anna, Step.DURABLE, b"new")
+    with pytest.raises(Killed):
+        anna.get("state", BIG)
+    assert world.faults.after_death == ["anna"]
+    assert world.handle("anna").get("state", BIG).data == b"new", "its next life sees what the last one wrote"
+
+
+def test_a_power_cut_takes_back_what_is_not_durable_and_nothing_else() -> None:
+    world = World()
+    anna, bob = world.handle("anna"), world.handle("bob")
+    anna.put("state", b"safe")
+    world.struck(anna, Step.VISIBLE, b"new")
+    assert bob.get("state", BIG).data == b"new"
+    world.cut_power("anna")
+    assert bob.get("state", BIG).data == b"safe"
+
+
+def test_what_was_synced_by_the_next_life_outlives_a_power_cut() -> None:
+    world = World()
+    world.struck(world.handle("anna"), Step.VISIBLE, b"new")
+    world.handle("anna").sync("state")
+    world.cut_power("anna")
+    assert world.handle("bob").get("state", BIG).data == b"new"
+
+
+def test_a_kill_within_an_append_leaves_half_a_record_that_nobody_reads() -> None:
+    world = World()
+    anna = world.handle("anna")
+    anna.append_records("log", [b"one"], durable=True)
+    world.faults.strikes, world.faults.at = Killed(), Step.HALF
+    with pytest.raises(Killed):
+        anna.append_records("log", [b"two"], durable=True)
+    read = world.handle("bob").read_records("log")
+    assert (read.records, read.torn) == ([b"one"], True)
+    world.handle("anna").append_records("log", [b"three"], durable=True)
+    assert world.handle("bob").read_records("log").records == [b"one", b"three"]
+
+
+def test_a_power_cut_may_tear_the_last_record() -> None:
+    world = World()
+    anna = world.handle("anna")
+    anna.append_records("log", [b"one"], durable=True)
+    anna.append_records("log", [b"twenty"], durable=False)
+    world.faults.share = 0.5
+    world.cut_power("anna")
+    read = world.handle("bob").read_records("log")
+    assert (read.records, read.torn) == ([b"one"], True)
+
+
+def test_an_error_after_the_write_is_tried_again_and_doubles_nothing() -> None:
+    world = World()
+    anna = world.handle("anna")
+    world.faults.strikes, world.faults.at = StoreError("no answer"), Step.VISIBLE
+    with pytest.raises(StoreError):
+        anna.append_records("log", [b"one"], durable=True)
+    anna.append_records("log", [b"one"], durable=True)
+    assert world.handle("bob").read_records("log").records == [b"one"]
