@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from swarm.errors import StoreError
@@ -20,6 +21,18 @@ MOST_WAITING = 4 * 2**20
 """Bytes of log lines that wait for a file; the oldest beyond it are dropped and counted."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _BLOCK = 64 * 1024
+
+
+def open_lines(path: Path) -> LineFile:
+    """Open a file to append to, making it and its folder if missing.
+
+    Raises:
+        StoreError: it cannot be opened.
+    """
+    try:
+        return LineFile(partial(_open_own, path))
+    except OSError as error:
+        raise StoreError(f"cannot open {path} to append to it: {error}; check the shared folder") from error
 
 
 def append_json_line(path: Path, line: bytes, *, fsync: bool = False) -> None:
@@ -32,7 +45,7 @@ def append_json_line(path: Path, line: bytes, *, fsync: bool = False) -> None:
         StoreError: the file cannot be written.
     """
     try:
-        with LineFile(path) as file:
+        with open_lines(path) as file:
             file.cut_torn_line()
             if not file.ends_with(line):
                 file.write(line, fsync=fsync)
@@ -48,23 +61,13 @@ class LineFile:
     """A file that grows by whole lines, each in one write to an O_APPEND descriptor, so that readers see no torn one.
 
     A torn last line, left by a crash, is closed by a newline before the next line goes in.
-
-    Raises:
-        StoreError: the file cannot be opened.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        try:
-            _refuse_links(path)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._fd = self._open()
-            self._torn = self._ends_torn()
-        except OSError as error:
-            raise StoreError(f"cannot open {path} to append to it: {error}; check the shared folder") from error
-
-    def _open(self) -> int:
-        return os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    def __init__(self, opener: Callable[[], int]) -> None:
+        """Open the file; raises what `opener` raises, which gives a descriptor to read and to append by."""
+        self._open = opener
+        self._fd = opener()
+        self._torn = self._ends_torn()
 
     def _ends_torn(self) -> bool:
         size = self._size()
@@ -166,7 +169,7 @@ class PatientLines:
             held: nothing is written before `begin`.
             most_waiting: bytes.
         """
-        self._file = LineFile(path)
+        self._file = open_lines(path)
         self._note = note
         self._held = held
         self._most_waiting = most_waiting
@@ -225,6 +228,12 @@ class PatientLines:
             if self._most_waiting:
                 self.begin()
             self._file.close()
+
+
+def _open_own(path: Path) -> int:
+    _refuse_links(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
 
 
 def _refuse_links(file: Path) -> None:

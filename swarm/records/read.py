@@ -109,7 +109,7 @@ def _read_of(layout: Layout, path: Path, form: type[Form], author: str, limit: i
         data = read_bounded(path, limit)
     except FileNotFoundError:
         return None
-    layout.trust.check(data, path, author)
+    layout.trust.check(data, layout.key(path), author)
     return decode(data, form, str(path))
 
 

@@ -9,7 +9,6 @@ from swarm.logs import get_logger
 from swarm.signing.envelope import seal, signature_of, verify
 from swarm.signing.keys import load_key, public_text
 from swarm.signing.known_keys import KnownKeys
-from swarm.wire.layout import split_at_experiment
 
 logger = get_logger(__name__)
 
@@ -24,14 +23,14 @@ class Signatures:
         self._key = load_key(key_folder)
         self._own = public_text(self._key)
         self._known = KnownKeys(key_folder, shared_folder, experiment)
-        self._required = required
         self._experiment = experiment
+        self._required = required
 
-    def seal(self, data: bytes, key: str | Path) -> bytes:
-        return seal(data, self._place(key), self._key)
+    def seal(self, data: bytes, key: str) -> bytes:
+        return seal(data, self._place_of(key), self._key)
 
-    def check(self, data: bytes, key: str | Path, author: str) -> None:
-        place = self._place(key)
+    def check(self, data: bytes, key: str, author: str) -> None:
+        place = self._place_of(key)
         signature, held_to = signature_of(data), self._held_to(author)
         if signature is None:
             if held_to is not None or self._required:
@@ -48,10 +47,6 @@ class Signatures:
                 f"{place} is signed by {signature.public_key}, {self._expected(author, held_to)}; if {author} has a "
                 f"new key, `swarm keys forget {author}`",
             )
-
-    def _place(self, key: str | Path) -> str:
-        """How signatures name a file: its experiment and its key; the same wherever the shared place is."""
-        return place_of(key) if isinstance(key, Path) else f"{self._experiment}/{key}"
 
     def _held_to(self, author: str) -> str | None:
         try:
@@ -74,8 +69,6 @@ class Signatures:
             return "expected a signature, for SWARM_SIGNING=require"
         return f"expected {author} to sign with {held_to}"
 
-
-def place_of(path: Path) -> str:
-    """As Signatures' own, of a path in an experiment's folder."""
-    root, names = split_at_experiment(path)
-    return "/".join((root.name, *names))
+    def _place_of(self, key: str) -> str:
+        """How signatures name a file; the same wherever the shared place is mounted."""
+        return f"{self._experiment}/{key}"

@@ -39,11 +39,12 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple, Protocol
-
-from anyio.abc import ObjectReceiveStream
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from swarm.errors import ProtocolError
+
+if TYPE_CHECKING:  # for commands that only look start without it
+    from anyio.abc import ObjectReceiveStream
 
 MOST_NAMES = 500_000
 """A listing ends after so many names, should somebody flood a prefix. Runs have some thousands."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from swarm.store.base import Store
+from swarm.store.base import Blob, Store
 from swarm.wire.trust import TRUSTING, Trust
 
 
@@ -15,3 +15,18 @@ class Run:
     experiment: str
     store: Store
     trust: Trust = TRUSTING
+
+    def put_sealed(self, key: str, data: bytes, durable: bool = True) -> None:
+        """Write a file, signed where this process signs. Raises as Store.put does."""
+        self.store.put(key, self.trust.seal(data, key), durable=durable)
+
+    def get_checked(self, key: str, limit: int, author: str) -> Blob:
+        """Read a file of at most `limit` bytes that its author may have to have signed.
+
+        Raises:
+            FileNotFoundError: it is not there.
+            ProtocolError: as Store.get and Trust.check do.
+        """
+        blob = self.store.get(key, limit)
+        self.trust.check(blob.data, key, author)
+        return blob

@@ -87,6 +87,10 @@ class Layout:
     def root(self) -> Path:
         return self.path / EXPERIMENTS / self.experiment
 
+    def key(self, path: Path) -> str:
+        """The key of a path of this experiment."""
+        return path.relative_to(self.root).as_posix()
+
     @property
     def experiment_file(self) -> Path:
         return self.root / "experiment.json"

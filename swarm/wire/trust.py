@@ -5,7 +5,6 @@ Packages that read and write the folder know this much; how signatures are made 
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Protocol
 
 CLOCK = "@clock"
@@ -19,10 +18,10 @@ class Trust(Protocol):
     def asks(self) -> bool:
         """Whether files are looked into for their authors at all."""
 
-    def seal(self, data: bytes, key: str | Path) -> bytes:
-        """The file as it is to be put at this key, or, of a folder, published at this path."""
+    def seal(self, data: bytes, key: str) -> bytes:
+        """The file as it is to be published under this key."""
 
-    def check(self, data: bytes, key: str | Path, author: str) -> None:
+    def check(self, data: bytes, key: str, author: str) -> None:
         """Judge a file by its signature.
 
         Raises:
@@ -36,10 +35,10 @@ class Trusting:
 
     asks = False
 
-    def seal(self, data: bytes, key: str | Path) -> bytes:
+    def seal(self, data: bytes, key: str) -> bytes:
         return data
 
-    def check(self, data: bytes, key: str | Path, author: str) -> None:
+    def check(self, data: bytes, key: str, author: str) -> None:
         return None
 
 

@@ -119,7 +119,12 @@ class Presence:
             )
         )
         target = self.layout.peer_file(self.node_id)
-        publish(target, self.layout.trust.seal(data, target), self.layout.temporary(self.node_id), durable=False)
+        publish(
+            target,
+            self.layout.trust.seal(data, self.layout.key(target)),
+            self.layout.temporary(self.node_id),
+            durable=False,
+        )
 
     async def keep_beating(self) -> None:
         """Heartbeats until cancelled. A beat that cannot be written is logged; the next one tries again.

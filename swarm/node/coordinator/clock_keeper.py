@@ -34,6 +34,7 @@ from swarm.records.read import read_peers
 from swarm.store.folder.publish import publish
 from swarm.store.folder.watch import wake_ups
 from swarm.types import RoundKey
+from swarm.wire import keys
 from swarm.wire.codec import encode
 from swarm.wire.layout import Layout
 from swarm.wire.messages import PeerFile, StateFile
@@ -217,7 +218,7 @@ class ClockKeeper:
         there = self._state()
         if there is not None and _clock_of(there).key > _clock_of(state).key:
             return False
-        data = self._layout.trust.seal(encode(state), self._layout.state_file)
+        data = self._layout.trust.seal(encode(state), keys.STATE)
         publish(self._layout.state_file, data, self._layout.temporary(self._presence.node_id))
         return True
 

@@ -17,7 +17,7 @@ from swarm.errors import ProtocolError
 from swarm.store.folder.fetch import read_bounded
 from swarm.types import RolloutGroup, RoundKey
 from swarm.wire.codec import Claims, decode, to_claims, to_groups
-from swarm.wire.layout import Layout
+from swarm.wire.layout import Layout, split_at_experiment
 from swarm.wire.messages import RolloutFile
 from swarm.wire.trust import Trust
 
@@ -77,7 +77,7 @@ def peers_file(
         ProtocolError: as Trust.check, decode and to_groups do.
     """
     path = layout.rollout_file(key, peer)
-    layout.trust.check(data, path, peer)
+    layout.trust.check(data, layout.key(path), peer)
     file = decode(data, RolloutFile, str(path))
     if not math.isfinite(file.timestamp):
         raise ProtocolError("malformed", f"{path} has no finite timestamp")
@@ -110,7 +110,7 @@ def changed(readings: Sequence[Reading], limit: int, trust: Trust) -> tuple[list
 
 def _is_its_authors(data: bytes, path: Path, trust: Trust) -> bool:
     try:
-        trust.check(data, path, path.stem)
+        trust.check(data, "/".join(split_at_experiment(path)[1]), path.stem)
     except ProtocolError:
         return False
     return True

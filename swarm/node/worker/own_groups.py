@@ -60,7 +60,7 @@ class OwnGroups:
         path = self._layout.rollout_file(key, self._node_id)
         try:
             data = read_bounded(path, self._settings.max_file_bytes)
-            self._layout.trust.check(data, path, self._node_id)
+            self._layout.trust.check(data, self._layout.key(path), self._node_id)
             sync_folder(path.parent)  # a kill may have come between the rename and its sync
             return Published(to_groups(decode(data, RolloutFile, str(path)), self._node_id, key), len(data))
         except FileNotFoundError:

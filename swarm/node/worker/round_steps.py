@@ -364,7 +364,7 @@ class RoundSteps:
         durable: bool = True,
     ) -> None:
         """Have a file published by the writes."""
-        data = self._layout.trust.seal(data, file)
+        data = self._layout.trust.seal(data, self._layout.key(file))
         write = partial(publish, file, data, self._layout.temporary(self._node_id), durable=durable)
         await self._writes.put(Write(what, key, write, len(data), droppable=droppable))
 

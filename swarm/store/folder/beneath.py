@@ -1,11 +1,11 @@
-"""Reach what lies in an experiment's folder without ever leaving it, whatever links a stranger put there.
+"""Reach what lies below a root folder without ever leaving it, whatever links a stranger put there.
 
-    <path>/experiments/<name>      the user's own choice: links in it are followed
+    <path>/experiments/<name>      the root: the user's own choice, links in it are followed
            rollouts/round_9/...    written by anybody: opened one by one, each without following a link
 
 O_NOFOLLOW guards the last name of a path alone. So every folder on the way is opened by its name within the folder
-before it (openat), which works on Linux and macOS alike. A path that lies in no experiment is the user's own as a
-whole, but for its last name.
+before it (openat), which works on Linux and macOS alike. A path whose root is not said is split at its experiment; one
+that lies in no experiment is the user's own as a whole, but for its last name.
 
 Where the folder of a round or stage is to be made and a link or a file stands in its place, that goes: no node ever
 puts one there, and it would keep everybody from publishing in that round. In the place of any other folder, such as
@@ -21,6 +21,7 @@ import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 
@@ -29,8 +30,40 @@ from swarm.wire.layout import round_of, split_at_experiment, stage_of
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
+@dataclass(frozen=True, slots=True)
+class Within:
+    """A place below a root: what a path is where links are to be followed to the root and no further."""
+
+    root: Path
+    names: tuple[str, ...] = ()
+
+    @property
+    def parent(self) -> Within:
+        """The folder that it is in. Raises ValueError for the root itself, which is nobody's to replace."""
+        if not self.names:
+            raise ValueError(f"expected a place below {self.root}, got the root itself")
+        return Within(self.root, self.names[:-1])
+
+    @property
+    def name(self) -> str:
+        return self.names[-1]
+
+    @property
+    def path(self) -> Path:
+        return self.root.joinpath(*self.names)
+
+    def __truediv__(self, name: str) -> Within:
+        return Within(self.root, (*self.names, name))
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+
+Place = Path | Within
+
+
 @contextmanager
-def opened_folder(folder: Path) -> Iterator[int]:
+def opened_folder(folder: Place) -> Iterator[int]:
     """A descriptor of a folder, to name what is in it by.
 
     Raises:
@@ -45,9 +78,9 @@ def opened_folder(folder: Path) -> Iterator[int]:
 
 
 @contextmanager
-def made_folder(folder: Path) -> Iterator[tuple[int, list[Path]]]:
+def made_folder(folder: Place) -> Iterator[tuple[int, list[Place]]]:
     """As opened_folder, after making what is missing of it; also the folders that got a new entry by that."""
-    grown: list[Path] = []
+    grown: list[Place] = []
     descriptor = _descend(folder, grown)
     try:
         yield descriptor, grown
@@ -55,7 +88,7 @@ def made_folder(folder: Path) -> Iterator[tuple[int, list[Path]]]:
         os.close(descriptor)
 
 
-def is_folder(path: Path) -> bool:
+def is_folder(path: Place) -> bool:
     """True for a folder that can be reached without following a link below the experiment's own folder."""
     try:
         with opened_folder(path):
@@ -64,25 +97,25 @@ def is_folder(path: Path) -> bool:
         return False
 
 
-def open_beneath(file: Path, flags: int, mode: int = 0o666) -> int:
+def open_beneath(file: Place, flags: int, mode: int = 0o666) -> int:
     """os.open for a file in an experiment; neither its folders nor the file may be links. Raises OSError."""
     with opened_folder(file.parent) as folder:
         return os.open(file.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
 
 
-def make_folder(folder: Path) -> list[Path]:
+def make_folder(folder: Place) -> list[Place]:
     """mkdir -p in an experiment; returns the folders that got a new entry by that. Raises OSError."""
     with made_folder(folder) as (_, grown):
         return grown
 
 
-def rename_beneath(source: Path, target: Path) -> None:
+def rename_beneath(source: Place, target: Place) -> None:
     """os.rename within an experiment; both folders have to be there. A link at either name is itself renamed."""
     with opened_folder(source.parent) as origin, opened_folder(target.parent) as place:
         os.rename(source.name, target.name, src_dir_fd=origin, dst_dir_fd=place)
 
 
-def remove_tree(folder: Path) -> None:
+def remove_tree(folder: Place) -> None:
     """Remove a folder of an experiment with all that is in it; links inside are removed, not followed.
 
     Raises:
@@ -92,35 +125,35 @@ def remove_tree(folder: Path) -> None:
         shutil.rmtree(folder.name, dir_fd=parent)
 
 
-def remove_empty(folder: Path) -> None:
+def remove_empty(folder: Place) -> None:
     """os.rmdir within an experiment. Raises OSError, as for a folder that is not empty."""
     with opened_folder(folder.parent) as parent:
         os.rmdir(folder.name, dir_fd=parent)
 
 
-def what_went_wrong(error: OSError, asked_for: Path) -> str:
+def what_went_wrong(error: OSError, asked_for: Place) -> str:
     """The system's words, and which folder they are about, if it is another than what was asked for."""
     said = error.strerror or str(error)
     at = error.filename if isinstance(error.filename, str) else ""
     return f"{said} ({at})" if os.sep in at and at != str(asked_for) else said
 
 
-def _descend(folder: Path, grown: list[Path] | None) -> int:
+def _descend(folder: Place, grown: list[Place] | None) -> int:
     """Open a folder, making what is missing where `grown` takes note of it."""
-    root, names = split_at_experiment(folder)
+    root, names = split_at_experiment(folder) if isinstance(folder, Path) else (folder.root, folder.names)
     if ".." in names:
         raise OSError(errno.EINVAL, "the path leads upwards", str(folder))
     at = _open_root(root, grown)
     for depth, name in enumerate(names):
         above = at
         try:
-            at = _step(above, name, grown, place=(root, names[:depth]))
+            at = _step(above, name, grown, place=Within(root, names[:depth]))
         finally:
             os.close(above)
     return at
 
 
-def _open_root(root: Path, grown: list[Path] | None) -> int:
+def _open_root(root: Path, grown: list[Place] | None) -> int:
     if grown is None:
         return os.open(root, _FOLDER)
     try:
@@ -132,7 +165,7 @@ def _open_root(root: Path, grown: list[Path] | None) -> int:
         return os.open(root, _FOLDER)
 
 
-def _step(above: int, name: str, grown: list[Path] | None, place: tuple[Path, tuple[str, ...]]) -> int:
+def _step(above: int, name: str, grown: list[Place] | None, place: Within) -> int:
     """Open one folder within another, which is at `place`: spelled out only where somebody wants to know."""
     try:
         try:
@@ -146,20 +179,20 @@ def _step(above: int, name: str, grown: list[Path] | None, place: tuple[Path, tu
                 raise
             with contextlib.suppress(FileNotFoundError, IsADirectoryError):  # another node was quicker
                 os.unlink(name, dir_fd=above)
-            _tell_of_obstacle(place[0].joinpath(*place[1], name))
+            _tell_of_obstacle((place / name).path)
             _make(above, name, grown, place)
         return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=above)
     except OSError as error:
-        error.filename = str(place[0].joinpath(*place[1], name))
+        error.filename = str(place / name)
         if _is_link(above, name):  # Linux says ENOTDIR and macOS ELOOP
             raise OSError(errno.ELOOP, "a symbolic link, which is not followed", error.filename) from None
         raise
 
 
-def _make(above: int, name: str, grown: list[Path], place: tuple[Path, tuple[str, ...]]) -> None:
+def _make(above: int, name: str, grown: list[Place], place: Within) -> None:
     with contextlib.suppress(FileExistsError):  # another node made it in between
         os.mkdir(name, dir_fd=above)
-        grown.insert(0, place[0].joinpath(*place[1]))
+        grown.insert(0, place)
 
 
 def _is_round(name: str) -> bool:

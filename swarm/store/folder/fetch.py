@@ -5,19 +5,27 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from io import BufferedReader
 from itertools import islice
 from pathlib import Path
 
 from swarm.errors import ProtocolError, StoreError
-from swarm.store.folder.beneath import open_beneath, opened_folder, what_went_wrong
+from swarm.store.base import MOST_NAMES, Blob, Entry, Kind, Page
+from swarm.store.folder.beneath import Place, open_beneath, opened_folder, what_went_wrong
 from swarm.wire.layout import node_of
 
-MOST_NAMES = 500_000
-"""A listing ends after so many, at 0.3 s and 64 MB, should a folder be flooded. Runs have some thousands."""
+_PIECE = 1 << 20
+"""Bytes of a copy that are in memory at once."""
 
 
-def read_bounded(file: Path, limit: int) -> bytes:
+def read_bounded(file: Place, limit: int) -> bytes:
+    """The bytes of a regular file; raises as read_tagged does."""
+    return read_tagged(file, limit).data
+
+
+def read_tagged(file: Place, limit: int) -> Blob:
     """Read a regular file of at most `limit` bytes; never follows a symlink of a stranger, never blocks on a FIFO.
 
     Raises:
@@ -26,14 +34,64 @@ def read_bounded(file: Path, limit: int) -> bytes:
     """
     descriptor = open_regular(file)
     try:
-        return _read(descriptor, limit, file)
+        tag = tag_of(os.fstat(descriptor))  # before the bytes: what is written in between is another version afterwards
+        return Blob(_read(descriptor, limit, file), tag)
     except OSError as error:
         raise ProtocolError("unreadable", f"{file}: {error.strerror or error}") from None
     finally:
         os.close(descriptor)
 
 
-def open_regular(file: Path) -> int:
+def copy_out(file: Place, target: Path, limit: int) -> None:
+    """Copy a regular file, in pieces, to a new file; raises as read_tagged does, and OSError for the target."""
+    with open(open_regular(file), "rb") as source, open(target, "xb") as copy:
+        try:
+            if (size := os.fstat(source.fileno()).st_size) > limit:
+                raise _oversized(file, size, limit)
+            left = limit
+            while part := _read_part(source, min(left + 1, _PIECE), file):
+                if (left := left - len(part)) < 0:
+                    raise _oversized(file, limit - left, limit)
+                copy.write(part)
+        except BaseException:
+            target.unlink()
+            raise
+
+
+def _read_part(source: BufferedReader, most: int, file: Place) -> bytes:
+    try:
+        return source.read(most)
+    except OSError as error:
+        raise ProtocolError("unreadable", f"{file}: {error.strerror or error}") from None
+
+
+def tag_of(found: os.stat_result) -> str:
+    """The version of a file: another one for every file that was renamed into place, and for every change within it."""
+    return f"{found.st_ino}-{found.st_size}-{found.st_mtime_ns}"
+
+
+def look_at(place: Place) -> Entry | None:
+    """What stands at a place; None where nothing does.
+
+    Raises:
+        ProtocolError: `unreadable`, as where a link or a file stands in the place of a folder above it.
+    """
+    try:
+        with opened_folder(place.parent) as folder:
+            return _entry(place.name, os.stat(place.name, dir_fd=folder, follow_symlinks=False))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ProtocolError("unreadable", f"{place}: {what_went_wrong(error, place)}") from None
+
+
+def _entry(name: str, found: os.stat_result) -> Entry:
+    if stat.S_ISREG(found.st_mode):
+        return Entry(name, Kind.FILE, found.st_size, tag_of(found))
+    return Entry(name, Kind.PREFIX if stat.S_ISDIR(found.st_mode) else Kind.OTHER)
+
+
+def open_regular(file: Place) -> int:
     """A descriptor to read a stranger's file by, which the caller closes. Raises as read_bounded does."""
     try:
         descriptor = open_beneath(file, os.O_RDONLY | os.O_NONBLOCK)
@@ -48,21 +106,53 @@ def open_regular(file: Path) -> int:
     return descriptor
 
 
-def _read(descriptor: int, limit: int, file: Path) -> bytes:
+def _read(descriptor: int, limit: int, file: Place) -> bytes:
     size = os.fstat(descriptor).st_size
     if size > limit:
-        raise ProtocolError("oversized", f"{file} has {size} bytes, the limit is {limit}")
+        raise _oversized(file, size, limit)
     at_once = max(size + 1, 1 << 20)  # whole, unless it grows: to join parts takes its memory twice
     parts, size = [], 0
     while part := os.read(descriptor, min(limit + 1 - size, at_once)):
         parts.append(part)
         size += len(part)
         if size > limit:
-            raise ProtocolError("oversized", f"{file} grew above the limit of {limit} bytes while it was read")
+            raise _oversized(file, size, limit)
     return b"".join(parts)
 
 
-def list_nodes(folder: Path) -> set[str]:
+def _oversized(file: Place, size: int, limit: int) -> ProtocolError:
+    return ProtocolError("oversized", f"{file} has {size} bytes or more, the limit is {limit}")
+
+
+def list_page(folder: Place, after: str, limit: int, *, tags: bool) -> Page:
+    """A part of the names in a folder, as swarm.store.base.Store.list gives it.
+
+    Raises:
+        StoreError: the folder cannot be listed, or a link stands in its place.
+    """
+    with _listed(folder) as (descriptor, entries):
+        names = sorted((e.name, e) for e in islice(entries, MOST_NAMES) if e.name > after and _is_text(e.name))
+        shown = (_look(entry, descriptor, tags=tags) for _, entry in names[:limit])
+        return Page([entry for entry in shown if entry], names[limit - 1][0] if len(names) > limit else "")
+
+
+def _look(entry: os.DirEntry[str], folder: int, *, tags: bool) -> Entry | None:
+    """One name of a listing; None for what is gone by now."""
+    try:
+        if entry.is_dir(follow_symlinks=False):
+            return Entry(entry.name, Kind.PREFIX)
+        if not entry.is_file(follow_symlinks=False):
+            return Entry(entry.name, Kind.OTHER)
+        if not tags:
+            return Entry(entry.name, Kind.FILE)
+        return _entry(entry.name, os.stat(entry.name, dir_fd=folder, follow_symlinks=False))
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return Entry(entry.name, Kind.OTHER)
+
+
+def list_nodes(folder: Place) -> set[str]:
     """The nodes that have a `{node}.json` in this folder; empty where the folder does not exist yet.
 
     Raises:
@@ -71,22 +161,29 @@ def list_nodes(folder: Path) -> set[str]:
     return {node for name in list_names(folder) if (node := node_of(name))}
 
 
-def list_numbered(folder: Path, number_of: Callable[[str], int | None]) -> list[int]:
+def list_numbered(folder: Place, number_of: Callable[[str], int | None]) -> list[int]:
     """The numbers of the `round_R` or `stage_S` folders in here, in order."""
     return sorted(number for name in list_names(folder) if (number := number_of(name)) is not None)
 
 
-def list_names(folder: Path) -> list[str]:
+def list_names(folder: Place) -> list[str]:
     """The names in a folder, in no order, none where it is missing; those not in UTF-8 are left out.
 
     Raises:
         StoreError: the folder cannot be listed, or a link stands in its place.
     """
+    with _listed(folder) as (_, entries):
+        return [entry.name for entry in islice(entries, MOST_NAMES) if _is_text(entry.name)]
+
+
+@contextmanager
+def _listed(folder: Place) -> Iterator[tuple[int, Iterator[os.DirEntry[str]]]]:
+    """A folder's descriptor and its entries: none where it is missing."""
     try:
         with opened_folder(folder) as descriptor, os.scandir(descriptor) as entries:
-            return [entry.name for entry in islice(entries, MOST_NAMES) if _is_text(entry.name)]
+            yield descriptor, entries
     except FileNotFoundError:
-        return []
+        yield -1, iter(())
     except OSError as error:
         said = what_went_wrong(error, folder)
         raise StoreError(f"cannot list {folder}: {said}; see that it is there and readable") from error

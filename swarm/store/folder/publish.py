@@ -11,16 +11,19 @@ import contextlib
 import errno
 import os
 import uuid
-from pathlib import Path
 
-from swarm.errors import StoreError
-from swarm.store.folder.beneath import made_folder, opened_folder, what_went_wrong
+from swarm.errors import AlreadyThereError, StoreError
+from swarm.store.folder.beneath import Place, made_folder, opened_folder, what_went_wrong
 
-_NOT_ON_DISK = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.ESTALE)
+NOT_ON_DISK = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.ESTALE)
 """What fsync of a folder says where the folder was lost; anything else is a mount that syncs no folders."""
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+"""What link says on a mount without hard links, such as FAT and many a FUSE; there nothing has a sure winner."""
+BLOCKED = {errno.ENOTDIR, errno.EISDIR, errno.ENOTEMPTY, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG, errno.EMLINK}
+"""Something else stands at the place; EMLINK: a file to append to has another name as well."""
 
 
-def publish(target: Path, data: bytes, temporary: Path, *, durable: bool = True) -> None:
+def publish(target: Place, data: bytes, temporary: Place, *, durable: bool = True, if_absent: bool = False) -> None:
     """Write to a temporary name outside every watched folder, then rename over the target.
 
     Blocking; 60 kB takes some 7 ms when durable, 0.1 ms when not, so the caller is a thread. In an experiment, no link
@@ -32,39 +35,88 @@ def publish(target: Path, data: bytes, temporary: Path, *, durable: bool = True)
             survives a power cut.
 
     Raises:
+        AlreadyThereError: something is there, and is to be replaced by nothing.
         StoreError: the folder is full, read-only or gone, or a link stands in the place of one. The target is as it
             was, or, where only its folder could not be brought to disk, whole and new.
     """
     try:
         with made_folder(temporary) as (drafts, _), made_folder(target.parent) as (place, grown):
-            _replace(target.name, place, data, drafts, durable=durable)
+            _write_whole(target.name, place, data, drafts, durable=durable, if_absent=if_absent)
             if durable:
-                _sync(place)
+                sync_opened(place)
                 for folder in grown:
                     sync_folder(folder)
     except OSError as error:
-        raise StoreError(
-            f"cannot write {target}: {what_went_wrong(error, target.parent)}; "
-            f"see that the folder is there, writable and not full"
-        ) from error
+        if if_absent and isinstance(error, FileExistsError):
+            raise AlreadyThereError(f"{target} is there already") from error
+        raise cannot_write(target, error) from error
 
 
-def _replace(name: str, place: int, data: bytes, drafts: int, *, durable: bool) -> None:
-    """Write a draft in one folder and rename it to a name in another; no draft stays behind."""
+def cannot_write(target: Place, error: OSError) -> StoreError:
+    """What to tell of a write that failed."""
+    return StoreError(
+        f"cannot write {target}: {what_went_wrong(error, target.parent)}; "
+        f"see that the folder is there, writable and not full",
+        blocked=error.errno in BLOCKED,
+    )
+
+
+def _write_whole(name: str, place: int, data: bytes, drafts: int, *, durable: bool, if_absent: bool) -> None:
+    """Write a draft in one folder and bring it to a name in another; no draft stays behind."""
     draft = f"{uuid.uuid4().hex}.tmp"
     try:
         _write_new(draft, drafts, data, durable=durable)
-        try:
-            os.rename(draft, name, src_dir_fd=drafts, dst_dir_fd=place)
-        except OSError:
-            if not _holds(name, place, data):
-                raise
-            with contextlib.suppress(OSError):  # done by the server all the same, as NFS is known for
+        if if_absent and _link(draft, drafts, name, place):
+            with contextlib.suppress(OSError):  # it has its name; `recover` removes what is left
                 os.unlink(draft, dir_fd=drafts)
+        else:
+            _rename(draft, drafts, name, place, data)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(draft, dir_fd=drafts)
         raise
+
+
+def _rename(draft: str, drafts: int, name: str, place: int, data: bytes) -> None:
+    try:
+        os.rename(draft, name, src_dir_fd=drafts, dst_dir_fd=place)
+    except OSError:
+        if not _holds(name, place, data):
+            raise
+        with contextlib.suppress(OSError):  # done by the server all the same, as NFS is known for
+            os.unlink(draft, dir_fd=drafts)
+
+
+def _link(draft: str, drafts: int, name: str, place: int) -> bool:
+    """Give a draft a name that nobody has, the first of several to ask; False where a mount has no links.
+
+    Raises:
+        FileExistsError: something has this name.
+    """
+    try:
+        os.link(draft, name, src_dir_fd=drafts, dst_dir_fd=place, follow_symlinks=False)
+    except FileExistsError:
+        if os.stat(draft, dir_fd=drafts).st_nlink < 2:  # 2: done by the server, and its answer was lost
+            raise
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        with contextlib.suppress(FileNotFoundError):
+            os.stat(name, dir_fd=place, follow_symlinks=False)
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name) from None
+        return False
+    return True
+
+
+def can_link(folder: Place, name: str) -> bool:
+    """Whether a mount has hard links, tried on a file of ours; without them nothing has a sure winner there."""
+    with opened_folder(folder) as place:
+        try:
+            os.link(name, f"{name}.2", src_dir_fd=place, dst_dir_fd=place, follow_symlinks=False)
+            os.unlink(f"{name}.2", dir_fd=place)
+        except OSError:
+            return False
+        return True
 
 
 def _holds(name: str, folder: int, data: bytes) -> bool:
@@ -77,7 +129,7 @@ def _holds(name: str, folder: int, data: bytes) -> bool:
         return False
 
 
-def write_new(file: Path, data: bytes, *, durable: bool) -> None:
+def write_new(file: Place, data: bytes, *, durable: bool) -> None:
     """Write a file that is not there yet; on disk when this returns, if durable. Raises OSError."""
     with opened_folder(file.parent) as folder:
         _write_new(file.name, folder, data, durable=durable)
@@ -96,19 +148,20 @@ def _write_new(name: str, folder: int, data: bytes, *, durable: bool) -> None:
         os.close(descriptor)
 
 
-def sync_folder(folder: Path) -> None:
+def sync_folder(folder: Place) -> None:
     """Make a rename in this folder durable. Some network mounts refuse to sync a folder; they get what they give.
 
     Raises:
         OSError: it is not there, or could not be brought to disk.
     """
     with opened_folder(folder) as descriptor:
-        _sync(descriptor)
+        sync_opened(descriptor)
 
 
-def _sync(folder: int) -> None:
+def sync_opened(folder: int) -> None:
+    """As sync_folder, for an opened one."""
     try:
         os.fsync(folder)
     except OSError as error:
-        if error.errno in _NOT_ON_DISK:
+        if error.errno in NOT_ON_DISK:
             raise

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -22,6 +23,7 @@ from anyio import to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from swarm.logs import get_logger
+from swarm.store.folder.beneath import Place, Within, make_folder
 from swarm.store.folder.filesystem import filesystem_of
 from swarm.store.folder.watched_folders import may_be_new_folder, times_of_change, watched_folders
 
@@ -59,6 +61,20 @@ async def wake_ups(folders: list[Path], interval: float, *, events: bool = True)
         tasks.cancel_scope.cancel()
 
 
+@asynccontextmanager
+async def hints(folders: Sequence[Place], interval: float, make: Callable[[Place], object]) -> AsyncIterator[Wakes]:
+    """A stream that gives an item after events, starts, failures and ends of the watcher; as Store.hints.
+
+    Args:
+        make: makes a folder that is missing, or not; blocking.
+    """
+    send, receive = anyio.create_memory_object_stream[None](1)
+    async with send, receive, anyio.create_task_group() as tasks:
+        tasks.start_soon(_watch, folders, interval, send, make)
+        yield receive
+        tasks.cancel_scope.cancel()
+
+
 def _wake(send: MemoryObjectSendStream[None]) -> None:
     with contextlib.suppress(anyio.WouldBlock):  # one is waiting already: the reader will list everything anyway
         send.send_nowait(None)
@@ -70,12 +86,18 @@ async def _every(interval: float, send: MemoryObjectSendStream[None]) -> None:
         await anyio.sleep(interval)
 
 
-async def _watch(folders: list[Path], interval: float, send: MemoryObjectSendStream[None]) -> None:
-    place = await to_thread.run_sync(filesystem_of, folders[0])
+async def _watch(
+    folders: Sequence[Place],
+    interval: float,
+    send: MemoryObjectSendStream[None],
+    make: Callable[[Place], object] = make_folder,
+) -> None:
+    first = folders[0]
+    place = await to_thread.run_sync(filesystem_of, first.path if isinstance(first, Within) else first)
     if not place.delivers_events:
         logger.info("watch.listing_only", kind=place.kind, mount=place.mount, interval=interval)
         return
-    watcher = _Watcher(folders, send)
+    watcher = _Watcher(folders, send, make)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_notice_silence, watcher, max(interval, SILENCE_LEAST))
         await watcher.run()
@@ -84,8 +106,10 @@ async def _watch(folders: list[Path], interval: float, send: MemoryObjectSendStr
 class _Watcher:
     """The library's watcher, started anew when it failed, or when there are other folders to watch."""
 
-    def __init__(self, roots: list[Path], send: MemoryObjectSendStream[None]) -> None:
-        self._roots = roots
+    def __init__(
+        self, roots: Sequence[Place], send: MemoryObjectSendStream[None], make: Callable[[Place], object]
+    ) -> None:
+        self._find = partial(watched_folders, roots, make)
         self._send = send
         self.watched: frozenset[Path] = frozenset()
         """Empty while it does not watch."""
@@ -123,7 +147,7 @@ class _Watcher:
 
     async def _while_folders_stay(self) -> str:
         """Wake for every event until a folder came or went: "". Raises whatever the library does."""
-        watched = await to_thread.run_sync(watched_folders, self._roots)
+        watched = await to_thread.run_sync(self._find)
         changes = watchfiles.awatch(
             *sorted(watched),
             watch_filter=None,
@@ -148,7 +172,7 @@ class _Watcher:
         self.heard += 1
         self.watched = watched
         _wake(self._send)
-        if await to_thread.run_sync(watched_folders, self._roots) != watched:
+        if await to_thread.run_sync(self._find) != watched:
             self.watched = frozenset()
 
 

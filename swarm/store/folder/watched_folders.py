@@ -14,32 +14,32 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from swarm.store.folder.beneath import make_folder, opened_folder
+from swarm.store.folder.beneath import Place, Within, make_folder, opened_folder
 
 NEWEST = 16
 """Folders in a folder. Work goes on in one or two rounds at a time; the older ones are found by listing."""
 
 
-def watched_folders(roots: Sequence[Path]) -> frozenset[Path]:
+def watched_folders(roots: Sequence[Place], make: Callable[[Place], object] = make_folder) -> frozenset[Path]:
     """The folders to watch now; roots that are missing are made. Blocking.
 
     Raises:
         OSError: a root cannot be made, read, or is a link within an experiment.
     """
-    found = set(roots)
+    found: set[Place] = set(roots)
     for root in roots:
-        make_folder(root)
+        make(root)
         for folder in _newest_in(root):
             found.add(folder)
             with contextlib.suppress(OSError):  # removed or replaced in between: not a folder to watch, then
                 found.update(_newest_in(folder))
-    return frozenset(found)
+    return frozenset(place.path if isinstance(place, Within) else place for place in found)
 
 
-def _newest_in(folder: Path) -> Iterator[Path]:
+def _newest_in(folder: Place) -> Iterator[Place]:
     changed_at: dict[str, int] = {}
     with opened_folder(folder) as descriptor, os.scandir(descriptor) as entries:
         for entry in entries:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -63,10 +62,10 @@ class TrustsTabs:
 
     asks = True
 
-    def seal(self, data: bytes, key: str | Path) -> bytes:
+    def seal(self, data: bytes, key: str) -> bytes:
         return data + b"\t"
 
-    def check(self, data: bytes, key: str | Path, author: str) -> None:
+    def check(self, data: bytes, key: str, author: str) -> None:
         if not data.endswith(b"\t"):
             raise ProtocolError("unsigned", f"{key} does not end in a tab")
 

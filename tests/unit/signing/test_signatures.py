@@ -10,16 +10,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from structlog.testing import capture_logs
 
 from swarm.errors import ConfigError, ProtocolError
-from swarm.signing.envelope import seal
+from swarm.signing.envelope import seal, signature_of, verify
 from swarm.signing.keys import load_key, make_key, public_text
 from swarm.signing.known_keys import KnownKeys
-from swarm.signing.signatures import place_of
 from swarm.signing.trust import make_trust
-from swarm.types import RoundKey
-from swarm.wire.layout import Layout
 from swarm.wire.trust import Trust
 
-PATH = Path("/shared/experiments/exp/peers/alice.json")
+KEY = "peers/alice.json"
 PLACE = "exp/peers/alice.json"
 FILE = b'{"peer_id":"alice"}\n'
 MALLORY = Ed25519PrivateKey.from_private_bytes(b"m" * 32)
@@ -32,9 +29,14 @@ def make_signed(tmp_path: Path, signing: str = "on", *, user: str = "reader") ->
     return make_trust(signing, folder, tmp_path / "shared", "exp")
 
 
+def make_signed_folder(tmp_path: Path) -> Path:
+    make_key(tmp_path / "key")
+    return tmp_path / "key"
+
+
 def refusal(trust: Trust, data: bytes) -> str | None:
     try:
-        trust.check(data, PATH, "alice")
+        trust.check(data, KEY, "alice")
     except ProtocolError as error:
         return error.reason
     return None
@@ -42,10 +44,10 @@ def refusal(trust: Trust, data: bytes) -> str | None:
 
 def test_whoever_was_first_seen_with_a_key_is_held_to_it(tmp_path: Path) -> None:
     alice, reader = make_signed(tmp_path, user="alice"), make_signed(tmp_path)
-    assert refusal(reader, alice.seal(FILE, PATH)) is None
+    assert refusal(reader, alice.seal(FILE, KEY)) is None
     assert refusal(reader, seal(FILE, PLACE, MALLORY)) == "other_key"
     assert refusal(reader, FILE) == "unsigned"
-    assert refusal(reader, alice.seal(FILE, PATH)) is None
+    assert refusal(reader, alice.seal(FILE, KEY)) is None
 
 
 def test_a_seal_is_the_same_by_key_as_by_path(tmp_path: Path) -> None:
@@ -56,13 +58,13 @@ def test_a_seal_is_the_same_by_key_as_by_path(tmp_path: Path) -> None:
 
 def test_the_pin_outlives_the_process_and_holds_for_all_of_them(tmp_path: Path) -> None:
     alice = make_signed(tmp_path, user="alice")
-    assert refusal(make_signed(tmp_path), alice.seal(FILE, PATH)) is None
+    assert refusal(make_signed(tmp_path), alice.seal(FILE, KEY)) is None
     assert refusal(make_signed(tmp_path), seal(FILE, PLACE, MALLORY)) == "other_key"
 
 
 def test_another_experiment_and_another_folder_know_nobody(tmp_path: Path) -> None:
     alice = make_signed(tmp_path, user="alice")
-    assert refusal(make_signed(tmp_path), alice.seal(FILE, PATH)) is None
+    assert refusal(make_signed(tmp_path), alice.seal(FILE, KEY)) is None
     for shared, experiment in ((tmp_path / "shared", "other"), (tmp_path / "elsewhere", "exp")):
         assert KnownKeys(tmp_path / "reader", shared, experiment).of("alice") is None
 
@@ -75,7 +77,7 @@ def test_unsigned_files_of_strangers_pass_unless_signatures_are_required(tmp_pat
 
 def test_a_forgotten_node_may_come_with_a_new_key(tmp_path: Path) -> None:
     alice = make_signed(tmp_path, user="alice")
-    assert refusal(make_signed(tmp_path), alice.seal(FILE, PATH)) is None
+    assert refusal(make_signed(tmp_path), alice.seal(FILE, KEY)) is None
     known = KnownKeys(tmp_path / "reader", tmp_path / "shared", "exp")
     assert [key.author for key in known] == ["alice"]
     assert known.forget("alice")
@@ -96,7 +98,7 @@ def test_where_pins_cannot_be_kept_a_node_goes_on_and_says_so(tmp_path: Path) ->
     (tmp_path / "reader" / "known").write_text("in the way")
     with capture_logs() as logs:
         assert refusal(reader, seal(FILE, PLACE, MALLORY)) is None
-        assert refusal(reader, make_signed(tmp_path, user="alice").seal(FILE, PATH)) == "other_key"
+        assert refusal(reader, make_signed(tmp_path, user="alice").seal(FILE, KEY)) == "other_key"
     assert [entry["event"] for entry in logs] == ["key.not_remembered"]
 
 
@@ -121,17 +123,20 @@ def test_a_missing_or_damaged_key_is_named(tmp_path: Path) -> None:
         make_trust("on", tmp_path, tmp_path, "exp")
 
 
-def test_a_place_is_named_the_same_wherever_the_folder_is_mounted() -> None:
-    here, there = Layout(Path("/a"), "exp"), Layout(Path("/b/c"), "exp")
-    places = {place_of(lay.rollout_file(RoundKey(3), "alice")) for lay in (here, there)}
-    assert places == {"exp/rollouts/round_3/stage_0/alice.json"}
+def test_a_file_is_signed_for_its_experiment_and_key_wherever_the_shared_place_is_mounted(tmp_path: Path) -> None:
+    alice = make_trust("on", make_signed_folder(tmp_path), Path("/mnt/elsewhere"), "exp")
+    signature = signature_of(alice.seal(FILE, KEY))
+    assert signature
+    verify(signature, PLACE)
+    with pytest.raises(ProtocolError, match="bad_signature"):
+        verify(signature, "other/peers/alice.json")
 
 
 def test_whoever_came_first_in_the_name_of_an_own_node_cannot_shut_it_out(tmp_path: Path) -> None:
     own = make_signed(tmp_path)
     assert refusal(own, seal(FILE, PLACE, MALLORY)) is None
-    assert refusal(own, own.seal(FILE, PATH)) is None
-    assert refusal(own, make_signed(tmp_path, user="alice").seal(FILE, PATH)) == "other_key"
+    assert refusal(own, own.seal(FILE, KEY)) is None
+    assert refusal(own, make_signed(tmp_path, user="alice").seal(FILE, KEY)) == "other_key"
 
 
 def test_threads_that_see_an_author_at_once_pin_it_without_a_quarrel(tmp_path: Path) -> None:

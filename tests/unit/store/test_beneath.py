@@ -151,7 +151,7 @@ def test_a_removed_tree_takes_nothing_along_that_its_links_point_to(tmp_path: Pa
 def test_folders_are_made_renamed_and_removed_within_the_experiment(tmp_path: Path) -> None:
     layout = Layout(tmp_path, "demo")
     new = layout.checkpoints / "round_5" / "anna"
-    assert set(make_folder(new)) == {
+    assert {Path(str(folder)) for folder in make_folder(new)} == {
         layout.checkpoints / "round_5",
         layout.checkpoints,
         layout.root,

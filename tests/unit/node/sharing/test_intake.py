@@ -295,13 +295,13 @@ async def test_where_signatures_are_asked_for_a_stranger_cannot_make_a_peer_look
     signed = Layout(layout.path, "exp", trust=TrustsTabs())
     intake = TestedIntake(signed)
     file = signed.rollout_file(R0, "bob")
-    put(file, signed.trust.seal(encode(make_rollouts("bob", R0)), file))
+    put(file, signed.trust.seal(encode(make_rollouts("bob", R0)), signed.key(file)))
     await intake.look()
     put(file, encode(make_rollouts("bob", R0, seed=8)))
     await intake.look()
     assert len(intake.groups("bob")) == 2
     assert intake.refused() == {}
-    put(file, signed.trust.seal(encode(make_rollouts("bob", R0, seed=9)), file))
+    put(file, signed.trust.seal(encode(make_rollouts("bob", R0, seed=9)), signed.key(file)))
     await intake.look()
     assert intake.refused() == {"bob": {"equivocation": 1}}
 

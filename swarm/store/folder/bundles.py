@@ -1,0 +1,243 @@
+"""Bundles: many files that are visible whole or not at all.
+
+put       .tmp/{writer}/bundle-* ─rename─▶ prefix
+again     prefix ─rename─▶ .tmp/{writer}/replaced-{prefix}, then as above; `recover` puts it back after a death
+          between the two
+remove    prefix ─rename─▶ .tmp/{writer}/removed-* ─▶ gone
+open      links to its files, or copies, in a folder of the reader's own: what is swapped meanwhile is not followed
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import stat
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+from swarm.errors import ProtocolError, StoreError
+from swarm.logs import get_logger
+from swarm.store.folder.beneath import (
+    Within,
+    is_folder,
+    make_folder,
+    opened_folder,
+    remove_empty,
+    remove_tree,
+    rename_beneath,
+    what_went_wrong,
+)
+from swarm.store.folder.fetch import list_names
+from swarm.store.folder.publish import cannot_write, sync_folder, sync_opened
+from swarm.wire import keys
+
+logger = get_logger(__name__)
+
+MOST_IN_A_BUNDLE = 10_000
+"""Files and folders; a checkpoint has some ten."""
+_REPLACED = "replaced-"
+_ATTEMPTS = 5
+"""Times that a bundle which is replaced while it is opened is opened again."""
+
+
+def put_bundle(target: Within, fill: Callable[[Path], None], drafts: Within) -> None:
+    """Write everything beside, then rename it into place.
+
+    Raises:
+        StoreError: it cannot be written; what was there stays.
+    """
+    half = drafts / f"bundle-{uuid.uuid4().hex}"
+    try:
+        make_folder(half)
+        fill(half.path)
+        with opened_folder(half) as folder:
+            _sync_all(folder)
+        _swap_in(half, target, drafts)
+    except OSError as error:
+        raise cannot_write(target, error) from error
+    finally:
+        _remove(half)  # gone already where all went well
+
+
+def _sync_all(folder: int) -> None:
+    for name in os.listdir(folder):
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+                _sync_all(descriptor)
+            else:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    sync_opened(folder)
+
+
+def _swap_in(half: Within, target: Within, drafts: Within) -> None:
+    grown = make_folder(target.parent)
+    if is_folder(target):  # one that was damaged, or left behind by a run that was taken up before it
+        replaced = drafts / (_REPLACED + quote("/".join(target.names), safe=""))
+        _remove(replaced)  # left by an earlier one, and stale while there is one in place
+        rename_beneath(target, replaced)
+        try:
+            rename_beneath(half, target)
+        except OSError:
+            rename_beneath(replaced, target)
+            raise
+    else:
+        replaced = None
+        rename_beneath(half, target)
+    for folder in (target.parent, *grown):
+        sync_folder(folder)
+    if replaced:
+        _remove(replaced)
+
+
+def remove_prefix(prefix: Within, drafts: Within) -> None:
+    """Take a folder out of sight, then remove it; the folder above it goes too if that is empty and no main one.
+
+    Raises:
+        StoreError: it cannot be taken out of sight. What cannot be removed then is left to `recover`.
+    """
+    gone = drafts / f"removed-{uuid.uuid4().hex}"
+    try:
+        make_folder(drafts)
+        with contextlib.suppress(FileNotFoundError):
+            rename_beneath(prefix, gone)
+    except OSError as error:
+        raise cannot_write(prefix, error) from error
+    _remove(gone)
+    if len(prefix.names) > 2:
+        with contextlib.suppress(OSError):  # others have something there
+            remove_empty(prefix.parent)
+
+
+def recover(drafts: Within, writer: str) -> None:
+    """Put back the bundles whose replacement a death cut short, and remove what else was left half-done.
+
+    Raises:
+        StoreError: a bundle cannot be put back.
+    """
+    try:
+        names = list_names(drafts)
+    except StoreError:
+        return  # the only copy of a bundle may lie there
+    for name in names:
+        if name.startswith(_REPLACED) and (prefix := _prefix_of(name, writer)):
+            _put_back(drafts / name, Within(drafts.root, prefix))
+    _remove(drafts)
+
+
+def _prefix_of(name: str, writer: str) -> tuple[str, ...] | None:
+    """Where a replaced bundle was; None for a name that we never gave."""
+    said = unquote(name.removeprefix(_REPLACED))
+    if (round_ := keys.round_of(said)) is not None:  # a form of earlier versions, which knew checkpoints alone
+        said = keys.checkpoint(round_, writer)
+    names = tuple(said.split("/"))
+    return None if {"", ".", ".."} & {*names} else names
+
+
+def _put_back(replaced: Within, target: Within) -> None:
+    if is_folder(target):
+        return
+    try:
+        make_folder(target.parent)
+        rename_beneath(replaced, target)
+    except OSError as error:
+        raise StoreError(
+            f"cannot put the bundle {replaced} back to {target}: {error.strerror or error}; fix the folder"
+        ) from error
+    logger.warning("checkpoint.put_back", folder=str(target))
+
+
+def _remove(folder: Within) -> None:
+    with contextlib.suppress(OSError):  # found again when the writer starts
+        remove_tree(folder)
+
+
+@contextmanager
+def open_bundle(prefix: Within, drafts: Within | None) -> Iterator[Path]:
+    """The files of a bundle in a folder of the reader's own, for the block.
+
+    Args:
+        drafts: where this folder is made, so that linking will do; None: among the temporary files of this machine.
+
+    Raises:
+        FileNotFoundError: it is not there.
+        ProtocolError: `not_a_file` where no folder stands there, `oversized` for too many files, or `unreadable`.
+        StoreError: the reader's own folder cannot be written.
+    """
+    for _ in range(_ATTEMPTS):
+        folder = _own_folder(drafts)
+        try:
+            if _gather(prefix, folder):
+                yield folder
+                return
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    raise ProtocolError("unreadable", f"{prefix} is replaced again and again")
+
+
+def _own_folder(drafts: Within | None) -> Path:
+    try:
+        if drafts is None:
+            return Path(tempfile.mkdtemp(prefix="swarm-"))
+        own = drafts / f"opened-{uuid.uuid4().hex}"
+        make_folder(own)
+    except OSError as error:
+        raise StoreError(f"cannot make a folder to open a bundle in: {error}; free space or fix the folder") from error
+    return own.path
+
+
+def _gather(prefix: Within, own: Path) -> bool:
+    """Collect the files; False if the bundle was replaced or removed meanwhile, so that they may not be all."""
+    try:
+        with opened_folder(prefix) as folder:
+            _take(folder, own, MOST_IN_A_BUNDLE)
+            there = os.fstat(folder)
+        with opened_folder(prefix) as folder:
+            return os.path.samestat(there, os.fstat(folder))
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        reason = "not_a_file" if error.errno in (errno.ENOTDIR, errno.ELOOP) else "unreadable"
+        raise ProtocolError(reason, f"{prefix}: {what_went_wrong(error, prefix)}") from None
+
+
+def _take(folder: int, own: Path, left: int) -> int:
+    """Link or copy what is in a folder, links and odd files left out; returns how many more may come."""
+    for name in os.listdir(folder):
+        if (left := left - 1) < 0:
+            raise ProtocolError("oversized", f"a bundle has more than {MOST_IN_A_BUNDLE} files")
+        with contextlib.suppress(FileNotFoundError):  # replaced meanwhile, which is found afterwards
+            mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+            if stat.S_ISDIR(mode):
+                (own / name).mkdir()
+                below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+                try:
+                    left = _take(below, own / name, left)
+                finally:
+                    os.close(below)
+            elif stat.S_ISREG(mode):
+                _take_file(name, folder, own / name)
+    return left
+
+
+def _take_file(name: str, folder: int, copy: Path) -> None:
+    try:
+        os.link(name, copy, src_dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        raise
+    except OSError:  # another file system, or one without links
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        with open(descriptor, "rb") as source, open(copy, "xb") as target:
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                shutil.copyfileobj(source, target, 1 << 20)
+    else:
+        if not copy.is_file() or copy.is_symlink():  # swapped since we looked
+            copy.unlink()

@@ -1,0 +1,121 @@
+"""Files that grow by records, one per line: appended to by one writer, read on by anybody while they grow.
+
+A cursor is `{offset}:{digest}:{long}`: bytes that were read, a digest of the file's first bytes (at most _HEAD, at most
+the offset) by which it is known again, and whether the reading stopped within a record that is too long.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Sequence
+from io import BufferedReader
+from typing import NamedTuple
+
+from swarm.errors import StoreError
+from swarm.lines import LineFile
+from swarm.store.base import MOST_PER_RECORD, Records
+from swarm.store.folder.beneath import Within, make_folder, open_beneath, what_went_wrong
+from swarm.store.folder.fetch import open_regular
+from swarm.store.folder.publish import BLOCKED, sync_folder
+
+_HEAD = 256
+"""Bytes at a file's start by which it is known again: the first record's timestamp is among them."""
+_MOST_RECORDS = 100_000
+"""Records that one reading gives, should they be tiny."""
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK
+
+
+def append(file: Within, records: Sequence[bytes], *, durable: bool) -> None:
+    """As Store.append_records.
+
+    Raises:
+        StoreError: it cannot be written; `blocked` where something else than a file of ours alone stands there.
+    """
+    lines = b"\n".join(records)
+    try:
+        with LineFile(lambda: open_to_append(file)) as growing:
+            new = not growing.has_lines()
+            growing.cut_torn_line()
+            if not growing.ends_with(lines):
+                growing.write(lines, fsync=durable)
+            elif durable:  # it got there before an error, and perhaps no further than into memory
+                os.fsync(growing.fileno())
+        if durable and new:
+            sync_folder(file.parent)
+    except OSError as error:
+        said = what_went_wrong(error, file)
+        raise StoreError(
+            f"cannot append to {file}: {said}; see that there is space and that the file is writable",
+            blocked=error.errno in BLOCKED,
+        ) from error
+
+
+def open_to_append(file: Within) -> int:
+    """A descriptor of a regular file that has no other name, made if it is missing; its folders must be no links.
+
+    Raises:
+        OSError: EEXIST where something else than a file stands there, EMLINK where the file has another name: what is
+            appended would end up in a file outside that somebody linked to.
+    """
+    for folder in make_folder(file.parent):
+        sync_folder(folder)
+    descriptor = open_beneath(file, _FLAGS, 0o644)
+    found = os.fstat(descriptor)
+    if stat.S_ISREG(found.st_mode) and found.st_nlink <= 1:
+        return descriptor
+    os.close(descriptor)
+    if stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EMLINK, "it has another name too (a hard link), where this must not be written")
+    raise OSError(errno.EEXIST, "expected a regular file")
+
+
+class _Cursor(NamedTuple):
+    offset: int = 0
+    digest: str = ""
+    in_long: bool = False
+
+    @classmethod
+    def of(cls, text: str) -> _Cursor:
+        offset, _, rest = text.partition(":")
+        digest, _, in_long = rest.partition(":")
+        return cls(int(offset), digest, in_long == "1") if offset.isdecimal() else cls()
+
+    def __str__(self) -> str:
+        return f"{self.offset}:{self.digest}:{int(self.in_long)}"
+
+
+def read_on(file: Within, cursor: str, limit: int) -> Records:
+    """As Store.read_records."""
+    try:
+        growing = open(open_regular(file), "rb")  # noqa: SIM115 - closed below
+    except FileNotFoundError:
+        return Records([], cursor)
+    with growing:
+        return _read_on(growing, _Cursor.of(cursor), limit)
+
+
+def _read_on(file: BufferedReader, cursor: _Cursor, limit: int) -> Records:
+    same = os.fstat(file.fileno()).st_size >= cursor.offset and _digest(file, cursor.offset) == cursor.digest
+    offset, _, in_long = cursor if same else _Cursor()
+    file.seek(offset)
+    end, found, torn = offset + limit, list[bytes](), False
+    while (more := offset < end and len(found) < _MOST_RECORDS) and not torn:
+        part = file.readline(MOST_PER_RECORD + 1)
+        ended = part.endswith(b"\n")
+        at_end = not ended and len(part) <= MOST_PER_RECORD
+        if at_end and not in_long:
+            torn = bool(part)
+            break
+        offset += len(part)
+        if ended:
+            found.append(b"" if in_long else part[:-1])
+        in_long, torn = not ended, at_end
+    return Records(found, str(_Cursor(offset, _digest(file, offset), in_long)), torn, not more)
+
+
+def _digest(file: BufferedReader, offset: int) -> str:
+    head = os.pread(file.fileno(), min(offset, _HEAD), 0)
+    return hashlib.blake2b(head, digest_size=8).hexdigest()

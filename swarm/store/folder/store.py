@@ -1,0 +1,172 @@
+"""A store in a directory, local or mounted, that every node of an experiment can reach."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from swarm.errors import ProtocolError, StoreError
+from swarm.store.base import MOST_PER_READ, PAGE, Blob, Entry, Facts, Page, Records
+from swarm.store.folder import bundles, growing
+from swarm.store.folder.beneath import Place, Within, make_folder, opened_folder
+from swarm.store.folder.fetch import copy_out, list_names, list_page, look_at, open_regular, read_tagged
+from swarm.store.folder.filesystem import filesystem_of
+from swarm.store.folder.publish import NOT_ON_DISK, can_link, cannot_write, publish, sync_folder
+
+if TYPE_CHECKING:
+    from anyio.abc import ObjectReceiveStream
+
+_SOON = 5.0
+"""Seconds for which `facts` waits to see its own file in a listing."""
+
+
+class FolderStore:
+    """Keys are the files below a root folder. Links to the root are followed, below it none.
+
+    Drafts lie in `.tmp/{writer}` until they are renamed into place. Where a root that held something is gone or empty,
+    as an unmounted share is, nothing is written: it would lie under the mount point, where nobody sees it.
+    """
+
+    def __init__(self, root: Path, writer: str | None = None) -> None:
+        """`writer`: who writes here, a name that no other process has; None: nobody, this store only reads."""
+        self._root = root
+        self._writer = writer
+        self._held_something = False
+
+    def describe(self, key: str = "") -> str:
+        return str(self._at(key))
+
+    def put(self, key: str, data: bytes, *, if_absent: bool = False, durable: bool = True) -> None:
+        publish(self._at(key), data, self._drafts(), durable=durable, if_absent=if_absent)
+        self._held_something = True
+
+    def get(self, key: str, limit: int) -> Blob:
+        return read_tagged(self._at(key), limit)
+
+    def get_many(self, keys: Sequence[str], limit: int) -> list[Blob | ProtocolError | None]:
+        return [self._get_if_there(key, limit) for key in keys]
+
+    def _get_if_there(self, key: str, limit: int) -> Blob | ProtocolError | None:
+        try:
+            return self.get(key, limit)
+        except FileNotFoundError:
+            return None
+        except ProtocolError as refused:
+            return refused
+
+    def get_to_file(self, key: str, target: Path, limit: int) -> None:
+        try:
+            copy_out(self._at(key), target, limit)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise StoreError(f"cannot copy {self.describe(key)} to {target}: {error.strerror or error}") from error
+
+    def stat(self, key: str) -> Entry | None:
+        return look_at(self._at(key))
+
+    def list(self, prefix: str, *, after: str = "", limit: int = PAGE, tags: bool = False) -> Page:
+        return list_page(self._at(prefix), after, limit, tags=tags)
+
+    def put_bundle(self, prefix: str, fill: Callable[[Path], None]) -> None:
+        bundles.put_bundle(self._at(prefix), fill, self._drafts())
+
+    def open_bundle(self, prefix: str) -> AbstractContextManager[Path]:
+        return bundles.open_bundle(self._at(prefix), self._drafts() if self._writer else None)
+
+    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool) -> None:
+        self._drafts()
+        if records:
+            growing.append(self._at(key), records, durable=durable)
+
+    def read_records(self, key: str, cursor: str = "", limit: int = MOST_PER_READ) -> Records:
+        return growing.read_on(self._at(key), cursor, limit)
+
+    def sync(self, key: str) -> None:
+        self._drafts()
+        at = self._at(key)
+        try:
+            descriptor = open_regular(at)
+        except (FileNotFoundError, ProtocolError):
+            return
+        try:
+            os.fsync(descriptor)
+            sync_folder(at.parent)
+        except OSError as error:
+            if error.errno in NOT_ON_DISK:  # anything else is a mount that syncs nothing
+                raise cannot_write(at, error) from error
+        finally:
+            os.close(descriptor)
+
+    def recover(self) -> None:
+        bundles.recover(self._drafts(), self._writer or "")
+
+    def remove(self, key: str) -> None:
+        self._drafts()
+        at = self._at(key)
+        try:
+            with suppress(FileNotFoundError), opened_folder(at.parent) as folder:
+                os.unlink(at.name, dir_fd=folder)
+        except OSError as error:
+            raise cannot_write(at, error) from error
+
+    def remove_prefix(self, prefix: str) -> None:
+        bundles.remove_prefix(self._at(prefix), self._drafts())
+
+    def hints(self, prefixes: Sequence[str], interval: float) -> AbstractAsyncContextManager[ObjectReceiveStream[None]]:
+        from swarm.store.folder.watch import hints  # here, for commands that only look start without it
+
+        return hints([self._at(prefix) for prefix in prefixes], interval, self._make)
+
+    def _make(self, folder: Place) -> None:
+        if self._writer is not None:
+            self._drafts()
+            make_folder(folder)
+
+    def facts(self) -> Facts:
+        kind, drafts = filesystem_of(self._root), self._drafts()
+        name = f"probe-{uuid.uuid4().hex}"
+        key = "/".join((*drafts.names, name))
+        self.put(key, b"{}\n", durable=False)
+        try:
+            began = time.monotonic()
+            while not self._lists(drafts, name) and time.monotonic() < began + _SOON:
+                time.sleep(0.01)
+            return Facts(kind.kind, can_link(drafts, name), kind.delivers_events, time.monotonic() - began)
+        finally:
+            self.remove(key)
+
+    def _lists(self, folder: Within, name: str) -> bool:
+        return name in list_names(folder)
+
+    def _at(self, key: str) -> Within:
+        names = tuple(key.split("/")) if key else ()
+        if not {"", ".", ".."}.isdisjoint(names) or "\0" in key:
+            raise ValueError(f"expected a key such as `peers/anna.json`, got {key!r}")
+        return Within(self._root, names)
+
+    def _drafts(self) -> Within:
+        """Where this writer's drafts lie, once it was seen that it may write.
+
+        Raises:
+            StoreError: it is no writer, or the root is not there any more.
+        """
+        if self._writer is None:
+            raise StoreError(f"{self._root} was opened to read, and not to write")
+        holds_something = self._holds_something()
+        if self._held_something and not holds_something:
+            raise StoreError(f"{self._root} was there and is not any more; see that the shared folder is mounted")
+        self._held_something = holds_something
+        return Within(self._root, (".tmp", self._writer))
+
+    def _holds_something(self) -> bool:
+        try:
+            with os.scandir(self._root) as entries:
+                return next(entries, None) is not None
+        except OSError:
+            return False

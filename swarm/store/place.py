@@ -1,0 +1,59 @@
+"""A shared place: a folder with any number of experiments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from swarm.errors import ExperimentError
+from swarm.store.folder.fetch import list_names
+from swarm.store.folder.store import FolderStore
+from swarm.store.run import Run
+from swarm.wire.trust import TRUSTING, Trust
+
+EXPERIMENTS = "experiments"
+"""The folder of all experiments in a shared folder."""
+
+
+def open_place(path: Path | str) -> Place:
+    """The place that people name by --path; it need not be there yet."""
+    return Place(Path(path))
+
+
+class Place:
+    """Where experiments are."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def describe(self) -> str:
+        """As people find it; for messages alone."""
+        return str(self._path)
+
+    def experiments(self) -> list[str]:
+        """Names of the experiments, sorted. Raises StoreError: they cannot be listed."""
+        folder = self._path / EXPERIMENTS
+        return sorted(name for name in list_names(folder) if (folder / name).is_dir())
+
+    def require(self, name: str) -> None:
+        """See that there is an experiment of that name.
+
+        Raises:
+            ExperimentError: there is none; says which there are.
+        """
+        if (self._path / EXPERIMENTS / name).is_dir():
+            return
+        there = self.experiments()
+        known = f"there {'is' if len(there) == 1 else 'are'} {', '.join(there)}" if there else "there is none at all"
+        raise ExperimentError(
+            f"no experiment {name!r} in {self.describe()}: {known}; name one with --experiment, and --path"
+        )
+
+    def open(self, name: str, writer: str | None = None, trust: Trust = TRUSTING) -> Run:
+        """An experiment: for a writer, there or not; to read alone, one that is there.
+
+        Raises:
+            ExperimentError: there is none to read; says which there are.
+        """
+        if writer is None:
+            self.require(name)
+        return Run(name, FolderStore(self._path / EXPERIMENTS / name, writer), trust)
