@@ -50,12 +50,6 @@ def test_whoever_was_first_seen_with_a_key_is_held_to_it(tmp_path: Path) -> None
     assert refusal(reader, alice.seal(FILE, KEY)) is None
 
 
-def test_a_seal_is_the_same_by_key_as_by_path(tmp_path: Path) -> None:
-    alice, reader = make_signed(tmp_path, user="alice"), make_signed(tmp_path)
-    assert alice.seal(FILE, "peers/alice.json") == alice.seal(FILE, PATH)
-    reader.check(alice.seal(FILE, PATH), "peers/alice.json", "alice")
-
-
 def test_the_pin_outlives_the_process_and_holds_for_all_of_them(tmp_path: Path) -> None:
     alice = make_signed(tmp_path, user="alice")
     assert refusal(make_signed(tmp_path), alice.seal(FILE, KEY)) is None
