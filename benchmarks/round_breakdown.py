@@ -26,8 +26,8 @@ from anyio import to_thread
 
 from benchmarks.common import arguments_of, keep, percentile
 from benchmarks.swarms import run_swarm
-from swarm.node.base.clock import Clock
 from swarm.node.process.executor import ComputeExecutor
+from swarm.node.process.system import SYSTEM_CLOCK
 from swarm.node.sharing.intake import Intake
 from swarm.store.folder.publish import publish
 from swarm.store.folder.watch import wake_ups
@@ -80,7 +80,7 @@ async def latencies(files: int) -> dict[str, list[float]]:
                 node_id="receiver",
                 task_source=scorer,
                 max_file_bytes=2**24,
-                clock=Clock(),
+                clock=SYSTEM_CLOCK,
                 on_arrival=on_arrival,
             )
             tasks.start_soon(_listen, layout, intake, tasks)

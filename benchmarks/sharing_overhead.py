@@ -36,9 +36,9 @@ from benchmarks.common import arguments_of, keep, summary
 from benchmarks.models import FULL_ROUND_MODELS, model_folder
 from swarm.config import Settings, load_settings, without_settings
 from swarm.logs import configure_logging
-from swarm.node.base.clock import Clock
 from swarm.node.base.presence import Presence
 from swarm.node.process.executor import ComputeExecutor
+from swarm.node.process.wiring import make_context
 from swarm.node.worker.worker import Worker
 from swarm.policy.embedded import LEARNING_RATES
 from swarm.policy.policy import load_policy
@@ -123,24 +123,21 @@ async def worked(settings: Settings, layout: Layout, recorder: Recorder) -> list
     with _coordinator(settings) as coordinator:
         async with Scorer() as scorer, anyio.create_task_group() as tasks:
             groups = await _peer_groups(scorer)
-            peer = Presence(layout, PEER, "worker", settings.heartbeat_interval, Clock(), status=ACTIVE)
+            peer = Presence(make_context(settings, PEER), "worker", status=ACTIVE)
             await peer.register()
             tasks.start_soon(peer.keep_beating)
             tasks.start_soon(_be_done, layout, groups, settings.max_rounds)
             with ComputeExecutor(time.monotonic) as executor:
                 worker = Worker(
-                    settings,
-                    layout,
-                    WORKER,
+                    make_context(settings, WORKER),
                     tasks=SAPO_TASKS,
                     load_policy=lambda: recorder,
                     task_source=scorer,
-                    executor=executor,
-                    obeys_signals=False,
+                    compute=executor,
+                    versions={},
                 )
                 await worker.run()
             tasks.cancel_scope.cancel()
-            await peer.leave()
         coordinator.terminate()
     return [row for row in read_metrics(layout)[WORKER] if WARM_UP_ROUNDS < row.round < settings.max_rounds - 1]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swarm.node.base.host import host_identity, is_running
+from swarm.node.process.host import host_identity, is_running
 from swarm.records.liveness import STOPPED
 from swarm.records.read import read_peers
 from swarm.wire.layout import Layout

@@ -15,7 +15,7 @@ from swarm.cli.plan_text import render_plan, render_probe
 from swarm.cli.up import DEFAULT_WORKERS, DEFAULTS
 from swarm.config import Settings
 from swarm.errors import ConfigError
-from swarm.node.process.daemon import checked_tasks
+from swarm.node.process.wiring import checked_tasks
 from swarm.policy.plan import PROCESS, Plan
 from swarm.policy.planner import make_plan
 from swarm.policy.probe import ProbeReport, ProbeTask, probe

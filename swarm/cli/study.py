@@ -21,8 +21,8 @@ from swarm.cli.say import say
 from swarm.cli.study_view import StudyDisplay, results
 from swarm.config import given_variables, variable
 from swarm.errors import ConfigError, MemoryPlanError
-from swarm.node.process.daemon import checked_tasks, versions
 from swarm.node.process.stopping import on_signals
+from swarm.node.process.wiring import checked_tasks, versions
 from swarm.node.process.worker_settings import cores
 from swarm.policy.plan import RESERVE, Plan
 from swarm.policy.planner import plan_for

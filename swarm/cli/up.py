@@ -28,8 +28,8 @@ from swarm.cli.supervisor import Child, Supervisor
 from swarm.config import Settings, given_variables
 from swarm.errors import ConfigError, ExperimentError, MemoryPlanError, StoreError
 from swarm.node.base.experiment import differences, other_experiment, read_experiment
-from swarm.node.process.daemon import checked_tasks
 from swarm.node.process.stopping import INTERRUPTED, on_signals
+from swarm.node.process.wiring import checked_tasks
 from swarm.node.process.worker_settings import cores, settings_of_workers
 from swarm.records.read import read_metrics, read_state_or_problem
 from swarm.views.finished import rounds_when_finished

@@ -7,8 +7,8 @@ Five rooms; imports point along the arrows against the flow, and nowhere else:
 
 base         what every node has
   context                               what every part is given: store, clock, how blocking work is done
-  clock, log_once, timeline, lag        time, repeated problems said once, intervals
-  presence, host, names, attendance     registration and heartbeat, which process on which machine, who is waited for
+  clock, log_once, timeline             time, repeated problems said once, intervals
+  presence, names, attendance           registration and heartbeat, made-up node ids, who is waited for
   clock_file, experiment, submissions   the state file as far as it can be believed, experiment.json, rewards
   write_queue                           what must reach the shared place, in order, also when that is full or read-only
 
@@ -34,6 +34,8 @@ coordinator  the round clock
   resume                                where the clock goes on
 
 process      a node as a process
-  daemon, in_process, worker_settings   one, several, and which of them gets what
-  executor, lease, stopping             the compute thread, one device for several processes, signals
+  daemon, in_process, wiring            one node, several, and how their parts are put together
+  worker_settings                       which of several workers gets what
+  system, host, executor, lag           clock and threads, which process this is, the compute thread, the loop's lag
+  lease, stopping                       one device for several processes, signals
 """

@@ -135,7 +135,7 @@ async def _replay_light(settings: Settings, layout: Layout, node: str) -> str | 
 
 
 async def _replay_real(settings: Settings, layout: Layout, node: str) -> str | None:
-    from swarm.node.process.daemon import checked_tasks
+    from swarm.node.process.wiring import checked_tasks
     from swarm.policy.policy import load_policy
     from swarm.policy.settings import compute_threads, grpo_config
     from swarm.tasks.scoring import Scorer

@@ -15,12 +15,14 @@ from dataclasses import dataclass
 
 import anyio
 
-from swarm.config import Settings, load_settings
-from swarm.logs import configure_logging
+from swarm.config import load_settings
+from swarm.logs import configure_logging_of
+from swarm.node.base.context import NodeContext
 from swarm.node.process.executor import ComputeExecutor
+from swarm.node.process.stopping import run_until_signal
+from swarm.node.process.wiring import make_context, node_log
 from swarm.node.worker.worker import Worker
 from swarm.types import Completion, TrainGroup, TrainReport
-from swarm.wire.layout import Layout
 from tests.unit.node.factories import TASKS, FakePolicy, FakeTaskSource
 
 STEP = 0.02
@@ -51,28 +53,17 @@ class LightPolicy(FakePolicy):
 def main() -> int:
     """Live until the experiment is over; the exit code."""
     settings = load_settings({}, os.environ)
-    node = settings.node_id or "light"
-    layout = Layout(settings.shared_folder, settings.experiment)
-    with configure_logging(
-        node_id=node,
-        events_file=layout.events_file(node),
-        stdout_file=layout.stdout_file(node),
-        level=settings.log_level,
-    ):
-        return anyio.run(_live, settings, layout, node)
+    ctx = make_context(settings, settings.node_id or "light")
+    with configure_logging_of([node_log(ctx)], level=settings.log_level):
+        return anyio.run(_live, ctx)
 
 
-async def _live(settings: Settings, layout: Layout, node: str) -> int:
-    with ComputeExecutor(time.monotonic) as executor:
-        return await Worker(
-            settings,
-            layout,
-            node,
-            tasks=TASKS,
-            load_policy=LightPolicy,
-            task_source=FakeTaskSource(),
-            executor=executor,
-        ).run()
+async def _live(ctx: NodeContext) -> int:
+    with ComputeExecutor(ctx.clock.monotonic) as executor:
+        worker = Worker(
+            ctx, tasks=TASKS, load_policy=LightPolicy, task_source=FakeTaskSource(), compute=executor, versions={}
+        )
+        return await run_until_signal(worker)
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from swarm.config import Settings
-from swarm.node.base.clock import Clock
 from swarm.node.process.executor import ComputeExecutor
+from swarm.node.process.system import SYSTEM_CLOCK
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.sharing.verification import TaskSource
 from swarm.node.worker.own_groups import OwnGroups
@@ -51,7 +51,7 @@ async def replay(
             policy=policy,
             task_source=source,
             executor=executor,
-            clock=Clock(),
+            clock=SYSTEM_CLOCK,
         )
         redone = await redo.carry_out(plan)
         if (redone.rounds, redone.lost) != (len(rows), 0):

@@ -14,7 +14,7 @@ import anyio
 from anyio.from_thread import start_blocking_portal
 
 from swarm.config import Settings
-from swarm.node.base.clock import Clock
+from swarm.node.process.system import SYSTEM_CLOCK
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.sharing.intake import Intake
 from swarm.tasks.bounded import Limits
@@ -75,7 +75,7 @@ class Reader:
             "reader",
             assigned=AssignedQuestions(settings.seed, SAPO_TASKS, "tiny"),
             task_source=self._scorer,
-            clock=Clock(),
+            clock=SYSTEM_CLOCK,
             on_arrival=on_arrival,
         )
         with anyio.fail_after(TIMEOUT_S):

@@ -17,6 +17,7 @@ from swarm.config import Settings
 from swarm.node.base.clock import Clock
 from swarm.node.base.timeline import Timeline
 from swarm.store.run import Run
+from swarm.wire.layout import Layout
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -41,6 +42,21 @@ class Compute(Protocol):
 
 
 @dataclass(frozen=True)
+class ProcessIdentity:
+    """Which process on which machine a node runs in; peers see it in the node's registration."""
+
+    host: str
+    """Equal only where process ids mean the same processes: machine, boot and process namespace."""
+    pid: int
+    started_at: float
+    """Tells it from a later process of the same id."""
+    incarnation: str
+    """Random; tells two lives of one node apart."""
+    is_running: Callable[[int, float], bool]
+    """Whether the process of this host with that id is still the one that started then."""
+
+
+@dataclass(frozen=True)
 class NodeContext:
     """Of one node, for its life."""
 
@@ -48,5 +64,8 @@ class NodeContext:
     node_id: str
     run: Run
     """The experiment: its store, opened with this node as its writer, and its signatures."""
+    layout: Layout
+    """Until everything goes through `run`."""
     clock: Clock
     blocking: Blocking
+    process: ProcessIdentity

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from swarm.config import IDENTITY_DEFAULTS, Settings, variable
-from swarm.errors import ExperimentError, ProtocolError, StoreError
-from swarm.node.base.clock import Clock
+from swarm.errors import AlreadyThereError, ExperimentError, ProtocolError, StoreError
+from swarm.node.base.context import NodeContext
 from swarm.records.read import read_file
-from swarm.store.folder.publish import publish
+from swarm.wire import keys
 from swarm.wire.codec import encode
 from swarm.wire.layout import Layout
 from swarm.wire.messages import ExperimentFile
@@ -37,7 +38,7 @@ def differences(settings: Settings, experiment: ExperimentFile) -> list[str]:
     ]
 
 
-def claim_experiment(settings: Settings, layout: Layout, node_id: str, clock: Clock, versions: dict[str, str]) -> bool:
+def claim_experiment(ctx: NodeContext, versions: dict[str, str]) -> bool:
     """Create the experiment, or make sure that this is the same one. Blocking.
 
     Returns:
@@ -46,30 +47,31 @@ def claim_experiment(settings: Settings, layout: Layout, node_id: str, clock: Cl
     Raises:
         ExperimentError: the folder holds an experiment with other settings; it is left as it is.
     """
-    created = read_experiment(layout) is None
+    created = read_experiment(ctx.layout) is None
     if created:
-        create_experiment(settings, layout, node_id, clock, versions)
-    experiment = read_experiment(layout)  # of two that create it at once the last one has its way
-    if experiment and (changed := differences(settings, experiment)):
-        raise ExperimentError(other_experiment(layout, changed))
+        create_experiment(ctx, versions)
+    experiment = read_experiment(ctx.layout)  # of two that create it at once it may be the other one's
+    if experiment and (changed := differences(ctx.settings, experiment)):
+        raise ExperimentError(other_experiment(ctx.layout, changed))
     return created
 
 
-def create_experiment(settings: Settings, layout: Layout, node_id: str, clock: Clock, versions: dict[str, str]) -> None:
+def create_experiment(ctx: NodeContext, versions: dict[str, str]) -> None:
     """Say what the experiment is. Nodes with the same settings that do so at once say the same. Blocking.
 
     Raises:
         StoreError: the file cannot be written.
     """
-    identity: dict[str, Any] = settings.experiment_identity()
+    identity: dict[str, Any] = ctx.settings.experiment_identity()
     file = ExperimentFile(
-        experiment_name=layout.experiment,
-        created_at=clock.wall(),
-        created_by=node_id,
+        experiment_name=ctx.run.experiment,
+        created_at=ctx.clock.wall(),
+        created_by=ctx.node_id,
         identity=identity,
         versions=versions,
     )
-    publish(layout.experiment_file, encode(file), layout.temporary(node_id))
+    with suppress(AlreadyThereError):
+        ctx.run.store.put(keys.EXPERIMENT, encode(file), if_absent=True)
 
 
 def other_experiment(layout: Layout, changed: list[str]) -> str:

@@ -7,22 +7,17 @@ slipped in at the same moment notice each other by their incarnation, and the on
 
 from __future__ import annotations
 
-import os
-import uuid
-from dataclasses import dataclass, field
-
-import anyio
-from anyio import to_thread
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from swarm.errors import DuplicateNodeError, StoreError
 from swarm.logs import begin_files, get_logger
-from swarm.node.base.clock import Clock
-from swarm.node.base.host import host_identity, is_running, process_started_at
+from swarm.node.base.context import NodeContext
+from swarm.node.base.log_once import LogOnce
 from swarm.records.liveness import STARTING, STOPPED
 from swarm.records.read import read_peer
-from swarm.store.folder.publish import publish
+from swarm.wire import keys
 from swarm.wire.codec import encode
-from swarm.wire.layout import Layout
 from swarm.wire.messages import PeerFile
 
 logger = get_logger(__name__)
@@ -31,19 +26,18 @@ PROOF_BEATS = 3
 """How many heartbeat intervals an unmoving file of another machine is watched before its id counts as free."""
 
 
-async def is_alive(layout: Layout, holder: PeerFile, interval: float) -> bool:
+async def is_alive(ctx: NodeContext, holder: PeerFile) -> bool:
     """Whether the process that wrote a registration still runs: by its process id on this machine, else by its beat.
 
-    Args:
-        interval: seconds between heartbeats; watching one of another machine takes a few of them.
+    Watching one of another machine takes a few heartbeat intervals.
     """
     if holder.status == STOPPED:
         return False
-    if holder.host == host_identity():
-        return is_running(holder.pid, holder.process_started_at)
+    if holder.host == ctx.process.host:
+        return ctx.process.is_running(holder.pid, holder.process_started_at)
     for _ in range(PROOF_BEATS):
-        await anyio.sleep(interval)
-        now = await to_thread.run_sync(read_peer, layout, holder.peer_id)
+        await ctx.clock.sleep(ctx.settings.heartbeat_interval)
+        now = await ctx.blocking.run(read_peer, ctx.layout, holder.peer_id)
         if now and (now.incarnation, now.beat) != (holder.incarnation, holder.beat):
             return now.status != STOPPED
     return False
@@ -53,29 +47,40 @@ def _machine(peer: PeerFile) -> str:
     return peer.host.partition("/")[0] or "an unknown machine"
 
 
-@dataclass
 class Presence:
     """This process's own registration."""
 
-    layout: Layout
-    node_id: str
-    role: str
-    interval: float
-    clock: Clock
-    model: str = ""
-    status: str = STARTING
-    round: int = -1
-    stage: int = 0
-    phase: str = ""
-    _incarnation: str = field(default_factory=lambda: uuid.uuid4().hex)
-    _registered_at: float = 0.0
-    _beat: int = 0
-    _gave_way: bool = False
+    def __init__(self, ctx: NodeContext, role: str, *, status: str = STARTING, model: str = "") -> None:
+        self._ctx = ctx
+        self._role = role
+        self.status = status
+        self.model = model
+        self.round = -1
+        self.stage = 0
+        self.phase = ""
+        self._registered_at = 0.0
+        self._beat = 0
+        self._gave_way = False
+        self._failing = LogOnce("heartbeat.failed", over="heartbeat.healed")
 
     @property
     def claim(self) -> tuple[float, str]:
         """Of two processes that want the same thing, the one with the smaller claim has it."""
-        return self._registered_at, self._incarnation
+        return self._registered_at, self._ctx.process.incarnation
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """Hold the node id for the block, and say goodbye at its end, so that nobody waits for this node.
+
+        A block that is cancelled ends like a node that is killed: nothing more is written. Raises as `register`.
+        """
+        await self.register()
+        try:
+            yield
+        except Exception:
+            await self._leave()
+            raise
+        await self._leave()
 
     async def register(self) -> None:
         """Take the node id.
@@ -84,47 +89,46 @@ class Presence:
             DuplicateNodeError: a live process has it.
             StoreError: the folder cannot be written.
         """
-        holder = await to_thread.run_sync(read_peer, self.layout, self.node_id)
-        if holder and await is_alive(self.layout, holder, self.interval):
+        ctx = self._ctx
+        holder = await self._written()
+        if holder and await is_alive(ctx, holder):
             raise DuplicateNodeError(
-                f"node id {self.node_id!r} is taken in experiment {self.layout.experiment!r}: process {holder.pid} on "
+                f"node id {ctx.node_id!r} is taken in experiment {ctx.run.experiment!r}: process {holder.pid} on "
                 f"{_machine(holder)}, a {holder.node_role}, is alive; stop it or choose another NODE_ID"
             )
-        self._registered_at = self.clock.wall()
+        self._registered_at = ctx.clock.wall()
         await self.beat()
-        begin_files(self.node_id)  # not before: they may have been another process's
+        begin_files(ctx.node_id)  # not before: they may have been another process's
 
     async def beat(self) -> None:
         """Write one heartbeat."""
         self._beat += 1
-        await to_thread.run_sync(self._write)
+        await self._ctx.blocking.run(self._write, self._registration())
 
-    def _write(self) -> None:
-        data = encode(
-            PeerFile(
-                peer_id=self.node_id,
-                registered_at=self._registered_at,
-                node_role=self.role,
-                beat=self._beat,
-                last_seen=self.clock.wall(),
-                status=self.status,
-                round=self.round,
-                stage=self.stage,
-                phase=self.phase,
-                incarnation=self._incarnation,
-                host=host_identity(),
-                pid=os.getpid(),
-                process_started_at=process_started_at(os.getpid()),
-                model=self.model,
-            )
+    def _registration(self) -> PeerFile:
+        ctx = self._ctx
+        return PeerFile(
+            peer_id=ctx.node_id,
+            registered_at=self._registered_at,
+            node_role=self._role,
+            beat=self._beat,
+            last_seen=ctx.clock.wall(),
+            status=self.status,
+            round=self.round,
+            stage=self.stage,
+            phase=self.phase,
+            incarnation=self._ctx.process.incarnation,
+            host=ctx.process.host,
+            pid=ctx.process.pid,
+            process_started_at=ctx.process.started_at,
+            model=self.model,
         )
-        target = self.layout.peer_file(self.node_id)
-        publish(
-            target,
-            self.layout.trust.seal(data, self.layout.key(target)),
-            self.layout.temporary(self.node_id),
-            durable=False,
-        )
+
+    def _write(self, registration: PeerFile) -> None:
+        self._ctx.run.put_sealed(keys.peer(registration.peer_id), encode(registration), durable=False)
+
+    async def _written(self) -> PeerFile | None:
+        return await self._ctx.blocking.run(read_peer, self._ctx.layout, self._ctx.node_id)
 
     async def keep_beating(self) -> None:
         """Heartbeats until cancelled. A beat that cannot be written is logged; the next one tries again.
@@ -132,36 +136,31 @@ class Presence:
         Raises:
             DuplicateNodeError: another process took the id and has the older claim.
         """
-        failing = False
         while True:
-            await anyio.sleep(self.interval)
-            self._give_way(await to_thread.run_sync(read_peer, self.layout, self.node_id))
+            await self._ctx.clock.sleep(self._ctx.settings.heartbeat_interval)
+            self._give_way(await self._written())
             try:
                 await self.beat()
             except StoreError as error:
-                if not failing:
-                    logger.warning("heartbeat.failed", error=str(error))
-                failing = True
+                self._failing.found(error)
             else:
-                failing = False
+                self._failing.gone()
 
     def _give_way(self, written: PeerFile | None) -> None:
-        if written is None or written.incarnation == self._incarnation or written.status == STOPPED:
+        if written is None or written.incarnation == self._ctx.process.incarnation or written.status == STOPPED:
             return
         if (written.registered_at, written.incarnation) < self.claim:
             self._gave_way = True
             raise DuplicateNodeError(
-                f"node id {self.node_id!r} is used by two processes: process {written.pid} on "
+                f"node id {self._ctx.node_id!r} is used by two processes: process {written.pid} on "
                 f"{_machine(written)} registered first; this one ends"
             )
 
-    async def leave(self) -> None:
-        """Say goodbye, so that nobody waits for this node."""
+    async def _leave(self) -> None:
         if self._gave_way:
             return  # the file speaks for the other process now
         self.status = STOPPED
-        with anyio.CancelScope(shield=True):
-            try:
-                await self.beat()
-            except StoreError as error:
-                logger.warning("heartbeat.failed", error=str(error))
+        try:
+            await self.beat()
+        except StoreError as error:
+            logger.warning("heartbeat.failed", error=str(error))

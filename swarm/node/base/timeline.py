@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from threading import Lock
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 Interval = tuple[float, float]
 
@@ -12,12 +11,13 @@ Interval = tuple[float, float]
 class Timeline:
     """Collects the intervals of one kind of activity; several may run at once."""
 
-    def __init__(self, now: Callable[[], float]) -> None:
+    def __init__(self, now: Callable[[], float], lock: AbstractContextManager[object] | None = None) -> None:
+        """`lock`: where another thread writes than reads."""
         self._now = now
         self._closed: list[Interval] = []
         self._open: dict[int, float] = {}
         self._last = 0
-        self._lock = Lock()  # an executor's thread writes what the event loop reads
+        self._lock = lock or nullcontext()
 
     @contextmanager
     def running(self) -> Iterator[None]:

@@ -27,11 +27,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
-from anyio import to_thread
 
 from swarm.errors import StoreError
 from swarm.logs import get_logger
-from swarm.node.base.clock import Clock
+from swarm.node.base.context import NodeContext
 from swarm.types import RoundKey
 
 logger = get_logger(__name__)
@@ -84,7 +83,7 @@ class WriteQueue:
     """Of one node; `deliver` runs beside it."""
 
     def __init__(
-        self, landmark: Path, clock: Clock, *, most_kept: int = MOST_KEPT, most_droppable: int = MOST_DROPPABLE
+        self, landmark: Path, ctx: NodeContext, *, most_kept: int = MOST_KEPT, most_droppable: int = MOST_DROPPABLE
     ) -> None:
         """`landmark`: a folder of the experiment; once it has been there, nothing is written while it is not.
 
@@ -92,7 +91,8 @@ class WriteQueue:
         """
         self._landmark = landmark
         self._landmark_seen = False
-        self._clock = clock
+        self._clock = ctx.clock
+        self._blocking = ctx.blocking
         self._most_kept = most_kept
         self._most_droppable = most_droppable
         self._queue: deque[Write] = deque()
@@ -125,7 +125,7 @@ class WriteQueue:
         self._new.set()
         self._stay_within_bounds()
         if self._error is None:
-            with anyio.move_on_after(LONGEST_PUT):
+            with self._clock.move_on_after(LONGEST_PUT):
                 await write.tried.wait()
 
     def _stay_within_bounds(self) -> None:
@@ -160,7 +160,7 @@ class WriteQueue:
             StoreError: the path of something without which nothing is true is blocked.
         """
         while True:
-            with anyio.move_on_after(self._pause()):
+            with self._clock.move_on_after(self._pause()):
                 await self._new.wait()
             self._new = anyio.Event()
             await self._write_all()
@@ -175,7 +175,7 @@ class WriteQueue:
         while self._queue:
             write = self._writing = self._queue[0]
             try:
-                await to_thread.run_sync(self._write, write)
+                await self._blocking.run(self._write, write)
             except StoreError as error:
                 if not is_blocked(error):
                     self._refused(error)
@@ -244,7 +244,7 @@ class WriteQueue:
         Raises:
             StoreError: it is not after `patience` seconds; says what is missing.
         """
-        with anyio.move_on_after(patience):
+        with self._clock.move_on_after(patience):
             while self._queue:
                 self._new.set()
                 await self._queue[-1].done.wait()

@@ -1,7 +1,7 @@
-"""One coordinator's time active: carries out what CoordinatorMachine decides, until it is over.
+"""A coordinator while it is active: carries out what CoordinatorMachine decides, until it is over.
 
     rewards/, peers/ ──wake-up, or every second──▶ look ──▶ CoordinatorMachine ──▶ state/current_state.json ──▶ workers
-                                                                    └ a rival with the older claim: out of office
+                                                                    └ a rival with the older claim: step down
 
 A state that cannot be written is not waited for: the next look finds that the folder does not say what was decided, and
 the machine has it written again. So a full or read-only folder stops the clock, and nothing else.
@@ -9,14 +9,10 @@ the machine has it written again. So a full or read-only folder stops the clock,
 
 from __future__ import annotations
 
-import anyio
-from anyio import to_thread
-
-from swarm.config import Settings
 from swarm.errors import StoreError
 from swarm.logs import get_logger
-from swarm.node.base.clock import Clock
 from swarm.node.base.clock_file import read_clock
+from swarm.node.base.context import NodeContext
 from swarm.node.base.log_once import LogOnce
 from swarm.node.base.presence import Presence
 from swarm.node.base.submissions import Submissions
@@ -31,12 +27,10 @@ from swarm.node.coordinator.coordinator_machine import (
 from swarm.node.coordinator.resume import resume_point
 from swarm.records.liveness import Liveness
 from swarm.records.read import read_peers
-from swarm.store.folder.publish import publish
 from swarm.store.folder.watch import wake_ups
 from swarm.types import RoundKey
 from swarm.wire import keys
 from swarm.wire.codec import encode
-from swarm.wire.layout import Layout
 from swarm.wire.messages import PeerFile, StateFile
 
 logger = get_logger(__name__)
@@ -45,19 +39,18 @@ logger = get_logger(__name__)
 class ClockKeeper:
     """Owns the round clock from where the folder says it is."""
 
-    def __init__(
-        self, settings: Settings, layout: Layout, presence: Presence, liveness: Liveness, clock: Clock
-    ) -> None:
-        self._settings = settings
-        self._layout = layout
+    def __init__(self, ctx: NodeContext, presence: Presence, liveness: Liveness) -> None:
+        self._ctx = ctx
+        self._settings = settings = ctx.settings
+        self._layout = ctx.layout
         self._presence = presence
         self._liveness = liveness
-        self._clock = clock
-        self._created_at = clock.wall()
+        self._clock = ctx.clock
+        self._created_at = ctx.clock.wall()
         self._awaiting: frozenset[str] | None = None
         self._unwritten: WriteState | None = None
         """What was decided and is to be told of once the folder says it."""
-        self._submissions = Submissions(layout)
+        self._submissions = Submissions(ctx.layout)
         self._unlistable = LogOnce("folder.unlistable", over="folder.listable")
         self._unwritable = LogOnce("state.unwritable", over="state.writable")
         self._machine = CoordinatorMachine(
@@ -105,14 +98,14 @@ class ClockKeeper:
     async def _resume_point(self) -> tuple[RoundKey, StateFile | None, str]:
         while True:
             try:
-                return await to_thread.run_sync(resume_point, self._layout, self._settings.max_rounds)
+                return await self._ctx.blocking.run(resume_point, self._layout, self._settings.max_rounds)
             except StoreError as error:
                 self._unlistable.found(error)
-            await anyio.sleep(self._settings.heartbeat_interval)
+            await self._clock.sleep(self._settings.heartbeat_interval)
 
     async def _decide(self) -> bool | None:
         """Look and carry out until there is nothing more to do for now; None, or what `keep` returns."""
-        while look := await to_thread.run_sync(self._look):
+        while look := await self._ctx.blocking.run(self._look):
             self._tell_of_awaited(look.live)
             match self._machine.handle(look):
                 case None:
@@ -179,7 +172,7 @@ class ClockKeeper:
 
         It must have written the clock: a mere registration that beats would else leave the swarm without one.
         """
-        alive = self._liveness.live(now, role="coordinator") - {self._presence.node_id}
+        alive = self._liveness.live(now, role="coordinator") - {self._ctx.node_id}
         writers = [peer for peer in peers if state and peer.peer_id == state.updated_by and peer.peer_id in alive]
         return next((p.peer_id for p in writers if (p.registered_at, p.incarnation) < self._presence.claim), None)
 
@@ -192,7 +185,7 @@ class ClockKeeper:
             stage=write.key.stage,
             created_at=self._created_at,
             updated_at=now,
-            updated_by=self._presence.node_id,
+            updated_by=self._ctx.node_id,
             experiment_name=self._layout.experiment,
             max_rounds=max(self._settings.max_rounds, write.key.round),  # fewer may be asked for than were done
             finished=write.finished,
@@ -201,7 +194,7 @@ class ClockKeeper:
             round_interval=self._settings.round_interval,
         )
         try:
-            written = await to_thread.run_sync(self._publish_forwards, state)
+            written = await self._ctx.blocking.run(self._publish_forwards, state)
         except StoreError as error:
             self._unwritable.found(error)
             if write.reason != "restored" and not held:
@@ -218,8 +211,7 @@ class ClockKeeper:
         there = self._state()
         if there is not None and _clock_of(there).key > _clock_of(state).key:
             return False
-        data = self._layout.trust.seal(encode(state), keys.STATE)
-        publish(self._layout.state_file, data, self._layout.temporary(self._presence.node_id))
+        self._ctx.run.put_sealed(keys.STATE, encode(state))
         return True
 
 

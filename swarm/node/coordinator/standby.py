@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-import anyio
-from anyio import to_thread
-
-from swarm.config import Settings
 from swarm.errors import StoreError
 from swarm.logs import get_logger
-from swarm.node.base.clock import Clock
 from swarm.node.base.clock_file import read_clock
+from swarm.node.base.context import NodeContext
 from swarm.node.base.log_once import LogOnce
 from swarm.records.liveness import ACTIVE, STARTING, Liveness
 from swarm.records.read import read_peers
-from swarm.wire.layout import Layout
 
 logger = get_logger(__name__)
 
 
-async def clock_is_vacant(settings: Settings, layout: Layout, node_id: str, liveness: Liveness, clock: Clock) -> bool:
+async def clock_is_vacant(ctx: NodeContext, liveness: Liveness) -> bool:
     """Wait until nobody keeps the clock, for at least one liveness timeout: a beat may not have been seen to move yet.
 
     Returns:
         True if no other coordinator is alive; False if the experiment is finished.
     """
+    clock, layout = ctx.clock, ctx.layout
     since, unlistable = clock.monotonic(), LogOnce("folder.unlistable", over="folder.listable")
-    logger.info("coordinator.stands_by", experiment=layout.experiment)
+    logger.info("coordinator.stands_by", experiment=ctx.run.experiment)
     while True:
-        state, _ = await to_thread.run_sync(read_clock, layout)
+        state, _ = await ctx.blocking.run(read_clock, layout)
         if state is not None and state.finished:
             return False
         try:
-            peers = await to_thread.run_sync(read_peers, layout)
+            peers = await ctx.blocking.run(read_peers, layout)
         except StoreError as error:
             unlistable.found(error)
             since = clock.monotonic()  # who is blind sees nobody; that says nothing
@@ -40,7 +36,7 @@ async def clock_is_vacant(settings: Settings, layout: Layout, node_id: str, live
             for peer in peers:
                 liveness.observe(peer, clock.monotonic(), clock.wall())
         now = clock.monotonic()
-        others = liveness.live(now, role="coordinator", statuses=(STARTING, ACTIVE)) - {node_id}
-        if not others and now - since >= settings.liveness_timeout:
+        others = liveness.live(now, role="coordinator", statuses=(STARTING, ACTIVE)) - {ctx.node_id}
+        if not others and now - since >= ctx.settings.liveness_timeout:
             return True
-        await anyio.sleep(settings.heartbeat_interval)
+        await clock.sleep(ctx.settings.heartbeat_interval)

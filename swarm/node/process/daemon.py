@@ -1,41 +1,28 @@
-"""A node as a process: wire the parts of its role together, run them, turn what happened into an exit code.
+"""A node as a process: run it in the foreground, turn what happened into an exit code.
 
-A worker's torch is imported by its compute executor, while the node is already registered and listening; a
-coordinator imports none.
+A coordinator imports no torch, and a worker's is imported by its compute thread.
 """
 
 from __future__ import annotations
 
-import os
-import platform
-import time
-from functools import partial
-from importlib.metadata import version
+from collections.abc import Awaitable, Callable
 from random import SystemRandom
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 import anyio
 
-from swarm import __version__
-from swarm.algo.registry import sampler
 from swarm.config import Settings, variable
 from swarm.errors import ConfigError, SwarmError
-from swarm.logs import configure_logging, get_logger
+from swarm.logs import configure_logging_of, get_logger
+from swarm.node.base.context import NodeContext
 from swarm.node.base.names import readable_name
-from swarm.node.worker.ij_schedule import make_rule
-from swarm.signing.trust import make_trust
-from swarm.tasks.profiles import PROFILES
-from swarm.types import Policy
-from swarm.wire.layout import Layout
+from swarm.node.process.executor import ComputeExecutor
+from swarm.node.process.lag import measured_lag
+from swarm.node.process.stopping import run_until_signal
+from swarm.node.process.wiring import check, make_context, make_worker, node_log, versions
 
-if TYPE_CHECKING:
-    from swarm.node.process.executor import ComputeExecutor
-    from swarm.node.sharing.verification import TaskSource
-    from swarm.node.worker.worker import Worker
-
+Given = TypeVar("Given")
 logger = get_logger(__name__)
-
-_RECORDED = ("torch", "transformers", "reasoning-gym", "anyio", "watchfiles", "msgspec", "structlog")
 
 
 def run_node(settings: Settings) -> int:
@@ -48,18 +35,10 @@ def run_node(settings: Settings) -> int:
         ConfigError: it is to sign, and there is no key.
         StoreError: the log files cannot be opened, so nothing could be recorded.
     """
-    node_id = settings.node_id or _made_up_name(settings)
-    layout = signed_layout(settings)
-    logs = configure_logging(
-        node_id=node_id,
-        events_file=layout.events_file(node_id),
-        stdout_file=layout.stdout_file(node_id),
-        level=settings.log_level,
-        held=True,
-    )
+    ctx = make_context(settings, settings.node_id or _made_up_name(settings))
     try:
-        with logs:
-            return _run(settings, layout, node_id)
+        with configure_logging_of([node_log(ctx)], level=settings.log_level, held=True):
+            return _run(ctx)
     except SwarmError as error:
         return error.exit_code  # it is in the log, on the terminal and in the folder
 
@@ -71,12 +50,16 @@ def _made_up_name(settings: Settings) -> str:
     return f"coordinator-{readable_name(SystemRandom())}" if settings.standby else "coordinator"
 
 
-def _run(settings: Settings, layout: Layout, node_id: str) -> int:
-    log_start(settings)
-    _check_role(settings)
-    main = _coordinate if settings.role == "coordinator" else _work
+def _run(ctx: NodeContext) -> int:
+    log_start(ctx)
+    _check_role(ctx.settings)
+    return run_loop(_coordinate if ctx.settings.role == "coordinator" else _work, ctx)
+
+
+def run_loop(main: Callable[[Given], Awaitable[int]], given: Given) -> int:
+    """Run the event loop. Raises the deliberate error that ended it, out of its task groups."""
     try:
-        return anyio.run(main, settings, layout, node_id)
+        return anyio.run(main, given)
     except BaseExceptionGroup as group:
         raise first_swarm_error(group) or group from None
 
@@ -94,12 +77,6 @@ def _check_role(settings: Settings) -> None:
         )
 
 
-def signed_layout(settings: Settings) -> Layout:
-    """The experiment's paths, with what this process does about signatures. Raises ConfigError without a key."""
-    trust = make_trust(settings.signing, settings.private_folder, settings.shared_folder, settings.experiment)
-    return Layout(settings.shared_folder, settings.experiment, trust)
-
-
 def first_swarm_error(group: BaseExceptionGroup[BaseException]) -> SwarmError | None:
     """The deliberate error inside what a task group raised, None if there is anything else in it."""
     expected, other = group.split(SwarmError)
@@ -112,110 +89,22 @@ def first_swarm_error(group: BaseExceptionGroup[BaseException]) -> SwarmError | 
     return found
 
 
-def log_start(settings: Settings) -> None:
+def log_start(ctx: NodeContext) -> None:
     """A node's first event."""
-    logger.info("node.starting", role=settings.role, path=str(settings.shared_folder), pid=os.getpid(), **versions())
+    path = str(ctx.settings.shared_folder)
+    logger.info("node.starting", role=ctx.settings.role, path=path, pid=ctx.process.pid, **versions())
 
 
-def versions() -> dict[str, str]:
-    """The versions on which the figures of a run depend."""
-    return {"swarm": __version__, "python": platform.python_version(), **{name: version(name) for name in _RECORDED}}
-
-
-async def _coordinate(settings: Settings, layout: Layout, node_id: str) -> int:
+async def _coordinate(ctx: NodeContext) -> int:
     from swarm.node.coordinator.coordinator import Coordinator
 
-    return await Coordinator(settings, layout, node_id, versions=versions()).run()
+    return await run_until_signal(Coordinator(ctx, versions=versions()))
 
 
-async def _work(settings: Settings, layout: Layout, node_id: str) -> int:
-    from swarm.node.process.executor import ComputeExecutor
+async def _work(ctx: NodeContext) -> int:
     from swarm.tasks.scoring import Scorer
 
-    check(settings)
-    async with Scorer(settings.scorer_processes) as scorer:
-        with ComputeExecutor(time.monotonic) as executor:
-            return await make_worker(settings, layout, node_id, scorer, executor).run()
-
-
-def make_worker(
-    settings: Settings,
-    layout: Layout,
-    node_id: str,
-    scorer: TaskSource,
-    executor: ComputeExecutor,
-    *,
-    obeys_signals: bool = True,
-) -> Worker:
-    """Wire up one worker, whose scorer and compute thread may be others' as well."""
-    from swarm.node.worker.worker import Worker
-
-    return Worker(
-        settings,
-        layout,
-        node_id,
-        tasks=checked_tasks(settings),
-        load_policy=lambda: _load_policy(settings),
-        task_source=scorer,
-        executor=executor,
-        obeys_signals=obeys_signals,
-        versions=versions(),
-    )
-
-
-def check(settings: Settings) -> None:
-    """Refuse what no worker can run with, before anything starts. Raises ConfigError."""
-    if len(settings.model) != 1:
-        raise ConfigError(
-            f"MODEL_NAME: a node has one model, got {', '.join(settings.model)}; `swarm up` deals out a list"
-        )
-    checked_tasks(settings)
-    sampler(settings.sampler)
-    if settings.adaptive:
-        make_rule(settings)
-
-
-def checked_tasks(settings: Settings) -> tuple[str, ...]:
-    """The tasks to draw from, in the order given.
-
-    Raises:
-        ConfigError: the profile has no such task.
-    """
-    profile = PROFILES[settings.profile]
-    tasks = settings.tasks or tuple(profile)
-    for task in tasks:
-        if task not in profile:
-            raise ConfigError(
-                f"SWARM_TASKS (tasks): profile {settings.profile!r} has no task {task!r}; it has {', '.join(profile)}"
-            )
-    return tasks
-
-
-def _load_policy(settings: Settings) -> Policy:
-    from swarm.policy.policy import load_policy
-    from swarm.policy.settings import compute_threads, grpo_config
-
-    policy = load_policy(
-        settings.model[0],
-        grpo_config(settings),
-        threads=compute_threads(settings),
-        device=settings.device,
-        hub_token=settings.hub_token,
-        precision=settings.precision,
-        attention=settings.attention,
-    )
-    return _taking_turns(policy, settings)
-
-
-def _taking_turns(policy: Policy, settings: Settings) -> Policy:
-    """The policy with the device lease around its updates, where the setting asks for it."""
-    from swarm.node.process.lease import DeviceLease
-    from swarm.policy.leased import LeasedPolicy, device_to_lease
-
-    if settings.device_lease == "off":
-        return policy
-    device = device_to_lease(settings.device, gpus_only=settings.device_lease == "auto")
-    if device is None:
-        return policy
-    lease = DeviceLease()
-    return LeasedPolicy(policy, partial(lease.held, device), lease.take_waited)
+    check(ctx.settings)
+    async with Scorer(ctx.settings.scorer_processes) as scorer, measured_lag() as lag:
+        with ComputeExecutor(ctx.clock.monotonic) as executor:
+            return await run_until_signal(make_worker(ctx, scorer, executor, lag))

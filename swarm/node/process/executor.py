@@ -1,4 +1,4 @@
-"""The one thread that computes: generation and training, and nothing else, ever.
+"""The compute thread: generation and training, and nothing else.
 
     node a ─ ComputeExecutor ─┐
     node b ─ ComputeExecutor ─┼▶ ComputeThread: one step at a time, in the order of asking
@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
+from threading import Lock
 from types import TracebackType
 from typing import ParamSpec, Self, TypeVar
 
@@ -39,11 +40,11 @@ class ComputeThread:
 
 
 class ComputeExecutor:
-    """One node's way to a compute thread; `busy` tells when it worked for this node."""
+    """As swarm.node.base.context.Compute: one node's way to a compute thread."""
 
     def __init__(self, now: Callable[[], float], thread: ComputeThread | None = None) -> None:
         """`thread` is shared and closed by whoever made it; None: one of its own, closed at the end of `with`."""
-        self.busy = Timeline(now)
+        self.busy = Timeline(now, Lock())
         self._thread = thread or ComputeThread()
         self._shared = thread is not None
 

@@ -13,40 +13,30 @@ per minute against 47 and 43), since both wait for the same interpreter, and tak
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
 
 import anyio
 from anyio import to_thread
 
 from swarm.config import Settings
 from swarm.errors import SwarmError
-from swarm.logs import NodeLog, configure_logging_of, get_logger, logging_as, record_failure
-from swarm.node.process.daemon import check, first_swarm_error, log_start, make_worker, signed_layout
+from swarm.logs import configure_logging_of, get_logger, logging_as, record_failure
+from swarm.node.base.context import NodeContext
+from swarm.node.process.daemon import first_swarm_error, log_start, run_loop
 from swarm.node.process.executor import ComputeExecutor, ComputeThread
-from swarm.node.process.stopping import TERMINATED, on_signals
+from swarm.node.process.lag import LoopLag, measured_lag
+from swarm.node.process.stopping import TERMINATED, Node, run_until_signal
+from swarm.node.process.wiring import check, make_context, make_worker, node_log
 from swarm.node.process.worker_settings import cores, settings_of_workers
 from swarm.policy.embedded import EMBEDDED
 from swarm.tasks.scoring import Scorer
-from swarm.wire.layout import Layout
 
 logger = get_logger(__name__)
 
 THREADS_PER_NODE = 4
 """Of the event loop's helpers: one watches the folder as long as the node lives, the others read and write."""
-
-
-class Node(Protocol):
-    """What is run here: swarm.node.worker.worker.Worker."""
-
-    async def run(self) -> int:
-        """Live until the experiment is over or `stop` is called; the exit code."""
-
-    def stop(self, exit_code: int) -> None:
-        """Finish the step, save, end with this exit code."""
 
 
 def run_workers(settings: Settings, nodes: int) -> int:
@@ -59,21 +49,13 @@ def run_workers(settings: Settings, nodes: int) -> int:
         StoreError: the log files cannot be opened, so nothing could be recorded.
     """
     settings = _suited_to_sharing(settings)
-    layout = signed_layout(settings)
-    workers = {str(worker.node_id): worker for worker in settings_of_workers(settings, nodes)}
-    files = [NodeLog(node, layout.events_file(node), layout.stdout_file(node)) for node in workers]
+    contexts = [make_context(worker, str(worker.node_id)) for worker in settings_of_workers(settings, nodes)]
+    files = [node_log(ctx) for ctx in contexts]
     try:
         with configure_logging_of(files, level=settings.log_level, held=True):
-            return _run_loop(workers, layout, settings.scorer_processes)
+            return run_loop(_run, contexts)
     except SwarmError as error:
         return error.exit_code  # it is in the logs and on the terminal
-
-
-def _run_loop(workers: dict[str, Settings], layout: Layout, scorer_processes: int) -> int:
-    try:
-        return anyio.run(_run, workers, layout, scorer_processes)
-    except BaseExceptionGroup as group:
-        raise first_swarm_error(group) or group from None
 
 
 def _suited_to_sharing(settings: Settings) -> Settings:
@@ -85,30 +67,26 @@ def _suited_to_sharing(settings: Settings) -> Settings:
     return settings
 
 
-async def _run(workers: dict[str, Settings], layout: Layout, scorer_processes: int) -> int:
-    for settings in workers.values():
-        check(settings)
-    to_thread.current_default_thread_limiter().total_tokens += THREADS_PER_NODE * len(workers)
+async def _run(contexts: Sequence[NodeContext]) -> int:
+    for ctx in contexts:
+        check(ctx.settings)
+    to_thread.current_default_thread_limiter().total_tokens += THREADS_PER_NODE * len(contexts)
     thread = ComputeThread()
     try:
-        async with Scorer(scorer_processes) as scorer:
-            start = {
-                node_id: partial(_worker, settings, layout, node_id, scorer, thread)
-                for node_id, settings in workers.items()
-            }
-            return await SeveralNodes(start).run()
+        async with Scorer(contexts[0].settings.scorer_processes) as scorer, measured_lag() as lag:
+            start = {ctx.node_id: partial(_worker, ctx, scorer, thread, lag) for ctx in contexts}
+            return await run_until_signal(SeveralNodes(start))
     finally:
         thread.close()
 
 
-def _worker(settings: Settings, layout: Layout, node_id: str, scorer: Scorer, thread: ComputeThread) -> Node:
-    log_start(settings)
-    executor = ComputeExecutor(time.monotonic, thread)
-    return make_worker(settings, layout, node_id, scorer, executor, obeys_signals=False)
+def _worker(ctx: NodeContext, scorer: Scorer, thread: ComputeThread, lag: LoopLag) -> Node:
+    log_start(ctx)
+    return make_worker(ctx, scorer, ComputeExecutor(ctx.clock.monotonic, thread), lag)
 
 
 class SeveralNodes:
-    """Runs nodes side by side, each logging as itself; signals are for all of them."""
+    """Runs nodes side by side, each logging as itself; one of them that fails has the others stop."""
 
     def __init__(self, start: Mapping[str, Callable[[], Node]]) -> None:
         """`start` makes the node of each id, within its task."""
@@ -119,12 +97,9 @@ class SeveralNodes:
 
     async def run(self) -> int:
         """Run all of them to their ends; the exit code."""
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(on_signals, self.stop)
-            async with anyio.create_task_group() as nodes:
-                for node_id in self._start:
-                    nodes.start_soon(self._live, node_id)
-            tasks.cancel_scope.cancel()
+        async with anyio.create_task_group() as nodes:
+            for node_id in self._start:
+                nodes.start_soon(self._live, node_id)
         return self._failure or self._stop_code or 0
 
     def stop(self, exit_code: int) -> None:

@@ -1,10 +1,11 @@
-"""Signals: the first asks, the second insists."""
+"""Signals: the first one asks a node to stop, the second one ends the process."""
 
 from __future__ import annotations
 
 import os
 import signal
 from collections.abc import Callable
+from typing import Protocol
 
 import anyio
 
@@ -35,3 +36,22 @@ async def on_signals(stop: Callable[[int], None], insist: Callable[[], None] = l
                 os._exit(code)
             asked = True
             stop(code)
+
+
+class Node(Protocol):
+    """What a process runs: a worker, a coordinator, or several of them."""
+
+    async def run(self) -> int:
+        """Live until the experiment is over or `stop` is called; the exit code."""
+
+    def stop(self, exit_code: int) -> None:
+        """Finish the step, save, end with this exit code."""
+
+
+async def run_until_signal(node: Node) -> int:
+    """Run a node to its end; a signal asks it to stop. Returns its exit code."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(on_signals, node.stop)
+        code = await node.run()
+        tasks.cancel_scope.cancel()
+    return code

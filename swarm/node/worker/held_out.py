@@ -18,7 +18,7 @@ from swarm.algo.seeds import derive_seed
 from swarm.errors import ProtocolError, StoreError
 from swarm.logs import get_logger
 from swarm.node.base.clock import Clock
-from swarm.node.process.executor import ComputeExecutor
+from swarm.node.base.context import Compute
 from swarm.records.read import read_file
 from swarm.store.folder.publish import publish
 from swarm.types import Completion, Policy
@@ -36,7 +36,7 @@ class HeldOutAnswers:
     """Answers what a judge asks this node."""
 
     def __init__(
-        self, layout: Layout, node_id: str, *, seed: int, policy: Policy, executor: ComputeExecutor, clock: Clock
+        self, layout: Layout, node_id: str, *, seed: int, policy: Policy, executor: Compute, clock: Clock
     ) -> None:
         self._layout = layout
         self._node_id = node_id

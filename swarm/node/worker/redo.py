@@ -28,7 +28,7 @@ from swarm.config import Settings, variable
 from swarm.errors import ProtocolError
 from swarm.logs import get_logger
 from swarm.node.base.clock import Clock
-from swarm.node.process.executor import ComputeExecutor
+from swarm.node.base.context import Compute
 from swarm.node.sharing.admission import Admission
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.sharing.reading import PeersFile, peers_file
@@ -124,7 +124,7 @@ class Redo:
         steps: RoundSteps,
         policy: Policy,
         task_source: TaskSource,
-        executor: ComputeExecutor,
+        executor: Compute,
         clock: Clock,
     ) -> None:
         self._settings = settings

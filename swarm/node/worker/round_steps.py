@@ -26,10 +26,10 @@ from swarm.errors import ProtocolError
 from swarm.lines import append_json_line
 from swarm.logs import get_logger
 from swarm.node.base.clock import Clock
+from swarm.node.base.context import Compute
 from swarm.node.base.submissions import has_submitted
 from swarm.node.base.timeline import overlap, total
 from swarm.node.base.write_queue import Write, WriteQueue
-from swarm.node.process.executor import ComputeExecutor
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.sharing.intake import Intake
 from swarm.node.sharing.trained_groups import TrainedGroups
@@ -63,7 +63,7 @@ class RoundSteps:
         rounds_trained: int,
         assigned: AssignedQuestions,
         task_source: TaskSource,
-        executor: ComputeExecutor,
+        executor: Compute,
         intake: Intake,
         writes: WriteQueue,
         sampler: Sampler,

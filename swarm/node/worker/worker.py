@@ -22,7 +22,7 @@ once more after a kill: redo.py; what waits while the folder refuses: write_queu
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -32,16 +32,13 @@ from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from swarm.algo.registry import sampler
-from swarm.config import Settings, command_line, variable
+from swarm.config import command_line, variable
 from swarm.errors import CheckpointError, StoreError
 from swarm.logs import get_logger
-from swarm.node.base.clock import Clock
+from swarm.node.base.context import Compute, NodeContext
 from swarm.node.base.experiment import create_experiment, differences, read_experiment
-from swarm.node.base.lag import LoopLag
 from swarm.node.base.presence import Presence
 from swarm.node.base.write_queue import PATIENCE_AT_STOP, WriteQueue, is_blocked
-from swarm.node.process.executor import ComputeExecutor
-from swarm.node.process.stopping import on_signals
 from swarm.node.sharing.assigned_questions import OTHERS_ARE_REFUSED, AssignedQuestions
 from swarm.node.sharing.intake import Intake
 from swarm.node.sharing.verification import TaskSource
@@ -55,7 +52,6 @@ from swarm.node.worker.worker_machine import WorkerMachine
 from swarm.records.liveness import ACTIVE
 from swarm.records.read import read_own_rows
 from swarm.types import Policy, RoundKey
-from swarm.wire.layout import Layout
 from swarm.wire.messages import NodeState
 
 logger = get_logger(__name__)
@@ -69,29 +65,28 @@ class Worker:
 
     def __init__(
         self,
-        settings: Settings,
-        layout: Layout,
-        node_id: str,
+        ctx: NodeContext,
         *,
         tasks: Sequence[str],
         load_policy: Callable[[], Policy],
         task_source: TaskSource,
-        executor: ComputeExecutor,
-        clock: Clock | None = None,
-        obeys_signals: bool = True,
-        versions: Mapping[str, str] | None = None,
+        compute: Compute,
+        versions: dict[str, str],
+        loop_lag: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        self._settings = settings
-        self._layout = layout
-        self._node_id = node_id
+        """`loop_lag`: gives the seconds of the event loop's longest lag since its last call."""
+        self._ctx = ctx
+        self._settings = settings = ctx.settings
+        self._layout = layout = ctx.layout
+        self._node_id = node_id = ctx.node_id
+        self._clock = clock = ctx.clock
         self._load_policy = load_policy
         self._task_source = task_source
-        self._executor = executor
-        self._obeys_signals = obeys_signals
-        self._versions = dict(versions or {})
+        self._executor = compute
+        self._versions = versions
+        self._loop_lag = loop_lag
         self._sampler = sampler(settings.sampler)
         self._schedule = IJSchedule(settings, node_id)
-        self._clock = clock = clock or Clock()
         self._machine = WorkerMachine(
             external_groups=settings.most_external_groups,
             round_interval=settings.round_interval,
@@ -104,9 +99,7 @@ class Worker:
             window=settings.staleness_window,
         )
         self._events, self._mailbox = anyio.create_memory_object_stream[m.Event](math.inf)
-        self._presence = Presence(
-            layout, node_id, "worker", settings.heartbeat_interval, clock, model=settings.model[0]
-        )
+        self._presence = Presence(ctx, "worker", model=settings.model[0])
         self._assigned = AssignedQuestions(settings.seed, tasks, settings.profile)
         self._intake = Intake(
             settings,
@@ -127,8 +120,7 @@ class Worker:
             working_on=lambda: self._machine.key,
             on_own_clock=lambda: self._machine.on_own_clock,
         )
-        self._writes = WriteQueue(layout.metrics_file(node_id).parent, clock)
-        self._lag = LoopLag(clock.monotonic)
+        self._writes = WriteQueue(layout.metrics_file(node_id).parent, ctx)
         self._saving = anyio.CapacityLimiter(1)
         self._said_behind = False
         self._last_save_failing: float | None = None
@@ -141,27 +133,23 @@ class Worker:
         """Run until the experiment is finished or somebody stops the node.
 
         Returns:
-            The exit code: 0 finished, 130 or 143 stopped by a signal.
+            The exit code: 0 finished, or what `stop` was given.
 
         Raises:
             SwarmError: what ends this node; the folder keeps all that was acknowledged.
         """
         with self._events, self._mailbox:
-            await self._presence.register()
-            try:
-                await to_thread.run_sync(recover_temporary, self._layout, self._node_id)
-                await self._live()
-            finally:
-                self._writes.report_loss()
-                await self._presence.leave()
+            async with self._presence.held():
+                try:
+                    await to_thread.run_sync(recover_temporary, self._layout, self._node_id)
+                    await self._live()
+                finally:
+                    self._writes.report_loss()
         return self._stop_code or 0
 
     async def _live(self) -> None:
         async with anyio.create_task_group() as tasks:
-            if self._obeys_signals:
-                tasks.start_soon(on_signals, self.stop)
             tasks.start_soon(self._presence.keep_beating)
-            tasks.start_soon(self._lag.measure)
             tasks.start_soon(self._writes.deliver)
             tasks.start_soon(self._lookout.watch_folder, tasks)
             tasks.start_soon(self._lookout.watch_peers)
@@ -245,9 +233,7 @@ class Worker:
         try:
             experiment = await to_thread.run_sync(read_experiment, self._layout)
             if experiment is None and self._settings.clock == "own":
-                await to_thread.run_sync(
-                    create_experiment, self._settings, self._layout, self._node_id, self._clock, self._versions
-                )
+                await to_thread.run_sync(create_experiment, self._ctx, self._versions)
                 experiment = await to_thread.run_sync(read_experiment, self._layout)
         except StoreError as error:
             logger.warning("experiment.unreadable", error=str(error))
@@ -297,7 +283,7 @@ class Worker:
             case m.Train(key):
                 tasks.start_soon(self._then, partial(self._steps.train, instruction), m.Trained(key))
             case m.Submit(key):
-                submit = partial(self._steps.submit, len(self._lookout.live_peers()), self._lag.take())
+                submit = partial(self._steps.submit, len(self._lookout.live_peers()), self._loop_lag())
                 tasks.start_soon(self._then, submit, m.Submitted(key))
             case m.Save(rounds_done):
                 tasks.start_soon(self._save, rounds_done)

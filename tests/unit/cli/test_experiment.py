@@ -12,7 +12,7 @@ from swarm.cli import experiment
 from swarm.cli.experiment import size_of, size_text
 from swarm.cli.living import live_nodes
 from swarm.cli.main import run
-from swarm.node.base.host import host_identity, process_started_at
+from swarm.node.process.host import host_identity, process_started_at
 from swarm.study.record import RunRecord, StudyRecord, record_file
 from swarm.wire.layout import Layout
 from tests.unit.views.factories import START, make_experiment, make_peer

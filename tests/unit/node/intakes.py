@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 
 from swarm.errors import ProtocolError
-from swarm.node.base.clock import Clock
+from swarm.node.process.system import SYSTEM_CLOCK
 from swarm.node.sharing.intake import Intake
 from swarm.node.sharing.verification import TaskSource
 from swarm.types import RoundKey, ScoredGroup
@@ -36,7 +36,7 @@ class TestedIntake:
             ME,
             assigned=DRAWS,
             task_source=self.source,
-            clock=Clock(),
+            clock=SYSTEM_CLOCK,
             on_arrival=self._on_arrival,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -10,11 +11,15 @@ from typing import Any
 import anyio
 from anyio import to_thread
 
+from swarm.node.base.clock import Clock
+from swarm.node.base.context import NodeContext, ProcessIdentity
 from swarm.node.coordinator.coordinator import Coordinator
 from swarm.node.process.executor import ComputeExecutor
+from swarm.node.process.system import SYSTEM_CLOCK, ThreadBlocking
 from swarm.node.worker.worker import Worker
 from swarm.records.read import read_rows
 from swarm.store.folder.publish import publish
+from swarm.store.place import open_place
 from swarm.types import RoundKey
 from swarm.wire.codec import decode, encode
 from swarm.wire.layout import Layout
@@ -25,23 +30,54 @@ WITHIN = 20.0
 """Seconds after which a test gives up; each needs one or two."""
 
 
+_pids = itertools.count(1000)
+_running: set[int] = set()
+"""Process ids of the nodes that `run_all` and `running` run now."""
+
+
+def make_process() -> ProcessIdentity:
+    """As if every node had a process of its own, on this machine."""
+    pid = next(_pids)
+    return ProcessIdentity("here/boot/pid", pid, 0.0, f"incarnation-{pid}", lambda pid, _: pid in _running)
+
+
+def make_context(layout: Layout, node: str = "alice", *, times: Clock = SYSTEM_CLOCK, **settings: Any) -> NodeContext:
+    return NodeContext(
+        settings=make_settings(layout.path, **settings),
+        node_id=node,
+        run=open_place(layout.path).open(layout.experiment, writer=node, trust=layout.trust),
+        layout=layout,
+        clock=times,
+        blocking=ThreadBlocking(),
+        process=make_process(),
+    )
+
+
 def make_worker(
     layout: Layout, node: str, policy: FakePolicy | None = None, source: FakeTaskSource | None = None, **settings: Any
 ) -> Worker:
     policy = policy or FakePolicy()
     return Worker(
-        make_settings(layout.path, **settings),
-        layout,
-        node,
+        make_context(layout, node, **settings),
         tasks=TASKS,
         load_policy=lambda: policy,
         task_source=source or FakeTaskSource(),
-        executor=ComputeExecutor(time.monotonic),
+        compute=ComputeExecutor(time.monotonic),
+        versions={},
     )
 
 
 def make_coordinator(layout: Layout, node: str = "clock", **settings: Any) -> Coordinator:
-    return Coordinator(make_settings(layout.path, role="coordinator", **settings), layout, node, versions={})
+    return Coordinator(make_context(layout, node, role="coordinator", **settings), versions={})
+
+
+async def _run(node: Worker | Coordinator) -> int:
+    pid = node._ctx.process.pid
+    _running.add(pid)
+    try:
+        return await node.run()
+    finally:
+        _running.discard(pid)
 
 
 async def run_all(*nodes: Worker | Coordinator) -> list[int]:
@@ -49,7 +85,7 @@ async def run_all(*nodes: Worker | Coordinator) -> list[int]:
     codes = [-1] * len(nodes)
 
     async def run(index: int) -> None:
-        codes[index] = await nodes[index].run()
+        codes[index] = await _run(nodes[index])
 
     with anyio.fail_after(WITHIN):
         async with anyio.create_task_group() as tasks:
@@ -60,11 +96,11 @@ async def run_all(*nodes: Worker | Coordinator) -> list[int]:
 
 @asynccontextmanager
 async def running(*nodes: Worker | Coordinator) -> AsyncIterator[list[int]]:
-    """Nodes in the background; those that are still there at the end are cancelled. Gives exit codes as they come."""
+    """Nodes in the background; those that are still there at the end are killed. Gives exit codes as they come."""
     codes: list[int] = []
 
     async def run(node: Worker | Coordinator) -> None:
-        codes.append(await node.run())
+        codes.append(await _run(node))
 
     with anyio.fail_after(WITHIN):
         async with anyio.create_task_group() as tasks:

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from swarm.errors import ExperimentError, StoreError
-from swarm.node.base.clock import Clock
 from swarm.node.base.experiment import claim_experiment, differences, read_experiment
+from swarm.node.process.system import SYSTEM_CLOCK
 from swarm.wire.layout import Layout
 from tests.unit.node.factories import make_settings
+from tests.unit.node.nodes import make_context
 
 VERSIONS = {"swarm": "1"}
 OTHER_SETTINGS = [
@@ -27,8 +28,8 @@ OTHER_SETTINGS = [
 
 
 def claim(layout: Layout, **changed: object) -> bool:
-    settings = replace(make_settings(layout.path), **changed)  # type: ignore[arg-type]
-    return claim_experiment(settings, layout, "coordinator", Clock(wall=lambda: 5.0), VERSIONS)
+    ctx = make_context(layout, "coordinator", times=replace(SYSTEM_CLOCK, wall=lambda: 5.0), **changed)
+    return claim_experiment(ctx, VERSIONS)
 
 
 def test_an_experiment_is_created_once_and_then_gone_on_with(tmp_path: Path) -> None:

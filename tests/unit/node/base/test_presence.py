@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -13,18 +14,18 @@ import pytest
 from structlog.testing import capture_logs
 
 from swarm.errors import DuplicateNodeError, StoreError
-from swarm.node.base.clock import Clock
-from swarm.node.base.host import host_identity, process_started_at
 from swarm.node.base.presence import PROOF_BEATS, Presence
-from swarm.records.liveness import ACTIVE, STOPPED
+from swarm.node.process.host import host_identity, process_started_at, this_process
+from swarm.node.process.system import SYSTEM_CLOCK
+from swarm.records.liveness import ACTIVE, STARTING, STOPPED
 from swarm.records.read import read_peer, read_peers
 from swarm.store.folder.publish import publish
 from swarm.wire.codec import encode
 from swarm.wire.layout import Layout
 from swarm.wire.messages import PeerFile
-from tests.unit.node.base.test_host import start_child
 from tests.unit.node.factories import make_peer, put
-from tests.unit.node.nodes import until
+from tests.unit.node.nodes import make_context, until
+from tests.unit.node.process.test_host import start_child
 
 pytestmark = pytest.mark.anyio
 
@@ -37,7 +38,9 @@ def layout(tmp_path: Path) -> Layout:
 
 
 def make_presence(layout: Layout, *, registered_at: float = 1000.0) -> Presence:
-    return Presence(layout, "alice", "worker", BEAT, Clock(wall=lambda: registered_at))
+    clock = replace(SYSTEM_CLOCK, wall=lambda: registered_at)
+    ctx = make_context(layout, times=clock, heartbeat_interval=BEAT)
+    return Presence(replace(ctx, process=this_process()), "worker")
 
 
 def registered(layout: Layout, node: str = "alice") -> PeerFile:
@@ -96,12 +99,27 @@ async def test_the_id_of_a_recycled_process_number_is_taken_over(layout: Layout)
 
 
 async def test_the_id_of_a_node_that_left_is_free(layout: Layout) -> None:
-    first = make_presence(layout)
-    await first.register()
-    await first.leave()
+    async with make_presence(layout).held():
+        assert registered(layout).status == STARTING
     assert registered(layout).status == STOPPED
-    await make_presence(layout).register()
-    assert registered(layout).status == "starting"
+    async with make_presence(layout).held():
+        assert registered(layout).status == STARTING
+
+
+async def test_a_node_that_fails_says_goodbye(layout: Layout) -> None:
+    with pytest.raises(KeyError):
+        async with make_presence(layout).held():
+            raise KeyError("bug")
+    assert registered(layout).status == STOPPED
+
+
+async def test_a_node_that_is_killed_writes_nothing_more(layout: Layout) -> None:
+    with anyio.CancelScope() as life:
+        async with make_presence(layout).held():
+            before = layout.peer_file("alice").read_bytes()
+            life.cancel()
+            await anyio.sleep_forever()
+    assert layout.peer_file("alice").read_bytes() == before
 
 
 async def test_the_id_of_a_heart_that_beats_on_another_host_is_refused(layout: Layout) -> None:
@@ -131,13 +149,10 @@ async def test_of_two_processes_that_slipped_in_at_once_the_later_gives_way(layo
     first, second = make_presence(layout, registered_at=1.0), make_presence(layout, registered_at=2.0)
     await first.register()
     layout.peer_file("alice").unlink()  # as if both had looked before either had written
-    await second.register()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(first.keep_beating)
-        with anyio.fail_after(5), pytest.raises(DuplicateNodeError, match="registered first"):
+    with anyio.fail_after(5), pytest.raises(DuplicateNodeError, match="registered first"):  # noqa: PT012
+        async with second.held():
+            await first.beat()
             await second.keep_beating()
-        tasks.cancel_scope.cancel()
-    await second.leave()
     peer = registered(layout)
     assert peer.registered_at == 1.0, "the file speaks for the one that stays"
     assert peer.status != STOPPED
@@ -165,14 +180,14 @@ async def test_heartbeats_that_fail_are_logged_once_and_survived(layout: Layout)
                 await until(lambda: presence._beat >= 5)
             await until(lambda: registered(layout).beat >= 5)
             tasks.cancel_scope.cancel()
-    assert [log["event"] for log in logs] == ["heartbeat.failed"]
+    assert [log["event"] for log in logs] == ["heartbeat.failed", "heartbeat.healed"]
 
 
 async def test_a_goodbye_that_cannot_be_written_does_not_hide_why_the_node_ended(layout: Layout) -> None:
-    presence = make_presence(layout)
-    await presence.register()
-    with unwritable(layout), capture_logs() as logs:
-        await presence.leave()
+    with capture_logs() as logs, ExitStack() as trouble, pytest.raises(KeyError):  # noqa: PT012 - its end belongs to it
+        async with make_presence(layout).held():
+            trouble.enter_context(unwritable(layout))
+            raise KeyError("bug")
     assert [log["event"] for log in logs] == ["heartbeat.failed"]
 
 

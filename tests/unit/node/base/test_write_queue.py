@@ -6,7 +6,7 @@ import errno
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,15 @@ from structlog.testing import capture_logs
 
 from swarm.errors import StoreError
 from swarm.node.base import write_queue as module
-from swarm.node.base.clock import Clock
 from swarm.node.base.write_queue import Write, WriteQueue
+from swarm.node.process.system import SYSTEM_CLOCK
 from swarm.types import RoundKey
-from tests.unit.node.nodes import WITHIN, until
+from swarm.wire.layout import Layout
+from tests.unit.node.nodes import WITHIN, make_context, until
 
 pytestmark = pytest.mark.anyio
+
+LAYOUT = Layout(Path("/shared"), "exp")
 
 
 @dataclass
@@ -45,7 +48,7 @@ class Folder:
 
 @asynccontextmanager
 async def delivering(**bounds: int) -> AsyncIterator[WriteQueue]:
-    writes = WriteQueue(Path("/shared"), Clock(), **bounds)
+    writes = WriteQueue(Path("/shared"), make_context(LAYOUT), **bounds)
     with anyio.fail_after(WITHIN):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(writes.deliver)
@@ -109,7 +112,7 @@ async def test_while_the_folder_refuses_nobody_waits_and_then_all_comes_in_order
     assert healed["dropped"] == {}
 
 
-async def test_a_new_parcel_is_a_new_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_new_write_is_a_new_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SHORTEST_PAUSE", 1000.0)
     folder = Folder(errno.ENOSPC)
     async with delivering() as writes:
@@ -121,7 +124,7 @@ async def test_a_new_parcel_is_a_new_attempt(monkeypatch: pytest.MonkeyPatch) ->
 
 async def test_the_pause_grows_with_the_time_that_the_folder_has_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    writes = WriteQueue(Path("/shared"), Clock(monotonic=lambda: now[0]))
+    writes = WriteQueue(Path("/shared"), make_context(LAYOUT, times=replace(SYSTEM_CLOCK, monotonic=lambda: now[0])))
     assert writes._pause() is None
     writes._refused(StoreError("full"))
     pauses = []
@@ -186,7 +189,7 @@ async def test_rows_are_never_dropped_and_beyond_their_bound_the_node_ends(quick
 
 async def test_nothing_is_written_under_the_mount_point_of_a_share_that_is_gone(quick: None, tmp_path: Path) -> None:
     folder, landmark = Folder(), tmp_path / "logs"
-    writes = WriteQueue(landmark, Clock())
+    writes = WriteQueue(landmark, make_context(LAYOUT))
     with anyio.fail_after(WITHIN), capture_logs() as logs:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(writes.deliver)

@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swarm.config import Settings
 from swarm.errors import ConfigError, DuplicateNodeError, StoreError, SwarmError
+from swarm.node.base.context import NodeContext
 from swarm.node.process import daemon
-from swarm.node.process.daemon import checked_tasks, first_swarm_error, run_node
+from swarm.node.process.daemon import first_swarm_error, run_node
 from swarm.wire.layout import Layout
 from tests.unit.node.factories import make_settings
 
@@ -18,7 +18,7 @@ from tests.unit.node.factories import make_settings
 def run_failing(monkeypatch: pytest.MonkeyPatch, path: Path, error: BaseException) -> int:
     """A worker that ends like this."""
 
-    async def work(settings: Settings, layout: Layout, node_id: str) -> int:
+    async def work(ctx: NodeContext) -> int:
         raise BaseExceptionGroup("tasks", [BaseExceptionGroup("steps", [error])])
 
     monkeypatch.setattr(daemon, "_work", work)
@@ -56,26 +56,3 @@ def test_an_error_on_purpose_does_not_hide_another_one() -> None:
 
 def test_a_node_takes_one_model(tmp_path: Path) -> None:
     assert run_node(make_settings(tmp_path, node_id="alice", model=("a", "b"))) == 2
-
-
-def test_tasks_are_those_of_the_profile(tmp_path: Path) -> None:
-    assert len(checked_tasks(make_settings(tmp_path))) == 9, "the nine of the paper"
-    assert checked_tasks(make_settings(tmp_path, tasks=("bf",))) == ("bf",)
-    with pytest.raises(ConfigError, match=r"SWARM_TASKS.*no task 'chess'; it has base_conversion"):
-        checked_tasks(make_settings(tmp_path, tasks=("bf", "chess")))
-
-
-@pytest.mark.parametrize(("setting", "leased"), [("auto", False), ("on", True), ("off", False)])
-def test_on_a_cpu_the_device_lease_is_there_on_demand(tmp_path: Path, setting: str, leased: bool) -> None:
-    from swarm.policy.leased import LeasedPolicy
-
-    settings = make_settings(tmp_path, model=("tiny-qwen2",), device="cpu", device_lease=setting)
-    assert isinstance(daemon._load_policy(settings), LeasedPolicy) == leased
-
-
-def test_what_the_model_computes_with_is_passed_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    given: dict[str, object] = {}
-    monkeypatch.setattr("swarm.policy.policy.load_policy", lambda *_, **keywords: given.update(keywords))
-    settings = make_settings(tmp_path, precision="bf16", attention="eager", device="cpu", threads=3)
-    daemon._load_policy(settings)
-    assert given == {"precision": "bf16", "attention": "eager", "device": "cpu", "threads": 3, "hub_token": None}

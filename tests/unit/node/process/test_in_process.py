@@ -16,6 +16,7 @@ from swarm.config import Settings
 from swarm.errors import ConfigError, StoreError
 from swarm.logs import NodeLog, configure_logging_of, get_logger
 from swarm.node.process.in_process import SeveralNodes, _suited_to_sharing, run_workers
+from swarm.node.process.stopping import run_until_signal
 from swarm.node.process.worker_settings import cores
 from swarm.wire.layout import Layout
 from tests.unit.node.factories import make_settings
@@ -59,7 +60,7 @@ def run_nodes(path: Path, *start: Callable[[], FakeNode]) -> int:
 
     async def main() -> int:
         with anyio.fail_after(20):
-            return await SeveralNodes(named).run()
+            return await run_until_signal(SeveralNodes(named))
 
     with configure_logging_of(files, level="error"):
         return anyio.run(main)

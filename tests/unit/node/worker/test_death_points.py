@@ -20,7 +20,6 @@ import msgspec
 import pytest
 
 from swarm.lines import append_json_line
-from swarm.node.base.clock import Clock
 from swarm.node.base.write_queue import Write, WriteQueue
 from swarm.node.worker.checkpoints import recover_temporary, save_checkpoint
 from swarm.records.read import read_rows
@@ -29,6 +28,7 @@ from swarm.types import RoundKey
 from swarm.wire.layout import Layout
 from swarm.wire.messages import MetricsRow, NodeState
 from tests.unit.node.factories import FakeSnapshot, newest_checkpoint
+from tests.unit.node.nodes import make_context
 
 CALLS = (
     "open",
@@ -275,7 +275,7 @@ def play(layout: Layout, rounds: range, acknowledge: Callable[[str], None]) -> N
         return lambda: publish(path, b"{}", layout.temporary("alice"))
 
     async def all_rounds() -> None:
-        writes = WriteQueue(layout.root, Clock())
+        writes = WriteQueue(layout.root, make_context(layout))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(writes.deliver)
             for round_ in rounds:
@@ -292,7 +292,7 @@ def play(layout: Layout, rounds: range, acknowledge: Callable[[str], None]) -> N
     anyio.run(all_rounds)
 
 
-def test_a_death_in_the_outbox_loses_nothing_acknowledged_and_the_order_holds(
+def test_a_death_in_the_write_queue_loses_nothing_acknowledged_and_the_order_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: Way
 ) -> None:
     def prepare(layout: Layout, acknowledged: Acknowledged) -> Callable[[], None]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import math
 import os
-import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -325,13 +324,13 @@ def layout_rounds(layout: Layout) -> list[int]:
     return [row.round for row in rows_of(layout, "alice")]
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-async def test_a_signal_saves_and_ends_the_node_with_its_exit_code(layout: Layout, number: int, code: int) -> None:
-    async with running(make_worker(layout, "alice")) as codes:
+async def test_a_node_that_is_stopped_saves_and_ends_with_the_exit_code_it_was_given(layout: Layout) -> None:
+    worker = make_worker(layout, "alice")
+    async with running(worker) as codes:
         await play_rounds(layout, range(2))
-        os.kill(os.getpid(), number)
+        worker.stop(143)
         await until(lambda: codes)
-    assert codes == [code]
+    assert codes == [143]
     assert layout.checkpoint(2, "alice").is_dir()
     assert status_of(layout, "alice") == STOPPED
 

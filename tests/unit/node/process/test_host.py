@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from swarm.node.base.host import host_identity, is_running, process_started_at
+from swarm.node.process.host import host_identity, is_running, process_started_at
 
 
 def start_child() -> subprocess.Popen[bytes]:

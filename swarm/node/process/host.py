@@ -1,10 +1,19 @@
-"""Which process on which machine: tells whether the holder of a node id is still there."""
+"""Which process on which machine this is, and whether another one of this machine still runs."""
 
 from __future__ import annotations
 
 import os
 import socket
+import uuid
 from pathlib import Path
+
+from swarm.node.base.context import ProcessIdentity
+
+
+def this_process() -> ProcessIdentity:
+    """What a node of this process says of it; every call is another incarnation."""
+    pid = os.getpid()
+    return ProcessIdentity(host_identity(), pid, process_started_at(pid), uuid.uuid4().hex, is_running)
 
 
 def host_identity() -> str:

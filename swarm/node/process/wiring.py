@@ -1,0 +1,130 @@
+"""Wire a node's parts together: its context, its worker, its policy.
+
+Torch is imported by the worker's compute thread, while the node is already registered and listening.
+"""
+
+from __future__ import annotations
+
+import platform
+from functools import partial
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from swarm import __version__
+from swarm.algo.registry import sampler
+from swarm.config import Settings
+from swarm.errors import ConfigError
+from swarm.logs import NodeLog
+from swarm.node.base.context import Compute, NodeContext
+from swarm.node.process.host import this_process
+from swarm.node.process.lag import LoopLag
+from swarm.node.process.system import SYSTEM_CLOCK, ThreadBlocking
+from swarm.node.worker.ij_schedule import make_rule
+from swarm.signing.trust import make_trust
+from swarm.store.place import open_place
+from swarm.tasks.profiles import PROFILES
+from swarm.types import Policy
+from swarm.wire.layout import Layout
+
+if TYPE_CHECKING:
+    from swarm.node.sharing.verification import TaskSource
+    from swarm.node.worker.worker import Worker
+
+_RECORDED = ("torch", "transformers", "reasoning-gym", "anyio", "watchfiles", "msgspec", "structlog")
+
+
+def make_context(settings: Settings, node_id: str) -> NodeContext:
+    """A node of this process in its experiment. Raises ConfigError: it is to sign, and there is no key."""
+    trust = make_trust(settings.signing, settings.private_folder, settings.shared_folder, settings.experiment)
+    return NodeContext(
+        settings=settings,
+        node_id=node_id,
+        run=open_place(settings.shared_folder).open(settings.experiment, writer=node_id, trust=trust),
+        layout=Layout(settings.shared_folder, settings.experiment, trust),
+        clock=SYSTEM_CLOCK,
+        blocking=ThreadBlocking(),
+        process=this_process(),
+    )
+
+
+def node_log(ctx: NodeContext) -> NodeLog:
+    """Where a node's events go."""
+    return NodeLog(ctx.node_id, ctx.layout.events_file(ctx.node_id), ctx.layout.stdout_file(ctx.node_id))
+
+
+def versions() -> dict[str, str]:
+    """The versions on which the figures of a run depend."""
+    return {"swarm": __version__, "python": platform.python_version(), **{name: version(name) for name in _RECORDED}}
+
+
+def make_worker(ctx: NodeContext, scorer: TaskSource, compute: Compute, lag: LoopLag) -> Worker:
+    """Wire up one worker, whose scorer and compute thread may be others' as well."""
+    from swarm.node.worker.worker import Worker
+
+    return Worker(
+        ctx,
+        tasks=checked_tasks(ctx.settings),
+        load_policy=partial(_load_policy, ctx.settings),
+        task_source=scorer,
+        compute=compute,
+        versions=versions(),
+        loop_lag=lag.reader(),
+    )
+
+
+def check(settings: Settings) -> None:
+    """Refuse what no worker can run with, before anything starts. Raises ConfigError."""
+    if len(settings.model) != 1:
+        raise ConfigError(
+            f"MODEL_NAME: a node has one model, got {', '.join(settings.model)}; `swarm up` deals out a list"
+        )
+    checked_tasks(settings)
+    sampler(settings.sampler)
+    if settings.adaptive:
+        make_rule(settings)
+
+
+def checked_tasks(settings: Settings) -> tuple[str, ...]:
+    """The tasks to draw from, in the order given.
+
+    Raises:
+        ConfigError: the profile has no such task.
+    """
+    profile = PROFILES[settings.profile]
+    tasks = settings.tasks or tuple(profile)
+    for task in tasks:
+        if task not in profile:
+            raise ConfigError(
+                f"SWARM_TASKS (tasks): profile {settings.profile!r} has no task {task!r}; it has {', '.join(profile)}"
+            )
+    return tasks
+
+
+def _load_policy(settings: Settings) -> Policy:
+    from swarm.policy.policy import load_policy
+    from swarm.policy.settings import compute_threads, grpo_config
+
+    policy = load_policy(
+        settings.model[0],
+        grpo_config(settings),
+        threads=compute_threads(settings),
+        device=settings.device,
+        hub_token=settings.hub_token,
+        precision=settings.precision,
+        attention=settings.attention,
+    )
+    return _taking_turns(policy, settings)
+
+
+def _taking_turns(policy: Policy, settings: Settings) -> Policy:
+    """The policy with the device lease around its updates, where the setting asks for it."""
+    from swarm.node.process.lease import DeviceLease
+    from swarm.policy.leased import LeasedPolicy, device_to_lease
+
+    if settings.device_lease == "off":
+        return policy
+    device = device_to_lease(settings.device, gpus_only=settings.device_lease == "auto")
+    if device is None:
+        return policy
+    lease = DeviceLease()
+    return LeasedPolicy(policy, partial(lease.held, device), lease.take_waited)
