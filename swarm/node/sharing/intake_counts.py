@@ -6,6 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from swarm.wire.metrics import MetricsRow
+
 OTHERS = "*"
 """Stands for all peers that are not named; no node is called so."""
 MOST_NAMED = 64
@@ -36,14 +38,16 @@ class Counts:
         """Files and groups, by reason."""
         return sum(self.refused_by_peer.values(), Counter())
 
-    def columns(self) -> dict[str, object]:
-        """What the metrics row says, and all that Quarantine is told."""
-        return {
-            "refused_by_peer": self.refused_named(),
-            "accepted_by_peer": dict(sorted(self.accepted_by_peer.items())),
-            "false_claims": self._named(self.false_claims),
-            "quarantined": self.quarantined,
-        }
+    def fill(self, row: MetricsRow) -> None:
+        """What the metrics row says of peers' files, and all that Quarantine is told."""
+        row.refused_by_peer = self.refused_named()
+        row.accepted_by_peer = dict(sorted(self.accepted_by_peer.items()))
+        row.false_claims = self._named(self.false_claims)
+        row.quarantined = self.quarantined
+        row.score_killed += self.killed
+        row.score_errors += self.errors
+        row.bytes_fetched = self.bytes_fetched
+        row.publish_to_pool = self.latencies
 
     def refused_named(self) -> dict[str, dict[str, int]]:
         """refused_by_peer, with strangers, and those that were refused least often, summed up as OTHERS."""

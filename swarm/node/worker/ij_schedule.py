@@ -13,7 +13,6 @@ from swarm.algo.registry import adaptive_rule
 from swarm.algo.seeds import derive_random
 from swarm.algo.split import Split, rounded_split
 from swarm.config import Settings
-from swarm.node.worker.round_work import RoundWork
 from swarm.types import RoundKey
 from swarm.wire.messages import MetricsRow
 
@@ -44,20 +43,15 @@ class IJSchedule:
         known = [rule for round_, rule in self._rules if round_ + self._settings.staleness < key.round]
         return rounded_split(self._settings.total_groups, known[-1].wanted(rng), rng)
 
-    def columns(self, work: RoundWork) -> dict[str, object]:
+    def fill(self, row: MetricsRow, split: Split) -> None:
         """What the metrics row says of the split, before the row itself is observed."""
-        columns: dict[str, object] = {"external_wanted": work.split.external}
-        if self._rules:
-            columns |= {
-                "adaptive_I": work.split.local,
-                "adaptive_J": work.split.external,
-                "adaptive_J_continuous": work.split.continuous,
-                "adaptive_round_reward": work.my_reward,
-            }
-            baseline = self._rules[-1][1].baseline
-            if baseline is not None:
-                columns["adaptive_baseline"] = baseline
-        return columns
+        row.external_wanted = split.external
+        if not self._rules:
+            return
+        row.adaptive_I, row.adaptive_J, row.adaptive_J_continuous = split
+        row.adaptive_round_reward = row.my_reward
+        if (baseline := self._rules[-1][1].baseline) is not None:
+            row.adaptive_baseline = baseline
 
 
 def make_rule(settings: Settings) -> Rule:

@@ -280,27 +280,24 @@ class RoundSteps:
         leased = work.report.seconds_lease if work.report else 0.0
         whole_round = self._clock.monotonic() - self._round_ended
         counts = intake.close_round(work.key.round)
-        return metrics_row(
+        row = metrics_row(
             work,
             timestamp=self._clock.wall(),
             node_id=self._node_id,
             experiment=self._layout.experiment,
             total_agents=live_peers + 1,
             model=self._policy.name,
-            cumulative_reward=self.cumulative_reward,
-            **self._schedule.columns(work),
-            refused_files=dict(counts.refused + self._held_out.take_refused()),
-            score_killed=work.killed + counts.killed,
-            score_errors=work.errors + counts.errors,
-            **counts.columns(),
-            bytes_fetched=counts.bytes_fetched,
-            publish_to_pool=counts.latencies,
-            seconds_round=self._clock.monotonic() - work.started,
-            executor_busy=(total(self._executor.busy.since(self._round_ended)) - leased) / whole_round,
-            seconds_sharing=total(sharing),
-            seconds_sharing_hidden=overlap(sharing, busy),
-            loop_lag_max=loop_lag,
         )
+        counts.fill(row)
+        self._schedule.fill(row, work.split)
+        row.cumulative_reward = self.cumulative_reward
+        row.refused_files = dict(counts.refused + self._held_out.take_refused())
+        row.seconds_round = self._clock.monotonic() - work.started
+        row.executor_busy = (total(self._executor.busy.since(self._round_ended)) - leased) / whole_round
+        row.seconds_sharing = total(sharing)
+        row.seconds_sharing_hidden = overlap(sharing, busy)
+        row.loop_lag_max = loop_lag
+        return row
 
     def _append_row(self, row: MetricsRow) -> None:
         """The commit point; of a round whose rollouts no peer will ever see, the row says so."""

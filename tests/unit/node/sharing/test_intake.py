@@ -375,8 +375,8 @@ async def test_false_rewards_are_counted_and_change_nothing(layout: Layout) -> N
     await intake.look()
     await liar.look()
     assert liar.groups("mallory") == intake.groups("mallory")
-    assert liar.intake.close_round(0).columns()["false_claims"] == {"mallory": 4}
-    assert intake.intake.close_round(0).columns()["false_claims"] == {}
+    assert liar.intake.close_round(0).false_claims == {"mallory": 4}
+    assert intake.intake.close_round(0).false_claims == {}
 
 
 # ── quarantine ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -408,8 +408,9 @@ async def test_a_restarted_node_remembers_whom_it_had_quarantined(layout: Layout
     await intake.look()
     counts = intake.intake.close_round(0)
     again = TestedIntake(layout, quarantine_rounds=3)
-    written = msgspec.json.decode(msgspec.json.encode(row(0, **counts.columns())), type=MetricsRow)
-    again.intake.remember(written)
+    filled = row(0)
+    counts.fill(filled)
+    again.intake.remember(msgspec.json.decode(msgspec.json.encode(filled), type=MetricsRow))
     publish(layout, make_rollouts("mallory", R1))
     await again.look(R1)
     assert again.groups("mallory", key=R1) == []

@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 from swarm.node.sharing.intake_counts import MOST_NAMED, OTHERS, Counts
+from swarm.wire.metrics import MetricsRow
+
+
+def filled(counts: Counts) -> MetricsRow:
+    row = MetricsRow(timestamp=0.0, round=0, stage=0, node_id="a", experiment="e", my_reward=0.0, total_agents=1)
+    counts.fill(row)
+    return row
 
 
 def test_of_many_refused_peers_the_worst_are_named_and_the_others_summed_up() -> None:
@@ -17,8 +24,7 @@ def test_of_many_refused_peers_the_worst_are_named_and_the_others_summed_up() ->
     assert sum(sum(reasons.values()) for reasons in named.values()) == sum(counts.refused.values())
     assert named[OTHERS]["flood"] == 10**6
     assert "malformed" in named[OTHERS]
-    claims = counts.columns()["false_claims"]
-    assert isinstance(claims, dict)
+    claims = filled(counts).false_claims
     assert len(claims) == MOST_NAMED + 1
     assert sum(claims.values()) == counts.false_claims.total()
 
@@ -28,10 +34,7 @@ def test_of_few_all_are_named() -> None:
     counts.refused_by_peer["mallory"]["ragged"] += 1
     counts.refused_by_peer["mallory"]["malformed"] += 2
     counts.accepted_by_peer["bob"] += 3
-    assert counts.columns() == {
-        "refused_by_peer": {"mallory": {"malformed": 2, "ragged": 1}},
-        "accepted_by_peer": {"bob": 3},
-        "false_claims": {},
-        "quarantined": [],
-    }
+    row = filled(counts)
+    assert row.refused_by_peer == {"mallory": {"malformed": 2, "ragged": 1}}
+    assert (row.accepted_by_peer, row.false_claims, row.quarantined) == ({"bob": 3}, {}, [])
     assert counts.refused == {"malformed": 2, "ragged": 1}

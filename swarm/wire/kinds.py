@@ -1,0 +1,34 @@
+"""The kinds of number that forms are made of: their range, and their unit for docs/metrics.md."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+SCHEMA_VERSION = 1
+
+
+def unit(name: str) -> Meta:
+    """What a field is measured in."""
+    return Meta(extra={"unit": name})
+
+
+def counted(name: str) -> Meta:
+    """A count of these."""
+    return Meta(ge=0, lt=2**53, extra={"unit": name})
+
+
+Count = Annotated[int, Meta(ge=0, lt=2**53)]
+Round = Annotated[int, counted("rounds")]
+Stage = Annotated[int, counted("stages")]
+Nodes = Annotated[int, counted("nodes")]
+Groups = Annotated[int, counted("groups")]
+Completions = Annotated[int, counted("completions")]
+Tokens = Annotated[int, counted("tokens")]
+Bytes = Annotated[int, counted("bytes")]
+UnixSeconds = Annotated[float, unit("Unix seconds")]
+Seconds = Annotated[float, unit("seconds")]
+Reward = Annotated[float, unit("reward")]
+Share = Annotated[float, unit("share")]
+Nats = Annotated[float, unit("nats")]

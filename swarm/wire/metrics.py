@@ -1,0 +1,182 @@
+"""The row of metrics of one node and round; docs/metrics.md, PROTOCOL.md and the frames are made of its fields."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from swarm.wire.kinds import (
+    SCHEMA_VERSION,
+    Bytes,
+    Completions,
+    Groups,
+    Nats,
+    Nodes,
+    Reward,
+    Round,
+    Seconds,
+    Share,
+    Stage,
+    Tokens,
+    UnixSeconds,
+    counted,
+    unit,
+)
+
+
+class MetricsRow(msgspec.Struct, kw_only=True):
+    """One line of `logs/{node}/metrics.jsonl`: one per node and round."""
+
+    timestamp: UnixSeconds
+    """When the node had done the round, by its own clock."""
+    round: Round
+    """Counted from 0."""
+    stage: Stage
+    """The last one of the round, counted from 0."""
+    node_id: str
+    """The node: the name of its folder for logs."""
+    experiment: str
+    """The experiment: the name of its folder."""
+    my_reward: Reward
+    """Mean reward per completion on the node's own questions of the round, all of them, trained on or not."""
+    total_agents: Nodes
+    """Live workers, this one included."""
+    model: str = ""
+    """Name of the node's policy."""
+    cumulative_reward: Reward = 0.0
+    """Sum of `my_reward` over this node's rounds so far, restarts included."""
+    full_answer_rate: Share = 0.0
+    """Of own completions, those with the full reward: free of the floors that some tasks give."""
+    answer_tag_rate: Share = 0.0
+    """Of own completions, those with a closed `<answer>`."""
+    finished_rate: Share = 0.0
+    """Of own completions, those that the model ended itself, not cut at the length limit."""
+    task_rewards: Annotated[dict[str, float], unit("reward")] = {}
+    """Task -> mean reward per completion, own questions of the round."""
+    reward_std: Reward = 0.0
+    """Population standard deviation of the own completions' rewards."""
+    train_reward: Reward = 0.0
+    """Mean reward per completion over what was trained on, external groups included."""
+    local_groups: Groups = 0
+    """Own rollout groups (I)."""
+    zero_advantage_local: Share = 0.0
+    """Of own groups, those whose rewards do not differ, so that they teach nothing."""
+    external_wanted: Groups = 0
+    """Peers' groups to be trained on (J)."""
+    external_groups: Groups = 0
+    """How many of them there were."""
+    external_by_model: Annotated[dict[str, int], unit("groups")] = {}
+    """Policy -> how many of the external groups it wrote."""
+    external_by_peer: Annotated[dict[str, int], unit("groups")] = {}
+    """Node -> how many of the external groups are its."""
+    external_by_peer_task: Annotated[dict[str, dict[str, int]], unit("groups")] = {}
+    """Node -> task -> how many of the external groups are its."""
+    pool_groups: Groups = 0
+    """Verified groups of peers this round, before the zero-advantage filter."""
+    pool_informative: Groups = 0
+    """Of these, with some advantage."""
+    pool_reward: Reward = 0.0
+    """Mean reward per completion of the pool's groups, in this node's own scoring."""
+    peers_heard: Nodes = 0
+    """Peers whose rollouts were there."""
+    peers_awaited: Nodes = 0
+    """Live workers that were waited for."""
+    gather_timed_out: bool = False
+    """Waiting ended before all were heard."""
+    late: bool = False
+    """The clock had moved on before the node began to train."""
+    staleness: Annotated[float, unit("rounds")] = 0.0
+    """Mean age of the external groups trained on."""
+    refused_files: Annotated[dict[str, int], unit("files and groups")] = {}
+    """Reason -> how many of peers' were refused since the last row."""
+    refused_by_peer: Annotated[dict[str, dict[str, int]], unit("files and groups")] = {}
+    """Node -> reason -> how many of its were refused since the last row; the 64 nodes with the most, all others as `*`.
+    """
+    accepted_by_peer: Annotated[dict[str, int], unit("groups")] = {}
+    """Node -> how many of its groups were verified since the last row."""
+    false_claims: Annotated[dict[str, int], unit("claims")] = {}
+    """Node -> how many rewards and answers it published since the last row that are not what this node found; `*` as
+    above."""
+    quarantined: list[str] = []
+    """Nodes of which nothing is read in the next round: most of what they published was refused."""
+    clock: str = "coordinator"
+    """Who opened the round: a `coordinator`, or the node on its `own`."""
+    external_unverified: Groups = 0
+    """External groups trained on whose question could not be made anew, but was believed (`SWARM_ADMIT=unverified`)."""
+    trained_on: list[str] = []
+    """The external groups trained on, as `node/round/stage/slot`."""
+    score_killed: Completions = 0
+    """Whose scoring took too long or too much memory, and was killed."""
+    score_errors: Completions = 0
+    """Whose scoring failed."""
+    bytes_published: Bytes = 0
+    """Of the node's own rollout files; 0: they never reached the folder, which refused writes for too long."""
+    bytes_fetched: Bytes = 0
+    """Of peers' rollout files."""
+    tokens_generated: Tokens = 0
+    """Sampled for the own groups."""
+    tokens_trained: Tokens = 0
+    """That took part in the backward pass."""
+    loss: Nats = 0.0
+    """Of the update."""
+    grad_norm: float = 0.0
+    """Global L2 norm of the gradient before clipping."""
+    clip_fraction: Share = 0.0
+    """Of trained tokens, those whose probability ratio was clipped."""
+    kl: Nats = 0.0
+    """Mean divergence from the reference policy; 0 while its weight is 0."""
+    logprob_drift: Nats = 0.0
+    """Largest difference between trainer and generator over own tokens."""
+    updated: bool = True
+    """An update was made: some group had an advantage, and the gradient was finite."""
+    groups_too_long: Groups = 0
+    """Left out because they exceed the model's context."""
+    seconds_generate: Seconds = 0.0
+    """Generating the own groups."""
+    seconds_score: Seconds = 0.0
+    """Scoring the own groups."""
+    seconds_publish: Seconds = 0.0
+    """Publishing the own groups."""
+    seconds_gather: Seconds = 0.0
+    """Waiting for peers' groups."""
+    seconds_train: Seconds = 0.0
+    """For the update."""
+    seconds_round: Seconds = 0.0
+    """The whole round."""
+    seconds_wait: Seconds = 0.0
+    """Idle between the end of the round before and the start of this one."""
+    seconds_sharing: Seconds = 0.0
+    """In which publishing, or reading, verifying and scoring peers' files, was going on."""
+    seconds_sharing_hidden: Seconds = 0.0
+    """The part of it that ran while the node was computing."""
+    publish_to_pool: Annotated[list[float], unit("seconds")] = []
+    """Per peer file, from its publisher's timestamp to its arrival in the pool (clocks of two hosts differ)."""
+    loop_lag_max: Seconds = 0.0
+    """The longest that the event loop was held up."""
+    executor_busy: Share = 0.0
+    """Of the time since the end of the round before, that in which the node was computing."""
+    seconds_lease: Seconds = 0.0
+    """Waited for the device that several nodes share."""
+    generated_ahead: bool = False
+    """The own groups were generated during the round before, by a policy one update older."""
+    importance_tokens: Tokens = 0
+    """Trained tokens weighed by their publisher's log-probs."""
+    importance_mean: float = 0.0
+    """Their mean weight, capped."""
+    memory_halvings: Annotated[int, counted("times")] = 0
+    """A step was repeated with half the batch for want of memory."""
+    adaptive_I: Groups | UnsetType = UNSET
+    """Local groups of this round by the adaptive rule; missing, like all `adaptive_*`, while no rule is on."""
+    adaptive_J: Groups | UnsetType = UNSET
+    """External groups wanted this round; `adaptive_I` + `adaptive_J` is constant."""
+    adaptive_J_continuous: Annotated[float, unit("groups")] | UnsetType = UNSET
+    """What `adaptive_J` was rounded from."""
+    adaptive_baseline: Reward | UnsetType = UNSET
+    """What this round's reward was held against; it does not contain this round's. Missing where the rule uses none,
+    and before its first."""
+    adaptive_round_reward: Reward | UnsetType = UNSET
+    """What the rule was given for this round."""
+    schema_version: int = SCHEMA_VERSION
+    """Of the row."""
