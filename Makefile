@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 BENCHMARKS := round_breakdown full_round loss_memory sharing_overhead scaling in_process gpu
 
-.PHONY: up test test-engines test-slow test-chaos check bench clean
+.PHONY: up test test-engines test-slow test-chaos check docs bench clean
 
 up: $(VENV)/.installed
 	$(BIN)/swarm up
@@ -31,6 +31,10 @@ check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Golden files, and the tables of PROTOCOL.md, docs/metrics.md and docs/settings.md, from the declarations in the code.
+docs: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.generate
 
 # The table of the README, from nothing: half an hour on two quiet cores. Those of a GPU where one is.
 bench: $(VENV)/.installed-bench

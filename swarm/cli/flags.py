@@ -20,7 +20,9 @@ from swarm.config.settings import FIELDS
 Flags = TypeVar("Flags")
 
 _MEANINGS = meanings(Settings)
-_SETTING_OF_FLAG = {f.metadata[kind]: name for name, f in FIELDS.items() for kind in ("run_flag", "node_flag")}
+SETTING_OF_FLAG = {
+    f.metadata[kind]: name for name, f in FIELDS.items() for kind in ("run_flag", "node_flag") if f.metadata[kind]
+}
 
 
 def _declared(kind: str) -> Callable[[type[Flags]], type[Flags]]:
@@ -76,4 +78,4 @@ def settings_from(flags: CommonFlags | None, environ: Mapping[str, str], **defau
 def given(flags: CommonFlags) -> dict[str, Any]:
     """Setting name -> value of the flags that were given."""
     named = {f.name: getattr(flags, f.name) for f in fields(flags) if f.name != "config"}
-    return {_SETTING_OF_FLAG.get(name, name): value for name, value in named.items() if value is not None}
+    return {SETTING_OF_FLAG.get(name, name): value for name, value in named.items() if value is not None}

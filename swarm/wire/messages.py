@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from swarm.types import Origin
-from swarm.wire.kinds import SCHEMA_VERSION, Count, Reward, Round, Share, Stage, UnixSeconds
+from swarm.wire.kinds import SCHEMA_VERSION, Count, Reward, Round, Seconds, Share, Stage, UnixSeconds
 from swarm.wire.metrics import MetricsRow
 
 __all__ = [
@@ -59,8 +59,8 @@ class StateFile(msgspec.Struct, kw_only=True):
     """The coordinator has come back and waits for its workers: nobody begins this round yet."""
     round_opened_at: UnixSeconds = 0.0
     """When this round was opened."""
-    round_interval: float = 0.0
-    """The longest that a round stays open once a worker is there, seconds."""
+    round_interval: Seconds = 0.0
+    """The longest that a round stays open once a worker is there."""
     schema_version: int = SCHEMA_VERSION
     """The same in every form."""
 
@@ -205,7 +205,7 @@ class ExperimentFile(msgspec.Struct, kw_only=True):
     experiment_name: str
     """The experiment."""
     created_at: UnixSeconds
-    """When."""
+    """When it was made."""
     created_by: str
     """By which node."""
     identity: dict[str, Any]

@@ -12,6 +12,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import UnsetType
 
+from swarm.wire.kinds import Completions, Groups, Reward, Round, Stage, UnixSeconds
 from swarm.wire.messages import JudgedRow, MetricsRow, RewardFile
 
 Columns = dict[str, str]
@@ -37,36 +38,69 @@ def _picked(columns: Columns, *names: str) -> Columns:
     return {name: columns[name] for name in names}
 
 
-RUN: Columns = {"configuration": "str", "seed": "int64", "experiment": "str"}
-"""In front of each row of a study's frames: which run it belongs to."""
+class RunColumns(msgspec.Struct):
+    """In front of each row of a study's frames: which run it belongs to."""
 
+    configuration: str
+    """Name of the run's configuration, such as `4/4`."""
+    seed: int
+    """Of the run: the unit of every statistic."""
+    experiment: str
+    """Name of the run's experiment."""
+
+
+class EventColumns(msgspec.Struct):
+    """One event of a node."""
+
+    timestamp: UnixSeconds
+    """By the node's own clock."""
+    node_id: str
+    """The node: the name of its folder for logs."""
+    event: str
+    """Name, such as `round.completed`."""
+    level: str
+    """`debug`, `info`, `warning`, `error` or `critical`; the folder has `info` and above."""
+    round: Round | None
+    """Which the event speaks of; missing where it speaks of none."""
+    fields: dict[str, Any]
+    """All else that the event says: name -> value."""
+
+
+class RolloutColumns(msgspec.Struct):
+    """One published completion."""
+
+    round: Round
+    """Counted from 0."""
+    stage: Stage
+    """Counted from 0."""
+    peer_id: str
+    """The node that published it."""
+    slot: Groups
+    """Place of the group among the node's groups of that stage."""
+    completion: Completions
+    """Place in the group."""
+    task: str
+    """Name of the task; empty where the file does not say."""
+    prompt: str
+    """The question's text, without any model's prompt format."""
+    response: str
+    """The decoded completion."""
+    claimed_reward: Reward
+    """What the publisher says; no node trains on it; missing where it says nothing."""
+    finished: bool
+    """The model ended it itself; false: cut at the length limit."""
+    answer: str
+    """The ground truth by the publisher; empty where there is none."""
+    model: str
+    """Name of the policy that wrote it."""
+    timestamp: UnixSeconds
+    """When the file was published."""
+
+
+RUN = columns_of(RunColumns)
 METRICS = columns_of(MetricsRow)
-
-EVENTS: Columns = {
-    "timestamp": "float64",
-    "node_id": "str",
-    "event": "str",
-    "level": "str",
-    "round": "Int64",
-    "fields": "object",
-}
-
-ROLLOUTS: Columns = {
-    "round": "int64",
-    "stage": "int64",
-    "peer_id": "str",
-    "slot": "int64",
-    "completion": "int64",
-    "task": "str",
-    "prompt": "str",
-    "response": "str",
-    "claimed_reward": "float64",
-    "finished": "bool",
-    "answer": "str",
-    "model": "str",
-    "timestamp": "float64",
-}
-
+EVENTS = columns_of(EventColumns)
+ROLLOUTS = columns_of(RolloutColumns)
 REWARDS = _picked(columns_of(RewardFile), "round", "stage", "peer_id", "reward", "submitted_at")
 
 JUDGE = _picked(

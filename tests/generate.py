@@ -1,0 +1,186 @@
+"""Generates what follows from the declarations: python -m tests.generate, or `make docs`.
+
+    tests/golden/*          the example of each form                    from tests/unit/wire/forms.py
+    swarm/wire/PROTOCOL.md  tables of fields, examples                  from swarm.wire.messages, and the examples
+    docs/metrics.md         tables of columns                           from swarm.study.tables.columns
+    docs/settings.md        the table of settings                       from swarm.config.settings
+
+A page is written by hand but for the tables below `<!-- Name -->` and the examples below `<!-- name.json -->`. Meanings
+are the docstrings of the fields. tests/unit/test_generated.py fails while a page is not what this makes of it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import NODEFAULT, Raw, UnsetType
+
+from swarm.cli.flags import SETTING_OF_FLAG
+from swarm.config.constraints import allowed
+from swarm.config.meanings import meanings
+from swarm.config.settings import FIELDS, Settings
+from swarm.study.tables import columns
+from swarm.types import Origin
+from swarm.wire import messages
+from swarm.wire.codec import encode
+from swarm.wire.kinds import Count
+from tests.unit.wire.forms import FORMS, GOLDEN
+
+ROOT = Path(__file__).parents[1]
+WIDTH = 120
+_WORDS = {float: "number", int: "integer", str: "text", bool: "flag", dict: "object", list: "list"}
+_COUNT = get_args(Count)[1]
+
+
+def outputs() -> dict[Path, bytes]:
+    """Every generated file: its path and what should be in it."""
+    forms = {GOLDEN / name: encode(message) for name, message in FORMS.items()}
+    pages = [ROOT / "swarm/wire/PROTOCOL.md", ROOT / "docs/metrics.md", ROOT / "docs/settings.md"]
+    return forms | {page: _filled(page.read_text("utf-8")).encode() for page in pages}
+
+
+def _filled(page: str) -> str:
+    """A page with its tables and examples made anew. KeyError: it asks for one that there is not."""
+    tables = _tables()
+    page = re.sub(r"<!-- (\w+) -->\n(?:\|.*\n)*", lambda m: f"<!-- {m[1]} -->\n{tables[m[1]]}", page)
+    example = r"<!-- ([\w.]+\.jsonl?) -->\n(?:```json\n[^`]*```\n)?"
+    return re.sub(example, lambda m: f"<!-- {m[1]} -->\n```json\n{_example(FORMS[m[1]])}\n```\n", page)
+
+
+def _tables() -> dict[str, str]:
+    forms = [form for form in vars(messages).values() if isinstance(form, type) and issubclass(form, msgspec.Struct)]
+    return {
+        **{form.__name__: _fields(form) for form in [*forms, Origin]},
+        "Settings": _settings(),
+        "run": _columns(columns.RunColumns, columns.RUN),
+        "metrics": _columns(messages.MetricsRow, columns.METRICS),
+        "events": _columns(columns.EventColumns, columns.EVENTS),
+        "rollouts": _columns(columns.RolloutColumns, columns.ROLLOUTS),
+        "rewards": _columns(messages.RewardFile, columns.REWARDS),
+        "judge": _columns(messages.JudgedRow, columns.JUDGE),
+    }
+
+
+def _table(*rows: tuple[str, ...]) -> str:
+    head, *body = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in rows]
+    return "".join([head, "|" + "---|" * len(rows[0]) + "\n", *body]).replace("|  |", "| |")
+
+
+# ── fields of a form ────────────────────────────────────────────────────────────────────────────────────────────────
+def _fields(form: type[msgspec.Struct]) -> str:
+    hints, meant = get_type_hints(form, include_extras=True), meanings(form)
+    rows = [
+        (f"`{f.encode_name}`", _type(hints[f.name]) + _in(hints[f.name]) + _default(f), meant[f.name])
+        for f in msgspec.structs.fields(form)
+        if f.name in meant or f.name != "schema_version"
+    ]
+    return _table(("field", "type", "meaning"), *rows)
+
+
+def _type(hint: Any) -> str:
+    """In the words of the page."""
+    if get_origin(hint) is Annotated:
+        (meta,) = (part for part in hint.__metadata__ if isinstance(part, msgspec.Meta))
+        return meta.description or ("count" if (meta.ge, meta.lt) == (_COUNT.ge, _COUNT.lt) else _type(hint.__origin__))
+    if get_origin(hint) in (Union, UnionType):
+        return _type(_chosen(hint)) + (" or null" if NoneType in get_args(hint) else "")
+    if get_origin(hint) in (dict, list) and Any not in get_args(hint):
+        what, of, parts = _type(get_args(hint)[-1]).partition(" of ")
+        return f"{_WORDS[get_origin(hint)]} of {what}{'' if what[0].isupper() else 's'}{of}{parts}"
+    return _WORDS.get(get_origin(hint) or hint) or hint.__name__
+
+
+def _in(hint: Any) -> str:
+    return f" ({_unit(hint)})" if _unit(hint) else ""
+
+
+def _chosen(hint: Any) -> Any:
+    """What a field is that may be missing."""
+    (chosen,) = set(get_args(hint)) - {NoneType, UnsetType}
+    return chosen
+
+
+def _default(field: msgspec.structs.FieldInfo) -> str:
+    value = field.default if field.default is not NODEFAULT else field.default_factory
+    if value is NODEFAULT:
+        return ""
+    if value == "" or isinstance(value, type | Raw):
+        return ", empty"
+    words = {str: lambda: f"`{value}`", float: lambda: f"{value:g}", UnsetType: lambda: "absent"}
+    return ", " + words.get(type(value), lambda: json.dumps(value))()
+
+
+# ── columns of a frame ──────────────────────────────────────────────────────────────────────────────────────────────
+def _columns(row: type[msgspec.Struct], shown: columns.Columns) -> str:
+    hints, meant = get_type_hints(row, include_extras=True), meanings(row)
+    rows = [(f"`{name}`", dtype, _unit(hints[name]), meant[name]) for name, dtype in shown.items()]
+    return _table(("column", "dtype", "unit", "meaning"), *rows)
+
+
+def _unit(hint: Any) -> str:
+    if get_origin(hint) in (Union, UnionType):
+        return _unit(_chosen(hint))
+    metas = [part for part in getattr(hint, "__metadata__", ()) if isinstance(part, msgspec.Meta)]
+    return str(metas[0].extra["unit"]) if metas and metas[0].extra else ""
+
+
+# ── settings ────────────────────────────────────────────────────────────────────────────────────────────────────────
+def _settings() -> str:
+    meant = meanings(Settings)
+    rows = [
+        (
+            ", ".join(f"`{variable}`" for variable in f.metadata["env"]),
+            f"`{name}`",
+            _shown(f.default),
+            _flag(
+                f.metadata["run_flag"] or f.metadata["node_flag"] or (name if name in ("path", "experiment") else "")
+            ),
+            allowed(f.type),
+            meant[name],
+        )
+        for name, f in FIELDS.items()
+    ]
+    return _table(("variable", "setting", "default", "flag", "allowed", "meaning"), *rows)
+
+
+def _shown(value: object) -> str:
+    return "-" if value is None else f"`{','.join(value) if isinstance(value, tuple) else value}`"
+
+
+def _flag(setting: str) -> str:
+    flags = {name: flag for flag, name in SETTING_OF_FLAG.items()} | {"path": "path", "experiment": "experiment"}
+    return f"`--{flags[setting].replace('_', '-')}`" if setting in flags else ""
+
+
+# ── examples ────────────────────────────────────────────────────────────────────────────────────────────────────────
+def _example(message: msgspec.Struct) -> str:
+    return _json(json.loads(encode(message)))
+
+
+def _json(value: Any, indent: str = "", taken: int = 0) -> str:
+    """JSON in lines as full as they can be, the first after as many characters as are taken."""
+    line = json.dumps(value, ensure_ascii=False)
+    if taken + len(line) <= WIDTH or not isinstance(value, dict | list):
+        return line
+    deeper = indent + "  "
+    keys = [json.dumps(key) + ": " for key in value] if isinstance(value, dict) else [""] * len(value)
+    values = value.values() if isinstance(value, dict) else value
+    lines = [""]
+    for key, part in zip(keys, values, strict=True):
+        text = key + _json(part, deeper, len(deeper + key) + 1)
+        fits = lines[-1] and "\n" not in lines[-1] + text and len(lines[-1] + text) + 3 <= WIDTH
+        lines[-1:] = [f"{lines[-1]} {text},"] if fits else [lines[-1], f"{deeper}{text},"]
+    opened, closed = "{}" if isinstance(value, dict) else "[]"
+    return "\n".join([opened, *lines[1:-1], lines[-1].removesuffix(","), indent + closed])
+
+
+if __name__ == "__main__":
+    for path, content in outputs().items():
+        if not path.exists() or path.read_bytes() != content:
+            path.write_bytes(content)
+            print(f"written: {path.relative_to(ROOT)}")  # noqa: T201
