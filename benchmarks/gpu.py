@@ -31,7 +31,7 @@ from transformers.utils.logging import disable_progress_bar
 from benchmarks.common import arguments_of, keep, seconds, summary
 from benchmarks.models import SHAPES, Shape, parameters, random_model
 from swarm.policy.cuda_graphs import GraphedSteps
-from swarm.policy.policy import GrpoPolicy, load_policy
+from swarm.policy.policy import JoinedPolicy, load_policy
 from swarm.policy.settings import GrpoConfig
 from swarm.types import Completion, TrainGroup
 
@@ -159,7 +159,7 @@ class Runner:
         self._shape = shape
         self._device = device
 
-    def load(self, case: Case, precision: str) -> GrpoPolicy:
+    def load(self, case: Case, precision: str) -> JoinedPolicy:
         """A fresh policy that writes completions of the case's length."""
         config = GrpoConfig(max_new_tokens=case.completion_tokens)
         return load_policy(str(self._folder), config, device=self._device.name, precision=precision)
@@ -220,7 +220,7 @@ def groups_of(case: Case, answers: Sequence[tuple[Completion, ...]]) -> list[Tra
     return [TrainGroup(prompt, group, advantages) for prompt, group in zip(prompts_of(case), answers, strict=True)]
 
 
-def update(policy: GrpoPolicy, groups: Sequence[TrainGroup]) -> float:
+def update(policy: JoinedPolicy, groups: Sequence[TrainGroup]) -> float:
     """One update; the largest |trainer - generator| log-prob."""
     policy.begin_update(groups)
     return policy.finish_update([]).logprob_drift

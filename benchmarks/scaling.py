@@ -26,7 +26,7 @@ from transformers.utils.logging import disable_progress_bar
 from benchmarks.common import RESULTS, arguments_of, keep, log_slope, seconds, summary
 from benchmarks.models import model_folder
 from benchmarks.swarms import SwarmRun, run_swarm
-from swarm.policy.policy import GrpoPolicy, load_policy
+from swarm.policy.policy import JoinedPolicy, load_policy
 from swarm.policy.settings import GrpoConfig
 from swarm.types import TrainGroup
 
@@ -71,7 +71,7 @@ def round_seconds(folder: Path, size: RoundSize, threads: int) -> float:
     return seconds(lambda: _one_round(policy, size))
 
 
-def _one_round(policy: GrpoPolicy, size: RoundSize) -> None:
+def _one_round(policy: JoinedPolicy, size: RoundSize) -> None:
     half = size.groups // 2
     prompts = [" 0" * (size.prompt_tokens - index % 4) for index in range(half)]  # one token each
     answers = policy.generate(prompts, group_size=size.group_size, seed=0)

@@ -1,7 +1,11 @@
-"""Adaptive rules and samplers by the name in the settings: one of ours, or `package.module:function` of the user's own.
+"""Functions by the name in the settings: one of ours, or `package.module:function` of the user's own.
 
-An own sampler is a swarm.algo.samplers.Sampler; an own rule is a function of RuleSettings that gives a
-swarm.algo.adaptive_rule.Rule. Their module has to be importable by the worker (PYTHONPATH, or installed).
+    sampler              swarm.algo.samplers.Sampler
+    adaptive_rule        a function of RuleSettings that gives a swarm.algo.adaptive_rule.Rule
+    loss                 swarm.algo.losses.Loss
+    advantage_scaling    swarm.algo.advantages.Scaling
+
+A module of the user's has to be importable by the worker (PYTHONPATH, or installed).
 """
 
 from __future__ import annotations
@@ -11,7 +15,9 @@ from importlib import import_module
 from typing import TypeVar, cast
 
 from swarm.algo.adaptive_rule import Rule, RuleSettings
+from swarm.algo.advantages import SCALINGS, Scaling
 from swarm.algo.control_rules import Constant, RandomSplit
+from swarm.algo.losses import LOSSES, Loss
 from swarm.algo.reward_rules import Gradient, MultiSignal, RewardTrend
 from swarm.algo.samplers import SAMPLERS, Sampler
 from swarm.algo.supply_rule import Supply
@@ -39,6 +45,16 @@ def sampler(name: str) -> Sampler:
 def adaptive_rule(name: str) -> MakeRule:
     """What makes the rule of that name. Raises ConfigError if it is one of the user's own and cannot be had."""
     return _named("adaptive_rule", name, RULES)
+
+
+def loss(name: str) -> Loss:
+    """The loss of that name. Raises ConfigError if it is one of the user's own and cannot be had."""
+    return _named("loss", name, LOSSES)
+
+
+def advantage_scaling(name: str) -> Scaling:
+    """The scaling of that name. Raises ConfigError if it is one of the user's own and cannot be had."""
+    return _named("advantage_scaling", name, SCALINGS)
 
 
 def _named(setting: str, name: str, ours: Mapping[str, Function]) -> Function:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from swarm.algo.advantage import is_informative
+from swarm.algo.advantages import is_informative
 from swarm.algo.samplers import Sampler, uniform
 from swarm.types import ScoredGroup
 

@@ -6,15 +6,27 @@ constraints ─▶ settings ─▶ environment, checks ─▶ sources
 from swarm.config.checks import JUDGE
 from swarm.config.constraints import EXPERIMENT_NAME, NODE_ID
 from swarm.config.environment import DAEMONS, SECRETS, command_line, given_variables, without_settings
-from swarm.config.settings import ADAPTIVE_RULES, IDENTITY_DEFAULTS, SAMPLERS, Settings, variable
+from swarm.config.settings import (
+    ADAPTIVE_RULES,
+    ADVANTAGE_SCALINGS,
+    FUNCTIONS,
+    IDENTITY_DEFAULTS,
+    LOSSES,
+    SAMPLERS,
+    Settings,
+    variable,
+)
 from swarm.config.sources import load_settings
 
 __all__ = [
     "ADAPTIVE_RULES",
+    "ADVANTAGE_SCALINGS",
     "DAEMONS",
     "EXPERIMENT_NAME",
+    "FUNCTIONS",
     "IDENTITY_DEFAULTS",
     "JUDGE",
+    "LOSSES",
     "NODE_ID",
     "SAMPLERS",
     "SECRETS",

@@ -27,9 +27,21 @@ ADAPTIVE_RULES = ("reward-trend", "gradient", "multi-signal", "supply", "random"
 """Named here for the messages; swarm.algo.registry knows what they do. Others are named `package.module:function`."""
 SAMPLERS = ("uniform", "informative", "balanced")
 """Named here for the messages; what they do is in swarm.algo.samplers. Others are named `package.module:function`."""
+LOSSES = ("grpo", "grpo_sequence", "dr_grpo", "gspo", "cispo")
+"""Named here for the messages; what they do is in swarm.algo.losses. Others are named `package.module:function`."""
+ADVANTAGE_SCALINGS = ("std", "none", "std_sample")
+"""Named here for the messages; what they do is in swarm.algo.advantages, and of others likewise."""
+FUNCTIONS = ("sampler", "adaptive_rule", "loss", "advantage_scaling")
+"""Settings that may name a function of the user's own."""
 QUICK: dict[str, Any] = {"max_rounds": 3, "local_groups": 4, "generations": 4}
 """What test mode sets where nobody says otherwise."""
-IDENTITY_DEFAULTS: dict[str, Any] = {"adaptive": False, "sampler": "uniform", "clock": "coordinator"}
+IDENTITY_DEFAULTS: dict[str, Any] = {
+    "adaptive": False,
+    "sampler": "uniform",
+    "clock": "coordinator",
+    "loss": "grpo",
+    "advantage_scaling": "std",
+}
 """What an experiment has whose identity does not say it, such as one of a version that knew nothing else."""
 
 
@@ -156,6 +168,10 @@ class Settings:
     """Sample from tokens at least so likely as this share of the likeliest one's probability; 0: all."""
     max_new_tokens: Annotated[int, whole(1)] | None = setting(None, "SWARM_MAX_NEW_TOKENS")
     """Length limit of a completion; None: what the model's generation config says, else 256."""
+    loss: Annotated[str, one_of_or_own(*LOSSES)] = setting("grpo", "SWARM_LOSS")
+    """What an update minimises."""
+    advantage_scaling: Annotated[str, one_of_or_own(*ADVANTAGE_SCALINGS)] = setting("std", "SWARM_ADVANTAGE_SCALING")
+    """What the rewards of a group, less their mean, are divided by: their standard deviation, or nothing."""
     kl_weight: Annotated[float, real(0)] = setting(0.0, "SWARM_KL_WEIGHT")
     """Weight of the KL penalty towards the initial weights; above 0 a second copy of the model is held."""
     max_grad_norm: Annotated[float, above(0)] = setting(1.0, "SWARM_MAX_GRAD_NORM")
@@ -240,7 +256,7 @@ class Settings:
         identity = self._identity_of_all()
         if self.adaptive:
             identity |= {name: getattr(self, name) for name in ADAPTIVE} | {"adaptive_initial_j": self.initial_j}
-        chosen = {name: getattr(self, name) for name in ("sampler", "clock")}
+        chosen = {name: getattr(self, name) for name in ("sampler", "clock", "loss", "advantage_scaling")}
         return identity | {name: value for name, value in chosen.items() if value != IDENTITY_DEFAULTS[name]}
 
     def _identity_of_all(self) -> dict[str, Any]:

@@ -1,9 +1,11 @@
 """The policy: a Hugging Face causal LM that generates rollouts and learns. Torch lives here and in swarm.warmup.
 
-prompt ─▶ generate ─▶ Completion ─ (rewards, sharing) ─▶ TrainGroup ─▶ batch ─▶ forward ─▶ loss ─▶ gradient ─▶ optimizer
+prompt ─▶ generate ─▶ Completion ─ (rewards, sharing) ─▶ TrainGroup ─▶ batch ─▶ forward ─▶ gradient ─▶ optimizer
 
-policy            GrpoPolicy: all of the below behind swarm.types.Policy
-leased            the same, but updating only while it holds the device lease
+policy            a generator and a trainer behind swarm.types.Policy
+generator         question texts -> completions, behind swarm.types.Generator
+trainer           one policy update, in two halves, behind swarm.types.Trainer
+leased            a trainer that updates only while it holds the device lease
 settings          GrpoConfig: what can be tuned; imports no torch
 embedded          where the models that ship with swarm are
 model             a name -> model, tokenizer and the facts about them
@@ -27,10 +29,8 @@ forward           tensors -> log-prob of every completion token
 head              what turns hidden states into logits?
 linear_logprobs   log-probs of a matrix head, block by block of the vocabulary
 logprobs          log-probs of any other head, in chunks
-loss              the GRPO objective, per token
 gradient          rows -> gradient, summed over tokens
 optimizer         scale, clip, AdamW
-trainer           one policy update, in two halves
 
 planner           settings -> does it fit? in milliseconds, without torch; from what follows:
 shape             how large is this model?

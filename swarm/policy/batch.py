@@ -1,4 +1,4 @@
-"""Which tensors does the trainer see of the round's groups?
+"""The round's groups as the tensors that the trainer sees.
 
     TrainGroup ──encode_groups──▶ Encoded (rows of token ids) ──split_rows──▶ [rows] ──stack_rows──▶ MicroBatch
 
@@ -53,6 +53,8 @@ class Encoded:
     rows: list[Row]
     tokens: int
     """Completion tokens of all groups, those without a gradient included: the loss is divided by this."""
+    completions: int
+    """Of all groups, likewise: some losses are divided by this."""
     groups_too_long: int
 
     @property
@@ -71,6 +73,7 @@ class Encoded:
             groups=self.groups + later.groups,
             rows=[*self.rows, *later.rows],
             tokens=self.tokens + later.tokens,
+            completions=self.completions + later.completions,
             groups_too_long=self.groups_too_long + later.groups_too_long,
         )
 
@@ -111,6 +114,10 @@ class MicroBatch:
     """[N, T]."""
     completion_mask: Tensor
     """bool [N, T], False on padding."""
+    lengths: Tensor
+    """[N], tokens of each completion."""
+    completion_of_token: Tensor
+    """[M], the index of each token's completion."""
     advantages: Tensor
     """[M], of each token's completion."""
     own: Tensor
@@ -132,7 +139,7 @@ def encode_groups(
         first: number of the first group.
     """
     rows: list[Row] = []
-    tokens = too_long = 0
+    tokens = written = too_long = 0
     for index, group in enumerate(groups, first):
         prompt_ids = tuple(encode_prompt(model.tokenizer, group.prompt))
         completions = [_Tokens.of(completion, group, model, use_claims) for completion in group.completions]
@@ -142,10 +149,11 @@ def encode_groups(
             too_long += 1
             continue
         tokens += sum(lengths)
+        written += len(completions)
         for completion, advantage in zip(completions, group.advantages, strict=True):
             if completion.ids and (all_rows or advantage != 0):
                 rows.append(Row(index, prompt_ids, completion.ids, advantage, not group.external, completion.logprobs))
-    return Encoded(len(groups), rows, tokens, too_long)
+    return Encoded(len(groups), rows, tokens, written, too_long)
 
 
 def split_rows(rows: Sequence[Row], *, max_positions: int, share_prompts: bool) -> Iterator[list[Row]]:
@@ -187,6 +195,8 @@ def stack_rows(rows: Sequence[Row], model: LanguageModel) -> MicroBatch:
         prompt_of_row=torch.tensor([index[row.group] for row in rows], device=model.device),
         completion_ids=torch.tensor(padded, device=model.device),
         completion_mask=(torch.arange(longest) < length_N[:, None]).to(model.device),
+        lengths=length_N.to(model.device),
+        completion_of_token=torch.arange(len(rows)).repeat_interleave(length_N).to(model.device),
         advantages=advantage_N.repeat_interleave(length_N).to(model.device),
         own=own_N.repeat_interleave(length_N).to(model.device),
         behaviour_logprobs=torch.tensor(behaviour, dtype=torch.float32, device=model.device),

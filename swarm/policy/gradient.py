@@ -1,4 +1,4 @@
-"""What is the gradient of some rows? Summed over tokens, not yet divided, so that more rows can be added later.
+"""The gradient of rows of training data: summed over tokens, not yet divided, so that more rows can be added later.
 
     rows ──micro-batches──▶ log-probs ──▶ loss ──backward──▶ added to every parameter's `.grad`
 
@@ -19,11 +19,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from swarm.algo.losses import LossInputs, LossSettings, importance_weight, kl_estimate
+from swarm.algo.registry import loss
 from swarm.errors import ModelError
 from swarm.policy.batch import MicroBatch, Row, padded_positions, split_rows, stack_rows
 from swarm.policy.forward import completion_logprobs
-from swarm.policy.loss import clipped_surrogate, clipped_tokens, importance_weight, kl_estimate
-from swarm.policy.memory import MemoryBudget
+from swarm.policy.memory import Halvings, MemoryBudget
 from swarm.policy.model import LanguageModel
 from swarm.policy.settings import GrpoConfig
 
@@ -58,13 +59,14 @@ class GradientSum:
         budget: how large a micro-batch may be.
     """
 
-    def __init__(self, model: LanguageModel, config: GrpoConfig) -> None:
+    def __init__(self, model: LanguageModel, config: GrpoConfig, halvings: Halvings) -> None:
         self._model = model
         self._config = config
-        self._clip = {"clip_low": config.clip_low, "clip_high": config.clip_high}
+        self._loss = loss(config.loss)
+        self._settings = LossSettings(config.clip_low, config.clip_high, config.kl_weight)
         self._shares_prompts = not config.gradient_checkpointing  # a layer whose cache has grown cannot be recomputed
         self._reference = _frozen_copy(model) if config.kl_weight > 0 else None
-        self.budget = MemoryBudget("training", config.micro_batch_tokens)
+        self.budget = MemoryBudget("training", config.micro_batch_tokens, halvings)
         if config.gradient_checkpointing:
             _enable_checkpointing(model)
         self._rows: list[Row] = []
@@ -120,32 +122,43 @@ class GradientSum:
         logprob_M = self._logprobs(self._model, batch)
         seen_M = logprob_M.detach()
         old_M = seen_M if old_logprobs is None else torch.cat([old_logprobs[row] for row in rows])
-        loss = self._token_losses(batch, logprob_M, old_M).sum()
-        torch.autograd.backward(loss)
-        self.sums.loss += loss.detach()
-        self._observe(batch, seen_M, old_M)
+        inputs = self._inputs(batch, logprob_M, old_M)
+        losses = self._loss(inputs, self._settings)
+        total = losses.loss.sum()
+        torch.autograd.backward(total)
+        self.sums.loss += total.detach()
+        if losses.clipped is not None:
+            self.sums.clipped += losses.clipped.sum()
+        self._observe(batch, inputs)
         if self._config.iterations > 1:
             lengths = [len(row.token_ids) for row in rows]
             self.logprobs.update(zip(rows, torch.split(seen_M, lengths), strict=True))
 
-    def _token_losses(self, batch: MicroBatch, logprob_M: Tensor, old_M: Tensor) -> Tensor:
-        loss_M = clipped_surrogate(logprob_M, old_M, batch.advantages, **self._clip)
+    def _inputs(self, batch: MicroBatch, logprob_M: Tensor, old_M: Tensor) -> LossInputs:
+        weights_M = reference_M = None
         if self._config.importance_cap > 0:
-            weight_M = importance_weight(old_M, batch.behaviour_logprobs, self._config.importance_cap)
-            self.sums.importance += (weight_M * ~batch.behaviour_logprobs.isnan()).sum()
-            loss_M = loss_M * weight_M
-        if self._reference is None:
-            return loss_M
-        with torch.no_grad():
-            reference_M = self._logprobs(self._reference, batch)
-        kl_M = kl_estimate(logprob_M, reference_M)
-        self.sums.kl += kl_M.detach().sum()
-        return loss_M + self._config.kl_weight * kl_M
+            weights_M = importance_weight(old_M, batch.behaviour_logprobs, self._config.importance_cap)
+        if self._reference is not None:
+            with torch.no_grad():
+                reference_M = self._logprobs(self._reference, batch)
+        return LossInputs(
+            logprobs=logprob_M,
+            old_logprobs=old_M,
+            reference_logprobs=reference_M,
+            advantages=batch.advantages,
+            own=batch.own,
+            weights=weights_M,
+            completion=batch.completion_of_token,
+            lengths=batch.lengths,
+        )
 
-    def _observe(self, batch: MicroBatch, seen_M: Tensor, old_M: Tensor) -> None:
-        if old_M is not seen_M:
-            self.sums.clipped += clipped_tokens(seen_M, old_M, batch.advantages, **self._clip).sum()
-        drift_M = (seen_M - batch.behaviour_logprobs).abs().nan_to_num(0.0) * batch.own
+    @torch.no_grad()
+    def _observe(self, batch: MicroBatch, inputs: LossInputs) -> None:
+        if inputs.weights is not None:
+            self.sums.importance += (inputs.weights * ~batch.behaviour_logprobs.isnan()).sum()
+        if inputs.reference_logprobs is not None:
+            self.sums.kl += kl_estimate(inputs.logprobs, inputs.reference_logprobs).sum()
+        drift_M = (inputs.logprobs - batch.behaviour_logprobs).abs().nan_to_num(0.0) * batch.own
         self.sums.drift = torch.maximum(self.sums.drift, drift_M.max())
 
     def _logprobs(self, model: LanguageModel, batch: MicroBatch) -> Tensor:

@@ -1,4 +1,4 @@
-"""A policy that takes turns with other processes on its device: it updates only while it holds the device lease."""
+"""A trainer that takes turns with other processes on its device: it updates only while it holds the device lease."""
 
 from __future__ import annotations
 
@@ -8,52 +8,38 @@ from contextlib import AbstractContextManager, contextmanager
 import msgspec
 import torch
 
-from swarm.types import Completion, Policy, Snapshot, TrainGroup, TrainReport
+from swarm.types import Snapshot, Trainer, TrainGroup, TrainReport
 
 
-class LeasedPolicy:
-    """Wraps a policy; everything but its updates goes straight through. Implements swarm.types.Policy."""
+class LeasedTrainer:
+    """Wraps a trainer; generating takes little memory, and is no part of this. Implements swarm.types.Trainer."""
 
     def __init__(
-        self, policy: Policy, lease: Callable[[], AbstractContextManager[None]], take_waited: Callable[[], float]
+        self, trainer: Trainer, lease: Callable[[], AbstractContextManager[None]], take_waited: Callable[[], float]
     ) -> None:
         """`lease()` is held for the length of its block; `take_waited()` are the seconds waited for it since asked."""
-        self._policy = policy
+        self._trainer = trainer
         self._lease = lease
         self._take_waited = take_waited
 
-    @property
-    def name(self) -> str:
-        """Short name that peers see."""
-        return self._policy.name
-
-    @property
-    def tokenizer(self) -> str:
-        """Digest of its tokenizer."""
-        return self._policy.tokenizer
-
-    def generate(self, prompts: Sequence[str], *, group_size: int, seed: int) -> list[tuple[Completion, ...]]:
-        """As the policy itself: generating takes little memory, and others may do it meanwhile."""
-        return self._policy.generate(prompts, group_size=group_size, seed=seed)
-
     def begin_update(self, groups: Sequence[TrainGroup]) -> None:
-        """As the policy itself, when it is its turn. Between the two halves of an update others may have theirs."""
+        """When it is its turn. Between the two halves of an update others may have theirs."""
         with self._turn():
-            self._policy.begin_update(groups)
+            self._trainer.begin_update(groups)
 
     def finish_update(self, groups: Sequence[TrainGroup]) -> TrainReport:
-        """As the policy itself, when it is its turn."""
+        """When it is its turn."""
         with self._turn():
-            report = self._policy.finish_update(groups)
+            report = self._trainer.finish_update(groups)
         return msgspec.structs.replace(report, seconds_lease=self._take_waited())
 
     def snapshot(self) -> Snapshot:
-        """As the policy itself."""
-        return self._policy.snapshot()
+        """At any time."""
+        return self._trainer.snapshot()
 
     def restore(self, snapshot_dir: str) -> None:
-        """As the policy itself."""
-        self._policy.restore(snapshot_dir)
+        """At any time."""
+        self._trainer.restore(snapshot_dir)
 
     @contextmanager
     def _turn(self) -> Iterator[None]:

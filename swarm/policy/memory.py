@@ -1,4 +1,4 @@
-"""How large a piece of work fits into the GPU's memory? Found by halving, remembered for the next round.
+"""The size of work that fits into the GPU's memory: found by halving, remembered for the next round.
 
 Several nodes may share one GPU, so what fitted yesterday may not fit now; giving up would end the node.
 """
@@ -17,18 +17,29 @@ _Result = TypeVar("_Result")
 logger = get_logger(__name__)
 
 
+class Halvings:
+    """How often work on one model was repeated with half the size."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def add(self) -> None:
+        """One more."""
+        self._count += 1
+
+    def take(self) -> int:
+        """How many since the last call."""
+        count, self._count = self._count, 0
+        return count
+
+
 class MemoryBudget:
     """A size of work that halves whenever the GPU runs out of memory; it never grows again."""
 
-    def __init__(self, work_name: str, size: int) -> None:
+    def __init__(self, work_name: str, size: int, halvings: Halvings) -> None:
         self._work_name = work_name
-        self._halvings = 0
+        self._halvings = halvings
         self.size = size
-
-    def take_halvings(self) -> int:
-        """How often it was halved since the last call."""
-        halvings, self._halvings = self._halvings, 0
-        return halvings
 
     def run(self, work: Callable[[int], _Result], *, floor: int, whole: int) -> _Result:
         """The result of work(size), called again with half the size until it fits. `work` must be repeatable.
@@ -52,7 +63,7 @@ class MemoryBudget:
                         f"GPU, shorten max_new_tokens, or turn on gradient checkpointing. {error}"
                     ) from error
                 self.size = max(1, min(self.size, whole) // 2)
-                self._halvings += 1
+                self._halvings.add()
                 logger.warning("memory.halved", work=self._work_name, size=self.size)
             torch.cuda.empty_cache()  # outside the handler, whose traceback keeps the failed pass's tensors alive
 

@@ -1,4 +1,4 @@
-"""How does a summed gradient move the weights? Scale ──▶ clip ──▶ AdamW at a warmed-up learning rate."""
+"""From a summed gradient to an update of the weights: scale ──▶ clip ──▶ AdamW at a warmed-up learning rate."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Optimizer:
         )
         self.updates = 0
 
-    def scale_and_clip(self, tokens: int) -> Tensor:
-        """Divide the gradient by the number of tokens and clip it. Returns its global L2 norm before clipping.
+    def scale_and_clip(self, divisor: int) -> Tensor:
+        """Divide the gradient by what the loss is divided by, and clip it. Returns its global L2 norm before clipping.
 
         The norm stays on the device. One pass reads and one writes every gradient, and nothing waits for the device.
         """
         gradients = [parameter.grad for parameter in self._parameters.values() if parameter.grad is not None]
-        norm = torch.nn.utils.get_total_norm(gradients) / tokens
-        factor = (self._config.max_grad_norm / (norm + 1e-6)).clamp(max=1.0) / tokens
+        norm = torch.nn.utils.get_total_norm(gradients) / divisor
+        factor = (self._config.max_grad_norm / (norm + 1e-6)).clamp(max=1.0) / divisor
         torch._foreach_mul_(gradients, factor)
         return norm
 

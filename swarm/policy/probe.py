@@ -107,7 +107,7 @@ def run_steps(settings: Settings, task: ProbeTask, tell: Any) -> None:
     import torch
 
     from swarm.policy.model import load_model
-    from swarm.policy.policy import GrpoPolicy
+    from swarm.policy.policy import make_policy
 
     if threads := compute_threads(settings):
         torch.set_num_threads(threads)
@@ -121,7 +121,7 @@ def run_steps(settings: Settings, task: ProbeTask, tell: Any) -> None:
         attention=settings.attention,
     )
     model = replace(loaded, eos_ids=frozenset({_NEVER_SAMPLED}))  # every completion gets as long as it may
-    policy = GrpoPolicy(model, replace(grpo_config(settings), max_new_tokens=task.new_tokens))
+    policy = make_policy(model, replace(grpo_config(settings), max_new_tokens=task.new_tokens))
     prompts = _prompts(model, task.prompt_tokens, settings.most_local_groups)
     warm_up = policy.generate(prompts[:1], group_size=2, seed=settings.seed)
     first = policy.finish_update(_groups(prompts[:1], warm_up))  # Adam's moments are there from now on

@@ -1,4 +1,4 @@
-"""What can be tuned in the policy. Imports no torch, so that a command can check settings in milliseconds."""
+"""The settings of a policy, checked. Imports no torch, so that a command can check settings in milliseconds."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ class GrpoConfig:
     """The probability ratio gains nothing below 1 - clip_low."""
     clip_high: float = 0.28
     """The probability ratio gains nothing above 1 + clip_high (clip-higher of DAPO, arXiv:2503.14476)."""
+    loss: str = "grpo"
+    """What is minimised, by its name in swarm.algo.registry, or `package.module:function`."""
     kl_weight: float = 0.0
     """Weight of the KL penalty towards the initial weights; above 0, a frozen second copy of the model is held."""
     iterations: int = 1
@@ -88,6 +90,7 @@ def grpo_config(settings: Settings) -> GrpoConfig:
         top_k=settings.top_k,
         min_p=settings.min_p,
         max_new_tokens=settings.max_new_tokens,
+        loss=settings.loss,
         clip_low=settings.clip_low,
         clip_high=settings.clip_high,
         warmup_steps=settings.warmup_steps,

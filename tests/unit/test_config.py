@@ -11,7 +11,16 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from swarm.config import ADAPTIVE_RULES, SAMPLERS, Settings, load_settings, variable, without_settings
+from swarm.config import (
+    ADAPTIVE_RULES,
+    ADVANTAGE_SCALINGS,
+    LOSSES,
+    SAMPLERS,
+    Settings,
+    load_settings,
+    variable,
+    without_settings,
+)
 from swarm.config import settings as settings_module
 from swarm.config.constraints import allowed
 from swarm.config.meanings import meanings
@@ -256,7 +265,7 @@ def test_a_rule_or_sampler_is_one_of_ours_or_a_function_of_a_module(name: str, t
 
 
 def test_only_what_is_not_the_default_is_added_to_the_identity() -> None:
-    assert not {"adaptive", "sampler"} & set(load().experiment_identity())
+    assert not {"adaptive", "sampler", "loss", "advantage_scaling"} & set(load().experiment_identity())
     identity = load(adaptive=True, adaptive_rule="supply", sampler="balanced").experiment_identity()
     assert (identity["adaptive_rule"], identity["adaptive_initial_j"], identity["sampler"]) == ("supply", 4, "balanced")
     assert all(variable(name) for name in identity)
@@ -320,6 +329,8 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "top_k": st.integers(0, 100),
     "min_p": st.floats(0, 1),
     "max_new_tokens": st.integers(1, 4096),
+    "loss": st.sampled_from([*LOSSES, "my.package:loss"]),
+    "advantage_scaling": st.sampled_from([*ADVANTAGE_SCALINGS, "my.package:scaling"]),
     "kl_weight": st.floats(0, 1),
     "max_grad_norm": st.floats(0, 10, exclude_min=True),
     "grpo_iterations": st.integers(1, 64),

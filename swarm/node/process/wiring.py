@@ -6,12 +6,13 @@ Torch is imported by the worker's compute thread, while the node is already regi
 from __future__ import annotations
 
 import platform
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from swarm import __version__
-from swarm.algo.registry import sampler
+from swarm.algo.registry import advantage_scaling, loss, sampler
 from swarm.config import Settings
 from swarm.errors import ConfigError
 from swarm.logs import NodeLog
@@ -23,7 +24,7 @@ from swarm.node.worker.ij_schedule import make_rule
 from swarm.signing.trust import make_trust
 from swarm.store.place import open_place
 from swarm.tasks.profiles import PROFILES
-from swarm.types import Policy
+from swarm.types import Policy, Trainer
 from swarm.wire.layout import Layout
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ def check(settings: Settings) -> None:
         )
     checked_tasks(settings)
     sampler(settings.sampler)
+    loss(settings.loss)
+    advantage_scaling(settings.advantage_scaling)
     if settings.adaptive:
         make_rule(settings)
 
@@ -113,18 +116,18 @@ def _load_policy(settings: Settings) -> Policy:
         precision=settings.precision,
         attention=settings.attention,
     )
-    return _taking_turns(policy, settings)
+    return replace(policy, trainer=_taking_turns(policy.trainer, settings))
 
 
-def _taking_turns(policy: Policy, settings: Settings) -> Policy:
-    """The policy with the device lease around its updates, where the setting asks for it."""
+def _taking_turns(trainer: Trainer, settings: Settings) -> Trainer:
+    """The trainer with the device lease around its updates, where the setting asks for it."""
     from swarm.node.process.lease import DeviceLease
-    from swarm.policy.leased import LeasedPolicy, device_to_lease
+    from swarm.policy.leased import LeasedTrainer, device_to_lease
 
     if settings.device_lease == "off":
-        return policy
+        return trainer
     device = device_to_lease(settings.device, gpus_only=settings.device_lease == "auto")
     if device is None:
-        return policy
+        return trainer
     lease = DeviceLease()
-    return LeasedPolicy(policy, partial(lease.held, device), lease.take_waited)
+    return LeasedTrainer(trainer, partial(lease.held, device), lease.take_waited)

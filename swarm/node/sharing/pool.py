@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from swarm.algo.advantage import is_informative
+from swarm.algo.advantages import is_informative
 from swarm.types import RolloutGroup, RoundKey, ScoredGroup
 
 Place = tuple[int, int, str, int]

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from statistics import pstdev
 
-from swarm.algo.advantage import is_informative
+from swarm.algo.advantages import is_informative
 from swarm.node.sharing.trained_groups import name_of
 from swarm.node.worker.round_work import RoundWork, mean
 from swarm.tasks.scoring import FULL_ANSWER

@@ -24,6 +24,7 @@ from typing import NamedTuple
 import msgspec
 from anyio import to_thread
 
+from swarm.algo.registry import advantage_scaling
 from swarm.config import Settings, variable
 from swarm.errors import ProtocolError
 from swarm.logs import get_logger
@@ -132,6 +133,7 @@ class Redo:
         self._node_id = node_id
         self._assigned = assigned
         self._admission = Admission.of(settings, assigned)
+        self._scaling = advantage_scaling(settings.advantage_scaling)
         self._steps = steps
         self._policy = policy
         self._task_source = task_source
@@ -165,8 +167,10 @@ class Redo:
         external = await self._external(round_.external)
         own = self._ahead.pop(round_.key, None) or await self._own(round_)
         await self._look_ahead(round_, following, then_live=then_live)
-        await self._executor.run(self._policy.begin_update, [to_train(group, external=False) for group in own])
-        update = partial(self._policy.finish_update, [to_train(group, external=True) for group in external])
+        begun = [to_train(group, external=False, scaling=self._scaling) for group in own]
+        await self._executor.run(self._policy.begin_update, begun)
+        rest = [to_train(group, external=True, scaling=self._scaling) for group in external]
+        update = partial(self._policy.finish_update, rest)
         report = await self._executor.run(update)
         self._steps.rounds_trained += report.updated
         exact = _measures_the_same(own, report, round_.row)

@@ -18,6 +18,7 @@ from typing import TypeVar
 import msgspec
 from anyio import to_thread
 
+from swarm.algo.registry import advantage_scaling
 from swarm.algo.samplers import Sampler
 from swarm.algo.sampling import sample_external, winners
 from swarm.algo.seeds import derive_random
@@ -82,6 +83,7 @@ class RoundSteps:
         self._intake = intake
         self._writes = writes
         self._sampler = sampler
+        self._scaling = advantage_scaling(settings.advantage_scaling)
         self._schedule = schedule
         self._clock = clock
         self._held_out = HeldOutAnswers(
@@ -227,7 +229,7 @@ class RoundSteps:
         """Add up the gradients of the own groups, which need not wait for anybody else's."""
         work = self._ahead.get(key, self.work)
         await work.scored.wait()
-        groups = [to_train(scored, external=False) for scored in work.own]
+        groups = [to_train(scored, external=False, scaling=self._scaling) for scored in work.own]
         await self._compute("train", work, partial(self._policy.begin_update, groups))
         work.begun.set()
         await self._ask_ahead(key)
@@ -248,7 +250,7 @@ class RoundSteps:
         rng = derive_random(settings.seed, "external", self._node_id, *work.key)
         work.external = sample_external(work.pool, work.split.external, rng, self._sampler)
         self._trained.add(work.external)
-        groups = [to_train(scored, external=True) for scored in work.external]
+        groups = [to_train(scored, external=True, scaling=self._scaling) for scored in work.external]
         await work.begun.wait()
         for ahead in list(self._ahead.values()):
             await ahead.queued.wait()  # its groups are to come from the policy before this update, whatever is slow

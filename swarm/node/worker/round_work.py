@@ -9,7 +9,7 @@ from statistics import fmean
 
 import anyio
 
-from swarm.algo.advantage import group_advantages
+from swarm.algo.advantages import Scaling, group_advantages
 from swarm.algo.split import Split
 from swarm.types import RolloutGroup, RoundKey, ScoredGroup, TrainGroup, TrainReport
 
@@ -70,12 +70,12 @@ def mean(values: Iterable[float]) -> float:
     return fmean(collected) if collected else 0.0
 
 
-def to_train(scored: ScoredGroup, *, external: bool) -> TrainGroup:
+def to_train(scored: ScoredGroup, *, external: bool, scaling: Scaling) -> TrainGroup:
     """Rewards become group-relative advantages."""
     return TrainGroup(
         prompt=scored.group.question.prompt,
         completions=scored.group.completions,
-        advantages=group_advantages(scored.rewards),
+        advantages=group_advantages(scored.rewards, scaling),
         external=external,
         tokenizer=scored.group.tokenizer,
     )

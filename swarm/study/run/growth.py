@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from swarm.config import FUNCTIONS
 from swarm.errors import ExperimentError
 from swarm.study.record import ConfigurationRecord, StudyRecord
 from swarm.study.run.matrix import runs_of
@@ -39,7 +40,7 @@ def grown(there: StudyRecord, asked: StudyRecord) -> StudyRecord:
 def _refuse_code(configurations: list[ConfigurationRecord], study: str) -> None:
     """The folder is open to strangers: a function of one's own is run only if it is asked for, not if it is found."""
     for one in configurations:
-        for name in ("sampler", "adaptive_rule"):
+        for name in FUNCTIONS:
             if ":" in str(one.settings.get(name, "")):
                 raise ExperimentError(
                     f"study {study!r} holds the configuration {one.name!r}, whose {name} = {one.settings[name]!r} "

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.algo.advantage import is_informative
+from swarm.algo.advantages import is_informative
 from swarm.algo.samplers import uniform
 from swarm.algo.sampling import choose_tasks, sample_external, winners
 from swarm.algo.seeds import derive_random

@@ -157,17 +157,17 @@ def make_row(rounds_done: int, task: str, pass_at_1: float) -> exam.ExamRow:
 
 
 def test_an_embedded_model_answers_a_whole_task_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    from swarm.policy.policy import GrpoPolicy
+    from swarm.policy.generator import ModelGenerator
     from swarm.tasks.gym import make_question
 
     calls: list[int] = []
-    generate = GrpoPolicy.generate
+    generate = ModelGenerator.generate
 
-    def counted(self: GrpoPolicy, prompts: Sequence[str], *, group_size: int, seed: int) -> object:
+    def counted(self: ModelGenerator, prompts: Sequence[str], *, group_size: int, seed: int) -> object:
         calls.append(len(prompts))
         return generate(self, prompts, group_size=group_size, seed=seed)
 
-    monkeypatch.setattr(GrpoPolicy, "generate", counted)
+    monkeypatch.setattr(ModelGenerator, "generate", counted)
     paper = {"bf": [make_question("bf", "tiny", HELD_OUT_SEEDS[0] + n) for n in range(3)]}
     settings = Settings(max_new_tokens=4)
     first, again = (exam.answer("tiny-qwen2", paper, settings, 2) for _ in range(2))

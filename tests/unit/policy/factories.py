@@ -19,7 +19,7 @@ from transformers import (
 from swarm.policy.cuda_graphs import Replay, Step
 from swarm.policy.model import LanguageModel, wrap_model
 from swarm.policy.settings import GrpoConfig
-from swarm.policy.trainer import Trainer
+from swarm.policy.trainer import ModelTrainer
 from swarm.types import Completion, TrainGroup
 
 EOS = "<|endoftext|>"
@@ -124,9 +124,9 @@ def make_group(
     return TrainGroup(prompt, completions, advantages or (0.0,) * len(texts), external=True)
 
 
-def make_trainer(model: LanguageModel, **settings: Any) -> Trainer:
+def make_trainer(model: LanguageModel, **settings: Any) -> ModelTrainer:
     """A trainer whose steps are large enough to be seen."""
-    return Trainer(model, GrpoConfig(**{"learning_rate": 1e-3, "max_grad_norm": 1e9} | settings))
+    return ModelTrainer(model, GrpoConfig(**{"learning_rate": 1e-3, "max_grad_norm": 1e9} | settings))
 
 
 def gradient_of(model: LanguageModel, groups: Sequence[TrainGroup], **settings: Any) -> dict[str, torch.Tensor]:

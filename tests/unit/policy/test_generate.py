@@ -14,7 +14,7 @@ from swarm.policy.draw import Sampling
 from swarm.policy.dynamic_decode import DynamicDecoder, DynamicDecoding
 from swarm.policy.generate import Sample, draw_uniforms, sample, sample_in_parts
 from swarm.policy.model import LanguageModel
-from swarm.policy.policy import GrpoPolicy
+from swarm.policy.policy import make_policy
 from swarm.policy.settings import GrpoConfig
 from tests.unit.policy.factories import ARCHITECTURES, make_model
 
@@ -179,7 +179,7 @@ def test_one_new_token_is_enough() -> None:
 
 def test_text_of_a_finished_completion_ends_before_its_end_of_text() -> None:
     model = make_model(eos_ids=SOME_ENDS)  # ordinary characters, which decoding would show
-    ((*completions,),) = GrpoPolicy(model, GrpoConfig()).generate(["?"], group_size=16, seed=0)
+    ((*completions,),) = make_policy(model, GrpoConfig()).generate(["?"], group_size=16, seed=0)
     ended = [one for one in completions if one.finished and one.token_ids]
     assert ended
     for one in ended:
@@ -187,7 +187,7 @@ def test_text_of_a_finished_completion_ends_before_its_end_of_text() -> None:
 
 
 def test_a_question_that_fills_the_context_gets_empty_answers_and_changes_no_other() -> None:
-    policy = GrpoPolicy(make_model(context=700), GrpoConfig(max_new_tokens=4))
+    policy = make_policy(make_model(context=700), GrpoConfig(max_new_tokens=4))
     alone = policy.generate(["a", "b"], group_size=2, seed=3)
     with_long = policy.generate(["a", "b", "?" * 1000], group_size=2, seed=3)
     assert with_long[:2] == alone

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 import torch
 
 from swarm.errors import ModelError
-from swarm.policy.leased import LeasedPolicy, device_to_lease
-from swarm.policy.policy import GrpoPolicy
+from swarm.policy.leased import LeasedTrainer, device_to_lease
+from swarm.policy.policy import JoinedPolicy, make_policy
 from swarm.policy.settings import GrpoConfig
 from tests.unit.policy.factories import make_group, make_model
 
@@ -31,35 +33,31 @@ class Lease:
             self.history.append("freed")
 
 
-def make_policy() -> GrpoPolicy:
-    return GrpoPolicy(make_model(), GrpoConfig(learning_rate=1e-2))
+def learning_policy(lease: Lease | None = None) -> JoinedPolicy:
+    """With a lease: one whose updates take it."""
+    policy = make_policy(make_model(), GrpoConfig(learning_rate=1e-2))
+    return replace(policy, trainer=LeasedTrainer(policy.trainer, lease.held, lambda: 1.5)) if lease else policy
 
 
 def test_a_leased_policy_does_what_the_policy_does(tmp_path: Path) -> None:
-    plain, leased = make_policy(), LeasedPolicy(make_policy(), Lease().held, lambda: 0.0)
-    assert (leased.name, leased.tokenizer) == (plain.name, plain.tokenizer)
+    plain, leased = learning_policy(), learning_policy(Lease())
     for policy in (plain, leased):
         policy.begin_update([make_group()])
     reports = [policy.finish_update([make_group()]) for policy in (plain, leased)]
-    assert reports[0] == reports[1]
+    assert reports[1] == msgspec.structs.replace(reports[0], seconds_lease=1.5), "with how long it was waited for"
     assert reports[0].updated
     answers = [policy.generate(["?"], group_size=2, seed=1) for policy in (plain, leased)]
     assert answers[0] == answers[1]
     leased.snapshot().write(str(tmp_path))
-    fresh = LeasedPolicy(make_policy(), Lease().held, lambda: 0.0)
+    fresh = learning_policy(Lease())
     assert fresh.generate(["?"], group_size=2, seed=1) != answers[0]
     fresh.restore(str(tmp_path))
     assert fresh.generate(["?"], group_size=2, seed=1) == answers[0]
 
 
-def test_the_report_says_how_long_the_lease_was_waited_for() -> None:
-    policy = LeasedPolicy(make_policy(), Lease().held, lambda: 1.5)
-    assert policy.finish_update([make_group()]).seconds_lease == 1.5
-
-
 def test_updates_alone_take_the_lease_each_half_for_itself(tmp_path: Path) -> None:
     lease = Lease()
-    policy = LeasedPolicy(make_policy(), lease.held, lambda: 0.0)
+    policy = learning_policy(lease)
     policy.generate(["?"], group_size=2, seed=1)
     policy.snapshot().write(str(tmp_path))
     policy.restore(str(tmp_path))
@@ -71,16 +69,16 @@ def test_updates_alone_take_the_lease_each_half_for_itself(tmp_path: Path) -> No
 
 
 def test_memory_is_given_back_before_the_lease_even_if_the_update_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    lease, policy = Lease(), make_policy()
+    lease, trainer = Lease(), learning_policy().trainer
 
     def fail(_: object) -> None:
         raise ModelError("out of memory")
 
-    monkeypatch.setattr(policy, "begin_update", fail)
+    monkeypatch.setattr(trainer, "begin_update", fail)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: lease.history.append("emptied"))
     with pytest.raises(ModelError):
-        LeasedPolicy(policy, lease.held, lambda: 0.0).begin_update([make_group()])
+        LeasedTrainer(trainer, lease.held, lambda: 0.0).begin_update([make_group()])
     assert lease.history == ["taken", "emptied", "freed"]
 
 

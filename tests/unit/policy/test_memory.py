@@ -7,7 +7,7 @@ import torch
 from structlog.testing import capture_logs
 
 from swarm.errors import ModelError
-from swarm.policy.memory import MemoryBudget, is_out_of_memory
+from swarm.policy.memory import Halvings, MemoryBudget, is_out_of_memory
 
 
 def tried_sizes(budget: MemoryBudget, *, fits: int, floor: int = 1, whole: int = 100) -> list[int]:
@@ -25,7 +25,7 @@ def tried_sizes(budget: MemoryBudget, *, fits: int, floor: int = 1, whole: int =
 
 
 def test_size_halves_until_it_fits_and_is_remembered() -> None:
-    budget = MemoryBudget("training", 64)
+    budget = MemoryBudget("training", 64, Halvings())
     with capture_logs() as logs:
         assert tried_sizes(budget, fits=20) == [64, 32, 16]
         assert tried_sizes(budget, fits=20) == [16]
@@ -34,18 +34,18 @@ def test_size_halves_until_it_fits_and_is_remembered() -> None:
 
 def test_work_smaller_than_the_budget_is_halved_at_once() -> None:
     with capture_logs():
-        assert tried_sizes(MemoryBudget("training", 2**20), fits=60) == [2**20, 50]
+        assert tried_sizes(MemoryBudget("training", 2**20, Halvings()), fits=60) == [2**20, 50]
 
 
 def test_small_work_leaves_the_budget_as_it_is() -> None:
-    budget = MemoryBudget("training", 64)
+    budget = MemoryBudget("training", 64, Halvings())
     tried_sizes(budget, fits=100, whole=2)
     assert budget.size == 64
 
 
 def test_work_that_cannot_be_parted_further_ends_with_advice() -> None:
     with capture_logs(), pytest.raises(ModelError, match="training: out of GPU memory even at a batch of 8"):
-        tried_sizes(MemoryBudget("training", 64), fits=0, floor=8)
+        tried_sizes(MemoryBudget("training", 64, Halvings()), fits=0, floor=8)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from transformers import AutoConfig, GenerationConfig
 from swarm.errors import ConfigError, ModelError
 from swarm.policy import model as model_module
 from swarm.policy.model import LanguageModel, load_model, resolve_model, wrap_model
-from swarm.policy.policy import GrpoPolicy, load_policy
+from swarm.policy.policy import JoinedPolicy, load_policy
 from swarm.policy.prompt import encode_prompt
 from swarm.policy.settings import GrpoConfig
 from tests.unit.policy.factories import ARCHITECTURES, CPU, make_config, make_model, make_module, make_tokenizer
@@ -62,7 +62,7 @@ def test_saved_model_loads_in_fp32_on_the_cpu(architecture: str, tmp_path: Path)
 
 def test_loaded_policy_generates_and_trains_with_the_threads_asked_for(tmp_path: Path) -> None:
     policy = load_policy(str(save_model(tmp_path)), GrpoConfig(max_new_tokens=3), threads=1, device="cpu")
-    assert isinstance(policy, GrpoPolicy)
+    assert isinstance(policy, JoinedPolicy)
     assert torch.get_num_threads() == 1
     ((first, second),) = policy.generate(["Why?"], group_size=2, seed=0)
     assert len(first.token_ids or ()) <= 3

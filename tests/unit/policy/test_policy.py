@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 import torch
 
-from swarm.policy.policy import GrpoPolicy, load_policy
+from swarm.policy.generator import ModelGenerator
+from swarm.policy.policy import JoinedPolicy, load_policy, make_policy
 from swarm.policy.settings import GrpoConfig
-from swarm.types import TrainGroup
+from swarm.policy.trainer import ModelTrainer
+from swarm.types import Completion, TrainGroup
 from tests.unit.policy.factories import make_group, make_model
 
 
 def test_tokenizer_is_the_models_digest() -> None:
     model = make_model()
-    assert GrpoPolicy(model, GrpoConfig()).tokenizer == model.tokenizer_digest
+    assert make_policy(model, GrpoConfig()).tokenizer == model.tokenizer_digest
 
 
 def test_min_p_reaches_the_sampling() -> None:
     """At 1, only the likeliest token is left, whatever the seed."""
-    policy = GrpoPolicy(make_model(), GrpoConfig(min_p=1.0))
+    policy = make_policy(make_model(), GrpoConfig(min_p=1.0))
     first, second = (policy.generate(["?"], group_size=2, seed=seed) for seed in (0, 1))
     assert first == second
 
 
 def test_static_decoding_writes_what_dynamic_does() -> None:
-    dynamic, static = (GrpoPolicy(make_model(), GrpoConfig(decoding=kind)) for kind in ("dynamic", "static"))
-    assert type(static._decoding) is not type(dynamic._decoding)
+    dynamic, static = (make_policy(make_model(), GrpoConfig(decoding=kind)) for kind in ("dynamic", "static"))
+    assert type(static.generator._decoding) is not type(dynamic.generator._decoding)
     texts = [[one.token_ids for one in policy.generate(["?"], group_size=2, seed=0)[0]] for policy in (dynamic, static)]
     assert texts[0] == texts[1]
 
@@ -33,12 +37,12 @@ def test_static_decoding_writes_what_dynamic_does() -> None:
 @pytest.mark.parametrize(("precision", "dtype"), [("fp32", None), ("bf16", torch.bfloat16), ("auto", None)])
 def test_precision_is_passed_on_to_the_model(precision: str, dtype: torch.dtype | None) -> None:
     policy = load_policy("tiny-qwen2", GrpoConfig(), device="cpu", precision=precision)
-    assert policy._model.autocast_dtype == dtype
+    assert policy.generator._model.autocast_dtype == dtype
 
 
 def test_attention_is_passed_on_to_the_model() -> None:
     policy = load_policy("tiny-qwen2", GrpoConfig(), device="cpu", attention="eager")
-    assert policy._model.module.config._attn_implementation == "eager"
+    assert policy.generator._model.module.config._attn_implementation == "eager"
 
 
 def test_bf16_trains_in_fp32_weights_on_what_it_generated() -> None:
@@ -50,4 +54,21 @@ def test_bf16_trains_in_fp32_weights_on_what_it_generated() -> None:
     assert report.updated
     assert 0 < report.logprob_drift < 0.2
     assert report.importance_mean == pytest.approx(1, abs=0.05)
-    assert {parameter.dtype for parameter in policy._model.module.parameters()} == {torch.float32}
+    assert {parameter.dtype for parameter in policy.generator._model.module.parameters()} == {torch.float32}
+
+
+def test_an_engine_that_only_generates_and_one_that_only_trains_are_a_policy() -> None:
+    model = make_model()
+    written = (Completion("<answer>2</answer>", True), Completion("no", True))
+
+    class Elsewhere:
+        name, tokenizer = "somewhere/else", ""
+
+        def generate(self, prompts: Sequence[str], *, group_size: int, seed: int) -> list[tuple[Completion, ...]]:
+            return [written[:group_size] for _ in prompts]
+
+    policy = JoinedPolicy(Elsewhere(), ModelTrainer(model, GrpoConfig()))
+    (completions,) = policy.generate(["1 + 1?"], group_size=2, seed=0)
+    report = policy.finish_update([TrainGroup("1 + 1?", completions, (1.0, -1.0))])
+    assert (policy.name, report.updated, report.logprob_drift) == ("somewhere/else", True, 0.0)
+    assert ModelGenerator(model, GrpoConfig()).generate(["?"], group_size=1, seed=0)

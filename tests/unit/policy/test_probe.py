@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from swarm.config import Settings
-from swarm.policy import gradient, policy
+from swarm.policy import generator, gradient
 from swarm.policy.device_memory import device_memory
 from swarm.policy.generate import Sampling, sample_in_parts
 from swarm.policy.plan import PROCESS, choose
@@ -96,7 +96,7 @@ def steps(settings: Settings = TINY) -> list[ProbeReport]:
 
 @pytest.mark.parametrize(
     ("module", "function", "nth"),
-    [(policy, "sample_in_parts", 1), (policy, "sample_in_parts", 2), (gradient, "stack_rows", 1)],
+    [(generator, "sample_in_parts", 1), (generator, "sample_in_parts", 2), (gradient, "stack_rows", 1)],
     ids=["warm-up", "generation", "update"],
 )
 def test_a_step_that_had_to_be_halved_refutes_the_plan(
@@ -116,7 +116,7 @@ def test_a_step_that_fits_refutes_nothing_and_samples_as_the_settings_say(monkey
         seen.append(sampling)
         return sample_in_parts(*args, sampling=sampling, **kwargs)
 
-    monkeypatch.setattr(policy, "sample_in_parts", look)
+    monkeypatch.setattr(generator, "sample_in_parts", look)
     report = steps(replace(TINY, temperature=0.5, top_p=0.9, top_k=7, min_p=0.01))[-1]
     assert (report.problem, report.refuted) == (None, False)
     assert set(seen) == {Sampling(temperature=0.5, top_p=0.9, top_k=7, min_p=0.01)}

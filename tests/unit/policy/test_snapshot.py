@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from swarm.errors import CheckpointError
-from swarm.policy.policy import GrpoPolicy, load_policy
+from swarm.policy.policy import JoinedPolicy, load_policy, make_policy
 from swarm.policy.settings import GrpoConfig
 from swarm.policy.snapshot import MANIFEST, OPTIMIZER, WEIGHTS
 from swarm.types import TrainReport
@@ -22,15 +22,15 @@ from tests.unit.policy.factories import ARCHITECTURES, make_group, make_model
 GROUPS = [make_group(), make_group("?", ("a", "bc"), (1.0, -1.0))]
 
 
-def make_policy(architecture: str = "qwen2", **settings: Any) -> GrpoPolicy:
-    return GrpoPolicy(make_model(architecture), GrpoConfig(**{"learning_rate": 1e-3, "warmup_steps": 5} | settings))
+def some_policy(architecture: str = "qwen2", **settings: Any) -> JoinedPolicy:
+    return make_policy(make_model(architecture), GrpoConfig(**{"learning_rate": 1e-3, "warmup_steps": 5} | settings))
 
 
-def train(policy: GrpoPolicy, rounds: int) -> list[TrainReport]:
+def train(policy: JoinedPolicy, rounds: int) -> list[TrainReport]:
     return [policy.finish_update(GROUPS) for _ in range(rounds)]
 
 
-def weights_of(policy: GrpoPolicy) -> dict[str, torch.Tensor]:
+def weights_of(policy: JoinedPolicy) -> dict[str, torch.Tensor]:
     return {name: tensor.clone() for name, tensor in policy.snapshot().weights.items()}
 
 
@@ -38,7 +38,7 @@ def identical(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> 
     return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
 
 
-def write(policy: GrpoPolicy, folder: Path) -> str:
+def write(policy: JoinedPolicy, folder: Path) -> str:
     folder.mkdir(exist_ok=True)
     policy.snapshot().write(str(folder))
     return str(folder)
@@ -46,11 +46,11 @@ def write(policy: GrpoPolicy, folder: Path) -> str:
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_training_goes_on_bit_for_bit_after_restore(architecture: str, tmp_path: Path) -> None:
-    policy = make_policy(architecture)
+    policy = some_policy(architecture)
     train(policy, 2)
     folder = write(policy, tmp_path)
     expected = train(policy, 2)
-    resumed = make_policy(architecture)
+    resumed = some_policy(architecture)
     train(resumed, 1)  # whatever it did before is gone
     resumed.restore(folder)
     assert train(resumed, 2) == expected
@@ -59,7 +59,7 @@ def test_training_goes_on_bit_for_bit_after_restore(architecture: str, tmp_path:
 
 
 def test_snapshot_is_of_its_moment_even_if_written_later(tmp_path: Path) -> None:
-    policy = make_policy()
+    policy = some_policy()
     train(policy, 1)
     before, snapshot = weights_of(policy), policy.snapshot()
     train(policy, 2)
@@ -70,7 +70,7 @@ def test_snapshot_is_of_its_moment_even_if_written_later(tmp_path: Path) -> None
 
 
 def test_snapshots_can_be_written_while_the_policy_works_on(tmp_path: Path) -> None:
-    policy = make_policy()
+    policy = some_policy()
     train(policy, 1)
     before = weights_of(policy)
     folders = [tmp_path / str(number) for number in range(20)]
@@ -92,18 +92,18 @@ def test_snapshots_can_be_written_while_the_policy_works_on(tmp_path: Path) -> N
 
 
 def test_untrained_policy_can_be_saved_and_restored(tmp_path: Path) -> None:
-    policy = make_policy()
+    policy = some_policy()
     before, folder = weights_of(policy), write(policy, tmp_path)
     train(policy, 1)
     policy.restore(folder)
     assert identical(weights_of(policy), before)
     assert policy.snapshot().optimizer.steps == {}
-    assert train(policy, 1) == train(make_policy(), 1)
+    assert train(policy, 1) == train(some_policy(), 1)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_model_folder_is_an_ordinary_hugging_face_model(architecture: str, tmp_path: Path) -> None:
-    policy = make_policy(architecture, max_new_tokens=8)
+    policy = some_policy(architecture, max_new_tokens=8)
     train(policy, 2)
     folder = write(policy, tmp_path)
     loaded = load_policy(f"{folder}/model", GrpoConfig(max_new_tokens=12), device="cpu")
@@ -114,19 +114,19 @@ def test_model_folder_is_an_ordinary_hugging_face_model(architecture: str, tmp_p
 def test_generation_config_that_transformers_would_not_save_is_no_obstacle(tmp_path: Path) -> None:
     model = make_model()
     model.module.generation_config.temperature = 0.6  # without do_sample, as some published models have it
-    write(GrpoPolicy(model, GrpoConfig()), tmp_path)
+    write(make_policy(model, GrpoConfig()), tmp_path)
     assert json.loads((tmp_path / "model" / "generation_config.json").read_text())["temperature"] == 0.6
 
 
 def test_tied_weights_are_stored_once(tmp_path: Path) -> None:
-    write(make_policy("gpt2"), tmp_path)
+    write(some_policy("gpt2"), tmp_path)
     names = load_file(tmp_path / WEIGHTS).keys()
     assert "transformer.wte.weight" in names
     assert "lm_head.weight" not in names
 
 
 def test_nothing_in_a_checkpoint_can_run_code(tmp_path: Path) -> None:
-    policy = make_policy()
+    policy = some_policy()
     train(policy, 1)
     write(policy, tmp_path)
     kinds = {path.suffix for path in tmp_path.rglob("*") if path.is_file()}
@@ -134,9 +134,9 @@ def test_nothing_in_a_checkpoint_can_run_code(tmp_path: Path) -> None:
 
 
 def test_reference_keeps_the_initial_weights_after_restore(tmp_path: Path) -> None:
-    trained = make_policy(learning_rate=3e-3, warmup_steps=0)
+    trained = some_policy(learning_rate=3e-3, warmup_steps=0)
     train(trained, 5)
-    resumed = make_policy(kl_weight=0.5)
+    resumed = some_policy(kl_weight=0.5)
     resumed.restore(write(trained, tmp_path))
     assert resumed.finish_update(GROUPS).kl > 1e-3
 
@@ -198,7 +198,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_checkpoint_that_does_not_fit_is_refused_before_anything_changes(damage: str, tmp_path: Path) -> None:
     spoil, message = DAMAGE[damage]
-    policy = make_policy()
+    policy = some_policy()
     train(policy, 1)
     write(policy, tmp_path)
     train(policy, 1)
@@ -212,12 +212,12 @@ def test_checkpoint_that_does_not_fit_is_refused_before_anything_changes(damage:
 
 
 def test_checkpoint_of_a_larger_model_is_refused(tmp_path: Path) -> None:
-    folder = write(make_policy(), tmp_path)
-    larger = GrpoPolicy(make_model(vocabulary=300), GrpoConfig())
+    folder = write(some_policy(), tmp_path)
+    larger = make_policy(make_model(vocabulary=300), GrpoConfig())
     with pytest.raises(CheckpointError, match=r"tensor .*embed_tokens.*\(300, 32\).*got.*\(264, 32\)"):
         larger.restore(folder)
 
 
 def test_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="cannot be written"):
-        make_policy().snapshot().write(str(tmp_path / "missing"))
+        some_policy().snapshot().write(str(tmp_path / "missing"))

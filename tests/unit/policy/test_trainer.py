@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,11 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
+from swarm.config import LOSSES
 from swarm.errors import ModelError
 from swarm.policy import gradient as gradient_module
 from swarm.policy.batch import encode_groups, length_blocks, split_rows, stack_rows
 from swarm.policy.model import LanguageModel
-from swarm.policy.policy import GrpoPolicy
+from swarm.policy.policy import make_policy
 from swarm.policy.prompt import encode_prompt
 from swarm.policy.settings import GrpoConfig
 from swarm.types import Completion, TrainGroup, TrainReport
@@ -38,7 +40,7 @@ QUIET = make_group("2 + 2?", ("four", "4", "four"), None)
 def own_groups(model: LanguageModel, *, temperature: float = 1.0) -> list[TrainGroup]:
     """Groups that the model itself has just written, to prompts of different length."""
     prompts = ["short", "a question of more length", "What is the sum of 14 and 15, and why?"]
-    policy = GrpoPolicy(model, GrpoConfig(temperature=temperature))
+    policy = make_policy(model, GrpoConfig(temperature=temperature))
     groups = policy.generate(prompts, group_size=4, seed=0)
     return [TrainGroup(p, completions, ADVANTAGES) for p, completions in zip(prompts, groups, strict=True)]
 
@@ -192,7 +194,7 @@ def test_gradient_checkpointing_recomputes_and_leaves_evaluation_mode() -> None:
 
 
 def test_gradient_checkpointing_does_not_touch_generation() -> None:
-    plain, checkpointing = (GrpoPolicy(make_model(), GrpoConfig(gradient_checkpointing=on)) for on in (False, True))
+    plain, checkpointing = (make_policy(make_model(), GrpoConfig(gradient_checkpointing=on)) for on in (False, True))
     assert checkpointing.generate(["?"], group_size=3, seed=0) == plain.generate(["?"], group_size=3, seed=0)
 
 
@@ -279,7 +281,7 @@ def test_generating_between_the_two_parts_changes_nothing(checkpointing: bool) -
     reports, weights = [], []
     for generates in (False, True):
         model = make_model(eos_ids=SOME_ENDS)
-        policy = GrpoPolicy(model, GrpoConfig(learning_rate=1e-3, gradient_checkpointing=checkpointing))
+        policy = make_policy(model, GrpoConfig(learning_rate=1e-3, gradient_checkpointing=checkpointing))
         policy.begin_update(RAGGED[:1])
         if generates:
             policy.generate(["?", "What is that?"], group_size=3, seed=0)
@@ -610,7 +612,7 @@ def test_no_memory_for_the_optimizer_ends_with_advice(monkeypatch: pytest.Monkey
 def test_generation_halves_its_rows_when_out_of_memory_and_writes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     from swarm.policy import generate
 
-    policy = GrpoPolicy(make_model(), GrpoConfig())
+    policy = make_policy(make_model(), GrpoConfig())
     expected = policy.generate(["a", "b", "c"], group_size=4, seed=1)
     plain = generate.sample
     rows: list[int] = []
@@ -744,3 +746,41 @@ def test_tokenizer_without_pad_token_trains_as_one_with() -> None:
     padded = gradient_of(replace(model, pad_id=7), RAGGED)
     assert largest_gap(gaps[0], padded) == 0
     assert all(torch.isfinite(gradient).all() for gradient in gaps[1].values())
+
+
+# ── losses by name ──────────────────────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("more", [{}, {"iterations": 3, "learning_rate": 1e-2}, {"kl_weight": 0.3, "iterations": 2}])
+def test_every_loss_gives_the_same_update_in_micro_batches_and_in_two_parts(loss: str, more: dict[str, Any]) -> None:
+    groups = [*RAGGED, QUIET]
+    options = {"loss": loss, "clip_low": 0.01, "clip_high": 0.02} | more
+    whole = make_trainer(whole_model := make_model(), **options)
+    parted = make_trainer(parted_model := make_model(), micro_batch_tokens=64, **options)
+    reports = [whole.finish_update(groups)]
+    parted.begin_update(groups[:1])
+    reports.append(parted.finish_update(groups[1:]))
+    for name in ("loss", "grad_norm", "clip_fraction", "kl"):
+        assert getattr(reports[0], name) == pytest.approx(getattr(reports[1], name), rel=1e-3, abs=1e-6)
+    assert largest_gap(weights_of(whole_model), weights_of(parted_model)) < 1e-3
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_groups_without_advantage_stay_in_every_denominator(loss: str) -> None:
+    counted = {"grpo": "tokens", "cispo": "tokens"}.get(loss, "completions")
+    alone, beside = (
+        make_trainer(make_model(), loss=loss).finish_update(groups) for groups in (RAGGED, [*RAGGED, QUIET])
+    )
+    grown = {"tokens": beside.tokens / alone.tokens, "completions": 13 / 10}[counted]
+    assert alone.grad_norm / beside.grad_norm == pytest.approx(grown, rel=1e-4)
+    assert alone.trained_tokens == beside.trained_tokens
+
+
+def test_a_loss_of_ones_own_is_trained_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "twice.py").write_text(
+        "from swarm.algo.losses import grpo\n"
+        "def loss(batch, settings):\n"
+        "    losses = grpo(batch, settings)\n    return losses._replace(loss=2 * losses.loss)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    ours, plain = (make_trainer(make_model(), loss=name).finish_update(RAGGED) for name in ("twice:loss", "grpo"))
+    assert ours.grad_norm == pytest.approx(2 * plain.grad_norm, rel=1e-5)

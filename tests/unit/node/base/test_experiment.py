@@ -24,6 +24,8 @@ OTHER_SETTINGS = [
     ({"tasks": ("bf",)}, "SWARM_TASKS was None, now ['bf']"),
     ({"adaptive": True}, "ADAPTIVE_IJ_ENABLED was False, now True"),
     ({"sampler": "balanced"}, "SWARM_SAMPLER was 'uniform', now 'balanced'"),
+    ({"loss": "gspo"}, "SWARM_LOSS was 'grpo', now 'gspo'"),
+    ({"advantage_scaling": "none"}, "SWARM_ADVANTAGE_SCALING was 'std', now 'none'"),
 ]
 
 

@@ -63,7 +63,7 @@ def test_another_study_of_the_same_name_is_refused_with_the_differences(asked: S
         grown(make_record(), asked)
 
 
-@pytest.mark.parametrize("name", ["sampler", "adaptive_rule"])
+@pytest.mark.parametrize("name", ["sampler", "adaptive_rule", "loss", "advantage_scaling"])
 def test_a_function_that_only_the_folder_names_is_not_run(name: str) -> None:
     found = ConfigurationRecord(name="b", settings={name: "evil_module:run"})
     with pytest.raises(ExperimentError, match="evil_module"):

@@ -1,0 +1,98 @@
+"""Advantages are relative to the group, and nothing where its rewards do not differ."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from statistics import fmean, pstdev, stdev
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from swarm.algo import registry
+from swarm.algo.advantages import MIN_STD, SCALINGS, group_advantages, is_informative
+from swarm.config import ADVANTAGE_SCALINGS
+from swarm.errors import ConfigError
+
+rewards_of_a_group = st.lists(st.floats(0, 1), min_size=2, max_size=32)
+
+
+@given(rewards_of_a_group)
+def test_advantages_have_mean_zero_and_population_deviation_one(rewards: list[float]) -> None:
+    assume(pstdev(rewards) > 2 * MIN_STD)
+    advantages = group_advantages(rewards)
+    assert fmean(advantages) == pytest.approx(0, abs=1e-9)
+    assert pstdev(advantages) == pytest.approx(1)
+
+
+@given(rewards_of_a_group)
+def test_advantages_keep_the_order_of_the_rewards(rewards: list[float]) -> None:
+    advantages = group_advantages(rewards)
+    pairs = sorted(zip(rewards, advantages, strict=True))
+    assert [advantage for _, advantage in pairs] == sorted(advantages)
+
+
+def test_advantages_are_those_of_the_formula() -> None:
+    # mean 0.25, population deviation sqrt(3)/4: the sample's deviation would give 1.5 and -0.5
+    assert group_advantages((1.0, 0.0, 0.0, 0.0)) == pytest.approx((math.sqrt(3), *[-1 / math.sqrt(3)] * 3))
+
+
+@given(st.floats(0, 1), st.integers(1, 32))
+def test_equal_rewards_give_no_advantage_at_all(reward: float, size: int) -> None:
+    assert group_advantages([reward] * size) == (0.0,) * size
+
+
+@given(st.floats(0, 1), st.lists(st.floats(-MIN_STD / 2, MIN_STD / 2), min_size=2, max_size=16))
+def test_a_near_zero_deviation_is_not_divided_by(reward: float, noise: list[float]) -> None:
+    assert not any(group_advantages([reward + part for part in noise]))
+
+
+@given(rewards_of_a_group)
+def test_a_group_is_informative_exactly_if_some_advantage_is_not_zero(rewards: list[float]) -> None:
+    assert is_informative(rewards) == (group_advantages(rewards) != (0.0,) * len(rewards))
+
+
+@pytest.mark.parametrize("rewards", [(), (math.nan, 1.0), (0.0, math.inf), (-math.inf,)])
+def test_rewards_that_are_no_numbers_are_an_error(rewards: tuple[float, ...]) -> None:
+    with pytest.raises(ValueError, match="finite"):
+        group_advantages(rewards)
+
+
+# ── scalings ────────────────────────────────────────────────────────────────────────────────────────────────────────
+@given(rewards_of_a_group)
+def test_each_scaling_divides_by_what_its_name_says(rewards: list[float]) -> None:
+    assume(pstdev(rewards) > 2 * MIN_STD)
+    for name, spread in (("std", pstdev(rewards)), ("std_sample", stdev(rewards)), ("none", 1.0)):
+        expected = [(reward - fmean(rewards)) / spread for reward in rewards]
+        assert group_advantages(rewards, registry.advantage_scaling(name)) == pytest.approx(expected, abs=1e-6)
+
+
+def test_genrls_advantages_of_eight_are_smaller_by_the_root_of_seven_eighths() -> None:
+    rewards = (1.0,) * 3 + (0.0,) * 5
+    ours, genrls = group_advantages(rewards), group_advantages(rewards, SCALINGS["std_sample"])
+    assert [a / b for a, b in zip(ours, genrls, strict=True)] == pytest.approx([1.069] * 8, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ADVANTAGE_SCALINGS)
+def test_equal_rewards_give_no_advantage_whatever_the_scaling(name: str) -> None:
+    assert group_advantages([0.3, 0.3 + MIN_STD / 2, 0.3], registry.advantage_scaling(name)) == (0.0,) * 3
+
+
+def test_the_names_of_the_settings_are_those_of_the_scalings() -> None:
+    assert tuple(SCALINGS) == ADVANTAGE_SCALINGS
+
+
+def test_a_scaling_of_ones_own_is_found_and_its_result_is_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my_scalings.py").write_text(
+        "def ranks(rewards):\n    return [sorted(rewards).index(r) for r in rewards]\n"
+        "def short(rewards):\n    return [1.0]\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert group_advantages((0.5, 0.1, 0.9), registry.advantage_scaling("my_scalings:ranks")) == (1, 0, 2)
+    with pytest.raises(ValueError, match="expected 2 finite advantages"):
+        group_advantages((0.0, 1.0), registry.advantage_scaling("my_scalings:short"))
+    with pytest.raises(ConfigError, match=r"^SWARM_ADVANTAGE_SCALING \(advantage_scaling\): 'nowhere:at_all' "):
+        registry.advantage_scaling("nowhere:at_all")

@@ -1,0 +1,237 @@
+"""Each loss against its paper's formula, written once more with plain loops and float64."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from swarm.algo import registry
+from swarm.algo.losses import (
+    LOSSES,
+    Counts,
+    LossInputs,
+    LossSettings,
+    denominator_of,
+    grpo,
+    importance_weight,
+    kl_estimate,
+    per_token,
+)
+from swarm.config import LOSSES as NAMES
+from swarm.errors import ConfigError
+
+SETTINGS = LossSettings(clip_low=0.2, clip_high=0.28, kl_weight=0.1)
+COUNTS = Counts(tokens=100, completions=7, max_new_tokens=20)
+finite = st.floats(-4, 4, allow_nan=False)
+Row = list[tuple[float, float]]
+"""(log-prob, old log-prob) of each token of one completion."""
+completions = st.lists(
+    st.tuples(st.lists(st.tuples(finite, finite), min_size=1, max_size=4), finite), min_size=1, max_size=4
+)
+
+
+def make_inputs(
+    rows: Sequence[Row], advantages: Sequence[float], *, dtype: torch.dtype = torch.float64, **more: Tensor | None
+) -> LossInputs:
+    lengths = torch.tensor([len(row) for row in rows])
+    new, old = (torch.tensor([token[i] for row in rows for token in row], dtype=dtype) for i in (0, 1))
+    extra: dict[str, Tensor | None] = {"reference_logprobs": None, "weights": None} | more
+    return LossInputs(
+        logprobs=new.requires_grad_(),
+        old_logprobs=old,
+        advantages=torch.tensor(advantages, dtype=dtype).repeat_interleave(lengths),
+        own=torch.ones(len(new), dtype=torch.bool),
+        completion=torch.arange(len(rows)).repeat_interleave(lengths),
+        lengths=lengths,
+        **extra,
+    )
+
+
+def minimum(ratio: float, advantage: float) -> tuple[float, float]:
+    """(min(r A, clip(r) A), whether the clip took the gradient)."""
+    clipped = min(max(ratio, 0.8), 1.28)
+    return min(ratio * advantage, clipped * advantage), clipped * advantage < ratio * advantage
+
+
+def token_mean(rows: Sequence[Row], advantages: Sequence[float]) -> list[float]:
+    return [-minimum(math.exp(n - o), a)[0] for row, a in zip(rows, advantages, strict=True) for n, o in row]
+
+
+def sequence_mean(rows: Sequence[Row], advantages: Sequence[float]) -> list[float]:
+    return [loss / len(row) for row, a in zip(rows, advantages, strict=True) for loss in token_mean([row], [a])]
+
+
+def sequence_ratio(rows: Sequence[Row], advantages: Sequence[float]) -> list[float]:
+    result = []
+    for row, advantage in zip(rows, advantages, strict=True):
+        ratio = math.exp(sum(n - o for n, o in row) / len(row))
+        result += [-minimum(ratio, advantage)[0] / len(row)] * len(row)
+    return result
+
+
+def clipped_weight(rows: Sequence[Row], advantages: Sequence[float]) -> list[float]:
+    pairs = [(n, o, a) for row, a in zip(rows, advantages, strict=True) for n, o in row]
+    return [-min(max(math.exp(n - o), 0.8), 1.28) * a * n for n, o, a in pairs]
+
+
+FORMULAS: dict[str, tuple[Callable[[Sequence[Row], Sequence[float]], list[float]], int]] = {
+    "grpo": (token_mean, 100),
+    "grpo_sequence": (sequence_mean, 7),
+    "dr_grpo": (token_mean, 7 * 20),
+    "gspo": (sequence_ratio, 7),
+    "cispo": (clipped_weight, 100),
+}
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+@given(completions)
+def test_a_loss_is_the_formula_of_its_paper(name: str, drawn: list[tuple[Row, float]]) -> None:
+    rows, advantages = [row for row, _ in drawn], [a for _, a in drawn]
+    formula, divisor = FORMULAS[name]
+    losses = LOSSES[name](make_inputs(rows, advantages), SETTINGS)
+    torch.testing.assert_close(losses.loss.detach(), torch.tensor(formula(rows, advantages), dtype=torch.float64))
+    assert denominator_of(LOSSES[name])(COUNTS) == divisor
+
+
+@pytest.mark.parametrize("name", sorted(set(FORMULAS) - {"cispo"}))
+@given(completions)
+def test_the_gradient_is_that_of_the_formula_and_what_the_clip_took_is_told(
+    name: str, drawn: list[tuple[Row, float]]
+) -> None:
+    rows, advantages = [row for row, _ in drawn], [a for _, a in drawn]
+    inputs = make_inputs(rows, advantages)
+    losses = LOSSES[name](inputs, SETTINGS)
+    losses.loss.sum().backward()
+    assert inputs.logprobs.grad is not None
+    slopes: list[float] = []
+    for row, advantage in zip(rows, advantages, strict=True):
+        mean = sum(n - o for n, o in row) / len(row)
+        for n, o in row:
+            ratio = math.exp(mean if name == "gspo" else n - o)
+            if min(abs(ratio - 0.8), abs(ratio - 1.28)) < 1e-9:
+                return  # a kink
+            slope = 0.0 if minimum(ratio, advantage)[1] else -ratio * advantage
+            slopes.append(slope / (1 if name in ("grpo", "dr_grpo") else len(row)))
+    torch.testing.assert_close(inputs.logprobs.grad, torch.tensor(slopes, dtype=torch.float64))
+    assert losses.clipped is not None
+    assert not (losses.clipped & (inputs.logprobs.grad != 0)).any()
+
+
+def test_cispo_keeps_the_gradient_of_every_token() -> None:
+    inputs = make_inputs([[(math.log(3.0), 0.0)], [(math.log(0.1), 0.0)], [(0.0, 0.0)]], [1.0, -1.0, 0.5])
+    LOSSES["cispo"](inputs, SETTINGS).loss.sum().backward()
+    torch.testing.assert_close(inputs.logprobs.grad, torch.tensor([-1.28, 0.8, -0.5], dtype=torch.float64))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_at_ratio_one_every_loss_is_the_policy_gradient(name: str) -> None:
+    inputs = make_inputs([[(-1.0, -1.0), (-3.0, -3.0)], [(-2.0, -2.0)]], [0.7, -0.3])
+    LOSSES[name](inputs, SETTINGS).loss.sum().backward()
+    by_completion = 2 if name in ("grpo_sequence", "gspo") else 1
+    expected = torch.tensor([-0.7 / by_completion, -0.7 / by_completion, 0.3], dtype=torch.float64)
+    torch.testing.assert_close(inputs.logprobs.grad, expected)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_completion_counts_the_same_whatever_is_beside_it(name: str) -> None:
+    rows: list[Row] = [[(-1.0, -1.2), (-2.0, -2.5)], [(-0.5, -0.1)], [(-3.0, -1.0)] * 3]
+    advantages = [1.0, -0.5, 0.25]
+    whole = LOSSES[name](make_inputs(rows, advantages), SETTINGS).loss
+    parts = [LOSSES[name](make_inputs([row], [a]), SETTINGS).loss for row, a in zip(rows, advantages, strict=True)]
+    torch.testing.assert_close(whole, torch.cat(parts))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tokens_are_weighed_and_the_penalty_is_added_to_them(name: str) -> None:
+    row: Row = [(-1.0, -1.0), (-2.0, -2.0)]
+    weights, reference = torch.tensor([0.5, 2.0]).double(), torch.tensor([-1.5, -1.0]).double()
+    plain = LOSSES[name](make_inputs([row], [1.0]), SETTINGS).loss
+    both = LOSSES[name](make_inputs([row], [1.0], weights=weights, reference_logprobs=reference), SETTINGS).loss
+    share = 2 if name in ("grpo_sequence", "gspo") else 1
+    penalty = 0.1 * kl_estimate(torch.tensor([-1.0, -2.0]).double(), reference) / share
+    torch.testing.assert_close(both, plain * weights + penalty)
+
+
+# ── the default is what it has always been ──────────────────────────────────────────────────────────────────────────
+def first_version(inputs: LossInputs, clip_low: float, clip_high: float, kl_weight: float) -> Tensor:
+    """GRPO as the gradient wrote it out before losses had names."""
+    ratio_M = (inputs.logprobs - inputs.old_logprobs).exp()
+    clipped_M = ratio_M.clamp(1 - clip_low, 1 + clip_high)
+    loss_M = -torch.minimum(ratio_M * inputs.advantages, clipped_M * inputs.advantages)
+    if inputs.weights is not None:
+        loss_M = loss_M * inputs.weights
+    if inputs.reference_logprobs is None:
+        return loss_M
+    log_ratio_M = inputs.reference_logprobs - inputs.logprobs
+    return loss_M + kl_weight * (log_ratio_M.expm1() - log_ratio_M)
+
+
+@pytest.mark.parametrize("weighed", [False, True])
+@pytest.mark.parametrize("penalised", [False, True])
+def test_the_default_is_the_first_version_bit_for_bit(weighed: bool, penalised: bool) -> None:
+    generator = torch.Generator().manual_seed(5)
+    rows = [[tuple(torch.randn(2, generator=generator).tolist()) for _ in range(n)] for n in (50, 1, 200)]
+    extra = {
+        "weights": torch.rand(251, generator=generator) if weighed else None,
+        "reference_logprobs": torch.randn(251, generator=generator) if penalised else None,
+    }
+    ours, before = (make_inputs(rows, [0.7, -0.3, 1.9], dtype=torch.float32, **extra) for _ in range(2))
+    loss, expected = grpo(ours, SETTINGS).loss, first_version(before, *SETTINGS)
+    assert torch.equal(loss, expected)
+    loss.sum().backward()
+    expected.sum().backward()
+    assert ours.logprobs.grad is not None
+    assert before.logprobs.grad is not None
+    assert torch.equal(ours.logprobs.grad, before.logprobs.grad)
+    assert registry.loss("grpo") is grpo
+    assert denominator_of(grpo) is per_token
+
+
+# ── parts ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+@given(finite, finite)
+def test_kl_estimate_is_the_formula_and_never_negative(logprob: float, reference: float) -> None:
+    value = kl_estimate(*torch.tensor([logprob, reference], dtype=torch.float64)).item()
+    ratio = math.exp(reference - logprob)
+    assert value == pytest.approx(ratio - (reference - logprob) - 1, abs=1e-9)
+    assert value >= 0
+
+
+def test_kl_estimate_averages_to_the_true_divergence() -> None:
+    policy, reference = torch.tensor([0.5, 0.3, 0.2]).double(), torch.tensor([0.2, 0.2, 0.6]).double()
+    estimate = (policy * kl_estimate(policy.log(), reference.log())).sum()
+    torch.testing.assert_close(estimate, (policy * (policy / reference).log()).sum())
+
+
+def test_importance_weights_are_cut_off_and_one_where_nothing_is_known() -> None:
+    weights = importance_weight(torch.tensor([0.0, 0.0, 0.0]), torch.tensor([math.log(2), -5.0, math.nan]), cap=3.0)
+    assert weights.tolist() == pytest.approx([0.5, 3.0, 1.0])
+
+
+# ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_the_names_of_the_settings_are_those_of_the_losses() -> None:
+    assert NAMES == tuple(LOSSES) == tuple(FORMULAS)
+
+
+def test_a_loss_of_ones_own_may_say_by_what_it_is_divided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_losses.py").write_text(
+        "from swarm.algo.losses import TokenLosses, divided_by, per_completion\n"
+        "@divided_by(per_completion)\n"
+        "def reinforce(batch, settings):\n    return TokenLosses(-batch.advantages * batch.logprobs)\n"
+        "def plain(batch, settings):\n    return TokenLosses(-batch.advantages * batch.logprobs)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    found = [registry.loss(f"my_losses:{name}") for name in ("reinforce", "plain")]
+    assert [denominator_of(loss)(COUNTS) for loss in found] == [7, 100]
+    assert found[0](make_inputs([[(-2.0, 0.0)]], [3.0]), SETTINGS).loss.tolist() == [6.0]
+
+
+def test_a_loss_that_cannot_be_had_is_refused_by_name() -> None:
+    with pytest.raises(ConfigError, match=r"^SWARM_LOSS \(loss\): 'swarm.algo.losses:best' .*name one of grpo, "):
+        registry.loss("swarm.algo.losses:best")
