@@ -231,8 +231,8 @@ class MemoryStore:
             except FileNotFoundError:
                 return Records([], cursor)
             born, _, position = cursor.partition(":")
-            start = int(position) if born == str(file.born) else 0
-            start = start if start <= len(file.data) else 0
+            same = not cursor or (born == str(file.born) and int(position) <= len(file.data))
+            start = int(position or 0) if same else 0
             end = min(start + limit, len(file.data))
             if end < len(file.data):  # up to the end of the record in which the limit lies
                 end = file.data.find(b"\n", end - 1) + 1 or len(file.data)
@@ -240,7 +240,7 @@ class MemoryStore:
             data = bytes(file.data[start:whole])
             torn = end == len(file.data) > whole
             records = [line if len(line) <= MOST_PER_RECORD else b"" for line in data.split(b"\n")[:-1]]
-            return Records(records, f"{file.born}:{whole}", torn=torn, more=end < len(file.data))
+            return Records(records, f"{file.born}:{whole}", torn=torn, more=end < len(file.data), restarted=not same)
 
     def sync(self, key: str) -> None:
         self._check_writer()

@@ -98,7 +98,8 @@ def read_on(file: Within, cursor: str, limit: int) -> Records:
 
 
 def _read_on(file: BufferedReader, cursor: _Cursor, limit: int) -> Records:
-    same = os.fstat(file.fileno()).st_size >= cursor.offset and _digest(file, cursor.offset) == cursor.digest
+    size = os.fstat(file.fileno()).st_size
+    same = not cursor.offset or (size >= cursor.offset and _digest(file, cursor.offset) == cursor.digest)
     offset, _, in_long = cursor if same else _Cursor()
     file.seek(offset)
     end, found, torn = offset + limit, list[bytes](), False
@@ -113,7 +114,7 @@ def _read_on(file: BufferedReader, cursor: _Cursor, limit: int) -> Records:
         if ended:
             found.append(b"" if in_long else part[:-1])
         in_long, torn = not ended, at_end
-    return Records(found, str(_Cursor(offset, _digest(file, offset), in_long)), torn, not more)
+    return Records(found, str(_Cursor(offset, _digest(file, offset), in_long)), torn, not more, not same)
 
 
 def _digest(file: BufferedReader, offset: int) -> str:

@@ -31,8 +31,8 @@ def publish(target: Place, data: bytes, temporary: Place, *, durable: bool = Tru
 
     Args:
         temporary: the node's own folder for half-written files, on the same file system as the target.
-        durable: fsync the file, its folder and, where that one is new, those above it, so that what was acknowledged
-            survives a power cut.
+        durable: fsync the file and its folder, so that what was acknowledged survives a power cut. Where the folder is
+            new, those above it are synced in any case.
 
     Raises:
         AlreadyThereError: something is there, and is to be replaced by nothing.
@@ -44,8 +44,8 @@ def publish(target: Place, data: bytes, temporary: Place, *, durable: bool = Tru
             _write_whole(target.name, place, data, drafts, durable=durable, if_absent=if_absent)
             if durable:
                 sync_opened(place)
-                for folder in grown:
-                    sync_folder(folder)
+            for folder in grown:  # durable or not: others may count on it that what they are in is there
+                sync_folder(folder)
     except OSError as error:
         if if_absent and isinstance(error, FileExistsError):
             raise AlreadyThereError(f"{target} is there already") from error

@@ -96,7 +96,8 @@ class FolderStore:
             return
         try:
             os.fsync(descriptor)
-            sync_folder(at.parent)
+            for depth in range(len(at.names)):
+                sync_folder(Within(at.root, at.names[:depth]))
         except OSError as error:
             if error.errno in NOT_ON_DISK:  # anything else is a mount that syncs nothing
                 raise cannot_write(at, error) from error

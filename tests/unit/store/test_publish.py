@@ -84,6 +84,7 @@ def test_folders_that_are_new_are_durable_too(tmp_path: Path, monkeypatch: pytes
 
 
 def test_nothing_is_synced_where_nothing_has_to_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "peers").mkdir()
     disk = Disk(monkeypatch, tmp_path)
     publish(tmp_path / "peers" / "anna.json", b"{}", tmp_path / "tmp", durable=False)
     assert disk.calls == [("rename", "peers/anna.json")]

@@ -1,0 +1,543 @@
+"""What every store promises, one function per promise or part of one; each fails by an AssertionError.
+
+The suite runs them on every store (test_stores), and on stores that break a promise (test_broken_stores).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+import pytest
+
+from swarm.errors import AlreadyThereError, ProtocolError, StoreError
+from swarm.store.base import MOST_PER_RECORD, Kind, Records, Store
+from tests.conformance.worlds import World
+
+Check = Callable[[World, Path], None]
+PROMISES: dict[str, list[Check]] = defaultdict(list)
+"""The names are those of the contract's docstring, and `readers` and `errors`, which it states below them."""
+
+BIG = 1 << 24
+KEY = "rollouts/round_3/stage_0/anna.json"
+BUNDLE = "checkpoints/round_5/anna"
+LOG = "logs/anna/metrics.jsonl"
+ODD = ("fifo", "link", "socket", "folder")
+
+
+def promise(name: str) -> Callable[[Check], Check]:
+    def add(check: Check) -> Check:
+        PROMISES[name].append(check)
+        return check
+
+    return add
+
+
+def names(store: Store, prefix: str) -> list[str]:
+    return [entry.name for entry in store.list(prefix).entries]
+
+
+def reading(store: Store, key: str) -> bytes | None:
+    with suppress(FileNotFoundError):
+        return store.get(key, BIG).data
+    return None
+
+
+def filled(**files: bytes) -> Callable[[Path], None]:
+    def fill(folder: Path) -> None:
+        (folder / "model").mkdir()
+        for name, data in files.items():
+            (folder / "model" / name).write_bytes(data)
+            (folder / name).write_bytes(data)
+
+    return fill
+
+
+def content(store: Store, prefix: str) -> dict[str, bytes]:
+    with store.open_bundle(prefix) as folder:
+        files = [path for path in sorted(folder.rglob("*")) if not path.is_dir()]
+        assert not any(path.is_symlink() for path in files)
+        return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def refused(reason: str, attempt: Callable[[], object]) -> None:
+    error = fails(ProtocolError, attempt)
+    assert isinstance(error, ProtocolError)
+    assert error.reason == reason, f"expected {reason}, got {error}"
+
+
+def fails(kind: type[BaseException], attempt: Callable[[], object]) -> BaseException:
+    try:
+        attempt()
+    except kind as error:
+        return error
+    raise AssertionError(f"expected {kind.__name__}")
+
+
+def while_writing(write: Callable[[int], object], look: Callable[[], object], changes: int) -> None:
+    """Write version after version in a thread, until looking gave so many different ones. Raises what it raises."""
+    done = threading.Event()
+
+    def writing() -> None:
+        for version in range(50_000):
+            if done.is_set():
+                return
+            write(version)
+
+    with ThreadPoolExecutor(1) as threads:
+        writer = threads.submit(writing)
+        try:
+            seen = None
+            while changes and not writer.done():
+                now = look()
+                changes -= now != seen
+                seen = now
+        finally:
+            done.set()
+        writer.result()
+
+
+# ── atomic ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+@promise("atomic")
+def check_a_file_is_read_whole_while_it_is_replaced(world: World, tmp: Path) -> None:
+    anna, ben = world.open("anna"), world.open()
+    versions = [bytes([number]) * 50_000 for number in range(256)]
+
+    def look() -> bytes:
+        data = reading(ben, KEY) or versions[0]
+        assert data in versions, f"a mixture of {sorted({*data})}, {len(data)} bytes"
+        return data
+
+    while_writing(lambda version: anna.put(KEY, versions[version % 256], durable=False), look, 20)
+
+
+@promise("atomic")
+def check_a_bundle_is_seen_whole_while_it_is_replaced(world: World, tmp: Path) -> None:
+    anna, ben = world.open("anna"), world.open()
+
+    def put(version: int) -> None:
+        data = str(version).encode()
+        anna.put_bundle(BUNDLE, filled(a=data, b=data, c=data))
+
+    def look() -> bytes | None:
+        try:
+            found = content(ben, BUNDLE)
+        except (FileNotFoundError, ProtocolError):
+            return None  # between two of them, or replaced too often
+        assert len(found) == 6, f"half a bundle: {sorted(found)}"
+        assert len({*found.values()}) == 1, f"a mixture: {found}"
+        return found["a"]
+
+    put(0)
+    while_writing(put, look, 20)
+
+
+@promise("atomic")
+def check_a_bundle_that_cannot_be_filled_leaves_the_one_before(world: World, tmp: Path) -> None:
+    anna = world.open("anna")
+    anna.put_bundle(BUNDLE, filled(a=b"old"))
+
+    def half(folder: Path) -> None:
+        (folder / "a").write_bytes(b"new")
+        raise OSError("no space left on device")
+
+    fails(StoreError, lambda: anna.put_bundle(BUNDLE, half))
+    assert content(world.open(), BUNDLE) == {"a": b"old", "model/a": b"old"}
+    assert names(anna, "checkpoints/round_5") == ["anna"]
+
+
+# ── durable ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+@promise("durable")
+def check_what_was_acknowledged_outlives_its_writer(world: World, tmp: Path) -> None:
+    life = world.open("anna")
+    life.put(KEY, b"{}")
+    life.put_bundle(BUNDLE, filled(a=b"1"))
+    life.append_records(LOG, [b"row"], durable=True)
+    del life
+    world.open("anna").recover()
+    for store in (world.open("anna"), world.open()):
+        assert reading(store, KEY) == b"{}"
+        assert content(store, BUNDLE) == {"a": b"1", "model/a": b"1"}
+        assert store.read_records(LOG).records == [b"row"]
+
+
+@promise("durable")
+def check_a_file_outlives_a_power_cut(world: World, tmp: Path) -> None:
+    world.open("anna").put(KEY, b"{}")
+    world.open("anna").put("peers/anna.json", b"first", if_absent=True)
+    world.cut_power("anna")
+    assert reading(world.open(), KEY) == b"{}"
+    assert reading(world.open(), "peers/anna.json") == b"first"
+
+
+@promise("durable")
+def check_what_is_durable_outlives_a_power_cut_beside_what_is_not(world: World, tmp: Path) -> None:
+    world.open("anna").put("peers/anna.json", b"1", durable=False)
+    world.open("anna").append_records(LOG, [b"one"], durable=False)
+    world.open("anna").put("peers/ben.json", b"2")
+    world.open("anna").put("logs/anna/other", b"3")
+    world.cut_power("anna")
+    assert reading(world.open(), "peers/ben.json") == b"2"
+    assert reading(world.open(), "logs/anna/other") == b"3"
+
+
+@promise("durable")
+def check_a_bundle_outlives_a_power_cut(world: World, tmp: Path) -> None:
+    world.open("anna").put_bundle(BUNDLE, filled(a=b"1"))
+    world.open("anna").put_bundle(BUNDLE, filled(a=b"2"))
+    world.cut_power("anna")
+    assert content(world.open(), BUNDLE) == {"a": b"2", "model/a": b"2"}
+
+
+@promise("durable")
+def check_records_outlive_a_power_cut(world: World, tmp: Path) -> None:
+    world.open("anna").append_records(LOG, [b"one"], durable=True)
+    world.open("anna").append_records(LOG, [b"two"], durable=True)
+    world.cut_power("anna")
+    assert world.open().read_records(LOG).records == [b"one", b"two"]
+
+
+@promise("durable")
+def check_what_is_synced_later_outlives_a_power_cut(world: World, tmp: Path) -> None:
+    world.open("anna").put(KEY, b"{}", durable=False)
+    world.open("anna").append_records(LOG, [b"one"], durable=False)
+    for key in (KEY, LOG, "peers/nobody.json"):
+        world.open("anna").sync(key)
+    world.cut_power("anna")
+    assert reading(world.open(), KEY) == b"{}"
+    assert world.open().read_records(LOG).records == [b"one"]
+
+
+@promise("durable")
+def check_trying_again_doubles_nothing(world: World, tmp: Path) -> None:
+    for _ in range(2):
+        for life in range(2):
+            world.open("anna").append_records(LOG, [b"one", b"two"], durable=bool(life))
+    world.open("anna").append_records(LOG, [b"two"], durable=True)
+    assert world.open().read_records(LOG).records == [b"one", b"two"]
+    world.open("anna").append_records(LOG, [b"wo"], durable=True)
+    assert world.open().read_records(LOG).records == [b"one", b"two", b"wo"]
+
+
+# ── exclusive ───────────────────────────────────────────────────────────────────────────────────────────────────────
+@promise("exclusive")
+def check_what_is_there_is_not_replaced_by_who_wants_to_be_first(world: World, tmp: Path) -> None:
+    world.open("anna").put("experiment.json", b"anna", if_absent=True)
+    error = fails(StoreError, lambda: world.open("ben").put("experiment.json", b"ben", if_absent=True))
+    assert isinstance(error, AlreadyThereError)
+    assert reading(world.open(), "experiment.json") == b"anna"
+    world.open("ben").put("experiment.json", b"ben")
+    assert reading(world.open(), "experiment.json") == b"ben"
+
+
+@promise("exclusive")
+def check_of_many_at_once_one_is_first(world: World, tmp: Path) -> None:
+    if not world.open("anna").facts().exclusive_create:
+        return
+    handles = [world.open(f"node-{number}") for number in range(4)]
+    begin = threading.Barrier(len(handles))
+
+    def attempt(number: int, key: str) -> bool:
+        begin.wait()
+        try:
+            handles[number].put(key, b"%d" % number, if_absent=True, durable=False)
+        except AlreadyThereError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(len(handles)) as threads:
+        for race in range(30):
+            key = f"winners/round_{race}.json"
+            won = list(threads.map(attempt, range(len(handles)), itertools.repeat(key)))
+            assert sum(won) == 1, f"{sum(won)} were first"
+            assert reading(world.open(), key) == b"%d" % won.index(True)
+
+
+# ── own order ───────────────────────────────────────────────────────────────────────────────────────────────────────
+@promise("own order")
+def check_whoever_sees_a_write_sees_what_its_writer_put_before(world: World, tmp: Path) -> None:
+    anna, ben = world.open("anna"), world.open()
+
+    def put(version: int) -> None:
+        number = b"%d" % version
+        anna.put("rollouts/anna.json", number, durable=False)
+        anna.append_records(LOG, [number], durable=False)
+        anna.put("rewards/anna.json", number, durable=False)
+
+    def look() -> int:
+        now = int(reading(ben, "rewards/anna.json") or -1)
+        assert soon(ben, lambda: int(reading(ben, "rollouts/anna.json") or -1) >= now), "a reward before its rollouts"
+        assert soon(ben, lambda: len(ben.read_records(LOG).records) > now), "a reward before its row"
+        return now
+
+    while_writing(put, look, 10)
+    put(0)
+    put(1)
+    look()
+
+
+def soon(store: Store, holds: Callable[[], bool]) -> bool:
+    """Whether it holds as soon as a reader has to see it."""
+    give_up = math.inf
+    while not holds():
+        if give_up is math.inf:
+            give_up = time.monotonic() + 1.0
+        elif time.monotonic() > give_up:
+            return False
+    return True
+
+
+# ── growing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+@promise("growing")
+def check_records_come_whole_once_and_in_order_while_they_are_appended(world: World, tmp: Path) -> None:
+    anna, ben = world.open("anna"), world.open()
+    cursor, found, width = "", list[bytes](), 300
+
+    def look() -> int:
+        nonlocal cursor
+        records, cursor, *_ = ben.read_records(LOG, cursor, limit=1000)
+        found.extend(records)
+        return len(found)
+
+    while_writing(lambda v: anna.append_records(LOG, [b"%d" % v * width, b"-%d" % v], durable=False), look, 20)
+    while ben.read_records(LOG, cursor).records:
+        look()
+    expected = (record for v in itertools.count() for record in (b"%d" % v * width, b"-%d" % v))
+    assert found == list(itertools.islice(expected, len(found)))
+    assert ben.read_records(LOG, cursor) == Records([], cursor)
+
+
+@promise("growing")
+def check_a_limit_leaves_the_rest_to_the_next_reading(world: World, tmp: Path) -> None:
+    written = [b"%03d" % number for number in range(100)]
+    world.open("anna").append_records(LOG, written, durable=False)
+    ben, cursor, found, more = world.open(), "", list[bytes](), True
+    while more:
+        records, cursor, torn, more, _ = ben.read_records(LOG, cursor, limit=40)
+        assert len(records) <= 11
+        assert not torn
+        found += records
+    assert found == written
+
+
+@promise("growing")
+def check_another_file_is_read_from_its_beginning(world: World, tmp: Path) -> None:
+    anna = world.open("anna")
+    anna.append_records(LOG, [b"one", b"two"], durable=False)
+    cursor = world.open().read_records(LOG).cursor
+    anna.remove(LOG)
+    assert world.open().read_records(LOG, cursor).records == []
+    anna.append_records(LOG, [b"another", b"file", b"that is longer"], durable=False)
+    found = world.open().read_records(LOG, cursor)
+    assert (found.records, found.restarted) == ([b"another", b"file", b"that is longer"], True)
+    assert not world.open().read_records(LOG, found.cursor).restarted
+
+
+@promise("growing")
+def check_half_a_record_waits_and_goes_with_the_next_append(world: World, tmp: Path) -> None:
+    anna, ben = world.open("anna"), world.open()
+    anna.put(LOG, b"one\ntw")
+    found = ben.read_records(LOG)
+    assert (found.records, found.torn, found.more) == ([b"one"], True, False)
+    anna.append_records(LOG, [b"three"], durable=True)
+    assert world.open().read_records(LOG).records == [b"one", b"three"]
+
+
+# ── bounded ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+@promise("bounded")
+def check_no_more_is_read_than_the_limit(world: World, tmp: Path) -> None:
+    anna, ben = world.open("anna"), world.open()
+    anna.put(KEY, b"x" * 1000)
+    assert len(ben.get(KEY, 1000).data) == 1000
+    refused("oversized", lambda: ben.get(KEY, 999))
+    found, there, _ = ben.get_many([KEY, LOG, KEY], 999)
+    assert isinstance(found, ProtocolError)
+    assert found.reason == "oversized"
+    assert there is None
+    ben.get_to_file(KEY, tmp / "whole", 1000)
+    assert (tmp / "whole").read_bytes() == b"x" * 1000
+    refused("oversized", lambda: ben.get_to_file(KEY, tmp / "copy", 999))
+    assert not (tmp / "copy").exists()
+
+
+@promise("bounded")
+def check_a_record_beyond_all_bounds_is_junk_and_the_next_one_is_read(world: World, tmp: Path) -> None:
+    longest, junk = b"x" * MOST_PER_RECORD, b"y" * (3 * MOST_PER_RECORD)
+    world.open("anna").append_records(LOG, [longest, junk, b"next"], durable=False)
+    cursor, found, more = "", list[bytes](), True
+    while more:
+        records, cursor, _, more, _ = world.open().read_records(LOG, cursor, limit=1000)
+        assert sum(map(len, records)) <= MOST_PER_RECORD + 1000
+        found += records
+    assert found == [longest, b"", b"next"]
+
+
+@promise("bounded")
+def check_a_page_has_no_more_entries_than_asked_for(world: World, tmp: Path) -> None:
+    anna = world.open("anna")
+    for number in range(10):
+        anna.put(f"peers/{number}.json", b"", durable=False)
+    assert len(world.open().list("peers", limit=3).entries) == 3
+
+
+@promise("bounded")
+def check_odd_files_are_refused_at_once_and_links_are_not_followed(world: World, tmp: Path) -> None:
+    ben = world.open("ben")
+    for kind in ODD:
+        key = f"odd/{kind}/it"
+        if not world.put_odd(key, kind):
+            return
+        refused("not_a_file", lambda key=key: ben.get(key, BIG))  # type: ignore[misc]
+        refused("not_a_file", lambda key=key: ben.get_to_file(key, tmp / "copy", BIG))  # type: ignore[misc]
+        refused("not_a_file", lambda key=key: ben.read_records(key))  # type: ignore[misc]
+        assert isinstance(ben.get_many([key], BIG)[0], ProtocolError)
+        expected = Kind.PREFIX if kind == "folder" else Kind.OTHER
+        assert ben.list(f"odd/{kind}", tags=True).entries[0].kind is expected
+        found = ben.stat(key)
+        assert found
+        assert found.kind is expected
+        fails(StoreError, lambda key=key: ben.append_records(key, [b"x"], durable=False))  # type: ignore[misc]
+        ben.sync(key)
+    assert not (tmp / "copy").exists()
+    world.put_odd("odd/sparse", "sparse")
+    refused("oversized", lambda: ben.get("odd/sparse", BIG))
+
+
+@promise("bounded")
+def check_a_bundle_gives_regular_files_alone(world: World, tmp: Path) -> None:
+    world.open("anna").put_bundle(BUNDLE, filled(a=b"1"))
+    for kind in ODD[:3]:
+        world.put_odd(f"{BUNDLE}/model/{kind}", kind)
+    for store in (world.open(), world.open("anna")):
+        assert content(store, BUNDLE) == {"a": b"1", "model/a": b"1"}
+
+
+# ── listing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+@promise("listing")
+def check_a_listing_shows_what_is_there(world: World, tmp: Path) -> None:
+    anna, ben = world.open("anna"), world.open()
+    assert names(ben, "peers") == []
+    for name in ("b", "a", "c"):
+        anna.put(f"peers/{name}.json", name.encode())
+    assert names(ben, "peers") == ["a.json", "b.json", "c.json"]
+    anna.remove("peers/b.json")
+    anna.remove("peers/b.json")
+    assert names(ben, "peers") == ["a.json", "c.json"]
+    anna.put("peers/round_1/x.json", b"")
+    kinds = {entry.name: entry.kind for entry in ben.list("peers").entries}
+    assert kinds == {"a.json": Kind.FILE, "c.json": Kind.FILE, "round_1": Kind.PREFIX}
+    anna.put_bundle(BUNDLE, filled(a=b"1"))
+    anna.remove_prefix(BUNDLE)
+    anna.remove_prefix(BUNDLE)
+    fails(FileNotFoundError, lambda: content(ben, BUNDLE))
+    assert names(ben, BUNDLE) == []
+
+
+@promise("listing")
+def check_pages_together_are_the_listing(world: World, tmp: Path) -> None:
+    anna, ben = world.open("anna"), world.open()
+    written = sorted(f"{number}.json" for number in range(25))
+    for name in written:
+        anna.put(f"peers/{name}", b"", durable=False)
+    found, after = list[str](), ""
+    while page := ben.list("peers", after=after, limit=10):
+        found += [entry.name for entry in page.entries]
+        if not (after := page.next):
+            break
+    assert found == written
+    assert ben.list("peers", limit=25).next == ""
+
+
+@promise("listing")
+def check_a_tag_is_another_one_when_the_content_may_be_another(world: World, tmp: Path) -> None:
+    anna, ben = world.open("anna"), world.open()
+    seen = set()
+    for data in (b"one", b"two", b"two", b"more"):
+        anna.put(KEY, data, durable=False)
+        listed, found, got = (
+            ben.list("rollouts/round_3/stage_0", tags=True).entries[0],
+            ben.stat(KEY),
+            ben.get(KEY, BIG),
+        )
+        assert listed == found == ("anna.json", Kind.FILE, len(data), got.tag)
+        assert ben.get(KEY, BIG).tag == got.tag
+        assert got.tag not in seen
+        seen.add(got.tag)
+
+
+@promise("listing")
+def check_a_hint_says_that_it_is_time_to_list(world: World, tmp: Path) -> None:
+    anna, ben = world.open("anna"), world.open("ben")
+    if not anna.facts().hints:
+        return
+
+    async def look() -> None:
+        async with ben.hints(["peers"], 60.0) as hints:
+            for number in itertools.count():
+                anna.put(f"peers/{number}.json", b"", durable=False)
+                with anyio.move_on_after(1.0):
+                    await hints.receive()
+                    return
+                assert number < 20, "no hint for anything"
+
+    anyio.run(look)
+
+
+# ── readers and errors ──────────────────────────────────────────────────────────────────────────────────────────────
+@promise("readers")
+def check_a_store_without_a_writer_writes_nothing(world: World, tmp: Path) -> None:
+    world.open("anna").put(KEY, b"{}")
+    ben = world.open()
+    for attempt in (
+        lambda: ben.put(KEY, b"ben"),
+        lambda: ben.append_records(LOG, [b"x"], durable=False),
+        lambda: ben.put_bundle(BUNDLE, filled(a=b"1")),
+        lambda: ben.remove(KEY),
+        lambda: ben.remove_prefix("rollouts"),
+    ):
+        fails(StoreError, attempt)
+    assert reading(world.open(), KEY) == b"{}"
+    assert names(ben, "logs") == names(ben, "checkpoints") == []
+
+
+@promise("errors")
+def check_what_is_not_there_is_not_found(world: World, tmp: Path) -> None:
+    ben = world.open("ben")
+    fails(FileNotFoundError, lambda: ben.get(KEY, BIG))
+    fails(FileNotFoundError, lambda: ben.get_to_file(KEY, tmp / "copy", BIG))
+    fails(FileNotFoundError, lambda: content(ben, BUNDLE))
+    assert ben.get_many([KEY], BIG) == [None]
+    assert ben.stat(KEY) is None
+    assert ben.list("rollouts") == ([], "")
+    assert ben.read_records(LOG) == Records([], "")
+    ben.sync(KEY)
+    ben.remove(KEY)
+    ben.remove_prefix("rollouts")
+    assert not (tmp / "copy").exists()
+
+
+@promise("errors")
+def check_a_key_where_something_else_stands_is_blocked(world: World, tmp: Path) -> None:
+    anna = world.open("anna")
+    anna.put(KEY, b"{}")
+    for key in ("rollouts", f"{KEY}/below"):
+        error = fails(StoreError, lambda key=key: anna.put(key, b""))  # type: ignore[misc]
+        assert isinstance(error, StoreError)
+        assert error.blocked
+    assert reading(world.open(), KEY) == b"{}"
+
+
+@promise("errors")
+def check_a_key_that_leads_elsewhere_is_none(world: World, tmp: Path) -> None:
+    anna = world.open("anna")
+    for key in ("peers/../x", "peers//x", "/etc/passwd", "peers/."):
+        with pytest.raises(ValueError, match="expected a key"):
+            anna.put(key, b"")

@@ -1,0 +1,27 @@
+"""Every store keeps every promise of the contract (swarm.store.base)."""
+
+from __future__ import annotations
+
+import re
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from swarm.store import base
+from tests.conformance.promises import PROMISES, Check
+from tests.conformance.worlds import WORLDS
+
+CHECKS = {check.__name__.removeprefix("check_"): check for checks in PROMISES.values() for check in checks}
+
+
+@pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
+@pytest.mark.parametrize("world", WORLDS)
+def test_the_store_keeps_its_promise(world: str, check: Check, tmp_path: Path) -> None:
+    with ExitStack() as undo:
+        check(WORLDS[world](tmp_path, undo), tmp_path)
+
+
+def test_each_promise_of_the_contract_is_held_by_a_check() -> None:
+    stated = re.findall(r"^    ([a-z ]+?)  +[A-Z]", base.__doc__ or "", flags=re.MULTILINE)
+    assert {*stated} == {*PROMISES} - {"readers", "errors"}
