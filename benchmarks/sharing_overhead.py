@@ -35,7 +35,7 @@ from transformers.utils.logging import disable_progress_bar
 from benchmarks.common import arguments_of, keep, summary
 from benchmarks.models import FULL_ROUND_MODELS, model_folder
 from swarm.config import Settings, load_settings, without_settings
-from swarm.logs import configure_logging
+from swarm.logs import NodeLog, configure_logging
 from swarm.node.base.presence import Presence
 from swarm.node.process.executor import ComputeExecutor
 from swarm.node.process.wiring import make_context
@@ -205,12 +205,8 @@ def measure(model: str, folder: Path, staleness: int, rounds: int, threads: int)
         recorder = Recorder(load())
         settings = load_settings({}, {}, **chosen)
         layout = Layout(settings.shared_folder, settings.experiment)
-        with configure_logging(  # what a real node writes, so that it is part of the cost
-            node_id=WORKER,
-            events_file=layout.events_file(WORKER),
-            stdout_file=layout.stdout_file(WORKER),
-            level="error",
-        ):
+        files = NodeLog(WORKER, layout.events_file(WORKER), layout.stdout_file(WORKER))
+        with configure_logging([files], level="error"):  # what a real node writes, so that it is part of the cost
             rows = anyio.run(worked, settings, layout, recorder)
     wall, alone = seconds_per_round(recorder.updates), replayed(recorder, load())
     found = {"worker_s": wall, "compute_s": alone, "ratio": wall / alone}

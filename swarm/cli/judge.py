@@ -10,7 +10,7 @@ from swarm.cli.flags import CommonFlags, settings_from
 from swarm.config import JUDGE, Settings
 from swarm.errors import SwarmError
 from swarm.judge.judge import Judge
-from swarm.logs import configure_logging, get_logger
+from swarm.logs import NodeLog, configure_logging, get_logger
 from swarm.node.process.daemon import first_swarm_error
 from swarm.node.process.stopping import on_signals
 from swarm.tasks.scoring import Scorer
@@ -26,14 +26,9 @@ def run(*, common: CommonFlags | None = None) -> int:
     """
     settings = settings_from(common, os.environ)
     layout = Layout(settings.shared_folder, settings.experiment)
-    logs = configure_logging(
-        node_id=JUDGE,
-        events_file=layout.events_file(JUDGE),
-        stdout_file=layout.stdout_file(JUDGE),
-        level=settings.log_level,
-    )
+    files = NodeLog(JUDGE, layout.events_file(JUDGE), layout.stdout_file(JUDGE))
     try:
-        with logs:
+        with configure_logging([files], level=settings.log_level):
             return _run(settings, layout)
     except SwarmError as error:
         return error.exit_code  # it is in the log, on the terminal and in the folder

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import anyio
 
 from swarm.config import load_settings
-from swarm.logs import configure_logging_of
+from swarm.logs import configure_logging
 from swarm.node.base.context import NodeContext
 from swarm.node.process.executor import ComputeExecutor
 from swarm.node.process.stopping import run_until_signal
@@ -54,7 +54,7 @@ def main() -> int:
     """Live until the experiment is over; the exit code."""
     settings = load_settings({}, os.environ)
     ctx = make_context(settings, settings.node_id or "light")
-    with configure_logging_of([node_log(ctx)], level=settings.log_level):
+    with configure_logging([node_log(ctx)], level=settings.log_level):
         return anyio.run(_live, ctx)
 
 

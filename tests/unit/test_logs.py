@@ -23,7 +23,7 @@ import structlog
 
 from swarm.errors import ConfigError, DuplicateNodeError, StoreError
 from swarm.lines import MOST_WAITING, PatientLines, append_json_line
-from swarm.logs import begin_files, configure_logging, get_logger
+from swarm.logs import NodeLog, begin_files, configure_logging, get_logger
 
 log = get_logger("swarm.test")
 
@@ -42,14 +42,8 @@ class Logs:
         self.terminal = io.StringIO()
 
     def configure(self, level: str = "info", *, held: bool = False) -> ExitStack:
-        return configure_logging(
-            node_id="n1",
-            events_file=self.events_file,
-            stdout_file=self.stdout_file,
-            level=level,
-            stream=self.terminal,
-            held=held,
-        )
+        files = NodeLog("n1", self.events_file, self.stdout_file)
+        return configure_logging([files], level=level, stream=self.terminal, held=held)
 
     def events(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.events_file.read_text().splitlines()]
@@ -183,9 +177,7 @@ def test_what_is_printed_is_in_stdout_log_line_by_line(tmp_path: Path, capsys: p
 
 def test_without_a_stdout_file_nothing_is_teed(tmp_path: Path) -> None:
     before = sys.stdout
-    with configure_logging(
-        node_id="n", events_file=tmp_path / "e.jsonl", stdout_file=None, level="info", stream=io.StringIO()
-    ):
+    with configure_logging([NodeLog("n", tmp_path / "e.jsonl", None)], level="info", stream=io.StringIO()):
         assert sys.stdout is before
         log.info("x")
     assert (tmp_path / "e.jsonl").read_text().count("\n") == 1
@@ -334,9 +326,9 @@ def test_a_crash_in_a_thread_is_recorded(tmp_path: Path) -> None:
 
 def test_a_fatal_signal_leaves_its_traceback_in_stdout_log(tmp_path: Path) -> None:
     code = (
-        "import faulthandler; from pathlib import Path; from swarm.logs import configure_logging;"
+        "import faulthandler; from pathlib import Path; from swarm.logs import NodeLog, configure_logging;"
         f"folder = Path({str(tmp_path)!r});"
-        "configure_logging(node_id='n', events_file=folder / 'e', stdout_file=folder / 's', level='info');"
+        "configure_logging([NodeLog('n', folder / 'e', folder / 's')], level='info');"
         "faulthandler._sigabrt()"
     )
     subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)
@@ -366,7 +358,7 @@ def test_a_librarys_line_is_not_repeated_because_it_was_formatted_before(tmp_pat
     chatty.setFormatter(logging.Formatter("%(message)s"))
     logger.addHandler(chatty)
     try:
-        with configure_logging(node_id="n", events_file=events, stdout_file=None, level="error", stream=io.StringIO()):
+        with configure_logging([NodeLog("n", events, None)], level="error", stream=io.StringIO()):
             logger.warning("once %s", "only")
     finally:
         logger.removeHandler(chatty)
@@ -544,8 +536,7 @@ def test_a_link_in_the_place_of_a_log_is_not_followed(tmp_path: Path) -> None:
 
 def test_no_reader_of_lines_obeys_what_a_stranger_wrote(tmp_path: Path) -> None:
     terminal = io.StringIO()
-    files = {"events_file": tmp_path / "events", "stdout_file": tmp_path / "stdout"}
-    with configure_logging(node_id="alice", level="info", stream=terminal, **files):
+    with configure_logging([NodeLog("alice", tmp_path / "events", tmp_path / "stdout")], level="info", stream=terminal):
         get_logger("test").warning("peer.seen", model="\x1b[2Jtiny", host="a\x9b31m\u202eb")
     shown = terminal.getvalue()
     assert shown.replace("\n", "").isprintable()

@@ -19,7 +19,7 @@ import pytest
 from anyio import to_thread
 
 from swarm.errors import StoreError
-from swarm.logs import NodeLog, configure_logging_of, get_logger, logging_as, record_failure
+from swarm.logs import NodeLog, configure_logging, get_logger, logging_as, record_failure
 
 log = get_logger("swarm.test")
 
@@ -32,7 +32,7 @@ class Logs:
         self.terminal = io.StringIO()
 
     def configure(self, level: str = "info") -> ExitStack:
-        return configure_logging_of(list(self.files.values()), level=level, stream=self.terminal)
+        return configure_logging(list(self.files.values()), level=level, stream=self.terminal)
 
     def events(self, node: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.files[node].events_file.read_text().splitlines()]
@@ -143,9 +143,9 @@ def test_the_failure_of_a_node_is_in_its_log_alone(tmp_path: Path) -> None:
 
 def test_a_fatal_signal_leaves_its_traceback_with_the_first_node(tmp_path: Path) -> None:
     code = (
-        "import faulthandler; from pathlib import Path; from swarm.logs import NodeLog, configure_logging_of;"
+        "import faulthandler; from pathlib import Path; from swarm.logs import NodeLog, configure_logging;"
         f"folder = Path({str(tmp_path)!r});"
-        "configure_logging_of([NodeLog(n, folder / n / 'e', folder / n / 's') for n in 'ab'], level='info');"
+        "configure_logging([NodeLog(n, folder / n / 'e', folder / n / 's') for n in 'ab'], level='info');"
         "faulthandler._sigabrt()"
     )
     subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)

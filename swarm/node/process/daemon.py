@@ -13,7 +13,7 @@ import anyio
 
 from swarm.config import Settings, variable
 from swarm.errors import ConfigError, SwarmError
-from swarm.logs import configure_logging_of, get_logger
+from swarm.logs import configure_logging, get_logger
 from swarm.node.base.context import NodeContext
 from swarm.node.base.names import readable_name
 from swarm.node.process.executor import ComputeExecutor
@@ -37,7 +37,7 @@ def run_node(settings: Settings) -> int:
     """
     ctx = make_context(settings, settings.node_id or _made_up_name(settings))
     try:
-        with configure_logging_of([node_log(ctx)], level=settings.log_level, held=True):
+        with configure_logging([node_log(ctx)], level=settings.log_level, held=True):
             return _run(ctx)
     except SwarmError as error:
         return error.exit_code  # it is in the log, on the terminal and in the folder

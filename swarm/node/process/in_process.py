@@ -22,7 +22,7 @@ from anyio import to_thread
 
 from swarm.config import Settings
 from swarm.errors import SwarmError
-from swarm.logs import configure_logging_of, get_logger, logging_as, record_failure
+from swarm.logs import configure_logging, get_logger, logging_as, record_failure
 from swarm.node.base.context import NodeContext
 from swarm.node.process.daemon import first_swarm_error, log_start, run_loop
 from swarm.node.process.executor import ComputeExecutor, ComputeThread
@@ -52,7 +52,7 @@ def run_workers(settings: Settings, nodes: int) -> int:
     contexts = [make_context(worker, str(worker.node_id)) for worker in settings_of_workers(settings, nodes)]
     files = [node_log(ctx) for ctx in contexts]
     try:
-        with configure_logging_of(files, level=settings.log_level, held=True):
+        with configure_logging(files, level=settings.log_level, held=True):
             return run_loop(_run, contexts)
     except SwarmError as error:
         return error.exit_code  # it is in the logs and on the terminal

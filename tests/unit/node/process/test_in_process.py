@@ -14,7 +14,7 @@ import pytest
 
 from swarm.config import Settings
 from swarm.errors import ConfigError, StoreError
-from swarm.logs import NodeLog, configure_logging_of, get_logger
+from swarm.logs import NodeLog, configure_logging, get_logger
 from swarm.node.process.in_process import SeveralNodes, _suited_to_sharing, run_workers
 from swarm.node.process.stopping import run_until_signal
 from swarm.node.process.worker_settings import cores
@@ -62,7 +62,7 @@ def run_nodes(path: Path, *start: Callable[[], FakeNode]) -> int:
         with anyio.fail_after(20):
             return await run_until_signal(SeveralNodes(named))
 
-    with configure_logging_of(files, level="error"):
+    with configure_logging(files, level="error"):
         return anyio.run(main)
 
 

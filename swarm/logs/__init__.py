@@ -1,0 +1,31 @@
+"""Logging: every event once, to three readers, and none lost.
+
+    structlog ─┐                        ┌▶ terminal              readable lines, from `level` up
+               ├▶ root logger ─ handlers ┼▶ training_events.jsonl JSON lines, info and above always
+    logging  ──┘   (all libraries)      └▶ stdout.log             readable lines, info and above always
+    print(), sys.stdout, sys.stderr ──────▶ terminal and stdout.log
+
+Several nodes in one process have a training_events.jsonl and a stdout.log each. What happens inside `logging_as(node)`
+goes to that node's files alone, and the terminal shows whose it is; what belongs to no node, such as the end of the
+process or a warning of something shared, goes to the files of all. A fatal signal's traceback goes to the first's.
+
+Lines are written where they are said, on the event loop too: one costs 78 us there in the median and 0.6 ms at worst
+of 20,000, of which the writing is 2 us (two files, local disk), so a thread for it would save next to nothing.
+
+nodes ◀ formatting ◀ loggers ◀ routing ◀ files ◀ tee, crashes ◀ configure
+
+Before `configure_logging` is called, and after it is undone, events go to stderr as readable lines.
+"""
+
+import structlog
+
+from swarm.logs.configure import NodeLog, configure_logging
+from swarm.logs.crashes import record_failure
+from swarm.logs.files import begin_files
+from swarm.logs.loggers import configure_default, get_logger
+from swarm.logs.nodes import logging_as
+
+__all__ = ["NodeLog", "begin_files", "configure_logging", "get_logger", "logging_as", "record_failure"]
+
+if not structlog.is_configured():
+    configure_default()

@@ -1,0 +1,76 @@
+"""Sets up the logging of a process: terminal, files of its nodes, tee and crash hooks, and undoes it again."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple, TextIO
+
+from swarm.errors import StoreError
+from swarm.lines import PatientLines
+from swarm.logs.crashes import dump_fatal_signals, report_crashes
+from swarm.logs.files import keep_file
+from swarm.logs.formatting import json_formatter, readable_formatter, terminal_formatter
+from swarm.logs.routing import LibraryLoggers, Terminal, handling, route
+from swarm.logs.tee import tee_prints
+
+
+class NodeLog(NamedTuple):
+    """Where one node's events go."""
+
+    node_id: str
+    """Goes into every JSON line."""
+    events_file: Path
+    """training_events.jsonl; it and its folder are made if missing."""
+    stdout_file: Path | None
+    """stdout.log, which also gets what is printed; None: no such file, and nothing is teed."""
+
+
+def configure_logging(
+    nodes: Sequence[NodeLog], *, level: str, stream: TextIO | None = None, held: bool = False
+) -> ExitStack:
+    """Send all events of this process to the terminal and to its nodes' log files, until closed.
+
+    Args:
+        nodes: all the nodes of this process; `logging_as` tells them apart.
+        level: `debug`, `info`, `warning` or `error`: what the terminal shows. The files get info and above always.
+        stream: the terminal; None: sys.stderr.
+        held: the files get nothing before `begin_files`, or the end, whichever comes first.
+
+    Returns:
+        A context manager whose `close()` puts everything back as it was. An exception that leaves it is recorded first:
+        `process.failed` for a SwarmError, `process.crashed` with its traceback for any other.
+
+    Raises:
+        StoreError: a log file cannot be opened.
+    """
+    stream = stream or sys.stderr
+    shown = logging.getLevelNamesMapping()[level.upper()]
+    kept = min(shown, logging.INFO)
+    undo = ExitStack()
+    try:
+        undo.enter_context(handling(LibraryLoggers(), kept))
+        stdout_files = [file for node in nodes if (file := _keep(undo, node, kept, held=held))]
+        undo.enter_context(handling(Terminal(stream, terminal_formatter(colors=stream.isatty())), shown))
+        if stdout_files:
+            dump_fatal_signals(undo, stdout_files[0])
+        route(undo, kept)
+        report_crashes(undo)
+    except StoreError:
+        undo.close()
+        raise
+    return undo
+
+
+def _keep(undo: ExitStack, node: NodeLog, level: int, *, held: bool) -> PatientLines | None:
+    """Give one node its files; returns its stdout.log, if it has one."""
+    keep_file(undo, node.events_file, json_formatter(node.node_id), node.node_id, level, held=held)
+    if node.stdout_file is None:
+        return None
+    readable = readable_formatter(colors=False)
+    stdout = keep_file(undo, node.stdout_file, readable, node.node_id, level, held=held)
+    tee_prints(undo, stdout, node.node_id)
+    return stdout

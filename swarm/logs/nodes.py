@@ -1,0 +1,25 @@
+"""Which node of this process is at work, where it runs several: every line and print belongs to that node alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+NODE: ContextVar[str | None] = ContextVar("NODE", default=None)
+"""The node that is at work. Tasks, their threads and the compute step inherit it."""
+
+
+@contextmanager
+def logging_as(node_id: str) -> Iterator[None]:
+    """What happens inside belongs to this node, in the tasks started there and the threads they run as well."""
+    token = NODE.set(node_id)
+    try:
+        yield
+    finally:
+        NODE.reset(token)
+
+
+def concerns(node_id: str) -> bool:
+    """Whether what happens now belongs to this node, or to no node and so to every one."""
+    return NODE.get() in (None, node_id)
