@@ -1,4 +1,4 @@
-"""Which of a peer's groups may be scored at all? What can be told from the file, before any work is done on it.
+"""Admission: which of a peer's groups may be scored at all, as far as the file tells before any work is done on it.
 
     drawn        groups to the very questions that the run draws for that peer, round and slot
     regenerable  groups to any question that can be made anew
@@ -38,11 +38,6 @@ class Admission:
     def of(cls, settings: Settings, assigned: AssignedQuestions) -> Admission:
         """The rules that a node's settings ask for."""
         return cls(settings.admit, assigned, settings.peer_groups, settings.peer_completions)
-
-    @property
-    def origin_needed(self) -> bool:
-        """Whether a group has to say where its question comes from."""
-        return self.mode != "unverified"
 
     def check_size(self, groups: Sequence[RolloutGroup]) -> None:
         """Raises ProtocolError (`oversized`) where scoring or keeping a file would cost more than any peer is worth."""

@@ -1,4 +1,4 @@
-"""Which questions does a node ask itself? A function of the run and of nothing that the node could choose.
+"""The questions that a run assigns to each node: a function of the run and of nothing that the node could choose.
 
     (run seed, node, round, stage) ──▶ tasks      (run seed, node, round, stage, slot) ──▶ question seeds
 

@@ -1,54 +1,44 @@
-"""What peers published, on its way into the swarm pool.
+"""The intake: what peers published, on its way into the swarm pool.
 
     listing ─whom to read─▶ bounded read ─▶ decode ─▶ admitted? ─▶ regenerate, score, compare ─▶ pool ─▶ PeerArrived
             selection.py     reading.py               admission.py  verification.py              pool.py
 
-    waits for   its turn: one file at a time, those of peers with a clean record first (priority_lock.py)
+    waits for   the priority lock: one file at a time, those of peers with a clean record first (priority_lock.py)
     unblocks    the gathering, by PeerArrived: also of a peer whose file was refused, or is not read at all
 
 All of it goes on while the executor computes. Whatever is wrong is counted by reason and peer, and named in the log as
-far as there is room; how often it happens decides who is read at all (quarantine.py).
+far as there is room (refusals.py); how often it happens decides who is read at all (quarantine.py).
 """
 
 from __future__ import annotations
 
-import os
 import secrets
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence, Set
 
-import anyio
-from anyio import to_thread
+from anyio.abc import TaskGroup
 
-from swarm.config import Settings
 from swarm.errors import ProtocolError, StoreError
 from swarm.logs import get_logger
-from swarm.node.base.clock import Clock
+from swarm.node.base.context import NodeContext
 from swarm.node.base.log_once import LogOnce
 from swarm.node.base.timeline import Timeline
 from swarm.node.sharing.admission import Admission
 from swarm.node.sharing.assigned_questions import AssignedQuestions
-from swarm.node.sharing.intake_counts import OTHERS, Counts
+from swarm.node.sharing.intake_counts import Counts
 from swarm.node.sharing.pool import Place, Pool, place_of
 from swarm.node.sharing.priority_lock import PriorityLock
 from swarm.node.sharing.quarantine import Quarantine
-from swarm.node.sharing.reading import MOST_AGAIN, PeersFile, Reading, changed, peers_file, read_bytes
+from swarm.node.sharing.reading import MOST_AGAIN, PeersFile, PeersFiles, Reading
+from swarm.node.sharing.refusals import Refusals
 from swarm.node.sharing.selection import Selection, random_order
 from swarm.node.sharing.verification import TaskSource, Verdict, verify
-from swarm.store.folder.fetch import list_nodes
 from swarm.types import RoundKey, ScoredGroup
-from swarm.wire.layout import Layout
 from swarm.wire.messages import MetricsRow
 
 logger = get_logger(__name__)
 
 CLEAN, ALIVE, STRANGER, REFUSED, COSTLY = range(5)
 """Ranks, in the order in which peers' files are read; COSTLY: scoring some of the file had to be killed."""
-LINES_PER_PEER = 3
-LINES_PER_ROUND = 50
-"""Of refusals in the log; the others are counted alone, so that nobody can fill a disk with them."""
-LONGEST_DETAIL = 400
-"""Characters."""
 
 
 class Intake:
@@ -56,47 +46,41 @@ class Intake:
 
     def __init__(
         self,
-        settings: Settings,
-        layout: Layout,
-        node_id: str,
-        *,
+        ctx: NodeContext,
         assigned: AssignedQuestions,
         task_source: TaskSource,
-        clock: Clock,
         on_arrival: Callable[[RoundKey, str], Awaitable[None]],
     ) -> None:
-        self._settings = settings
-        self._layout = layout
-        self._node_id = node_id
+        """`on_arrival`: told of every peer and stage once its file is in the pool, refused, or is not to be read."""
+        self._ctx = ctx
         self._task_source = task_source
-        self._clock = clock
         self._on_arrival = on_arrival
-        self._admission = Admission.of(settings, assigned)
+        self._files = PeersFiles(ctx.settings, ctx.run)
+        self._admission = Admission.of(ctx.settings, assigned)
         self._pool = Pool(self._admission.is_drawn)
-        self._quarantine = Quarantine(settings.quarantine_rounds)
+        self._quarantine = Quarantine(ctx.settings.quarantine_rounds)
         self._priority_lock = PriorityLock()
-        self._secret = secrets.randbits(62)
+        self._secret = secrets.token_bytes(16)
         self._selections: dict[RoundKey, Selection] = {}
-        self._readings: dict[tuple[RoundKey, str], Reading] = {}
+        self._readings: dict[RoundKey, dict[str, Reading]] = {}
         self._copies: set[Place] = set()
         """Groups that were counted as copied."""
-        self._lines: Counter[tuple[int, str]] = Counter()
         self._oldest = RoundKey(0)
-        self.activity = Timeline(clock.monotonic)
+        self.activity = Timeline(ctx.clock.monotonic)
         """When files were read, verified or scored; the own publishing is counted in."""
         self._counts = Counts()
+        self._refusals = Refusals()
         self._unlistable = LogOnce("rollouts.unlistable", over="rollouts.listable")
 
     # ── what the node asks for ──────────────────────────────────────────────────────────────────────────────────────
-    async def look(self, keys: Set[RoundKey], live: Set[str], tasks: anyio.abc.TaskGroup) -> None:
+    async def look(self, keys: Set[RoundKey], live: Set[str], tasks: TaskGroup) -> None:
         """List these rounds, take in what is new, and see whether what was taken in is still what it was."""
         for key in sorted(key for key in keys if key >= self._oldest):
-            new = Selection(self._settings.max_peers, random_order(self._secret, key))
+            new = Selection(self._ctx.settings.max_peers, random_order(self._secret, key))
             selection = self._selections.setdefault(key, new)
             held = [peer for peer in self._quarantine.held(key.round) if peer not in selection.taken]
             await self._pass_over(key, held, selection)
             await self._look_at(key, live, selection, tasks)
-        await self._look_again(keys)
 
     def groups(self, sources: Sequence[tuple[str, RoundKey]]) -> list[ScoredGroup]:
         """The verified groups of these peers for these rounds and stages, copies left out, in a fixed order."""
@@ -113,10 +97,10 @@ class Intake:
         self._oldest = key
         self._pool.forget_before(key)
         self._selections = {k: selection for k, selection in self._selections.items() if k >= key}
-        self._readings = {(k, peer): reading for (k, peer), reading in self._readings.items() if k >= key}
+        self._readings = {k: readings for k, readings in self._readings.items() if k >= key}
         self._copies = {place for place in self._copies if place[:2] >= key}
-        self._lines = Counter({(r, peer): lines for (r, peer), lines in self._lines.items() if r >= key.round})
-        self.activity.forget_before(self._clock.monotonic())
+        self._refusals.forget_before(key.round)
+        self.activity.forget_before(self._ctx.clock.monotonic())
 
     def close_round(self, round_: int) -> Counts:
         """What was counted since the last call, for this round's row; from it follows who is quarantined."""
@@ -135,28 +119,26 @@ class Intake:
         self._quarantine.observe(row.round, row.accepted_by_peer, row.refused_by_peer)
 
     # ── whom to read ────────────────────────────────────────────────────────────────────────────────────────────────
-    async def _look_at(self, key: RoundKey, live: Set[str], selection: Selection, tasks: anyio.abc.TaskGroup) -> None:
+    async def _look_at(self, key: RoundKey, live: Set[str], selection: Selection, tasks: TaskGroup) -> None:
         clean = self._quarantine.clean()
         self._counts.alive |= live
+        read = {peer: r for peer, r in self._readings.get(key, {}).items() if r.again < MOST_AGAIN}
+        only = (clean | live) - selection.taken if selection.flooded else None
         try:
-            names = await to_thread.run_sync(self._names, key, (clean | live) - selection.taken, selection.flooded)
+            tags = await self._ctx.blocking.run(self._files.tags, key, read.keys(), only)
         except StoreError as error:
             self._unlistable.found(error)
             return
         self._unlistable.gone()
-        choice = selection.choose(names - {self._node_id}, clean, live)
+        choice = selection.choose(tags.keys() - {self._ctx.node_id}, clean, live)
         if choice.flood:
-            self._flooded(key, choice.flood)
+            self._refusals.flood(self._counts, key, choice.flood, self._ctx.settings.max_peers)
         for peer in choice.read:
             tasks.start_soon(self._take, key, peer, self._rank(peer, clean, live))
         await self._pass_over(key, choice.passed_over, selection)
-
-    def _names(self, key: RoundKey, known: Set[str], flooded: bool) -> Set[str]:
-        """The nodes that have a file here; of a flooded stage those of the known ones, which costs no listing."""
-        if not flooded:
-            return list_nodes(self._layout.rollouts_of(key))
-        # Path.exists would raise where the folder may not be entered, or its mount went stale
-        return {peer for peer in known if os.path.lexists(self._layout.rollout_file(key, peer))}
+        for peer, reading in read.items():
+            if tags.get(peer, "") not in ("", reading.tag):
+                await self._look_again(key, peer, reading)
 
     async def _pass_over(self, key: RoundKey, peers: Sequence[str], selection: Selection) -> None:
         """Nobody waits for those that are not read."""
@@ -193,33 +175,17 @@ class Intake:
             self._refuse(key, peer, error)
             return []
         self._counts.accepted_by_peer[peer] += len(accepted)
-        self._counts.latencies.append(self._clock.wall() - file.timestamp)
+        self._counts.latencies.append(self._ctx.clock.wall() - file.timestamp)
         logger.debug("peer.arrived", peer=peer, round=key.round, groups=len(accepted), bytes=file.size)
         return accepted
 
     async def _read(self, key: RoundKey, peer: str) -> PeersFile:
-        path, settings = self._layout.rollout_file(key, peer), self._settings
-
-        def read() -> tuple[Reading, PeersFile | ProtocolError]:
-            data, reading = read_bytes(path, settings.max_file_bytes)
-            try:
-                return reading, peers_file(
-                    data,
-                    self._layout,
-                    peer,
-                    key,
-                    origin_needed=self._admission.origin_needed,
-                    keep_tokens=settings.importance_cap > 0,
-                )
-            except ProtocolError as error:
-                return reading, error
-
-        reading, file = await to_thread.run_sync(read)
-        self._readings[key, peer] = reading
-        self._counts.bytes_fetched += reading.stamp.size
-        if isinstance(file, ProtocolError):
-            raise file
-        return file
+        fetched = await self._ctx.blocking.run(self._files.fetch, key, peer)
+        self._readings.setdefault(key, {})[peer] = fetched.reading
+        self._counts.bytes_fetched += fetched.reading.size
+        if isinstance(fetched.file, ProtocolError):
+            raise fetched.file
+        return fetched.file
 
     async def _accepted(self, key: RoundKey, peer: str, file: PeersFile, rank: int) -> list[ScoredGroup]:
         """The groups of one file that may come in; none at all of one that abuses the scorer."""
@@ -244,37 +210,17 @@ class Intake:
             self._refuse(key, peer, verdict.refusal)
         return verdict.scored
 
-    async def _look_again(self, keys: Set[RoundKey]) -> None:
+    async def _look_again(self, key: RoundKey, peer: str, before: Reading) -> None:
         """A published file never changes: one that does told different readers different things."""
-        places = {r.path: place for place, r in self._readings.items() if place[0] in keys and r.again < MOST_AGAIN}
-        readings = [self._readings[place] for place in places.values()]
-        limit, trust = self._settings.max_file_bytes, self._layout.trust
-        others, touched = await to_thread.run_sync(changed, readings, limit, trust)
-        self._readings |= {places[r.path]: r for r in touched if places[r.path] in self._readings}
-        for reading in others:
-            key, peer = places[reading.path]
-            self._readings.pop((key, peer), None)  # said once; what was read first stays
-            self._refuse(key, peer, ProtocolError("equivocation", f"{reading.path} has changed since it was read"))
-
-    # ── refusals ────────────────────────────────────────────────────────────────────────────────────────────────────
-    def _refuse(self, key: RoundKey, peer: str, error: ProtocolError) -> None:
-        self._counts.refused_by_peer[peer][error.reason] += 1
-        self._lines[key.round, peer] += 1
-        self._lines[key.round, OTHERS] += 1
-        said, said_of_all = self._lines[key.round, peer], self._lines[key.round, OTHERS]
-        if said > LINES_PER_PEER or said_of_all > LINES_PER_ROUND:
+        now = await self._ctx.blocking.run(self._files.read_again, key, peer, before)
+        if self._readings.get(key, {}).get(peer) != before:
             return
-        last = said == LINES_PER_PEER or said_of_all == LINES_PER_ROUND
-        logger.warning(
-            "rollouts.refused",
-            peer=peer,
-            round=key.round,
-            stage=key.stage,
-            reason=error.reason,
-            detail=error.detail[:LONGEST_DETAIL],
-            **({"more": "counted in the metrics row alone"} if last else {}),
-        )
+        if now is not None:
+            self._readings[key][peer] = now
+        else:
+            del self._readings[key][peer]  # said once; what was read first stays
+            where = self._files.describe(key, peer)
+            self._refuse(key, peer, ProtocolError("equivocation", f"{where} has changed since it was read"))
 
-    def _flooded(self, key: RoundKey, names: int) -> None:
-        self._counts.refused_by_peer[OTHERS]["flood"] += names
-        logger.warning("rollouts.flood", round=key.round, stage=key.stage, names=names, read=self._settings.max_peers)
+    def _refuse(self, key: RoundKey, peer: str, error: ProtocolError) -> None:
+        self._refusals.refuse(self._counts, key, peer, error)

@@ -1,4 +1,4 @@
-"""Whose turn is it, where only one may work at a time? The lowest rank's; among equals, who asked first.
+"""A lock for one at a time: the lowest rank gets it next, and among equals who asked first.
 
 waits for   the one at work to end, or to let others go first between two parts of its work
 unblocks    the waiting one of the lowest rank

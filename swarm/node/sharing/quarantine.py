@@ -1,4 +1,4 @@
-"""Which peers are not worth reading for now? Decided from counts per round alone: the same rows, the same answer.
+"""Quarantine: which peers are not read for now. Decided from counts per round alone: the same rows, the same answer.
 
     accepted, refused groups of a round ─window of WINDOW rounds─▶ mostly refused? ─▶ quarantine ─▶ probation ─▶ free
                                                                         └─ an offence on probation: twice as long ─┘

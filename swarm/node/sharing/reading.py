@@ -1,49 +1,45 @@
-"""What does a peer's rollout file say, and is it still what it said when it was read?
+"""Reading peers' rollout files: listing a stage, one bounded read per file, and whether a file has changed since.
 
-All of it blocks, on files of strangers, and belongs into a thread.
+All of it blocks, on files of strangers, and is called through Blocking.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-import os
-from collections.abc import Sequence
+from collections.abc import Set
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import NamedTuple
 
+from swarm.config import Settings
 from swarm.errors import ProtocolError
-from swarm.store.folder.fetch import read_bounded
+from swarm.store.base import MOST_NAMES, Kind
+from swarm.store.run import Run
 from swarm.types import RolloutGroup, RoundKey
+from swarm.wire import keys
 from swarm.wire.codec import Claims, decode, to_claims, to_groups
-from swarm.wire.layout import Layout, split_at_experiment
 from swarm.wire.messages import RolloutFile
-from swarm.wire.trust import Trust
 
-
-class Stamp(NamedTuple):
-    """By which a file is seen to be another one without reading it."""
-
-    inode: int
-    size: int
-    modified_ns: int
+MOST_AGAIN = 3
+"""Times that an unchanged file is read again, because somebody touched it, before it is left alone."""
 
 
 @dataclass(frozen=True)
 class Reading:
     """One file, as it was when it was read."""
 
-    path: Path
-    stamp: Stamp
+    tag: str
+    """Its version, by the store."""
     digest: bytes
     """Of its bytes."""
+    size: int
+    """Bytes."""
     again: int = 0
-    """How often it was read again because its stamp had changed."""
+    """How often it was read again because its tag had changed."""
 
 
 class PeersFile(NamedTuple):
-    """What it holds."""
+    """What a file holds."""
 
     groups: list[RolloutGroup]
     claims: list[Claims]
@@ -54,77 +50,93 @@ class PeersFile(NamedTuple):
     """Bytes."""
 
 
-MOST_AGAIN = 3
-"""Times that an unchanged file is read again, because somebody touched it, before it is left alone."""
+class Fetched(NamedTuple):
+    """What came of reading a file."""
+
+    reading: Reading
+    file: PeersFile | ProtocolError
+    """The error: it is refused."""
 
 
-def read_bytes(path: Path, limit: int) -> tuple[bytes, Reading]:
-    """A file and how to know it again. Raises as read_bounded does."""
-    stamp = stamp_of(path)  # before the bytes: what is written in between is found as a change afterwards
-    data = read_bounded(path, limit)
-    return data, Reading(path, stamp, _digest(data))
+class PeersFiles:
+    """The rollout files of one run, as one node's settings have them read."""
 
+    def __init__(self, settings: Settings, run: Run) -> None:
+        self._run = run
+        self._limit = settings.max_file_bytes
+        self._origin_needed = settings.admit != "unverified"
+        self._keep_tokens = settings.importance_cap > 0  # else they need not be held in memory
 
-def peers_file(
-    data: bytes, layout: Layout, peer: str, key: RoundKey, *, origin_needed: bool, keep_tokens: bool
-) -> PeersFile:
-    """What the bytes of a peer's file for one stage say, once its signature is what this node asks for.
+    def tags(self, key: RoundKey, read: Set[str], only: Set[str] | None = None) -> dict[str, str]:
+        """The nodes that have a file for a stage, each with its tag; "" where it is no file, or was not looked at.
 
-    Args:
-        keep_tokens: keep token ids and log-probs, which a node that does not weigh by them need not hold in memory.
+        Args:
+            read: nodes whose tags are wanted in any case.
+            only: look for these nodes and those in `read` by name, without listing the stage.
 
-    Raises:
-        ProtocolError: as Trust.check, decode and to_groups do.
-    """
-    path = layout.rollout_file(key, peer)
-    layout.trust.check(data, layout.key(path), peer)
-    file = decode(data, RolloutFile, str(path))
-    if not math.isfinite(file.timestamp):
-        raise ProtocolError("malformed", f"{path} has no finite timestamp")
-    groups = to_groups(file, peer, key, origin_needed=origin_needed, with_tokens=keep_tokens)
-    return PeersFile(groups, to_claims(file), file.timestamp, len(data))
+        Raises:
+            StoreError: the stage cannot be listed.
+        """
+        store, found, wanted = self._run.store, dict[str, str](), read
+        if only is None:
+            page = store.list(keys.rollouts(key), tags=True)
+            rest = store.list(keys.rollouts(key), after=page.next, limit=MOST_NAMES).entries if page.next else []
+            found = {node: entry.tag for entry in [*page.entries, *rest] if (node := keys.node_of(entry.name))}
+            wanted = read & {node for entry in rest if (node := keys.node_of(entry.name))}
+        for node in sorted(wanted | (only or set())):
+            if entry := store.stat(keys.rollout(key, node)):
+                found[node] = entry.tag if entry.kind is Kind.FILE else ""
+        return found
 
-
-def changed(readings: Sequence[Reading], limit: int, trust: Trust) -> tuple[list[Reading], list[Reading]]:
-    """Look at files again.
-
-    Returns:
-        Those whose content is another one by now; and those that were only touched, or replaced by somebody who could
-        not sign for their author, as they are to be known from now on. One that is gone, or is no regular file any
-        longer, cannot be read and so is in neither.
-    """
-    others, touched = [], []
-    for reading in readings:
+    def fetch(self, key: RoundKey, peer: str) -> Fetched:
+        """Read a file. Raises FileNotFoundError, and ProtocolError as Store.get does."""
+        blob = self._run.store.get(keys.rollout(key, peer), self._limit)
+        reading = Reading(blob.tag, _digest(blob.data), len(blob.data))
         try:
-            if stamp_of(reading.path) == reading.stamp:
-                continue
-            data, now = read_bytes(reading.path, limit)
+            return Fetched(reading, self.parse(key, peer, blob.data))
+        except ProtocolError as error:
+            return Fetched(reading, error)
+
+    def parse(self, key: RoundKey, peer: str, data: bytes) -> PeersFile:
+        """What the bytes of a peer's file for one stage say, once its signature is what this node asks for.
+
+        Raises:
+            ProtocolError: as Trust.check, decode and to_groups do.
+        """
+        place = keys.rollout(key, peer)
+        where = self._run.store.describe(place)
+        self._run.trust.check(data, place, peer)
+        file = decode(data, RolloutFile, where)
+        if not math.isfinite(file.timestamp):
+            raise ProtocolError("malformed", f"{where} has no finite timestamp")
+        groups = to_groups(file, peer, key, origin_needed=self._origin_needed, with_tokens=self._keep_tokens)
+        return PeersFile(groups, to_claims(file), file.timestamp, len(data))
+
+    def read_again(self, key: RoundKey, peer: str, before: Reading) -> Reading | None:
+        """A file whose tag is another one by now, as it is to be known from now on; None: its content is another one.
+
+        One that was only touched is the same, as is one that was replaced by somebody who could not sign for its
+        author, and one that is gone or no regular file any longer.
+        """
+        place = keys.rollout(key, peer)
+        try:
+            blob = self._run.store.get(place, self._limit)
         except (FileNotFoundError, ProtocolError):
-            continue
-        if now.digest != reading.digest and _is_its_authors(data, reading.path, trust):
-            others.append(reading)
-        else:
-            touched.append(replace(reading, stamp=now.stamp, again=reading.again + 1))
-    return others, touched
+            return before
+        if _digest(blob.data) != before.digest and self._is_its_authors(blob.data, place, peer):
+            return None
+        return replace(before, tag=blob.tag, again=before.again + 1)
 
+    def _is_its_authors(self, data: bytes, place: str, peer: str) -> bool:
+        try:
+            self._run.trust.check(data, place, peer)
+        except ProtocolError:
+            return False
+        return True
 
-def _is_its_authors(data: bytes, path: Path, trust: Trust) -> bool:
-    try:
-        trust.check(data, "/".join(split_at_experiment(path)[1]), path.stem)
-    except ProtocolError:
-        return False
-    return True
-
-
-def stamp_of(path: Path) -> Stamp:
-    """Raises FileNotFoundError, or ProtocolError (`unreadable`)."""
-    try:
-        found = os.lstat(path)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise ProtocolError("unreadable", f"{path}: {error.strerror or error}") from None
-    return Stamp(found.st_ino, found.st_size, found.st_mtime_ns)
+    def describe(self, key: RoundKey, peer: str) -> str:
+        """The file as people find it."""
+        return self._run.store.describe(keys.rollout(key, peer))
 
 
 def _digest(data: bytes) -> bytes:

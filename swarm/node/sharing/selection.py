@@ -1,4 +1,4 @@
-"""Whose files of one stage are read, where a folder may hold any number of names? Pure.
+"""Selection: whose files of one stage are read, where any number of names may lie. Pure.
 
 Known peers first, those that have a clean record before those that are merely alive, up to a number of their own; then
 strangers, as far as they find room. So a flood of names keeps nobody out who is known, and costs no more than a full
@@ -8,6 +8,7 @@ keeps a newcomer waiting, but not for ever.
 
 from __future__ import annotations
 
+import hashlib
 import heapq
 from collections.abc import Callable, Set
 from dataclasses import dataclass, field
@@ -27,9 +28,10 @@ class Choice(NamedTuple):
     """Names beyond the limit; said once per stage."""
 
 
-def random_order(secret: int, key: RoundKey) -> Callable[[str], int]:
+def random_order(secret: bytes, key: RoundKey) -> Callable[[str], bytes]:
     """An order of names for one stage that only the one who knows the secret can foresee."""
-    return lambda name: hash((secret, key, name))
+    stage = b"%d %d " % key
+    return lambda name: hashlib.blake2b(stage + name.encode(), key=secret, digest_size=8).digest()
 
 
 @dataclass
@@ -38,7 +40,7 @@ class Selection:
 
     most: int
     """Known peers, and names in all as long as strangers are let in."""
-    lot: Callable[[str], str] | Callable[[str], int] = str
+    order: Callable[[str], bytes] = str.encode
     """Who of equals gets in: the first by name, or as `random_order` has it. They are read by name in any case."""
     taken: set[str] = field(default_factory=set)
     """Chosen or passed over."""
@@ -48,7 +50,7 @@ class Selection:
 
     def choose(self, names: Set[str], clean: Set[str], live: Set[str]) -> Choice:
         """Whom to read of the names that are there, each once over all calls."""
-        known = sorted((names & (clean | live)) - self.taken, key=lambda name: (name not in clean, self.lot(name)))
+        known = sorted((names & (clean | live)) - self.taken, key=lambda name: (name not in clean, self.order(name)))
         room = max(0, self.most - self._known)
         read, passed_over = sorted(known[:room], key=lambda name: (name not in clean, name)), known[room:]
         self._known += len(read)
@@ -58,7 +60,7 @@ class Selection:
 
     def _strangers(self, names: Set[str]) -> tuple[list[str], int]:
         left = names - self.taken
-        strangers = sorted(heapq.nsmallest(max(0, self.most - len(self.taken)), left, key=self.lot))
+        strangers = sorted(heapq.nsmallest(max(0, self.most - len(self.taken)), left, key=self.order))
         self.taken.update(strangers)
         self.flooded = len(strangers) < len(left)
         return strangers, len(left) - len(strangers)

@@ -1,4 +1,4 @@
-"""What are a peer's groups worth, by this node's own verdict, and did their publisher tell the truth?
+"""Verification: a peer's groups regenerated and scored by this node, and what their publisher claims held against it.
 
     groups ─a few at a time─▶ regenerate, compare, score ─▶ hold the publisher's claims against it ─▶ Verdict each
 

@@ -22,25 +22,21 @@ from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
-from anyio import to_thread
 
 from swarm.algo.registry import advantage_scaling
 from swarm.config import Settings, variable
 from swarm.errors import ProtocolError
 from swarm.logs import get_logger
-from swarm.node.base.clock import Clock
-from swarm.node.base.context import Compute
+from swarm.node.base.context import Compute, NodeContext
 from swarm.node.sharing.admission import Admission
 from swarm.node.sharing.assigned_questions import AssignedQuestions
-from swarm.node.sharing.reading import PeersFile, peers_file
+from swarm.node.sharing.reading import PeersFile, PeersFiles
 from swarm.node.sharing.trained_groups import GroupName, parse_names
 from swarm.node.sharing.verification import TaskSource, score_groups, verify
 from swarm.node.worker.own_groups import same_texts
 from swarm.node.worker.round_steps import RoundSteps
 from swarm.node.worker.round_work import mean, to_train
-from swarm.store.folder.fetch import read_bounded
 from swarm.types import Policy, RoundKey, ScoredGroup, TrainReport
-from swarm.wire.layout import Layout
 from swarm.wire.messages import MetricsRow, NodeState
 
 logger = get_logger(__name__)
@@ -117,34 +113,29 @@ class Redo:
 
     def __init__(
         self,
-        settings: Settings,
-        layout: Layout,
-        node_id: str,
+        ctx: NodeContext,
         *,
         assigned: AssignedQuestions,
         steps: RoundSteps,
         policy: Policy,
         task_source: TaskSource,
         executor: Compute,
-        clock: Clock,
     ) -> None:
-        self._settings = settings
-        self._layout = layout
-        self._node_id = node_id
+        self._ctx = ctx
         self._assigned = assigned
-        self._admission = Admission.of(settings, assigned)
-        self._scaling = advantage_scaling(settings.advantage_scaling)
+        self._files = PeersFiles(ctx.settings, ctx.run)
+        self._admission = Admission.of(ctx.settings, assigned)
+        self._scaling = advantage_scaling(ctx.settings.advantage_scaling)
         self._steps = steps
         self._policy = policy
         self._task_source = task_source
         self._executor = executor
-        self._clock = clock
         self._ahead: dict[RoundKey, list[ScoredGroup]] = {}
         self._exact = 0
 
     async def carry_out(self, plan: RedoPlan) -> Redone:
         """Redo round after round, up to the first that cannot be had; says what was redone and what is lost."""
-        begun, redone, lost, why = self._clock.monotonic(), 0, plan.lost, plan.why
+        begun, redone, lost, why = self._ctx.clock.monotonic(), 0, plan.lost, plan.why
         if plan.rounds:
             logger.info("rounds.redoing", first=plan.rounds[0].row.round, count=len(plan.rounds))
         for position, round_ in enumerate(plan.rounds):
@@ -156,7 +147,7 @@ class Redo:
                 break
             redone += 1
         if redone:
-            seconds = round(self._clock.monotonic() - begun, 2)
+            seconds = round(self._ctx.clock.monotonic() - begun, 2)
             logger.info("rounds.redone", count=redone, exact=self._exact, seconds=seconds)
         if lost:
             logger.warning("rounds.lost", count=lost, why=why)
@@ -183,14 +174,14 @@ class Redo:
         if following and following[0].row.generated_ahead and following[0].key == after:
             with suppress(ProtocolError):  # it is found out again when it is that round's turn
                 self._ahead[after] = await self._own(following[0])
-        if then_live and self._settings.staleness and after.round < self._settings.max_rounds:
+        if then_live and self._ctx.settings.staleness and after.round < self._ctx.settings.max_rounds:
             await self._steps.generate_ahead(after)
 
     async def _own(self, round_: RoundToRedo) -> list[ScoredGroup]:
-        published = await to_thread.run_sync(self._steps.own_groups.published, round_.key)
+        published = await self._ctx.blocking.run(self._steps.own_groups.published, round_.key)
         if published is None and round_.row.bytes_published:
             raise _gone("this node's own groups are not in the folder any more")
-        questions = await self._task_source.make(self._assigned.questions(self._node_id, round_.key, round_.local))
+        questions = await self._task_source.make(self._assigned.questions(self._ctx.node_id, round_.key, round_.local))
         written = await self._executor.run(self._steps.own_groups.write, round_.key, questions)
         groups = written if published is None or same_texts(written, published.groups) else published.groups
         scores = await score_groups(self._task_source, groups)
@@ -211,7 +202,7 @@ class Redo:
         return [found[name] for name in names]
 
     async def _of_peer(self, peer: str, key: RoundKey, slots: Set[int]) -> list[ScoredGroup]:
-        file = await to_thread.run_sync(self._read, peer, key)
+        file = await self._file_of(peer, key)
         wanted = [pair for pair in zip(file.groups, file.claims, strict=True) if pair[0].slot in slots]
         groups, claims = [group for group, _ in wanted], [claim for _, claim in wanted]
         if refusal := next(filter(None, self._admission.refusals(peer, key, groups)), None):
@@ -223,20 +214,14 @@ class Redo:
             found += [verdict.scored for verdict in verdicts if verdict.scored]
         return found
 
-    def _read(self, peer: str, key: RoundKey) -> PeersFile:
-        path, settings = self._layout.rollout_file(key, peer), self._settings
+    async def _file_of(self, peer: str, key: RoundKey) -> PeersFile:
         try:
-            data = read_bounded(path, settings.max_file_bytes)
+            file = (await self._ctx.blocking.run(self._files.fetch, key, peer)).file
         except FileNotFoundError:
-            raise _gone(f"{path} is not there any more") from None
-        return peers_file(
-            data,
-            self._layout,
-            peer,
-            key,
-            origin_needed=self._admission.origin_needed,
-            keep_tokens=settings.importance_cap > 0,
-        )
+            raise _gone(f"{self._files.describe(key, peer)} is not there any more") from None
+        if isinstance(file, ProtocolError):
+            raise file
+        return file
 
 
 def _measures_the_same(own: Sequence[ScoredGroup], report: TrainReport, row: MetricsRow) -> bool:

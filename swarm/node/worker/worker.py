@@ -101,15 +101,7 @@ class Worker:
         self._events, self._mailbox = anyio.create_memory_object_stream[m.Event](math.inf)
         self._presence = Presence(ctx, "worker", model=settings.model[0])
         self._assigned = AssignedQuestions(settings.seed, tasks, settings.profile)
-        self._intake = Intake(
-            settings,
-            layout,
-            node_id,
-            assigned=self._assigned,
-            task_source=task_source,
-            clock=clock,
-            on_arrival=self._on_arrival,
-        )
+        self._intake = Intake(ctx, self._assigned, task_source, self._on_arrival)
         self._lookout = Lookout(
             settings,
             layout,
@@ -214,15 +206,12 @@ class Worker:
 
     def _redo(self) -> Redo:
         return Redo(
-            self._settings,
-            self._layout,
-            self._node_id,
+            self._ctx,
             assigned=self._assigned,
             steps=self._steps,
             policy=self._policy,
             task_source=self._task_source,
             executor=self._executor,
-            clock=self._clock,
         )
 
     async def _agree_on_experiment(self) -> None:
