@@ -26,8 +26,10 @@ from anyio import to_thread
 
 from benchmarks.common import arguments_of, keep, percentile
 from benchmarks.swarms import run_swarm
+from swarm.config import Settings
 from swarm.node.process.executor import ComputeExecutor
-from swarm.node.process.system import SYSTEM_CLOCK
+from swarm.node.process.wiring import make_context
+from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.sharing.intake import Intake
 from swarm.store.folder.publish import publish
 from swarm.store.folder.watch import wake_ups
@@ -75,14 +77,9 @@ async def latencies(files: int) -> dict[str, list[float]]:
             async def on_arrival(key: RoundKey, peer: str) -> None:
                 arrived[peer].set()
 
-            intake = Intake(
-                layout=layout,
-                node_id="receiver",
-                task_source=scorer,
-                max_file_bytes=2**24,
-                clock=SYSTEM_CLOCK,
-                on_arrival=on_arrival,
-            )
+            settings = Settings(path=path, experiment="benchmark")
+            assigned = AssignedQuestions(settings.seed, SAPO_TASKS, settings.profile)
+            intake = Intake(make_context(settings, "receiver"), assigned, scorer, on_arrival)
             tasks.start_soon(_listen, layout, intake, tasks)
             training = _training_groups(groups)
             for block in range(BLOCKS):
@@ -102,7 +99,7 @@ async def latencies(files: int) -> dict[str, list[float]]:
 async def _listen(layout: Layout, intake: Intake, tasks: Any) -> None:
     async with wake_ups([layout.rollouts], 2.0) as wakes:
         async for _ in wakes:
-            await intake.look({RoundKey(0)}, tasks)
+            await intake.look({RoundKey(0)}, set(), tasks)
 
 
 def _update(policy: Policy, groups: list[TrainGroup]) -> None:

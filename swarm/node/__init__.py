@@ -17,7 +17,8 @@ sharing      peers' files on their way into the swarm pool
   intake                                one file after the other, into the pool
   selection, priority_lock, quarantine  whose files are read of too many, in which order, and whose not for now
   reading, admission, verification      what a file says, which groups may come in, what they are worth
-  pool, trained_groups, intake_counts   what may be learned from, what was, and what is told of it
+  pool, trained_groups                  what may be learned from, and what was
+  intake_counts, refusals               what is told of it, in the row and in the log
 
 worker       one training node
   worker_machine, events, pace          which step is next; what it is told and asks for; how long peers are waited for

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from swarm.config import Settings
 from swarm.node.process.executor import ComputeExecutor
-from swarm.node.process.system import SYSTEM_CLOCK
+from swarm.node.process.wiring import make_context
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.sharing.verification import TaskSource
 from swarm.node.worker.own_groups import OwnGroups
@@ -43,15 +43,12 @@ async def replay(
         policy = await executor.run(load_policy)
         steps = _Steps(OwnGroups(settings, layout, node, policy))
         redo = Redo(
-            settings,
-            layout,
-            node,
+            make_context(settings, node),
             assigned=AssignedQuestions(settings.seed, tasks, settings.profile),
             steps=cast(Any, steps),
             policy=policy,
             task_source=source,
             executor=executor,
-            clock=SYSTEM_CLOCK,
         )
         redone = await redo.carry_out(plan)
         if (redone.rounds, redone.lost) != (len(rows), 0):

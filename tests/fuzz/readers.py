@@ -11,15 +11,17 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from swarm.config import Settings
 from swarm.errors import CheckpointError, ProtocolError, StoreError
 from swarm.judge.answers import read_answer
 from swarm.judge.judge_machine import Slot
 from swarm.logs import get_logger
 from swarm.node.sharing.admission import Admission
 from swarm.node.sharing.assigned_questions import AssignedQuestions
-from swarm.node.sharing.reading import peers_file, read_bytes
+from swarm.node.sharing.reading import PeersFiles
 from swarm.node.worker.checkpoints import restore_newest
 from swarm.records.read import Tail, parse_line, read_exam, read_file, read_peers, read_rows, read_state_or_problem
+from swarm.store.place import open_place
 from swarm.tasks.profiles import SAPO_TASKS
 from swarm.types import RoundKey
 from swarm.views.events import EventStream, Wanted
@@ -54,8 +56,10 @@ class Reader:
 def _rollouts(layout: Layout, mode: str) -> str:
     """As the intake does; the reason of the first group's refusal stands for all."""
     admission = Admission(mode, AssignedQuestions(42, SAPO_TASKS, "tiny"), most_groups=64, most_completions=1024)
-    data, _ = read_bytes(layout.rollout_file(KEY, PEER), LARGEST)
-    file = peers_file(data, layout, PEER, KEY, origin_needed=admission.origin_needed, keep_tokens=True)
+    settings = Settings(admit=mode, importance_cap=2.0, max_file_bytes=LARGEST)
+    file = PeersFiles(settings, open_place(layout.path).open(layout.experiment)).fetch(KEY, PEER).file
+    if isinstance(file, ProtocolError):
+        raise file
     admission.check_size(file.groups)
     for refusal in filter(None, admission.refusals(PEER, KEY, file.groups)):
         raise refusal

@@ -14,7 +14,7 @@ import anyio
 from anyio.from_thread import start_blocking_portal
 
 from swarm.config import Settings
-from swarm.node.process.system import SYSTEM_CLOCK
+from swarm.node.process.wiring import make_context
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.sharing.intake import Intake
 from swarm.tasks.bounded import Limits
@@ -69,15 +69,8 @@ class Reader:
             arrived.append(peer)
 
         settings = Settings(path=str(self.layout.path), experiment="exp", admit="regenerable", model=("none",))
-        intake = Intake(
-            settings,
-            self.layout,
-            "reader",
-            assigned=AssignedQuestions(settings.seed, SAPO_TASKS, "tiny"),
-            task_source=self._scorer,
-            clock=SYSTEM_CLOCK,
-            on_arrival=on_arrival,
-        )
+        assigned = AssignedQuestions(settings.seed, SAPO_TASKS, "tiny")
+        intake = Intake(make_context(settings, "reader"), assigned, self._scorer, on_arrival)
         with anyio.fail_after(TIMEOUT_S):
             async with anyio.create_task_group() as tasks:
                 await intake.look({key}, set(), tasks)

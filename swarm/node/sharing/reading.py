@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Set
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -84,8 +85,9 @@ class PeersFiles:
             found = {node: entry.tag for entry in [*page.entries, *rest] if (node := keys.node_of(entry.name))}
             wanted = read & {node for entry in rest if (node := keys.node_of(entry.name))}
         for node in sorted(wanted | (only or set())):
-            if entry := store.stat(keys.rollout(key, node)):
-                found[node] = entry.tag if entry.kind is Kind.FILE else ""
+            with suppress(ProtocolError):  # the stage may not be entered any more
+                if entry := store.stat(keys.rollout(key, node)):
+                    found[node] = entry.tag if entry.kind is Kind.FILE else ""
         return found
 
     def fetch(self, key: RoundKey, peer: str) -> Fetched:

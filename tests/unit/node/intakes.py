@@ -8,14 +8,14 @@ from typing import Any
 import anyio
 
 from swarm.errors import ProtocolError
-from swarm.node.process.system import SYSTEM_CLOCK
 from swarm.node.sharing.intake import Intake
 from swarm.node.sharing.verification import TaskSource
 from swarm.types import RoundKey, ScoredGroup
 from swarm.wire.codec import encode
 from swarm.wire.layout import Layout
 from swarm.wire.messages import RolloutFile
-from tests.unit.node.factories import DRAWS, FakeTaskSource, make_settings, put
+from tests.unit.node.factories import DRAWS, FakeTaskSource, put
+from tests.unit.node.nodes import make_context
 
 R0 = RoundKey(0)
 ME = "alice"
@@ -30,15 +30,7 @@ class TestedIntake:
         self.layout = layout
         self.source = source or FakeTaskSource()
         self.arrived: list[tuple[RoundKey, str]] = []
-        self.intake = Intake(
-            make_settings(layout.path, **settings),
-            layout,
-            ME,
-            assigned=DRAWS,
-            task_source=self.source,
-            clock=SYSTEM_CLOCK,
-            on_arrival=self._on_arrival,
-        )
+        self.intake = Intake(make_context(layout, ME, **settings), DRAWS, self.source, self._on_arrival)
 
     async def _on_arrival(self, key: RoundKey, peer: str) -> None:
         self.arrived.append((key, peer))
