@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
 from contextlib import suppress
@@ -16,11 +15,17 @@ from swarm.cli.flags import CommonFlags, settings_from
 from swarm.cli.living import live_nodes
 from swarm.cli.say import say
 from swarm.errors import ConfigError, ExperimentError, ProtocolError, StoreError
-from swarm.records.read import experiments, open_experiment, read_peers, read_state_or_problem
+from swarm.records.listing import size_of
+from swarm.records.reader import Snapshot, snapshot
+from swarm.store.base import Kind
+from swarm.store.place import open_place
+from swarm.store.run import Run
 from swarm.study.record import read_study, studies
-from swarm.views.finished import rounds_when_finished
-from swarm.views.text import age, printable, shorten, table
-from swarm.wire.layout import Layout
+from swarm.views.text import age, printable, shorten, size, table
+from swarm.wire import keys
+
+WRITER = "clean"
+"""Who deletes."""
 
 
 def list_experiments(*, path: str | None = None) -> None:
@@ -29,47 +34,25 @@ def list_experiments(*, path: str | None = None) -> None:
     Args:
         path: The shared folder.
     """
-    folder = settings_from(CommonFlags(path=path), os.environ).shared_folder
-    rows = [_row(Layout(folder, name), time.time()) for name in experiments(folder)]
+    place = open_place(settings_from(CommonFlags(path=path), os.environ).shared_folder)
+    rows = [_row(snapshot(place.open(name)), time.time()) for name in place.experiments()]
     if not rows:
-        say(f"no experiment in {folder}; begin one with `swarm up`")
+        say(f"no experiment in {place.describe()}; begin one with `swarm up`")
         return
     say(table(("experiment", "round", "finished", "workers", "last activity", "size"), rows))
 
 
-def _row(layout: Layout, now: float) -> list[str]:
-    state, problem = read_state_or_problem(layout)
-    peers, finished = read_peers(layout), rounds_when_finished(layout)
-    seen = max([peer.last_seen for peer in peers] + ([state.updated_at] if state else []), default=None)
+def _row(now: Snapshot, wall: float) -> list[str]:
+    state, over = now.state, now.finished
+    seen = max([p.last_seen for p in now.peers.values()] + ([state.updated_at] if state else []), default=None)
     return [
-        shorten(layout.experiment, 48),
-        f"{state.round}/{state.max_rounds}" if state else "torn" if problem else str(finished or "-"),
-        "no" if finished is None else "yes",
-        str(sum(peer.node_role == "worker" for peer in peers)),
-        f"{age(max(0.0, now - seen))} ago" if seen is not None else "-",
-        size_text(size_of(layout.root)),
+        shorten(now.run.experiment, 48),
+        f"{state.round}/{state.max_rounds}" if state else "torn" if now.problem else str(over.rounds if over else "-"),
+        "no" if over is None else "yes",
+        str(len(now.workers)),
+        f"{age(max(0.0, wall - seen))} ago" if seen is not None else "-",
+        size(size_of(now.run.store)),
     ]
-
-
-def size_of(folder: Path) -> int:
-    """Bytes of all files in a folder; links are not followed, and what goes away meanwhile does not count."""
-    total = 0
-    for root, _, names in os.walk(folder):
-        for name in names:
-            try:
-                total += os.lstat(os.path.join(root, name)).st_size
-            except FileNotFoundError:
-                continue
-    return total
-
-
-def size_text(size: float) -> str:
-    """1.5 kB, 22 MB, ..."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if size >= 10 or unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
 
 
 def clean(
@@ -83,56 +66,54 @@ def clean(
 ) -> int:
     """Delete an experiment, or only the parts named. Refused while any of its nodes is running."""
     settings = settings_from(CommonFlags(path=path, experiment=name), os.environ)
-    layout = open_experiment(settings.shared_folder, settings.experiment)
-    if live := live_nodes(layout, time.time(), settings.liveness_timeout):
-        raise ExperimentError(f"{layout.root} is in use by {', '.join(live)}: stop them first")
-    named = [part for part, chosen in ((layout.rollouts, rollouts), (layout.checkpoints, checkpoints)) if chosen]
-    parts = [part for part in named or [layout.root] if os.path.lexists(part)]
-    for part in parts:
-        _refuse_link(part, layout)
+    place = open_place(settings.shared_folder)
+    place.require(settings.experiment)
+    run = place.open(settings.experiment, writer=WRITER)
+    place.refuse_link(settings.experiment)
+    if live := live_nodes(run, time.time(), settings.liveness_timeout):
+        raise ExperimentError(f"{run.store.describe()} is in use by {', '.join(live)}: stop them first")
+    named = [part for part, chosen in ((keys.ROLLOUTS, rollouts), (keys.CHECKPOINTS, checkpoints)) if chosen]
+    parts = [part for part in named if _is_there(run, part)] if named else [""]
     if not parts:
         say("there is nothing to delete")
         return 0
-    if not named and (sharing := _studies_with(layout)):
-        say(f"{layout.experiment} is a run of the study {' and of the study '.join(sharing)}, which will lack it")
-    if not (yes or _asked(parts)):
+    if not named and (sharing := _studies_with(settings.shared_folder, run)):
+        say(f"{run.experiment} is a run of the study {' and of the study '.join(sharing)}, which will lack it")
+    sizes = {part: size(size_of(run.store, part)) for part in parts}
+    if not (yes or _asked([f"{printable(run.store.describe(part))} ({sizes[part]})" for part in parts])):
         say("nothing was deleted")
         return 1
     for part in parts:
-        _delete(part)
+        if part:
+            run.store.remove_prefix(part)
+        else:
+            place.remove(run.experiment)
+        say(f"deleted {run.store.describe(part)} ({sizes[part]})")
     return 0
 
 
-def _studies_with(layout: Layout) -> list[str]:
+def _is_there(run: Run, part: str) -> bool:
+    """Whether a part of a run is there; a link may lead anywhere, and what lies there is not the run's to delete."""
+    entry = run.store.stat(part)
+    if entry is not None and entry.kind is Kind.OTHER:
+        raise StoreError(
+            f"{run.store.describe(part)} is a link, and may lead out of the shared folder: delete what it leads to "
+            "there, and the link here"
+        )
+    return entry is not None
+
+
+def _studies_with(path: Path, run: Run) -> list[str]:
     """Studies that count on this experiment; one may have taken over another's runs."""
     found = []
-    for study in studies(layout.path):
+    for study in studies(path):
         with suppress(ProtocolError):  # a record that cannot be read names no run
-            if layout.experiment in {run.experiment for run in read_study(layout.path, study).runs}:
+            if run.experiment in {one.experiment for one in read_study(path, study).runs}:
                 found.append(study)
     return found
 
 
-def _refuse_link(part: Path, layout: Layout) -> None:
-    """A link may lead anywhere; what lies there is not this experiment's to delete."""
-    inside = part.relative_to(layout.path)
-    if part.resolve() != layout.path.resolve() / inside:
-        raise StoreError(
-            f"{part} leads to {part.resolve()}, out of the shared folder: delete it there, and the link here"
-        )
-
-
-def _asked(parts: list[Path]) -> bool:
+def _asked(what: list[str]) -> bool:
     if not sys.stdin.isatty():
         raise ConfigError("nobody is there to be asked: delete with --yes")
-    what = ", ".join(f"{printable(str(part))} ({size_text(size_of(part))})" for part in parts)
-    return input(f"delete {what}? [y/N] ").strip().lower() in ("y", "yes")
-
-
-def _delete(part: Path) -> None:
-    size = size_of(part)
-    try:
-        shutil.rmtree(part)  # links inside are removed, not followed
-    except OSError as error:
-        raise StoreError(f"cannot delete all of {part}: {error.strerror or error} ({error.filename})") from None
-    say(f"deleted {part} ({size_text(size)})")
+    return input(f"delete {', '.join(what)}? [y/N] ").strip().lower() in ("y", "yes")

@@ -13,9 +13,12 @@ from cyclopts.validators import Number
 
 from swarm.cli.flags import CommonFlags, settings_from
 from swarm.errors import ConfigError
-from swarm.records.read import nodes_with_logs, open_experiment
-from swarm.views.events import Event, EventStream, Wanted, render
-from swarm.wire.layout import Layout
+from swarm.records.listing import nodes_with_logs
+from swarm.records.stream import Event, EventStream, Wanted
+from swarm.store.place import open_place
+from swarm.store.run import Run
+from swarm.views.events import render
+from swarm.wire import keys
 
 POLL_SECONDS = 0.5
 """The folder is listed and read so often while following: no file events are needed, so any file system will do."""
@@ -45,21 +48,22 @@ def logs(
         as_json: The lines as they are in the folder.
     """
     settings = settings_from(common, os.environ)
-    layout = open_experiment(settings.shared_folder, settings.experiment)
+    run = open_place(settings.shared_folder).open(settings.experiment)
     if node and not follow:
-        _refuse_unknown(node, layout)
-    stream = EventStream(layout, Wanted(frozenset(node), event, level, metrics))
+        _refuse_unknown(node, run)
+    stream = EventStream(run, Wanted(frozenset(node), event, level, metrics))
     _show(stream.read_last(lines), as_json=as_json)
     while follow:
         time.sleep(POLL_SECONDS)
         _show(stream.read(), as_json=as_json)
 
 
-def _refuse_unknown(asked: tuple[str, ...], layout: Layout) -> None:
-    there = nodes_with_logs(layout)
+def _refuse_unknown(asked: tuple[str, ...], run: Run) -> None:
+    there = nodes_with_logs(run)
     for name in asked:
         if name not in there:
-            raise ConfigError(f"--node {name}: no such node has logs in {layout.logs}; there are {', '.join(there)}")
+            logs = run.store.describe(keys.LOGS)
+            raise ConfigError(f"--node {name}: no such node has logs in {logs}; there are {', '.join(there)}")
 
 
 def _show(events: list[Event], *, as_json: bool) -> None:

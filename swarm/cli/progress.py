@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from statistics import fmean
 
 import anyio
@@ -9,33 +10,34 @@ import anyio
 from swarm.cli.say import say
 from swarm.config import Settings
 from swarm.errors import SwarmError
-from swarm.records.read import Tail, nodes_with_logs, parse_line
-from swarm.views.events import EventStream, Wanted, render
-from swarm.wire.layout import Layout
+from swarm.records.listing import nodes_with_logs
+from swarm.records.rows import RowFollower
+from swarm.records.stream import EventStream, Wanted
+from swarm.store.run import Run
+from swarm.views.events import render
 from swarm.wire.messages import MetricsRow
 
 REFRESH_SECONDS = 0.5
 
 
 class Progress:
-    """Follows metrics and events in the folder."""
+    """Follows metrics and events."""
 
-    def __init__(self, layout: Layout, settings: Settings, workers: int) -> None:
-        self._layout = layout
+    def __init__(self, run: Run, settings: Settings, workers: int) -> None:
+        self._run = run
         self._settings = settings
         self._workers = workers
         self._spread = settings.staleness_window if settings.clock == "own" else 0
         """Rounds by which workers may be apart without any of them being late."""
-        self._tails: dict[str, Tail] = {}
+        self._followers: dict[str, RowFollower[MetricsRow]] = {}
         self._rounds: dict[int, dict[str, MetricsRow]] = {}
         self._shown = -1
-        self._warnings = EventStream(layout, Wanted(level="warning"))
+        self._warnings = EventStream(run, Wanted(level="warning"))
         self._forget_what_was()
 
     def _forget_what_was(self) -> None:
         """An experiment that goes on shows what is new."""
-        for row in self._new_rows():
-            self._shown = max(self._shown, row.round)
+        self._shown = max((row.round for _, row in self._new_rows()), default=-1)
         self._warnings.read()
 
     async def show(self) -> None:
@@ -56,8 +58,8 @@ class Progress:
         """
         for line in render(self._warnings.read()):
             say(line)
-        for row in self._new_rows():
-            self._rounds.setdefault(row.round, {})[row.node_id] = row
+        for node, row in self._new_rows():
+            self._rounds.setdefault(row.round, {})[node] = row
         newest = max(self._rounds, default=-1)
         for number in sorted(self._rounds):
             if wait_for_all and number >= newest - self._spread and len(self._rounds[number]) < self._workers:
@@ -67,12 +69,11 @@ class Progress:
                 self._shown = number
                 say(self._line(number, list(rows.values())))
 
-    def _new_rows(self) -> list[MetricsRow]:
-        rows = []
-        for node in nodes_with_logs(self._layout):
-            tail = self._tails.setdefault(node, Tail(self._layout.metrics_file(node)))
-            rows += [row for line in tail.read() if (row := parse_line(line, MetricsRow))]
-        return rows
+    def _new_rows(self) -> Iterator[tuple[str, MetricsRow]]:
+        for node in nodes_with_logs(self._run):
+            follower = self._followers.setdefault(node, RowFollower(self._run, node, MetricsRow))
+            for batch in follower.look():
+                yield from ((node, row) for row in batch.rows)
 
     def _line(self, number: int, rows: list[MetricsRow]) -> str:
         rewards = [row.my_reward for row in rows]

@@ -11,7 +11,8 @@ import msgspec
 from cyclopts import Parameter
 
 from swarm.cli.flags import CommonFlags, settings_from
-from swarm.records.read import open_experiment
+from swarm.node.process.host import this_process
+from swarm.store.place import open_place
 from swarm.views.status import Status, StatusReader, render
 
 REFRESH_SECONDS = 2.0
@@ -29,8 +30,8 @@ def status(
         as_json: JSON instead of a table; with --watch, one line per refresh.
     """
     settings = settings_from(common, os.environ)
-    layout = open_experiment(settings.shared_folder, settings.experiment)
-    reader = StatusReader(layout, liveness_timeout=settings.liveness_timeout)
+    run = open_place(settings.shared_folder).open(settings.experiment)
+    reader = StatusReader(run, liveness_timeout=settings.liveness_timeout, here=this_process())
     while True:
         _show(reader.read(time.time()), as_json=as_json, clear=watch and sys.stdout.isatty())
         if not watch:

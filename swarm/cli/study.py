@@ -27,6 +27,7 @@ from swarm.node.process.worker_settings import cores
 from swarm.policy.plan import RESERVE, Plan
 from swarm.policy.planner import plan_for
 from swarm.store.folder.publish import publish
+from swarm.store.place import open_place
 from swarm.study.record import StudyRecord, log_file, read_study, record_file, studies, study_folder
 from swarm.study.run.builtin import built_in
 from swarm.study.run.growth import grown
@@ -162,7 +163,8 @@ def _again(matrix: str, flags: StudyFlags) -> str:
 
 async def _run(launcher: Launcher, jobs: int, liveness_timeout: float, again: str) -> int:
     def is_live(layout: Layout) -> bool:
-        return bool(live_nodes(layout, time.time(), liveness_timeout))
+        run = open_place(layout.path).open(layout.experiment, writer="study")
+        return bool(live_nodes(run, time.time(), liveness_timeout))
 
     runner = Runner(launcher, jobs, is_live=is_live, monotonic=time.monotonic, wall=time.time)
     display = StudyDisplay(time.monotonic)

@@ -11,7 +11,8 @@ import msgspec
 from cyclopts import Parameter
 
 from swarm.cli.flags import CommonFlags, settings_from
-from swarm.records.read import open_experiment, read_metrics
+from swarm.records.rows import read_metrics
+from swarm.store.place import open_place
 from swarm.views.plot import save_reward_plot
 from swarm.views.summary import render, summarise
 
@@ -30,7 +31,7 @@ def summary(
         as_json: JSON instead of tables.
     """
     settings = settings_from(common, os.environ)
-    metrics = read_metrics(open_experiment(settings.shared_folder, settings.experiment))
+    metrics = read_metrics(open_place(settings.shared_folder).open(settings.experiment))
     found = summarise(metrics)
     sys.stdout.write((msgspec.json.encode(found).decode() if as_json else render(found)) + "\n")
     if plot is not None:

@@ -31,9 +31,13 @@ from swarm.node.base.experiment import differences, other_experiment, read_exper
 from swarm.node.process.stopping import INTERRUPTED, on_signals
 from swarm.node.process.wiring import checked_tasks
 from swarm.node.process.worker_settings import cores, settings_of_workers
-from swarm.records.read import read_metrics, read_state_or_problem
-from swarm.views.finished import rounds_when_finished
+from swarm.records.files import read_clock
+from swarm.records.reader import snapshot
+from swarm.records.rows import read_metrics
+from swarm.store.place import open_place
+from swarm.store.run import Run
 from swarm.views.summary import render, summarise
+from swarm.wire import keys
 from swarm.wire.layout import Layout
 from swarm.wire.messages import MetricsRow
 
@@ -44,6 +48,10 @@ WORKER = "worker"
 """The workers are called worker-0, worker-1, ..."""
 COORDINATOR = "coordinator"
 POLL_SECONDS = 0.1
+WRITER = "up"
+"""Who writes the plot."""
+PROBE = f".tmp/{WRITER}/probe"
+PLOT = "reward.png"
 
 
 def up(
@@ -67,13 +75,13 @@ def up(
     settings = settings_from(flags, os.environ, **DEFAULTS)
     settings = replace(settings, clock="own") if no_coordinator else settings
     checked_tasks(settings)
-    layout = Layout(settings.shared_folder, settings.experiment)
-    _refuse_what_cannot_go_on(settings, layout)
+    run = open_place(settings.shared_folder).open(settings.experiment, writer=WRITER)
+    _refuse_what_cannot_go_on(settings, run)
     settings = _within_memory(settings, nodes, in_process, force)
-    _make_folder(layout)
+    _make_folder(run)
     children = (daemons_in_process if in_process else daemons)(settings, nodes)
     switches = {"--in-process": in_process, "--no-coordinator": no_coordinator, "--force": force}
-    return anyio.run(_run, settings, layout, nodes, children, _again(nodes, switches, flags))
+    return anyio.run(_run, settings, run, nodes, children, _again(nodes, switches, flags))
 
 
 def _within_memory(settings: Settings, nodes: int, in_process: bool, force: bool) -> Settings:
@@ -112,28 +120,27 @@ def _again(nodes: int, switches: Mapping[str, bool], flags: RunFlags | None) -> 
     return " ".join([*environment, shlex.join(words)])
 
 
-def _make_folder(layout: Layout) -> None:
+def _make_folder(run: Run) -> None:
     """Before anything starts: a folder that cannot be made is named once, not by every node."""
     try:
-        layout.temporary("up").mkdir(parents=True, exist_ok=True)
-        layout.temporary("up").rmdir()
-    except OSError as error:
-        raise StoreError(
-            f"--path {layout.path} cannot be used: {error.strerror} ({error.filename}); name a folder that is writable"
-        ) from None
+        run.store.put(PROBE, b"", durable=False)
+        run.store.remove(PROBE)
+    except StoreError as error:
+        raise StoreError(f"--path {run.place} cannot be used: {error}; name a folder that is writable") from None
 
 
-def _refuse_what_cannot_go_on(settings: Settings, layout: Layout) -> None:
+def _refuse_what_cannot_go_on(settings: Settings, run: Run) -> None:
     """An experiment goes on with the settings that made it, or a new one is begun; nothing is ever overwritten."""
+    layout = Layout(settings.shared_folder, settings.experiment)
     experiment = read_experiment(layout)
     if experiment is None:
         return
     if changed := differences(settings, experiment):
         raise ExperimentError(other_experiment(layout, changed))
-    done = rounds_when_finished(layout)
-    if done is not None and done >= settings.max_rounds:
+    over = snapshot(run).finished
+    if over is not None and over.rounds >= settings.max_rounds:
         raise ExperimentError(
-            f"{layout.root} is finished after {done} rounds: ask for more --rounds to go on with it, "
+            f"{run.store.describe()} is finished after {over.rounds} rounds: ask for more --rounds to go on with it, "
             f"or choose another --experiment for a new one"
         )
 
@@ -168,9 +175,9 @@ def _shared(settings: Settings, nodes: int) -> Settings:
     return replace(settings, path=str(settings.shared_folder), expected_workers=nodes)
 
 
-async def _run(settings: Settings, layout: Layout, nodes: int, children: list[Child], again: str) -> int:
+async def _run(settings: Settings, run: Run, nodes: int, children: list[Child], again: str) -> int:
     supervisor = Supervisor(os.environ)
-    progress = Progress(layout, settings, nodes)
+    progress = Progress(run, settings, nodes)
     for child in children:
         say(f"{child.node_id:<12} {child.command}")
     say("the nodes load their models; the first round begins when all are there")
@@ -189,32 +196,32 @@ async def _run(settings: Settings, layout: Layout, nodes: int, children: list[Ch
             for child in children:
                 lives.start_soon(supervisor.run, child)
                 if child.role == "coordinator":
-                    await _clock_is_running(layout, settings, child)
+                    await _clock_is_running(run, settings, child)
         watching.cancel_scope.cancel()
     progress.show_new()
-    return _conclude(supervisor, layout, settings, again, exit_code)
+    return _conclude(supervisor, run, settings, again, exit_code)
 
 
-async def _clock_is_running(layout: Layout, settings: Settings, coordinator: Child) -> None:
+async def _clock_is_running(run: Run, settings: Settings, coordinator: Child) -> None:
     """An experiment that was finished is reopened by its coordinator; workers that came before would leave at once."""
     while coordinator.exit_code is None:
-        state, _ = read_state_or_problem(layout)
+        state = read_clock(run).state
         if state is None or not state.finished or state.round >= settings.max_rounds:
             return
         await anyio.sleep(POLL_SECONDS)
 
 
-def _conclude(supervisor: Supervisor, layout: Layout, settings: Settings, again: str, exit_code: int) -> int:
+def _conclude(supervisor: Supervisor, run: Run, settings: Settings, again: str, exit_code: int) -> int:
     if failed := supervisor.failure:
         say(f"\n{failed.node_id} failed with exit code {failed.exit_code}; its last lines:")
         for line in failed.lines:
             say(f"  {failed.node_id} | {line}")
-        say(f"all of its log: {layout.stdout_file(failed.node_id)}")
-    rows = read_metrics(layout)
+        say(f"all of its log: {run.store.describe(keys.stdout(failed.node_id))}")
+    rows = read_metrics(run)
     if rows:
         say("\n" + render(summarise(rows)))
-        _plot(rows, layout)
-    done = rounds_when_finished(layout) is not None
+        _plot(rows, run)
+    done = snapshot(run).finished is not None
     if failed and not rows:
         say("fix that, then run the same command again")
     elif done:
@@ -224,13 +231,12 @@ def _conclude(supervisor: Supervisor, layout: Layout, settings: Settings, again:
     return exit_code or (1 if failed or not done else 0)
 
 
-def _plot(rows: dict[str, list[MetricsRow]], layout: Layout) -> None:
-    from swarm.views.plot import save_reward_plot
+def _plot(rows: dict[str, list[MetricsRow]], run: Run) -> None:
+    from swarm.views.plot import reward_plot
 
-    target = layout.root / "reward.png"
     try:
-        save_reward_plot(rows, target)
-    except ConfigError as error:
+        run.store.put(PLOT, reward_plot(rows, "png"), durable=False)
+    except (ConfigError, StoreError) as error:
         say(f"no plot: {error}")
     else:
-        say(f"plot: {target}")
+        say(f"plot: {run.store.describe(PLOT)}")

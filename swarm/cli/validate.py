@@ -10,7 +10,7 @@ import msgspec
 from cyclopts import Parameter
 
 from swarm.cli.flags import CommonFlags, settings_from
-from swarm.records.read import open_experiment
+from swarm.store.place import open_place
 from swarm.views.validate import render
 from swarm.views.validate import validate as check_run
 
@@ -29,6 +29,6 @@ def validate(
         as_json: JSON instead of text.
     """
     settings = settings_from(common, os.environ)
-    report = check_run(open_experiment(settings.shared_folder, settings.experiment), partial=partial)
+    report = check_run(open_place(settings.shared_folder).open(settings.experiment), partial=partial)
     sys.stdout.write((msgspec.json.encode(report).decode() if as_json else render(report)) + "\n")
     return 0 if report.ok else 1

@@ -1,1 +1,13 @@
-"""Reads a run: rows, registrations, the round clock, who is alive."""
+"""The one reader of a run: what lies in its place, as rows, events, nodes, progress, and whether it is finished.
+
+    Run ─┬ files     small files by their form: clock, registrations, experiment, rewards, exam     read at each look
+         ├ counted   whose rollouts and rewards lie where                                           listed at each look
+         ├ saved     whose checkpoints lie where                                                    listed at each look
+         ├ rows      metrics rows        ┐
+         ├ events    events, log lines   ┴ growing: files that only grow, read on from a cursor
+         │
+         └ RunReader.refresh() ─▶ Snapshot: progress and ending of each node, who is alive, rounds done, finished
+
+Everything below the store is written by strangers. Whatever lies there is either taken, counted as junk, or left out;
+no look takes in more than the bounds named here. Nothing but this room and the nodes reads a run's files.
+"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from swarm.wire.messages import PeerFile
 
@@ -57,3 +58,31 @@ class Liveness:
             for node, seen in self._seen.items()
             if seen.role == role and seen.status in statuses and now - seen.changed_at < self._timeout
         )
+
+
+class Machine(Protocol):
+    """The machine that a viewer runs on."""
+
+    @property
+    def host(self) -> str:
+        """As registrations name it."""
+
+    def is_running(self, pid: int, started_at: float) -> bool:
+        """Whether the process with this id is still the one that started then."""
+
+
+def is_alive(peer: PeerFile, wall: float, timeout: float, here: Machine | None = None) -> bool:
+    """Whether a node runs, for those who look once: it has not said goodbye, and its process or heartbeat is there.
+
+    On this machine the process is asked for. Of another machine a heartbeat is believed that is not older than
+    `timeout`: its time is by that machine's clock, so the two must agree on the time; nodes themselves judge otherwise.
+
+    Args:
+        wall: Unix seconds.
+        here: None: no process is asked for.
+    """
+    if peer.status == STOPPED:
+        return False
+    if here is not None and peer.host == here.host:
+        return here.is_running(peer.pid, peer.process_started_at)
+    return wall - peer.last_seen <= timeout

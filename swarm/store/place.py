@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
-from swarm.errors import ExperimentError
+from swarm.errors import ExperimentError, StoreError
 from swarm.store.folder.fetch import list_names
 from swarm.store.folder.store import FolderStore
 from swarm.store.run import Run
@@ -47,6 +48,23 @@ class Place:
         raise ExperimentError(
             f"no experiment {name!r} in {self.describe()}: {known}; name one with --experiment, and --path"
         )
+
+    def refuse_link(self, name: str) -> None:
+        """See that an experiment is no link: what lies elsewhere is not this place's to delete. Raises StoreError."""
+        root = self._path / EXPERIMENTS / name
+        if root.resolve() != self._path.resolve() / EXPERIMENTS / name:
+            raise StoreError(
+                f"{root} leads to {root.resolve()}, out of the shared folder: delete it there, and the link here"
+            )
+
+    def remove(self, name: str) -> None:
+        """Delete an experiment; links in it are removed, and not followed. Raises StoreError: not all of it went."""
+        self.refuse_link(name)
+        try:
+            shutil.rmtree(self._path / EXPERIMENTS / name)
+        except OSError as error:
+            said = error.strerror or error
+            raise StoreError(f"cannot delete all of {self.describe()}: {said} ({error.filename})") from None
 
     def open(self, name: str, writer: str | None = None, trust: Trust = TRUSTING) -> Run:
         """An experiment: for a writer, there or not; to read alone, one that is there.

@@ -30,3 +30,8 @@ class Run:
         blob = self.store.get(key, limit)
         self.trust.check(blob.data, key, author)
         return blob
+
+    @property
+    def place(self) -> str:
+        """The shared place, as people find it; for messages alone."""
+        return self.store.describe().removesuffix(f"/experiments/{self.experiment}")

@@ -5,11 +5,12 @@ Each node speaks for itself: what one node says of another may be a lie of its o
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from swarm.records.progress import NodeProgress
 from swarm.views.text import counts, shorten, table
 
 ANYBODY = "*"
@@ -31,41 +32,23 @@ class Distrust(msgspec.Struct, kw_only=True):
     """Nodes that read nothing of it by now."""
 
 
-class Opinion:
-    """What one node's rows add up to, by peer."""
-
-    def __init__(self) -> None:
-        self.refused: dict[str, Counter[str]] = defaultdict(Counter)
-        self.false_claims: Counter[str] = Counter()
-        self.quarantined: frozenset[str] = frozenset()
-
-    def observe(
-        self, refused: Mapping[str, Mapping[str, int]], false_claims: Mapping[str, int], quarantined: Sequence[str]
-    ) -> None:
-        """Take note of one row."""
-        for peer, reasons in refused.items():
-            self.refused[peer].update(reasons)
-        self.false_claims.update(false_claims)
-        self.quarantined = frozenset(quarantined)
-
-
-def distrusted(opinions: Mapping[str, Opinion]) -> list[Distrust]:
+def distrusted(nodes: Mapping[str, NodeProgress]) -> list[Distrust]:
     """One entry per peer that any node has something against, those that most is held against first."""
-    peers = {peer for said in opinions.values() for peer in (*said.refused, *said.false_claims, *said.quarantined)}
-    found = [_of(peer, opinions) for peer in peers]
+    peers = {peer for node in nodes.values() for peer in (*node.refused_by_peer, *node.false_claims, *node.quarantined)}
+    found = [_of(peer, nodes) for peer in peers]
     return sorted(found, key=lambda d: (-len(d.quarantined_by), -sum(d.refused.values()), -d.false_claims, d.peer))
 
 
-def _of(peer: str, opinions: Mapping[str, Opinion]) -> Distrust:
+def _of(peer: str, nodes: Mapping[str, NodeProgress]) -> Distrust:
     refused: Counter[str] = Counter()
-    for opinion in opinions.values():
-        refused.update(opinion.refused.get(peer, {}))
+    for of_node in nodes.values():
+        refused.update(of_node.refused_by_peer.get(peer, {}))
     return Distrust(
         peer=peer,
         refused=dict(refused),
-        refused_by=sorted(node for node, opinion in opinions.items() if peer in opinion.refused),
-        false_claims=sum(opinion.false_claims[peer] for opinion in opinions.values()),
-        quarantined_by=sorted(node for node, opinion in opinions.items() if peer in opinion.quarantined),
+        refused_by=sorted(node for node, of_node in nodes.items() if peer in of_node.refused_by_peer),
+        false_claims=sum(of_node.false_claims[peer] for of_node in nodes.values()),
+        quarantined_by=sorted(node for node, of_node in nodes.items() if peer in of_node.quarantined),
     )
 
 

@@ -5,6 +5,7 @@ a moving average and the band from the worst to the best agent.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -25,6 +26,13 @@ def save_reward_plot(metrics: Mapping[str, Sequence[MetricsRow]], path: Path) ->
     """
     if path.suffix.lower() not in _SUFFIXES:
         raise ConfigError(f"a plot's file name must end in {' or '.join(_SUFFIXES)}, got {path.name!r}")
+    drawn = reward_plot(metrics, path.suffix.lower()[1:])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(drawn)
+
+
+def reward_plot(metrics: Mapping[str, Sequence[MetricsRow]], form: str) -> bytes:
+    """The picture, as `png` or `svg`. Raises ConfigError: no rows, or matplotlib is not installed."""
     curves = {node: {row.round: row.my_reward for row in rows} for node, rows in sorted(metrics.items()) if rows}
     if not curves:
         raise ConfigError("there is nothing to plot: no node has finished a round yet")
@@ -32,8 +40,9 @@ def save_reward_plot(metrics: Mapping[str, Sequence[MetricsRow]], path: Path) ->
     agents, mean = figure.subplots(2, 1, sharex=True, sharey=True)
     _draw_agents(agents, curves)
     _draw_mean(mean, curves)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
+    drawn = BytesIO()
+    figure.savefig(drawn, format=form)
+    return drawn.getvalue()
 
 
 def moving_average(values: Sequence[float], window: int) -> list[float]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import msgspec
 
 from swarm.config import JUDGE
-from swarm.records.read import Tail, count_stage, nodes_with_logs, parse_line, read_peers, read_state_or_problem
-from swarm.types import RoundKey
-from swarm.views.distrust import Distrust, Opinion, distrusted, render_distrusted
-from swarm.views.finished import keeps_own_clocks
+from swarm.records.finished import BY_WORKERS
+from swarm.records.liveness import Machine, is_alive
+from swarm.records.progress import NodeProgress
+from swarm.records.reader import RunReader, Snapshot
+from swarm.store.run import Run
+from swarm.views.distrust import Distrust, distrusted, render_distrusted
 from swarm.views.text import age, counts, printable, shorten, table
-from swarm.wire.layout import Layout
-from swarm.wire.messages import PeerFile
+from swarm.wire import keys
+
+NOTHING = NodeProgress()
+"""Of a node without logs."""
 
 
 class NodeStatus(msgspec.Struct, kw_only=True):
@@ -26,13 +28,11 @@ class NodeStatus(msgspec.Struct, kw_only=True):
     round: int
     model: str
     live: bool
-    """It has not said goodbye, and its last heartbeat is younger than the liveness timeout. The heartbeat's time is
-    from the node's clock and the age from ours, so two hosts must agree on the time; nodes themselves judge otherwise.
-    """
+    """It has not said goodbye, and its process, or of another machine its heartbeat, is there (is_alive)."""
     seen_ago: float | None
     """Seconds since the last heartbeat, None for a node that is known from its logs alone."""
     rounds: int
-    """Metrics rows."""
+    """Rounds with a metrics row that counts."""
     last_reward: float | None
     cumulative_reward: float | None
     refused_files: dict[str, int]
@@ -47,14 +47,17 @@ class Status(msgspec.Struct, kw_only=True):
     experiment: str
     path: str
     round: int | None
-    """The open round, or the number of rounds done once finished; None before the clock starts."""
+    """The open round, or the number of rounds done once finished; None before the clock starts, and on clocks of their
+    own until all have finished."""
     stage: int | None
     max_rounds: int | None
     finished: bool
+    finished_by: str
+    """`coordinator`, or `workers` that went through their rounds by themselves; empty if not finished."""
     own_clocks: bool
     """There is no coordinator: each node keeps its own clock."""
     updated_ago: float | None
-    """Seconds since the clock last moved."""
+    """Seconds since the clock, or the last worker that finished by itself, last moved."""
     rollouts: int
     """Rollout files of the open stage."""
     rewards: int
@@ -67,80 +70,39 @@ class Status(msgspec.Struct, kw_only=True):
     """Peers that others refuse, the most refused first."""
 
 
-class _Glance(msgspec.Struct):
-    """The few columns of a metrics row that a status needs."""
-
-    my_reward: float
-    cumulative_reward: float = 0.0
-    refused_files: dict[str, int] = {}
-    refused_by_peer: dict[str, dict[str, int]] = {}
-    false_claims: dict[str, int] = {}
-    quarantined: list[str] = []
-    external_unverified: int = 0
-    clock: str = "coordinator"
-
-
-class _Progress:
-    """What a node's metrics add up to; reads on from where it was."""
-
-    def __init__(self, layout: Layout, node: str) -> None:
-        self._tail = Tail(layout.metrics_file(node))
-        self.rounds = 0
-        self.last: _Glance | None = None
-        self.refused: Counter[str] = Counter()
-        self.opinion = Opinion()
-        self.unverified = 0
-
-    def update(self) -> None:
-        for line in self._tail.read():
-            row = parse_line(line, _Glance)
-            if row is not None:
-                self.rounds += 1
-                self.last = row
-                self.refused.update(row.refused_files)
-                self.opinion.observe(row.refused_by_peer, row.false_claims, row.quarantined)
-                self.unverified += row.external_unverified
-
-    @property
-    def is_alone(self) -> bool:
-        return self.last is not None and self.last.clock == "own"
-
-
 class StatusReader:
-    """Reads the status as often as asked; metrics files are read once and then only their new lines."""
+    """Reads the status as often as asked; growing files are read once and then only their new lines."""
 
-    def __init__(self, layout: Layout, *, liveness_timeout: float) -> None:
-        self._layout = layout
+    def __init__(self, run: Run, *, liveness_timeout: float, here: Machine | None = None) -> None:
+        self._reader = RunReader(run)
         self._timeout = liveness_timeout
-        self._progress: dict[str, _Progress] = {}
+        self._here = here
 
-    def read(self, now: float) -> Status:
-        """The status at `now`, Unix seconds."""
-        state, problem = read_state_or_problem(self._layout)
-        open_stage = RoundKey(state.round, state.stage) if state else RoundKey(0)
-        peers = {peer.peer_id: peer for peer in read_peers(self._layout)}
-        nodes = [self._node(node, peers.get(node), now) for node in sorted({*peers, *nodes_with_logs(self._layout)})]
+    def read(self, wall: float) -> Status:
+        """The status at `wall`, Unix seconds."""
+        now = self._reader.refresh()
+        state, over = now.state, now.finished
+        by_workers = over is not None and over.by == BY_WORKERS
         return Status(
-            experiment=self._layout.experiment,
-            path=str(self._layout.path),
-            round=state.round if state else None,
+            experiment=now.run.experiment,
+            path=now.run.place,
+            round=over.rounds if over else state.round if state else None,
             stage=state.stage if state else None,
-            max_rounds=state.max_rounds if state else None,
-            finished=state.finished if state else False,
-            own_clocks=keeps_own_clocks(self._layout),
-            updated_ago=max(0.0, now - state.updated_at) if state else None,
-            rollouts=len(count_stage(self._layout.rollouts_of(open_stage))[0]),
-            rewards=len(count_stage(self._layout.rewards_of(open_stage))[0]),
-            alone=sorted(node for node, progress in self._progress.items() if progress.is_alone),
-            problem=problem,
-            nodes=nodes,
-            distrusted=distrusted({node: progress.opinion for node, progress in self._progress.items()}),
+            max_rounds=now.rounds_expected,
+            finished=over is not None,
+            finished_by=over.by if over else "",
+            own_clocks=now.own_clocks,
+            updated_ago=max(0.0, wall - _last_move(now, by_workers)) if state or by_workers else None,
+            rollouts=now.in_open_stage(keys.ROLLOUTS),
+            rewards=now.in_open_stage(keys.REWARDS),
+            alone=sorted(node for node, progress in now.progress.items() if progress.is_alone),
+            problem=now.problem,
+            nodes=[self._node(node, now, wall) for node in now.nodes],
+            distrusted=distrusted(now.progress),
         )
 
-    def _node(self, node: str, peer: PeerFile | None, now: float) -> NodeStatus:
-        progress = self._progress.setdefault(node, _Progress(self._layout, node))
-        progress.update()
-        ago = max(0.0, now - peer.last_seen) if peer else None
+    def _node(self, node: str, now: Snapshot, wall: float) -> NodeStatus:
+        peer, progress = now.peers.get(node), now.progress.get(node, NOTHING)
         return NodeStatus(
             node=node,
             role=peer.node_role if peer else JUDGE if node == JUDGE else "?",
@@ -148,14 +110,20 @@ class StatusReader:
             phase=peer.phase if peer else "",
             round=peer.round if peer else -1,
             model=peer.model if peer else "",
-            live=peer is not None and peer.status != "stopped" and ago is not None and ago <= self._timeout,
-            seen_ago=ago,
-            rounds=progress.rounds,
+            live=peer is not None and is_alive(peer, wall, self._timeout, self._here),
+            seen_ago=max(0.0, wall - peer.last_seen) if peer else None,
+            rounds=len(progress.rewards),
             last_reward=progress.last.my_reward if progress.last else None,
             cumulative_reward=progress.last.cumulative_reward if progress.last else None,
             refused_files=dict(progress.refused),
             external_unverified=progress.unverified,
         )
+
+
+def _last_move(now: Snapshot, by_workers: bool) -> float:
+    """When the clock last moved, or the last worker ended a round."""
+    rows = [progress.last.timestamp for progress in now.progress.values() if progress.last] if by_workers else []
+    return max([*rows, now.state.updated_at if now.state else 0.0])
 
 
 def render(status: Status) -> str:
@@ -175,21 +143,23 @@ def _believers(nodes: list[NodeStatus]) -> str:
 
 
 def _clock(status: Status) -> str:
+    last = status.max_rounds or "?"
     if status.problem:
         return f"the state cannot be read: {printable(status.problem)}"
+    if status.finished and status.updated_ago is not None:
+        alone = "each node keeps its own clock; " if status.own_clocks else ""
+        return f"{alone}finished: {status.round} of {last} rounds, {age(status.updated_ago)} ago"
     if status.own_clocks:
         return f"each node keeps its own clock; {_range_of_rounds(status.nodes)}"
     if status.round is None or status.updated_ago is None:
         return "the clock has not started: no coordinator has written a state yet"
-    if status.alone and not status.finished:
+    if status.alone:
         return (
-            f"no coordinator since round {status.round} of {status.max_rounds}: {len(status.alone)} workers went on by "
+            f"no coordinator since round {status.round} of {last}: {len(status.alone)} workers went on by "
             f"themselves; {_range_of_rounds(status.nodes)}"
         )
-    if status.finished:
-        return f"finished: {status.round} of {status.max_rounds} rounds, {age(status.updated_ago)} ago"
     return (
-        f"round {status.round} of {status.max_rounds}, stage {status.stage}, open for {age(status.updated_ago)}; "
+        f"round {status.round} of {last}, stage {status.stage}, open for {age(status.updated_ago)}; "
         f"{status.rollouts} rollout files, {status.rewards} rewards"
     )
 

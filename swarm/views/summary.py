@@ -62,8 +62,8 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 def summarise(metrics: Mapping[str, Sequence[MetricsRow]]) -> Summary:
-    """Summarise node -> rows. Of several rows of one node and round the last counts."""
-    nodes = {node: _one_per_round(rows) for node, rows in sorted(metrics.items()) if rows}
+    """Summarise node -> its rows, one per round, as records.rows.read_metrics gives them."""
+    nodes = dict(sorted(metrics.items()))
     rows = [row for rows in nodes.values() for row in rows]
     numbers = sorted({row.round for row in rows})
     window = min(WINDOW, max(1, len(numbers) // 2))
@@ -87,11 +87,6 @@ def summarise(metrics: Mapping[str, Sequence[MetricsRow]]) -> Summary:
         duration_seconds=seconds,
         rounds_per_minute=60.0 * len(numbers) / seconds if seconds else 0.0,
     )
-
-
-def _one_per_round(rows: Sequence[MetricsRow]) -> list[MetricsRow]:
-    by_round = {row.round: row for row in rows}
-    return [by_round[number] for number in sorted(by_round)]
 
 
 def _node(node: str, rows: Sequence[MetricsRow], first: frozenset[int], last: frozenset[int]) -> NodeSummary:

@@ -35,6 +35,15 @@ def age(seconds: float) -> str:
     return f"{seconds / 86400.0:.1f}d"
 
 
+def size(count: float) -> str:
+    """Bytes in the unit that suits them: 1.5 kB, 22 MB, ..."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if count >= 10 or unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
 def counts(numbers: dict[str, int]) -> str:
     """`ragged 2, oversized 1`, largest first, or `-` for none."""
     ordered = sorted(numbers.items(), key=lambda item: (-item[1], item[0]))

@@ -1,13 +1,13 @@
-"""Run all checks on a run's folder and say what came out."""
+"""Run all checks on a run and say what came out."""
 
 from __future__ import annotations
 
 import msgspec
 
+from swarm.store.run import Run
 from swarm.views.checks import CHECKS, notes
-from swarm.views.run_records import read_run
+from swarm.views.run_records import read_records
 from swarm.views.text import printable
-from swarm.wire.layout import Layout
 
 SHOWN_PROBLEMS = 5
 """Of one check, as text; JSON has them all."""
@@ -31,20 +31,20 @@ class Report(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-def validate(layout: Layout, *, partial: bool = False) -> Report:
-    """Check a run's folder.
+def validate(run: Run, *, partial: bool = False) -> Report:
+    """Check a run.
 
     Args:
         partial: accept a run that has not finished.
     """
-    run = read_run(layout, partial=partial)
-    problems = {name: tuple(check(run)) for name, check in CHECKS.items()}
+    found = read_records(run, partial=partial)
+    problems = {name: tuple(check(found)) for name, check in CHECKS.items()}
     return Report(
-        experiment=layout.experiment,
-        path=str(layout.path),
+        experiment=run.experiment,
+        path=run.place,
         ok=not any(problems.values()),
-        checks=tuple(CheckResult(name, not found, found) for name, found in problems.items()),
-        notes=tuple(notes(run)),
+        checks=tuple(CheckResult(name, not wrong, wrong) for name, wrong in problems.items()),
+        notes=tuple(notes(found)),
     )
 
 

@@ -27,6 +27,7 @@ from swarm.records.read import read_metrics
 from swarm.views.status import StatusReader
 from swarm.wire.layout import Layout
 from tests.adversaries.kinds import KINDS
+from tests.unit.views.factories import run_of
 
 HONEST, WINDOW = 4, 10
 NONE = "none"
@@ -131,7 +132,7 @@ def _gap(found: list[list[float]], base: list[list[float]]) -> float:
 
 def _named(layout: Layout, kind: str) -> str:
     """What the status says of the adversary, empty if nothing."""
-    status = StatusReader(layout, liveness_timeout=15.0).read(time.time())
+    status = StatusReader(run_of(layout), liveness_timeout=15.0).read(time.time())
     about = [one for one in status.distrusted if one.peer == kind or one.peer.startswith(f"{kind}-")]
     if not about:
         return ""

@@ -21,10 +21,11 @@ from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.sharing.reading import PeersFiles
 from swarm.node.worker.checkpoints import restore_newest
 from swarm.records.read import Tail, parse_line, read_exam, read_file, read_peers, read_rows, read_state_or_problem
+from swarm.records.stream import EventStream, Wanted
 from swarm.store.place import open_place
+from swarm.store.run import Run
 from swarm.tasks.profiles import SAPO_TASKS
 from swarm.types import RoundKey
-from swarm.views.events import EventStream, Wanted
 from swarm.views.events import render as render_events
 from swarm.views.status import StatusReader
 from swarm.views.status import render as render_status
@@ -66,16 +67,20 @@ def _rollouts(layout: Layout, mode: str) -> str:
     return ""
 
 
+def _run(layout: Layout) -> Run:
+    return open_place(layout.path).open(layout.experiment, writer="fuzz")
+
+
 def _state(layout: Layout) -> str:
     state, problem = read_state_or_problem(layout)
-    _show(render_status(StatusReader(layout, liveness_timeout=60.0).read(now=1.8e9)))
+    _show(render_status(StatusReader(_run(layout), liveness_timeout=60.0).read(wall=1.8e9)))
     return _reason(problem) if problem else ("" if state else "absent")
 
 
 def _peer(layout: Layout) -> str:
     """A registration that cannot be read is nobody's; one that can is shown by `swarm status`."""
     peers = read_peers(layout)
-    _show(render_status(StatusReader(layout, liveness_timeout=60.0).read(now=1.8e9)))
+    _show(render_status(StatusReader(_run(layout), liveness_timeout=60.0).read(wall=1.8e9)))
     return "" if peers else "malformed"
 
 
@@ -86,7 +91,7 @@ def _judge_answer(layout: Layout) -> str:
 
 def _metrics(layout: Layout) -> str:
     found = read_rows(layout.metrics_file(PEER))
-    _show(render_status(StatusReader(layout, liveness_timeout=60.0).read(now=1.8e9)))
+    _show(render_status(StatusReader(_run(layout), liveness_timeout=60.0).read(wall=1.8e9)))
     _show_events(layout, metrics=True)
     return "junk" if found.junk or not found.rows else ""
 
@@ -114,7 +119,7 @@ def _node_state(layout: Layout) -> str:
 
 
 def _show_events(layout: Layout, *, metrics: bool) -> int:
-    lines = list(render_events(EventStream(layout, Wanted(metrics=metrics)).read()))
+    lines = list(render_events(EventStream(_run(layout), Wanted(metrics=metrics)).read()))
     _show("\n".join(lines))
     return len(lines)
 

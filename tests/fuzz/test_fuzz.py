@@ -24,6 +24,7 @@ from tests.fuzz.campaign import CORPUS, MOST_GROWTH, SLOWEST_S, Found, drawn, pl
 from tests.fuzz.mutators import ESC, mutate
 from tests.fuzz.readers import KEY, PEER, READERS, TerminalError, read
 from tests.fuzz.reading_process import Answer
+from tests.unit.views.factories import run_of
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 
@@ -135,7 +136,7 @@ def test_of_odd_names_in_any_folder_only_node_ids_come_out(tmp_path: Path) -> No
     assert counted.nodes == {KEY: {"ben"}}
     assert all(printable(str(path)).isprintable() for path in counted.strays)
     assert all(is_node_id(name) for name in nodes_with_logs(layout))
-    shown = render(StatusReader(layout, liveness_timeout=60.0).read(now=1.0))
+    shown = render(StatusReader(run_of(layout), liveness_timeout=60.0).read(wall=1.0))
     assert shown.replace("\n", "").isprintable()
 
 

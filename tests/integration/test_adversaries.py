@@ -9,6 +9,7 @@ from pathlib import Path
 from swarm.views.status import StatusReader
 from tests.adversaries.kinds import KINDS
 from tests.integration.swarms import daemons, environment, layout, rows
+from tests.unit.views.factories import run_of
 
 ROUNDS = 5
 
@@ -32,6 +33,6 @@ def test_honest_nodes_learn_from_each_other_alone_and_name_those_who_mean_harm(t
         assert [row["round"] for row in found] == list(range(ROUNDS))
         assert {name for row in found for name in row["external_by_peer"]} <= {peer}
         assert sum(row["pool_groups"] for row in found) > 0
-    status = StatusReader(layout(tmp_path), liveness_timeout=5.0).read(time.time())
+    status = StatusReader(run_of(layout(tmp_path)), liveness_timeout=5.0).read(time.time())
     named = {one.peer for one in status.distrusted if one.refused_by == ["worker-0", "worker-1"]}
     assert set(KINDS) <= named

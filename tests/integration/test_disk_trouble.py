@@ -21,6 +21,7 @@ from swarm.views.validate import render, validate
 from swarm.wire.layout import Layout
 from tests.integration.mounted import Mounted, mounted
 from tests.integration.swarms import environment, eventually, json_lines
+from tests.unit.views.factories import run_of
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -117,7 +118,7 @@ class Swarm:
                 assert (self.layout.rewards / f"round_{round_}" / "stage_0" / f"{name}.json").is_file()
         opened = [event["round"] for event in self.events("clock", "round.opened")]
         assert opened == sorted(set(opened))
-        report = validate(self.layout, partial=partial)
+        report = validate(run_of(self.layout), partial=partial)
         assert report.ok, render(report)
         for node in self.nodes.values():
             assert "Traceback" not in node.output

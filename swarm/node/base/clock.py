@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from anyio import CancelScope
+if TYPE_CHECKING:  # for commands that only look start without it
+    from anyio import CancelScope
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,6 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from swarm.errors import ProtocolError, StoreError
-from swarm.logs import get_logger
 from swarm.store.folder.beneath import (
     Within,
     is_folder,
@@ -36,8 +35,6 @@ from swarm.store.folder.beneath import (
 from swarm.store.folder.fetch import list_names
 from swarm.store.folder.publish import cannot_write, sync_folder, sync_opened
 from swarm.wire import keys
-
-logger = get_logger(__name__)
 
 MOST_IN_A_BUNDLE = 10_000
 """Files and folders; a checkpoint has some ten."""
@@ -152,7 +149,9 @@ def _put_back(replaced: Within, target: Within) -> None:
         raise StoreError(
             f"cannot put the bundle {replaced} back to {target}: {error.strerror or error}; fix the folder"
         ) from error
-    logger.warning("checkpoint.put_back", folder=str(target))
+    from swarm.logs import get_logger  # here, for commands that only look do without it
+
+    get_logger(__name__).warning("checkpoint.put_back", folder=str(target))
 
 
 def _remove(folder: Within) -> None:

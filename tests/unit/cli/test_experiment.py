@@ -9,13 +9,15 @@ import msgspec
 import pytest
 
 from swarm.cli import experiment
-from swarm.cli.experiment import size_of, size_text
 from swarm.cli.living import live_nodes
 from swarm.cli.main import run
 from swarm.node.process.host import host_identity, process_started_at
+from swarm.records.listing import size_of
+from swarm.store.folder.store import FolderStore
 from swarm.study.record import RunRecord, StudyRecord, record_file
+from swarm.views.text import size
 from swarm.wire.layout import Layout
-from tests.unit.views.factories import START, make_experiment, make_peer
+from tests.unit.views.factories import START, make_experiment, make_peer, run_of
 
 
 @pytest.fixture(autouse=True)
@@ -45,22 +47,22 @@ def test_a_size_is_that_of_the_files_and_not_of_what_links_lead_to(tmp_path: Pat
     (tmp_path / "in" / "file").write_bytes(b"x" * 1234)
     (tmp_path / "big").write_bytes(b"x" * 100_000)
     (tmp_path / "in" / "link").symlink_to(tmp_path / "big")
-    assert 1234 <= size_of(tmp_path / "in") < 2000
+    assert size_of(FolderStore(tmp_path / "in")) == 1234
 
 
 @pytest.mark.parametrize(
-    ("size", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (22e6, "22 MB"), (3e12, "3.0 TB")]
+    ("count", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (22e6, "22 MB"), (3e12, "3.0 TB")]
 )
-def test_sizes_are_read_at_a_glance(size: float, text: str) -> None:
-    assert size_text(size) == text
+def test_sizes_are_read_at_a_glance(count: float, text: str) -> None:
+    assert size(count) == text
 
 
 def test_cleaning_deletes_the_experiment_and_nothing_beside_it(tmp_path: Path) -> None:
     layout, other = make_experiment(tmp_path), make_experiment(tmp_path, name="other")
-    before = size_of(other.root)
+    before = size_of(run_of(other).store)
     assert clean(tmp_path, "--yes") == 0
     assert not layout.root.exists()
-    assert size_of(other.root) == before
+    assert size_of(run_of(other).store) == before
 
 
 def test_cleaning_a_part_leaves_the_others(tmp_path: Path) -> None:
@@ -107,8 +109,8 @@ def test_who_lives_is_asked_of_this_machine_and_believed_of_others(tmp_path: Pat
     here = {"host": host_identity(), "status": "active"}
     make_peer(layout, "gone", pid=os.getpid(), process_started_at=1.0, last_seen=START, **here)
     make_peer(layout, "there", status="active", host="elsewhere", last_seen=START)
-    assert live_nodes(layout, START + 5, 15.0) == ["there"]
-    assert live_nodes(layout, START + 50, 15.0) == []
+    assert live_nodes(run_of(layout), START + 5, 15.0) == ["there"]
+    assert live_nodes(run_of(layout), START + 50, 15.0) == []
 
 
 @pytest.mark.parametrize("part", ["", "rollouts"])
@@ -120,10 +122,10 @@ def test_a_link_out_of_the_folder_is_never_followed(
     target = layout.root / part
     target.rename(outside)
     target.symlink_to(outside)
-    before = size_of(outside)
+    before = size_of(FolderStore(outside))
     assert clean(tmp_path / "shared", "--yes", *([f"--{part}"] if part else [])) == 1
     assert "out of the shared folder" in capsys.readouterr().err
-    assert size_of(outside) == before
+    assert size_of(FolderStore(outside)) == before
 
 
 def test_links_within_an_experiment_are_removed_and_not_followed(tmp_path: Path) -> None:

@@ -11,12 +11,12 @@ import pytest
 from swarm.cli.progress import Progress
 from swarm.config import Settings
 from swarm.wire.layout import Layout
-from tests.unit.views.factories import append, make_row
+from tests.unit.views.factories import append, make_row, run_of
 
 
 def play(layout: Layout, rows: list[tuple[str, int]], capsys: pytest.CaptureFixture[str], **settings: Any) -> list[str]:
     """What is said of each round, if these rows come in one after the other."""
-    progress = Progress(layout, Settings(max_rounds=9, **settings), 2)
+    progress = Progress(run_of(layout), Settings(max_rounds=9, **settings), 2)
     for node, number in rows:
         append(layout.metrics_file(node), msgspec.json.encode(make_row(layout, node, number)))
         progress.show_new(wait_for_all=True)

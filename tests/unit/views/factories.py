@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from swarm.store.place import open_place
+from swarm.store.run import Run
 from swarm.types import Origin, RoundKey
 from swarm.wire.layout import Layout
 from swarm.wire.messages import (
@@ -41,6 +43,11 @@ def make_experiment(
             make_round(layout, worker, number)
     layout.checkpoint(rounds, "alice").mkdir(parents=True)
     return layout
+
+
+def run_of(layout: Layout) -> Run:
+    """The run to read, which need not be there."""
+    return open_place(layout.path).open(layout.experiment, writer="test")
 
 
 def make_round(layout: Layout, node: str, number: int) -> MetricsRow:

@@ -10,11 +10,11 @@ import msgspec
 from swarm.views.distrust import MOST_LINES, Distrust
 from swarm.views.status import Status, StatusReader, render
 from swarm.wire.layout import Layout
-from tests.unit.views.factories import START, append, make_experiment, make_row
+from tests.unit.views.factories import START, append, make_experiment, make_row, run_of
 
 
 def read(layout: Layout) -> Status:
-    return StatusReader(layout, liveness_timeout=15.0).read(START + 110)
+    return StatusReader(run_of(layout), liveness_timeout=15.0).read(START + 110)
 
 
 def told(layout: Layout, node: str, *rows: dict[str, Any]) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from swarm.views.events import EventStream, Wanted, render
+from swarm.records.stream import EventStream, Wanted
+from swarm.views.events import render
 from swarm.wire.layout import Layout
-from tests.unit.views.factories import append, append_events, make_event, make_experiment
+from tests.unit.views.factories import append, append_events, make_event, make_experiment, run_of
 
 
 def make_logs(path: Path) -> Layout:
@@ -17,7 +18,7 @@ def make_logs(path: Path) -> Layout:
 
 
 def names(layout: Layout, wanted: Wanted = Wanted(), last: int = 50) -> list[str]:  # noqa: B008 - frozen
-    return [event.event for event in EventStream(layout, wanted).read_last(last)]
+    return [event.event for event in EventStream(run_of(layout), wanted).read_last(last)]
 
 
 def test_events_of_all_nodes_are_merged_by_time(tmp_path: Path) -> None:
@@ -42,7 +43,7 @@ def test_filters_by_node_event_and_level(tmp_path: Path) -> None:
 def test_metrics_rows_are_shown_if_asked_for(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, workers=("alice",), rounds=2)
     assert "metrics" not in names(layout)
-    stream = EventStream(layout, Wanted(metrics=True, event="metrics"))
+    stream = EventStream(run_of(layout), Wanted(metrics=True, event="metrics"))
     assert [line.split(" ", 1)[1] for line in render(stream.read_last(1))] == [
         "alice        info     metrics round=1 my_reward=0.11 cumulative_reward=0.21 external_groups=0 "
         "total_agents=2 seconds_round=2"
@@ -51,7 +52,7 @@ def test_metrics_rows_are_shown_if_asked_for(tmp_path: Path) -> None:
 
 def test_following_finds_new_events_and_new_nodes(tmp_path: Path) -> None:
     layout = make_logs(tmp_path)
-    stream = EventStream(layout, Wanted())
+    stream = EventStream(run_of(layout), Wanted())
     stream.read_last(0)
     assert stream.read() == []
     append_events(layout, "carol", make_event("c.one", 6.0))
@@ -64,7 +65,7 @@ def test_a_line_that_is_no_event_is_shown_where_it_stands(tmp_path: Path) -> Non
     append(layout.events_file("alice"), b'{"torn')
     append(layout.events_file("alice"), b"")
     append_events(layout, "alice", make_event("a.three", 3.5))
-    events = EventStream(layout, Wanted()).read_last(9)
+    events = EventStream(run_of(layout), Wanted()).read_last(9)
     assert [event.event for event in events][2:] == ["a.two", "log.unreadable_line", "a.three", "b.two"]
     assert any("line='{\"torn'" in line or 'line={"torn' in line for line in render(events))
 
@@ -74,7 +75,7 @@ def test_a_traceback_is_indented_below_its_event(tmp_path: Path) -> None:
     append_events(
         layout, "alice", make_event("x.failed", 1.0, "error", exception="Traceback:\n  File\nValueError: boo")
     )
-    first, *rest = render(EventStream(layout, Wanted()).read_last(1))
+    first, *rest = render(EventStream(run_of(layout), Wanted()).read_last(1))
     assert first.endswith("x.failed")
     assert rest == ["    Traceback:", "      File", "    ValueError: boo"]
 
@@ -83,5 +84,5 @@ def test_words_of_strangers_reach_no_terminal_raw(tmp_path: Path) -> None:
     layout = Layout(tmp_path, "exp")
     event = make_event("\x1b[2J", 1e300, "\x07", exception="\x1b]0;x\x07", **{"k\ney": "\x1b[31m", "n": ["\x1b"]})
     append_events(layout, "alice", event)
-    text = "".join(render(EventStream(layout, Wanted()).read_last(1)))
+    text = "".join(render(EventStream(run_of(layout), Wanted()).read_last(1)))
     assert text.isprintable()

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from swarm.views.finished import finished_after, rounds_when_finished
+from swarm.records.events import FINISHED
+from swarm.records.reader import snapshot
 from swarm.views.status import StatusReader, render
 from swarm.views.validate import validate
 from swarm.wire.layout import Layout
@@ -23,6 +24,7 @@ from tests.unit.views.factories import (
     make_row,
     make_state,
     print_to,
+    run_of,
     write,
 )
 
@@ -62,12 +64,17 @@ def make_abandoned(path: Path) -> Layout:
     return layout
 
 
+def rounds_when_over(layout: Layout) -> int | None:
+    over = snapshot(run_of(layout)).finished
+    return over.rounds if over else None
+
+
 def own(layout: Layout, node: str, number: int) -> bytes:
     return msgspec.json.encode(make_row(layout, node, number, clock="own")) + b"\n"
 
 
 def problems(layout: Layout, **more: Any) -> list[str]:
-    return [problem for check in validate(layout, **more).checks for problem in check.problems]
+    return [problem for check in validate(run_of(layout), **more).checks for problem in check.problems]
 
 
 def test_a_run_on_own_clocks_is_whole_without_a_state_file(tmp_path: Path) -> None:
@@ -142,15 +149,16 @@ def test_a_node_has_finished_if_its_last_life_ended_so(
 ) -> None:
     layout = make_own_clocks(tmp_path)
     append_events(layout, "alice", *later)
-    assert finished_after(layout, "alice") == rounds
+    ending = snapshot(run_of(layout)).events["alice"].ending
+    assert (ending.rounds_done if ending and ending.how == FINISHED else None) == rounds
 
 
 def test_an_experiment_is_over_by_its_clock_or_by_all_of_its_workers(tmp_path: Path) -> None:
-    assert rounds_when_finished(make_own_clocks(tmp_path / "own")) == ROUNDS
-    assert rounds_when_finished(make_abandoned(tmp_path / "abandoned")) == ROUNDS
-    assert rounds_when_finished(make_experiment(tmp_path / "clock", rounds=2)) == 2
-    assert rounds_when_finished(make_own_clocks(tmp_path / "going", ended=False)) is None
-    assert rounds_when_finished(Layout(tmp_path, "nothing")) is None
+    assert rounds_when_over(make_own_clocks(tmp_path / "own")) == ROUNDS
+    assert rounds_when_over(make_abandoned(tmp_path / "abandoned")) == ROUNDS
+    assert rounds_when_over(make_experiment(tmp_path / "clock", rounds=2)) == 2
+    assert rounds_when_over(make_own_clocks(tmp_path / "going", ended=False)) is None
+    assert rounds_when_over(Layout(tmp_path, "nothing")) is None
 
 
 def test_the_status_says_that_each_node_keeps_its_own_clock(tmp_path: Path) -> None:
@@ -158,7 +166,7 @@ def test_the_status_says_that_each_node_keeps_its_own_clock(tmp_path: Path) -> N
     make_peer(layout, "alice", round=3)
     make_peer(layout, "bob", round=5)
     make_peer(layout, "long-gone", round=1, last_seen=START)
-    status = StatusReader(layout, liveness_timeout=20.0).read(START + 101)
+    status = StatusReader(run_of(layout), liveness_timeout=20.0).read(START + 101)
     assert "each node keeps its own clock; in rounds 3 to 5" in render(status)
-    status = StatusReader(layout, liveness_timeout=20.0).read(START + 1000)
+    status = StatusReader(run_of(layout), liveness_timeout=20.0).read(START + 1000)
     assert "nobody is alive, the last ones were in rounds 1 to 5" in render(status)

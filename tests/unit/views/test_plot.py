@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from swarm.errors import ConfigError
-from swarm.records.read import read_metrics
+from swarm.records.rows import read_metrics
 from swarm.views.plot import moving_average, save_reward_plot
-from tests.unit.views.factories import make_experiment
+from tests.unit.views.factories import make_experiment, run_of
 
 
 @pytest.mark.parametrize(("name", "start"), [("a.png", b"\x89PNG"), ("b.svg", b"<?xml")])
 def test_the_suffix_decides_the_format(tmp_path: Path, name: str, start: bytes) -> None:
     pytest.importorskip("matplotlib")
-    save_reward_plot(read_metrics(make_experiment(tmp_path)), tmp_path / "plots" / name)
+    save_reward_plot(read_metrics(run_of(make_experiment(tmp_path))), tmp_path / "plots" / name)
     data = (tmp_path / "plots" / name).read_bytes()
     assert data.startswith(start)
     assert len(data) > 5000
@@ -31,7 +31,7 @@ def test_other_suffixes_and_empty_runs_are_refused(tmp_path: Path) -> None:
 
 
 def test_without_matplotlib_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    metrics = read_metrics(make_experiment(tmp_path))
+    metrics = read_metrics(run_of(make_experiment(tmp_path)))
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ConfigError, match=r"swarm-sapo\[analysis\]"):
         save_reward_plot(metrics, tmp_path / "a.png")
@@ -42,9 +42,9 @@ def test_pyplot_is_not_imported(tmp_path: Path) -> None:
     make_experiment(tmp_path)
     code = (
         "import sys; from pathlib import Path; from swarm.views.plot import save_reward_plot;"
-        "from swarm.records.read import open_experiment, read_metrics;"
+        "from swarm.records.rows import read_metrics; from swarm.store.place import open_place;"
         f"path = Path({str(tmp_path)!r});"
-        "save_reward_plot(read_metrics(open_experiment(path, 'exp')), path / 'a.svg');"
+        "save_reward_plot(read_metrics(open_place(path).open('exp')), path / 'a.svg');"
         "sys.exit('matplotlib.pyplot' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -16,6 +16,7 @@ from tests.unit.views.factories import (
     make_round,
     make_row,
     make_state,
+    run_of,
     write,
 )
 
@@ -23,7 +24,7 @@ NOW = START + 110
 
 
 def read(layout: Layout, now: float = NOW) -> Status:
-    return StatusReader(layout, liveness_timeout=15.0).read(now)
+    return StatusReader(run_of(layout), liveness_timeout=15.0).read(now)
 
 
 def node_of(status: Status, name: str) -> NodeStatus:
@@ -70,7 +71,7 @@ def test_rewards_and_refusals_come_from_the_metrics(tmp_path: Path) -> None:
 
 def test_a_second_reading_adds_only_what_is_new(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, rounds=2)
-    reader = StatusReader(layout, liveness_timeout=15.0)
+    reader = StatusReader(run_of(layout), liveness_timeout=15.0)
     reader.read(NOW)
     make_round(layout, "alice", 2)
     make_round(layout, "carol", 0)
@@ -118,6 +119,6 @@ def test_workers_that_went_on_without_their_coordinator_are_told_of(tmp_path: Pa
     layout = make_experiment(tmp_path, rounds=3)
     write(layout.state_file, make_state(layout, round=1, max_rounds=9, finished=False))
     append(layout.metrics_file("alice"), msgspec.json.encode(make_row(layout, "alice", 3, clock="own")))
-    status = StatusReader(layout, liveness_timeout=15.0).read(START)
+    status = StatusReader(run_of(layout), liveness_timeout=15.0).read(START)
     assert status.alone == ["alice"]
     assert "no coordinator since round 1 of 9: 1 workers went on by themselves" in render(status)

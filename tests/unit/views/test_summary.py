@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from swarm.records.rows import one_per_round
 from swarm.views.summary import render, summarise
 from swarm.wire.layout import Layout
 from swarm.wire.messages import MetricsRow
@@ -49,7 +50,7 @@ def test_cumulative_reward_is_the_sum_over_nodes_and_rounds() -> None:
 
 def test_a_round_written_twice_counts_once_and_the_last_row_wins() -> None:
     rows = [make_row(LAYOUT, "a", 0, my_reward=0.2), make_row(LAYOUT, "a", 0, my_reward=0.4)]
-    summary = summarise({"a": rows})
+    summary = summarise({"a": one_per_round(rows)})
     assert (summary.rounds, summary.cumulative_reward) == (1, pytest.approx(0.4))
 
 

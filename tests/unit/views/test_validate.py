@@ -26,8 +26,13 @@ from tests.unit.views.factories import (
     make_state,
     print_to,
     reward_of,
+    run_of,
     write,
 )
+
+
+def check(layout: Layout, *, partial: bool = False) -> Report:
+    return validate(run_of(layout), partial=partial)
 
 
 def failed(report: Report) -> list[str]:
@@ -47,7 +52,7 @@ def reward_json(number: int, reward: str, peer: str = "alice") -> str:
 
 
 def test_a_whole_run_passes_every_check(tmp_path: Path) -> None:
-    report = validate(make_experiment(tmp_path, rounds=12))
+    report = check(make_experiment(tmp_path, rounds=12))
     assert (report.ok, failed(report), report.notes) == (True, [], ())
     assert len(report.checks) == 13
 
@@ -85,15 +90,15 @@ def foreign_state(layout: Layout) -> None:
 def test_the_state_must_be_readable_and_final(tmp_path: Path, spoil: Callable[[Layout], None]) -> None:
     layout = make_experiment(tmp_path)
     spoil(layout)
-    assert failed(validate(layout)) == ["state is final"]
+    assert failed(check(layout)) == ["state is final"]
 
 
 def test_a_round_that_ended_at_its_interval_without_anybody_is_no_gap(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, rounds=5)
     write(layout.state_file, make_state(layout, round=6, max_rounds=6, finished=True))
-    assert "got none for round 5" in problems(validate(layout))
+    assert "got none for round 5" in problems(check(layout))
     append_events(layout, "clock", make_event("round.last_closed", 1.7e9, round=6, stage=0, reason="interval"))
-    assert failed(validate(layout)) == []
+    assert failed(check(layout)) == []
 
 
 def test_only_even_folders_are_caught(tmp_path: Path) -> None:
@@ -101,7 +106,7 @@ def test_only_even_folders_are_caught(tmp_path: Path) -> None:
     for number in (1, 3, 5):
         shutil.rmtree(layout.rollouts / f"round_{number}")
         shutil.rmtree(layout.rewards / f"round_{number}")
-    report = validate(layout)
+    report = check(layout)
     assert failed(report)[:3] == [
         "rollouts of every round",
         "rewards of every round",
@@ -114,24 +119,24 @@ def test_an_empty_round_folder_is_a_gap(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, workers=("alice",))
     for file in (layout.rollout_file(RoundKey(1), "alice"), layout.reward_file(RoundKey(1), "alice")):
         file.unlink()
-    assert {"rollouts of every round", "rewards of every round"} <= set(failed(validate(layout)))
+    assert {"rollouts of every round", "rewards of every round"} <= set(failed(check(layout)))
 
 
 def test_a_round_after_the_clocks_last_is_caught(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path)
     make_round(layout, "alice", 3)
-    assert failed(validate(layout)) == ["rollouts of every round", "rewards of every round"]
+    assert failed(check(layout)) == ["rollouts of every round", "rewards of every round"]
 
 
 def test_a_run_without_any_round_is_not_whole(tmp_path: Path) -> None:
-    assert "rewards of every round" in failed(validate(make_experiment(tmp_path, rounds=0)))
+    assert "rewards of every round" in failed(check(make_experiment(tmp_path, rounds=0)))
 
 
 @pytest.mark.parametrize("name", ["rollouts", "rewards"])
 def test_each_metrics_row_needs_its_files(tmp_path: Path, name: str) -> None:
     layout = make_experiment(tmp_path)
     (layout.root / name / "round_1" / "stage_0" / "bob.json").unlink()
-    report = validate(layout)
+    report = check(layout)
     assert failed(report) == ["files behind every metrics row"]
     assert f"{name}/round_1/stage_0/bob.json" in problems(report)
 
@@ -148,7 +153,7 @@ def test_each_metrics_row_needs_its_files(tmp_path: Path, name: str) -> None:
 def test_rollout_files_must_have_their_form(tmp_path: Path, fields: dict[str, object], said: str) -> None:
     layout = make_experiment(tmp_path)
     write(layout.rollout_file(RoundKey(1), "bob"), make_rollouts("bob", RoundKey(1), **fields))
-    report = validate(layout)
+    report = check(layout)
     assert failed(report) == ["rollout files have the documented form"]
     assert said in problems(report)
 
@@ -157,7 +162,7 @@ def test_a_torn_rollout_file_is_caught(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path)
     file = layout.rollout_file(RoundKey(0), "alice")
     file.write_bytes(file.read_bytes()[:-20])
-    assert failed(validate(layout)) == ["rollout files have the documented form"]
+    assert failed(check(layout)) == ["rollout files have the documented form"]
 
 
 def test_claimed_rewards_outside_of_zero_to_one_are_caught(tmp_path: Path) -> None:
@@ -165,7 +170,7 @@ def test_claimed_rewards_outside_of_zero_to_one_are_caught(tmp_path: Path) -> No
     rollouts = make_rollouts("alice", RoundKey(0))
     rollouts.rollouts["0"][0].reward = 1.5
     write(layout.rollout_file(RoundKey(0), "alice"), rollouts)
-    assert failed(validate(layout)) == ["rollout files have the documented form"]
+    assert failed(check(layout)) == ["rollout files have the documented form"]
 
 
 @pytest.mark.parametrize(
@@ -182,7 +187,7 @@ def test_claimed_rewards_outside_of_zero_to_one_are_caught(tmp_path: Path) -> No
 def test_submitted_rewards_must_be_what_was_measured(tmp_path: Path, text: str, said: str) -> None:
     layout = make_experiment(tmp_path)
     rewrite_rewards(layout, "alice", 1, text)
-    report = validate(layout)
+    report = check(layout)
     assert failed(report) == ["rewards are what was measured"]
     assert said in problems(report)
 
@@ -191,7 +196,7 @@ def test_a_round_counted_twice_is_caught(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path)
     row = make_row(layout, "bob", 2, cumulative_reward=make_row(layout, "bob", 2).cumulative_reward + reward_of(2))
     append(layout.metrics_file("bob"), msgspec.json.encode(row))
-    report = validate(layout)
+    report = check(layout)
     assert failed(report) == ["one metrics row per node and round"]
     assert "expected one row for round 2, got 2" in problems(report)
 
@@ -199,7 +204,7 @@ def test_a_round_counted_twice_is_caught(tmp_path: Path) -> None:
 def test_a_row_of_another_node_is_caught(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path)
     layout.metrics_file("bob").write_bytes(layout.metrics_file("alice").read_bytes())
-    assert failed(validate(layout)) == ["one metrics row per node and round"]
+    assert failed(check(layout)) == ["one metrics row per node and round"]
 
 
 def test_a_cumulative_reward_that_was_reset_is_caught(tmp_path: Path) -> None:
@@ -209,7 +214,7 @@ def test_a_cumulative_reward_that_was_reset_is_caught(tmp_path: Path) -> None:
     lines = layout.metrics_file("bob").read_bytes().splitlines()[:2]
     reset = make_row(layout, "bob", 2, cumulative_reward=reward_of(2))
     layout.metrics_file("bob").write_bytes(b"\n".join([*lines, msgspec.json.encode(reset)]) + b"\n")
-    report = validate(layout)
+    report = check(layout)
     assert failed(report) == ["cumulative reward adds up"]
     assert "round 2 expected 0.330000, got 0.120000" in problems(report)
 
@@ -219,7 +224,7 @@ def test_a_cumulative_reward_that_was_reset_is_caught(tmp_path: Path) -> None:
 def test_empty_logs_are_caught(tmp_path: Path, node: str, name: str) -> None:
     layout = make_experiment(tmp_path)
     (layout.logs / node / name).write_bytes(b"")
-    report = validate(layout)
+    report = check(layout)
     assert failed(report) == ["logs are not empty"]
     assert f"{node}/{name}" in problems(report)
 
@@ -227,13 +232,13 @@ def test_empty_logs_are_caught(tmp_path: Path, node: str, name: str) -> None:
 def test_a_worker_without_metrics_is_caught(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path)
     layout.metrics_file("bob").unlink()
-    assert failed(validate(layout)) == ["logs are not empty"]
+    assert failed(check(layout)) == ["logs are not empty"]
 
 
 def test_a_registered_node_without_logs_is_caught(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path)
     shutil.rmtree(layout.logs / "clock")
-    assert failed(validate(layout)) == ["logs are not empty"]
+    assert failed(check(layout)) == ["logs are not empty"]
 
 
 @pytest.mark.parametrize("name", ["training_events.jsonl", "metrics.jsonl"])
@@ -242,7 +247,7 @@ def test_torn_and_junk_lines_are_caught(tmp_path: Path, name: str, line: bytes, 
     layout = make_experiment(tmp_path)
     with (layout.logs / "alice" / name).open("ab") as out:
         out.write(line)
-    report = validate(layout)
+    report = check(layout)
     assert failed(report) == ["no torn or junk lines"]
     assert said in problems(report)
 
@@ -262,7 +267,7 @@ def test_torn_and_junk_lines_are_caught(tmp_path: Path, name: str, line: bytes, 
 def test_temporary_names_are_caught(tmp_path: Path, stray: str) -> None:
     layout = make_experiment(tmp_path)
     (layout.root / stray).touch()
-    report = validate(layout)
+    report = check(layout)
     assert failed(report) == ["no temporary names"]
     assert stray in problems(report)
 
@@ -271,13 +276,13 @@ def test_half_written_files_may_lie_in_the_temporary_folder(tmp_path: Path) -> N
     layout = make_experiment(tmp_path)
     layout.temporary("alice").mkdir(parents=True)
     (layout.temporary("alice") / "x.part").touch()
-    assert validate(layout).ok
+    assert check(layout).ok
 
 
 def test_checkpoints_are_named_by_their_round(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path)
     (layout.checkpoints / "final").mkdir()
-    assert failed(validate(layout)) == ["checkpoints named by round"]
+    assert failed(check(layout)) == ["checkpoints named by round"]
 
 
 def test_crashes_and_exhausted_memory_are_caught(tmp_path: Path) -> None:
@@ -292,7 +297,7 @@ def test_crashes_and_exhausted_memory_are_caught(tmp_path: Path) -> None:
     ):
         layout = make_experiment(tmp_path, name=f"exp{number}")
         spoil(layout)
-        report = validate(layout)
+        report = check(layout)
         assert failed(report) == ["no crash, no out of memory"]
         assert "/bob/" in problems(report)
 
@@ -301,8 +306,8 @@ def test_a_run_that_goes_on_is_accepted_only_as_partial(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, rounds=3)
     write(layout.state_file, make_state(layout, round=3, max_rounds=9))
     make_round(layout, "alice", 3)  # bob is still at it
-    assert "state is final" in failed(validate(layout))
-    assert failed(validate(layout, partial=True)) == []
+    assert "state is final" in failed(check(layout))
+    assert failed(check(layout, partial=True)) == []
 
 
 def test_a_node_that_skipped_rounds_is_a_note(tmp_path: Path) -> None:
@@ -312,7 +317,7 @@ def test_a_node_that_skipped_rounds_is_a_note(tmp_path: Path) -> None:
     make_round(layout, "carol", 4)
     layout.metrics_file("carol").write_bytes(msgspec.json.encode(make_late) + b"\n")
     print_to(layout, "carol", "hello")
-    report = validate(layout)
+    report = check(layout)
     assert failed(report) == []
     assert [note[:46] for note in report.notes] == [
         "carol has no metrics row for rounds 0-3 (joine",
@@ -328,19 +333,19 @@ def test_rollouts_that_a_row_says_were_given_up_are_noted_and_no_failure(tmp_pat
         lines = file.read_bytes().split(b"\n")
         lines[1] = lines[1].replace(b'"bytes_published":900', b'"bytes_published":0')
         file.write_bytes(b"\n".join(lines))
-    report = validate(layout)
+    report = check(layout)
     assert failed(report) == []
     assert [note for note in report.notes if "never published its rollouts of round 1" in note] == list(report.notes)
     layout.reward_file(RoundKey(1), "bob").unlink()
-    assert failed(validate(layout)) == ["files behind every metrics row"], "rewards are never given up"
+    assert failed(check(layout)) == ["files behind every metrics row"], "rewards are never given up"
 
 
 def test_the_text_has_one_line_per_check_and_the_first_few_problems(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, rounds=12)
-    assert render(validate(layout)).splitlines()[-1] == "exp is whole"
+    assert render(check(layout)).splitlines()[-1] == "exp is whole"
     for number in range(12):
         layout.reward_file(RoundKey(number), "bob").unlink()
-    text = render(validate(layout))
+    text = render(check(layout))
     assert "FAIL  files behind every metrics row" in text
     assert "and 7 more" in text
     assert text.endswith("exp is not whole: 1 of 13 checks failed")
@@ -361,6 +366,6 @@ def test_the_newest_row_of_a_run_that_goes_on_may_wait_for_its_reward(tmp_path: 
     layout = make_experiment(tmp_path, rounds=3)
     write(layout.state_file, make_state(layout, round=2, max_rounds=9))
     layout.reward_file(RoundKey(2), "alice").unlink()
-    assert failed(validate(layout, partial=True)) == []
+    assert failed(check(layout, partial=True)) == []
     layout.reward_file(RoundKey(1), "alice").unlink()
-    assert failed(validate(layout, partial=True)) == ["files behind every metrics row"]
+    assert failed(check(layout, partial=True)) == ["files behind every metrics row"]

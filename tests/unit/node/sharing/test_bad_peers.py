@@ -15,6 +15,7 @@ from swarm.wire.messages import RolloutFile
 from tests.unit.node.factories import FakePolicy, make_ghost, make_rollouts, put
 from tests.unit.node.intakes import publish
 from tests.unit.node.nodes import make_worker, play_to_the_end, rows_of
+from tests.unit.views.factories import run_of
 
 pytestmark = pytest.mark.anyio
 ROUNDS = 8
@@ -68,7 +69,7 @@ async def test_bad_peers_change_nothing_and_status_names_them(tmp_path: Path) ->
     make_trouble(bad)
     assert await trained_of(bad) == await trained_of(good)
     assert {peer for row in rows_of(bad, "alice") for peer in row.external_by_peer} == {"bob"}
-    status = StatusReader(bad, liveness_timeout=15.0).read(0.0)
+    status = StatusReader(run_of(bad), liveness_timeout=15.0).read(0.0)
     assert reasons_of(status, "liar") == {"false_answer"}
     assert reasons_of(status, "copier") == {"not_drawn"}
     assert reasons_of(status, "vandal") == {"malformed"}

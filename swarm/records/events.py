@@ -1,0 +1,146 @@
+"""What a node's events and printed lines say: how its life ended, what a coordinator closed, what went wrong.
+
+node.starting ─▶ a new life, not ended
+    node.finished, reason finished ─▶ finished after so many rounds; experiment.finished of a coordinator, too
+    node.finished, reason stopped  ─▶ stopped after so many rounds
+    process.failed                 ─▶ failed: an error that was expected to be possible, with its words
+    process.crashed                ─▶ crashed: any other
+no end, and no heartbeat ─▶ it was killed, or its machine ended
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import msgspec
+
+from swarm.errors import ProtocolError
+from swarm.records.growing import Growing, lines_of, parse_line
+from swarm.store.base import Kind
+from swarm.store.run import Run
+from swarm.wire import keys
+
+FINISHED, STOPPED, FAILED, CRASHED = "finished", "stopped", "failed", "crashed"
+MOST_ALARMS = 100
+"""Lines of one file that are kept as alarms; more of them say nothing new."""
+_OUT_OF_MEMORY = re.compile(rb"out of memory|OutOfMemory|MemoryError|cannot allocate memory", re.IGNORECASE)
+
+
+class Ending(NamedTuple):
+    """How a node's last life ended."""
+
+    how: str
+    """FINISHED, STOPPED, FAILED or CRASHED."""
+    rounds_done: int | None = None
+    """Where it was said."""
+    error: str = ""
+
+
+class Alarm(NamedTuple):
+    """A line that speaks of a crash, or of memory running out."""
+
+    number: int
+    """Counted from 1."""
+    line: bytes
+
+
+class NodeEvents:
+    """What the events of one node add up to."""
+
+    def __init__(self) -> None:
+        self.lines = 0
+        self.junk = 0
+        """Lines that are no event."""
+        self.torn = False
+        """The file ends in a line without its newline."""
+        self.ending: Ending | None = None
+        """None: it lives, or ended without a word."""
+        self.overdue: set[int] = set()
+        """Rounds that it closed, as coordinator, at the end of their interval."""
+        self.alarms: list[Alarm] = []
+
+    def observe(self, line: bytes) -> None:
+        """Take note of the line that comes after those seen."""
+        self.lines += 1
+        event = parse_line(line, _Event)
+        if event is None:
+            self.junk += 1
+        else:
+            self._take(event)
+        if (event is not None and event.event == "process.crashed") or is_out_of_memory(line):
+            _keep(self.alarms, self.lines, line)
+
+    def _take(self, event: _Event) -> None:
+        match event.event:
+            case "node.starting":
+                self.ending = None
+            case "node.finished":
+                how = FINISHED if event.reason == FINISHED else STOPPED
+                self.ending = Ending(how, event.rounds_done if type(event.rounds_done) is int else None)
+            case "experiment.finished":
+                self.ending = self.ending or Ending(FINISHED)
+            case "process.failed" | "process.crashed" if self.ending is None:
+                self.ending = Ending(event.event.removeprefix("process."), error=str(event.error or ""))
+            case "round.opened" | "round.last_closed" if event.reason == "interval" and event.round:
+                self.overdue.add(event.round - 1)
+
+
+class _Event(msgspec.Struct):
+    event: str
+    timestamp: float
+    round: int | None = None
+    reason: object = None
+    rounds_done: object = None
+    error: object = None
+
+
+class EventsFollower:
+    """Keeps what one node's events add up to up to date."""
+
+    def __init__(self, run: Run, node: str) -> None:
+        self._growing = Growing(run.store, keys.events(node))
+        self._events = NodeEvents()
+
+    def look(self) -> NodeEvents:
+        """What they add up to by now."""
+        for part in self._growing.look():
+            if part.restarted:
+                self._events = NodeEvents()
+            for line in part.records:
+                self._events.observe(line)
+        self._events.torn = self._growing.torn
+        return self._events
+
+
+class Printed(NamedTuple):
+    """What a node's stdout.log holds."""
+
+    bytes: int
+    """0 for what is no file."""
+    alarms: list[Alarm]
+
+
+def read_printed(run: Run, node: str) -> Printed:
+    """Look through what a node printed."""
+    try:
+        entry = run.store.stat(keys.stdout(node))
+    except ProtocolError:
+        entry = None
+    if entry is None or entry.kind is not Kind.FILE:
+        return Printed(0, [])
+    alarms: list[Alarm] = []
+    for number, line in enumerate(lines_of(run.store, keys.stdout(node)), 1):
+        if is_out_of_memory(line):
+            _keep(alarms, number, line)
+    return Printed(entry.size, alarms)
+
+
+def is_out_of_memory(line: bytes) -> bool:
+    """Whether a line speaks of memory running out."""
+    return b"memory" in line.lower() and _OUT_OF_MEMORY.search(line) is not None
+
+
+def _keep(alarms: list[Alarm], number: int, line: bytes) -> None:
+    if len(alarms) < MOST_ALARMS:
+        alarms.append(Alarm(number, line))

@@ -1,0 +1,127 @@
+"""The small files of a run, each by its form, or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from swarm.errors import ProtocolError
+from swarm.records.listing import nodes_in
+from swarm.store.base import Store
+from swarm.store.run import Run
+from swarm.types import RoundKey
+from swarm.wire import keys
+from swarm.wire.codec import decode
+from swarm.wire.messages import ExamRow, ExperimentFile, PeerFile, RewardFile, StateFile
+
+Form = TypeVar("Form", bound=msgspec.Struct)
+SMALL_FILE = 64 * 1024
+"""Bytes that no state, reward or vote comes near."""
+LARGEST_REGISTRATION = 8 * 1024
+"""Bytes. One has some 500; all of them are held in memory, and anybody may add more."""
+MOST_PEERS = 1000
+"""Registrations read in one look: some 25 ms."""
+LARGEST_EXAM = 16 * 2**20
+"""Bytes."""
+
+
+class Clock(NamedTuple):
+    """The coordinator's clock, as one who only looks sees it."""
+
+    state: StateFile | None
+    """None while there is none, or none that can be read."""
+    problem: str = ""
+    """Why it cannot be read; empty if it can, or is not there."""
+
+
+def read_form(store: Store, key: str, form: type[Form], limit: int = SMALL_FILE) -> Form | None:
+    """One file, or None if it is not there.
+
+    Raises:
+        ProtocolError: it is not of that form, or larger than `limit` bytes, or no file at all.
+    """
+    try:
+        return decode(store.get(key, limit).data, form, store.describe(key))
+    except FileNotFoundError:
+        return None
+
+
+def read_signed(run: Run, key: str, form: type[Form], author: str, limit: int = SMALL_FILE) -> Form | None:
+    """As read_form, of a file that its author may have to have signed."""
+    try:
+        return decode(run.get_checked(key, limit, author).data, form, run.store.describe(key))
+    except FileNotFoundError:
+        return None
+
+
+def read_state(run: Run) -> StateFile | None:
+    """The round clock, or None before the first state was written. Raises ProtocolError for a torn or foreign one."""
+    return read_signed(run, keys.STATE, StateFile, keys.COORDINATOR)
+
+
+def read_clock(run: Run) -> Clock:
+    """The round clock for those who only look."""
+    try:
+        return Clock(read_state(run))
+    except ProtocolError as error:
+        return Clock(None, str(error))
+
+
+def read_experiment(run: Run) -> ExperimentFile | None:
+    """What makes the experiment what it is; None before anybody wrote it. Raises ProtocolError as read_form does."""
+    return read_form(run.store, keys.EXPERIMENT, ExperimentFile)
+
+
+def read_reward(run: Run, key: RoundKey, node: str) -> RewardFile | None:
+    """A node's reward, or None where there is none. Raises ProtocolError as read_form does."""
+    return read_signed(run, keys.reward(key, node), RewardFile, node)
+
+
+def read_peer(run: Run, node: str) -> PeerFile | None:
+    """A node's registration, or None where there is none that can be read, or one that speaks for another node."""
+    return {peer.peer_id: peer for peer in _peers(run, [node])}.get(node)
+
+
+def read_peers(run: Run, first: Collection[str] = ()) -> list[PeerFile]:
+    """The registrations that can be read, at most MOST_PEERS of them, by name.
+
+    Args:
+        first: nodes that are read before any other, such as those known to be alive, so that a flood of registrations
+            costs a look some time and nobody the sight of its peers.
+    """
+    there = nodes_in(run.store, keys.PEERS)
+    return _peers(run, sorted([*sorted(there & set(first)), *sorted(there - set(first))][:MOST_PEERS]))
+
+
+def _peers(run: Run, nodes: list[str]) -> list[PeerFile]:
+    found = []
+    of_nodes = [*map(keys.peer, nodes)]
+    blobs = run.store.get_many(of_nodes, LARGEST_REGISTRATION)
+    for node, key, blob in zip(nodes, of_nodes, blobs, strict=True):
+        if blob is None or isinstance(blob, ProtocolError):
+            continue
+        try:
+            run.trust.check(blob.data, key, node)
+            peer = decode(blob.data, PeerFile, run.store.describe(key))
+        except ProtocolError:
+            continue
+        if peer.peer_id == node:
+            found.append(peer)
+    return found
+
+
+def read_exam(run: Run) -> list[ExamRow]:
+    """What an experiment's exam found; empty where it was not examined.
+
+    Raises:
+        ProtocolError: the file is there and is no list of such rows.
+    """
+    try:
+        return msgspec.json.decode(run.store.get(keys.EXAM, LARGEST_EXAM).data, type=list[ExamRow])
+    except FileNotFoundError:
+        return []
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        where = run.store.describe(keys.EXAM)
+        raise ProtocolError("malformed", f"{where} is no list of exam rows: {error}") from None

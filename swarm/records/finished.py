@@ -1,0 +1,60 @@
+"""Whether a run is over, by whom, and how far it is: the rules, as pure functions of what was read.
+
+clock says finished                                        ─▶ finished, by its coordinator
+every worker's last life ended finished, all after the same number of rounds
+                                                           ─▶ finished, by its workers: on clocks of their own, or
+                                                              gone on alone after their coordinator had died
+else                                                       ─▶ not finished: it goes on, was stopped, or was killed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from swarm.records.events import FINISHED, Ending
+from swarm.wire.messages import StateFile
+
+BY_COORDINATOR, BY_WORKERS = "coordinator", "workers"
+
+
+class Finished(NamedTuple):
+    """A run that is over."""
+
+    rounds: int
+    by: str
+    """BY_COORDINATOR or BY_WORKERS."""
+
+
+def finished(state: StateFile | None, of_workers: Iterable[Ending | None]) -> Finished | None:
+    """The verdict, None for a run that is not over.
+
+    Args:
+        state: the coordinator's clock, None where there is none that can be read.
+        of_workers: how the last life of each worker ended.
+    """
+    if state is not None and state.finished:
+        return Finished(state.round, BY_COORDINATOR)
+    ends = {end.rounds_done if end and end.how == FINISHED else None for end in of_workers}
+    rounds = ends.pop() if len(ends) == 1 else None
+    return None if rounds is None else Finished(rounds, BY_WORKERS)
+
+
+def rounds_done(state: StateFile | None, on_own_clocks: Iterable[int], of_others: Iterable[int]) -> int:
+    """Rounds behind the run: by its clock, and by those who went further without it.
+
+    Args:
+        on_own_clocks: rounds behind each worker that opened any by itself.
+        of_others: rounds behind all nodes; they count where there is no clock at all.
+    """
+    furthest = max(on_own_clocks, default=0)
+    if state is not None:
+        return max(state.round, furthest)
+    return furthest or max(of_others, default=0)
+
+
+def rounds_expected(state: StateFile | None, over: Finished | None) -> int | None:
+    """How many rounds there will be; None while nobody has said."""
+    if over is not None and over.by == BY_WORKERS:
+        return over.rounds
+    return (state.max_rounds or None) if state is not None else None

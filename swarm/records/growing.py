@@ -1,0 +1,60 @@
+"""A file that only grows, read on from where the last look ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+import msgspec
+
+from swarm.errors import ProtocolError
+from swarm.store.base import MOST_PER_READ, Records, Store
+
+Form = TypeVar("Form", bound=msgspec.Struct)
+MOST_READS = 8
+"""Reads of one look, 64 MiB together: 30,000 rounds. The next look goes on there."""
+
+
+class Growing:
+    """The whole lines of one key, each once, over any number of looks."""
+
+    def __init__(self, store: Store, key: str) -> None:
+        self.torn = False
+        """The last look ended before a line without its newline."""
+        self._store = store
+        self._key = key
+        self._cursor = ""
+
+    def look(self, most_reads: int | None = MOST_READS) -> Iterator[Records]:
+        """What is new, part by part. Where a part is `restarted`, nothing read before belongs to this file.
+
+        What is not there (yet), or is no file, has no lines.
+
+        Args:
+            most_reads: None: to the end, however far that is.
+        """
+        reads = 0
+        more = True
+        while more and (most_reads is None or reads < most_reads):
+            try:
+                found = self._store.read_records(self._key, self._cursor, MOST_PER_READ)
+            except ProtocolError:
+                self.torn = False
+                return
+            self._cursor, self.torn = found.cursor, found.torn
+            reads, more = reads + 1, found.more
+            yield found
+
+
+def lines_of(store: Store, key: str) -> Iterator[bytes]:
+    """All lines of a growing file, up to the bound of a look."""
+    for part in Growing(store, key).look():
+        yield from part.records
+
+
+def parse_line(line: bytes, form: type[Form]) -> Form | None:
+    """One JSON line as a struct, or None for anything else."""
+    try:
+        return msgspec.json.decode(line, type=form)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None

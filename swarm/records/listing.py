@@ -1,0 +1,103 @@
+"""What lies where: the names of a prefix, the stages' files of rollouts/ and rewards/, the checkpoints, and sizes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+from swarm.errors import StoreError
+from swarm.store.base import MOST_NAMES, Entry, Kind, Store
+from swarm.store.run import Run
+from swarm.types import RoundKey
+from swarm.wire import keys
+
+
+def entries(store: Store, prefix: str, *, tags: bool = False) -> Iterator[Entry]:
+    """All names of a prefix, in order, at most MOST_NAMES of them. Raises StoreError if it cannot be listed."""
+    after, left, more = "", MOST_NAMES, True
+    while more and left > 0:
+        page = store.list(prefix, after=after, limit=left, tags=tags)
+        yield from page.entries
+        after, left, more = page.next, left - len(page.entries), bool(page.next)
+
+
+def nodes_in(store: Store, prefix: str) -> set[str]:
+    """The nodes that have a `{node}.json` in this prefix. Raises StoreError if it cannot be listed."""
+    return {node for entry in entries(store, prefix) if (node := keys.node_of(entry.name))}
+
+
+def rounds_in(store: Store, prefix: str) -> list[int]:
+    """The R of all names `round_R` in this prefix, in order. Raises StoreError if it cannot be listed."""
+    return sorted(r for entry in entries(store, prefix) if (r := keys.round_of(entry.name)) is not None)
+
+
+def nodes_with_logs(run: Run) -> list[str]:
+    """Nodes that have a folder for logs, sorted. Raises StoreError if they cannot be listed."""
+    return sorted(entry.name for entry in entries(run.store, keys.LOGS) if keys.is_node_id(entry.name))
+
+
+class Counted(NamedTuple):
+    """A counted prefix: which nodes have a file for which stage, and what else lies there."""
+
+    nodes: dict[RoundKey, set[str]]
+    strays: list[str]
+    """Keys with temporary, conflicting and otherwise unexpected names."""
+
+    @property
+    def files(self) -> Iterator[tuple[RoundKey, str]]:
+        """Stage and node of each file, in this order."""
+        return ((key, node) for key in sorted(self.nodes) for node in sorted(self.nodes[key]))
+
+
+def count_files(store: Store, prefix: str) -> Counted:
+    """All of rollouts/ or rewards/. Raises StoreError if the prefix itself cannot be listed."""
+    counted = Counted({}, [])
+    for of_round in entries(store, prefix):
+        round_, place = keys.round_of(of_round.name), f"{prefix}/{of_round.name}"
+        if round_ is None or of_round.kind is not Kind.PREFIX:
+            counted.strays.append(place)
+            continue
+        for of_stage in entries(store, place):
+            stage = keys.stage_of(of_stage.name)
+            if stage is None or of_stage.kind is not Kind.PREFIX:
+                counted.strays.append(f"{place}/{of_stage.name}")
+                continue
+            nodes, strays = count_stage(store, f"{place}/{of_stage.name}")
+            counted.nodes[RoundKey(round_, stage)] = nodes
+            counted.strays.extend(strays)
+    return counted
+
+
+def count_stage(store: Store, prefix: str) -> tuple[set[str], list[str]]:
+    """The nodes that have a file in one stage's prefix, and the keys of the other names in it.
+
+    What cannot be listed, such as a link that somebody put there, is itself a stray: those who only look go on.
+    """
+    try:
+        names = [entry.name for entry in entries(store, prefix)]
+    except StoreError:
+        return set(), [prefix]
+    nodes = {node for name in names if (node := keys.node_of(name))}
+    return nodes, [f"{prefix}/{name}" for name in names if not keys.node_of(name)]
+
+
+def saved_rounds(run: Run) -> dict[str, list[int]]:
+    """Node -> the rounds behind each of its checkpoints, in order. Raises StoreError if they cannot be listed."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for rounds_done in rounds_in(run.store, keys.CHECKPOINTS):
+        for entry in entries(run.store, f"{keys.CHECKPOINTS}/round_{rounds_done}"):
+            if entry.kind is Kind.PREFIX and keys.is_node_id(entry.name):
+                found[entry.name].append(rounds_done)
+    return dict(found)
+
+
+def size_of(store: Store, prefix: str = "") -> int:
+    """Bytes of all files below a prefix, as far as it can be listed."""
+    total = 0
+    with suppress(StoreError):
+        for entry in entries(store, prefix, tags=True):
+            below = f"{prefix}/{entry.name}" if prefix else entry.name
+            total += size_of(store, below) if entry.kind is Kind.PREFIX else entry.size
+    return total

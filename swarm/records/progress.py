@@ -1,0 +1,80 @@
+"""How far one node is, and what its rows add up to."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+from swarm.records.rows import MOST_ROWS, Glance, RowFollower, counts
+from swarm.store.run import Run
+
+OWN = "own"
+"""`clock` of a row whose round the node opened by itself."""
+
+
+class NodeProgress:
+    """What the rows of one node add up to."""
+
+    def __init__(self) -> None:
+        self.rewards: dict[int, float] = {}
+        """Round -> my_reward, of rows that count."""
+        self.last: Glance | None = None
+        """The row that was written last."""
+        self.own_rounds_done = 0
+        """Rounds behind it when it last opened one by itself; 0: never."""
+        self.refused: Counter[str] = Counter()
+        """Peers' files and groups that it refused, by reason."""
+        self.refused_by_peer: dict[str, Counter[str]] = defaultdict(Counter)
+        self.false_claims: Counter[str] = Counter()
+        """By peer."""
+        self.unverified = 0
+        """Peers' groups that it trained on whose question could not be made anew."""
+
+    def observe(self, row: Glance) -> None:
+        """Take note of the row that comes after those seen."""
+        self.last = row
+        if counts(row) and len(self.rewards) < MOST_ROWS:
+            self.rewards[row.round] = row.my_reward
+        if row.clock == OWN:
+            self.own_rounds_done = max(self.own_rounds_done, row.round + 1)
+        self.refused.update(row.refused_files)
+        for peer, reasons in row.refused_by_peer.items():
+            self.refused_by_peer[peer].update(reasons)
+        self.false_claims.update(row.false_claims)
+        self.unverified += row.external_unverified
+
+    @property
+    def rounds_done(self) -> int:
+        """Rounds behind it, skipped ones included."""
+        return max(self.rewards, default=-1) + 1
+
+    @property
+    def cumulative_reward(self) -> float:
+        """Sum of the rewards of its rounds."""
+        return sum(self.rewards.values())
+
+    @property
+    def is_alone(self) -> bool:
+        """It did its last round by itself."""
+        return self.last is not None and self.last.clock == OWN
+
+    @property
+    def quarantined(self) -> frozenset[str]:
+        """Peers that it reads nothing of by now."""
+        return frozenset(self.last.quarantined if self.last else ())
+
+
+class ProgressFollower:
+    """Keeps one node's progress up to date."""
+
+    def __init__(self, run: Run, node: str) -> None:
+        self._rows = RowFollower(run, node, Glance)
+        self._progress = NodeProgress()
+
+    def look(self) -> NodeProgress:
+        """The progress by now."""
+        for batch in self._rows.look():
+            if batch.restarted:
+                self._progress = NodeProgress()
+            for row in batch.rows:
+                self._progress.observe(row)
+        return self._progress

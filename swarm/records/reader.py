@@ -1,0 +1,129 @@
+"""Follows a run: each `refresh` gives a Snapshot of it, and costs what has come since the one before.
+
+    reader = RunReader(place.open("name"))
+    now = reader.refresh()
+    now.finished, now.rounds_done, now.progress["anna"].last, now.events["anna"].ending
+
+A Snapshot reads each of its parts when that is first asked for, so who wants the clock alone reads no rows.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from swarm.errors import ProtocolError
+from swarm.records.events import EventsFollower, NodeEvents
+from swarm.records.files import read_clock, read_experiment, read_peers
+from swarm.records.finished import Finished, finished, rounds_done, rounds_expected
+from swarm.records.listing import count_stage, nodes_with_logs
+from swarm.records.progress import NodeProgress, ProgressFollower
+from swarm.store.run import Run
+from swarm.types import RoundKey
+from swarm.wire.messages import ExperimentFile, PeerFile, StateFile
+
+
+class RunReader:
+    """Owns how far each growing file of a run has been read."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self._progress: dict[str, ProgressFollower] = {}
+        self._events: dict[str, EventsFollower] = {}
+
+    def refresh(self) -> Snapshot:
+        """The run by now; use no part of the snapshot before for the first time any more."""
+        return Snapshot(self)
+
+    def progress_of(self, node: str) -> NodeProgress:
+        """What a node's rows add up to by now."""
+        return self._progress.setdefault(node, ProgressFollower(self.run, node)).look()
+
+    def events_of(self, node: str) -> NodeEvents:
+        """What a node's events add up to by now."""
+        return self._events.setdefault(node, EventsFollower(self.run, node)).look()
+
+
+class Snapshot:
+    """A run at one moment. Every part raises StoreError where the place itself fails."""
+
+    def __init__(self, reader: RunReader) -> None:
+        self.run = reader.run
+        self._reader = reader
+        clock = read_clock(self.run)
+        self.state: StateFile | None = clock.state
+        """The coordinator's clock, None where there is none that can be read."""
+        self.problem = clock.problem
+        """Why it cannot be read."""
+
+    @cached_property
+    def experiment(self) -> ExperimentFile | None:
+        """What the run is; None where nobody wrote it, or it cannot be read."""
+        try:
+            return read_experiment(self.run)
+        except ProtocolError:
+            return None
+
+    @property
+    def own_clocks(self) -> bool:
+        """It is an experiment without a coordinator: each node keeps its own clock."""
+        return self.experiment is not None and self.experiment.identity.get("clock") == "own"
+
+    @cached_property
+    def peers(self) -> dict[str, PeerFile]:
+        """The registrations that can be read."""
+        return {peer.peer_id: peer for peer in read_peers(self.run)}
+
+    @cached_property
+    def logged(self) -> list[str]:
+        """Nodes that have logs."""
+        return nodes_with_logs(self.run)
+
+    @property
+    def nodes(self) -> list[str]:
+        """All that registered or have logs."""
+        return sorted({*self.peers, *self.logged})
+
+    @cached_property
+    def progress(self) -> dict[str, NodeProgress]:
+        """What the rows of each node with logs add up to."""
+        return {node: self._reader.progress_of(node) for node in self.logged}
+
+    @cached_property
+    def events(self) -> dict[str, NodeEvents]:
+        """What the events of each node with logs add up to."""
+        return {node: self._reader.events_of(node) for node in self.logged}
+
+    @cached_property
+    def workers(self) -> list[str]:
+        """Nodes that train: those that registered as such, and those that are known by their rows alone."""
+        registered = {node for node, peer in self.peers.items() if peer.node_role == "worker"}
+        unknown = {node for node, of_node in self.progress.items() if of_node.last and node not in self.peers}
+        return sorted(registered | unknown)
+
+    @cached_property
+    def finished(self) -> Finished | None:
+        """After how many rounds the run is over, and by whom; None for one that goes on, or was stopped or killed."""
+        if self.state is not None and self.state.finished:
+            return finished(self.state, ())
+        return finished(self.state, [self.events[n].ending if n in self.events else None for n in self.workers])
+
+    @property
+    def rounds_done(self) -> int:
+        """Rounds behind the run: by its clock, and by those who went further without it."""
+        found = self.progress.values()
+        return rounds_done(self.state, [p.own_rounds_done for p in found], [p.rounds_done for p in found])
+
+    @property
+    def rounds_expected(self) -> int | None:
+        """How many rounds there will be; None while nobody has said."""
+        return rounds_expected(self.state, self.finished)
+
+    def in_open_stage(self, prefix: str) -> int:
+        """Files that the clock's stage has so far, in `rollouts` or `rewards`."""
+        key = RoundKey(self.state.round, self.state.stage) if self.state else RoundKey(0)
+        return len(count_stage(self.run.store, f"{prefix}/round_{key.round}/stage_{key.stage}")[0])
+
+
+def snapshot(run: Run) -> Snapshot:
+    """A run by now, for those who look once."""
+    return RunReader(run).refresh()
