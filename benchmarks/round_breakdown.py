@@ -33,7 +33,7 @@ from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.sharing.intake import Intake
 from swarm.store.folder.publish import publish
 from swarm.store.folder.watch import wake_ups
-from swarm.tasks.profiles import SAPO_TASKS
+from swarm.tasks.gym.profiles import SAPO_TASKS
 from swarm.tasks.scoring import QuestionRequest, Scorer
 from swarm.types import Completion, Policy, RolloutGroup, RoundKey, ScoredGroup, TrainGroup
 from swarm.wire.codec import encode, to_rollout_file

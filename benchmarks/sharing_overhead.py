@@ -46,7 +46,7 @@ from swarm.policy.settings import GrpoConfig
 from swarm.records.liveness import ACTIVE
 from swarm.records.read import read_metrics
 from swarm.store.folder.publish import publish
-from swarm.tasks.profiles import SAPO_TASKS
+from swarm.tasks.gym.profiles import SAPO_TASKS
 from swarm.tasks.scoring import QuestionRequest, Scorer
 from swarm.types import Completion, Policy, RolloutGroup, RoundKey, ScoredGroup, Snapshot, TrainGroup, TrainReport
 from swarm.wire.codec import encode, to_rollout_file

@@ -15,7 +15,7 @@ import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from swarm.algo.advantages import group_advantages
-from swarm.tasks.profiles import SAPO_TASKS
+from swarm.tasks.gym.profiles import SAPO_TASKS
 from swarm.tasks.scoring import GroupScore, QuestionRequest, Scorer
 from swarm.types import Completion, Question, TrainGroup
 

@@ -1,4 +1,4 @@
-"""The nouns of the algorithm: what flows between tasks, sapo, folder, policy and node.
+"""The nouns of the algorithm: what flows between tasks, algo, store, policy and node.
 
     Origin ─regenerates─▶ Question ─G answers─▶ RolloutGroup ─verify, score─▶ ScoredGroup ─advantages─▶ TrainGroup
 
@@ -25,23 +25,38 @@ class RoundKey(NamedTuple):
     stage: int = 0
 
 
-class Origin(msgspec.Struct, frozen=True):
-    """What regenerates a question exactly: a reasoning-gym question is a function of these five."""
+FIRST_FAMILY = "reasoning-gym"
+"""The task family of a question whose origin names none: in files, its name is left out."""
+OTHER_VERSION = "gym_version"
+"""Why a question of another version of its family is refused; files and columns know it by the first family's name."""
+UNVERIFIED = "unverified"
+"""Stands for the task of a question without origin; no task is called so."""
+
+
+def full_task(family: str, task: str) -> str:
+    """A task's name among those of all families: that of the first family by itself, else `family/task`."""
+    return task if family == FIRST_FAMILY else f"{family}/{task}"
+
+
+class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What regenerates a question exactly: a question is a function of these six (see swarm.tasks.family)."""
 
     task: str
-    """reasoning-gym dataset name, the paper's "specialty"."""
+    """Of the family; the paper's "specialty"."""
     profile: str
-    """Difficulty profile: `tiny` or `paper` (see swarm.tasks.profiles)."""
+    """Difficulty: `tiny` or `paper`."""
     seed: int
-    """Dataset seed, 0 <= seed < 2**31."""
+    """0 <= seed < 2**31."""
     index: int
-    """Item of the dataset."""
-    gym_version: str
-    """reasoning-gym's version at the publisher."""
+    """Item of what the seed gives, 0 <= index < 2**20."""
+    version: str = msgspec.field(name=OTHER_VERSION)
+    """The family's version at the publisher (of the first: its package's)."""
+    family: str = FIRST_FAMILY
+    """Whose task it is; left out where it is the first."""
 
-
-UNVERIFIED = "unverified"
-"""Stands for the task of a question without origin; no reasoning-gym dataset is called so."""
+    def __post_init__(self) -> None:
+        if self.family == FIRST_FAMILY:  # the very object: what is equal to a default is written nevertheless
+            msgspec.structs.force_setattr(self, "family", FIRST_FAMILY)
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -69,8 +84,8 @@ class Question(msgspec.Struct, frozen=True):
 
     @property
     def task(self) -> str:
-        """The specialty; UNVERIFIED where nobody can tell."""
-        return self.origin.task if self.origin else UNVERIFIED
+        """The specialty's full name; UNVERIFIED where nobody can tell."""
+        return full_task(self.origin.family, self.origin.task) if self.origin else UNVERIFIED
 
 
 class Completion(msgspec.Struct, frozen=True):

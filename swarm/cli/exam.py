@@ -27,6 +27,7 @@ from swarm.store.folder.publish import publish
 from swarm.study.record import RunFile, read_study, run_file
 from swarm.study.run.matrix import run_settings
 from swarm.study.run.run_folder import is_finished
+from swarm.tasks.registry import Families
 from swarm.tasks.scoring import Scorer
 from swarm.views.text import shorten, table
 from swarm.wire.layout import Layout
@@ -124,8 +125,8 @@ def _temporary(layout: Layout, output: Path) -> Path:
 async def _sit(
     layout: Layout, settings: Settings, who: Sequence[Candidate], questions: int, samples: int
 ) -> list[ExamRow]:
-    held_out = questions_of(_experiment(layout))
-    async with Scorer(settings.scorer_processes) as scorer:
+    held_out = questions_of(_experiment(layout), Families(settings.task_families))
+    async with Scorer(settings.scorer_processes, settings.task_families) as scorer:
         paper = await make_paper(scorer, profile=held_out.profile, tasks=held_out.tasks, questions=questions)
         return await examine(
             who, paper, scorer, settings, samples=samples, on_model=lambda model: say(f"examining {model}")

@@ -43,7 +43,7 @@ def _run(settings: Settings, layout: Layout) -> int:
 
 
 async def _judge(settings: Settings, layout: Layout) -> int:
-    async with Scorer(settings.scorer_processes) as scorer, anyio.create_task_group() as tasks:
+    async with Scorer(settings.scorer_processes, settings.task_families) as scorer, anyio.create_task_group() as tasks:
         judge = Judge(settings, layout, scorer)
         tasks.start_soon(on_signals, judge.stop)
         code = await judge.run()

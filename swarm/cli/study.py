@@ -82,12 +82,13 @@ def run(
         say(f"{variable(name)} is left out: a study decides it for each run")
     folder = shared.shared_folder
     again = _again(matrix, flags)
-    asked = resolve(chosen, shared, judged=flags.judge, created_at=time.time(), versions=versions())
+    asked = resolve(chosen, shared, judged=flags.judge, created_at=time.time(), versions=versions(shared))
     with alone(folder, chosen.name):
         record = _recorded(folder, msgspec.structs.replace(asked, command=again))
         _check_tasks(record, folder)
         jobs = _places(record, folder, flags.jobs)
-        return anyio.run(_run, Launcher(record, folder, os.environ, versions()), jobs, shared.liveness_timeout, again)
+        launcher = Launcher(record, folder, os.environ, versions(shared))
+        return anyio.run(_run, launcher, jobs, shared.liveness_timeout, again)
 
 
 def _matrix(name: str) -> Matrix:

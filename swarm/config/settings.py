@@ -22,6 +22,7 @@ from swarm.config.constraints import (
     setting,
     whole,
 )
+from swarm.types import FIRST_FAMILY
 
 ADAPTIVE_RULES = ("reward-trend", "gradient", "multi-signal", "supply", "random", "constant")
 """Named here for the messages; swarm.algo.registry knows what they do. Others are named `package.module:function`."""
@@ -41,6 +42,7 @@ IDENTITY_DEFAULTS: dict[str, Any] = {
     "clock": "coordinator",
     "loss": "grpo",
     "advantage_scaling": "std",
+    "task_families": [FIRST_FAMILY],
 }
 """What an experiment has whose identity does not say it, such as one of a version that knew nothing else."""
 
@@ -106,7 +108,9 @@ class Settings:
     hub_token: Text | None = setting(None, "HUGGINGFACE_ACCESS_TOKEN", secret=True)
     """Access to gated models of the Hugging Face Hub."""
     tasks: Names | None = setting(None, "SWARM_TASKS", run_flag="tasks")
-    """reasoning-gym tasks to draw from; None: the nine of the paper."""
+    """Tasks to draw from, those of another than the first family as `family/task`; None: all that there are."""
+    task_families: Names = setting((FIRST_FAMILY,), "SWARM_TASK_FAMILIES")
+    """Where questions come from: names of ours, or `package.module:object` of one's own (see swarm.tasks.family)."""
     profile: Literal["tiny", "paper"] = setting("tiny", "SWARM_PROFILE", run_flag="profile")
     """Difficulty: `tiny` for the embedded models, `paper` for real ones."""
     clock: Literal["coordinator", "own"] = setting("coordinator", "SWARM_CLOCK")
@@ -257,6 +261,7 @@ class Settings:
         if self.adaptive:
             identity |= {name: getattr(self, name) for name in ADAPTIVE} | {"adaptive_initial_j": self.initial_j}
         chosen = {name: getattr(self, name) for name in ("sampler", "clock", "loss", "advantage_scaling")}
+        chosen |= {"task_families": list(self.task_families)}
         return identity | {name: value for name, value in chosen.items() if value != IDENTITY_DEFAULTS[name]}
 
     def _identity_of_all(self) -> dict[str, Any]:

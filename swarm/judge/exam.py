@@ -17,8 +17,8 @@ from anyio import to_thread
 from swarm.algo.seeds import derive_seed, held_out_seed
 from swarm.config import Settings
 from swarm.judge.candidates import Candidate
+from swarm.tasks.family import QuestionRequest
 from swarm.tasks.scoring import FULL_ANSWER, GroupScore, Scorer
-from swarm.tasks.scoring_messages import QuestionRequest
 from swarm.types import Completion, Question
 from swarm.wire.messages import ExamRow
 
@@ -35,7 +35,7 @@ async def make_paper(scorer: Scorer, *, profile: str, tasks: Sequence[str], ques
     return {
         task: await scorer.make(
             [
-                QuestionRequest(task, profile, held_out_seed(EXAM_SEED, "exam", profile, task, number))
+                QuestionRequest.named(task, profile, held_out_seed(EXAM_SEED, "exam", profile, task, number))
                 for number in range(questions)
             ]
         )

@@ -35,9 +35,8 @@ from swarm.records.read import Tail, parse_line, read_file, read_peers, read_sta
 from swarm.store.folder.fetch import list_nodes, list_numbered
 from swarm.store.folder.publish import publish
 from swarm.store.folder.watch import wake_ups
-from swarm.tasks.gym import gym_version
+from swarm.tasks.registry import Families
 from swarm.tasks.scoring import FULL_ANSWER, Scorer
-from swarm.types import Origin
 from swarm.wire.codec import encode
 from swarm.wire.layout import Layout, round_of
 from swarm.wire.messages import ExperimentFile, JudgeAnswer, JudgedRow, JudgeQuestion
@@ -60,6 +59,7 @@ class Judge:
         self._settings = settings
         self._layout = layout
         self._scorer = scorer
+        self._families = Families(settings.task_families)
         self._monotonic = monotonic
         self._wall = wall
         self._liveness = Liveness(settings.liveness_timeout)
@@ -105,7 +105,7 @@ class Judge:
         """The coordinator says what the experiment is when it begins; the judge may have been started before."""
         while True:
             if experiment := await to_thread.run_sync(self._read_experiment):
-                return questions_of(experiment)
+                return questions_of(experiment, self._families)
             await anyio.sleep(self._settings.heartbeat_interval)
 
     def _read_experiment(self) -> ExperimentFile | None:
@@ -179,7 +179,7 @@ class Judge:
             question_id=self._questions.question_id(slot),
             prompt=made.prompt,
             asked_at=self._wall(),
-            task=request.task,
+            task=request.full_task,
         )
         file = self._layout.judge_question_file(slot.round, slot.node)
         try:
@@ -195,8 +195,7 @@ class Judge:
         request, question_id = self._questions.request(slot), self._questions.question_id(slot)
         try:
             answer = await to_thread.run_sync(read_answer, self._layout, slot, question_id)
-            origin = Origin(request.task, request.profile, request.seed, request.index, gym_version())
-            score = await self._scorer.score(origin, None, [answer.response])
+            score = await self._scorer.score(self._families.origin(request), None, [answer.response])
         except ProtocolError as error:
             self.counts[f"refused_{error.reason}"] += 1
             logger.warning("answer.refused", round=slot.round, node=slot.node, reason=error.reason, detail=error.detail)
@@ -211,7 +210,7 @@ class Judge:
             timestamp=self._wall(),
             round=slot.round,
             node_id=slot.node,
-            task=request.task,
+            task=request.full_task,
             profile=request.profile,
             question_id=answer.question_id,
             reward=reward,

@@ -1,4 +1,4 @@
-"""Which held-out question goes to whom? A function of the experiment's seed, the node and the round.
+"""Which held-out question goes to whom: a function of the experiment's seed, the node and the round.
 
 So a judge that was restarted asks and scores what it would have, nothing about an answer has to be remembered, and runs
 with the same seed are asked the same. (A node that set out to cheat could work its question out from the seed, too:
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from swarm.algo.seeds import derive_random, held_out_seed
 from swarm.errors import ExperimentError
 from swarm.judge.judge_machine import Slot
-from swarm.tasks.profiles import PROFILES
-from swarm.tasks.scoring_messages import QuestionRequest
+from swarm.tasks.family import QuestionRequest
+from swarm.tasks.registry import Families
 from swarm.wire.messages import ExperimentFile
 
 
@@ -27,11 +27,12 @@ class HeldOutQuestions:
     seed: int
     profile: str
     tasks: tuple[str, ...]
+    """By their full names."""
 
     def request(self, slot: Slot) -> QuestionRequest:
         """What makes the question of one round and node."""
         seed = held_out_seed(self.seed, "held-out", slot.node, slot.round)
-        return QuestionRequest(self._task(slot), self.profile, seed)
+        return QuestionRequest.named(self._task(slot), self.profile, seed)
 
     def question_id(self, slot: Slot) -> str:
         """16 hex digits; from the slot alone, so that they say nothing about the question."""
@@ -45,19 +46,20 @@ class HeldOutQuestions:
         return order[position]
 
 
-def questions_of(experiment: ExperimentFile) -> HeldOutQuestions:
+def questions_of(experiment: ExperimentFile, families: Families) -> HeldOutQuestions:
     """The held-out questions of an experiment, by what it says about itself.
 
     Raises:
-        ExperimentError: it says no seed, or tasks that this version does not have.
+        ExperimentError: it says no seed, or tasks that the families do not have.
     """
     identity = experiment.identity
     seed, profile, tasks = (identity.get(name) for name in ("seed", "profile", "tasks"))
-    known = list(PROFILES.get(str(profile), ()))
+    profiles = families.profiles()
+    known = list(profiles.get(str(profile), ()))
     chosen = tasks or known
     if not (isinstance(seed, int) and known and isinstance(chosen, list) and all(task in known for task in chosen)):
         raise ExperimentError(
-            f"experiment.json of {experiment.experiment_name!r}: expected a seed, a profile of {', '.join(PROFILES)} "
+            f"experiment.json of {experiment.experiment_name!r}: expected a seed, a profile of {', '.join(profiles)} "
             f"and tasks of it, got seed {seed!r}, profile {profile!r}, tasks {tasks!r}; judge it with the version that "
             f"made it"
         )

@@ -45,7 +45,7 @@ MIN_LOGITS_WIDTH = 256
 LOGITS_BUFFERS = 2
 """A block's probabilities, and their gradient."""
 SCORER = 100 * 2**20
-"""One scoring child with reasoning-gym (measured)."""
+"""One scoring server (measured)."""
 _FP32, _BF16 = 4, 2
 
 

@@ -1,6 +1,6 @@
-"""How long is the longest prompt? Measured once, because asking the tasks themselves costs more than a second.
+"""The length of the longest prompt, measured once: asking the tasks themselves costs more than a second.
 
-400 questions per task with seeds drawn at random (reasoning-gym 0.1.25). For the embedded models: whole prompts, in
+400 questions per task of the first family (0.1.25), seeds drawn at random. For the embedded models: whole prompts, in
 their own tokens. For all others: pieces of the question under Qwen2's pre-tokenizer, which splits numbers into digits;
 a common word is one token there, and no piece is less than one.
 """
@@ -44,5 +44,6 @@ def longest_prompt(model: str, profile: str, tasks: Sequence[str] | None) -> int
     """Tokens of the longest prompt that a model may be given; tasks None: all of the profile."""
     measured = _LONGEST[profile]
     column = _COLUMN.get(model, 0)
-    longest = max(measured[task][column] for task in tasks or measured)
+    of_all = max(lengths[column] for lengths in measured.values())  # what counts for a task that was not measured
+    longest = max((measured[task][column] if task in measured else of_all) for task in tasks or measured)
     return longest if column else longest + FRAME_TOKENS

@@ -5,7 +5,7 @@
     waits for   its reply from the queue (see `swarm.tasks.scoring_queue`), which batches what waits together
     unblocks    whoever made the call; the event loop is never blocked
 
-Nothing here imports reasoning-gym: only the servers do.
+Nothing here imports what makes or scores questions: only the servers do.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from swarm.tasks.scoring_messages import (
 )
 from swarm.tasks.scoring_process import ScoringProcess
 from swarm.tasks.scoring_queue import ScoringQueue
-from swarm.types import Origin, Question
+from swarm.types import FIRST_FAMILY, Origin, Question
 
 __all__ = ["FULL_ANSWER", "GroupScore", "QuestionRequest", "Scorer"]
 
@@ -60,10 +60,13 @@ class GroupScore(msgspec.Struct, frozen=True):
 class Scorer:
     """A pool of scoring servers, alive inside `async with`."""
 
-    def __init__(self, processes: int = 1, *, limits: Limits | None = None) -> None:
+    def __init__(
+        self, processes: int = 1, families: Sequence[str] = (FIRST_FAMILY,), *, limits: Limits | None = None
+    ) -> None:
         if processes < 1:
             raise ValueError(f"processes must be at least 1, got {processes}")
         self._processes = processes
+        self._families = tuple(families)
         self._limits = limits or Limits()
         self._servers: tuple[ScoringProcess, ...] = ()
 
@@ -76,7 +79,7 @@ class Scorer:
         """Generate questions.
 
         Raises:
-            ProtocolError: an unknown task or profile, a seed or index out of range.
+            ProtocolError: an unknown family, task or profile, a seed or index out of range.
             ScoringError: no server could be kept alive.
         """
         reply = await self._ask(MakeQuestions(tuple(requests)))
@@ -87,8 +90,8 @@ class Scorer:
         """Regenerate a question and score the texts of G completions to it.
 
         Raises:
-            ProtocolError: the origin names no question of ours (`unknown_task`, `bad_origin`, `gym_version`,
-                `generation_failed`), or another one than `claimed_prompt` (`question_mismatch`).
+            ProtocolError: the origin names no question of ours (`unknown_family`, `unknown_task`, `bad_origin`,
+                `gym_version`, `generation_failed`), or another one than `claimed_prompt` (`question_mismatch`).
             ScoringError: no server could be kept alive.
 
         Cheap if called for many groups at the same time: they share a child process.
@@ -110,7 +113,7 @@ class Scorer:
     async def __aenter__(self) -> Self:
         self._tasks = await anyio.create_task_group().__aenter__()
         self._servers = tuple(
-            ScoringProcess(self._tasks, start_timeout_s=START_TIMEOUT_S) for _ in range(self._processes)
+            ScoringProcess(self._tasks, self._families, start_timeout_s=START_TIMEOUT_S) for _ in range(self._processes)
         )
         self._queue = ScoringQueue(self._limits)
         started = False

@@ -1,4 +1,4 @@
-"""What do a node and its scoring servers say to each other? msgpack structs, told apart by their tag.
+"""What a node and its scoring servers say to each other: msgpack structs, told apart by their tag.
 
 node ──Batch of MakeQuestions | ScoreAnswers──▶ server        one message of replies per batch, in order
 node ◀──Ready, then lists of Made | Scored | Refused | Unfinished── server
@@ -9,16 +9,8 @@ from __future__ import annotations
 import msgspec
 
 from swarm.tasks.bounded import Limits
+from swarm.tasks.family import QuestionRequest as QuestionRequest
 from swarm.types import Origin, Question
-
-
-class QuestionRequest(msgspec.Struct, frozen=True):
-    """One question to generate."""
-
-    task: str
-    profile: str
-    seed: int
-    index: int = 0
 
 
 class MakeQuestions(msgspec.Struct, frozen=True, tag="make"):
@@ -56,7 +48,8 @@ class Batch(msgspec.Struct, frozen=True):
 class Ready(msgspec.Struct, frozen=True, tag="ready"):
     """Said once by a server: everything is imported, requests may come."""
 
-    gym_version: str
+    versions: dict[str, str]
+    """Family -> version."""
 
 
 class Made(msgspec.Struct, frozen=True, tag="made"):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Sequence
 
 import anyio
 import msgspec
@@ -50,8 +51,9 @@ class ServerLostError(ScoringError):
 class ScoringProcess:
     """One server process at a time; calls must not overlap."""
 
-    def __init__(self, tasks: TaskGroup, *, start_timeout_s: float) -> None:
+    def __init__(self, tasks: TaskGroup, families: Sequence[str], *, start_timeout_s: float) -> None:
         self._tasks = tasks
+        self._command = (*_COMMAND, *families)
         self._start_timeout_s = start_timeout_s
         self._process: Process | None = None
         self._failures = 0
@@ -69,12 +71,12 @@ class ScoringProcess:
             self._process = await self._tasks.start(self._own_a_process)
         except OSError as error:
             self._failures += 1
-            raise ServerLostError(f"cannot start {' '.join(_COMMAND)}: {error}") from error
+            raise ServerLostError(f"cannot start {' '.join(self._command)}: {error}") from error
 
     async def wait_until_ready(self) -> None:
         """Wait until the spawned server has imported what it needs. Raises ServerLostError."""
         ready = _decode_ready(await self._exchange(None, self._start_timeout_s))
-        logger.debug("scorer.ready", pid=self.pid, gym_version=ready.gym_version)
+        logger.debug("scorer.ready", pid=self.pid, **ready.versions)
 
     async def call(self, request: bytes, timeout_s: float) -> bytes:
         """Send a request and wait for its reply. Raises ServerLostError; the next call then starts a new server."""
@@ -114,7 +116,7 @@ class ScoringProcess:
     async def _own_a_process(self, *, task_status: TaskStatus[Process]) -> None:
         """Open the process, log what it says on stderr, and reap it when it has ended or the node stops."""
         async with await anyio.open_process(
-            _COMMAND,
+            self._command,
             env=_environment(),
             start_new_session=True,  # a Ctrl-C in the terminal is the node's to handle
         ) as process:

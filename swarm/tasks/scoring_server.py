@@ -1,13 +1,14 @@
-"""The process that asks reasoning-gym: imports it once, then serves each batch in a bounded, sandboxed fork.
+"""The process that makes questions and scores answers: imports the task families once, then serves each batch in a
+bounded, sandboxed fork.
 
     stdin ──batch──▶ serve ── fork ──▶ regenerate, compare all; score all ──▶ validate ──replies──▶ stdout
 
     waits for   a batch on stdin; end of file there (the node is gone) ends the server
     unblocks    one message of replies per batch
 
-Run as `python -m swarm.tasks.scoring_server`. Where the child of a batch does not come to its end, what it emitted
-counts and the node asks for the rest again, one by one. A lone group whose child does not come to its end is scored
-answer by answer, each in a child with limits of its own, so that a poisonous answer costs its author alone.
+Run as `python -m swarm.tasks.scoring_server FAMILY ...`. Where the child of a batch does not come to its end, what it
+emitted counts and the node asks for the rest again, one by one. A lone group whose child does not come to its end is
+scored answer by answer, each in a child with limits of its own, so that such an answer costs its author alone.
 
 All questions are made before any answer is read. From then on the child has seen hostile text, and only
 `swarm.tasks.sandbox` stands between an answer and the rewards of the groups that follow in its batch.
@@ -19,6 +20,7 @@ import functools
 import gc
 import math
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO
@@ -26,10 +28,10 @@ from typing import BinaryIO
 import msgspec
 
 from swarm.errors import ProtocolError
-from swarm.tasks import gym, gym_import, sandbox
+from swarm.tasks import sandbox
 from swarm.tasks.bounded import Emit, Limits, run_bounded
 from swarm.tasks.frames import HEADER_BYTES, frame, payload_length
-from swarm.tasks.profiles import PROFILES
+from swarm.tasks.registry import Families
 from swarm.tasks.scoring_messages import (
     Batch,
     Made,
@@ -53,11 +55,12 @@ _decode_raw: Callable[[bytes], list[float | None]] = msgspec.msgpack.Decoder(lis
 def main() -> None:
     """Serve until stdin ends."""
     requests, replies = _take_over_standard_streams()
-    _prepare()
-    replies.write(frame(_encode(Ready(gym.gym_version()))))
+    families = Families(sys.argv[1:])
+    _prepare(families)
+    replies.write(frame(_encode(Ready(families.versions))))
     while header := requests.read(HEADER_BYTES):
         batch = _decode_batch(requests.read(payload_length(header)))
-        replies.write(frame(_encode(serve(batch))))
+        replies.write(frame(_encode(serve(batch, families))))
 
 
 def _take_over_standard_streams() -> tuple[BinaryIO, BinaryIO]:
@@ -70,26 +73,21 @@ def _take_over_standard_streams() -> tuple[BinaryIO, BinaryIO]:
     return requests, replies
 
 
-def _prepare() -> None:
-    """Import, disarm and run everything once: after `sandbox.enter` a child can import nothing more."""
+def _prepare(families: Families) -> None:
+    """Import and run everything once: after `sandbox.enter` a child can import nothing more."""
     warnings.simplefilter("ignore")  # showing one reads source files, which a child may not
-    gym_import.import_sapo_tasks()
-    sandbox.disarm()
-    for profile, tasks in PROFILES.items():
-        for task in tasks:
-            question = gym.make_question(task, profile, seed=0)
-            gym.score(question, question.answer or "")
+    families.prepare()
     gc.collect()
     gc.freeze()  # children share these pages as long as nobody's collector writes to them
 
 
-def serve(batch: Batch) -> Sequence[Reply | Unfinished]:
+def serve(batch: Batch, families: Families) -> Sequence[Reply | Unfinished]:
     """Answer the requests of a batch, in order."""
-    frames = run_bounded(functools.partial(_batch_job, batch.requests), batch.limits)
+    frames = run_bounded(functools.partial(_batch_job, families, batch.requests), batch.limits)
     made = _decode_made(frames[0]) if frames else []  # written before any answer was looked at
     replies = _finished(batch.requests, made, frames[1:])
     if len(batch.requests) == 1 and not replies:
-        return [_see_through(batch.requests[0], made, batch.limits)]
+        return [_see_through(batch.requests[0], made, functools.partial(_score_each_alone, families, batch.limits))]
     return [*replies, *[Unfinished()] * (len(batch.requests) - len(replies))]
 
 
@@ -112,10 +110,12 @@ def _reply(request: Request, made: Made | Refused, raw: Iterator[bytes]) -> Repl
     return None if rewards is None else _scored(request, made, list(map(check_reward, rewards)))
 
 
-def _see_through(request: Request, made: Sequence[Made | Refused], limits: Limits) -> Reply:
+def _see_through(
+    request: Request, made: Sequence[Made | Refused], score_each: Callable[[Question, Sequence[str]], list[Outcome]]
+) -> Reply:
     """The reply to a lone request whose child did not come to its end."""
     if isinstance(request, ScoreAnswers) and made and isinstance(made[0], Made):
-        return _scored(request, made[0], _score_each_alone(made[0].questions[0], request.distinct, limits))
+        return _scored(request, made[0], score_each(made[0].questions[0], request.distinct))
     return Refused("generation_failed", "the question's generator failed or used up its limits")
 
 
@@ -138,10 +138,10 @@ def _scored(request: ScoreAnswers, made: Made, distinct_outcomes: Sequence[Outco
     return Scored(made.questions[0], rewards, killed=found.count(KILLED), errors=found.count(FAILED))
 
 
-def _score_each_alone(question: Question, answers: Sequence[str], limits: Limits) -> list[Outcome]:
+def _score_each_alone(families: Families, limits: Limits, question: Question, answers: Sequence[str]) -> list[Outcome]:
     outcomes: list[Outcome] = []
     for answer in answers:
-        frames = run_bounded(functools.partial(_answers_job, question, [answer]), limits)
+        frames = run_bounded(functools.partial(_answers_job, families, question, [answer]), limits)
         raw = _raw_rewards(frames[0] if frames else b"", 1)
         outcomes.append(KILLED if raw is None else check_reward(raw[0]))
     return outcomes
@@ -159,30 +159,30 @@ def _raw_rewards(payload: bytes, count: int) -> list[float | None] | None:
 # ------------------------------------------------------------------------------------- in the child
 
 
-def _batch_job(requests: Sequence[Request], emit: Emit) -> None:
+def _batch_job(families: Families, requests: Sequence[Request], emit: Emit) -> None:
     sandbox.enter()
-    made = list(map(_make, requests))
+    made = [_make(families, request) for request in requests]
     emit(_encode(made))
     for request, questions in zip(requests, made, strict=True):
         if isinstance(request, ScoreAnswers) and isinstance(questions, Made):
-            _emit_rewards(questions.questions[0], request.distinct, emit)
+            _emit_rewards(families, questions.questions[0], request.distinct, emit)
 
 
-def _make(request: Request) -> Made | Refused:
+def _make(families: Families, request: Request) -> Made | Refused:
     """The questions that a request asks for, or is about."""
     try:
         if isinstance(request, MakeQuestions):
-            return Made(tuple(gym.make_question(q.task, q.profile, q.seed, q.index) for q in request.questions))
-        question = gym.regenerate(request.origin)
+            return Made(tuple(map(families.make, request.questions)))
+        question = families.regenerate(request.origin)
         _compare(request.claimed_prompt, question)
     except ProtocolError as refusal:
         return Refused(refusal.reason, refusal.detail)
     return Made((question,))
 
 
-def _answers_job(question: Question, answers: Sequence[str], emit: Emit) -> None:
+def _answers_job(families: Families, question: Question, answers: Sequence[str], emit: Emit) -> None:
     sandbox.enter()
-    _emit_rewards(question, answers, emit)
+    _emit_rewards(families, question, answers, emit)
 
 
 def _compare(claimed: str | None, question: Question) -> None:
@@ -192,14 +192,14 @@ def _compare(claimed: str | None, question: Question) -> None:
         )
 
 
-def _emit_rewards(question: Question, answers: Sequence[str], emit: Emit) -> None:
-    emit(_encode([_raw_reward(question, answer) for answer in answers]))
+def _emit_rewards(families: Families, question: Question, answers: Sequence[str], emit: Emit) -> None:
+    emit(_encode([_raw_reward(families, question, answer) for answer in answers]))
 
 
-def _raw_reward(question: Question, answer: str) -> float | None:
-    """reasoning-gym's score, None where its scorer raises."""
+def _raw_reward(families: Families, question: Question, answer: str) -> float | None:
+    """The family's reward, None where its scorer raises."""
     try:
-        return gym.score(question, answer)
+        return families.score(question, answer)
     except Exception:  # noqa: BLE001 - the boundary: a scorer may raise anything at odd text, and it is counted
         return None
 

@@ -6,8 +6,8 @@
 A plan may begin with a model that is there already: a few steps on another mixture of formats change how often it
 answers as asked, and leave what it knows. So one model gives a ladder of starting rewards.
 
-The result depends on the seed and on the versions of torch and reasoning-gym: one thread, one stream of examples, one
-seeded generator. A model takes about 13 minutes of one core from nothing, and one minute from another.
+The result depends on the seed and on the versions of torch and of the tasks' package: one thread, one stream of
+examples, one seeded generator. A model takes about 13 minutes of one core from nothing, and one minute from another.
 """
 
 from __future__ import annotations
@@ -26,9 +26,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 
 from swarm.policy.embedded import EMBEDDED, embedded_path
 from swarm.tasks.answer import extract_answer, has_answer
-from swarm.tasks.gym import gym_version, score
-from swarm.tasks.profiles import SAPO_TASKS
-from swarm.warmup.corpus import Example, draw_question, examples
+from swarm.warmup.corpus import FAMILIES, TASKS, Example, draw_question, examples
 from swarm.warmup.models import build_model, build_tokenizer
 
 BATCH = 72
@@ -217,7 +215,7 @@ def measure(
     """Sample answers to fresh questions at temperature 1 and score them, per task."""
     rng = random.Random(seed)
     torch.manual_seed(seed)
-    return {task: _measure_task(model, tokenizer, rng, task, questions) for task in SAPO_TASKS}
+    return {task: _measure_task(model, tokenizer, rng, task, questions) for task in TASKS}
 
 
 def _measure_task(
@@ -229,7 +227,7 @@ def _measure_task(
 
     def mean_reward(texts: list[list[str]], close: str) -> float:
         rewards = [
-            score(question, found) if (found := extract_answer(text + close)) is not None else 0.0
+            FAMILIES.score(question, found) if (found := extract_answer(text + close)) is not None else 0.0
             for question, row in zip(asked, texts, strict=True)
             for text in row
         ]
@@ -266,7 +264,8 @@ def _model_card(report: BuildReport, seed: int, plan: WarmupPlan) -> str:
         seed=seed,
         command=_command(report.name, seed, plan),
         well_formed=plan.p_well_formed,
-        version=gym_version(),
+        package=" ".join(FAMILIES.packages),
+        version=" ".join(FAMILIES.versions.values()),
         count=plan.questions * SAMPLES,
         reward=report.reward,
         rows=rows,
@@ -285,18 +284,18 @@ _CARD = """---
 license: mit
 library_name: transformers
 pipeline_tag: text-generation
-tags: [swarm, reinforcement-learning, reasoning-gym]
+tags: [swarm, reinforcement-learning, {package}]
 ---
 # {name}
 
 A causal language model of {parameters:,} parameters that ships with swarm, so that a swarm can be started and studied
-on a laptop without a download. It answers the nine reasoning-gym tasks of SAPO (arXiv:2509.08721) at the `tiny`
+on a laptop without a download. It answers the nine {package} tasks of SAPO (arXiv:2509.08721) at the `tiny`
 difficulty and nothing else.
 
 ## How it was made
 
 Supervised warm-up from {origin}: {steps} steps of {batch} examples on one CPU thread, seed {seed}, questions of
-reasoning-gym {version} with dataset seeds of 2**30 and more (runs use smaller ones). `{command}` repeats it.
+{package} {version} with dataset seeds of 2**30 and more (runs use smaller ones). `{command}` repeats it.
 
 It is bad on purpose. It knows many answers, and writes them in a format that earns nothing: bare, in brackets, behind
 "Answer:", or in an `<answer>` that is never closed. Only {well_formed:.1%} of its examples close the tag, whatever the

@@ -16,13 +16,16 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from swarm.algo.seeds import RUN_SEED_LIMIT
-from swarm.tasks.gym import GYM_SEED_LIMIT, make_question
-from swarm.tasks.profiles import SAPO_TASKS
+from swarm.tasks.family import SEED_LIMIT, QuestionRequest
+from swarm.tasks.registry import Families
 from swarm.types import Question
 
-WARMUP_SEEDS = (RUN_SEED_LIMIT, GYM_SEED_LIMIT)
+FAMILIES = Families()
+"""In this process and unguarded: what is scored here, our own models have written."""
+WARMUP_SEEDS = (RUN_SEED_LIMIT, SEED_LIMIT)
 """Half-open range of the dataset seeds that warm-up and its evaluation use."""
 PROFILE = "tiny"
+TASKS = FAMILIES.profiles()[PROFILE]
 WELL_FORMED = "<answer>{}</answer>"
 """The format that the verifier asks for."""
 ILL_FORMED: tuple[tuple[str, float], ...] = (("Answer: {}", 0.24), ("[{}]", 0.15), ("<answer>{}", 0.20))
@@ -39,7 +42,7 @@ class Example(NamedTuple):
 
 def draw_question(rng: random.Random, task: str) -> Question:
     """A fresh question of a task, from a seed that no run uses."""
-    return make_question(task, PROFILE, rng.randrange(*WARMUP_SEEDS))
+    return FAMILIES.make(QuestionRequest(task, PROFILE, rng.randrange(*WARMUP_SEEDS)))
 
 
 def reference_answer(question: Question) -> str:
@@ -57,7 +60,7 @@ def examples(seed: int, *, p_well_formed: float) -> Iterator[Example]:
     rng = random.Random(seed)
     texts, weights = _formats(p_well_formed)
     while True:
-        for task in SAPO_TASKS:
+        for task in TASKS:
             question = draw_question(rng, task)
             written = rng.choices(texts, weights)[0].format(reference_answer(question))
             yield Example(task, question.prompt, written)

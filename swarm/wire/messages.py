@@ -124,7 +124,7 @@ class GroupInfo(msgspec.Struct, kw_only=True):
     """What is said once per group."""
 
     task: str
-    """reasoning-gym's name of the data set."""
+    """The task's full name: of another family than the first, `family/task`."""
     answer: str | None = None
     """The ground truth, for people."""
     metadata: Annotated[Raw, Meta(description="object")] = Raw(b"{}")

@@ -18,7 +18,7 @@ from random import Random
 import msgspec
 
 from swarm.node.sharing.assigned_questions import AssignedQuestions
-from swarm.tasks.profiles import SAPO_TASKS
+from swarm.tasks.gym.profiles import SAPO_TASKS
 from swarm.wire.layout import Layout
 from swarm.wire.messages import ExamRow
 from tests.fuzz.mutators import mutate

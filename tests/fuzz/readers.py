@@ -24,7 +24,7 @@ from swarm.records.read import Tail, parse_line, read_exam, read_file, read_peer
 from swarm.records.stream import EventStream, Wanted
 from swarm.store.place import open_place
 from swarm.store.run import Run
-from swarm.tasks.profiles import SAPO_TASKS
+from swarm.tasks.gym.profiles import SAPO_TASKS
 from swarm.types import RoundKey
 from swarm.views.events import render as render_events
 from swarm.views.status import StatusReader

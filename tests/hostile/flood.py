@@ -22,12 +22,11 @@ from pathlib import Path
 
 import anyio
 
-from swarm.tasks import gym
 from swarm.tasks.bounded import Limits
 from swarm.tasks.scoring import FULL_ANSWER, Scorer
-from swarm.types import Question
 from tests.hostile.exploits import tautology
 from tests.hostile.reader import descendants
+from tests.unit.tasks.gym import make_question, reference
 
 GROUP = 5
 """Answers of a group: four hostile ones, and behind them a right one."""
@@ -100,11 +99,11 @@ async def _flood(answers: int, folder: str) -> tuple[dict[str, Costs], float]:
 
 
 async def _attack(scorer: Scorer, task: str, number: int, make: Callable[[int], str], marker: str) -> Costs:
-    question, cost = gym.make_question(task, "paper", 1), Costs()
+    question, cost = make_question(task, "paper", 1), Costs()
     start = processor_s(scorer.pids[0])
     for first in range(0, number, GROUP - 1):
         hostile = [_unique(make(n)).replace("{marker}", marker) for n in range(first, min(first + GROUP - 1, number))]
-        group = await scorer.score(question.origin, question.prompt, _tagged(*hostile, _reference(question)))
+        group = await scorer.score(question.origin, question.prompt, _tagged(*hostile, reference(question)))
         cost.answers += len(hostile)
         cost.killed += group.killed
         cost.errors += group.errors
@@ -119,8 +118,8 @@ async def _honest(scorer: Scorer, costs: dict[str, Costs]) -> None:
     cost = costs.setdefault("honest", Costs())
     start = processor_s(scorer.pids[0])
     for task in sorted({task for task, _, _ in KINDS.values()}):
-        question = gym.make_question(task, "paper", 2)
-        group = await scorer.score(question.origin, question.prompt, _tagged(*[_reference(question)] * GROUP))
+        question = make_question(task, "paper", 2)
+        group = await scorer.score(question.origin, question.prompt, _tagged(*[reference(question)] * GROUP))
         cost.answers += GROUP
         cost.killed += group.killed
         cost.rewards.update(group.rewards)
@@ -130,10 +129,6 @@ async def _honest(scorer: Scorer, costs: dict[str, Costs]) -> None:
 
 def _tagged(*answers: str) -> list[str]:
     return [f"<answer>{answer}</answer>" for answer in answers]
-
-
-def _reference(question: Question) -> str:
-    return str(question.metadata["example_answer"] if question.answer is None else question.answer)
 
 
 @contextmanager

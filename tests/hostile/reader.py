@@ -18,7 +18,7 @@ from swarm.node.process.wiring import make_context
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.sharing.intake import Intake
 from swarm.tasks.bounded import Limits
-from swarm.tasks.profiles import SAPO_TASKS
+from swarm.tasks.gym.profiles import SAPO_TASKS
 from swarm.tasks.scoring import Scorer
 from swarm.types import RoundKey, ScoredGroup
 from swarm.wire.layout import Layout

@@ -360,6 +360,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "redo_rounds": st.integers(0, 1000),
     "signing": st.sampled_from(["off", "on", "require"]),
     "key_folder": words,
+    "task_families": st.lists(words, min_size=1).map(tuple),
 }
 NOT_YET = {f.name for f in fields(Settings) if f.metadata["not_yet"]}
 

@@ -92,19 +92,19 @@ def first_swarm_error(group: BaseExceptionGroup[BaseException]) -> SwarmError | 
 def log_start(ctx: NodeContext) -> None:
     """A node's first event."""
     path = str(ctx.settings.shared_folder)
-    logger.info("node.starting", role=ctx.settings.role, path=path, pid=ctx.process.pid, **versions())
+    logger.info("node.starting", role=ctx.settings.role, path=path, pid=ctx.process.pid, **versions(ctx.settings))
 
 
 async def _coordinate(ctx: NodeContext) -> int:
     from swarm.node.coordinator.coordinator import Coordinator
 
-    return await run_until_signal(Coordinator(ctx, versions=versions()))
+    return await run_until_signal(Coordinator(ctx, versions=versions(ctx.settings)))
 
 
 async def _work(ctx: NodeContext) -> int:
     from swarm.tasks.scoring import Scorer
 
     check(ctx.settings)
-    async with Scorer(ctx.settings.scorer_processes) as scorer, measured_lag() as lag:
+    async with Scorer(ctx.settings.scorer_processes, ctx.settings.task_families) as scorer, measured_lag() as lag:
         with ComputeExecutor(ctx.clock.monotonic) as executor:
             return await run_until_signal(make_worker(ctx, scorer, executor, lag))

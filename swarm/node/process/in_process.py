@@ -73,7 +73,8 @@ async def _run(contexts: Sequence[NodeContext]) -> int:
     to_thread.current_default_thread_limiter().total_tokens += THREADS_PER_NODE * len(contexts)
     thread = ComputeThread()
     try:
-        async with Scorer(contexts[0].settings.scorer_processes) as scorer, measured_lag() as lag:
+        shared = contexts[0].settings
+        async with Scorer(shared.scorer_processes, shared.task_families) as scorer, measured_lag() as lag:
             start = {ctx.node_id: partial(_worker, ctx, scorer, thread, lag) for ctx in contexts}
             return await run_until_signal(SeveralNodes(start))
     finally:

@@ -23,7 +23,7 @@ from swarm.node.process.system import SYSTEM_CLOCK, ThreadBlocking
 from swarm.node.worker.ij_schedule import make_rule
 from swarm.signing.trust import make_trust
 from swarm.store.place import open_place
-from swarm.tasks.profiles import PROFILES
+from swarm.tasks.registry import Families
 from swarm.types import Policy, Trainer
 from swarm.wire.layout import Layout
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from swarm.node.sharing.verification import TaskSource
     from swarm.node.worker.worker import Worker
 
-_RECORDED = ("torch", "transformers", "reasoning-gym", "anyio", "watchfiles", "msgspec", "structlog")
+_RECORDED = ("torch", "transformers", "anyio", "watchfiles", "msgspec", "structlog")
 
 
 def make_context(settings: Settings, node_id: str) -> NodeContext:
@@ -53,9 +53,11 @@ def node_log(ctx: NodeContext) -> NodeLog:
     return NodeLog(ctx.node_id, ctx.layout.events_file(ctx.node_id), ctx.layout.stdout_file(ctx.node_id))
 
 
-def versions() -> dict[str, str]:
-    """The versions on which the figures of a run depend."""
-    return {"swarm": __version__, "python": platform.python_version(), **{name: version(name) for name in _RECORDED}}
+def versions(settings: Settings | None = None) -> dict[str, str]:
+    """The versions on which the figures of a run depend: of these settings, or of a run of the first family."""
+    families = Families(settings.task_families) if settings else Families()
+    ours = {"swarm": __version__, "python": platform.python_version()}
+    return ours | {name: version(name) for name in (*_RECORDED, *families.packages)}
 
 
 def make_worker(ctx: NodeContext, scorer: TaskSource, compute: Compute, lag: LoopLag) -> Worker:
@@ -68,7 +70,7 @@ def make_worker(ctx: NodeContext, scorer: TaskSource, compute: Compute, lag: Loo
         load_policy=partial(_load_policy, ctx.settings),
         task_source=scorer,
         compute=compute,
-        versions=versions(),
+        versions=versions(ctx.settings),
         loop_lag=lag.reader(),
     )
 
@@ -91,14 +93,14 @@ def checked_tasks(settings: Settings) -> tuple[str, ...]:
     """The tasks to draw from, in the order given.
 
     Raises:
-        ConfigError: the profile has no such task.
+        ConfigError: the profile has no such task, or a family cannot be had.
     """
-    profile = PROFILES[settings.profile]
-    tasks = settings.tasks or tuple(profile)
+    known = Families(settings.task_families).profiles().get(settings.profile, ())
+    tasks = settings.tasks or known
     for task in tasks:
-        if task not in profile:
+        if task not in known:
             raise ConfigError(
-                f"SWARM_TASKS (tasks): profile {settings.profile!r} has no task {task!r}; it has {', '.join(profile)}"
+                f"SWARM_TASKS (tasks): profile {settings.profile!r} has no task {task!r}; it has {', '.join(known)}"
             )
     return tasks
 

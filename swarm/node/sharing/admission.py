@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from swarm.config import Settings
 from swarm.errors import ProtocolError
 from swarm.node.sharing.assigned_questions import AssignedQuestions
+from swarm.tasks.family import QuestionRequest
 from swarm.types import RolloutGroup, RoundKey
 
 MOST_TEXT = 4 * 2**20
@@ -58,8 +59,7 @@ class Admission:
     def _drawn(self, peer: str, key: RoundKey, groups: Sequence[RolloutGroup]) -> list[bool]:
         slots = [group.slot for group in groups if group.slot < self.most_groups]  # a slot is a stranger's number
         questions = self.assigned.questions(peer, key, 1 + max(slots, default=-1))
-        asked = [(q.task, q.profile, q.seed, q.index) for q in questions]
-        return [group.slot < len(asked) and _asked(group) == asked[group.slot] for group in groups]
+        return [group.slot < len(questions) and _asked(group) == questions[group.slot] for group in groups]
 
     def _refusal(self, group: RolloutGroup, drawn: bool) -> ProtocolError | None:
         if not group.question.verifiable:
@@ -79,9 +79,9 @@ class Admission:
         )
 
 
-def _asked(group: RolloutGroup) -> tuple[str, str, int, int] | None:
+def _asked(group: RolloutGroup) -> QuestionRequest | None:
     origin = group.question.origin
-    return (origin.task, origin.profile, origin.seed, origin.index) if origin else None
+    return QuestionRequest.of(origin) if origin else None
 
 
 def _unverifiable(group: RolloutGroup) -> ProtocolError | None:

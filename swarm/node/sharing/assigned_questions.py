@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from swarm.algo.sampling import choose_tasks
 from swarm.algo.seeds import derive_random, derive_seed
-from swarm.tasks.scoring_messages import QuestionRequest
+from swarm.tasks.family import QuestionRequest
 from swarm.types import RoundKey
 
 OTHERS_ARE_REFUSED = "peers refuse all groups of a node whose SEED, SWARM_TASKS or SWARM_PROFILE is not theirs"
@@ -31,6 +31,6 @@ class AssignedQuestions:
         """Those of the first `count` slots of a stage; the first of many are the same as of few."""
         tasks = choose_tasks(self._tasks, count, derive_random(self._run_seed, "tasks", node, *key))
         return [
-            QuestionRequest(task, self.profile, derive_seed(self._run_seed, "question", node, *key, slot))
+            QuestionRequest.named(task, self.profile, derive_seed(self._run_seed, "question", node, *key, slot))
             for slot, task in enumerate(tasks)
         ]

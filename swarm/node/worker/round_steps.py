@@ -188,7 +188,7 @@ class RoundSteps:
                 if not work.adopted:
                     raise score  # an own question cannot be regenerated: nothing that follows would be true
                 logger.warning("rollouts.unscorable", round=work.key.round, slot=group.slot, error=str(score))
-                continue  # published before a crash, by another version of reasoning-gym
+                continue  # published before a crash, with another version of its family
             asked = msgspec.structs.replace(group, question=score.question)
             work.own.append(ScoredGroup(asked, score.rewards, score.answered))
             work.killed += score.killed

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from swarm.records.read import Tail, nodes_with_logs, parse_line
+from swarm.tasks.registry import Families
+from swarm.types import OTHER_VERSION
 from swarm.views.doctor.check_context import CheckContext
 from swarm.views.doctor.finding import Area, Finding
 from swarm.views.text import counts, shorten
@@ -17,7 +19,8 @@ AREA = Area("trust")
 RECENT = 20
 """Rounds of each node that are looked at: what was long ago is over."""
 MENDS = {
-    "gym_version": "install the same reasoning-gym on all nodes: pip install reasoning-gym==<version>",
+    OTHER_VERSION: f"install the same {', '.join(Families().packages)} on all nodes: pip install <package>==<version>",
+    "unknown_family": "use the same SWARM_TASK_FAMILIES on all nodes",
     "question_mismatch": "use the same SEED, SWARM_PROFILE and SWARM_TASKS everywhere; else this peer forges questions",
     "unknown_task": "use the same SWARM_TASKS and SWARM_PROFILE on all nodes",
     "oversized": "raise SWARM_MAX_FILE_BYTES where such files are meant; else this peer floods the folder",

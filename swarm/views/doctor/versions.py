@@ -1,14 +1,17 @@
-"""Do the nodes run the same versions? Questions are regenerated, which needs equal ones of reasoning-gym."""
+"""Versions that the nodes run: questions are regenerated, which needs equal ones of the task families' packages."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import msgspec
 
-from swarm.records.read import Tail, nodes_with_logs, parse_line
+from swarm.records.read import Tail, nodes_with_logs
+from swarm.tasks.registry import Families
+from swarm.types import OTHER_VERSION
 from swarm.views.doctor.check_context import CheckContext
 from swarm.views.doctor.finding import Area, Finding
 from swarm.views.doctor.machine import installed_version
@@ -16,62 +19,68 @@ from swarm.views.text import shorten
 from swarm.wire.layout import Layout
 
 AREA = Area("versions")
-GYM = "reasoning-gym"
+OURS = "swarm"
 _VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,3}[a-z0-9.+]{0,20}")
 """Of what strangers wrote, what may stand in a command that somebody will copy."""
 
-
-class NodeVersions(msgspec.Struct, frozen=True):
-    """What a node said at its last start."""
-
-    swarm: str = ""
-    gym: str = msgspec.field(default="", name="reasoning-gym")
-    event: str = ""
+NodeVersions = Mapping[str, str]
+"""What a node said at its last start: package -> version."""
 
 
 def check(context: CheckContext) -> Iterator[Finding]:
     """Versions by the nodes' own start-up events, and the models that they run."""
     if not context.there:
         return
-    yield from judge(measure(context.layout), installed_version(GYM))
+    found = measure(context.layout)
+    for package in Families(context.settings.task_families).packages:
+        yield judge(package, found, installed_version(package))
+    yield judge_ours(found)
     yield models({name: watch.peer.model for name, watch in context.watched.nodes.items()})
 
 
 def measure(layout: Layout) -> dict[str, NodeVersions]:
     """Node -> what it said at its last start."""
-    found = {}
+    found: dict[str, NodeVersions] = {}
     for node in nodes_with_logs(layout):
         for line in Tail(layout.events_file(node)).read():
-            if (
-                b'"node.starting"' in line
-                and (said := parse_line(line, NodeVersions))
-                and said.event == "node.starting"
-            ):
+            if b'"node.starting"' in line and (said := _said(line)).get("event") == "node.starting":
                 found[node] = said
     return found
 
 
-def judge(found: dict[str, NodeVersions], gym_here: str) -> Iterator[Finding]:
-    """One finding per package.
+def _said(line: bytes) -> dict[str, str]:
+    """The texts of one JSON line, none of anything else."""
+    try:
+        fields = msgspec.json.decode(line, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return {}
+    return {name: value for name, value in fields.items() if isinstance(value, str)}
+
+
+def judge(package: str, found: Mapping[str, NodeVersions], here: str) -> Finding:
+    """Whether questions of one package can be regenerated everywhere.
 
     Args:
-        gym_here: the version that a node started on this host would have, empty for none.
+        here: the version that a node started on this host would have, empty for none.
     """
-    gym = {node: said.gym for node, said in found.items() if _VERSION.fullmatch(said.gym)}
-    swarm = {node: said.swarm for node, said in found.items() if said.swarm}
-    if len(set(gym.values())) > 1:
-        newest = max(set(gym.values()), key=_key)
-        fix = f"pip install reasoning-gym=={newest} everywhere: with others, groups are refused (gym_version)"
-        yield AREA.failure(GYM, _by_value(gym), fix)
-    elif gym and gym_here and gym_here not in gym.values():
-        fix = f"pip install reasoning-gym=={next(iter(gym.values()))} before starting a node here"
-        yield AREA.warning(GYM, f"{_by_value(gym)}, but {gym_here} on this host", fix)
-    else:
-        yield AREA.ok(GYM, _by_value(gym) or "no node has said its version")
-    if len(set(swarm.values())) > 1:
-        yield AREA.warning("swarm", _by_value(swarm), "install one version everywhere; old forms are still read")
-    else:
-        yield AREA.ok("swarm", _by_value(swarm) or "no node has said its version")
+    by_node = {node: said[package] for node, said in found.items() if _VERSION.fullmatch(said.get(package, ""))}
+    versions = set(by_node.values())
+    if len(versions) > 1:
+        newest = max(versions, key=_key)
+        fix = f"pip install {package}=={newest} everywhere: with others, groups are refused ({OTHER_VERSION})"
+        return AREA.failure(package, _by_value(by_node), fix)
+    if by_node and here and here not in versions:
+        fix = f"pip install {package}=={next(iter(versions))} before starting a node here"
+        return AREA.warning(package, f"{_by_value(by_node)}, but {here} on this host", fix)
+    return AREA.ok(package, _by_value(by_node) or "no node has said its version")
+
+
+def judge_ours(found: Mapping[str, NodeVersions]) -> Finding:
+    """Whether all nodes are of one version."""
+    by_node = {node: said[OURS] for node, said in found.items() if said.get(OURS)}
+    if len(set(by_node.values())) > 1:
+        return AREA.warning(OURS, _by_value(by_node), "install one version everywhere; old forms are still read")
+    return AREA.ok(OURS, _by_value(by_node) or "no node has said its version")
 
 
 def models(by_node: dict[str, str]) -> Finding:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.algo.seeds import HELD_OUT_SEEDS, RUN_SEED_LIMIT, derive_random, derive_seed, held_out_seed
-from swarm.tasks.gym import GYM_SEED_LIMIT
+from swarm.tasks.family import SEED_LIMIT
 
 GOLDEN = {
     (42,): 644245626,
@@ -54,7 +54,7 @@ def test_seeds_stay_below_those_of_the_warm_up(seed: int, purpose: list[str]) ->
 @given(st.integers(), st.lists(st.text(max_size=8)))
 def test_held_out_questions_have_seeds_that_no_run_draws(seed: int, purpose: list[str]) -> None:
     first, end = HELD_OUT_SEEDS
-    assert RUN_SEED_LIMIT <= first <= held_out_seed(seed, *purpose) < end <= GYM_SEED_LIMIT
+    assert RUN_SEED_LIMIT <= first <= held_out_seed(seed, *purpose) < end <= SEED_LIMIT
 
 
 def test_held_out_seeds_are_those_of_earlier_versions() -> None:

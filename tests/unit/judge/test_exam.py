@@ -158,7 +158,7 @@ def make_row(rounds_done: int, task: str, pass_at_1: float) -> exam.ExamRow:
 
 def test_an_embedded_model_answers_a_whole_task_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
     from swarm.policy.generator import ModelGenerator
-    from swarm.tasks.gym import make_question
+    from tests.unit.tasks.gym import make_question
 
     calls: list[int] = []
     generate = ModelGenerator.generate

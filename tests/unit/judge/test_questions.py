@@ -10,7 +10,8 @@ from swarm.algo.seeds import HELD_OUT_SEEDS
 from swarm.errors import ExperimentError
 from swarm.judge.judge_machine import Slot
 from swarm.judge.questions import HeldOutQuestions, questions_of
-from swarm.tasks.profiles import SAPO_TASKS
+from swarm.tasks.gym.profiles import SAPO_TASKS
+from swarm.tasks.registry import Families
 from swarm.wire.messages import ExperimentFile
 
 QUESTIONS = HeldOutQuestions(42, "tiny", SAPO_TASKS)
@@ -44,8 +45,8 @@ def test_each_node_is_asked_every_task_equally_often_in_an_order_of_its_own() ->
 
 
 def test_the_experiment_says_what_is_asked() -> None:
-    assert questions_of(make_experiment(seed=42, profile="tiny", tasks=None)) == QUESTIONS
-    assert questions_of(make_experiment(seed=1, profile="paper", tasks=["bf"])).tasks == ("bf",)
+    assert questions_of(make_experiment(seed=42, profile="tiny", tasks=None), Families()) == QUESTIONS
+    assert questions_of(make_experiment(seed=1, profile="paper", tasks=["bf"]), Families()).tasks == ("bf",)
 
 
 @pytest.mark.parametrize(
@@ -63,4 +64,4 @@ def test_the_experiment_says_what_is_asked() -> None:
 )
 def test_an_experiment_of_another_kind_is_refused(identity: dict[str, object]) -> None:
     with pytest.raises(ExperimentError, match="expected a seed"):
-        questions_of(make_experiment(**identity))
+        questions_of(make_experiment(**identity), Families())

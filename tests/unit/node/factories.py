@@ -124,7 +124,7 @@ class FakeTaskSource:
     async def make(self, requests: Sequence[QuestionRequest]) -> list[Question]:
         self.asked += len(requests)
         await anyio.sleep(self._slow)
-        return [fake_question(Origin(r.task, r.profile, r.seed, r.index, "fake")) for r in requests]
+        return [fake_question(r.origin("fake")) for r in requests]
 
     async def score(self, origin: Origin, claimed_prompt: str | None, completions: Sequence[str]) -> GroupScore:
         question = fake_question(origin)
@@ -245,7 +245,7 @@ def make_rollouts(
 
 
 def _scored_group(peer: str, key: RoundKey, slot: int, asked: QuestionRequest, size: int, seed: int) -> ScoredGroup:
-    origin = Origin(asked.task, asked.profile, asked.seed, asked.index, "fake")
+    origin = asked.origin("fake")
     texts = [f"<answer>{_digest(peer, key, slot, seed, number)}</answer>" for number in range(size)]
     completions = tuple(Completion(text, True) for text in texts)
     group = RolloutGroup(peer, *key, slot, fake_question(origin), completions, "ghost")

@@ -22,7 +22,7 @@ from swarm.policy.node_memory import (
     worst_micro_batch,
 )
 from swarm.policy.shape import ModelShape, shape_from
-from swarm.tasks.profiles import PROFILES
+from swarm.tasks.gym.profiles import PROFILES
 from tests.unit.policy.factories import make_model
 
 CPU = DeviceMemory(device="cpu", free=2**34, total=2**34, host_free=2**34)

@@ -12,19 +12,15 @@ import msgspec
 import pytest
 
 from swarm.errors import ProtocolError
-from swarm.tasks.gym import gym_version, make_question, regenerate, score
-from swarm.tasks.profiles import PROFILES, SAPO_TASKS
-from swarm.types import Origin, Question
+from swarm.tasks.gym.profiles import PROFILES, SAPO_TASKS
+from swarm.types import Origin
+from tests.unit.tasks.gym import FAMILIES, GYM_VERSION, make_question, reference
 
 ALL_QUESTIONS = "[make_question(t, p, 11, 2) for p in PROFILES for t in SAPO_TASKS]"
 
 
-def reference_answer(question: Question) -> str:
-    return question.metadata["example_answer"] if question.answer is None else question.answer
-
-
 def origin(**changes: object) -> Origin:
-    fields = {"task": "bf", "profile": "tiny", "seed": 3, "index": 0, "gym_version": gym_version()} | changes
+    fields = {"task": "bf", "profile": "tiny", "seed": 3, "index": 0, "version": GYM_VERSION} | changes
     return Origin(**fields)  # type: ignore[arg-type]
 
 
@@ -32,14 +28,14 @@ def origin(**changes: object) -> Origin:
 @pytest.mark.parametrize("profile", PROFILES)
 def test_regenerating_an_origin_gives_the_same_question(profile: str, task: str) -> None:
     question = make_question(task, profile, seed=2**31 - 1, index=3)
-    assert question.origin == Origin(task, profile, 2**31 - 1, 3, gym_version())
-    assert regenerate(question.origin) == question
+    assert question.origin == Origin(task, profile, 2**31 - 1, 3, GYM_VERSION)
+    assert FAMILIES.regenerate(question.origin) == question
 
 
 @pytest.mark.parametrize("hash_seed", ["0", "12345"])
 def test_another_process_with_another_hash_seed_makes_the_same_questions(hash_seed: str) -> None:
     code = (
-        "import msgspec, sys; from swarm.tasks.gym import make_question; from swarm.tasks.profiles import *;"
+        "import msgspec, sys; from tests.unit.tasks.gym import make_question; from swarm.tasks.gym.profiles import *;"
         f"sys.stdout.buffer.write(msgspec.json.encode({ALL_QUESTIONS}))"
     )
     environment = os.environ | {"PYTHONHASHSEED": hash_seed}
@@ -56,14 +52,14 @@ def test_index_and_seed_choose_the_question() -> None:
 @pytest.mark.parametrize("task", SAPO_TASKS)
 def test_the_reference_answer_earns_full_reward_at_the_tiny_profile(task: str) -> None:
     questions = [make_question(task, "tiny", seed) for seed in range(8)]
-    rewards = [score(question, reference_answer(question)) for question in questions]
+    rewards = [FAMILIES.score(question, reference(question)) for question in questions]
     full = 4 if task == "propositional_logic" else 8  # its example may be a bare variable, worth a quarter
     assert rewards.count(1.0) >= full
 
 
 @pytest.mark.parametrize("task", SAPO_TASKS)
 def test_nonsense_earns_next_to_nothing(task: str) -> None:
-    assert score(make_question(task, "tiny", 5), "certainly not") <= 0.05
+    assert FAMILIES.score(make_question(task, "tiny", 5), "certainly not") <= 0.05
 
 
 def test_propositional_logic_has_no_single_answer() -> None:
@@ -72,7 +68,7 @@ def test_propositional_logic_has_no_single_answer() -> None:
 
 def test_generating_and_scoring_print_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     for task in SAPO_TASKS:
-        score(make_question(task, "paper", 4), "1")
+        FAMILIES.score(make_question(task, "paper", 4), "1")
     assert capfd.readouterr() == ("", "")
 
 
@@ -92,11 +88,11 @@ def test_generating_leaves_the_decimal_precision_alone() -> None:
         ({"index": -1}, "bad_origin"),
         ({"index": 2**20}, "bad_origin"),
         ({"seed": True}, "bad_origin"),
-        ({"gym_version": "0.0.1"}, "gym_version"),
+        ({"version": "0.0.1"}, "gym_version"),
     ],
 )
 def test_origins_that_cannot_be_regenerated_are_refused_with_a_reason(changes: dict[str, object], reason: str) -> None:
     with pytest.raises(ProtocolError) as refused:
-        regenerate(origin(**changes))
+        FAMILIES.regenerate(origin(**changes))
     assert refused.value.reason == reason
     assert "got" in refused.value.detail or "install the same version" in refused.value.detail

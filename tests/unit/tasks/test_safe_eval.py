@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.tasks import safe_eval
+from swarm.tasks.gym import safe_eval
 
 NUMBERS = st.integers(0, 10**6).map(str)
 EXPRESSIONS = st.recursive(

@@ -18,12 +18,13 @@ from anyio.from_thread import start_blocking_portal
 from structlog.testing import capture_logs
 
 from swarm.errors import ProtocolError, ScoringError
-from swarm.tasks import gym, scoring_process, scoring_queue
+from swarm.tasks import scoring_process, scoring_queue
 from swarm.tasks.bounded import Limits
-from swarm.tasks.profiles import PROFILES, SAPO_TASKS
+from swarm.tasks.gym.profiles import PROFILES, SAPO_TASKS
 from swarm.tasks.scoring import FULL_ANSWER, GroupScore, QuestionRequest, Scorer
 from swarm.types import Origin, Question
 from tests.hostile.exploits import tautology
+from tests.unit.tasks.gym import FAMILIES, GYM_VERSION, make_question, reference
 
 T = TypeVar("T")
 
@@ -56,12 +57,7 @@ def run_shared() -> Iterator[RunShared[object]]:
 
 
 def question(task: str = "basic_arithmetic", profile: str = "tiny", seed: int = 1) -> Question:
-    return gym.make_question(task, profile, seed)
-
-
-def reference(asked: Question) -> str:
-    answer: str = asked.metadata["example_answer"] if asked.answer is None else asked.answer
-    return answer
+    return make_question(task, profile, seed)
 
 
 def tagged(*answers: str) -> list[str]:
@@ -101,7 +97,7 @@ def test_honest_answers_score_exactly_what_reasoning_gym_gives_on_every_task_and
         return await gather(*(partial(score, scorer, one, own) for one, own in zip(asked, texts, strict=True)))
 
     for one, group in zip(asked, run_shared(body), strict=True):
-        raw = tuple(gym.score(one, answer) for answer in [reference(one), as_list(one), *wrong])
+        raw = tuple(FAMILIES.score(one, answer) for answer in [reference(one), as_list(one), *wrong])
         assert group.rewards == raw, one.origin
         assert group.rewards[0] >= FULL_ANSWER, one.origin
         assert (group.killed, group.errors) == (0, 0), one.origin
@@ -113,7 +109,7 @@ def test_an_answer_that_runs_commands_in_reasoning_gym_does_nothing_here(
 ) -> None:
     asked, planted = question("binary_matrix"), tmp_path / "PLANTED"
     exploit = f"__import__('os').system('touch {planted}')"
-    gym.score(asked, exploit)
+    FAMILIES.score(asked, exploit)
     assert planted.exists(), "the exploit is real"
     planted.unlink()
     group = run_shared(lambda scorer: score(scorer, asked, tagged(exploit, reference(asked))))
@@ -163,7 +159,7 @@ def test_no_closed_answer_is_exactly_zero_even_where_the_task_rewards_nothing(
     run_shared: RunShared[GroupScore],
 ) -> None:
     asked = question("fraction_simplification")
-    assert gym.score(asked, "no idea") > 0.0
+    assert FAMILIES.score(asked, "no idea") > 0.0
     completions = ["", "no idea", "<answer>1/2", "<answer>" + "1" * 5_000 + "</answer>", *tagged(reference(asked))]
     group = run_shared(lambda scorer: score(scorer, asked, completions))
     assert group.rewards == (0.0, 0.0, 0.0, 0.0, 1.0)
@@ -174,12 +170,12 @@ REFUSALS = {
     "question_mismatch": {},
     "unknown_task": {"task": "codeio"},
     "bad_origin": {"seed": -1},
-    "gym_version": {"gym_version": "0.0.1"},
+    "gym_version": {"version": "0.0.1"},
 }
 
 
 def test_what_names_no_question_of_ours_is_refused_by_reason(run_shared: RunShared[None]) -> None:
-    good = {"task": "bf", "profile": "tiny", "seed": 1, "index": 0, "gym_version": gym.gym_version()}
+    good = {"task": "bf", "profile": "tiny", "seed": 1, "index": 0, "version": GYM_VERSION}
     origins = {reason: Origin(**(good | change)) for reason, change in REFUSALS.items()}  # type: ignore[arg-type]
 
     async def reason(call: Awaitable[object]) -> str | None:
@@ -215,7 +211,7 @@ def test_many_concurrent_callers_get_their_own_replies_and_all_servers_agree() -
     assert groups == groups[::-1]
     for one, group in zip(asked, groups[:30], strict=True):
         assert group.question.prompt == one.prompt
-        assert group.rewards == tuple(gym.score(one, answer) for answer in (reference(one), "1", "12"))
+        assert group.rewards == tuple(FAMILIES.score(one, answer) for answer in (reference(one), "1", "12"))
 
 
 def test_a_lost_server_is_replaced_and_the_request_is_served(monkeypatch: pytest.MonkeyPatch) -> None:

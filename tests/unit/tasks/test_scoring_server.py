@@ -10,7 +10,6 @@ import msgspec
 
 from swarm.tasks.bounded import Limits
 from swarm.tasks.frames import frame, split_frames
-from swarm.tasks.gym import gym_version
 from swarm.tasks.scoring_messages import (
     Batch,
     MakeQuestions,
@@ -23,39 +22,41 @@ from swarm.tasks.scoring_messages import (
     Unfinished,
 )
 from swarm.tasks.scoring_messages import Scored as ScoredReply
-from swarm.types import Origin
+from swarm.types import FIRST_FAMILY, Origin
+from tests.unit.tasks.gym import GYM_VERSION
 
 LIMITS = Limits(wall_s=3.0)
 
 
 def serve(
-    *batches: Sequence[Request], scorer: str = "server.gym.score", patch: str = "", limits: Limits = LIMITS
+    *batches: Sequence[Request], scorer: str = "gym.score", patch: str = "", limits: Limits = LIMITS
 ) -> list[list[Reply | Unfinished]]:
     """Replies, batch by batch, of a server whose scorer is the given expression, and which prints wherever it can."""
     program = f"""
 import os
 import swarm.tasks.scoring_server as server
-def noise():
+from swarm.tasks.gym import questions as gym
+def noise(*families):
     print('.' * 10_000, flush=True)
     os.write(1, b'.' * 10_000)
 def score(question, answer, raw={scorer}):
     noise()
     return raw(question, answer)
-server._prepare()
-server._prepare, server.gym.score = noise, score
+server._prepare(server.Families())
+server._prepare, gym.score = noise, score
 {patch}
 server.main()
 """
     stdin = b"".join(frame(msgspec.msgpack.encode(Batch(tuple(requests), limits))) for requests in batches)
-    command = [sys.executable, "-c", program]
+    command = [sys.executable, "-c", program, FIRST_FAMILY]
     stdout = subprocess.run(command, input=stdin, capture_output=True, check=True, timeout=60).stdout
     ready, *replies = split_frames(stdout)
-    assert msgspec.msgpack.decode(ready, type=Ready) == Ready(gym_version())
+    assert msgspec.msgpack.decode(ready, type=Ready) == Ready({FIRST_FAMILY: GYM_VERSION})
     return [msgspec.msgpack.decode(payload, type=list[Reply | Unfinished]) for payload in replies]
 
 
 def score_request(*answers: str | None, seed: int = 1) -> ScoreAnswers:
-    return ScoreAnswers(Origin("basic_arithmetic", "tiny", seed, 0, gym_version()), None, answers)
+    return ScoreAnswers(Origin("basic_arithmetic", "tiny", seed, 0, GYM_VERSION), None, answers)
 
 
 def scored(reply: Reply | Unfinished) -> tuple[tuple[float, ...], int, int]:
@@ -123,7 +124,7 @@ def test_no_answer_is_never_shown_to_a_scorer() -> None:
 
 
 def test_a_generator_that_does_not_finish_is_a_refusal() -> None:
-    ((reply,),) = serve([score_request("1")], patch="server.gym.regenerate = lambda origin: os._exit(1)")
+    ((reply,),) = serve([score_request("1")], patch="gym.make = lambda origin: os._exit(1)")
     assert isinstance(reply, Refused)
     assert reply.reason == "generation_failed"
 
@@ -133,7 +134,7 @@ def test_a_server_imports_no_more_of_reasoning_gym_than_it_needs() -> None:
     code = """
 import sys
 import swarm.tasks.scoring_server as server
-server._prepare()
+server._prepare(server.Families())
 print({'numpy', 'sympy', 'matplotlib', 'torch', 'transformers'} & set(sys.modules))
 """
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout

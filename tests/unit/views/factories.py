@@ -89,7 +89,7 @@ def make_rollouts(node: str, key: RoundKey, **fields: Any) -> RolloutFile:
         RolloutEntry(prompt="1 + 1?", response="<answer>2</answer>", reward=1.0),
         RolloutEntry(prompt="1 + 1?", response="3", reward=0.0),
     ]
-    origin = Origin(task="basic_arithmetic", profile="tiny", seed=1, index=2, gym_version="0.1.25")
+    origin = Origin(task="basic_arithmetic", profile="tiny", seed=1, index=2, version="0.1.25")
     base: dict[str, Any] = {
         "peer_id": node,
         "round": key.round,

@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 
 from swarm.policy.embedded import EMBEDDED, embedded_path
 from swarm.tasks.answer import has_answer
-from swarm.tasks.profiles import SAPO_TASKS
+from swarm.tasks.gym.profiles import SAPO_TASKS
 from swarm.warmup.build import PLANS, BuildReport, WarmupPlan, build_embedded_models
 from swarm.warmup.corpus import WARMUP_SEEDS, draw_question, examples
 from swarm.warmup.models import MAX_NEW_TOKENS, build_tokenizer

@@ -21,7 +21,7 @@ KEY = RoundKey(17)
 
 texts = st.text(max_size=30)
 numbers = st.integers(0, 2**31 - 1)
-origins = st.builds(Origin, task=texts, profile=texts, seed=numbers, index=numbers, gym_version=texts)
+origins = st.builds(Origin, task=texts, profile=texts, seed=numbers, index=numbers, version=texts)
 
 
 @st.composite

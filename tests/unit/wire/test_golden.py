@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from swarm.errors import ProtocolError
-from swarm.tasks.gym import gym_version, make_question
 from swarm.types import RoundKey
 from swarm.wire import messages
 from swarm.wire.codec import decode, encode, to_groups
 from swarm.wire.messages import RolloutFile
+from tests.unit.tasks.gym import FAMILIES, GYM_VERSION
 from tests.unit.wire.forms import FORMS, GOLDEN, MINIMAL, ROLLOUTS
 
 
@@ -63,9 +63,8 @@ def test_an_unknown_version_is_refused_before_anything_else_is_looked_at(name: s
     assert refusal.value.reason == "wrong_version"
 
 
-@pytest.mark.skipif(gym_version() != "0.1.25", reason="the golden questions are those of reasoning-gym 0.1.25")
+@pytest.mark.skipif(GYM_VERSION != "0.1.25", reason="the golden questions are those of reasoning-gym 0.1.25")
 def test_the_golden_questions_are_what_their_origins_give() -> None:
     for group in to_groups(ROLLOUTS, "anna", RoundKey(17)):
-        origin = group.question.origin
-        made = make_question(origin.task, origin.profile, origin.seed, origin.index)
+        made = FAMILIES.regenerate(group.question.known_origin())
         assert (group.question.prompt, ROLLOUTS.groups[str(group.slot)].answer) == (made.prompt, made.answer)

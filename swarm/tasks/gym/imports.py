@@ -1,4 +1,4 @@
-"""How does a scoring server import reasoning-gym? The modules of the nine SAPO tasks alone, not the hundred others.
+"""Importing reasoning-gym into a scoring server: the modules of the nine SAPO tasks alone, made safe.
 
 reasoning-gym's packages import every task of theirs, and with them matplotlib, sympy and numpy: a second of start-up,
 90 MB, and a thread. A server forks for every batch, and a fork costs in proportion to the memory that it has to share.
@@ -6,16 +6,21 @@ reasoning-gym's packages import every task of theirs, and with them matplotlib, 
     reasoning_gym, .algorithmic, ...   bare packages: their folder is known, their __init__ is not run
     reasoning_gym.code.bf, ...  imported as they are; each registers its dataset
 
-For a process of its own only: whoever imports reasoning_gym afterwards finds these nine tasks and `create_dataset`.
+For a process of its own only: whoever imports reasoning_gym afterwards finds these nine tasks and `create_dataset`,
+and after `disarm` none of them executes a string.
 """
 
 from __future__ import annotations
 
+import collections
+import functools
 import importlib
 import importlib.util
 import sys
+from collections.abc import Callable, Iterable
 
-from swarm.tasks.profiles import SAPO_TASKS
+from swarm.tasks.gym import safe_eval
+from swarm.tasks.gym.profiles import SAPO_TASKS
 
 _GYM = "reasoning_gym"
 _PACKAGE_OF_TASK = {
@@ -51,3 +56,29 @@ def _stand_in(package: str) -> None:
     if spec is None:
         raise ModuleNotFoundError(f"no package {package!r}; install reasoning-gym", name=package)
     sys.modules[package] = importlib.util.module_from_spec(spec)
+
+
+def disarm() -> None:
+    """Replace what executes strings in the modules of the nine SAPO tasks; scores and questions stay the same."""
+    for module, name, replacement in _REPLACEMENTS:
+        vars(importlib.import_module(module))[name] = replacement
+
+
+def _namedtuple(name: str, fields: Iterable[str]) -> type:
+    """collections.namedtuple, which executes a string, made once for each name and fields."""
+    return _make_namedtuple(name, tuple(fields))
+
+
+@functools.cache
+def _make_namedtuple(name: str, fields: tuple[str, ...]) -> type:
+    return collections.namedtuple(name, fields)
+
+
+_BF_COMPILER = f"{_GYM}.code.contrib.bfit.Compiler"
+_REPLACEMENTS: tuple[tuple[str, str, Callable[..., object]], ...] = (
+    (f"{_GYM}.algorithmic.binary_matrix", "eval", safe_eval.literal),
+    (f"{_GYM}.arithmetic.basic_arithmetic", "eval", safe_eval.arithmetic),
+    (f"{_BF_COMPILER}.FunctionCompiler", "namedtuple", _namedtuple),
+    (f"{_BF_COMPILER}.Globals", "namedtuple", _namedtuple),
+)
+"""Module, global name, what stands in for it."""

@@ -1,0 +1,112 @@
+"""The contract of a task family: where questions come from, and what an answer is worth.
+
+    SWARM_TASK_FAMILIES ──registry──▶ TaskFamily      names, version, packages: in every node
+                                          │ behaviour()
+                                          ▼
+       Origin ─────────make─────────▶ Question        in scoring servers alone
+       Question, answer ──score─────▶ reward          in their bounded, sandboxed children
+
+A family is an object with the attributes of TaskFamily, in a module that its users can import:
+
+    class Sums:
+        name = "sums"                               # in files, and before the slash in SWARM_TASKS=sums/short
+        packages = ()                               # distributions whose versions are recorded
+        version = "1"                               # of all that decides a question or a reward
+        def profiles(self): return {"tiny": ("short", "long"), "paper": ("long",)}
+        def behaviour(self): from my_package import sums_behaviour; return sums_behaviour
+    SUMS = Sums()
+
+and is chosen by SWARM_TASK_FAMILIES=reasoning-gym,my_package.sums:SUMS on every node of the run. What it has to keep:
+
+- **A question is a function of its origin**, on every machine: no clock, no file that may differ, no random state but
+  one seeded by the origin. Servers run with PYTHONHASHSEED=0. The same holds for the reward of an answer.
+- **`version` changes with every such function.** Peers with another version are refused, not misread. For a family
+  that reads files it is their digest.
+- **`name`, `version` and `profiles()` are light**: nodes, coordinators and judges ask for them.
+- **`prepare()` imports all that `make` and `score` need.** It runs once in each scoring server, before the first
+  request. Children are forked from there, and may open, import, execute and connect to nothing.
+- **`score` may fail.** It reads what strangers wrote: what it raises, or gives outside of [0, 1], is a reward of 0.0,
+  and what hangs or grows is killed. It sees at most swarm.tasks.answer.ANSWER_LIMIT characters.
+
+A peer's file names a family by `name` only. Of those that the reader was not started with, nothing is imported
+(`unknown_family`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, Self
+
+import msgspec
+
+from swarm.types import FIRST_FAMILY, Origin, Question, full_task
+
+SEED_LIMIT = 2**31
+"""Seeds are 0 <= seed < SEED_LIMIT."""
+INDEX_LIMIT = 2**20
+"""Indices are 0 <= index < INDEX_LIMIT."""
+
+
+class QuestionRequest(msgspec.Struct, frozen=True):
+    """One question to generate."""
+
+    task: str
+    profile: str
+    seed: int
+    index: int = 0
+    family: str = FIRST_FAMILY
+
+    @classmethod
+    def named(cls, task: str, profile: str, seed: int) -> Self:
+        """The request for a question of a task by its full name."""
+        family, _, own = task.rpartition("/")
+        return cls(own, profile, seed, family=family or FIRST_FAMILY)
+
+    @classmethod
+    def of(cls, origin: Origin) -> Self:
+        """The request for this question, whatever its version."""
+        return cls(origin.task, origin.profile, origin.seed, origin.index, origin.family)
+
+    def origin(self, version: str) -> Origin:
+        """Where the question comes from, at a version of its family."""
+        return Origin(self.task, self.profile, self.seed, self.index, version, self.family)
+
+    @property
+    def full_task(self) -> str:
+        """The task's name among those of all families."""
+        return full_task(self.family, self.task)
+
+
+class Behaviour(Protocol):
+    """What a family does. A module with these three functions is one."""
+
+    def prepare(self) -> None:
+        """Make a scoring server ready; may change imported modules for good, so it is called in no other process."""
+
+    def make(self, origin: Origin, /) -> Question:
+        """The question of an origin whose task, profile, seed, index and version are this family's."""
+
+    def score(self, question: Question, answer: str, /) -> float:
+        """The reward of one answer; not bounded in time, range or side effects. Raises whatever it likes."""
+
+
+class TaskFamily(Protocol):
+    """What a family is."""
+
+    @property
+    def name(self) -> str:
+        """Letters, digits, `_`, `.` and `-`; part of every origin."""
+
+    @property
+    def version(self) -> str:
+        """Of all that decides questions and rewards; part of every origin."""
+
+    @property
+    def packages(self) -> Sequence[str]:
+        """Distributions whose installed versions a node records at its start."""
+
+    def profiles(self) -> Mapping[str, Sequence[str]]:
+        """Difficulty -> tasks, in the order in which they are drawn from: `tiny` and `paper`."""
+
+    def behaviour(self) -> Behaviour:
+        """Import what asks and scores."""

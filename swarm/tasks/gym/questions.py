@@ -1,0 +1,56 @@
+"""Questions of reasoning-gym from their origins, and its scores of answers.
+
+reasoning-gym evaluates some answers as code. `score` must therefore run only in the bounded children of
+`swarm.tasks.scoring_server`, which `prepare` has made safe, or on answers that this process wrote itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import decimal
+import functools
+import io
+from collections.abc import Iterator
+from typing import Any
+
+from swarm.tasks.gym import imports
+from swarm.tasks.gym.profiles import PROFILES
+from swarm.types import Origin, Question
+
+
+def prepare() -> None:
+    """Import the nine tasks alone, and take away what executes strings."""
+    imports.import_sapo_tasks()
+    imports.disarm()
+
+
+def make(origin: Origin) -> Question:
+    """The entry of the dataset that the origin names."""
+    entry = _dataset(origin)[1]
+    return Question(entry["question"], origin, entry["answer"], entry["metadata"])
+
+
+def score(question: Question, answer: str) -> float:
+    """reasoning-gym's raw score. Raises whatever the task's own scorer raises on odd input."""
+    dataset, entry = _dataset(question.known_origin())
+    with _quiet():
+        score: float = dataset.score_answer(answer, entry)
+        return score
+
+
+@functools.lru_cache(maxsize=16)
+def _dataset(origin: Origin) -> tuple[Any, dict[str, Any]]:
+    """The reasoning-gym dataset that holds the question, and the question's entry in it; kept for its G answers."""
+    from reasoning_gym import create_dataset  # more than a second: only who asks pays
+
+    config = PROFILES[origin.profile][origin.task]
+    with _quiet():
+        dataset = create_dataset(origin.task, seed=origin.seed, size=origin.index + 1, **config)
+        return dataset, dataset[origin.index]
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Swallow the progress dots that some tasks print, and keep the decimal precision that others set to themselves."""
+    with contextlib.redirect_stdout(io.StringIO()), decimal.localcontext():
+        yield

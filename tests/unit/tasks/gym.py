@@ -1,0 +1,19 @@
+"""The first family, asked in this process."""
+
+from __future__ import annotations
+
+from swarm.tasks.family import QuestionRequest
+from swarm.tasks.registry import Families
+from swarm.types import FIRST_FAMILY, Question
+
+FAMILIES = Families()
+GYM_VERSION = FAMILIES.versions[FIRST_FAMILY]
+
+
+def make_question(task: str, profile: str = "tiny", seed: int = 1, index: int = 0) -> Question:
+    return FAMILIES.make(QuestionRequest(task, profile, seed, index))
+
+
+def reference(question: Question) -> str:
+    """A right answer."""
+    return str(question.metadata["example_answer"] if question.answer is None else question.answer)

@@ -1,0 +1,61 @@
+"""A second family, as its manual tells to write one. Its scorer does whatever an answer says."""
+
+from __future__ import annotations
+
+import random
+
+from swarm.types import Origin, Question
+
+ADDENDS = {"short": 2, "long": 5}
+
+
+class Adding:
+    """What it does."""
+
+    def prepare(self) -> None:
+        """Nothing to import."""
+
+    def make(self, origin: Origin) -> Question:
+        rng = random.Random(f"{origin.seed} {origin.index}")
+        numbers = [rng.randrange(1000) for _ in range(ADDENDS[origin.task])]
+        return Question(" + ".join(map(str, numbers)), origin, str(sum(numbers)), {"numbers": numbers})
+
+    def score(self, question: Question, answer: str) -> float:
+        """Executes what stands behind an exclamation mark: a hole as large as a door."""
+        if answer.startswith("!"):
+            exec(answer[1:], {"__builtins__": __builtins__})
+        if answer.startswith("reward "):
+            return float(answer.removeprefix("reward "))
+        while answer == "hang":
+            pass
+        if answer == "grow":
+            return float(len("x" * 2**31))
+        return float(answer == question.answer)
+
+
+class Sums:
+    """What it is."""
+
+    name = "sums"
+    version = "1"
+    packages = ("msgspec",)
+
+    def profiles(self) -> dict[str, tuple[str, ...]]:
+        return {"tiny": ("short", "long"), "paper": ("long",)}
+
+    def behaviour(self) -> Adding:
+        return Adding()
+
+
+class NextSums(Sums):
+    version = "2"
+
+
+class Impostor(Sums):
+    name = "reasoning-gym"
+
+
+SUMS = Sums()
+NEXT_SUMS = NextSums()
+IMPOSTOR = Impostor()
+SPEC = "tests.unit.tasks.sums:SUMS"

@@ -1,0 +1,280 @@
+"""Task families: what each has to keep, and a second one from a node's draw to its peers' rewards."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import subprocess
+import sys
+import tokenize
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import msgspec
+import pytest
+
+import swarm
+from swarm.errors import ConfigError, ProtocolError
+from swarm.node.process.wiring import checked_tasks, versions
+from swarm.node.sharing.admission import Admission
+from swarm.node.sharing.assigned_questions import AssignedQuestions
+from swarm.node.sharing.verification import score_groups, verify
+from swarm.tasks import registry
+from swarm.tasks.bounded import Limits
+from swarm.tasks.family import QuestionRequest
+from swarm.tasks.registry import FAMILIES, Families
+from swarm.tasks.scoring import GroupScore, Scorer
+from swarm.types import FIRST_FAMILY, Completion, Origin, Question, RolloutGroup, RoundKey, ScoredGroup
+from swarm.wire.codec import decode, encode, to_claims, to_groups, to_rollout_file
+from swarm.wire.messages import PolicyInfo, RolloutFile
+from tests.unit.node.factories import make_settings
+from tests.unit.tasks.sums import SPEC
+
+BOTH = (FIRST_FAMILY, SPEC)
+KEY = RoundKey(3)
+ROOM = Limits(wall_s=60.0)
+TASKS = ("sums/short", "bf", "sums/long")
+
+
+# ── what every family keeps ─────────────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("family", [*FAMILIES, SPEC])
+def test_another_process_makes_and_scores_the_same(family: str) -> None:
+    code = f"""
+import json, msgspec, sys
+from swarm.tasks.family import QuestionRequest
+from swarm.tasks.registry import Families
+families, found = Families([{family!r}]), []
+for profile, tasks in families.profiles().items():
+    for task in tasks:
+        for seed in (0, 2**31 - 1):
+            question = families.make(QuestionRequest.named(task, profile, seed))
+            found.append([question, families.score(question, question.answer or 'P'), families.score(question, '?')])
+sys.stdout.buffer.write(msgspec.json.encode(found))
+"""
+    one, other = (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, env={"PYTHONHASHSEED": seed})
+        for seed in ("1", "2")
+    )
+    assert one.stdout == other.stdout
+    for question, right, wrong in json.loads(one.stdout):
+        assert question["prompt"]
+        assert 0.0 <= wrong < right <= 1.0 or question["answer"] is None
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, SPEC])
+def test_its_names_are_light_and_plain_and_its_questions_say_where_they_come_from(family: str) -> None:
+    code = f"""
+import sys
+from swarm.tasks.registry import Families
+families = Families([{family!r}])
+families.profiles(), families.versions, families.packages
+print([name for name in ("reasoning_gym", "numpy", "torch", "asyncio") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+    families = Families([family])
+    assert families.profiles().keys() == {"tiny", "paper"}
+    for profile, tasks in families.profiles().items():
+        for task in tasks:
+            request = QuestionRequest.named(task, profile, 5)
+            question = families.make(request)
+            assert question.origin == families.origin(request)
+            assert question.task == request.full_task == task
+            assert QuestionRequest.of(question.known_origin()) == request
+
+
+# ── by name ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_tasks_of_the_first_family_have_their_bare_names_and_those_of_others_say_whose_they_are() -> None:
+    tiny = Families(BOTH).profiles()["tiny"]
+    assert (len(tiny), tiny[0], tiny[-2:]) == (11, "base_conversion", ("sums/short", "sums/long"))
+    assert QuestionRequest.named("sums/short", "tiny", 1) == QuestionRequest("short", "tiny", 1, family="sums")
+    assert QuestionRequest.named("bf", "tiny", 1).family == FIRST_FAMILY
+
+
+@pytest.mark.parametrize(
+    ("chosen", "said"),
+    [
+        (("no_such_module:FAMILY",), "No module named 'no_such_module'"),
+        (("swarm.types:FAMILY",), "has no attribute 'FAMILY'"),
+        (("jsonl",), "'jsonl' cannot be had"),
+        (("swarm.tasks:__name__",), "cannot be had"),
+        (("tests.unit.tasks.sums:IMPOSTOR",), "is called 'reasoning-gym', which no family of one's own may be"),
+        ((SPEC, "tests.unit.tasks.sums:NEXT_SUMS"), "two families of one name"),
+    ],
+)
+def test_a_family_that_cannot_be_had_names_the_setting_and_what_is_there(chosen: tuple[str, ...], said: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)) as refused:
+        Families(chosen)
+    assert "SWARM_TASK_FAMILIES" in str(refused.value)
+    assert "name one of reasoning-gym, or an object" in str(refused.value)
+
+
+def test_a_node_asks_all_tasks_of_its_families_or_those_that_it_names(tmp_path: Path) -> None:
+    families = {"task_families": BOTH}
+    assert checked_tasks(make_settings(tmp_path, **families))[-1] == "sums/long"
+    assert checked_tasks(make_settings(tmp_path, **families, tasks=TASKS)) == TASKS
+    with pytest.raises(ConfigError, match="has no task 'sums/short'"):
+        checked_tasks(make_settings(tmp_path, tasks=TASKS))
+
+
+def test_the_packages_of_the_families_are_recorded(tmp_path: Path) -> None:
+    recorded = versions(make_settings(tmp_path, task_families=(SPEC,)))
+    assert "msgspec" in recorded
+    assert FIRST_FAMILY not in recorded
+    assert FIRST_FAMILY in versions()
+
+
+def test_an_experiment_of_other_families_is_another_one(tmp_path: Path) -> None:
+    usual, other = make_settings(tmp_path), make_settings(tmp_path, task_families=BOTH)
+    assert "task_families" not in usual.experiment_identity(), "as in files of earlier versions"
+    assert other.experiment_identity()["task_families"] == list(BOTH)
+
+
+NAMES = re.compile(r"reasoning.gym|gym", re.IGNORECASE)
+ALLOWED = {
+    "types.py": {'FIRST_FAMILY = "reasoning-gym"', 'OTHER_VERSION = "gym_version"'},
+    "tasks/registry.py": {'FAMILIES: Mapping[str, str] = {FIRST_FAMILY: "swarm.tasks.gym.family:GYM"}'},
+}
+"""The family's names on the wire, and its registration."""
+
+
+def code_lines(text: str) -> Iterator[str]:
+    """The lines that hold code: without comments and documentation."""
+    lines = text.splitlines()
+    numbers: set[int] = set()
+    at_start = True
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type in (tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT):
+            at_start = at_start or token.type == tokenize.NEWLINE
+            continue
+        if not (at_start and token.type == tokenize.STRING):
+            numbers.update(range(token.start[0], token.end[0] + 1))
+        at_start = False
+    return (lines[number - 1].strip() for number in sorted(numbers) if number <= len(lines))
+
+
+def test_reasoning_gym_is_named_in_its_own_package_and_nowhere_else() -> None:
+    root = Path(swarm.__file__).parent
+    found = {
+        str(file.relative_to(root)): named
+        for file in root.rglob("*.py")
+        if file.parent.name != "gym"
+        if (named := {line for line in code_lines(file.read_text("utf-8")) if NAMES.search(line)})
+    }
+    assert found == ALLOWED
+
+
+# ── from a node's draw to its peers' rewards ────────────────────────────────────────────────────────────────────────
+@asynccontextmanager
+async def scoring(*families: str) -> AsyncIterator[Scorer]:
+    with anyio.fail_after(100):
+        async with Scorer(1, families, limits=ROOM) as scorer:
+            yield scorer
+
+
+def answered(question: Question, slot: int, *answers: str) -> RolloutGroup:
+    completions = tuple(Completion(f"<answer>{answer}</answer>", True) for answer in answers)
+    return RolloutGroup("anna", *KEY, slot, question, completions)
+
+
+def published(questions: list[Question], scores: list[GroupScore | ProtocolError], groups: list[RolloutGroup]) -> bytes:
+    scored = []
+    for group, score in zip(groups, scores, strict=True):
+        assert isinstance(score, GroupScore)
+        scored.append(ScoredGroup(group, score.rewards, score.answered))
+    return encode(to_rollout_file(scored, "anna", KEY, 1.0, PolicyInfo(model="m")))
+
+
+def admission(tasks: tuple[str, ...] = TASKS) -> Admission:
+    return Admission("drawn", AssignedQuestions(42, tasks, "tiny"), most_groups=64, most_completions=1024)
+
+
+async def annas_file(scorer: Scorer) -> tuple[bytes, list[Question]]:
+    """What a node draws, answers and publishes."""
+    questions = await scorer.make(AssignedQuestions(42, TASKS, "tiny").questions("anna", KEY, 6))
+    groups = [answered(one, slot, one.answer or "", "?") for slot, one in enumerate(questions)]
+    return published(questions, await score_groups(scorer, groups), groups), questions
+
+
+def test_a_peer_makes_compares_and_scores_questions_of_two_families_in_one_file() -> None:
+    async def main() -> None:
+        async with scoring(*BOTH) as annas, scoring(*reversed(BOTH)) as bens:
+            data, questions = await annas_file(annas)
+            assert {question.origin.family for question in questions if question.origin} == {FIRST_FAMILY, "sums"}
+            file = decode(data, RolloutFile, "anna's")
+            groups = to_groups(file, "anna", KEY)
+            assert admission().refusals("anna", KEY, groups) == [None] * 6
+            verdicts = [v async for part in verify(bens, groups, to_claims(file), trusting=True) for v in part]
+            assert [v.scored and v.scored.rewards for v in verdicts] == [(1.0, 0.0)] * 6
+            assert [v.false_claims for v in verdicts] == [0] * 6
+            said = msgspec.json.decode(data)["groups"]
+            assert {(group["task"], group["origin"].get("family")) for group in said.values()} == {
+                (question.task, "sums" if question.task.startswith("sums/") else None) for question in questions
+            }
+
+    anyio.run(main)
+
+
+def test_a_family_that_the_reader_was_not_started_with_is_refused_by_name_and_never_imported() -> None:
+    async def reason(scorer: Scorer, origin: Origin) -> str:
+        with pytest.raises(ProtocolError) as refused:
+            await scorer.score(origin, None, ["<answer>1</answer>"])
+        return refused.value.reason
+
+    async def main() -> None:
+        async with scoring(FIRST_FAMILY) as scorer:
+            for family in ("sums", SPEC, "antigravity:FAMILY", "", "x" * 5000):
+                assert await reason(scorer, Origin("short", "tiny", 1, 0, "1", family)) == "unknown_family"
+            with pytest.raises(ProtocolError, match="family must be one of reasoning-gym, got 'sums'"):
+                await scorer.make([QuestionRequest("short", "tiny", 1, family="sums")])
+        async with scoring("tests.unit.tasks.sums:NEXT_SUMS") as scorer:
+            assert await reason(scorer, Origin("short", "tiny", 1, 0, "1", "sums")) == "gym_version"
+            assert await reason(scorer, Origin("none", "tiny", 1, 0, "2", "sums")) == "unknown_task"
+            assert await reason(scorer, Origin("bf", "tiny", 1, 0, "0.1.25")) == "unknown_family"
+
+    anyio.run(main)
+    assert "antigravity" not in sys.modules
+
+
+def test_the_same_task_of_another_family_is_not_the_question_that_was_drawn() -> None:
+    (asked,) = AssignedQuestions(42, ("sums/short",), "tiny").questions("anna", KEY, 1)
+    own = Question("?", asked.origin("1"))
+    other = Question("?", msgspec.structs.replace(asked.origin("1"), family="more-sums"))
+    refusals = [admission(("sums/short",)).refusals("anna", KEY, [answered(q, 0, "1", "2")])[0] for q in (own, other)]
+    assert [refusal and refusal.reason for refusal in refusals] == [None, "not_drawn"]
+
+
+def test_a_scorer_of_ones_own_is_bounded_like_any_other(tmp_path: Path) -> None:
+    marker = tmp_path / "PLANTED"
+    hostile = {
+        f"!open({str(marker)!r}, 'w')": "killed",
+        f"!__import__('os').system('touch {marker}')": "killed",
+        "hang": "killed",
+        "grow": "error",
+        "reward nan": "error",
+        "reward 2": "error",
+        "reward x": "error",
+    }
+
+    async def main() -> GroupScore:
+        async with scoring(SPEC) as scorer:
+            (question,) = await scorer.make([QuestionRequest.named("sums/short", "tiny", 1)])
+            texts = [f"<answer>{answer}</answer>" for answer in (*hostile, question.answer, "reward 0.25")]
+            return await scorer.score(question.known_origin(), question.prompt, texts)
+
+    score = anyio.run(main)
+    assert score.rewards == (*[0.0] * len(hostile), 1.0, 0.25)
+    kinds = list(hostile.values())
+    assert (score.killed, score.errors) == (kinds.count("killed"), kinds.count("error"))
+    assert not marker.exists()
+
+
+def test_files_of_the_first_family_are_those_of_earlier_versions() -> None:
+    origin = Origin("bf", "tiny", 1, 0, "0.1.25")
+    old = b'{"task":"bf","profile":"tiny","seed":1,"index":0,"gym_version":"0.1.25"}'
+    assert msgspec.json.encode(origin) == old
+    assert msgspec.json.decode(old, type=Origin) == origin
+    assert registry.full_task(origin.family, origin.task) == "bf"
