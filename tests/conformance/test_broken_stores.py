@@ -1,0 +1,25 @@
+"""The suite notices a store that breaks a promise: each check fails on at least one that breaks just that."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.broken import Broken, BrokenWorld
+from tests.conformance.promises import PROMISES
+from tests.conformance.worlds import WORLDS
+
+CHECKS = {check.__name__.removeprefix("check_"): check for checks in PROMISES.values() for check in checks}
+CASES = [(kind, check) for kind in Broken.__subclasses__() for check in kind.noticed_by]
+
+
+@pytest.mark.parametrize(("kind", "check"), CASES, ids=[f"{kind.__name__}-{check}" for kind, check in CASES])
+def test_a_broken_promise_is_noticed(kind: type[Broken], check: str, tmp_path: Path) -> None:
+    with ExitStack() as undo, pytest.raises((AssertionError, pytest.fail.Exception)):
+        CHECKS[check](BrokenWorld(WORLDS[kind.world](tmp_path, undo), kind), tmp_path)
+
+
+def test_every_check_has_a_store_that_fails_it() -> None:
+    assert {check for _, check in CASES} == {*CHECKS}
