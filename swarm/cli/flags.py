@@ -72,10 +72,10 @@ def settings_from(flags: CommonFlags | None, environ: Mapping[str, str], **defau
         ConfigError: an unknown or malformed setting.
     """
     flags = flags or CommonFlags()
-    return load_settings(given(flags), environ, flags.config, **defaults)
+    return load_settings(as_settings(flags), environ, flags.config, **defaults)
 
 
-def given(flags: CommonFlags) -> dict[str, Any]:
+def as_settings(flags: CommonFlags) -> dict[str, Any]:
     """Setting name -> value of the flags that were given."""
     named = {f.name: getattr(flags, f.name) for f in fields(flags) if f.name != "config"}
     return {SETTING_OF_FLAG.get(name, name): value for name, value in named.items() if value is not None}

@@ -25,56 +25,48 @@ app = App(
     suppress_keyboard_interrupt=False,  # run() turns it into an exit code
     help="Post-train small language models together, through nothing but a shared folder (SAPO).",
 )
-app.command("swarm.cli.up:up", name="up", help="Start a local swarm: a coordinator and workers over one folder.")
-app.command("swarm.cli.plan:plan", name="plan", help="Predict the memory of a swarm, and say whether it fits.")
-app.command("swarm.cli.node:node", name="node", help="Run one node, a worker or the coordinator, until it is done.")
-app.command("swarm.cli.workers:workers", name="workers", help="Run several workers in one process until they are done.")
-app.command("swarm.cli.status:status", name="status", help="Show the round and every node of an experiment.")
-app.command("swarm.cli.logs:logs", name="logs", help="Show the events of all nodes in order, and follow them.")
-app.command("swarm.cli.summary:summary", name="summary", help="Show what an experiment learned, and plot it.")
-app.command(
-    "swarm.cli.validate:validate", name="validate", help="Check the folder of a run; exit 1 if it is not whole."
-)
-app.command(
-    "swarm.cli.doctor:doctor", name="doctor", help="Find what would hurt a swarm in this folder, and how to fix it."
-)
-app.command(
-    "swarm.cli.settings:settings", name="settings", help="List every setting, its value and where it came from."
-)
+_GROUPS = {
+    "model": "Work with the embedded models.",
+    "study": "Run matrices of swarms, and see what they show.",
+    "experiment": "Look after the experiments of a shared folder.",
+    "keys": "Sign what nodes publish, and know who signed what they read.",
+    "judge": "Ask nodes held-out questions.",
+}
+_COMMANDS = {
+    "up": ("up:up", "Start a local swarm: a coordinator and workers over one folder."),
+    "plan": ("plan:plan", "Predict the memory of a swarm, and say whether it fits."),
+    "node": ("node:node", "Run one node, a worker or the coordinator, until it is done."),
+    "workers": ("workers:workers", "Run several workers in one process until they are done."),
+    "status": ("status:status", "Show the round and every node of an experiment."),
+    "logs": ("logs:logs", "Show the events of all nodes in order, and follow them."),
+    "summary": ("summary:summary", "Show what an experiment learned, and plot it."),
+    "validate": ("validate:validate", "Check the folder of a run; exit 1 if it is not whole."),
+    "doctor": ("doctor:doctor", "Find what would hurt a swarm in this folder, and how to fix it."),
+    "settings": ("settings:settings", "List every setting, its value and where it came from."),
+    "export": ("export:export", "Write the records of an experiment or study as tables."),
+    "model build": ("model:build", "Train the embedded tiny models anew."),
+    "study run": ("study:run", "Run a matrix of swarms, or go on with it."),
+    "study list": ("study_list:list_studies", "Show the studies and how far they are."),
+    "study report": ("study_report:report", "Write what a study shows: a page, figures, tables."),
+    "study compare": ("study_report:compare", "Compare two experiments or studies."),
+    "experiment list": ("experiment:list_experiments", "Show all of them, and how far they are."),
+    "experiment status": ("status:status", "Show the round and every node of one."),
+    "experiment clean": ("experiment:clean", "Delete one, or parts of it."),
+    "keys new": ("keys:new", "Make this user's key."),
+    "keys show": ("keys:show", "Show its public half."),
+    "keys known": ("keys:known", "List the keys that nodes were first seen with."),
+    "keys forget": ("keys:forget", "Hold a node to no key until it is seen again."),
+    "judge run": ("judge:run", "Ask every node a held-out question each round."),
+    "judge exam": ("exam:exam", "Examine trained models on a frozen set of questions."),
+}
+"""Words -> function below swarm.cli, and what it does."""
 
-model_app = App(name="model", help="Work with the embedded models.")
-model_app.command("swarm.cli.model:build", name="build", help="Train the embedded tiny models anew.")
-app.command(model_app)
-
-study_app = App(name="study", help="Run matrices of swarms, and see what they show.")
-study_app.command("swarm.cli.study:run", name="run", help="Run a matrix of swarms, or go on with it.")
-study_app.command("swarm.cli.study_list:list_studies", name="list", help="Show the studies and how far they are.")
-study_app.command(
-    "swarm.cli.study_report:report", name="report", help="Write what a study shows: a page, figures, tables."
-)
-study_app.command("swarm.cli.study_report:compare", name="compare", help="Compare two experiments or studies.")
-app.command(study_app)
-
-experiment_app = App(name="experiment", help="Look after the experiments of a shared folder.")
-experiment_app.command(
-    "swarm.cli.experiment:list_experiments", name="list", help="Show all of them, and how far they are."
-)
-experiment_app.command("swarm.cli.status:status", name="status", help="Show the round and every node of one.")
-experiment_app.command("swarm.cli.experiment:clean", name="clean", help="Delete one, or parts of it.")
-app.command(experiment_app)
-
-keys_app = App(name="keys", help="Sign what nodes publish, and know who signed what they read.")
-keys_app.command("swarm.cli.keys:new", name="new", help="Make this user's key.")
-keys_app.command("swarm.cli.keys:show", name="show", help="Show its public half.")
-keys_app.command("swarm.cli.keys:known", name="known", help="List the keys that nodes were first seen with.")
-keys_app.command("swarm.cli.keys:forget", name="forget", help="Hold a node to no key until it is seen again.")
-app.command(keys_app)
-
-judge_app = App(name="judge", help="Ask nodes held-out questions.")
-judge_app.command("swarm.cli.judge:run", name="run", help="Ask every node a held-out question each round.")
-judge_app.command("swarm.cli.exam:exam", name="exam", help="Examine trained models on a frozen set of questions.")
-app.command(judge_app)
-app.command("swarm.cli.export:export", name="export", help="Write the records of an experiment or study as tables.")
+_groups = {name: App(name=name, help=text) for name, text in _GROUPS.items()}
+for _words, (_function, _help) in _COMMANDS.items():
+    _group, _, _name = _words.rpartition(" ")
+    _groups.get(_group, app).command(f"swarm.cli.{_function}", name=_name, help=_help)
+for _app in _groups.values():
+    app.command(_app)
 
 
 def main() -> None:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-import tomllib
 from collections.abc import Mapping
 from dataclasses import Field, fields
-from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 from cyclopts import Parameter
 
-from swarm.cli.flags import NodeFlags, given, settings_from
+from swarm.cli.flags import NodeFlags, as_settings, settings_from
 from swarm.config import Settings, variable
 from swarm.config.meanings import meanings
+from swarm.config.sources import given
 from swarm.views.text import shorten, table
 
 
@@ -44,16 +43,18 @@ def settings(*, flags: NodeFlags | None = None, as_json: Annotated[bool, Paramet
 
 def list_settings(flags: NodeFlags, environ: Mapping[str, str]) -> list[SettingRow]:
     """All settings in the order of their definition. Raises ConfigError as a run with them would."""
-    effective = settings_from(flags, environ)
-    in_file = tomllib.loads(Path(flags.config).read_text("utf-8")) if flags.config else {}
-    explained = meanings(Settings)
+    effective, explained = settings_from(flags, environ), meanings(Settings)
+    sources = {
+        name: source.removeprefix("the ")
+        for name, (_, source) in given(as_settings(flags), environ, flags.config).items()
+    }
     return [
         SettingRow(
             variable=", ".join(f.metadata["env"]),
             setting=f.name,
             default=f.default,
             value=_shown(f, getattr(effective, f.name)),
-            source=_source(f, effective, given(flags), environ, in_file, flags.config),
+            source=sources.get(f.name, "default" if getattr(effective, f.name) == f.default else variable("test_mode")),
             meaning=explained[f.name],
         )
         for f in fields(Settings)
@@ -65,25 +66,6 @@ def render(rows: list[SettingRow]) -> str:
     cells = [(row.variable, _text(row.value), _text(row.default), shorten(row.source, 40)) for row in rows]
     explained = [f"{row.variable}: {row.meaning}" for row in rows]
     return "\n".join([table(("variable", "value", "default", "from"), cells, left=(0, 1, 2, 3)), "", *explained])
-
-
-def _source(
-    f: Field[Any],
-    effective: Settings,
-    flags: Mapping[str, Any],
-    environ: Mapping[str, str],
-    in_file: Mapping[str, Any],
-    file: str | None,
-) -> str:
-    """Who decided, in the order in which load_settings lets them."""
-    if f.name in flags:
-        return "command line"
-    for name in f.metadata["env"]:
-        if environ.get(name, "").strip():
-            return f"environment variable {name}"
-    if any(name in in_file for name in (f.name, *f.metadata["env"])):
-        return str(file)
-    return "default" if getattr(effective, f.name) == f.default else variable("test_mode")
 
 
 def _shown(f: Field[Any], value: Any) -> Any:

@@ -45,14 +45,17 @@ def load_settings(
     Raises:
         ConfigError: unknown setting, malformed value, or a combination that cannot work.
     """
-    _refuse_unknown_variables(environ)
-    raw: dict[str, tuple[object, str]] = {name: (value, COMMAND_DEFAULT) for name, value in defaults.items()}
-    raw |= _from_toml(toml_file) if toml_file else {}
-    raw |= _from_environment(environ)
-    raw |= {name: (value, "the command line") for name, value in flags.items() if value is not None}
+    raw = {name: (value, COMMAND_DEFAULT) for name, value in defaults.items()} | given(flags, environ, toml_file)
     values = {name: _parse(name, value, source) for name, (value, source) in raw.items()}
-    given = {name for name, (_, source) in raw.items() if source != COMMAND_DEFAULT}
-    return check(Settings(**values), given)
+    return check(Settings(**values), {name for name, (_, source) in raw.items() if source != COMMAND_DEFAULT})
+
+
+def given(flags: Mapping[str, Any], environ: Mapping[str, str], toml_file: str | None) -> dict[str, tuple[object, str]]:
+    """What somebody asked for, unparsed, and where. Raises ConfigError for an unknown setting or two that differ."""
+    _refuse_unknown_variables(environ)
+    found = _from_toml(toml_file) if toml_file else {}
+    found |= _from_environment(environ)
+    return found | {name: (value, "the command line") for name, value in flags.items() if value is not None}
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, tuple[object, str]]:

@@ -12,7 +12,7 @@ process or a warning of something shared, goes to the files of all. A fatal sign
 Lines are written where they are said, on the event loop too: one costs 78 us there in the median and 0.6 ms at worst
 of 20,000, of which the writing is 2 us (two files, local disk), so a thread for it would save next to nothing.
 
-nodes ◀ formatting ◀ loggers ◀ routing ◀ files ◀ tee, crashes ◀ configure
+nodes ◀ formatting ◀ routing ◀ files ◀ tee, crashes ◀ configure
 
 Before `configure_logging` is called, and after it is undone, events go to stderr as readable lines.
 """
@@ -22,8 +22,8 @@ import structlog
 from swarm.logs.configure import NodeLog, configure_logging
 from swarm.logs.crashes import record_failure
 from swarm.logs.files import begin_files
-from swarm.logs.loggers import configure_default, get_logger
 from swarm.logs.nodes import logging_as
+from swarm.logs.routing import configure_default, get_logger
 
 __all__ = ["NodeLog", "begin_files", "configure_logging", "get_logger", "logging_as", "record_failure"]
 

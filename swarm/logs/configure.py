@@ -9,7 +9,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
-from swarm.errors import StoreError
 from swarm.lines import PatientLines
 from swarm.logs.crashes import dump_fatal_signals, report_crashes
 from swarm.logs.files import keep_file
@@ -50,8 +49,7 @@ def configure_logging(
     stream = stream or sys.stderr
     shown = logging.getLevelNamesMapping()[level.upper()]
     kept = min(shown, logging.INFO)
-    undo = ExitStack()
-    try:
+    with ExitStack() as undo:
         undo.enter_context(handling(LibraryLoggers(), kept))
         stdout_files = [file for node in nodes if (file := _keep(undo, node, kept, held=held))]
         undo.enter_context(handling(Terminal(stream, terminal_formatter(colors=stream.isatty())), shown))
@@ -59,10 +57,7 @@ def configure_logging(
             dump_fatal_signals(undo, stdout_files[0])
         route(undo, kept)
         report_crashes(undo)
-    except StoreError:
-        undo.close()
-        raise
-    return undo
+        return undo.pop_all()
 
 
 def _keep(undo: ExitStack, node: NodeLog, level: int, *, held: bool) -> PatientLines | None:

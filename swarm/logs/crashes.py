@@ -13,8 +13,8 @@ from swarm.errors import DuplicateNodeError, SwarmError
 from swarm.lines import PatientLines
 from swarm.logs.files import files_of
 from swarm.logs.formatting import as_text
-from swarm.logs.loggers import get_logger
 from swarm.logs.nodes import NODE
+from swarm.logs.routing import get_logger
 
 
 def record_failure(error: Exception) -> None:

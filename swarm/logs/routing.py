@@ -1,4 +1,7 @@
-"""Sends structlog's events and every library's records to the root logger, and from there to the terminal."""
+"""Sends structlog's events and every library's records to the root logger, and from there to the terminal.
+
+Before a process has its log files, and after it has closed them, events go to stderr.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,32 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TextIO
+from typing import TextIO, cast
 
 import structlog
+from structlog.typing import FilteringBoundLogger
 
-from swarm.logs.loggers import configure_default
+from swarm.logs.formatting import readable_renderer
+
+
+def get_logger(name: str) -> FilteringBoundLogger:
+    """A logger that follows the configuration of the moment, so module-level ones are fine."""
+    return cast(FilteringBoundLogger, structlog.get_logger(name))
+
+
+def configure_default() -> None:
+    """Events go to stderr as readable lines, info and above."""
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False),
+            readable_renderer(colors=False),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
+        cache_logger_on_first_use=False,
+    )
 
 
 def route(undo: ExitStack, level: int) -> None:

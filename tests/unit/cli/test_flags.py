@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from swarm.cli.flags import NodeFlags, given, settings_from
+from swarm.cli.flags import NodeFlags, as_settings, settings_from
 from swarm.cli.main import run
 from swarm.cli.settings import list_settings
 from swarm.config import Settings
@@ -17,7 +17,7 @@ from swarm.errors import ConfigError
 
 def test_every_flag_is_a_setting() -> None:
     flags = {f.name: f.name for f in fields(NodeFlags) if f.name != "config"}
-    assert set(given(NodeFlags(**flags))) <= {f.name for f in fields(Settings)}  # type: ignore[arg-type]
+    assert set(as_settings(NodeFlags(**flags))) <= {f.name for f in fields(Settings)}  # type: ignore[arg-type]
 
 
 def test_a_flag_wins_over_the_environment_over_the_file_over_the_default(tmp_path: Path) -> None:
