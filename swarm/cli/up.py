@@ -38,7 +38,6 @@ from swarm.store.place import open_place
 from swarm.store.run import Run
 from swarm.views.summary import render, summarise
 from swarm.wire import keys
-from swarm.wire.layout import Layout
 from swarm.wire.messages import MetricsRow
 
 DEFAULTS: dict[str, Any] = {"max_rounds": 40, "local_groups": 4, "external_groups": 4, "checkpoint_interval": 10}
@@ -131,12 +130,11 @@ def _make_folder(run: Run) -> None:
 
 def _refuse_what_cannot_go_on(settings: Settings, run: Run) -> None:
     """An experiment goes on with the settings that made it, or a new one is begun; nothing is ever overwritten."""
-    layout = Layout(settings.shared_folder, settings.experiment)
-    experiment = read_experiment(layout)
+    experiment = read_experiment(run)
     if experiment is None:
         return
     if changed := differences(settings, experiment):
-        raise ExperimentError(other_experiment(layout, changed))
+        raise ExperimentError(other_experiment(run, changed))
     over = snapshot(run).finished
     if over is not None and over.rounds >= settings.max_rounds:
         raise ExperimentError(

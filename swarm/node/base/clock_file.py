@@ -1,14 +1,16 @@
-"""The file of the round clock, as far as it can be believed: in a folder without logins anybody may have written it."""
+"""The state file of the round clock, as far as it can be believed: without logins anybody may have written it."""
 
 from __future__ import annotations
 
-from swarm.records.read import read_peer, read_state_or_problem
-from swarm.wire.layout import Layout, is_node_id
+from swarm.errors import ProtocolError
+from swarm.records.files import read_peer, read_state
+from swarm.store.run import Run
+from swarm.wire import keys
 from swarm.wire.messages import StateFile
 
 
-def read_clock(layout: Layout, most_rounds: int | None = None) -> tuple[StateFile | None, str]:
-    """What a coordinator of this experiment can have written.
+def believed_state(run: Run, most_rounds: int | None = None) -> tuple[StateFile | None, str]:
+    """What a coordinator of this experiment can have written. Blocking.
 
     Args:
         most_rounds: where the clock can be at most; None: where the file itself says that the experiment ends.
@@ -16,15 +18,18 @@ def read_clock(layout: Layout, most_rounds: int | None = None) -> tuple[StateFil
     Returns:
         The state, or None and what is wrong with the file; None and nothing while there is no file.
     """
-    state, problem = read_state_or_problem(layout)
+    try:
+        state = read_state(run)
+    except ProtocolError as error:
+        return None, str(error)
     if state is None:
-        return None, problem
-    doubt = _doubt(layout, state, most_rounds)
-    return (None, f"{layout.state_file}: {doubt}") if doubt else (state, "")
+        return None, ""
+    doubt = _doubt(run, state, most_rounds)
+    return (None, f"{run.store.describe(keys.STATE)}: {doubt}") if doubt else (state, "")
 
 
-def _doubt(layout: Layout, state: StateFile, most_rounds: int | None) -> str:
-    writer = read_peer(layout, state.updated_by) if is_node_id(state.updated_by) else None
+def _doubt(run: Run, state: StateFile, most_rounds: int | None) -> str:
+    writer = read_peer(run, state.updated_by) if keys.is_node_id(state.updated_by) else None
     if writer is None or writer.node_role != "coordinator":
         return f"expected to be written by a registered coordinator, got updated_by = {state.updated_by[:80]!r}"
     most = most_rounds if most_rounds is not None else state.max_rounds or state.round  # 0: its writer did not say

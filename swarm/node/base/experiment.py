@@ -1,4 +1,4 @@
-"""What makes an experiment what it is, written once and then held to."""
+"""The settings that make an experiment what it is: written once by its first node, and compared by every other."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any
 from swarm.config import IDENTITY_DEFAULTS, Settings, variable
 from swarm.errors import AlreadyThereError, ExperimentError, ProtocolError, StoreError
 from swarm.node.base.context import NodeContext
-from swarm.records.read import read_file
+from swarm.records import files
+from swarm.store.run import Run
 from swarm.wire import keys
 from swarm.wire.codec import encode
-from swarm.wire.layout import Layout
 from swarm.wire.messages import ExperimentFile
 
 
-def read_experiment(layout: Layout) -> ExperimentFile | None:
-    """The experiment's identity, None where nobody has made it yet.
+def read_experiment(run: Run) -> ExperimentFile | None:
+    """The experiment's identity, None where nobody has made it yet. Blocking.
 
     Raises:
         StoreError: the file is there but cannot be understood.
     """
     try:
-        return read_file(layout.experiment_file, ExperimentFile)
+        return files.read_experiment(run)
     except ProtocolError as error:
         raise StoreError(f"{error}; restore the file, or choose another EXPERIMENT_NAME") from None
 
@@ -47,12 +47,12 @@ def claim_experiment(ctx: NodeContext, versions: dict[str, str]) -> bool:
     Raises:
         ExperimentError: the folder holds an experiment with other settings; it is left as it is.
     """
-    created = read_experiment(ctx.layout) is None
+    created = read_experiment(ctx.run) is None
     if created:
         create_experiment(ctx, versions)
-    experiment = read_experiment(ctx.layout)  # of two that create it at once it may be the other one's
+    experiment = read_experiment(ctx.run)  # of two that create it at once it may be the other one's
     if experiment and (changed := differences(ctx.settings, experiment)):
-        raise ExperimentError(other_experiment(ctx.layout, changed))
+        raise ExperimentError(other_experiment(ctx.run, changed))
     return created
 
 
@@ -74,9 +74,9 @@ def create_experiment(ctx: NodeContext, versions: dict[str, str]) -> None:
         ctx.run.store.put(keys.EXPERIMENT, encode(file), if_absent=True)
 
 
-def other_experiment(layout: Layout, changed: list[str]) -> str:
+def other_experiment(run: Run, changed: list[str]) -> str:
     """What to tell somebody whose settings are not those of the experiment in the folder."""
     return (
-        f"{layout.root} holds an experiment with other settings ({'; '.join(changed)}): "
+        f"{run.store.describe()} holds an experiment with other settings ({'; '.join(changed)}): "
         f"use its settings to go on with it, or choose another --experiment for a new one"
     )

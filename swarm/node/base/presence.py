@@ -14,8 +14,8 @@ from swarm.errors import DuplicateNodeError, StoreError
 from swarm.logs import begin_files, get_logger
 from swarm.node.base.context import NodeContext
 from swarm.node.base.log_once import LogOnce
+from swarm.records.files import read_peer
 from swarm.records.liveness import STARTING, STOPPED
-from swarm.records.read import read_peer
 from swarm.wire import keys
 from swarm.wire.codec import encode
 from swarm.wire.messages import PeerFile
@@ -37,7 +37,7 @@ async def is_alive(ctx: NodeContext, holder: PeerFile) -> bool:
         return ctx.process.is_running(holder.pid, holder.process_started_at)
     for _ in range(PROOF_BEATS):
         await ctx.clock.sleep(ctx.settings.heartbeat_interval)
-        now = await ctx.blocking.run(read_peer, ctx.layout, holder.peer_id)
+        now = await ctx.blocking.run(read_peer, ctx.run, holder.peer_id)
         if now and (now.incarnation, now.beat) != (holder.incarnation, holder.beat):
             return now.status != STOPPED
     return False
@@ -128,7 +128,7 @@ class Presence:
         self._ctx.run.put_sealed(keys.peer(registration.peer_id), encode(registration), durable=False)
 
     async def _written(self) -> PeerFile | None:
-        return await self._ctx.blocking.run(read_peer, self._ctx.layout, self._ctx.node_id)
+        return await self._ctx.blocking.run(read_peer, self._ctx.run, self._ctx.node_id)
 
     async def keep_beating(self) -> None:
         """Heartbeats until cancelled. A beat that cannot be written is logged; the next one tries again.

@@ -20,11 +20,9 @@ What may be lost and the reward that stands behind a row are then left out with 
 from __future__ import annotations
 
 import errno
-import os
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import anyio
 
@@ -82,15 +80,7 @@ def is_blocked(error: BaseException) -> bool:
 class WriteQueue:
     """Of one node; `deliver` runs beside it."""
 
-    def __init__(
-        self, landmark: Path, ctx: NodeContext, *, most_kept: int = MOST_KEPT, most_droppable: int = MOST_DROPPABLE
-    ) -> None:
-        """`landmark`: a folder of the experiment; once it has been there, nothing is written while it is not.
-
-        Else what is written while a share is not mounted would lie under its mount point, where nobody sees it.
-        """
-        self._landmark = landmark
-        self._landmark_seen = False
+    def __init__(self, ctx: NodeContext, *, most_kept: int = MOST_KEPT, most_droppable: int = MOST_DROPPABLE) -> None:
         self._clock = ctx.clock
         self._blocking = ctx.blocking
         self._most_kept = most_kept
@@ -175,9 +165,9 @@ class WriteQueue:
         while self._queue:
             write = self._writing = self._queue[0]
             try:
-                await self._blocking.run(self._write, write)
+                await self._blocking.run(write.write)
             except StoreError as error:
-                if not is_blocked(error):
+                if not error.blocked:
                     self._refused(error)
                     return
                 self._blocked(write, error)
@@ -186,13 +176,6 @@ class WriteQueue:
             finally:
                 self._writing = None
         self._healed()
-
-    def _write(self, write: Write) -> None:
-        there = os.path.isdir(self._landmark)
-        if self._landmark_seen and not there:
-            raise StoreError(f"{self._landmark} was there and is not any more; see that the shared folder is mounted")
-        self._landmark_seen = there
-        write.write()
 
     def _written(self, write: Write) -> None:
         self._queue.popleft()

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from swarm.errors import StoreError
 from swarm.logs import get_logger
-from swarm.node.base.clock_file import read_clock
+from swarm.node.base.clock_file import believed_state
 from swarm.node.base.context import NodeContext
 from swarm.node.base.log_once import LogOnce
 from swarm.node.base.presence import Presence
 from swarm.node.base.submissions import Submissions
+from swarm.node.base.wake_ups import wake_ups
 from swarm.node.coordinator.coordinator_machine import (
     CoordinatorMachine,
     FolderClock,
@@ -25,9 +26,8 @@ from swarm.node.coordinator.coordinator_machine import (
     majority_front,
 )
 from swarm.node.coordinator.resume import resume_point
+from swarm.records.files import read_peers
 from swarm.records.liveness import Liveness
-from swarm.records.read import read_peers
-from swarm.store.folder.watch import wake_ups
 from swarm.types import RoundKey
 from swarm.wire import keys
 from swarm.wire.codec import encode
@@ -42,7 +42,7 @@ class ClockKeeper:
     def __init__(self, ctx: NodeContext, presence: Presence, liveness: Liveness) -> None:
         self._ctx = ctx
         self._settings = settings = ctx.settings
-        self._layout = ctx.layout
+        self._run = ctx.run
         self._presence = presence
         self._liveness = liveness
         self._clock = ctx.clock
@@ -50,7 +50,7 @@ class ClockKeeper:
         self._awaiting: frozenset[str] | None = None
         self._unwritten: WriteState | None = None
         """What was decided and is to be told of once the folder says it."""
-        self._submissions = Submissions(ctx.layout)
+        self._submissions = Submissions(ctx.run)
         self._unlistable = LogOnce("folder.unlistable", over="folder.listable")
         self._unwritable = LogOnce("state.unwritable", over="state.writable")
         self._machine = CoordinatorMachine(
@@ -67,10 +67,9 @@ class ClockKeeper:
             True once all rounds are done and the folder says so; False to leave the clock to another coordinator.
         """
         await self._resume()
-        folders = [self._layout.rewards, self._layout.peers]
         interval = min(self._settings.reconcile_interval, self._settings.heartbeat_interval)
         done: bool | None = None
-        async with wake_ups(folders, interval, events=self._settings.watch == "auto") as wakes:
+        async with wake_ups(self._ctx, [keys.REWARDS, keys.PEERS], interval) as wakes:
             while done is None:
                 await wakes.receive()
                 done = await self._decide()
@@ -84,7 +83,7 @@ class ClockKeeper:
             self._created_at = state.created_at
         logger.info(
             "coordinator.ready",
-            experiment=self._layout.experiment,
+            experiment=self._run.experiment,
             round=key.round,
             stage=key.stage,
             max_rounds=self._settings.max_rounds,
@@ -98,7 +97,7 @@ class ClockKeeper:
     async def _resume_point(self) -> tuple[RoundKey, StateFile | None, str]:
         while True:
             try:
-                return await self._ctx.blocking.run(resume_point, self._layout, self._settings.max_rounds)
+                return await self._ctx.blocking.run(resume_point, self._run, self._settings.max_rounds)
             except StoreError as error:
                 self._unlistable.found(error)
             await self._clock.sleep(self._settings.heartbeat_interval)
@@ -128,7 +127,7 @@ class ClockKeeper:
     def _look(self) -> Look | None:
         """None if nobody can tell who is there: the next wake-up tries again. Blocking."""
         try:
-            peers = read_peers(self._layout, self._liveness.moving(self._clock.monotonic()))
+            peers = read_peers(self._run, self._liveness.moving(self._clock.monotonic()))
         except StoreError as error:
             self._unlistable.found(error)
             return None
@@ -164,7 +163,7 @@ class ClockKeeper:
 
     def _state(self) -> StateFile | None:
         most = max(self._settings.max_rounds, self._machine.round_in_hand.round)
-        state, _ = read_clock(self._layout, most_rounds=most)
+        state, _ = believed_state(self._run, most_rounds=most)
         return state
 
     def _rival(self, peers: list[PeerFile], state: StateFile | None, now: float) -> str | None:
@@ -186,7 +185,7 @@ class ClockKeeper:
             created_at=self._created_at,
             updated_at=now,
             updated_by=self._ctx.node_id,
-            experiment_name=self._layout.experiment,
+            experiment_name=self._run.experiment,
             max_rounds=max(self._settings.max_rounds, write.key.round),  # fewer may be asked for than were done
             finished=write.finished,
             held=held,
@@ -211,7 +210,7 @@ class ClockKeeper:
         there = self._state()
         if there is not None and _clock_of(there).key > _clock_of(state).key:
             return False
-        self._ctx.run.put_sealed(keys.STATE, encode(state))
+        self._run.put_sealed(keys.STATE, encode(state))
         return True
 
 

@@ -18,8 +18,8 @@ from swarm.node.base.experiment import claim_experiment
 from swarm.node.base.presence import Presence, is_alive
 from swarm.node.coordinator.clock_keeper import ClockKeeper
 from swarm.node.coordinator.standby import clock_is_vacant
+from swarm.records.files import read_peers
 from swarm.records.liveness import ACTIVE, STANDBY, STARTING, Liveness
-from swarm.records.read import read_peers
 
 logger = get_logger(__name__)
 
@@ -87,7 +87,7 @@ class Coordinator:
     async def _refuse_second_coordinator(self) -> None:
         """One clock, one owner: another live coordinator is refused whatever its name."""
         ctx = self._ctx
-        for peer in await ctx.blocking.run(read_peers, ctx.layout):
+        for peer in await ctx.blocking.run(read_peers, ctx.run):
             if peer.node_role != "coordinator" or peer.peer_id == ctx.node_id or peer.status == STANDBY:
                 continue
             if await is_alive(ctx, peer):

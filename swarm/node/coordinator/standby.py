@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from swarm.errors import StoreError
 from swarm.logs import get_logger
-from swarm.node.base.clock_file import read_clock
+from swarm.node.base.clock_file import believed_state
 from swarm.node.base.context import NodeContext
 from swarm.node.base.log_once import LogOnce
+from swarm.records.files import read_peers
 from swarm.records.liveness import ACTIVE, STARTING, Liveness
-from swarm.records.read import read_peers
 
 logger = get_logger(__name__)
 
@@ -19,15 +19,15 @@ async def clock_is_vacant(ctx: NodeContext, liveness: Liveness) -> bool:
     Returns:
         True if no other coordinator is alive; False if the experiment is finished.
     """
-    clock, layout = ctx.clock, ctx.layout
+    clock = ctx.clock
     since, unlistable = clock.monotonic(), LogOnce("folder.unlistable", over="folder.listable")
     logger.info("coordinator.stands_by", experiment=ctx.run.experiment)
     while True:
-        state, _ = await ctx.blocking.run(read_clock, layout)
+        state, _ = await ctx.blocking.run(believed_state, ctx.run)
         if state is not None and state.finished:
             return False
         try:
-            peers = await ctx.blocking.run(read_peers, layout)
+            peers = await ctx.blocking.run(read_peers, ctx.run)
         except StoreError as error:
             unlistable.found(error)
             since = clock.monotonic()  # who is blind sees nobody; that says nothing

@@ -18,7 +18,7 @@ from swarm.config import Settings
 from swarm.errors import StoreError
 from swarm.logs import get_logger
 from swarm.node.base.clock import Clock
-from swarm.node.base.clock_file import read_clock
+from swarm.node.base.clock_file import believed_state
 from swarm.node.base.log_once import LogOnce
 from swarm.node.sharing.intake import Intake
 from swarm.node.worker.events import ClockSeen, CoordinatorSeen, Event, PeersLive
@@ -27,6 +27,7 @@ from swarm.records.liveness import Liveness
 from swarm.records.read import read_peers
 from swarm.store.folder.fetch import list_nodes
 from swarm.store.folder.watch import wake_ups
+from swarm.store.run import Run
 from swarm.types import RoundKey
 from swarm.wire.layout import Layout
 from swarm.wire.messages import StateFile
@@ -43,6 +44,7 @@ class Lookout:
         layout: Layout,
         node_id: str,
         *,
+        run: Run,
         clock: Clock,
         intake: Intake,
         tell: Callable[[Event], None],
@@ -52,6 +54,7 @@ class Lookout:
         self._settings = settings
         self._layout = layout
         self._node_id = node_id
+        self._run = run
         self._clock = clock
         self._intake = intake
         self._tell = tell
@@ -116,7 +119,7 @@ class Lookout:
         self._taken_in = {(key, peer) for key, peer in self._taken_in if key.round >= round_}
 
     async def _read_state(self) -> StateFile | None:
-        state, problem = await to_thread.run_sync(read_clock, self._layout)
+        state, problem = await to_thread.run_sync(believed_state, self._run)
         if problem:
             self._unreadable.found(problem)
         else:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -23,8 +22,7 @@ from swarm.algo.samplers import Sampler
 from swarm.algo.sampling import sample_external, winners
 from swarm.algo.seeds import derive_random
 from swarm.config import Settings
-from swarm.errors import ProtocolError
-from swarm.lines import append_json_line
+from swarm.errors import ProtocolError, StoreError
 from swarm.logs import get_logger
 from swarm.node.base.clock import Clock
 from swarm.node.base.context import Compute
@@ -41,8 +39,9 @@ from swarm.node.worker.ij_schedule import IJSchedule
 from swarm.node.worker.metrics_row import metrics_row
 from swarm.node.worker.own_groups import OwnGroups, Published, same_texts
 from swarm.node.worker.round_work import RoundWork, mean_rewards, to_train
-from swarm.store.folder.publish import publish, sync_folder
+from swarm.store.run import Run
 from swarm.types import Policy, Question, RoundKey, ScoredGroup
+from swarm.wire import keys
 from swarm.wire.codec import encode, to_rollout_file
 from swarm.wire.layout import Layout
 from swarm.wire.messages import MetricsRow, PolicyInfo, RewardFile, WinnersFile
@@ -60,6 +59,7 @@ class RoundSteps:
         layout: Layout,
         node_id: str,
         *,
+        run: Run,
         policy: Policy,
         rounds_trained: int,
         assigned: AssignedQuestions,
@@ -74,6 +74,7 @@ class RoundSteps:
         self._settings = settings
         self._layout = layout
         self._node_id = node_id
+        self._run = run
         self._policy = policy
         self.rounds_trained = rounds_trained
         """Rounds that changed the weights."""
@@ -214,7 +215,7 @@ class RoundSteps:
         )
         data = encode(file)
         self.work.bytes_published = len(data)
-        await self._put("rollouts", key, self._layout.rollout_file(key, self._node_id), data, droppable=True)
+        await self._put("rollouts", key, keys.rollout(key, self._node_id), data, droppable=True)
 
     def _policy_info(self) -> PolicyInfo:
         return PolicyInfo(
@@ -286,7 +287,7 @@ class RoundSteps:
             work,
             timestamp=self._clock.wall(),
             node_id=self._node_id,
-            experiment=self._layout.experiment,
+            experiment=self._run.experiment,
             total_agents=live_peers + 1,
             model=self._policy.name,
         )
@@ -305,12 +306,11 @@ class RoundSteps:
         """The commit point; of a round whose rollouts no peer will ever see, the row says so."""
         if self._writes.gave_up_rollouts(RoundKey(row.round, row.stage)):
             row = msgspec.structs.replace(row, bytes_published=0)
-        append_json_line(self._layout.metrics_file(self._node_id), msgspec.json.encode(row), fsync=True)
+        self._run.store.append_records(keys.metrics(self._node_id), [msgspec.json.encode(row)], durable=True)
 
     async def _submit_reward(self, row: MetricsRow) -> None:
         """Once per round: after a crash between the row and this, the next start makes up for it."""
         key = RoundKey(row.round, row.stage)
-        file = self._layout.reward_file(key, self._node_id)
         if await to_thread.run_sync(self._has_submitted, key):
             return
         reward = RewardFile(
@@ -320,21 +320,21 @@ class RoundSteps:
             peer_id=self._node_id,
             submitted_at=self._clock.wall(),
         )
-        await self._put("reward", key, file, encode(reward))
+        await self._put("reward", key, keys.reward(key, self._node_id), encode(reward))
 
     def _has_submitted(self, key: RoundKey) -> bool:
-        there = has_submitted(self._layout, key, self._node_id)
+        there = has_submitted(self._run, key, self._node_id)
         if there:
-            with suppress(OSError):  # a kill may have come between the rename and its sync
-                sync_folder(self._layout.rewards_of(key))
+            with suppress(StoreError):
+                self._run.store.sync(keys.reward(key, self._node_id))
         return there
 
     async def _vote(self) -> None:
         best = winners(mean_rewards([*self.work.own, *self.work.pool]))
         round_ = self.work.key.round
         vote = WinnersFile(round=round_, winners=best, peer_id=self._node_id, submitted_at=self._clock.wall())
-        file = self._layout.winners_file(round_, self._node_id)
-        await self._put("vote", self.work.key, file, encode(vote), droppable=True, durable=False)
+        place = keys.winners(round_, self._node_id)
+        await self._put("vote", self.work.key, place, encode(vote), droppable=True, durable=False)
 
     # ── tools ───────────────────────────────────────────────────────────────────────────────────────────────────────
     @contextmanager
@@ -356,15 +356,14 @@ class RoundSteps:
         self,
         what: str,
         key: RoundKey,
-        file: Path,
+        place: str,
         data: bytes,
         *,
         droppable: bool = False,
         durable: bool = True,
     ) -> None:
         """Have a file published by the writes."""
-        data = self._layout.trust.seal(data, self._layout.key(file))
-        write = partial(publish, file, data, self._layout.temporary(self._node_id), durable=durable)
+        write = partial(self._run.put_sealed, place, data, durable=durable)
         await self._writes.put(Write(what, key, write, len(data), droppable=droppable))
 
 

@@ -106,13 +106,14 @@ class Worker:
             settings,
             layout,
             node_id,
+            run=ctx.run,
             clock=clock,
             intake=self._intake,
             tell=self._tell,
             working_on=lambda: self._machine.key,
             on_own_clock=lambda: self._machine.on_own_clock,
         )
-        self._writes = WriteQueue(layout.metrics_file(node_id).parent, ctx)
+        self._writes = WriteQueue(ctx)
         self._saving = anyio.CapacityLimiter(1)
         self._said_behind = False
         self._last_save_failing: float | None = None
@@ -192,6 +193,7 @@ class Worker:
             self._settings,
             self._layout,
             self._node_id,
+            run=self._ctx.run,
             policy=self._policy,
             rounds_trained=rounds_trained,
             assigned=self._assigned,
@@ -220,10 +222,10 @@ class Worker:
         Without a coordinator the first worker says what the experiment is.
         """
         try:
-            experiment = await to_thread.run_sync(read_experiment, self._layout)
+            experiment = await to_thread.run_sync(read_experiment, self._ctx.run)
             if experiment is None and self._settings.clock == "own":
                 await to_thread.run_sync(create_experiment, self._ctx, self._versions)
-                experiment = await to_thread.run_sync(read_experiment, self._layout)
+                experiment = await to_thread.run_sync(read_experiment, self._ctx.run)
         except StoreError as error:
             logger.warning("experiment.unreadable", error=str(error))
             return

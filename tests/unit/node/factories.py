@@ -17,6 +17,8 @@ from swarm.config import Settings
 from swarm.errors import ModelError, ProtocolError
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.worker.checkpoints import restore_newest
+from swarm.store.place import open_place
+from swarm.store.run import Run
 from swarm.tasks.scoring import GroupScore
 from swarm.tasks.scoring_messages import QuestionRequest
 from swarm.types import (
@@ -50,6 +52,11 @@ MEASURED_COLUMNS = {
     "accepted_by_peer",  # what it read between two rows
 }
 """Of a metrics row, those that depend on time, or on when the folder was read; beside those called seconds_*."""
+
+
+def run_of(layout: Layout, writer: str = "test") -> Run:
+    """The experiment, as a node of that name has it."""
+    return open_place(layout.path).open(layout.experiment, writer=writer, trust=layout.trust)
 
 
 def put(file: Path, content: bytes) -> None:

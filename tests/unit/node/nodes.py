@@ -19,12 +19,11 @@ from swarm.node.process.system import SYSTEM_CLOCK, ThreadBlocking
 from swarm.node.worker.worker import Worker
 from swarm.records.read import read_rows
 from swarm.store.folder.publish import publish
-from swarm.store.place import open_place
 from swarm.types import RoundKey
 from swarm.wire.codec import decode, encode
 from swarm.wire.layout import Layout
 from swarm.wire.messages import MetricsRow, RolloutFile
-from tests.unit.node.factories import TASKS, FakePolicy, FakeTaskSource, make_peer, make_settings, make_state
+from tests.unit.node.factories import TASKS, FakePolicy, FakeTaskSource, make_peer, make_settings, make_state, run_of
 
 WITHIN = 20.0
 """Seconds after which a test gives up; each needs one or two."""
@@ -45,7 +44,7 @@ def make_context(layout: Layout, node: str = "alice", *, times: Clock = SYSTEM_C
     return NodeContext(
         settings=make_settings(layout.path, **settings),
         node_id=node,
-        run=open_place(layout.path).open(layout.experiment, writer=node, trust=layout.trust),
+        run=run_of(layout, node),
         layout=layout,
         clock=times,
         blocking=ThreadBlocking(),

@@ -11,7 +11,7 @@ from swarm.errors import ExperimentError, StoreError
 from swarm.node.base.experiment import claim_experiment, differences, read_experiment
 from swarm.node.process.system import SYSTEM_CLOCK
 from swarm.wire.layout import Layout
-from tests.unit.node.factories import make_settings
+from tests.unit.node.factories import make_settings, run_of
 from tests.unit.node.nodes import make_context
 
 VERSIONS = {"swarm": "1"}
@@ -45,7 +45,7 @@ def test_an_experiment_is_created_once_and_then_gone_on_with(tmp_path: Path) -> 
 def test_an_experiment_says_when_by_whom_and_with_what_it_was_made(tmp_path: Path) -> None:
     layout = Layout(tmp_path, "exp")
     claim(layout)
-    experiment = read_experiment(layout)
+    experiment = read_experiment(run_of(layout))
     assert experiment is not None
     assert (experiment.experiment_name, experiment.created_at, experiment.created_by) == ("exp", 5.0, "coordinator")
     assert experiment.versions == VERSIONS
@@ -80,7 +80,7 @@ def test_an_adaptive_experiment_goes_on_with_the_same_rule_only(tmp_path: Path) 
 def test_all_differences_are_named_at_once(tmp_path: Path) -> None:
     layout = Layout(tmp_path, "exp")
     claim(layout)
-    experiment = read_experiment(layout)
+    experiment = read_experiment(run_of(layout))
     assert experiment is not None
     assert len(differences(make_settings(tmp_path, seed=1, generations=9), experiment)) == 2
 

@@ -16,7 +16,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from swarm.errors import DuplicateNodeError, ExperimentError, ProtocolError
-from swarm.node.base.clock_file import read_clock
+from swarm.node.base.clock_file import believed_state
 from swarm.node.coordinator.clock_keeper import ClockKeeper
 from swarm.records.liveness import STANDBY, STOPPED
 from swarm.records.read import read_peer, read_state
@@ -25,7 +25,7 @@ from swarm.types import RoundKey
 from swarm.wire.codec import encode
 from swarm.wire.layout import Layout
 from swarm.wire.messages import StateFile
-from tests.unit.node.factories import make_ghost, make_peer, make_state, put, put_reward, put_state
+from tests.unit.node.factories import make_ghost, make_peer, make_state, put, put_reward, put_state, run_of
 from tests.unit.node.nodes import make_coordinator, run_all, running, until
 
 pytestmark = pytest.mark.anyio
@@ -161,7 +161,7 @@ async def test_workers_are_told_of_the_end_where_fewer_rounds_are_asked_for_than
     make_ghost(layout, "bob", rounds=6)
     put_state(layout, round=6, max_rounds=40)
     assert await run_all(make_coordinator(layout, max_rounds=4, **STAYS)) == [0]
-    state, problem = read_clock(layout)
+    state, problem = believed_state(run_of(layout))
     assert state, problem
     assert (state.round, state.finished) == (6, True)
 

@@ -12,7 +12,7 @@ from swarm.records.read import SMALL_FILE, read_state
 from swarm.types import RoundKey
 from swarm.wire.codec import encode
 from swarm.wire.layout import Layout
-from tests.unit.node.factories import make_ghost, make_peer, make_state, put, put_reward, put_state
+from tests.unit.node.factories import make_ghost, make_peer, make_state, put, put_reward, put_state, run_of
 
 MOST = 100
 """Rounds of the experiment."""
@@ -51,7 +51,7 @@ def test_a_state_file_that_is_no_clock_never_gives_round_0_where_folders_show_la
     make_ghost(layout, "alice", rounds=11)
     if content is not None:
         put(layout.state_file, content)
-    key, state, problem = resume_point(layout, MOST)
+    key, state, problem = resume_point(run_of(layout), MOST)
     assert key == RoundKey(10)
     assert state is None
     assert bool(problem) == (content is not None), "what is damaged is said, what is missing is no damage"
@@ -60,7 +60,7 @@ def test_a_state_file_that_is_no_clock_never_gives_round_0_where_folders_show_la
 def test_a_whole_state_file_is_believed(layout: Layout) -> None:
     put_state(layout, round=7, stage=1)
     make_ghost(layout, "alice", rounds=4)
-    key, state, problem = resume_point(layout, MOST)
+    key, state, problem = resume_point(run_of(layout), MOST)
     assert key == RoundKey(7, 1)
     assert state is not None
     assert state.created_at == make_state().created_at
@@ -70,26 +70,26 @@ def test_a_whole_state_file_is_believed(layout: Layout) -> None:
 def test_a_state_file_that_workers_without_a_coordinator_left_behind_is_not_gone_back_to(layout: Layout) -> None:
     put_state(layout, round=7)
     make_ghost(layout, "alice", rounds=21)
-    assert resume_point(layout, MOST)[0] == RoundKey(20)
+    assert resume_point(run_of(layout), MOST)[0] == RoundKey(20)
 
 
 def test_a_state_beyond_the_rounds_that_are_asked_for_now_is_believed_where_workers_bear_it_out(layout: Layout) -> None:
     make_ghost(layout, "alice", rounds=7)
     put_state(layout, round=7, max_rounds=7, finished=True)
-    assert resume_point(layout, 5)[0] == RoundKey(7)
+    assert resume_point(run_of(layout), 5)[0] == RoundKey(7)
     put_state(layout, round=8, max_rounds=8, finished=True)
-    assert resume_point(layout, 5)[0] == RoundKey(5)
+    assert resume_point(run_of(layout), 5)[0] == RoundKey(5)
 
 
 def test_a_new_experiment_begins_at_round_0(layout: Layout) -> None:
-    assert resume_point(layout, MOST) == (RoundKey(0), None, "")
+    assert resume_point(run_of(layout), MOST) == (RoundKey(0), None, "")
 
 
 def test_stages_count(layout: Layout) -> None:
     make_ghost(layout, "alice")
     for key in (RoundKey(2), RoundKey(9, 0), RoundKey(9, 1)):
         put_reward(layout, key, "alice")
-    assert clock_from_traces(layout) == RoundKey(9, 1)
+    assert clock_from_traces(run_of(layout)) == RoundKey(9, 1)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_no_worker_alone_says_where_the_clock_is(layout: Layout, rounds: list[in
     for number, done in enumerate(rounds):
         make_ghost(layout, f"node-{number}")
         put_reward(layout, RoundKey(done - 1), f"node-{number}")
-    assert clock_from_traces(layout) == RoundKey(expected)
+    assert clock_from_traces(run_of(layout)) == RoundKey(expected)
 
 
 def test_what_no_worker_left_is_no_trace(layout: Layout, tmp_path: Path) -> None:
@@ -116,19 +116,19 @@ def test_what_no_worker_left_is_no_trace(layout: Layout, tmp_path: Path) -> None
         (layout.rewards / name / "stage_0").mkdir(parents=True)
     put(layout.rewards / "round_60", b"a file")
     (layout.rewards / "round_61").symlink_to(tmp_path)
-    assert clock_from_traces(layout) == RoundKey(4)
+    assert clock_from_traces(run_of(layout)) == RoundKey(4)
 
 
 def test_where_the_registrations_were_cleaned_away_rewards_still_tell(layout: Layout) -> None:
     make_ghost(layout, "alice", rounds=5)
     layout.peer_file("alice").unlink()
-    assert clock_from_traces(layout) == RoundKey(4)
+    assert clock_from_traces(run_of(layout)) == RoundKey(4)
 
 
 def test_traces_never_lead_beyond_the_end(layout: Layout) -> None:
     make_ghost(layout, "alice")
     put_reward(layout, RoundKey(999_999_999), "alice")
-    assert resume_point(layout, MOST)[0] == RoundKey(MOST)
+    assert resume_point(run_of(layout), MOST)[0] == RoundKey(MOST)
 
 
 def test_a_reader_is_told_that_the_state_is_torn(layout: Layout) -> None:

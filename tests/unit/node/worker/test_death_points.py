@@ -275,7 +275,7 @@ def play(layout: Layout, rounds: range, acknowledge: Callable[[str], None]) -> N
         return lambda: publish(path, b"{}", layout.temporary("alice"))
 
     async def all_rounds() -> None:
-        writes = WriteQueue(layout.root, make_context(layout))
+        writes = WriteQueue(make_context(layout))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(writes.deliver)
             for round_ in rounds:

@@ -12,10 +12,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from swarm.errors import StoreError
-from swarm.node.base import write_queue as outbox_module
-from swarm.node.worker import round_steps
+from swarm.node.base import write_queue as queue_module
 from swarm.node.worker import worker as worker_module
+from swarm.store.folder.store import FolderStore
 from swarm.types import RoundKey
+from swarm.wire import keys
 from swarm.wire.layout import Layout
 from tests.unit.node.factories import FakePolicy, newest_checkpoint
 from tests.unit.node.nodes import make_worker, rollouts_of, rows_of, running, until
@@ -30,14 +31,14 @@ class Disk:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.full = False
-        for name in ("publish", "append_json_line"):
-            monkeypatch.setattr(round_steps, name, self._unless_full(getattr(round_steps, name)))
+        for name in ("put", "append_records"):
+            monkeypatch.setattr(FolderStore, name, self._unless_full(getattr(FolderStore, name)))
 
     def _unless_full(self, write: Callable[..., None]) -> Callable[..., None]:
-        def attempt(*arguments: Any, **more: Any) -> None:
-            if self.full:
-                raise StoreError("no room for it") from OSError(errno.ENOSPC, "No space left on device")
-            write(*arguments, **more)
+        def attempt(store: FolderStore, key: str, *arguments: Any, **more: Any) -> None:
+            if self.full and not key.startswith(keys.PEERS):
+                raise StoreError("no room for it")
+            write(store, key, *arguments, **more)
 
         return attempt
 
@@ -49,8 +50,8 @@ def layout(tmp_path: Path) -> Layout:
 
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
-    monkeypatch.setattr(outbox_module, "SHORTEST_PAUSE", 0.01)
-    monkeypatch.setattr(outbox_module, "LONGEST_PAUSE", 0.05)
+    monkeypatch.setattr(queue_module, "SHORTEST_PAUSE", 0.01)
+    monkeypatch.setattr(queue_module, "LONGEST_PAUSE", 0.05)
     return Disk(monkeypatch)
 
 
