@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
@@ -57,10 +58,10 @@ def _tables() -> dict[str, str]:
     return {
         **{form.__name__: _fields(form) for form in [*forms, Origin]},
         "Settings": _settings(),
-        "run": _columns(columns.RunColumns, columns.RUN),
+        "run": _described(columns.RUN_COLUMNS),
         "metrics": _columns(messages.MetricsRow, columns.METRICS),
-        "events": _columns(columns.EventColumns, columns.EVENTS),
-        "rollouts": _columns(columns.RolloutColumns, columns.ROLLOUTS),
+        "events": _described(columns.EVENT_COLUMNS),
+        "rollouts": _described(columns.ROLLOUT_COLUMNS),
         "rewards": _columns(messages.RewardFile, columns.REWARDS),
         "judge": _columns(messages.JudgedRow, columns.JUDGE),
     }
@@ -118,7 +119,11 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
 # ── columns of a frame ──────────────────────────────────────────────────────────────────────────────────────────────
 def _columns(row: type[msgspec.Struct], shown: columns.Columns) -> str:
     hints, meant = get_type_hints(row, include_extras=True), meanings(row)
-    rows = [(f"`{name}`", dtype, _unit(hints[name]), meant[name]) for name, dtype in shown.items()]
+    return _described({name: columns.Column(dtype, _unit(hints[name]), meant[name]) for name, dtype in shown.items()})
+
+
+def _described(described: Mapping[str, columns.Column]) -> str:
+    rows = [(f"`{name}`", *column) for name, column in described.items()]
     return _table(("column", "dtype", "unit", "meaning"), *rows)
 
 

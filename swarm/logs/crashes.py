@@ -5,8 +5,8 @@ from __future__ import annotations
 import faulthandler
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from types import TracebackType
 
 from swarm.errors import DuplicateNodeError, SwarmError
@@ -27,14 +27,8 @@ def record_failure(error: Exception) -> None:
 
 def dump_fatal_signals(undo: ExitStack, lines: PatientLines) -> None:
     """Segmentation faults and aborts leave their tracebacks in the file, which outlives the terminal."""
-    restore: Callable[[], object] = faulthandler.disable
-    if faulthandler.is_enabled() and sys.__stderr__ is not None:
-        stderr = sys.__stderr__
-
-        def restore() -> None:
-            faulthandler.enable(file=stderr)
-
-    undo.callback(restore)
+    stderr = sys.__stderr__ if faulthandler.is_enabled() else None
+    undo.callback(partial(faulthandler.enable, file=stderr) if stderr else faulthandler.disable)
     faulthandler.enable(file=lines.fileno())
 
 

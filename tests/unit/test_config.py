@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 
 import msgspec
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec import Meta
 
 from swarm.config import (
-    ADAPTIVE_RULES,
-    ADVANTAGE_SCALINGS,
-    LOSSES,
-    SAMPLERS,
     Settings,
     load_settings,
     variable,
     without_settings,
 )
 from swarm.config import settings as settings_module
-from swarm.config.constraints import allowed
+from swarm.config.constraints import Text, allowed, plain_type
 from swarm.config.meanings import meanings
 from swarm.errors import ConfigError
 from swarm.wire.layout import is_node_id
@@ -287,86 +285,36 @@ def test_test_mode_beats_the_defaults_of_a_command() -> None:
 
 
 # ── another process ─────────────────────────────────────────────────────────────────────────────────────────────────
-words = st.text("abcXYZ019-_/", min_size=1, max_size=12)
-ids = st.from_regex(r"[a-z][a-z0-9_-]{0,20}", fullmatch=True)
-VALUES: dict[str, st.SearchStrategy[Any]] = {
-    "path": words,
-    "experiment": ids,
-    "role": st.sampled_from(["worker", "coordinator"]),
-    "node_id": ids,
-    "model": st.lists(words, min_size=1, max_size=3).map(tuple),
-    "seed": st.integers(0, 2**31 - 1),
-    "max_rounds": st.integers(1, 5000),
+WORDS = st.text("abcXYZ019-_/", min_size=1, max_size=12)
+
+
+def values_of(kind: Any) -> st.SearchStrategy[Any]:
+    """What a setting of this annotated type may be."""
+    base, meta = plain_type(kind), next((m for m in getattr(kind, "__metadata__", ()) if isinstance(m, Meta)), None)
+    if get_origin(kind) in (Union, UnionType):
+        return values_of(get_args(kind)[0])
+    if get_origin(kind) is Literal:
+        return st.sampled_from(get_args(kind))
+    if base is int:
+        return st.integers(meta.ge, min(meta.le, meta.ge + 5000))
+    if base is float:
+        low = meta.gt if meta.ge is None else meta.ge
+        return st.floats(low, min(meta.le, 1e6), exclude_min=meta.ge is None)
+    if base is tuple:
+        return st.lists(WORDS, min_size=1, max_size=3).map(tuple)
+    if base is bool or kind == Text:
+        return st.booleans() if base is bool else WORDS
+    return st.from_regex(meta.pattern, fullmatch=True, alphabet=st.characters(codec="ascii"))
+
+
+VALUES = {f.name: values_of(f.type) for f in fields(Settings) if not f.metadata["not_yet"]}
+VALUES |= {
     "local_groups": st.integers(1, 16),
     "external_groups": st.integers(0, 16),
-    "generations": st.integers(2, 16),
-    "round_interval": st.floats(0, 1e6, exclude_min=True),
-    "keep_last_rounds": st.integers(1, 100),
-    "adaptive": st.booleans(),
-    "adaptive_rule": st.sampled_from([*ADAPTIVE_RULES, "mine:rule"]),
-    "adaptive_alpha": st.floats(0, 1, exclude_min=True),
-    "adaptive_baseline_alpha": st.floats(0, 1),
     "adaptive_initial_j": st.floats(0, 8),
-    "sampler": st.sampled_from([*SAMPLERS, "my.package:draw"]),
-    "checkpoint_interval": st.integers(0, 500),
-    "checkpoint_keep": st.integers(1, 10),
-    "test_mode": st.booleans(),
-    "hub_token": words,
-    "tasks": st.lists(words, min_size=1, max_size=3).map(tuple),
-    "profile": st.sampled_from(["tiny", "paper"]),
-    "expected_workers": st.integers(1, 9),
     "heartbeat_interval": st.floats(0, 1e3, exclude_min=True),
-    "liveness_timeout": st.floats(0, 1e6, exclude_min=True),
-    "reconcile_interval": st.floats(0, 1e3, exclude_min=True),
-    "watch": st.sampled_from(["auto", "off"]),
-    "max_file_bytes": st.integers(1024, 2**31 - 1),
-    "scorer_processes": st.integers(1, 64),
-    "threads": st.integers(1, 64),
-    "device": words,
-    "learning_rate": st.floats(0, 1, exclude_min=True),
-    "temperature": st.floats(0, 2, exclude_min=True),
-    "top_p": st.floats(0, 1, exclude_min=True),
-    "top_k": st.integers(0, 100),
-    "min_p": st.floats(0, 1),
-    "max_new_tokens": st.integers(1, 4096),
-    "loss": st.sampled_from([*LOSSES, "my.package:loss"]),
-    "advantage_scaling": st.sampled_from([*ADVANTAGE_SCALINGS, "my.package:scaling"]),
-    "kl_weight": st.floats(0, 1),
-    "max_grad_norm": st.floats(0, 10, exclude_min=True),
-    "grpo_iterations": st.integers(1, 64),
-    "clip_low": st.floats(0, 0.99, exclude_min=True),
-    "clip_high": st.floats(0, 10, exclude_min=True),
-    "warmup_steps": st.integers(0, 1000),
-    "weight_decay": st.floats(0, 1),
-    "publish_logprobs": st.booleans(),
-    "importance_cap": st.floats(0, 10),
-    "staleness": st.integers(0, 1),
-    "micro_batch_tokens": st.integers(64, 2**20),
-    "gradient_checkpointing": st.booleans(),
-    "precision": st.sampled_from(["auto", "fp32", "bf16"]),
-    "attention": st.sampled_from(["auto", "eager", "sdpa", "flash_attention_2"]),
-    "decoding": st.sampled_from(["auto", "dynamic", "static"]),
-    "device_lease": st.sampled_from(["auto", "on", "off"]),
-    "log_level": st.sampled_from(["debug", "info", "warning", "error"]),
-    "clock": st.sampled_from(["coordinator", "own"]),
-    "staleness_window": st.integers(0, 1000),
-    "coordinator_patience": st.floats(0, 1e6, exclude_min=True),
-    "standby": st.booleans(),
-    "admit": st.sampled_from(["drawn", "regenerable", "unverified"]),
-    "peer_groups": st.integers(1, 1024),
-    "peer_completions": st.integers(2, 2**20),
-    "max_peers": st.integers(1, 65536),
-    "quarantine_rounds": st.integers(0, 100),
-    "redo_rounds": st.integers(0, 1000),
-    "signing": st.sampled_from(["off", "on", "require"]),
-    "key_folder": words,
-    "task_families": st.lists(words, min_size=1).map(tuple),
 }
-NOT_YET = {f.name for f in fields(Settings) if f.metadata["not_yet"]}
-
-
-def test_every_setting_takes_part_in_the_round_trip_below() -> None:
-    assert set(VALUES) | NOT_YET == {f.name for f in fields(Settings)}
+"""By setting; the last ones small, so that most combinations are allowed."""
 
 
 def settings_total(flags: dict[str, Any]) -> int:
@@ -380,6 +328,7 @@ def test_another_process_with_the_environment_of_these_settings_has_these_settin
     beat, timeout = flags.get("heartbeat_interval", 1.0), flags.get("liveness_timeout", 15.0)
     assume(timeout >= 3 * beat)
     on, total = flags.setdefault("adaptive", False), settings_total(flags)
+    assume(flags.get("node_id") != "judge")
     assume(not on or (total >= 2 and flags.get("adaptive_initial_j", 0) <= total - 1))
     settings = load(**flags)
     assert load(settings.as_environment()) == settings

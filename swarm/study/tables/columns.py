@@ -7,12 +7,11 @@ never missing. What is a dict or a list in the folder stays one, in a column of 
 from __future__ import annotations
 
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import UnsetType
 
-from swarm.wire.kinds import Completions, Groups, Reward, Round, Stage, UnixSeconds
 from swarm.wire.messages import JudgedRow, MetricsRow, RewardFile
 
 Columns = dict[str, str]
@@ -38,69 +37,50 @@ def _picked(columns: Columns, *names: str) -> Columns:
     return {name: columns[name] for name in names}
 
 
-class RunColumns(msgspec.Struct):
-    """In front of each row of a study's frames: which run it belongs to."""
+class Column(NamedTuple):
+    """A column that is no field of a struct."""
 
-    configuration: str
-    """Name of the run's configuration, such as `4/4`."""
-    seed: int
-    """Of the run: the unit of every statistic."""
-    experiment: str
-    """Name of the run's experiment."""
+    dtype: str
+    unit: str
+    meaning: str
 
 
-class EventColumns(msgspec.Struct):
-    """One event of a node."""
+RUN_COLUMNS = {
+    "configuration": Column("str", "", "Name of the run's configuration, such as `4/4`."),
+    "seed": Column("int64", "", "Of the run: the unit of every statistic."),
+    "experiment": Column("str", "", "Name of the run's experiment."),
+}
+"""In front of each row of a study's frames: which run it belongs to."""
+EVENT_COLUMNS = {
+    "timestamp": Column("float64", "Unix seconds", "By the node's own clock."),
+    "node_id": Column("str", "", "The node: the name of its folder for logs."),
+    "event": Column("str", "", "Name, such as `round.completed`."),
+    "level": Column("str", "", "`debug`, `info`, `warning`, `error` or `critical`; the folder has `info` and above."),
+    "round": Column("Int64", "rounds", "Which the event speaks of; missing where it speaks of none."),
+    "fields": Column("object", "", "All else that the event says: name -> value."),
+}
+ROLLOUT_COLUMNS = {
+    "round": Column("int64", "rounds", "Counted from 0."),
+    "stage": Column("int64", "stages", "Counted from 0."),
+    "peer_id": Column("str", "", "The node that published it."),
+    "slot": Column("int64", "groups", "Place of the group among the node's groups of that stage."),
+    "completion": Column("int64", "completions", "Place in the group."),
+    "task": Column("str", "", "Name of the task; empty where the file does not say."),
+    "prompt": Column("str", "", "The question's text, without any model's prompt format."),
+    "response": Column("str", "", "The decoded completion."),
+    "claimed_reward": Column(
+        "float64", "reward", "What the publisher says; no node trains on it; missing where it says nothing."
+    ),
+    "finished": Column("bool", "", "The model ended it itself; false: cut at the length limit."),
+    "answer": Column("str", "", "The ground truth by the publisher; empty where there is none."),
+    "model": Column("str", "", "Name of the policy that wrote it."),
+    "timestamp": Column("float64", "Unix seconds", "When the file was published."),
+}
 
-    timestamp: UnixSeconds
-    """By the node's own clock."""
-    node_id: str
-    """The node: the name of its folder for logs."""
-    event: str
-    """Name, such as `round.completed`."""
-    level: str
-    """`debug`, `info`, `warning`, `error` or `critical`; the folder has `info` and above."""
-    round: Round | None
-    """Which the event speaks of; missing where it speaks of none."""
-    fields: dict[str, Any]
-    """All else that the event says: name -> value."""
-
-
-class RolloutColumns(msgspec.Struct):
-    """One published completion."""
-
-    round: Round
-    """Counted from 0."""
-    stage: Stage
-    """Counted from 0."""
-    peer_id: str
-    """The node that published it."""
-    slot: Groups
-    """Place of the group among the node's groups of that stage."""
-    completion: Completions
-    """Place in the group."""
-    task: str
-    """Name of the task; empty where the file does not say."""
-    prompt: str
-    """The question's text, without any model's prompt format."""
-    response: str
-    """The decoded completion."""
-    claimed_reward: Reward
-    """What the publisher says; no node trains on it; missing where it says nothing."""
-    finished: bool
-    """The model ended it itself; false: cut at the length limit."""
-    answer: str
-    """The ground truth by the publisher; empty where there is none."""
-    model: str
-    """Name of the policy that wrote it."""
-    timestamp: UnixSeconds
-    """When the file was published."""
-
-
-RUN = columns_of(RunColumns)
 METRICS = columns_of(MetricsRow)
-EVENTS = columns_of(EventColumns)
-ROLLOUTS = columns_of(RolloutColumns)
+RUN: Columns = {name: column.dtype for name, column in RUN_COLUMNS.items()}
+EVENTS: Columns = {name: column.dtype for name, column in EVENT_COLUMNS.items()}
+ROLLOUTS: Columns = {name: column.dtype for name, column in ROLLOUT_COLUMNS.items()}
 REWARDS = _picked(columns_of(RewardFile), "round", "stage", "peer_id", "reward", "submitted_at")
 
 JUDGE = _picked(
