@@ -52,6 +52,8 @@ class ProcessIdentity:
     """Tells it from a later process of the same id."""
     incarnation: str
     """Random; tells two lives of one node apart."""
+    secret: bytes
+    """Random and told to nobody: for what peers must not foresee."""
     is_running: Callable[[int, float], bool]
     """Whether the process of this host with that id is still the one that started then."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 import uuid
 from pathlib import Path
@@ -13,7 +14,14 @@ from swarm.node.base.context import ProcessIdentity
 def this_process() -> ProcessIdentity:
     """What a node of this process says of it; every call is another incarnation."""
     pid = os.getpid()
-    return ProcessIdentity(host_identity(), pid, process_started_at(pid), uuid.uuid4().hex, is_running)
+    return ProcessIdentity(
+        host=host_identity(),
+        pid=pid,
+        started_at=process_started_at(pid),
+        incarnation=uuid.uuid4().hex,
+        secret=secrets.token_bytes(16),
+        is_running=is_running,
+    )
 
 
 def host_identity() -> str:

@@ -12,7 +12,6 @@ far as there is room (refusals.py); how often it happens decides who is read at 
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Awaitable, Callable, Sequence, Set
 
 from anyio.abc import TaskGroup
@@ -60,7 +59,7 @@ class Intake:
         self._pool = Pool(self._admission.is_drawn)
         self._quarantine = Quarantine(ctx.settings.quarantine_rounds)
         self._priority_lock = PriorityLock()
-        self._secret = secrets.token_bytes(16)
+        self._secret = ctx.process.secret
         self._selections: dict[RoundKey, Selection] = {}
         self._readings: dict[RoundKey, dict[str, Reading]] = {}
         self._copies: set[Place] = set()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from swarm.types import RolloutGroup, RoundKey, ScoredGroup
-from swarm.wire.layout import is_node_id
+from swarm.wire.keys import is_node_id
 from swarm.wire.messages import MetricsRow
 
 _NAME = re.compile(r"([^/]+)/([0-9]{1,9})/([0-9]{1,9})/([0-9]{1,9})")

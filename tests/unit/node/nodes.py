@@ -37,7 +37,14 @@ _running: set[int] = set()
 def make_process() -> ProcessIdentity:
     """As if every node had a process of its own, on this machine."""
     pid = next(_pids)
-    return ProcessIdentity("here/boot/pid", pid, 0.0, f"incarnation-{pid}", lambda pid, _: pid in _running)
+    return ProcessIdentity(
+        host="here/boot/pid",
+        pid=pid,
+        started_at=0.0,
+        incarnation=f"incarnation-{pid}",
+        secret=b"secret %d" % pid,
+        is_running=lambda pid, _: pid in _running,
+    )
 
 
 def make_context(layout: Layout, node: str = "alice", *, times: Clock = SYSTEM_CLOCK, **settings: Any) -> NodeContext:
