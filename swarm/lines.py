@@ -1,7 +1,7 @@
 """Files that grow by whole lines: JSON lines that must be on disk, and log lines that must cost nobody anything.
 
-append_json_line ─▶ one line, on disk when it returns, or an error
-PatientLines ─▶ a log: what its file does not take now is kept, in order and within bounds, and written later
+LineFile ─▶ a file that grows by whole lines
+BufferedLog ─▶ a log: what its file does not take now is kept, in order and within bounds, and written later
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from swarm.errors import StoreError
 
@@ -55,6 +56,25 @@ def append_json_line(path: Path, line: bytes, *, fsync: bool = False) -> None:
         raise StoreError(
             f"cannot append to {path}: {error}; see that there is space and that the file is writable"
         ) from error
+
+
+class LogFile(Protocol):
+    """A file of log lines, kept open; errors are OSError or StoreError."""
+
+    def write(self, line: bytes) -> None:
+        """Append a line, all of it or nothing."""
+
+    def has_lines(self) -> bool:
+        """Whether there is anything in it."""
+
+    def reopen(self) -> None:
+        """Open it again: a mount that came back does not know the old descriptor."""
+
+    def fileno(self) -> int | None:
+        """A descriptor for the traceback of a fatal signal, the same after `reopen`; None: there is none."""
+
+    def close(self) -> None:
+        """Nothing more is written."""
 
 
 class LineFile:
@@ -152,7 +172,7 @@ class LineFile:
         self.close()
 
 
-class PatientLines:
+class BufferedLog:
     """The lines of a log on their way to a file that may refuse them for a while. Never raises once it is open.
 
     Raises:
@@ -160,16 +180,22 @@ class PatientLines:
     """
 
     def __init__(
-        self, path: Path, note: Callable[[int], bytes], *, held: bool = False, most_waiting: int = MOST_WAITING
+        self,
+        opener: Callable[[], LogFile],
+        note: Callable[[int], bytes],
+        *,
+        held: bool = False,
+        most_waiting: int = MOST_WAITING,
     ) -> None:
         """Open the file.
 
         Args:
+            opener: opens it; raises StoreError.
             note: the line that says how many were dropped.
             held: nothing is written before `begin`.
             most_waiting: bytes.
         """
-        self._file = open_lines(path)
+        self._file = opener()
         self._note = note
         self._held = held
         self._most_waiting = most_waiting
@@ -212,15 +238,15 @@ class PatientLines:
             while self._waiting:
                 self._file.write(self._waiting[0])
                 self._waiting_bytes -= len(self._waiting.popleft())
-        except OSError as error:
-            if error.errno not in _FULL:
-                with suppress(OSError):
+        except (OSError, StoreError) as error:
+            if not isinstance(error, OSError) or error.errno not in _FULL:
+                with suppress(OSError, StoreError):
                     self._file.reopen()
 
-    def fileno(self) -> int:
+    def fileno(self) -> int | None:
         return self._file.fileno()
 
-    def __enter__(self) -> PatientLines:
+    def __enter__(self) -> BufferedLog:
         return self
 
     def __exit__(self, *_: object) -> None:

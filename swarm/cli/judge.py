@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 import anyio
 
@@ -13,7 +14,9 @@ from swarm.judge.judge import Judge
 from swarm.logs import NodeLog, configure_logging, get_logger
 from swarm.node.process.daemon import first_swarm_error
 from swarm.node.process.stopping import on_signals
+from swarm.store.place import open_place
 from swarm.tasks.scoring import Scorer
+from swarm.wire import keys
 from swarm.wire.layout import Layout
 
 logger = get_logger(__name__)
@@ -26,7 +29,8 @@ def run(*, common: CommonFlags | None = None) -> int:
     """
     settings = settings_from(common, os.environ)
     layout = Layout(settings.shared_folder, settings.experiment)
-    files = NodeLog(JUDGE, layout.events_file(JUDGE), layout.stdout_file(JUDGE))
+    store = open_place(settings.shared_folder).open(settings.experiment, JUDGE).store
+    files = NodeLog(JUDGE, partial(store.open_log, keys.events(JUDGE)), partial(store.open_log, keys.stdout(JUDGE)))
     try:
         with configure_logging([files], level=settings.log_level):
             return _run(settings, layout)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import NamedTuple, TextIO
 
-from swarm.lines import PatientLines
+from swarm.lines import BufferedLog, LogFile
 from swarm.logs.crashes import dump_fatal_signals, report_crashes
 from swarm.logs.files import keep_file
 from swarm.logs.formatting import json_formatter, readable_formatter, terminal_formatter
@@ -22,10 +21,10 @@ class NodeLog(NamedTuple):
 
     node_id: str
     """Goes into every JSON line."""
-    events_file: Path
-    """training_events.jsonl; it and its folder are made if missing."""
-    stdout_file: Path | None
-    """stdout.log, which also gets what is printed; None: no such file, and nothing is teed."""
+    events: Callable[[], LogFile]
+    """Opens training_events.jsonl; raises StoreError."""
+    stdout: Callable[[], LogFile] | None
+    """Opens stdout.log, which also gets what is printed; None: no such file, and nothing is teed."""
 
 
 def configure_logging(
@@ -60,12 +59,12 @@ def configure_logging(
         return undo.pop_all()
 
 
-def _keep(undo: ExitStack, node: NodeLog, level: int, *, held: bool) -> PatientLines | None:
+def _keep(undo: ExitStack, node: NodeLog, level: int, *, held: bool) -> BufferedLog | None:
     """Give one node its files; returns its stdout.log, if it has one."""
-    keep_file(undo, node.events_file, json_formatter(node.node_id), node.node_id, level, held=held)
-    if node.stdout_file is None:
+    keep_file(undo, node.events, json_formatter(node.node_id), node.node_id, level, held=held)
+    if node.stdout is None:
         return None
     readable = readable_formatter(colors=False)
-    stdout = keep_file(undo, node.stdout_file, readable, node.node_id, level, held=held)
+    stdout = keep_file(undo, node.stdout, readable, node.node_id, level, held=held)
     tee_prints(undo, stdout, node.node_id)
     return stdout

@@ -10,7 +10,7 @@ from functools import partial
 from types import TracebackType
 
 from swarm.errors import DuplicateNodeError, SwarmError
-from swarm.lines import PatientLines
+from swarm.lines import BufferedLog
 from swarm.logs.files import files_of
 from swarm.logs.formatting import as_text
 from swarm.logs.nodes import NODE
@@ -25,11 +25,13 @@ def record_failure(error: Exception) -> None:
     _record_crash(type(error), error, error.__traceback__)
 
 
-def dump_fatal_signals(undo: ExitStack, lines: PatientLines) -> None:
+def dump_fatal_signals(undo: ExitStack, lines: BufferedLog) -> None:
     """Segmentation faults and aborts leave their tracebacks in the file, which outlives the terminal."""
+    if (descriptor := lines.fileno()) is None:
+        return
     stderr = sys.__stderr__ if faulthandler.is_enabled() else None
     undo.callback(partial(faulthandler.enable, file=stderr) if stderr else faulthandler.disable)
-    faulthandler.enable(file=lines.fileno())
+    faulthandler.enable(file=descriptor)
 
 
 def report_crashes(undo: ExitStack) -> None:

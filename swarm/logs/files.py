@@ -8,10 +8,10 @@ lose nothing but the oldest lines, counted, if that takes long; see swarm.lines.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 
-from swarm.lines import PatientLines
+from swarm.lines import BufferedLog, LogFile
 from swarm.logs.formatting import as_bytes
 from swarm.logs.nodes import concerns
 from swarm.logs.routing import handling
@@ -23,15 +23,21 @@ def begin_files(node_id: str) -> None:
         lines.begin()
 
 
-def files_of(node_id: str | None) -> list[PatientLines]:
+def files_of(node_id: str | None) -> list[BufferedLog]:
     """Of one node; None: of all."""
     handlers = [h for h in logging.root.handlers if isinstance(h, FileHandler)]
     return [handler.lines for handler in handlers if node_id in (None, handler.node_id)]
 
 
 def keep_file(
-    undo: ExitStack, file: Path, formatter: logging.Formatter, node_id: str, level: int, *, held: bool
-) -> PatientLines:
+    undo: ExitStack,
+    opener: Callable[[], LogFile],
+    formatter: logging.Formatter,
+    node_id: str,
+    level: int,
+    *,
+    held: bool,
+) -> BufferedLog:
     """Give a node one of its files. Raises StoreError if it cannot be opened."""
 
     def note(dropped: int) -> bytes:
@@ -39,7 +45,7 @@ def keep_file(
             formatter.format(_warning_of("log.lines_dropped", count=dropped, reason="they could not be written"))
         )
 
-    lines = undo.enter_context(PatientLines(file, note, held=held))
+    lines = undo.enter_context(BufferedLog(opener, note, held=held))
     undo.enter_context(handling(FileHandler(lines, formatter, node_id), level))
     return lines
 
@@ -54,7 +60,7 @@ def _warning_of(event: str, **more: object) -> logging.LogRecord:
 class FileHandler(logging.Handler):
     """Writes the records that concern one node to one of its files."""
 
-    def __init__(self, lines: PatientLines, formatter: logging.Formatter, node_id: str) -> None:
+    def __init__(self, lines: BufferedLog, formatter: logging.Formatter, node_id: str) -> None:
         super().__init__()
         self.lines = lines
         self.node_id = node_id

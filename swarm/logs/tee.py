@@ -8,7 +8,7 @@ import threading
 from contextlib import ExitStack, suppress
 from typing import Any, TextIO
 
-from swarm.lines import PatientLines
+from swarm.lines import BufferedLog
 from swarm.logs.formatting import as_bytes
 from swarm.logs.nodes import concerns
 
@@ -16,7 +16,7 @@ _LONGEST_UNFINISHED_LINE = 64 * 1024
 """Characters without a newline that the tee holds back before it writes them all the same."""
 
 
-def tee_prints(undo: ExitStack, lines: PatientLines, node_id: str) -> None:
+def tee_prints(undo: ExitStack, lines: BufferedLog, node_id: str) -> None:
     """Several nodes' tees stand one behind the other; each lets everything through to the terminal."""
     for name in ("stdout", "stderr"):
         original: TextIO = getattr(sys, name)
@@ -29,7 +29,7 @@ def tee_prints(undo: ExitStack, lines: PatientLines, node_id: str) -> None:
 class Tee(io.TextIOBase):
     """A stream that also appends whole lines to a file; of a line redrawn with carriage returns, its last state."""
 
-    def __init__(self, stream: TextIO, lines: PatientLines, node_id: str) -> None:
+    def __init__(self, stream: TextIO, lines: BufferedLog, node_id: str) -> None:
         self._stream = stream
         self._lines = lines
         self._node_id = node_id

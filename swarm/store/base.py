@@ -42,6 +42,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from swarm.errors import ProtocolError
+from swarm.lines import LogFile
 
 if TYPE_CHECKING:  # for commands that only look start without it
     from anyio.abc import ObjectReceiveStream
@@ -184,6 +185,13 @@ class Store(Protocol):
         A file that became another one, or shorter, is read from its beginning, and `Records.restarted` says so.
         """
 
+    def open_log(self, key: str) -> LogFile:
+        """Open a growing file for lines that cost nobody anything and need not be durable, and keep it open.
+
+        Raises:
+            StoreError: it cannot be opened.
+        """
+
     def sync(self, key: str) -> None:
         """Bring to disk what a former life of this writer put or appended at this key: its kill may have come between
         the write and its sync. What is not there is left alone."""
@@ -203,3 +211,27 @@ class Store(Protocol):
         Args:
             interval: seconds after which the reader lists anyway; so that it can be told when hints stay away.
         """
+
+
+class AppendedLog:
+    """A log file of a store that keeps none open: each line is appended by itself."""
+
+    def __init__(self, store: Store, key: str) -> None:
+        self._store = store
+        self._key = key
+
+    def write(self, line: bytes) -> None:
+        self._store.append_records(self._key, [line], durable=False)
+
+    def has_lines(self) -> bool:
+        found = self._store.stat(self._key)
+        return found is not None and found.size > 0
+
+    def reopen(self) -> None:
+        pass
+
+    def fileno(self) -> None:
+        return None
+
+    def close(self) -> None:
+        pass

@@ -21,7 +21,8 @@ from anyio.abc import ObjectReceiveStream
 from anyio.streams.memory import MemoryObjectSendStream
 
 from swarm.errors import ProtocolError
-from swarm.store.base import MOST_PER_READ, PAGE, Blob, Entry, Facts, Kind, Page, Records, Store
+from swarm.lines import LogFile
+from swarm.store.base import MOST_PER_READ, PAGE, AppendedLog, Blob, Entry, Facts, Kind, Page, Records, Store
 from swarm.store.faults import ANY_SIZE, FaultyPlace, Killed, Step, Version, tag_of
 
 _NOTHING = Version(0, "", "", 0.0, None)
@@ -172,6 +173,9 @@ class FaultyStore:
     def _leave_half(self, key: str, half: bytes) -> None:
         there = self._inner.get(key, ANY_SIZE).data if self._inner.stat(key) else b""
         self._inner.put(key, there[: there.rfind(b"\n") + 1] + half)
+
+    def open_log(self, key: str) -> LogFile:
+        return AppendedLog(self, key)
 
     def sync(self, key: str) -> None:
         self._alive()

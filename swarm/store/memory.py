@@ -25,11 +25,13 @@ from anyio.abc import ObjectReceiveStream
 from anyio.streams.memory import MemoryObjectSendStream
 
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
+from swarm.lines import LogFile
 from swarm.store.base import (
     MOST_NAMES,
     MOST_PER_READ,
     MOST_PER_RECORD,
     PAGE,
+    AppendedLog,
     Blob,
     Entry,
     Facts,
@@ -241,6 +243,9 @@ class MemoryStore:
             torn = end == len(file.data) > whole
             records = [line if len(line) <= MOST_PER_RECORD else b"" for line in data.split(b"\n")[:-1]]
             return Records(records, f"{file.born}:{whole}", torn=torn, more=end < len(file.data), restarted=not same)
+
+    def open_log(self, key: str) -> LogFile:
+        return AppendedLog(self, key)
 
     def sync(self, key: str) -> None:
         self._check_writer()

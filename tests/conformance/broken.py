@@ -15,6 +15,7 @@ import anyio
 import pytest
 
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
+from swarm.lines import LogFile
 from swarm.store.base import MOST_PER_READ, PAGE, Blob, Page, Records, Store
 from tests.conformance.worlds import World
 
@@ -216,6 +217,15 @@ class GivesHalfRecords(Broken):
         data = self.inner.get(key, ANY).data
         start = int(cursor or 0)
         return Records(data[start:].split(b"\n"), str(len(data)))
+
+
+class KeepsLogLinesToItself(Broken):
+    noticed_by = ("the_lines_of_a_log_are_records_at_once",)
+
+    def open_log(self, key: str) -> LogFile:
+        log = self.inner.open_log(key)
+        log.write = lambda line: None  # type: ignore[method-assign]
+        return log
 
 
 # ── bounded ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -356,6 +356,20 @@ def check_half_a_record_waits_and_goes_with_the_next_append(world: World, tmp: P
     assert world.open().read_records(LOG).records == [b"one", b"three"]
 
 
+@promise("growing")
+def check_the_lines_of_a_log_are_records_at_once(world: World, tmp: Path) -> None:
+    log = world.open("anna").open_log("logs/anna/stdout.log")
+    try:
+        assert not log.has_lines()
+        log.write(b"one")
+        log.reopen()
+        assert log.has_lines()
+        log.write(b"two")
+        assert world.open().read_records("logs/anna/stdout.log").records == [b"one", b"two"]
+    finally:
+        log.close()
+
+
 # ── bounded ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 @promise("bounded")
 def check_no_more_is_read_than_the_limit(world: World, tmp: Path) -> None:

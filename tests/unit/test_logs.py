@@ -15,6 +15,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,10 @@ import pytest
 import structlog
 
 from swarm.errors import ConfigError, DuplicateNodeError, StoreError
-from swarm.lines import MOST_WAITING, PatientLines, append_json_line
-from swarm.logs import NodeLog, begin_files, configure_logging, get_logger
+from swarm.lines import MOST_WAITING, BufferedLog, append_json_line
+from swarm.logs import begin_files, configure_logging, get_logger
+from swarm.store.folder.store import FolderStore
+from tests.unit.log_files import log_in
 
 log = get_logger("swarm.test")
 
@@ -37,12 +40,13 @@ class Logs:
     """A configured process's three readers."""
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.events_file = folder / "logs" / "n1" / "training_events.jsonl"
         self.stdout_file = folder / "logs" / "n1" / "stdout.log"
         self.terminal = io.StringIO()
 
     def configure(self, level: str = "info", *, held: bool = False) -> ExitStack:
-        files = NodeLog("n1", self.events_file, self.stdout_file)
+        files = log_in(self.folder, "n1", "logs/n1/training_events.jsonl", "logs/n1/stdout.log")
         return configure_logging([files], level=level, stream=self.terminal, held=held)
 
     def events(self) -> list[dict[str, Any]]:
@@ -177,7 +181,7 @@ def test_what_is_printed_is_in_stdout_log_line_by_line(tmp_path: Path, capsys: p
 
 def test_without_a_stdout_file_nothing_is_teed(tmp_path: Path) -> None:
     before = sys.stdout
-    with configure_logging([NodeLog("n", tmp_path / "e.jsonl", None)], level="info", stream=io.StringIO()):
+    with configure_logging([log_in(tmp_path, "n", "e.jsonl")], level="info", stream=io.StringIO()):
         assert sys.stdout is before
         log.info("x")
     assert (tmp_path / "e.jsonl").read_text().count("\n") == 1
@@ -326,9 +330,9 @@ def test_a_crash_in_a_thread_is_recorded(tmp_path: Path) -> None:
 
 def test_a_fatal_signal_leaves_its_traceback_in_stdout_log(tmp_path: Path) -> None:
     code = (
-        "import faulthandler; from pathlib import Path; from swarm.logs import NodeLog, configure_logging;"
-        f"folder = Path({str(tmp_path)!r});"
-        "configure_logging([NodeLog('n', folder / 'e', folder / 's')], level='info');"
+        "import faulthandler; from pathlib import Path; from swarm.logs import configure_logging;"
+        "from tests.unit.log_files import log_in;"
+        f"configure_logging([log_in(Path({str(tmp_path)!r}), 'n', 'e', 's')], level='info');"
         "faulthandler._sigabrt()"
     )
     subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)
@@ -358,7 +362,7 @@ def test_a_librarys_line_is_not_repeated_because_it_was_formatted_before(tmp_pat
     chatty.setFormatter(logging.Formatter("%(message)s"))
     logger.addHandler(chatty)
     try:
-        with configure_logging([NodeLog("n", events, None)], level="error", stream=io.StringIO()):
+        with configure_logging([log_in(tmp_path, "n", events.name)], level="error", stream=io.StringIO()):
             logger.warning("once %s", "only")
     finally:
         logger.removeHandler(chatty)
@@ -433,7 +437,7 @@ def test_a_descriptor_that_went_stale_is_opened_anew(tmp_path: Path, monkeypatch
             raise OSError(116, "Stale file handle")
         return real(fd, data)
 
-    with PatientLines(tmp_path / "a.log", lambda _: b"") as lines:
+    with BufferedLog(partial(FolderStore(tmp_path, "n").open_log, "a.log"), lambda _: b"") as lines:
         number = lines.fileno()
         monkeypatch.setattr(os, "write", write)
         (tmp_path / "a.log").rename(tmp_path / "gone.log")  # the descriptor leads there still
@@ -536,7 +540,7 @@ def test_a_link_in_the_place_of_a_log_is_not_followed(tmp_path: Path) -> None:
 
 def test_no_reader_of_lines_obeys_what_a_stranger_wrote(tmp_path: Path) -> None:
     terminal = io.StringIO()
-    with configure_logging([NodeLog("alice", tmp_path / "events", tmp_path / "stdout")], level="info", stream=terminal):
+    with configure_logging([log_in(tmp_path, "alice", "events", "stdout")], level="info", stream=terminal):
         get_logger("test").warning("peer.seen", model="\x1b[2Jtiny", host="a\x9b31m\u202eb")
     shown = terminal.getvalue()
     assert shown.replace("\n", "").isprintable()

@@ -19,7 +19,8 @@ import pytest
 from anyio import to_thread
 
 from swarm.errors import StoreError
-from swarm.logs import NodeLog, configure_logging, get_logger, logging_as, record_failure
+from swarm.logs import configure_logging, get_logger, logging_as, record_failure
+from tests.unit.log_files import log_in
 
 log = get_logger("swarm.test")
 
@@ -28,20 +29,21 @@ class Logs:
     """The readers of a process of two nodes."""
 
     def __init__(self, folder: Path, nodes: tuple[str, ...] = ("a", "b")) -> None:
-        self.files = {node: NodeLog(node, folder / node / "events", folder / node / "stdout") for node in nodes}
+        self.files = {node: log_in(folder, node, f"{node}/events", f"{node}/stdout") for node in nodes}
+        self.folder = folder
         self.terminal = io.StringIO()
 
     def configure(self, level: str = "info") -> ExitStack:
         return configure_logging(list(self.files.values()), level=level, stream=self.terminal)
 
     def events(self, node: str) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.files[node].events_file.read_text().splitlines()]
+        return [json.loads(line) for line in (self.folder / node / "events").read_text().splitlines()]
 
     def names(self, node: str) -> list[str]:
         return [event["event"] for event in self.events(node)]
 
     def stdout(self, node: str) -> list[str]:
-        file = self.files[node].stdout_file
+        file = self.folder / node / "stdout"
         assert file is not None
         return file.read_text().splitlines()
 
@@ -143,9 +145,10 @@ def test_the_failure_of_a_node_is_in_its_log_alone(tmp_path: Path) -> None:
 
 def test_a_fatal_signal_leaves_its_traceback_with_the_first_node(tmp_path: Path) -> None:
     code = (
-        "import faulthandler; from pathlib import Path; from swarm.logs import NodeLog, configure_logging;"
+        "import faulthandler; from pathlib import Path; from swarm.logs import configure_logging;"
+        "from tests.unit.log_files import log_in;"
         f"folder = Path({str(tmp_path)!r});"
-        "configure_logging([NodeLog(n, folder / n / 'e', folder / n / 's') for n in 'ab'], level='info');"
+        "configure_logging([log_in(folder, n, n + '/e', n + '/s') for n in 'ab'], level='info');"
         "faulthandler._sigabrt()"
     )
     subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)

@@ -25,6 +25,7 @@ from swarm.signing.trust import make_trust
 from swarm.store.place import open_place
 from swarm.tasks.registry import Families
 from swarm.types import Policy, Trainer
+from swarm.wire import keys
 from swarm.wire.layout import Layout
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ def make_context(settings: Settings, node_id: str) -> NodeContext:
 
 def node_log(ctx: NodeContext) -> NodeLog:
     """Where a node's events go."""
-    return NodeLog(ctx.node_id, ctx.layout.events_file(ctx.node_id), ctx.layout.stdout_file(ctx.node_id))
+    opened = ctx.run.store.open_log
+    return NodeLog(ctx.node_id, partial(opened, keys.events(ctx.node_id)), partial(opened, keys.stdout(ctx.node_id)))
 
 
 def versions(settings: Settings | None = None) -> dict[str, str]:

@@ -7,10 +7,12 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from swarm.errors import ProtocolError, StoreError
+from swarm.lines import LineFile, LogFile
 from swarm.store.base import MOST_PER_READ, PAGE, Blob, Entry, Facts, Page, Records
 from swarm.store.folder import bundles, growing
 from swarm.store.folder.beneath import Place, Within, make_folder, opened_folder
@@ -86,6 +88,18 @@ class FolderStore:
 
     def read_records(self, key: str, cursor: str = "", limit: int = MOST_PER_READ) -> Records:
         return growing.read_on(self._at(key), cursor, limit)
+
+    def open_log(self, key: str) -> LogFile:
+        at = self._at(key)
+        self._drafts()
+        try:
+            return LineFile(partial(self._open_to_append, at))
+        except OSError as error:
+            raise StoreError(f"cannot open {at} to append to it: {error}; check the shared folder") from error
+
+    def _open_to_append(self, at: Within) -> int:
+        self._drafts()
+        return growing.open_to_append(at)
 
     def sync(self, key: str) -> None:
         self._drafts()

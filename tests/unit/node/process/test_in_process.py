@@ -14,11 +14,12 @@ import pytest
 
 from swarm.config import Settings
 from swarm.errors import ConfigError, StoreError
-from swarm.logs import NodeLog, configure_logging, get_logger
+from swarm.logs import configure_logging, get_logger
 from swarm.node.process.in_process import SeveralNodes, _suited_to_sharing, run_workers
 from swarm.node.process.stopping import run_until_signal
 from swarm.node.process.worker_settings import cores
 from swarm.wire.layout import Layout
+from tests.unit.log_files import log_in
 from tests.unit.node.factories import make_settings
 
 log = get_logger(__name__)
@@ -56,7 +57,7 @@ def failing(error: Exception) -> Callable[[], object]:
 def run_nodes(path: Path, *start: Callable[[], FakeNode]) -> int:
     """Run them under the names a, b, c."""
     named = dict(zip("abc", start, strict=False))
-    files = [NodeLog(node, path / node, None) for node in named]
+    files = [log_in(path, node, node) for node in named]
 
     async def main() -> int:
         with anyio.fail_after(20):
