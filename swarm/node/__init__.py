@@ -33,6 +33,7 @@ worker       one training node
 coordinator  the round clock
   coordinator, standby                  active or standby
   coordinator_machine, clock_keeper     when a round opens and ends, and its state file
+  observer                              who is alive, who has submitted, what the state file says
   resume                                where the clock goes on
 
 process      a node as a process

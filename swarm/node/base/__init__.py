@@ -1,1 +1,1 @@
-"""What every node has: identity, clock, registration, queue of writes."""
+"""What every node has: context, clock, registration, write queue."""

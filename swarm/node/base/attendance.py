@@ -1,4 +1,4 @@
-"""Who is still waited for, pure: a live peer that keeps being absent is not, so that it holds nobody up for ever.
+"""Which live peers are waited for: not one that keeps being absent, so that it holds nobody up for ever. Pure.
 
 Being alive costs a peer nothing but a moving heartbeat; the rounds of others must not hang on that alone.
 """

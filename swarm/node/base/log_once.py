@@ -1,4 +1,4 @@
-"""What goes wrong at every look is told once, and once more when it is over."""
+"""Logs a problem that comes again at every look once, and once more when it is over."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ logger = get_logger(__name__)
 
 
 class LogOnce:
-    """One kind of trouble, which comes and goes."""
+    """One kind of problem, which comes and goes."""
 
     def __init__(self, began: str, over: str) -> None:
         """The names of the events that tell of its beginning and of its end."""

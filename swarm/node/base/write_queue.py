@@ -1,6 +1,6 @@
-"""What must reach the shared folder: in order, exactly once, however long the folder refuses.
+"""The write queue: what must reach the shared folder, in order and exactly once, however long the folder refuses.
 
-    put ─▶ queue ─▶ deliver, one write at a time ─┬─▶ folder
+    put ─▶ queue ─▶ deliver, one write at a time ─┬─▶ store
                              ▲                     └ refused: all of it stays, in order ─┐
                              └────── after a pause that grows, and with every new write ┘
 

@@ -11,27 +11,18 @@ from __future__ import annotations
 
 from swarm.errors import StoreError
 from swarm.logs import get_logger
-from swarm.node.base.clock_file import believed_state
 from swarm.node.base.context import NodeContext
 from swarm.node.base.log_once import LogOnce
 from swarm.node.base.presence import Presence
-from swarm.node.base.submissions import Submissions
 from swarm.node.base.wake_ups import wake_ups
-from swarm.node.coordinator.coordinator_machine import (
-    CoordinatorMachine,
-    FolderClock,
-    Look,
-    StepDown,
-    WriteState,
-    majority_front,
-)
+from swarm.node.coordinator.coordinator_machine import CoordinatorMachine, StepDown, WriteState
+from swarm.node.coordinator.observer import Observer, clock_of
 from swarm.node.coordinator.resume import resume_point
-from swarm.records.files import read_peers
 from swarm.records.liveness import Liveness
 from swarm.types import RoundKey
 from swarm.wire import keys
 from swarm.wire.codec import encode
-from swarm.wire.messages import PeerFile, StateFile
+from swarm.wire.messages import StateFile
 
 logger = get_logger(__name__)
 
@@ -44,13 +35,12 @@ class ClockKeeper:
         self._settings = settings = ctx.settings
         self._run = ctx.run
         self._presence = presence
-        self._liveness = liveness
         self._clock = ctx.clock
         self._created_at = ctx.clock.wall()
         self._awaiting: frozenset[str] | None = None
         self._unwritten: WriteState | None = None
         """What was decided and is to be told of once the folder says it."""
-        self._submissions = Submissions(ctx.run)
+        self._observer = Observer(ctx, presence, liveness)
         self._unlistable = LogOnce("folder.unlistable", over="folder.listable")
         self._unwritable = LogOnce("state.unwritable", over="state.writable")
         self._machine = CoordinatorMachine(
@@ -104,7 +94,7 @@ class ClockKeeper:
 
     async def _decide(self) -> bool | None:
         """Look and carry out until there is nothing more to do for now; None, or what `keep` returns."""
-        while look := await self._ctx.blocking.run(self._look):
+        while look := await self._ctx.blocking.run(self._observer.look, self._machine.round_in_hand):
             self._tell_of_awaited(look.live)
             match self._machine.handle(look):
                 case None:
@@ -122,58 +112,6 @@ class ClockKeeper:
         if self._machine.key is None and live != self._awaiting:
             logger.info("workers.awaited", present=sorted(live), expected=self._settings.expected_workers)
             self._awaiting = live
-
-    # ── see ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-    def _look(self) -> Look | None:
-        """None if nobody can tell who is there: the next wake-up tries again. Blocking."""
-        try:
-            peers = read_peers(self._run, self._liveness.moving(self._clock.monotonic()))
-        except StoreError as error:
-            self._unlistable.found(error)
-            return None
-        for peer in peers:
-            self._liveness.observe(peer, self._clock.monotonic(), self._clock.wall())
-        now, key = self._clock.monotonic(), self._machine.round_in_hand
-        live = self._liveness.live(now, role="worker")
-        state = self._state()
-        return Look(
-            now=now,
-            live=live,
-            submitted=self._submitted(key),
-            clock=_clock_of(state) if state else None,
-            front=majority_front(key, live, self._submitted),
-            submitted_before=self._submitted_before(key),
-            rival=self._rival(peers, state, now),
-        )
-
-    def _submitted(self, key: RoundKey) -> frozenset[str]:
-        """Nobody where the folder cannot be listed, as when a stranger put a link there: the interval ends then."""
-        try:
-            nodes = self._submissions.of(key)
-        except StoreError as error:
-            self._unlistable.found(error)
-            return frozenset()
-        self._unlistable.gone()
-        return nodes
-
-    def _submitted_before(self, key: RoundKey) -> frozenset[str]:
-        before = range(max(0, key.round - 2), key.round)
-        self._submissions.forget_before(before.start)
-        return frozenset[str]().union(*(self._submitted(RoundKey(round_)) for round_ in before))
-
-    def _state(self) -> StateFile | None:
-        most = max(self._settings.max_rounds, self._machine.round_in_hand.round)
-        state, _ = believed_state(self._run, most_rounds=most)
-        return state
-
-    def _rival(self, peers: list[PeerFile], state: StateFile | None, now: float) -> str | None:
-        """A coordinator active whose claim is the older one, which both can see.
-
-        It must have written the clock: a mere registration that beats would else leave the swarm without one.
-        """
-        alive = self._liveness.live(now, role="coordinator") - {self._ctx.node_id}
-        writers = [peer for peer in peers if state and peer.peer_id == state.updated_by and peer.peer_id in alive]
-        return next((p.peer_id for p in writers if (p.registered_at, p.incarnation) < self._presence.claim), None)
 
     # ── write ───────────────────────────────────────────────────────────────────────────────────────────────────────
     async def _write(self, write: WriteState, *, held: bool = False) -> bool:
@@ -207,15 +145,11 @@ class ClockKeeper:
 
     def _publish_forwards(self, state: StateFile) -> bool:
         """Not over a later round: this process may have been paused since it looked, and another have taken over."""
-        there = self._state()
-        if there is not None and _clock_of(there).key > _clock_of(state).key:
+        there = self._observer.state(self._machine.round_in_hand)
+        if there is not None and clock_of(there).key > clock_of(state).key:
             return False
         self._run.put_sealed(keys.STATE, encode(state))
         return True
-
-
-def _clock_of(state: StateFile) -> FolderClock:
-    return FolderClock(RoundKey(state.round, state.stage), state.finished, state.held)
 
 
 def _log(write: WriteState, held: bool) -> None:

@@ -6,8 +6,8 @@
                           interval with any worker there
     open(R, S) unblocks:  the workers, which wait for the state file to move on
 
-The clock never goes back, and it stands still while nobody is there: an empty room burns no rounds. It goes forward to
-where most of its workers are, which have gone on without it, and to where another coordinator has taken it.
+The clock never goes back, and it stands still while no worker is alive. It goes forward to where most of its workers
+are, which have gone on without it, and to where another coordinator has taken it.
 
 What the folder says is held against what was decided, at every look: a state that could not be written, was torn or
 was taken away is written again, before anything else is decided. Of two coordinators the one that came later steps

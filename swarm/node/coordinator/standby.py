@@ -1,4 +1,4 @@
-"""Where a coordinator waits while another one keeps the clock."""
+"""Standby: waits until no other coordinator is alive, or the experiment is finished."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How late the event loop is: pure-Python work that holds the interpreter shows here first."""
+"""The event loop's lag: by how much a short sleep overshoots while pure-Python work holds the interpreter."""
 
 from __future__ import annotations
 
