@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean
@@ -16,24 +17,27 @@ from cyclopts import Parameter
 
 from swarm.cli.flags import CommonFlags, settings_from
 from swarm.cli.say import say
-from swarm.config import JUDGE, Settings
+from swarm.config import Settings
 from swarm.errors import CheckpointError, ConfigError, ExperimentError, ModelError, ProtocolError, StoreError
-from swarm.judge.candidates import Candidate, candidates
+from swarm.judge.candidates import Candidate, candidates, opened
 from swarm.judge.exam import examine, make_paper
 from swarm.judge.questions import questions_of
 from swarm.node.process.daemon import first_swarm_error
-from swarm.records.read import open_experiment, read_exam, read_file
+from swarm.records.files import read_exam, read_experiment, read_form
 from swarm.store.folder.publish import publish
-from swarm.study.record import RunFile, read_study, run_file
+from swarm.store.place import open_place
+from swarm.store.run import Run
+from swarm.study.record import RunFile, open_run, read_study
 from swarm.study.run.matrix import run_settings
 from swarm.study.run.run_folder import is_finished
 from swarm.tasks.registry import Families
 from swarm.tasks.scoring import Scorer
 from swarm.views.text import shorten, table
-from swarm.wire.layout import Layout
+from swarm.wire import keys
 from swarm.wire.messages import ExamRow, ExperimentFile
 
 DEFAULT_QUESTIONS = 16
+WRITER = "exam"
 
 
 def exam(
@@ -53,20 +57,21 @@ def exam(
             raise ConfigError(f"--{name} must be from 1 to 1024, got {value}")
     settings = settings_from(common, os.environ)
     if study is None:
-        layout = open_experiment(settings.shared_folder, settings.experiment)
-        _refuse_another_start(layout, settings)
-        _examine(layout, settings, questions, samples, Path(output) if output else layout.exam_file)
+        open_place(settings.shared_folder).require(settings.experiment)
+        run = _open(settings)
+        _refuse_another_start(run, settings)
+        _examine(run, settings, questions, samples, Path(output) if output else None)
         return
     if output:
         raise ConfigError("--output names one file and --study has many runs; leave one of them out")
     problems = []
     for one in _runs(settings, study):
-        layout = Layout(settings.shared_folder, one.experiment)
+        run = _open(one)
         try:
-            if _is_there(layout, one, questions, samples):
+            if _is_there(run, one, questions, samples):
                 say(f"{one.experiment}: examined already")
             else:
-                _examine(layout, one, questions, samples, layout.exam_file)
+                _examine(run, one, questions, samples, None)
         except (CheckpointError, ModelError) as error:  # the boundary of one run: the others are examined all the same
             say(f"{one.experiment}: {error}")
             problems.append(one.experiment)
@@ -74,13 +79,17 @@ def exam(
         raise CheckpointError(f"not examined: {', '.join(problems)}; the reasons are above")
 
 
-def _refuse_another_start(layout: Layout, settings: Settings) -> None:
+def _open(settings: Settings) -> Run:
+    return open_place(settings.shared_folder).open(settings.experiment, writer=WRITER)
+
+
+def _refuse_another_start(run: Run, settings: Settings) -> None:
     """Checkpoints know the last part of their model's name alone, and two models may share that."""
-    written = read_file(run_file(layout.path, layout.experiment), RunFile)
+    written = read_form(run.store, keys.STUDY_RUN, RunFile)
     if written and list(settings.model) != written.settings.get("model"):
         started = ",".join(map(str, written.settings.get("model", [])))
         raise ModelError(
-            f"{layout.experiment} started from {started}, as its study_run.json says, and not from "
+            f"{run.experiment} started from {started}, as its study_run.json says, and not from "
             f"{','.join(settings.model)}: give MODEL_NAME={started}, or --study {written.study}"
         )
 
@@ -88,55 +97,59 @@ def _refuse_another_start(layout: Layout, settings: Settings) -> None:
 def _runs(settings: Settings, study: str) -> list[Settings]:
     """The settings of the finished runs, with this machine's device and threads."""
     path, record = settings.shared_folder, read_study(settings.shared_folder, study)
-    finished = [run for run in record.runs if is_finished(Layout(path, run.experiment), record.rounds)]
+    finished = [run for run in record.runs if is_finished(open_run(path, run.experiment), record.rounds)]
     if not finished:
         raise ExperimentError(f"study {study!r}: no run is finished; run it with `swarm study run`")
     of_study = [run_settings(record, run, path, hub_token=settings.hub_token) for run in finished]
     return [replace(one, device=settings.device, threads=settings.threads) for one in of_study]
 
 
-def _is_there(layout: Layout, settings: Settings, questions: int, samples: int) -> bool:
+def _is_there(run: Run, settings: Settings, questions: int, samples: int) -> bool:
     """The exam in the folder is of these checkpoints, and of this size."""
     try:
-        rows = read_exam(layout)
+        rows = read_exam(run)
     except ProtocolError:
         return False
-    wanted = {(one.node_id, one.rounds_done) for one in candidates(layout, settings.model)}
+    wanted = {(one.node_id, one.rounds_done) for one in candidates(run, settings.model)}
     sizes = {(row.n, row.samples) for row in rows}
     return {(row.node_id, row.rounds_done) for row in rows} == wanted and sizes == {(questions, samples)}
 
 
-def _examine(layout: Layout, settings: Settings, questions: int, samples: int, output: Path) -> None:
-    who = candidates(layout, settings.model)
+def _examine(run: Run, settings: Settings, questions: int, samples: int, output: Path | None) -> None:
+    who = candidates(run, settings.model)
     try:
-        rows = anyio.run(_sit, layout, settings, who, questions, samples)
+        rows = anyio.run(_sit, run, settings, who, questions, samples)
     except BaseExceptionGroup as group:
         raise first_swarm_error(group) or group from None
-    publish(output.absolute(), msgspec.json.format(msgspec.json.encode(rows)) + b"\n", _temporary(layout, output))
-    say(f"{layout.experiment}: {questions} questions per task, {samples} completions each\n")
-    say(f"{render(rows)}\n\n{output}")
+    written = msgspec.json.format(msgspec.json.encode(rows)) + b"\n"
+    if output is None:
+        run.store.put(keys.EXAM, written)
+    else:
+        publish(output.absolute(), written, output.absolute().parent)
+    say(f"{run.experiment}: {questions} questions per task, {samples} completions each\n")
+    say(f"{render(rows)}\n\n{output or run.store.describe(keys.EXAM)}")
 
 
-def _temporary(layout: Layout, output: Path) -> Path:
-    """On the same file system as the file that is written."""
-    return layout.temporary(JUDGE) if output == layout.exam_file else output.absolute().parent
-
-
-async def _sit(
-    layout: Layout, settings: Settings, who: Sequence[Candidate], questions: int, samples: int
-) -> list[ExamRow]:
-    held_out = questions_of(_experiment(layout), Families(settings.task_families))
-    async with Scorer(settings.scorer_processes, settings.task_families) as scorer:
+async def _sit(run: Run, settings: Settings, who: Sequence[Candidate], questions: int, samples: int) -> list[ExamRow]:
+    held_out = questions_of(_experiment(run), Families(settings.task_families))
+    async with Scorer(settings.scorer_processes) as scorer:
         paper = await make_paper(scorer, profile=held_out.profile, tasks=held_out.tasks, questions=questions)
         return await examine(
-            who, paper, scorer, settings, samples=samples, on_model=lambda model: say(f"examining {model}")
+            who,
+            paper,
+            scorer,
+            settings,
+            samples=samples,
+            opened=partial(opened, run),
+            on_model=lambda model: say(f"examining {model}"),
         )
 
 
-def _experiment(layout: Layout) -> ExperimentFile:
-    experiment = read_file(layout.experiment_file, ExperimentFile)
+def _experiment(run: Run) -> ExperimentFile:
+    experiment = read_experiment(run)
     if experiment is None:
-        raise StoreError(f"{layout.experiment_file} is missing: nobody knows the experiment's tasks; restore it")
+        file = run.store.describe(keys.EXPERIMENT)
+        raise StoreError(f"{file} is missing: nobody knows the experiment's tasks; restore it")
     return experiment
 
 

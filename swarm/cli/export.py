@@ -13,7 +13,7 @@ from swarm.cli.flags import CommonFlags, settings_from
 from swarm.cli.say import say
 from swarm.config import Settings
 from swarm.errors import ConfigError
-from swarm.records.read import experiments
+from swarm.store.place import open_place
 from swarm.study.record import studies
 from swarm.study.tables.export import FORMATS, Format, encode_frame, refuse_existing, write_frame
 from swarm.study.tables.frames import TABLES, experiment_frame, study_frame
@@ -70,7 +70,7 @@ def _source(settings: Settings, name: str | None, study: str | None, common: Com
     if study or name is None:
         return _Source(study or settings.experiment, study is not None)
     is_study = name in studies(settings.shared_folder)
-    if is_study and name in experiments(settings.shared_folder):
+    if is_study and name in open_place(settings.shared_folder).experiments():
         raise ConfigError(f"{name} is an experiment and a study: say which by --experiment or --study")
     return _Source(name, is_study)
 

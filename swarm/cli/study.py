@@ -26,9 +26,8 @@ from swarm.node.process.wiring import checked_tasks, versions
 from swarm.node.process.worker_settings import cores
 from swarm.policy.plan import RESERVE, Plan
 from swarm.policy.planner import plan_for
-from swarm.store.folder.publish import publish
-from swarm.store.place import open_place
-from swarm.study.record import StudyRecord, log_file, read_study, record_file, studies, study_folder
+from swarm.store.run import Run
+from swarm.study.record import StudyRecord, log_file, read_study, studies, write_study
 from swarm.study.run.builtin import built_in
 from swarm.study.run.growth import grown
 from swarm.study.run.launch import Launcher
@@ -38,8 +37,6 @@ from swarm.study.run.reuse import with_finished_elsewhere
 from swarm.study.run.runner import Runner, StudyView, alone
 from swarm.study.run.schedule import RunState
 from swarm.views.text import printable
-from swarm.wire.codec import encode
-from swarm.wire.layout import Layout
 
 LAST_LINES = 5
 """Of the log of a run that failed."""
@@ -117,7 +114,7 @@ def _recorded(folder: Path, asked: StudyRecord) -> StudyRecord:
     """The study as it is from now on, written down: the one that is there with what is asked for on top."""
     there = asked.study in studies(folder)
     record = with_finished_elsewhere(grown(read_study(folder, asked.study), asked) if there else asked, folder)
-    publish(record_file(folder, record.study), encode(record), study_folder(folder, record.study) / ".tmp")
+    write_study(folder, record)
     return record
 
 
@@ -163,8 +160,7 @@ def _again(matrix: str, flags: StudyFlags) -> str:
 
 
 async def _run(launcher: Launcher, jobs: int, liveness_timeout: float, again: str) -> int:
-    def is_live(layout: Layout) -> bool:
-        run = open_place(layout.path).open(layout.experiment, writer="study")
+    def is_live(run: Run) -> bool:
         return bool(live_nodes(run, time.time(), liveness_timeout))
 
     runner = Runner(launcher, jobs, is_live=is_live, monotonic=time.monotonic, wall=time.time)

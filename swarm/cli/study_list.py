@@ -8,11 +8,9 @@ from pathlib import Path
 from swarm.cli.flags import CommonFlags, settings_from
 from swarm.cli.say import say
 from swarm.errors import ProtocolError
-from swarm.records.read import read_state_or_problem
-from swarm.study.record import StudyRecord, read_study, studies
-from swarm.study.run.run_folder import is_finished
+from swarm.study.record import open_run, read_study, studies
+from swarm.study.run.run_folder import RunFollower
 from swarm.views.text import printable, shorten, table
-from swarm.wire.layout import Layout
 
 
 def list_studies(*, path: str | None = None) -> None:
@@ -34,12 +32,8 @@ def _row(folder: Path, name: str) -> list[str]:
         record = read_study(folder, name)
     except ProtocolError as error:
         return [shorten(name, 32), "-", "-", "-", "-", shorten(printable(str(error)), 60)]
-    finished = sum(is_finished(Layout(folder, run.experiment), record.rounds) for run in record.runs)
+    found = [RunFollower(open_run(folder, run.experiment)).read() for run in record.runs]
+    finished = sum(run.is_finished(record.rounds) for run in found)
     names = shorten(" ".join(one.name for one in record.configurations), 40)
-    share = _rounds_done(folder, record) / max(1, record.rounds * len(record.runs))
+    share = sum(min(run.rounds_done, record.rounds) for run in found) / max(1, record.rounds * len(record.runs))
     return [shorten(name, 32), str(len(record.runs)), str(finished), f"{share:.0%}", names, shorten(record.title, 40)]
-
-
-def _rounds_done(folder: Path, record: StudyRecord) -> int:
-    states = (read_state_or_problem(Layout(folder, run.experiment))[0] for run in record.runs)
-    return sum(min(state.round, record.rounds) for state in states if state)

@@ -49,7 +49,7 @@ COORDINATOR = "coordinator"
 POLL_SECONDS = 0.1
 WRITER = "up"
 """Who writes the plot."""
-PROBE = f".tmp/{WRITER}/probe"
+PROBE = f"{keys.DRAFTS}/{WRITER}/probe"
 PLOT = "reward.png"
 
 

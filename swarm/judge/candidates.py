@@ -1,16 +1,18 @@
-"""Who is to be examined? Every node's newest checkpoint, and the model that it started from."""
+"""The models of an exam: every node's newest checkpoint, and the model that it started from."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from swarm.errors import CheckpointError, ModelError, ProtocolError
 from swarm.policy.embedded import EMBEDDED
-from swarm.records.read import read_file
-from swarm.store.folder.fetch import list_names, list_numbered
-from swarm.wire.layout import Layout, is_node_id, round_of
+from swarm.records.files import read_form
+from swarm.records.listing import saved_rounds
+from swarm.store.run import Run
+from swarm.wire import keys
 from swarm.wire.messages import NodeState
 
 
@@ -23,10 +25,12 @@ class Candidate(NamedTuple):
     rounds_done: int
     """0: before the training."""
     source: str
-    """What to load: an embedded name, a Hugging Face id, or a folder."""
+    """What is examined: an embedded name, a Hugging Face id, or where the checkpoint's model is; for messages."""
+    checkpoint: str = ""
+    """Prefix of the checkpoint in the run's store; empty before the training."""
 
 
-def candidates(layout: Layout, models: Sequence[str]) -> list[Candidate]:
+def candidates(run: Run, models: Sequence[str]) -> list[Candidate]:
     """Before and after, node by node. Blocking.
 
     Args:
@@ -36,35 +40,37 @@ def candidates(layout: Layout, models: Sequence[str]) -> list[Candidate]:
         CheckpointError: there is no checkpoint, or one cannot be read.
         ModelError: nobody says where the model is that a node started from.
     """
-    newest = _newest_checkpoints(layout)
+    newest = {node: keys.checkpoint(rounds[-1], node) for node, rounds in saved_rounds(run).items()}
     if not newest:
-        raise CheckpointError(
-            f"{layout.checkpoints}: expected a checkpoint of some node, got none; nodes write one when they stop"
-        )
+        where = run.store.describe(keys.CHECKPOINTS)
+        raise CheckpointError(f"{where}: expected a checkpoint of some node, got none; nodes write one when they stop")
     found = []
-    for node, folder in sorted(newest.items()):
-        state = _read_state(folder)
+    for node, prefix in sorted(newest.items()):
+        state = _read_state(run, prefix)
         found.append(Candidate(node, state.model, 0, _start(state.model, models)))
-        found.append(Candidate(node, state.model, state.rounds_done, str(folder / "model")))
+        model = run.store.describe(f"{prefix}/model")
+        found.append(Candidate(node, state.model, state.rounds_done, model, prefix))
     return found
 
 
-def _newest_checkpoints(layout: Layout) -> dict[str, Path]:
-    return {
-        node: layout.checkpoint(rounds_done, node)
-        for rounds_done in list_numbered(layout.checkpoints, round_of)
-        for node in list_names(layout.checkpoints / f"round_{rounds_done}")
-        if is_node_id(node)
-    }
+@contextmanager
+def opened(run: Run, candidate: Candidate) -> Iterator[str]:
+    """What to load a candidate from, for the block. Raises as Store.open_bundle does."""
+    if not candidate.checkpoint:
+        yield candidate.source
+        return
+    with run.store.open_bundle(candidate.checkpoint) as folder:
+        yield str(folder / "model")
 
 
-def _read_state(folder: Path) -> NodeState:
+def _read_state(run: Run, prefix: str) -> NodeState:
     try:
-        state = read_file(folder / "node.json", NodeState)
+        state = read_form(run.store, f"{prefix}/node.json", NodeState)
     except ProtocolError as error:
         raise CheckpointError(f"{error}; move the checkpoint away to examine the one before") from None
     if state is None:
-        raise CheckpointError(f"{folder}: expected a node.json, got none; move the checkpoint away")
+        where = run.store.describe(prefix)
+        raise CheckpointError(f"{where}: expected a node.json, got none; move the checkpoint away")
     return state
 
 

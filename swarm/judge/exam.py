@@ -9,6 +9,7 @@ ones, and the same assigned, so that two results differ by the models alone. The
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from statistics import fmean
 
 import anyio
@@ -50,6 +51,7 @@ async def examine(
     settings: Settings,
     *,
     samples: int = 1,
+    opened: Callable[[Candidate], AbstractContextManager[str]] = lambda candidate: nullcontext(candidate.source),
     on_model: Callable[[str], None] = lambda model: None,
 ) -> list[ExamRow]:
     """Let every candidate sit the exam; a model that several nodes share sits it once.
@@ -58,6 +60,7 @@ async def examine(
         candidates: which models, and whose they are.
         settings: how to load and sample: device, threads, temperature, length limit.
         samples: completions per question; pass@1 and rewards are means over all of them.
+        opened: what to load a candidate from, for a block.
         on_model: called with the name or path of each model before it is loaded.
 
     Raises:
@@ -65,9 +68,10 @@ async def examine(
         ScoringError: no scoring child can be kept alive.
     """
     results: dict[str, dict[str, list[GroupScore]]] = {}
-    for model in dict.fromkeys(candidate.source for candidate in candidates):
+    for model, candidate in {candidate.source: candidate for candidate in candidates}.items():
         on_model(model)
-        answers = await to_thread.run_sync(answer, model, paper, settings, samples)
+        with opened(candidate) as source:
+            answers = await to_thread.run_sync(answer, source, paper, settings, samples)
         results[model] = {task: await _score(scorer, paper[task], answers[task]) for task in paper}
     return [
         _row(candidate, task, scores) for candidate in candidates for task, scores in results[candidate.source].items()

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 from swarm.errors import ExperimentError, StoreError
+from swarm.store.base import Store
 from swarm.store.folder.fetch import list_names
 from swarm.store.folder.store import FolderStore
 from swarm.store.run import Run
@@ -65,6 +66,19 @@ class Place:
         except OSError as error:
             said = error.strerror or error
             raise StoreError(f"cannot delete all of {self.describe()}: {said} ({error.filename})") from None
+
+    def beside(self, folder: str, writer: str | None = None) -> Store:
+        """What else lies in the place beside its experiments, such as `studies/mine`; it need not be there."""
+        return FolderStore(self._path / folder, writer)
+
+    def move(self, name: str, folder: str) -> None:
+        """Move an experiment, as it is, to an empty place beside the experiments. Raises StoreError."""
+        target = self._path / folder
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            (self._path / EXPERIMENTS / name).rename(target)
+        except OSError as error:
+            raise StoreError(f"cannot move {name} to {target}: {error.strerror or error}") from None
 
     def open(self, name: str, writer: str | None = None, trust: Trust = TRUSTING) -> Run:
         """An experiment: for a writer, there or not; to read alone, one that is there.

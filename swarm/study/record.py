@@ -14,10 +14,18 @@ from typing import Any
 import msgspec
 
 from swarm.errors import ProtocolError, StoreError
-from swarm.records.read import read_file
-from swarm.wire.layout import Layout
+from swarm.records.files import read_form
+from swarm.records.listing import entries
+from swarm.store.base import Kind, Store
+from swarm.store.place import open_place
+from swarm.store.run import Run
+from swarm.wire import keys
+from swarm.wire.codec import encode
 
 SCHEMA_VERSION = 1
+STUDIES = "studies"
+RECORD = "study.json"
+WRITER = "study"
 LARGEST_RECORD = 16 * 1024 * 1024
 """Bytes; a run takes some hundred of them."""
 
@@ -86,14 +94,15 @@ class RunFile(msgspec.Struct, kw_only=True, frozen=True):
     schema_version: int = SCHEMA_VERSION
 
 
-def run_file(path: Path, experiment: str) -> Path:
-    return Layout(path, experiment).root / "study_run.json"
+def open_run(path: Path, experiment: str) -> Run:
+    """A run of a study, which need not be there yet."""
+    return open_place(path).open(experiment, writer=WRITER)
 
 
 def read_run(path: Path, experiment: str) -> RunFile | None:
     """What a run was started with; None where that is not written, damaged, or of another version."""
     try:
-        return read_file(run_file(path, experiment), RunFile)
+        return read_form(open_run(path, experiment).store, keys.STUDY_RUN, RunFile)
     except ProtocolError:
         return None
 
@@ -105,7 +114,7 @@ def log_file(path: Path, study: str, experiment: str) -> Path:
 
 def studies_folder(path: Path) -> Path:
     """Where the studies of a shared folder lie."""
-    return path / "studies"
+    return path / STUDIES
 
 
 def study_folder(path: Path, study: str) -> Path:
@@ -113,8 +122,13 @@ def study_folder(path: Path, study: str) -> Path:
     return studies_folder(path) / study
 
 
-def record_file(path: Path, study: str) -> Path:
-    return study_folder(path, study) / "study.json"
+def write_study(path: Path, record: StudyRecord) -> None:
+    """Write a study down. Raises StoreError if that cannot be done."""
+    _store(path, record.study).put(RECORD, encode(record))
+
+
+def _store(path: Path, study: str) -> Store:
+    return open_place(path).beside(f"{STUDIES}/{study}", WRITER)
 
 
 def read_study(path: Path, study: str) -> StudyRecord:
@@ -124,7 +138,7 @@ def read_study(path: Path, study: str) -> StudyRecord:
         StoreError: there is no such study; the message names those that there are.
         ProtocolError: its record is not readable.
     """
-    record = read_file(record_file(path, study), StudyRecord, LARGEST_RECORD)
+    record = read_form(_store(path, study), RECORD, StudyRecord, LARGEST_RECORD)
     if record is None:
         known = ", ".join(studies(path)) or "none"
         raise StoreError(f"no study {study!r} in {path}; there: {known}; begin one with `swarm study run`")
@@ -133,7 +147,6 @@ def read_study(path: Path, study: str) -> StudyRecord:
 
 def studies(path: Path) -> list[str]:
     """The names of the studies of a shared folder, sorted."""
-    folder = studies_folder(path)
-    return (
-        sorted(child.name for child in folder.iterdir() if (child / "study.json").is_file()) if folder.is_dir() else []
-    )
+    store = open_place(path).beside(STUDIES)
+    names = [entry.name for entry in entries(store, "") if entry.kind is Kind.PREFIX]
+    return [name for name in names if (entry := store.stat(f"{name}/{RECORD}")) and entry.kind is Kind.FILE]

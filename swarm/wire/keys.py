@@ -37,6 +37,7 @@ CHECKPOINTS = "checkpoints"
 LOGS = "logs"
 EXAM = "exam.json"
 STUDY_RUN = "study_run.json"
+DRAFTS = ".tmp"
 JUDGED = f"{LOGS}/{JUDGE}/judge.jsonl"
 
 COORDINATOR = "@clock"
@@ -144,7 +145,7 @@ def owner_of(key: str) -> str | None:
     if key in fixed:
         return fixed[key]
     parts = key.split("/")
-    if parts[0] in (LOGS, ".tmp") and len(parts) > 2:
+    if parts[0] in (LOGS, DRAFTS) and len(parts) > 2:
         return parts[1] if is_node_id(parts[1]) else None
     if parts[0] == CHECKPOINTS and len(parts) > 2:
         return parts[2] if round_of(parts[1]) is not None and is_node_id(parts[2]) else None

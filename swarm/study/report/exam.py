@@ -7,9 +7,8 @@ from pathlib import Path
 import msgspec
 import pandas as pd
 
-from swarm.records.read import read_exam
-from swarm.study.record import StudyRecord
-from swarm.wire.layout import Layout
+from swarm.records.files import read_exam
+from swarm.study.record import StudyRecord, open_run
 from swarm.wire.messages import ExamRow
 
 COLUMNS = ("configuration", "seed", *ExamRow.__struct_fields__)
@@ -28,6 +27,6 @@ def read_exams(path: Path, record: StudyRecord) -> pd.DataFrame:
     rows = [
         {"configuration": run.configuration, "seed": run.seed} | msgspec.structs.asdict(row)
         for run in record.runs
-        for row in read_exam(Layout(path, run.experiment))
+        for row in read_exam(open_run(path, run.experiment))
     ]
     return pd.DataFrame(rows, columns=list(COLUMNS))

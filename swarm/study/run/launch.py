@@ -10,14 +10,16 @@ from subprocess import Popen
 from swarm.children import child_environment, module_command
 from swarm.config import SECRETS, Settings, variable, without_settings
 from swarm.errors import ExperimentError, ProtocolError, StoreError
-from swarm.records.read import read_file
-from swarm.store.folder.publish import publish
-from swarm.study.record import RunFile, RunRecord, StudyRecord, log_file, run_file, study_folder
+from swarm.records.files import read_form
+from swarm.records.listing import entries
+from swarm.store.place import open_place
+from swarm.store.run import Run
+from swarm.study.record import RunFile, RunRecord, StudyRecord, log_file, open_run
 from swarm.study.run.matrix import as_recorded, run_settings
 from swarm.study.run.process import start_with_us
 from swarm.study.run.run_folder import can_go_on
+from swarm.wire import keys
 from swarm.wire.codec import encode
-from swarm.wire.layout import Layout
 
 SWARM = tuple(module_command("swarm"))
 JUDGE = (*SWARM, "judge", "run")
@@ -43,11 +45,11 @@ class Launcher:
             ExperimentError: the experiment's folder is not this study's.
             StoreError: the folder cannot be written.
         """
-        layout = Layout(self.path, run.experiment)
-        self._refuse_foreign(layout)
-        if not can_go_on(layout):
-            self._set_aside(layout)
-        self._write_down(layout, run, now)
+        there = open_run(self.path, run.experiment)
+        self._refuse_foreign(there)
+        if not can_go_on(there):
+            self._set_aside(run.experiment)
+        self._write_down(run, now)
         return self._process(run, *SWARM, "up", "--in-process", "--nodes", str(self.record.nodes))
 
     def start_judge(self, run: RunRecord) -> Popen[bytes]:
@@ -63,29 +65,27 @@ class Launcher:
         secrets = {name: self.environ[name] for name in SECRETS if name in self.environ}
         return {**without_settings(self.environ), **_stated(run_settings(self.record, run, self.path)), **secrets}
 
-    def _refuse_foreign(self, layout: Layout) -> None:
-        if not layout.root.exists():
-            return
+    def _refuse_foreign(self, there: Run) -> None:
+        root = there.store.describe()
         try:
-            written = read_file(run_file(self.path, layout.experiment), RunFile)
+            written = read_form(there.store, keys.STUDY_RUN, RunFile)
         except ProtocolError as error:
-            raise StoreError(f"{error}; restore the file, or move {layout.root} away") from None
-        if written is None and not _published(layout):
-            return  # killed while it wrote its first file
+            raise StoreError(f"{error}; restore the file, or move {root} away") from None
+        if written is None and all(entry.name == keys.DRAFTS for entry in entries(there.store, "")):
+            return  # there is nothing, or it was killed while it wrote its first file
         if written is None or written.study != self.record.study:
             raise ExperimentError(
-                f"{layout.root} was not made by study {self.record.study!r}: choose another --name, or move it away"
+                f"{root} was not made by study {self.record.study!r}: choose another --name, or move it away"
             )
 
-    def _set_aside(self, layout: Layout) -> None:
+    def _set_aside(self, experiment: str) -> None:
         """What a killed run left is kept where nothing reads it, and the run begins anew."""
-        aside = study_folder(self.path, self.record.study) / "interrupted"
-        aside.mkdir(parents=True, exist_ok=True)
-        taken = {child.name for child in aside.iterdir()}
-        number = next(n for n in range(1, len(taken) + 2) if f"{layout.experiment}-{n}" not in taken)
-        layout.root.rename(aside / f"{layout.experiment}-{number}")
+        place, aside = open_place(self.path), f"studies/{self.record.study}/interrupted"
+        taken = {entry.name for entry in entries(place.beside(aside), "")}
+        number = next(n for n in range(1, len(taken) + 2) if f"{experiment}-{n}" not in taken)
+        place.move(experiment, f"{aside}/{experiment}-{number}")
 
-    def _write_down(self, layout: Layout, run: RunRecord, now: float) -> None:
+    def _write_down(self, run: RunRecord, now: float) -> None:
         file = RunFile(
             study=self.record.study,
             configuration=run.configuration,
@@ -98,12 +98,7 @@ class Launcher:
             judged=self.record.judged,
             versions=dict(self.versions),
         )
-        publish(run_file(self.path, run.experiment), encode(file), layout.temporary("study"))
-
-
-def _published(layout: Layout) -> bool:
-    """There is more than files half written."""
-    return any(child != layout.temporary("study").parent for child in layout.root.iterdir())
+        open_run(self.path, run.experiment).store.put(keys.STUDY_RUN, encode(file))
 
 
 def _stated(settings: Settings) -> dict[str, str]:

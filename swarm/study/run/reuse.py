@@ -12,11 +12,10 @@ from typing import Any
 
 import msgspec
 
-from swarm.records.read import experiments
-from swarm.study.record import RunFile, RunRecord, StudyRecord, read_run
+from swarm.store.place import open_place
+from swarm.study.record import RunFile, RunRecord, StudyRecord, open_run, read_run
 from swarm.study.run.matrix import as_recorded, run_settings
 from swarm.study.run.run_folder import is_finished
-from swarm.wire.layout import Layout
 
 _NAMES = ("experiment", "path")
 """Settings that say where a run is, not what it computes."""
@@ -24,21 +23,19 @@ _NAMES = ("experiment", "path")
 
 def with_finished_elsewhere(record: StudyRecord, path: Path) -> StudyRecord:
     """The study with runs that are not begun pointing to experiments of other studies that are the same runs."""
-    own = {run.experiment for run in record.runs}
-    names = [name for name in experiments(path) if name not in own]
-    known = [file for name in names if (file := read_run(path, name)) and file.experiment == name]
-    runs = tuple(_begun_or_found(record, run, known, path) for run in record.runs)
+    there = open_place(path).experiments()
+    others = [name for name in there if name not in {run.experiment for run in record.runs}]
+    known = [file for name in others if (file := read_run(path, name)) and file.experiment == name]
+    runs = tuple(run if run.experiment in there else _found(record, run, known, path) for run in record.runs)
     return msgspec.structs.replace(record, runs=runs)
 
 
-def _begun_or_found(record: StudyRecord, run: RunRecord, known: list[RunFile], path: Path) -> RunRecord:
-    if Layout(path, run.experiment).root.exists():
-        return run
+def _found(record: StudyRecord, run: RunRecord, known: list[RunFile], path: Path) -> RunRecord:
     wanted = _computed(as_recorded(run_settings(record, run, path)))
     for file in known:
         around = (file.nodes, file.judged, file.versions) == (record.nodes, record.judged, record.versions)
         same = around and _computed(file.settings) == wanted
-        if same and _models_as_then(file) and is_finished(Layout(path, file.experiment), record.rounds):
+        if same and _models_as_then(file) and is_finished(open_run(path, file.experiment), record.rounds):
             return msgspec.structs.replace(run, experiment=file.experiment)
     return run
 

@@ -24,11 +24,11 @@ from subprocess import Popen
 import anyio
 
 from swarm.errors import StoreError, SwarmError
-from swarm.study.record import RunRecord, StudyRecord, study_folder
+from swarm.store.run import Run
+from swarm.study.record import RunRecord, StudyRecord, open_run, study_folder
 from swarm.study.run.launch import Launcher
-from swarm.study.run.run_folder import RunFollower, RunProgress, is_finished
+from swarm.study.run.run_folder import RunFollower, RunProgress
 from swarm.study.run.schedule import OVER, RunState, Schedule, seconds_left
-from swarm.wire.layout import Layout
 
 POLL_SECONDS = 0.25
 JUDGE_PATIENCE = 60.0
@@ -95,7 +95,7 @@ class Runner:
         launcher: Launcher,
         jobs: int,
         *,
-        is_live: Callable[[Layout], bool],
+        is_live: Callable[[Run], bool],
         monotonic: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
@@ -106,14 +106,14 @@ class Runner:
         self._is_live = is_live
         self._monotonic, self._wall = monotonic, wall
         self._runs = {run.experiment: run for run in self._record.runs}
-        self._followers = {name: RunFollower(self._layout(name)) for name in self._runs}
+        self._followers = {name: RunFollower(self._open(name)) for name in self._runs}
         self._progress = {name: follower.read() for name, follower in self._followers.items()}
         self._running: dict[str, _Running] = {}
         self._problems: dict[str, str] = {}
         self._pace = _Pace()
         self._stopping = False
         finished = {name for name in self._runs if self._finished(name)}
-        live = {name for name in self._runs if name not in finished and is_live(self._layout(name))}
+        live = {name for name in self._runs if name not in finished and is_live(self._open(name))}
         self._schedule = Schedule(list(self._runs), jobs, finished=finished, elsewhere=live)
 
     async def run(self, watch: Callable[[StudyView], None]) -> StudyView:
@@ -153,13 +153,14 @@ class Runner:
             self._problems[name] = str(error)
             self._schedule.ended(name, finished=False)
             return
-        self._followers[name] = RunFollower(self._layout(name))  # the folder may have been set aside
-        self._running[name] = _Running(swarm, self._monotonic(), self._followers[name].read().rounds_done)
+        self._followers[name] = RunFollower(self._open(name))  # the run may have been set aside
+        self._progress[name] = self._followers[name].read()
+        self._running[name] = _Running(swarm, self._monotonic(), self._progress[name].rounds_done)
 
     def _start_judges(self) -> None:
         """A judge leaves an experiment that is finished, so one that is to go on must have been opened again."""
         for name, running in self._running.items():
-            if self._record.judged and running.judge is None and not is_finished(self._layout(name), rounds=0):
+            if self._record.judged and running.judge is None and not self._progress[name].is_finished(rounds=0):
                 running.judge = self._launcher.start_judge(self._runs[name])
 
     def _look(self) -> None:
@@ -169,7 +170,7 @@ class Runner:
 
     def _notice_ends(self) -> None:
         for name in self._schedule.those(RunState.ELSEWHERE):
-            if not self._is_live(self._layout(name)):
+            if not self._is_live(self._open(name)):
                 self._schedule.ended(name, finished=self._finished(name))
         for name, running in list(self._running.items()):
             if self._have_ended(running):
@@ -217,10 +218,10 @@ class Runner:
                 process.send_signal(signal.SIGTERM)
 
     def _finished(self, name: str) -> bool:
-        return is_finished(self._layout(name), self._record.rounds)
+        return self._progress[name].is_finished(self._record.rounds)
 
-    def _layout(self, name: str) -> Layout:
-        return Layout(self._path, name)
+    def _open(self, name: str) -> Run:
+        return open_run(self._path, name)
 
 
 @contextmanager

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from swarm.errors import ConfigError
-from swarm.records.read import open_experiment
-from swarm.study.record import read_study
+from swarm.store.place import open_place
+from swarm.store.run import Run
+from swarm.study.record import open_run, read_study
 from swarm.study.tables import columns, rows
 from swarm.study.tables.columns import Columns
 from swarm.study.tables.rows import Row
-from swarm.wire.layout import Layout
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -30,7 +30,7 @@ class Table(NamedTuple):
     """One kind of frame."""
 
     columns: Columns
-    read: Callable[[Layout], list[Row]]
+    read: Callable[[Run], list[Row]]
 
 
 TABLES = {
@@ -105,7 +105,7 @@ def get_study_judge_metrics(path: Path | str, study: str) -> DataFrame:
 
 def experiment_frame(path: Path | str, name: str, table: Table) -> DataFrame:
     """One table of an experiment. Raises as get_experiment_metrics does."""
-    return _frame(table.read(open_experiment(Path(path), name)), table.columns)
+    return _frame(table.read(open_place(path).open(name)), table.columns)
 
 
 def study_frame(path: Path | str, study: str, table: Table) -> DataFrame:
@@ -117,7 +117,7 @@ def study_frame(path: Path | str, study: str, table: Table) -> DataFrame:
     found = (
         row | {"configuration": run.configuration, "seed": run.seed, "experiment": run.experiment}
         for run in record.runs
-        for row in table.read(Layout(Path(path), run.experiment))
+        for row in table.read(open_run(Path(path), run.experiment))
         if row["round"] is None or row["round"] < record.rounds
     )
     return _frame(found, columns.with_run(table.columns))

@@ -14,12 +14,13 @@ from swarm.cli.main import run
 from swarm.cli.study import seeds_of
 from swarm.cli.study_view import StudyDisplay, headline, results, run_line
 from swarm.errors import ConfigError, MemoryPlanError
-from swarm.study.record import ConfigurationRecord, RunRecord, StudyRecord, record_file
+from swarm.study.record import ConfigurationRecord, RunRecord, StudyRecord
 from swarm.study.run.matrix import runs_of
 from swarm.study.run.run_folder import RunProgress
 from swarm.study.run.runner import RunView, StudyView
 from swarm.study.run.schedule import RunState
 from tests.unit.cli.test_main import HEAVY
+from tests.unit.study_files import record_file
 from tests.unit.views.factories import make_experiment, write
 
 

@@ -16,12 +16,15 @@ from swarm.errors import CheckpointError, ModelError
 from swarm.judge import exam
 from swarm.judge.candidates import Candidate, candidates
 from swarm.judge.exam import Answers, Paper, examine, make_paper
-from swarm.study.record import RunFile, run_file
+from swarm.store.run import Run
+from swarm.study.record import RunFile
 from swarm.types import Completion
 from swarm.wire.codec import encode
 from swarm.wire.layout import Layout
 from swarm.wire.messages import NodeState
 from tests.unit.node.factories import FakeTaskSource, fake_rewards, put
+from tests.unit.study_files import run_file
+from tests.unit.views.factories import run_of
 
 
 def save(layout: Layout, node: str, rounds_done: int, model: str = "tiny-qwen2") -> None:
@@ -33,7 +36,7 @@ def test_every_node_is_examined_at_its_newest_checkpoint_and_as_it_started(tmp_p
     layout = Layout(tmp_path, "exp")
     for node, rounds_done in (("anna", 9), ("anna", 10), ("ben", 9)):
         save(layout, node, rounds_done)
-    found = [(one.node_id, one.rounds_done, one.source) for one in candidates(layout, ["tiny-qwen2"])]
+    found = [(one.node_id, one.rounds_done, one.source) for one in candidates(run_of(layout), ["tiny-qwen2"])]
     assert found == [
         ("anna", 0, "tiny-qwen2"),
         ("anna", 10, str(layout.checkpoint(10, "anna") / "model")),
@@ -45,14 +48,14 @@ def test_every_node_is_examined_at_its_newest_checkpoint_and_as_it_started(tmp_p
 def test_a_model_that_is_not_embedded_is_found_by_the_last_part_of_its_name(tmp_path: Path) -> None:
     layout = Layout(tmp_path, "exp")
     save(layout, "anna", 3, model="Qwen2.5-0.5B")
-    assert candidates(layout, ["Qwen/Qwen2.5-0.5B"])[0].source == "Qwen/Qwen2.5-0.5B"
+    assert candidates(run_of(layout), ["Qwen/Qwen2.5-0.5B"])[0].source == "Qwen/Qwen2.5-0.5B"
     with pytest.raises(ModelError, match="MODEL_NAME"):
-        candidates(layout, ["tiny-qwen2"])
+        candidates(run_of(layout), ["tiny-qwen2"])
 
 
 def test_an_experiment_without_checkpoints_says_so(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="expected a checkpoint"):
-        candidates(Layout(tmp_path, "exp"), ["tiny-qwen2"])
+        candidates(run_of(Layout(tmp_path, "exp")), ["tiny-qwen2"])
 
 
 def test_a_run_of_a_study_is_never_compared_with_another_start_of_the_same_last_name(tmp_path: Path) -> None:
@@ -83,8 +86,8 @@ def test_lesson_a_run_whose_checkpoints_were_cleaned_away_cost_all_others_their_
     runs = [Settings(path=str(tmp_path), experiment=name) for name in ("first", "second", "third")]
     examined: list[list[str]] = []
 
-    async def sit(layout: Layout, settings: Settings, who: Sequence[Candidate], *_: int) -> list[exam.ExamRow]:
-        examined.append([layout.experiment, *(one.node_id for one in who)])
+    async def sit(run: Run, settings: Settings, who: Sequence[Candidate], *_: int) -> list[exam.ExamRow]:
+        examined.append([run.experiment, *(one.node_id for one in who)])
         return [make_row(0, "bf", 0.0), make_row(3, "bf", 0.5)]
 
     monkeypatch.setattr(exam_command, "_runs", lambda settings, study: runs)

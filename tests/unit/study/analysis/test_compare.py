@@ -14,10 +14,11 @@ from scipy import stats
 from swarm.errors import ConfigError, ExperimentError
 from swarm.study.analysis.baseline import effect_by_start
 from swarm.study.analysis.compare import compare_experiments, compare_runs
-from swarm.study.record import ConfigurationRecord, RunRecord, record_file
+from swarm.study.record import ConfigurationRecord, RunRecord
 from swarm.wire.layout import Layout
 from swarm.wire.messages import MetricsRow
 from tests.unit.study.analysis.frames_by_hand import make_metrics, make_record, make_totals
+from tests.unit.study_files import record_file
 
 
 def write_experiment(path: Path, name: str, rewards: Sequence[float]) -> None:

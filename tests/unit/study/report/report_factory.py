@@ -9,9 +9,10 @@ from typing import Any
 
 import msgspec
 
-from swarm.study.record import ConfigurationRecord, RunRecord, StudyRecord, record_file
+from swarm.study.record import ConfigurationRecord, RunRecord, StudyRecord
 from swarm.wire.layout import Layout
 from swarm.wire.messages import MetricsRow
+from tests.unit.study_files import record_file
 
 START = 1_700_000_000.0
 TASKS = ("arc_1d", "fraction_simplification")

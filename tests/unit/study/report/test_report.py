@@ -16,7 +16,7 @@ pytest.importorskip("scipy")
 
 from swarm.errors import ConfigError, StoreError
 from swarm.study.analysis.propagation import crossings
-from swarm.study.record import RunFile, read_study, record_file, run_file
+from swarm.study.record import RunFile, read_study
 from swarm.study.report.contents import contents
 from swarm.study.report.evidence import read_evidence
 from swarm.study.report.figure_style import Look
@@ -28,6 +28,7 @@ from swarm.study.report.sections import Table
 from swarm.study.report.write import FORMATS, write_report
 from tests.unit.study.report.report_factory import write_study
 from tests.unit.study.tables.small_study import SMALL
+from tests.unit.study_files import record_file, run_file
 
 HOSTILE = '<script>alert("x")</script>'
 VOID = {"meta", "br", "path", "use"}

@@ -10,7 +10,16 @@ import pytest
 
 from swarm.study.run.run_folder import RunFollower, can_go_on, is_finished
 from swarm.wire.layout import Layout
-from tests.unit.views.factories import append, make_experiment, make_round, make_row, make_state, reward_of, write
+from tests.unit.views.factories import (
+    append,
+    make_experiment,
+    make_round,
+    make_row,
+    make_state,
+    reward_of,
+    run_of,
+    write,
+)
 
 
 def make_saved(path: Path) -> Layout:
@@ -22,15 +31,15 @@ def make_saved(path: Path) -> Layout:
 
 def test_a_run_is_finished_when_the_clock_says_so_for_all_rounds_asked_for(tmp_path: Path) -> None:
     layout = make_saved(tmp_path)
-    assert is_finished(layout, 3)
-    assert not is_finished(layout, 4)
+    assert is_finished(run_of(layout), 3)
+    assert not is_finished(run_of(layout), 4)
     write(layout.state_file, make_state(layout, round=3, finished=False))
-    assert not is_finished(layout, 3)
-    assert not is_finished(Layout(tmp_path, "none"), 0)
+    assert not is_finished(run_of(layout), 3)
+    assert not is_finished(run_of(Layout(tmp_path, "none")), 0)
 
 
 def test_the_cumulative_reward_is_the_sum_over_nodes_and_rounds(tmp_path: Path) -> None:
-    progress = RunFollower(make_saved(tmp_path)).read()
+    progress = RunFollower(run_of(make_saved(tmp_path))).read()
     assert progress.cumulative_reward == pytest.approx(2 * sum(map(reward_of, range(3))))
     assert progress.reward == pytest.approx(reward_of(2))
     assert progress.rounds_done == 3
@@ -38,7 +47,7 @@ def test_the_cumulative_reward_is_the_sum_over_nodes_and_rounds(tmp_path: Path) 
 
 def test_of_a_round_that_was_done_twice_the_last_row_counts_and_new_ones_are_followed(tmp_path: Path) -> None:
     layout = make_saved(tmp_path)
-    follower = RunFollower(layout)
+    follower = RunFollower(run_of(layout))
     before = follower.read().cumulative_reward
     again = make_row(layout, "alice", 1, my_reward=reward_of(1) + 0.5)
     append(layout.metrics_file("alice"), msgspec.json.encode(again))
@@ -46,25 +55,25 @@ def test_of_a_round_that_was_done_twice_the_last_row_counts_and_new_ones_are_fol
 
 
 def test_a_run_that_never_began_can_begin(tmp_path: Path) -> None:
-    assert can_go_on(Layout(tmp_path, "none"))
-    progress = RunFollower(Layout(tmp_path, "none")).read()
+    assert can_go_on(run_of(Layout(tmp_path, "none")))
+    progress = RunFollower(run_of(Layout(tmp_path, "none"))).read()
     assert (progress.rounds_done, progress.reward, progress.cumulative_reward) == (0, None, 0.0)
 
 
 def test_a_run_goes_on_only_if_every_worker_saved_every_round_it_did(tmp_path: Path) -> None:
     layout = make_saved(tmp_path)
-    assert can_go_on(layout)
+    assert can_go_on(run_of(layout))
     make_round(layout, "alice", 3)
-    assert not can_go_on(layout)  # alice did a round more than she saved
+    assert not can_go_on(run_of(layout))  # alice did a round more than she saved
     layout.checkpoint(4, "alice").mkdir(parents=True)
-    assert can_go_on(layout)
+    assert can_go_on(run_of(layout))
     write(layout.state_file, make_state(layout, round=4))
-    assert not can_go_on(layout)  # bob would go on at round 4 with the weights of round 3
+    assert not can_go_on(run_of(layout))  # bob would go on at round 4 with the weights of round 3
     shutil.rmtree(layout.checkpoints)
-    assert not can_go_on(layout)
+    assert not can_go_on(run_of(layout))
 
 
 def test_a_torn_clock_is_no_ground_to_go_on_from(tmp_path: Path) -> None:
     layout = make_saved(tmp_path)
     layout.state_file.write_text('{"round": 3')
-    assert not can_go_on(layout)
+    assert not can_go_on(run_of(layout))

@@ -17,7 +17,8 @@ import pytest
 
 from swarm.cli.living import live_nodes
 from swarm.errors import StoreError
-from swarm.study.record import ConfigurationRecord, RunFile, StudyRecord, log_file, run_file, study_folder
+from swarm.store.run import Run
+from swarm.study.record import ConfigurationRecord, RunFile, StudyRecord, log_file, open_run, study_folder
 from swarm.study.run import launch, runner
 from swarm.study.run.launch import Launcher
 from swarm.study.run.matrix import runs_of
@@ -26,6 +27,7 @@ from swarm.study.run.runner import Runner, StudyView, alone
 from swarm.study.run.schedule import RunState
 from swarm.wire.layout import Layout
 from tests.integration.swarms import eventually
+from tests.unit.study_files import run_file
 
 FAKE = Path(__file__).parent / "fake_swarm.py"
 STUDY = f"""
@@ -33,6 +35,7 @@ import sys
 from swarm.study.run import launch
 launch.SWARM = (sys.executable, {str(FAKE)!r})
 from swarm.cli.main import run
+from tests.unit.study_files import run_file
 sys.exit(run(["study", "run", *sys.argv[1:]]))
 """
 MATRIX = """
@@ -68,8 +71,8 @@ def make_record(rounds: int = 3) -> StudyRecord:
     )
 
 
-def is_live(layout: Layout) -> bool:
-    return bool(live_nodes(layout, time.time(), 15.0))
+def is_live(run: Run) -> bool:
+    return bool(live_nodes(run, time.time(), 15.0))
 
 
 def make_runner(path: Path, record: StudyRecord | None = None, jobs: int = 2) -> Runner:
@@ -127,7 +130,7 @@ def test_what_a_run_is_started_with_is_written_down_and_is_what_it_gets(tmp_path
     assert "hub_token" not in file["settings"]
     assert log_file(tmp_path, "m", "m-a-s1").read_text() == "one round is done\n"
     # the fake's reward is its SEED / 10: the surrounding SEED=99 did not reach it
-    assert RunFollower(Layout(tmp_path, "m-a-s1")).read().reward == 0.1
+    assert RunFollower(open_run(tmp_path, "m-a-s1")).read().reward == 0.1
 
 
 def test_settings_at_their_defaults_are_said_too_as_swarm_up_has_defaults_of_its_own(
@@ -242,13 +245,13 @@ def kill_in_second_run(path: Path, how: str) -> None:
     """Begin a study, and kill it when its second run has done a round."""
     fate(path, "m-b-s1", how)
     study = start_study(path)
-    layout = Layout(path, "m-b-s1")
-    eventually(lambda: RunFollower(layout).read().reward, "a round of the second run", 30)
+    run = open_run(path, "m-b-s1")
+    eventually(lambda: RunFollower(run).read().reward, "a round of the second run", 30)
     study.send_signal(signal.SIGKILL)
     assert study.wait(30) == -signal.SIGKILL
     assert study.stdout
     study.stdout.close()
-    eventually(lambda: not is_live(layout), "the end of its swarm", 30)
+    eventually(lambda: not is_live(run), "the end of its swarm", 30)
     fate(path, "m-b-s1", "finish")
 
 
@@ -259,7 +262,7 @@ def test_a_killed_study_loses_no_finished_run_and_its_swarm_ends_saves_and_goes_
     said, _ = again.communicate(timeout=60)
     assert again.returncode == 0, said
     assert starts(tmp_path) == ["m-a-s1", "m-b-s1", "m-b-s1", "m-c-s1"]
-    assert RunFollower(Layout(tmp_path, "m-b-s1")).read().cumulative_reward == pytest.approx(0.3)
+    assert RunFollower(open_run(tmp_path, "m-b-s1")).read().cumulative_reward == pytest.approx(0.3)
     assert "against baseline" in said
     assert not (study_folder(tmp_path, "m") / "interrupted").exists()
     narrower = start_study(tmp_path, "--rounds", "2")
@@ -271,7 +274,7 @@ def test_a_killed_study_loses_no_finished_run_and_its_swarm_ends_saves_and_goes_
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the kernel does not end the swarm of a killed study")
 def test_a_run_that_could_not_save_begins_anew_and_what_it_left_is_kept(tmp_path: Path) -> None:
     kill_in_second_run(tmp_path, "loss")
-    assert not can_go_on(Layout(tmp_path, "m-b-s1"))
+    assert not can_go_on(open_run(tmp_path, "m-b-s1"))
     view = ran(tmp_path)
     assert set(states(view).values()) == {RunState.FINISHED}
     assert view.runs[1].progress.cumulative_reward == pytest.approx(0.3)
@@ -291,8 +294,8 @@ def test_a_swarm_that_still_runs_is_waited_for_and_not_started_again(tmp_path: P
     with subprocess.Popen(
         [sys.executable, str(FAKE), "up", "--in-process", "--nodes", "2"], env=environment
     ) as earlier:
-        layout = Layout(tmp_path, "m-a-s1")
-        eventually(lambda: RunFollower(layout).read().reward, "a round")
+        run = open_run(tmp_path, "m-a-s1")
+        eventually(lambda: RunFollower(run).read().reward, "a round")
         run_file(tmp_path, "m-a-s1").write_text(json.dumps({
             "study": "m", "configuration": "a", "seed": 1, "experiment": "m-a-s1", "nodes": 2, "rounds": 3,
             "started_at": 1.0, "settings": {},

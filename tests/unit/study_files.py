@@ -1,0 +1,16 @@
+"""Where a study's own files lie."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from swarm.study.record import study_folder
+from swarm.wire.layout import Layout
+
+
+def record_file(path: Path, study: str) -> Path:
+    return study_folder(path, study) / "study.json"
+
+
+def run_file(path: Path, experiment: str) -> Path:
+    return Layout(path, experiment).root / "study_run.json"
