@@ -1,0 +1,167 @@
+"""What a folder does to a store: shares that go away, full disks, hard links, mounts that know no links."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from structlog.testing import capture_logs
+
+from swarm.errors import AlreadyThereError, ExperimentError, StoreError
+from swarm.store.folder.store import FolderStore
+from swarm.store.place import open_place
+
+LOG = "logs/anna/metrics.jsonl"
+
+WRITES: dict[str, Callable[[FolderStore], object]] = {
+    "a file": lambda store: store.put("peers/anna.json", b"{}"),
+    "records": lambda store: store.append_records(LOG, [b"row"], durable=True),
+    "a bundle": lambda store: store.put_bundle("checkpoints/round_1/anna", lambda folder: None),
+    "a log": lambda store: store.open_log("logs/anna/stdout.log"),
+}
+
+
+@pytest.mark.parametrize("left", ["nothing", "the mount point"])
+@pytest.mark.parametrize("what", WRITES)
+def test_nothing_is_written_where_a_share_was_and_is_not_any_more(tmp_path: Path, what: str, left: str) -> None:
+    store = FolderStore(tmp_path / "share", "anna")
+    store.put("peers/anna.json", b"{}")
+    shutil.rmtree(tmp_path / "share")
+    if left == "the mount point":
+        (tmp_path / "share").mkdir()
+    with pytest.raises(StoreError, match="was there and is not any more") as refusal:
+        WRITES[what](store)
+    assert not refusal.value.blocked
+    assert list(tmp_path.rglob("*.json*")) == []
+    (tmp_path / "share" / "peers").mkdir(parents=True)
+    WRITES[what](store)
+
+
+def test_a_log_that_loses_its_share_is_not_begun_anew_under_the_mount_point(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "share", "anna")
+    store.put("peers/anna.json", b"{}")
+    log = store.open_log("logs/anna/stdout.log")
+    shutil.rmtree(tmp_path / "share")
+    with pytest.raises((OSError, StoreError)):
+        log.reopen()
+    assert not (tmp_path / "share").exists()
+    log.close()
+
+
+def test_a_file_with_another_name_is_not_appended_to_and_may_be_read(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "run", "anna")
+    (tmp_path / "secret").write_bytes(b"theirs\n")
+    (tmp_path / "run" / "logs" / "anna").mkdir(parents=True)
+    os.link(tmp_path / "secret", tmp_path / "run" / LOG)
+    for attempt in (lambda: store.append_records(LOG, [b"row"], durable=True), lambda: store.open_log(LOG)):
+        with pytest.raises(StoreError, match="another name"):
+            attempt()
+    assert (tmp_path / "secret").read_bytes() == b"theirs\n"
+    assert FolderStore(tmp_path / "run").read_records(LOG).records == [b"theirs"]
+
+
+def full(*_: Any, **__: Any) -> int:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("what", ["a file", "records"])
+def test_a_full_disk_is_an_error_that_time_may_mend_and_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    store = FolderStore(tmp_path, "anna")
+    WRITES[what](store)
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(StoreError, match="No space left") as refusal:
+            store.append_records(LOG, [b"more"], durable=True) if what == "records" else store.put("peers/b.json", b"b")
+    assert not refusal.value.blocked
+    assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
+
+
+def test_a_bundle_that_an_earlier_version_had_half_replaced_is_put_back(tmp_path: Path) -> None:
+    replaced = tmp_path / ".tmp" / "anna" / "replaced-round_5"
+    replaced.mkdir(parents=True)
+    (replaced / "node.json").write_bytes(b"{}")
+    with capture_logs() as logs:
+        FolderStore(tmp_path, "anna").recover()
+    assert (tmp_path / "checkpoints" / "round_5" / "anna" / "node.json").read_bytes() == b"{}"
+    assert [line["event"] for line in logs] == ["checkpoint.put_back"]
+
+
+@pytest.mark.parametrize("name", ["replaced-..%2F..%2Foutside", "replaced-", "replaced-%2Fetc", "replaced-a%2F.%2Fb"])
+def test_nothing_is_put_back_to_where_no_bundle_was(tmp_path: Path, name: str) -> None:
+    (tmp_path / "run" / ".tmp" / "anna" / name).mkdir(parents=True)
+    FolderStore(tmp_path / "run", "anna").recover()
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    assert [path.name for path in (tmp_path / "run").iterdir()] == [".tmp"]
+
+
+def test_a_mount_without_hard_links_promises_no_exclusive_writes_and_does_its_best(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_links(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    store = FolderStore(tmp_path, "anna")
+    assert store.facts().exclusive_create
+    monkeypatch.setattr(os, "link", no_links)
+    assert not store.facts().exclusive_create
+    store.put("experiment.json", b"first", if_absent=True)
+    with pytest.raises(AlreadyThereError):
+        store.put("experiment.json", b"second", if_absent=True)
+    assert store.get("experiment.json", 100).data == b"first"
+    store.put_bundle("checkpoints/round_1/anna", lambda folder: (folder / "node.json").write_bytes(b"{}") and None)
+    with store.open_bundle("checkpoints/round_1/anna") as folder:
+        assert (folder / "node.json").read_bytes() == b"{}"
+    assert store.list(".tmp/anna").entries == []
+
+
+def test_a_link_that_was_made_though_the_server_said_otherwise_is_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = os.link
+
+    def done_but_lost(*args: Any, **kwargs: Any) -> None:
+        link(*args, **kwargs)
+        raise FileExistsError(errno.EEXIST, "File exists")
+
+    monkeypatch.setattr(os, "link", done_but_lost)
+    FolderStore(tmp_path, "anna").put("experiment.json", b"first", if_absent=True)
+    assert (tmp_path / "experiment.json").read_bytes() == b"first"
+
+
+def test_a_link_to_the_root_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "home").symlink_to(tmp_path / "disk")
+    FolderStore(tmp_path / "home", "anna").put("peers/anna.json", b"{}")
+    assert FolderStore(tmp_path / "disk").get("peers/anna.json", 100).data == b"{}"
+
+
+def test_hints_for_one_who_only_reads_make_nothing(tmp_path: Path) -> None:
+    async def listen() -> None:
+        async with FolderStore(tmp_path / "run").hints(["rollouts"], 60.0) as hints:
+            await hints.receive()
+
+    with anyio.from_thread.start_blocking_portal() as portal:
+        portal.call(listen)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_place_names_the_experiments_it_has(tmp_path: Path) -> None:
+    place = open_place(tmp_path)
+    with pytest.raises(ExperimentError, match=r"no experiment 'x' in .*: there is none at all"):
+        place.open("x")
+    for name in ("b", "a"):
+        place.open(name, writer="anna").store.put("experiment.json", b"{}")
+    assert place.experiments() == ["a", "b"]
+    with pytest.raises(ExperimentError, match="there are a, b; name one with --experiment"):
+        place.open("x")
+    assert place.open("a").store.get("experiment.json", 100).data == b"{}"
+    assert place.describe() == str(tmp_path)
