@@ -1,1 +1,1 @@
-"""The shared folder's paths and JSON forms; PROTOCOL.md says the same for people."""
+"""What nodes tell each other: keys, JSON forms, their encoding and signatures; PROTOCOL.md says it for people."""

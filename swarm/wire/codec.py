@@ -1,4 +1,4 @@
-"""Bytes of the shared folder <-> structs, with every refusal named.
+"""Encodes and decodes the JSON forms; every refusal has a name.
 
 Peers are strangers: whatever a file holds, reading it either gives a checked struct or raises ProtocolError with a
 countable reason: `malformed`, `wrong_version`, `misplaced`, `empty`, `oversized`, `ragged`, `no_origin`.

@@ -17,6 +17,15 @@ def test_the_docstring_draws_every_error() -> None:
     assert {name for name, _, _ in DRAWN} | {"SwarmError"} == classes
 
 
+def test_each_error_derives_from_the_one_that_it_is_drawn_below() -> None:
+    branches = re.findall(r"^    ((?:│   |    )*)[├└]── (\w+)", errors.__doc__ or "", re.MULTILINE)
+    above = ["SwarmError"]
+    for indent, name in branches:
+        del above[1 + len(indent) // 4 :]
+        assert getattr(errors, name).__base__ is getattr(errors, above[-1])
+        above.append(name)
+
+
 @pytest.mark.parametrize(("name", "code"), [(name, code) for name, _, code in DRAWN if code])
 def test_errors_end_a_process_with_the_exit_code_that_is_drawn(name: str, code: str) -> None:
     error = getattr(errors, name)

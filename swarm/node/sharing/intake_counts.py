@@ -1,4 +1,4 @@
-"""What came in from peers between two metrics rows, in bounded numbers."""
+"""Counts what came in from peers between two metrics rows, and fills their columns; the numbers are bounded."""
 
 from __future__ import annotations
 
