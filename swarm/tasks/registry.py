@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import cast
 
-from swarm.config import variable
 from swarm.errors import ConfigError, ProtocolError
 from swarm.tasks.family import INDEX_LIMIT, SEED_LIMIT, Behaviour, QuestionRequest, TaskFamily
 from swarm.types import FIRST_FAMILY, OTHER_VERSION, Origin, Question, full_task
 
 FAMILIES: Mapping[str, str] = {FIRST_FAMILY: "swarm.tasks.gym.family:GYM"}
 """Ours, by name."""
+SETTING = "SWARM_TASK_FAMILIES"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
 
@@ -101,7 +101,7 @@ class Families:
             raise ProtocolError(
                 "unknown_family",
                 f"family must be one of {', '.join(self._families)}, got {name!r:.80}; "
-                f"nodes of one run need the same {variable('task_families')}",
+                f"nodes of one run need the same {SETTING}",
             )
         return self._families[name]
 
@@ -126,7 +126,7 @@ def _load(chosen: str) -> TaskFamily:
 
 def _because(problem: str) -> str:
     return (
-        f"{variable('task_families')} (task_families): {problem}; name one of {', '.join(FAMILIES)}, or an object of a "
+        f"{SETTING} (task_families): {problem}; name one of {', '.join(FAMILIES)}, or an object of a "
         f"module that this Python can import"
     )
 

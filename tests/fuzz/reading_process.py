@@ -26,6 +26,12 @@ FORBIDDEN = ("os.system", "os.exec", "os.posix_spawn", "os.fork", "os.remove", "
 FORBIDDEN_FAMILIES = ("subprocess.", "socket.", "ctypes.", "shutil.", "pty.", "webbrowser.")
 
 
+REFERENCE = b"[" + b",".join([b"123456.5"] * 2**17) + b"]"
+"""A good list of a mebibyte: what refusals are compared with, an eighth of the largest file that is read."""
+QUICK_S = 0.005
+"""Readings below are not compared."""
+
+
 class Request(msgspec.Struct):
     """One file to read."""
 
@@ -43,6 +49,8 @@ class Answer(msgspec.Struct):
     """The traceback of anything that is no refusal."""
     seconds: float = 0.0
     """Of processor time, as the machine may be busy with other things; the file lies in the page cache."""
+    reference: float = 0.0
+    """Seconds of processor time that plain decoding of REFERENCE took beside it; 0: too quick to be compared."""
     growth: int = 0
     """Bytes by which the process grew at the peak of this reading."""
     fresh: bool = False
@@ -99,7 +107,15 @@ def _answer(request: Request, layout: Layout, guide: Guide, meter: Meter) -> Ans
         answer.crash = traceback.format_exc()
     answer.seconds = time.process_time() - start
     answer.growth = meter.read("VmHWM") - before
+    if answer.seconds > QUICK_S and not request.traced:
+        answer.reference = min(_decode_reference() for _ in range(3))
     return answer
+
+
+def _decode_reference() -> float:
+    start = time.process_time()
+    msgspec.json.decode(REFERENCE)
+    return time.process_time() - start
 
 
 class Meter:

@@ -20,7 +20,7 @@ from swarm.store.folder.fetch import list_nodes, read_bounded
 from swarm.views.status import StatusReader, render
 from swarm.views.text import printable
 from swarm.wire.layout import Layout, is_node_id
-from tests.fuzz.campaign import CORPUS, MOST_GROWTH, SLOWEST_S, Found, drawn, placed, seeds
+from tests.fuzz.campaign import CORPUS, MOST_GROWTH, SLOWEST, Found, drawn, placed, seeds
 from tests.fuzz.mutators import ESC, mutate
 from tests.fuzz.readers import KEY, PEER, READERS, TerminalError, read
 from tests.fuzz.reading_process import Answer
@@ -40,7 +40,10 @@ def test_hostile_files_of_every_kind_are_refused_quickly_and_nothing_breaks() ->
 
 VIOLATIONS: dict[str, tuple[Answer, str]] = {
     "a crash": (Answer(crash="Traceback"), "crash: state, odd: Traceback"),
-    "a slow refusal": (Answer(outcome="malformed", seconds=SLOWEST_S * 1.1), "state: odd took 55.0 ms"),
+    "a slow refusal": (
+        Answer(outcome="malformed", seconds=SLOWEST * 0.011, reference=0.01),
+        "state: odd took 44.0 references",
+    ),
     "a command": (Answer(forbidden=1), "1 audit events"),
     "a large reading": (Answer(outcome="malformed", growth=MOST_GROWTH + 1), "by state: odd"),
 }
@@ -50,7 +53,7 @@ VIOLATIONS: dict[str, tuple[Answer, str]] = {
 def test_what_must_not_be_is_a_violation(name: str) -> None:
     answer, said = VIOLATIONS[name]
     found = Found()
-    found.note("state", "odd", Answer(outcome="malformed", seconds=SLOWEST_S, growth=MOST_GROWTH))
+    found.note("state", "odd", Answer(outcome="malformed", seconds=SLOWEST / 100, reference=0.01, growth=MOST_GROWTH))
     assert found.violations == []
     found.note("state", "odd", answer)
     (violation,) = found.violations

@@ -2,7 +2,7 @@
 
 python -m tests.hostile.trial FOLDER        one JSON line per exploit; markers are made in FOLDER
 
-bare        a fork calls reasoning-gym's scorer as it is, under nothing but a limit on CPU time
+bare        a fork calls reasoning-gym's scorer as it is, under a limit on the one thing that it uses up
 confined    the same call in `run_bounded`, with `sandbox.enter` but without the literal parsers that the nine tasks
             get besides: what is tested is the last line of defence
 """
@@ -25,10 +25,12 @@ from swarm.tasks import sandbox
 from swarm.tasks.bounded import Emit, Limits, run_bounded
 from tests.hostile.exploits import EXPLOITS, Exploit
 
-BARE_CPU_S = 0.25
+HANGING_CPU_S = 0.25
 """Honest scoring takes some 5 ms: what needs more is a hang, and is ended there."""
-BLOATING_CPU_S = 2.0
-"""Long enough to fill more memory than a confined child may have."""
+BARE_CPU_S = 60.0
+"""Of what is to come to its end, however slow the machine."""
+BLOATED = 2 * Limits().memory_bytes
+"""Bytes resident, more than a confined child may have: what has grown so far bloats, and is ended there."""
 LIMITS = Limits(cpu_s=1, wall_s=60.0)
 
 
@@ -102,9 +104,12 @@ def _connected(listener: socket.socket) -> bool:
 
 
 def _bare(exploit: Exploit, score: Callable[[], float]) -> dict[str, Any]:
-    cpu_s = BLOATING_CPU_S if exploit.harm == "bloats" else BARE_CPU_S
+    cpu_s = HANGING_CPU_S if exploit.harm == "hangs" else BARE_CPU_S
 
     def job(emit: Callable[[str], object]) -> None:
+        if exploit.harm == "bloats":
+            signal.signal(signal.SIGALRM, lambda *_: _own_bytes() < BLOATED or os._exit(0))
+            signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
         signal.setitimer(signal.ITIMER_PROF, cpu_s)  # SIGPROF ends the process, in the middle of C code too
         emit(_verdict(score))
 
@@ -163,11 +168,12 @@ def _in_a_fork(job: Callable[[Callable[[str], object]], None]) -> tuple[str, res
 
 def _grown_mb(usage: resource.struct_rusage) -> float:
     """Resident memory at its peak, on top of what this process has itself."""
-    return max(0.0, usage.ru_maxrss - _own_kb()) / 1024
+    return max(0.0, usage.ru_maxrss * 1024 - _own_bytes()) / 2**20
 
 
-def _own_kb() -> float:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1024
+def _own_bytes() -> int:
+    """Resident memory of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 if __name__ == "__main__":

@@ -45,8 +45,13 @@ def test_a_lone_surrogate_is_no_valid_answer() -> None:
     assert extract_answer("<answer>\ud800</answer>") is None
 
 
-@pytest.mark.parametrize("text", ["<answer>" * 500_000, "</answer>" * 500_000, "<answer>x" * 400_000 + "</answer>"])
-def test_megabytes_of_tags_take_linear_time(text: str) -> None:
-    start = time.process_time()
+@pytest.mark.parametrize(("text", "end"), [("<answer>", ""), ("</answer>", ""), ("<answer>x", "</answer>")])
+def test_megabytes_of_tags_take_linear_time(text: str, end: str) -> None:
+    few, many = (min(timed(text * count + end) for _ in range(5)) for count in (20_000, 640_000))
+    assert many < 10 * 32 * few, "quadratic time would be a thousand times as long"
+
+
+def timed(text: str) -> float:
+    start = time.perf_counter()
     extract_answer(text)
-    assert time.process_time() - start < 0.5, "quadratic time would take minutes"
+    return time.perf_counter() - start

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -33,20 +32,20 @@ def test_a_job_that_raises_keeps_what_it_emitted_before() -> None:
 
 HANGS = {
     "burns the processor": "while True: pass",
-    "sleeps": "time.sleep(60)",
+    "sleeps": "time.sleep(6000)",
     "swallows everything": """
 while True:
-    try: time.sleep(60)
+    try: time.sleep(6000)
     except: pass""",
-    "ignores signals": "[signal.signal(s, signal.SIG_IGN) for s in (signal.SIGALRM, signal.SIGXCPU)]; time.sleep(60)",
-    "closes its pipe and goes on": "os.close(3); time.sleep(60)",
+    "ignores signals": "[signal.signal(s, signal.SIG_IGN) for s in (signal.SIGALRM, signal.SIGXCPU)]; time.sleep(6000)",
+    "closes its pipe and goes on": "os.close(3); time.sleep(6000)",
 }
 
 
 @pytest.mark.parametrize("body", HANGS.values(), ids=HANGS)
-def test_a_hanging_child_is_cut_in_bounded_time_and_reaped(body: str) -> None:
+def test_a_hanging_child_is_cut_and_reaped(body: str) -> None:
+    """Else it would outlive the time that `outcome` gives."""
     indented = "\n".join("    " + line for line in body.splitlines())
-    start = time.monotonic()
     code = f"""
 def job(emit):
     emit(b'before')
@@ -56,7 +55,6 @@ try: os.waitpid(-1, os.WNOHANG)
 except ChildProcessError: print('no child left')
 """
     assert outcome(code) == "[b'before']\nno child left"
-    assert time.monotonic() - start < 10
 
 
 def test_a_memory_bomb_hits_its_limit_and_not_the_machine() -> None:
@@ -117,7 +115,7 @@ read_fd, write_fd = os.pipe()
 if os.fork() == 0:
     def job(emit):
         os.write(2, b'%d\\n' % os.getpid())
-        time.sleep(60)
+        time.sleep(6000)
     os.dup2(write_fd, 2)
     run_bounded(job, Limits(wall_s=60))
 os.close(write_fd)
