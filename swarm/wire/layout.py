@@ -28,7 +28,9 @@ from swarm.wire.trust import TRUSTING, Trust
 
 EXPERIMENTS = "experiments"
 """The folder of all experiments in a shared folder."""
-_FOLDERS = frozenset({"state", "peers", "rollouts", "rewards", "winners", "judge", "checkpoints", "logs", ".tmp"})
+_FOLDERS = frozenset(
+    {"state", "peers", "rollouts", "completions", "rewards", "winners", "judge", "checkpoints", "logs", ".tmp"}
+)
 _FILES = frozenset({"experiment.json", "exam.json"})
 """Together all the names in an experiment's folder."""
 _ROUND = re.compile(r"round_(0|[1-9][0-9]{0,8})")

@@ -17,6 +17,7 @@ from swarm.wire.metrics import MetricsRow
 
 __all__ = [
     "SCHEMA_VERSION",
+    "CompletionsFile",
     "Count",
     "ExamRow",
     "ExperimentFile",
@@ -31,6 +32,8 @@ __all__ = [
     "RewardFile",
     "RolloutEntry",
     "RolloutFile",
+    "SampledCompletion",
+    "SampledGroup",
     "StateFile",
     "WinnersFile",
 ]
@@ -165,6 +168,50 @@ class RolloutFile(msgspec.Struct, kw_only=True):
     """Slot -> what is said once per group; needed for a group to be read."""
     policy: PolicyInfo = msgspec.field(default_factory=PolicyInfo)
     """Who wrote the completions."""
+    schema_version: int = SCHEMA_VERSION
+
+
+class SampledCompletion(msgspec.Struct, kw_only=True):
+    """One completion, as its node sampled it."""
+
+    text: str
+    """The decoded completion, without special tokens."""
+    finished: bool
+    """The model ended it itself; false: cut at the length limit."""
+    token_ids: list[Annotated[int, Meta(ge=0, lt=2**31)]]
+    """The sampled ids, end-of-text included where finished."""
+    logprobs: list[float]
+    """Natural-log probabilities of these tokens at the sampling temperature, to the last digit."""
+
+
+class SampledGroup(msgspec.Struct, kw_only=True):
+    """What a node sampled to one of its own questions."""
+
+    prompt: str
+    """The question's text, without any model's prompt format."""
+    completions: list[SampledCompletion]
+    """G of them."""
+
+
+class CompletionsFile(msgspec.Struct, kw_only=True):
+    """`completions/round_R/{node}.json`: a round's own completions as sampled, kept by a node for itself."""
+
+    peer_id: str
+    """The node, as in the file's name."""
+    round: Round
+    """As in the path."""
+    stage: Stage
+    """The stage that they were sampled for."""
+    model: str
+    """Name of the policy that sampled them."""
+    tokenizer: str
+    """Digest of the tokenizer that the token_ids belong to."""
+    rounds_trained: Count
+    """Updates behind that policy."""
+    groups: list[SampledGroup]
+    """In the order of slots, from 0 on."""
+    ahead: bool = False
+    """Sampled before the round was open."""
     schema_version: int = SCHEMA_VERSION
 
 

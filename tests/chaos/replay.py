@@ -13,12 +13,15 @@ from pathlib import Path
 from typing import Any, cast
 
 from swarm.config import Settings
+from swarm.node.base.write_queue import WriteQueue
 from swarm.node.process.executor import ComputeExecutor
 from swarm.node.process.wiring import make_context
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.sharing.verification import TaskSource
+from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.own_groups import OwnGroups
 from swarm.node.worker.redo import Redo, plan_redo
+from swarm.node.worker.round_files import RoundFiles
 from swarm.records.read import read_rows
 from swarm.types import Policy
 from swarm.wire.layout import Layout
@@ -41,21 +44,27 @@ async def replay(
     plan = plan_redo(rows, None, settings)
     with ComputeExecutor(time.monotonic) as executor:
         policy = await executor.run(load_policy)
-        steps = _Steps(OwnGroups(settings, layout, node, policy))
-        redo = Redo(
-            make_context(settings, node),
-            assigned=AssignedQuestions(settings.seed, tasks, settings.profile),
-            steps=cast(Any, steps),
-            policy=policy,
-            task_source=source,
-            executor=executor,
-        )
-        redone = await redo.carry_out(plan)
+        ctx = _context(settings, node, tasks, source, executor)
+        steps = _Steps(OwnGroups(ctx, policy, RoundFiles(ctx)))
+        redone = await Redo(ctx, policy, cast(Any, steps)).carry_out(plan)
         if (redone.rounds, redone.lost) != (len(rows), 0):
             return f"{redone.rounds} of {node}'s {len(rows)} rounds could be done once more"
         with tempfile.TemporaryDirectory() as name:
             (await executor.run(policy.snapshot)).write(name)
             return _difference(Path(name), layout.checkpoint(rows[-1].round + 1, node))
+
+
+def _context(
+    settings: Settings, node: str, tasks: Sequence[str], source: TaskSource, executor: ComputeExecutor
+) -> WorkerContext:
+    ctx = make_context(settings, node)
+    return WorkerContext(
+        **vars(ctx),
+        compute=executor,
+        assigned=AssignedQuestions(settings.seed, tasks, settings.profile),
+        task_source=source,
+        writes=WriteQueue(ctx),
+    )
 
 
 def _difference(replayed: Path, kept: Path) -> str | None:

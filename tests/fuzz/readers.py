@@ -112,7 +112,7 @@ def _exam(layout: Layout) -> str:
 
 def _node_state(layout: Layout) -> str:
     try:
-        restore_newest(layout, PEER, lambda _: None)
+        restore_newest(open_place(layout.path).open(layout.experiment).store, PEER, lambda _: None)
     except CheckpointError:
         return "damaged"
     return ""

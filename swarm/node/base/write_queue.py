@@ -51,7 +51,7 @@ class Write:
     """One thing to be written."""
 
     what: str
-    """`rollouts`, `row`, `reward` or `vote`."""
+    """`completions`, `rollouts`, `row`, `reward` or `vote`."""
     key: RoundKey
     write: Callable[[], None]
     """Blocking; raises StoreError, and may be called again after that."""
@@ -105,15 +105,19 @@ class WriteQueue:
         return key in self._unpublished
 
     # ── in ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+    def add(self, write: Write) -> None:
+        """Write it, in its turn, without waiting for that. Raises as `put` does."""
+        self._queue.append(write)
+        self._new.set()
+        self._stay_within_bounds()
+
     async def put(self, write: Write) -> None:
         """Write it, in its turn; returns when that is done, or at once while the folder refuses.
 
         Raises:
             StoreError: more than `most_kept` bytes of rows and rewards wait.
         """
-        self._queue.append(write)
-        self._new.set()
-        self._stay_within_bounds()
+        self.add(write)
         if self._error is None:
             with self._clock.move_on_after(LONGEST_PUT):
                 await write.tried.wait()

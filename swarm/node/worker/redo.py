@@ -1,14 +1,15 @@
-"""What a kill took from the weights: the rounds between the last checkpoint and the last metrics row, done once more.
+"""Redo: the rounds between the last checkpoint and the last metrics row, done once more after a kill.
 
     checkpoint of R rounds ─▶ redo R ─▶ redo R+1 ─▶ ... ─▶ redo of the last row's round ─▶ the weights of that moment
-                               │ own groups: written again with the same seeds, held against what was published
-                               └ external groups: those that the row names in `trained_on`, out of the folder
+                               │ own groups: as they were sampled, out of the completions files
+                               └ external groups: those that the row names in `trained_on`, out of their files
 
 Nothing is published, no row is written and no reward submitted: all of that was done. On a CPU the weights come out
 bit for bit as they were; a round whose update measures what its row says counts as exact.
 
-With staleness 1 a round's groups were written before the update of the round before it, and so they are here. Those of
-the first round after a checkpoint come from weights that nobody has any more: their published texts are taken.
+Where a completions file is missing (runs of earlier versions have none) or damaged, the groups are sampled again with
+the same seeds; what was published stays where that gives other texts. With staleness 1 a round's groups were sampled
+before the update of the round before it, and so they are here.
 """
 
 from __future__ import annotations
@@ -27,17 +28,16 @@ from swarm.algo.registry import advantage_scaling
 from swarm.config import Settings, variable
 from swarm.errors import ProtocolError
 from swarm.logs import get_logger
-from swarm.node.base.context import Compute, NodeContext
 from swarm.node.sharing.admission import Admission
-from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.sharing.reading import PeersFile, PeersFiles
 from swarm.node.sharing.trained_groups import GroupName, parse_names
-from swarm.node.sharing.verification import TaskSource, score_groups, verify
-from swarm.node.worker.own_groups import same_texts
+from swarm.node.sharing.verification import verify
+from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.round_steps import RoundSteps
 from swarm.node.worker.round_work import mean, to_train
-from swarm.types import Policy, RoundKey, ScoredGroup, TrainReport
-from swarm.wire.messages import MetricsRow, NodeState
+from swarm.types import RoundKey, ScoredGroup, Trainer, TrainReport
+from swarm.wire.messages import NodeState
+from swarm.wire.metrics import MetricsRow
 
 logger = get_logger(__name__)
 
@@ -111,25 +111,13 @@ NOTHING_REDONE = Redone(0, 0)
 class Redo:
     """Carries a plan out, on the policy that the checkpoint was loaded into."""
 
-    def __init__(
-        self,
-        ctx: NodeContext,
-        *,
-        assigned: AssignedQuestions,
-        steps: RoundSteps,
-        policy: Policy,
-        task_source: TaskSource,
-        executor: Compute,
-    ) -> None:
+    def __init__(self, ctx: WorkerContext, trainer: Trainer, steps: RoundSteps) -> None:
         self._ctx = ctx
-        self._assigned = assigned
-        self._files = PeersFiles(ctx.settings, ctx.run)
-        self._admission = Admission.of(ctx.settings, assigned)
-        self._scaling = advantage_scaling(ctx.settings.advantage_scaling)
+        self._trainer = trainer
         self._steps = steps
-        self._policy = policy
-        self._task_source = task_source
-        self._executor = executor
+        self._files = PeersFiles(ctx.settings, ctx.run)
+        self._admission = Admission.of(ctx.settings, ctx.assigned)
+        self._scaling = advantage_scaling(ctx.settings.advantage_scaling)
         self._ahead: dict[RoundKey, list[ScoredGroup]] = {}
         self._exact = 0
 
@@ -159,10 +147,10 @@ class Redo:
         own = self._ahead.pop(round_.key, None) or await self._own(round_)
         await self._look_ahead(round_, following, then_live=then_live)
         begun = [to_train(group, external=False, scaling=self._scaling) for group in own]
-        await self._executor.run(self._policy.begin_update, begun)
+        await self._ctx.compute.run(self._trainer.begin_update, begun)
         rest = [to_train(group, external=True, scaling=self._scaling) for group in external]
-        update = partial(self._policy.finish_update, rest)
-        report = await self._executor.run(update)
+        update = partial(self._trainer.finish_update, rest)
+        report = await self._ctx.compute.run(update)
         self._steps.rounds_trained += report.updated
         exact = _measures_the_same(own, report, round_.row)
         self._exact += exact
@@ -178,18 +166,8 @@ class Redo:
             await self._steps.generate_ahead(after)
 
     async def _own(self, round_: RoundToRedo) -> list[ScoredGroup]:
-        published = await self._ctx.blocking.run(self._steps.own_groups.published, round_.key)
-        if published is None and round_.row.bytes_published:
-            raise _gone("this node's own groups are not in the folder any more")
-        questions = await self._task_source.make(self._assigned.questions(self._ctx.node_id, round_.key, round_.local))
-        written = await self._executor.run(self._steps.own_groups.write, round_.key, questions)
-        groups = written if published is None or same_texts(written, published.groups) else published.groups
-        scores = await score_groups(self._task_source, groups)
-        return [
-            ScoredGroup(msgspec.structs.replace(group, question=score.question), score.rewards, score.answered)
-            for group, score in zip(groups, scores, strict=True)
-            if not isinstance(score, ProtocolError)  # left out of the round as well
-        ]
+        published = round_.row.bytes_published > 0
+        return await self._steps.own_groups.again(round_.key, round_.local, published=published)
 
     async def _external(self, names: Sequence[GroupName]) -> list[ScoredGroup]:
         """In the order of the row, for sums of floats depend on it."""
@@ -208,7 +186,7 @@ class Redo:
         if refusal := next(filter(None, self._admission.refusals(peer, key, groups)), None):
             raise refusal
         found: list[ScoredGroup] = []
-        async for verdicts in verify(self._task_source, groups, claims, trusting=True):
+        async for verdicts in verify(self._ctx.task_source, groups, claims, trusting=True):
             if refusal := next((verdict.refusal for verdict in verdicts if verdict.refusal), None):
                 raise refusal
             found += [verdict.scored for verdict in verdicts if verdict.scored]

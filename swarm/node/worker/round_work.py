@@ -1,4 +1,4 @@
-"""What one round of one worker has gathered so far; metrics_row.py makes a row of it."""
+"""The data of one round of one worker, as far as it has come; metrics_row.py makes a row of it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ class RoundWork:
     split: Split
     """I and J of the round."""
     ahead: bool = False
-    """Generated and scored before the round was open, one update earlier."""
+    """Generated before the round was open, one update earlier."""
     clock: str = "coordinator"
     """Who opened the round: a `coordinator`, or the node on its `own`."""
     started: float = 0.0
     waited: float = 0.0
     """Seconds between the end of the round before and the start of this one."""
     groups: list[RolloutGroup] = field(default_factory=list)
+    skipped: bool = False
+    """Prepared ahead, and then the clock left this round out."""
     published: bool = False
     """The node died in this round after it had published: its groups are in the folder."""
     adopted: bool = False

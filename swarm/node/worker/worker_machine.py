@@ -24,9 +24,9 @@ On its own clock a node does one round after the other, and takes of each peer t
 `window` rounds older or newer than its own round.
 
 A round that was begun is finished, so that a slow node learns too; then it skips ahead to wherever the clock is.
-A stop before the publishing of a round undoes that round (the draws of a round depend on nothing but seed, node and
-round, so it comes out the same next time; with staleness 1, by a policy one update newer); after it, the round is
-finished first.
+A stop before the publishing of a round undoes that round (it comes out the same next time: what was sampled for it
+lies in its completions file, and its draws depend on nothing but seed, node and round); after it, the round is finished
+first.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from swarm.config import Settings
 from swarm.node.base.attendance import Attendance
 from swarm.node.worker.events import (
     BeginUpdate,
@@ -362,3 +363,18 @@ class WorkerMachine:
         if self.phase is Phase.LOADING:
             return self._finish()
         return self._look_around()
+
+
+def make_machine(settings: Settings) -> WorkerMachine:
+    """The machine that a worker's settings ask for."""
+    return WorkerMachine(
+        external_groups=settings.most_external_groups,
+        round_interval=settings.round_interval,
+        checkpoint_interval=settings.checkpoint_interval,
+        staleness=settings.staleness,
+        own_clock=settings.clock == "own",
+        max_rounds=settings.max_rounds,
+        expected_workers=settings.expected_workers,
+        patience=settings.patience_with_coordinator,
+        window=settings.staleness_window,
+    )

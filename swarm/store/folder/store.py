@@ -15,7 +15,7 @@ from swarm.errors import ProtocolError, StoreError
 from swarm.lines import LineFile, LogFile
 from swarm.store.base import MOST_PER_READ, PAGE, Blob, Entry, Facts, Page, Records
 from swarm.store.folder import bundles, growing
-from swarm.store.folder.beneath import Place, Within, make_folder, opened_folder
+from swarm.store.folder.beneath import Place, Within, make_folder, opened_folder, remove_empty
 from swarm.store.folder.fetch import copy_out, list_names, list_page, look_at, open_regular, read_tagged
 from swarm.store.folder.filesystem import filesystem_of
 from swarm.store.folder.publish import NOT_ON_DISK, can_link, cannot_write, publish, sync_folder
@@ -129,6 +129,9 @@ class FolderStore:
                 os.unlink(at.name, dir_fd=folder)
         except OSError as error:
             raise cannot_write(at, error) from error
+        if len(at.names) > 2:
+            with suppress(OSError):  # others have something there
+                remove_empty(at.parent)
 
     def remove_prefix(self, prefix: str) -> None:
         bundles.remove_prefix(self._at(prefix), self._drafts())

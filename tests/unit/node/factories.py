@@ -236,9 +236,8 @@ class FakePolicy:
 
 def newest_checkpoint(layout: Layout, node: str) -> tuple[NodeState, Path] | None:
     """What a node that starts now would go on from, and out of which folder."""
-    folders: list[str] = []
-    state = restore_newest(layout, node, folders.append)
-    return (state, Path(folders[-1])) if state else None
+    state = restore_newest(run_of(layout, node).store, node, lambda _: None)
+    return (state, layout.checkpoint(state.rounds_done, node)) if state else None
 
 
 # ── a peer that exists only as files ────────────────────────────────────────────────────────────────────────────────

@@ -9,6 +9,7 @@ from msgspec import Raw
 
 from swarm.types import Origin
 from swarm.wire.messages import (
+    CompletionsFile,
     ExperimentFile,
     GroupInfo,
     JudgeAnswer,
@@ -21,6 +22,8 @@ from swarm.wire.messages import (
     RewardFile,
     RolloutEntry,
     RolloutFile,
+    SampledCompletion,
+    SampledGroup,
     StateFile,
     WinnersFile,
 )
@@ -125,6 +128,29 @@ ROLLOUTS_WITH_LOGPROBS = RolloutFile(
     policy=PolicyInfo(
         model="tiny-qwen2", rounds_trained=17, tokenizer="8c1f0e5d2b7a49634f6e1d0c9b8a7756", temperature=1.0
     ),
+)
+
+COMPLETIONS = CompletionsFile(
+    peer_id="anna",
+    round=17,
+    stage=0,
+    model="tiny-qwen2",
+    tokenizer="8c1f0e5d2b7a49634f6e1d0c9b8a7756",
+    rounds_trained=17,
+    groups=[
+        SampledGroup(
+            prompt="3 + 4 * 2?",
+            completions=[
+                SampledCompletion(
+                    text="<answer>11</answer>",
+                    finished=True,
+                    token_ids=[20, 23, 0],
+                    logprobs=[-0.6931471805599453, -1.25, -0.00012207403790398877],
+                ),
+                SampledCompletion(text="14", finished=False, token_ids=[23, 285], logprobs=[-2.0, 0.0]),
+            ],
+        )
+    ],
 )
 
 REWARD = RewardFile(round=17, stage=0, reward=0.5, peer_id="anna", submitted_at=1760000125.0)
@@ -256,6 +282,7 @@ FORMS: dict[str, msgspec.Struct] = {
     "peer.json": PEER,
     "rollouts.json": ROLLOUTS,
     "rollouts_with_logprobs.json": ROLLOUTS_WITH_LOGPROBS,
+    "completions.json": COMPLETIONS,
     "reward.json": REWARD,
     "winners.json": WINNERS,
     "experiment.json": EXPERIMENT,
@@ -277,6 +304,10 @@ MINIMAL: dict[str, tuple[type[msgspec.Struct], bytes]] = {
         RolloutFile,
         b'{"peer_id":"anna","round":3,"stage":0,"timestamp":1.0,"rollouts":{"0":['
         b'{"prompt":"1 + 1?","response":"2","reward":1.0},{"prompt":"1 + 1?","response":"3","reward":0.0}]}}',
+    ),
+    "completions": (
+        CompletionsFile,
+        b'{"peer_id":"anna","round":3,"stage":0,"model":"tiny-qwen2","tokenizer":"8c","rounds_trained":3,"groups":[]}',
     ),
     "reward": (RewardFile, b'{"round":3,"stage":0,"reward":0.5,"peer_id":"anna","submitted_at":1.0}'),
     "winners": (WinnersFile, b'{"round":3,"winners":["anna"],"peer_id":"anna","submitted_at":1.0}'),

@@ -11,11 +11,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from swarm.errors import CheckpointError, StoreError
-from swarm.node.worker import checkpoints
-from swarm.node.worker.checkpoints import recover_temporary, restore_newest, save_checkpoint
+from swarm.node.worker.checkpoints import restore_newest, save_checkpoint
+from swarm.store.folder import bundles
+from swarm.store.folder.beneath import Within
+from swarm.wire import keys
 from swarm.wire.layout import Layout
 from swarm.wire.messages import NodeState
-from tests.unit.node.factories import FakePolicy, FakeSnapshot, newest_checkpoint
+from tests.unit.node.factories import FakePolicy, FakeSnapshot, newest_checkpoint, run_of
 
 
 class FailingSnapshot:
@@ -40,7 +42,8 @@ def save(
     state = NodeState(
         node_id=node, rounds_done=rounds_done, seed=42, cumulative_reward=1.5, model="fake", rounds_trained=3
     )
-    return save_checkpoint(layout, state, snapshot or FakeSnapshot(f"after {rounds_done}"), keep=keep)
+    save_checkpoint(run_of(layout, node).store, state, snapshot or FakeSnapshot(f"after {rounds_done}"), keep=keep)
+    return layout.checkpoint(rounds_done, node)
 
 
 def rounds_of(layout: Layout, node: str = "alice") -> set[str]:
@@ -106,14 +109,14 @@ def test_a_checkpoint_that_cannot_be_put_in_place_leaves_the_one_it_would_replac
 ) -> None:
     layout = Layout(tmp_path, "exp")
     save(layout, 1, snapshot=FakeSnapshot("first"))
-    rename = checkpoints.rename_beneath
+    rename = bundles.rename_beneath
 
-    def no_new_one(source: Path, target: Path) -> None:
-        if Path(target) == layout.checkpoint(1, "alice") and not source.name.startswith("replaced-"):
+    def no_new_one(source: Within, target: Within) -> None:
+        if target.path == layout.checkpoint(1, "alice") and not source.name.startswith("replaced-"):
             raise OSError(5, "Input/output error")
         rename(source, target)
 
-    monkeypatch.setattr(checkpoints, "rename_beneath", no_new_one)
+    monkeypatch.setattr(bundles, "rename_beneath", no_new_one)
     with pytest.raises(CheckpointError):
         save(layout, 1, snapshot=FakeSnapshot("second"))
     assert FakeSnapshot.read(str(layout.checkpoint(1, "alice"))) == "first"
@@ -160,13 +163,13 @@ def test_another_node_that_removes_the_empty_folder_first_disturbs_nobody(
 ) -> None:
     layout = Layout(tmp_path, "exp")
     save(layout, 1, keep=1)
-    remove = checkpoints.remove_empty
+    remove = bundles.remove_empty
 
-    def beaten(folder: Path) -> None:
+    def beaten(folder: Within) -> None:
         remove(folder)
         remove(folder)
 
-    monkeypatch.setattr(checkpoints, "remove_empty", beaten)
+    monkeypatch.setattr(bundles, "remove_empty", beaten)
     save(layout, 2, keep=1)
     assert rounds_of(layout) == {"round_2"}
 
@@ -221,12 +224,12 @@ def test_a_checkpoint_whose_weights_do_not_load_is_passed_over_as_well(tmp_path:
 
     policy = Strict()
     with capture_logs() as logs:
-        state = restore_newest(layout, "alice", policy.restore)
+        state = restore_newest(run_of(layout, "alice").store, "alice", policy.restore)
     assert state is not None
     assert (state.rounds_done, policy.weights) == (1, "after 1")
     assert [log["event"] for log in logs] == ["checkpoint.damaged"]
     save(layout, 2)
-    assert restore_newest(layout, "alice", policy.restore) is not None
+    assert restore_newest(run_of(layout, "alice").store, "alice", policy.restore) is not None
     assert policy.weights == "after 2", "a damaged one is replaced when its round is saved again"
 
 
@@ -246,7 +249,7 @@ def test_a_checkpoint_whose_replacement_was_cut_short_is_put_back(tmp_path: Path
     layout.temporary("alice").mkdir(parents=True, exist_ok=True)
     folder.rename(layout.temporary("alice") / "replaced-round_1")
     assert newest_checkpoint(layout, "alice") is None
-    recover_temporary(layout, "alice")
+    run_of(layout, "alice").store.recover()
     found = newest_checkpoint(layout, "alice")
     assert found is not None
     assert FakeSnapshot.read(str(found[1])) == "after 1"
@@ -262,13 +265,13 @@ def test_where_it_cannot_be_seen_what_was_left_behind_nothing_is_removed(
     replaced.parent.mkdir(parents=True, exist_ok=True)
     save(layout, 1).rename(replaced)
 
-    def unlistable(folder: Path) -> list[str]:
+    def unlistable(folder: Within) -> list[str]:
         raise StoreError(f"cannot list {folder}: Input/output error")
 
     with monkeypatch.context() as broken:
-        broken.setattr(checkpoints, "list_names", unlistable)
-        recover_temporary(layout, "alice")
-    recover_temporary(layout, "alice")
+        broken.setattr(bundles, "list_names", unlistable)
+        run_of(layout, "alice").store.recover()
+    run_of(layout, "alice").store.recover()
     assert newest_checkpoint(layout, "alice") is not None
 
 
@@ -289,6 +292,19 @@ def test_what_a_killed_process_left_half_written_goes_at_the_next_start(tmp_path
         half = layout.temporary(node) / "checkpoint-1"
         half.mkdir(parents=True)
         (half / "model.safetensors").touch()
-    recover_temporary(layout, "alice")
+    run_of(layout, "alice").store.recover()
     assert left_behind(layout) == []
     assert left_behind(layout, "bob") != [], "others' may be in the writing"
+
+
+def test_completions_stay_as_long_as_a_checkpoint_that_is_kept_needs_them(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    store = run_of(layout, "alice").store
+    for round_ in range(8):
+        store.put(keys.completions(round_, "alice"), b"{}")
+    store.put(keys.completions(1, "bob"), b"{}")
+    for rounds_done in (2, 4, 6):
+        save(layout, rounds_done, keep=2)
+    left = sorted(path.relative_to(layout.root).as_posix() for path in layout.root.glob("completions/*/*"))
+    assert left == [keys.completions(1, "bob"), *(keys.completions(round_, "alice") for round_ in range(4, 8))]
+    assert len(list((layout.root / "completions").iterdir())) == 5, "no empty folders either"

@@ -21,13 +21,13 @@ import pytest
 
 from swarm.lines import append_json_line
 from swarm.node.base.write_queue import Write, WriteQueue
-from swarm.node.worker.checkpoints import recover_temporary, save_checkpoint
+from swarm.node.worker.checkpoints import save_checkpoint
 from swarm.records.read import read_rows
 from swarm.store.folder.publish import publish
 from swarm.types import RoundKey
 from swarm.wire.layout import Layout
 from swarm.wire.messages import MetricsRow, NodeState
-from tests.unit.node.factories import FakeSnapshot, newest_checkpoint
+from tests.unit.node.factories import FakeSnapshot, newest_checkpoint, run_of
 from tests.unit.node.nodes import make_context
 
 CALLS = (
@@ -171,12 +171,12 @@ def every_death(
 # ── checkpoints ─────────────────────────────────────────────────────────────────────────────────────────────────────
 def save(layout: Layout, rounds_done: int, content: str, keep: int = 2) -> None:
     state = NodeState(node_id="alice", rounds_done=rounds_done, seed=42, cumulative_reward=1.5, model="fake")
-    save_checkpoint(layout, state, FakeSnapshot(content), keep=keep)
+    save_checkpoint(run_of(layout, "alice").store, state, FakeSnapshot(content), keep=keep)
 
 
 def started_anew(layout: Layout) -> tuple[int, str]:
     """Rounds and weights that the next process goes on from."""
-    recover_temporary(layout, "alice")
+    run_of(layout, "alice").store.recover()
     assert not layout.temporary("alice").exists()
     for folder in layout.checkpoints.glob("*/alice"):
         assert {file.name for file in folder.iterdir()} == {"node.json", "weights.txt"}, "half of a checkpoint"
@@ -305,7 +305,7 @@ def test_a_death_in_the_write_queue_loses_nothing_acknowledged_and_the_order_hol
         for round_ in (1, 2):
             order = [f"{what} {round_}" in there for what in ("rollouts", "row", "reward")]
             assert order == sorted(order, reverse=True), "rollouts, then the row, then the reward"
-        recover_temporary(layout, "alice")
+        run_of(layout, "alice").store.recover()
         done = max(int(text.split()[1]) for text in there if text.startswith("row"))
         play(layout, range(done + 1, 4), lambda _: None)
         assert rows(layout) == [0, 1, 2, 3]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +11,26 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from swarm.node.worker.own_groups import same_texts
+from swarm.node.worker.own_completions import same_texts
 from swarm.node.worker.redo import plan_redo
 from swarm.node.worker.worker import Worker
 from swarm.records.liveness import STARTING
 from swarm.records.read import read_peer
+from swarm.tasks.scoring import GroupScore
 from swarm.types import Completion, Origin, Question, RolloutGroup, RoundKey
+from swarm.wire import keys
 from swarm.wire.codec import decode, encode
 from swarm.wire.layout import Layout
-from swarm.wire.messages import MetricsRow, NodeState
-from tests.unit.node.factories import MEASURED_COLUMNS, FakePolicy, make_ghost, make_rollouts, make_settings, put
+from swarm.wire.messages import CompletionsFile, MetricsRow, NodeState
+from tests.unit.node.factories import (
+    MEASURED_COLUMNS,
+    FakePolicy,
+    FakeTaskSource,
+    make_ghost,
+    make_rollouts,
+    make_settings,
+    put,
+)
 from tests.unit.node.nodes import (
     make_worker,
     play_rounds,
@@ -171,16 +181,40 @@ async def test_a_killed_node_goes_on_with_the_weights_it_had(tmp_path: Path, int
 
 
 @pytest.mark.anyio
-async def test_with_staleness_a_node_that_has_no_checkpoint_yet_comes_back_as_it_was(tmp_path: Path) -> None:
+@pytest.mark.parametrize("interval", [2, 100], ids=["from a checkpoint", "from the beginning"])
+async def test_with_staleness_a_node_comes_back_as_it_was(tmp_path: Path, interval: int) -> None:
     whole, broken = Layout(tmp_path / "whole", "exp"), Layout(tmp_path / "broken", "exp")
-    settings = {"staleness": 1, "max_rounds": ROUNDS}
+    settings = {"staleness": 1, "max_rounds": ROUNDS, "checkpoint_interval": interval}
     one = await undisturbed(whole, **settings)
     assert [row.generated_ahead for row in rows_of(whole, "alice")] == [False] + [True] * (ROUNDS - 1)
     await killed(broken, **settings)
     other = FakePolicy()
-    await play_to_the_end(broken, range(KILLED_IN, ROUNDS), alice(broken, other, **settings))
+    with capture_logs() as logs:
+        await play_to_the_end(broken, range(KILLED_IN, ROUNDS), alice(broken, other, **settings))
     assert other.weights == one.weights
     assert comparable(broken) == comparable(whole)
+    (redone,) = [log for log in logs if log["event"] == "rounds.redone"]
+    assert redone["exact"] == redone["count"]
+
+
+@pytest.mark.anyio
+async def test_a_node_that_stopped_right_after_a_checkpoint_goes_on_with_what_it_had_sampled_ahead(
+    tmp_path: Path,
+) -> None:
+    whole, stopped = Layout(tmp_path / "whole", "exp"), Layout(tmp_path / "stopped", "exp")
+    settings = {"staleness": 1, "max_rounds": ROUNDS}
+    one = await undisturbed(whole, **settings)
+    make_ghost(stopped, "bob", rounds=ROUNDS)
+    worker = alice(stopped, **settings)
+    async with running(worker) as codes:
+        await play_rounds(stopped, range(KILLED_IN))
+        await until(lambda: completions_file(stopped, KILLED_IN).exists())
+        worker.stop(143)
+        await until(lambda: codes)
+    other = FakePolicy()
+    await play_to_the_end(stopped, range(KILLED_IN, ROUNDS), alice(stopped, other, **settings))
+    assert other.weights == one.weights
+    assert comparable(stopped) == comparable(whole)
 
 
 @pytest.mark.anyio
@@ -205,10 +239,54 @@ async def test_a_node_that_died_in_mid_round_writes_its_published_groups_again_a
     assert row.bytes_published == len(published)
 
 
+def completions_file(layout: Layout, round_: int) -> Path:
+    return layout.root / keys.completions(round_, "alice")
+
+
 @pytest.mark.anyio
-async def test_a_device_that_writes_something_else_trains_on_what_was_published(layout: Layout) -> None:
+async def test_redo_trains_on_the_tokens_that_were_sampled_and_never_samples_again(layout: Layout) -> None:
+    """Also on a device that would sample something else."""
     async with running(alice(layout, FakePolicy("other weights"), external_groups=0)):
         await play_rounds(layout, range(2))
+    sampled = [decode(completions_file(layout, round_).read_bytes(), CompletionsFile, "") for round_ in range(2)]
+    policy = FakePolicy("other weights")
+    policy.name = "another device"
+    with capture_logs() as logs:
+        await play_to_the_end(layout, range(2, 3), alice(layout, policy, external_groups=0))
+    assert [(log["count"], log["exact"]) for log in logs if log["event"] == "rounds.redone"] == [(2, 2)]
+    assert policy.generated == 1, "for the round that is not done yet"
+    for round_ in range(2):
+        trained = [[(c.text, c.token_ids, c.logprobs) for c in group.completions] for group in policy.trained[round_]]
+        assert trained == [
+            [(c.text, tuple(c.token_ids), tuple(c.logprobs)) for c in group.completions]
+            for group in sampled[round_].groups
+        ]
+
+
+def other_texts(file: Path) -> None:
+    put(file, file.read_bytes().replace(b"<answer>", b"<answer>0"))
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "missing, as in runs of earlier versions": Path.unlink,
+    "torn": lambda file: put(file, file.read_bytes()[:-40]),
+    "of another round": lambda file: put(file, file.read_bytes().replace(b'"round":', b'"round":7')),
+    "of a later version": lambda file: put(file, file.read_bytes().replace(b'version":1', b'version":9')),
+    "ragged": lambda file: put(file, file.read_bytes().replace(b'"token_ids":[1,2]', b'"token_ids":[1]')),
+    "of another tokenizer": lambda file: put(file, file.read_bytes().replace(b"fake-tokenizer", b"another")),
+    "of other texts": other_texts,
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("damage", DAMAGES)
+async def test_without_their_tokens_groups_are_sampled_again_and_where_that_differs_the_published_texts_count(
+    layout: Layout, damage: str
+) -> None:
+    async with running(alice(layout, FakePolicy("other weights"), external_groups=0)):
+        await play_rounds(layout, range(2))
+    for round_ in range(2):
+        DAMAGES[damage](completions_file(layout, round_))
     policy = FakePolicy()
     with capture_logs() as logs:
         await play_to_the_end(layout, range(2, 3), alice(layout, policy, external_groups=0))
@@ -217,6 +295,51 @@ async def test_a_device_that_writes_something_else_trains_on_what_was_published(
     texts = {entry.response for entries in rollouts_of(layout, 0, "alice").rollouts.values() for entry in entries}
     assert {completion.text for group in policy.trained[0] for completion in group.completions} == texts
     assert not any(completion.token_ids for group in policy.trained[0] for completion in group.completions)
+
+
+class HeldScorer(FakeTaskSource):
+    """Never comes to the end of a score."""
+
+    async def score(self, *_: Any) -> GroupScore:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+
+@pytest.mark.anyio
+async def test_what_was_sampled_and_not_published_is_taken_up_by_the_next_life(layout: Layout) -> None:
+    async with running(make_worker(layout, "alice", FakePolicy("other weights"), HeldScorer())):
+        await set_clock(layout, 0)
+        await until(completions_file(layout, 0).exists)
+    sampled = decode(completions_file(layout, 0).read_bytes(), CompletionsFile, "")
+    policy = FakePolicy()
+    await play_to_the_end(layout, range(1), alice(layout, policy, external_groups=0))
+    assert policy.generated == 0
+    published = rollouts_of(layout, 0, "alice").rollouts
+    assert [[entry.response for entry in published[str(slot)]] for slot in range(2)] == [
+        [completion.text for completion in group.completions] for group in sampled.groups
+    ]
+
+
+@pytest.mark.anyio
+async def test_what_a_policy_sampled_whose_updates_are_lost_is_sampled_anew(layout: Layout) -> None:
+    await killed(layout)
+    file = completions_file(layout, KILLED_IN)
+    later = decode(completions_file(layout, KILLED_IN - 1).read_bytes(), CompletionsFile, "")
+    put(file, encode(msgspec.structs.replace(later, round=KILLED_IN, rounds_trained=KILLED_IN)))
+    layout.rollout_file(RoundKey(0), "alice").unlink()
+    await play_to_the_end(layout, range(KILLED_IN, ROUNDS), alice(layout))
+    assert decode(file.read_bytes(), CompletionsFile, "").rounds_trained == 0
+
+
+@pytest.mark.anyio
+async def test_tokens_are_on_disk_before_the_update_and_before_the_row(layout: Layout) -> None:
+    policy = FakePolicy(hold_at="train")
+    with released(policy):
+        async with running(alice(layout, policy, external_groups=0)):
+            await set_clock(layout, 0)
+            await until(policy.holding.is_set)
+            assert completions_file(layout, 0).exists()
+            assert not rows_of(layout, "alice")
 
 
 @pytest.mark.anyio

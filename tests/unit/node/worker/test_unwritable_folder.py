@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 
 from swarm.errors import StoreError
 from swarm.node.base import write_queue as queue_module
+from swarm.node.worker import saving
 from swarm.node.worker import worker as worker_module
 from swarm.store.folder.store import FolderStore
 from swarm.types import RoundKey
@@ -102,7 +103,7 @@ async def test_the_run_is_the_same_as_on_a_disk_in_order(tmp_path: Path, disk: D
 
 async def test_a_row_says_that_its_rollouts_were_given_up(layout: Layout, disk: Disk) -> None:
     worker = make_worker(layout, "alice", Filling(disk, update_0=True, update_4=False), **ALONE)
-    worker._writes._most_droppable = 3000
+    worker._ctx.writes._most_droppable = 3000
     async with running(worker) as codes:
         await until(lambda: codes)
     published = [row.bytes_published for row in rows_of(layout, "alice")]
@@ -140,7 +141,8 @@ async def test_no_checkpoint_says_more_than_the_rows_on_disk(layout: Layout, dis
 async def test_a_node_that_ends_with_a_full_disk_says_what_is_not_there(
     layout: Layout, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_module, "PATIENCE_AT_STOP", 0.2)
+    for module in (worker_module, saving):
+        monkeypatch.setattr(module, "PATIENCE_AT_STOP", 0.2)
     with capture_logs() as logs, pytest.raises(BaseExceptionGroup) as caught:
         await run(layout, Filling(disk, update_3=True))
     assert caught.group_contains(StoreError, match=r"row \(3\), reward \(3\).* of rounds 3 to 5 could not be written")
@@ -155,8 +157,8 @@ async def test_a_node_that_ends_with_a_full_disk_says_what_is_not_there(
 async def test_a_last_checkpoint_is_tried_until_there_is_room(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     from swarm.errors import CheckpointError
 
-    monkeypatch.setattr(worker_module, "SAVE_PAUSE", 0.01)
-    save, refusals = worker_module.save_checkpoint, [1, 1, 1]
+    monkeypatch.setattr(saving, "SAVE_PAUSE", 0.01)
+    save, refusals = saving.save_checkpoint, [1, 1, 1]
 
     def save_sometimes(*arguments: Any, **more: Any) -> Path:
         if refusals:
@@ -164,7 +166,7 @@ async def test_a_last_checkpoint_is_tried_until_there_is_room(layout: Layout, mo
             raise CheckpointError("no room for it") from OSError(errno.ENOSPC, "No space left on device")
         return save(*arguments, **more)
 
-    monkeypatch.setattr(worker_module, "save_checkpoint", save_sometimes)
+    monkeypatch.setattr(saving, "save_checkpoint", save_sometimes)
     with anyio.fail_after(20):
         await run(layout, FakePolicy())
     found = newest_checkpoint(layout, "alice")

@@ -16,11 +16,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from swarm.errors import CheckpointError, DuplicateNodeError
-from swarm.node.worker import checkpoints
 from swarm.node.worker.pace import GatherPace
 from swarm.records.liveness import STOPPED
 from swarm.records.read import read_peer
-from swarm.store.folder.beneath import make_folder
+from swarm.store.base import Store
+from swarm.store.folder import bundles
+from swarm.store.folder.beneath import Within, make_folder
 from swarm.types import RoundKey
 from swarm.wire.codec import decode, encode
 from swarm.wire.layout import Layout
@@ -350,16 +351,16 @@ async def test_a_checkpoint_holds_the_weights_of_the_round_it_is_named_after(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where writing the one before takes longer than a round."""
-    from swarm.node.worker import worker as module
+    from swarm.node.worker import saving as module
     from tests.unit.node.factories import FakeSnapshot
 
     written: dict[int, str] = {}
     slow = FakePolicy()
 
-    def save_slowly(_layout: Layout, state: object, snapshot: FakeSnapshot, *, keep: int) -> Path:
+    def save_slowly(_store: Store, state: object, snapshot: FakeSnapshot, *, keep: int) -> str:
         slow.go.wait(10)
         written[state.rounds_done] = snapshot.content  # type: ignore[attr-defined]
-        return layout.checkpoints
+        return "there"
 
     monkeypatch.setattr(module, "save_checkpoint", save_slowly)
     policy, weights = FakePolicy(), ["fresh"]
@@ -479,12 +480,12 @@ async def test_an_exception_in_training_ends_the_node_and_is_no_success(layout: 
 def refuse_checkpoints(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
     """As a folder in which something stands in the way of the checkpoint after so many rounds."""
 
-    def make(folder: Path) -> list[Path]:
+    def make(folder: Within) -> list[Within]:
         if folder.name == f"round_{after}":
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
         return make_folder(folder)
 
-    monkeypatch.setattr(checkpoints, "make_folder", make)
+    monkeypatch.setattr(bundles, "make_folder", make)
 
 
 async def test_a_checkpoint_that_cannot_be_written_costs_no_round(

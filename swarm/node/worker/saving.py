@@ -1,0 +1,95 @@
+"""When a checkpoint is written, and what happens if that fails; checkpoints.py writes it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import anyio
+
+from swarm.errors import CheckpointError, StoreError
+from swarm.logs import get_logger
+from swarm.node.base.write_queue import PATIENCE_AT_STOP
+from swarm.node.worker.checkpoints import save_checkpoint
+from swarm.node.worker.context import WorkerContext
+from swarm.node.worker.events import Phase, Saved, SaveFailed
+from swarm.node.worker.round_steps import RoundSteps
+from swarm.node.worker.worker_machine import WorkerMachine
+from swarm.types import Policy
+from swarm.wire.messages import NodeState
+
+logger = get_logger(__name__)
+
+SAVE_PAUSE = 2.0
+"""Seconds between attempts at the last checkpoint."""
+
+
+class Saver:
+    """Of one worker. A checkpoint on the way that fails costs no round; the last one is tried for a while."""
+
+    def __init__(self, ctx: WorkerContext, machine: WorkerMachine, policy: Policy, steps: RoundSteps) -> None:
+        self._ctx = ctx
+        self._machine = machine
+        self._policy = policy
+        self._steps = steps
+        self._writing = anyio.Lock()
+        self._said_behind = False
+        self._failing_since: float | None = None
+
+    async def save(self, rounds_done: int) -> Saved | SaveFailed:
+        """Snapshot in the compute thread, quickly; write beside it, slowly.
+
+        No checkpoint may say more than the rows that are on disk, and on a slow disk no snapshots pile up in memory:
+        one that is due too early is left out, and due again after the next round.
+
+        Raises:
+            StoreError, CheckpointError: what ends the node: its last rows, or its last checkpoint, cannot be written.
+        """
+        if self._is_last(rounds_done):
+            await self._ctx.writes.flush(PATIENCE_AT_STOP)
+        elif why := self._why_not_now():
+            if not self._said_behind:
+                logger.warning("checkpoint.skipped", rounds_done=rounds_done, why=why, next="after the next round")
+            self._said_behind = True
+            return SaveFailed(rounds_done)
+        async with self._writing:
+            try:
+                where = await self._write(rounds_done)
+            except CheckpointError as error:
+                logger.error("checkpoint.failed", rounds_done=rounds_done, error=str(error))
+                if self._is_last(rounds_done):
+                    await self._wait_to_try_again(error)
+                return SaveFailed(rounds_done)
+        self._said_behind = False
+        logger.info("checkpoint.saved", rounds_done=rounds_done, folder=where)
+        return Saved(rounds_done)
+
+    def _is_last(self, rounds_done: int) -> bool:
+        return self._machine.phase is Phase.SAVING and rounds_done == self._machine.rounds_done
+
+    def _why_not_now(self) -> str:
+        if self._ctx.writes.keeps_back:
+            return "rows wait to be written"
+        return "the one before is still being written" if self._writing.locked() else ""
+
+    async def _write(self, rounds_done: int) -> str:
+        state = NodeState(
+            node_id=self._ctx.node_id,
+            rounds_done=rounds_done,
+            rounds_trained=self._steps.rounds_trained,
+            seed=self._ctx.settings.seed,
+            cumulative_reward=self._steps.cumulative_reward,
+            model=self._policy.name,
+        )
+        snapshot = await self._ctx.compute.run(self._policy.snapshot)  # now: the next update must not be in it
+        keep = self._ctx.settings.checkpoint_keep
+        return await self._ctx.blocking.run(partial(save_checkpoint, self._ctx.run.store, state, snapshot, keep=keep))
+
+    async def _wait_to_try_again(self, error: CheckpointError) -> None:
+        """Without the last checkpoint what was learned would be lost, and that is no success."""
+        now = self._ctx.clock.monotonic()
+        if self._failing_since is None:
+            self._failing_since = now
+        blocked = isinstance(error.__cause__, StoreError) and error.__cause__.blocked
+        if blocked or now - self._failing_since > PATIENCE_AT_STOP:
+            raise error
+        await self._ctx.clock.sleep(SAVE_PAUSE)

@@ -1,0 +1,66 @@
+"""What a worker does before its first round: compare the experiment, load its policy, restore, redo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from swarm.errors import StoreError
+from swarm.logs import get_logger
+from swarm.node.base.experiment import create_experiment, differences, read_experiment
+from swarm.node.sharing.assigned_questions import OTHERS_ARE_REFUSED
+from swarm.node.sharing.intake import Intake
+from swarm.node.worker.checkpoints import restore_newest
+from swarm.node.worker.context import WorkerContext
+from swarm.node.worker.redo import Redo, Redone, plan_redo
+from swarm.node.worker.round_steps import RoundSteps
+from swarm.records.rows import read_own_rows
+from swarm.types import Policy
+
+logger = get_logger(__name__)
+
+
+class Started(NamedTuple):
+    """A worker that is ready for its next round."""
+
+    policy: Policy
+    steps: RoundSteps
+    next_round: int
+    rounds_saved: int
+    """Behind its newest checkpoint."""
+    redone: Redone
+
+
+async def start(ctx: WorkerContext, load_policy: Callable[[], Policy], intake: Intake) -> Started:
+    """Load what is there of this node, and redo what a kill took from its weights.
+
+    Raises:
+        SwarmError: the model, or a checkpoint, cannot be loaded.
+    """
+    if ctx.settings.admit == "unverified":
+        logger.warning("admission.unverified", consequence="where peers say no origin their answers are believed")
+    history = await ctx.blocking.run(read_own_rows, ctx.run, ctx.node_id)
+    policy = await ctx.compute.run(load_policy)
+    state = await ctx.compute.run(restore_newest, ctx.run.store, ctx.node_id, policy.restore)
+    rounds_saved = state.rounds_done if state else 0
+    steps = RoundSteps(ctx, policy, policy, intake, state.rounds_trained if state else 0)
+    next_round = max(rounds_saved, await steps.continue_from(history.rows))
+    redone = await Redo(ctx, policy, steps).carry_out(plan_redo(history.rows, state, ctx.settings))
+    return Started(policy, steps, next_round, rounds_saved, redone)
+
+
+async def compare_experiment(ctx: WorkerContext, versions: dict[str, str]) -> None:
+    """Nodes may differ on purpose; but who differs by accident should hear of it.
+
+    Without a coordinator the first worker says what the experiment is.
+    """
+    try:
+        experiment = await ctx.blocking.run(read_experiment, ctx.run)
+        if experiment is None and ctx.settings.clock == "own":
+            await ctx.blocking.run(create_experiment, ctx, versions)
+            experiment = await ctx.blocking.run(read_experiment, ctx.run)
+    except StoreError as error:
+        logger.warning("experiment.unreadable", error=str(error))
+        return
+    if experiment and (changed := differences(ctx.settings, experiment)):
+        logger.warning("experiment.other_settings", differences=changed, consequence=OTHERS_ARE_REFUSED)
