@@ -22,13 +22,16 @@ sharing      peers' files on their way into the swarm pool
   intake_counts, refusals               what is told of it, in the row and in the log
 
 worker       one training node
+  worker, context                       the loop that carries out decisions; what every part is given
   worker_machine, events, pace          which step is next; what it is told and asks for; how long peers are waited for
-  worker                                the loop; also loads at the start and saves
+  starting, redo                        loading, restoring; the rounds since the last checkpoint once more
   lookout                               the round clock, who is alive, which files are there
   round_steps, round_work, metrics_row  the steps of a round, its data, its row
   ij_schedule                           I and J of each round
-  own_groups, held_out                  own completions, written or found again; answers to a judge
-  checkpoints, redo                     whole or not there at all; the rounds since the last one once more
+  own_groups, own_completions           own questions, completions, rewards; token ids kept for redo
+  round_files                           what a round leaves in the shared place, in order
+  held_out                              answers to a judge
+  saving, checkpoints                   when one is written, and how
 
 coordinator  the round clock
   coordinator, standby                  active or standby
