@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conformance import reading, writing  # noqa: F401 - they name the checks
 from tests.conformance.broken import Broken, BrokenWorld
 from tests.conformance.promises import PROMISES
 from tests.conformance.worlds import WORLDS
