@@ -129,12 +129,6 @@ def _holds(name: str, folder: int, data: bytes) -> bool:
         return False
 
 
-def write_new(file: Place, data: bytes, *, durable: bool) -> None:
-    """Write a file that is not there yet; on disk when this returns, if durable. Raises OSError."""
-    with opened_folder(file.parent) as folder:
-        _write_new(file.name, folder, data, durable=durable)
-
-
 def _write_new(name: str, folder: int, data: bytes, *, durable: bool) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(name, flags, 0o666, dir_fd=folder)

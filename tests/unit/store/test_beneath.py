@@ -21,7 +21,7 @@ from swarm.store.folder.beneath import (
     rename_beneath,
 )
 from swarm.store.folder.fetch import list_names, list_nodes, list_numbered, read_bounded
-from swarm.store.folder.publish import publish, write_new
+from swarm.store.folder.publish import publish
 from swarm.types import RoundKey
 from swarm.wire.layout import Layout, round_of
 
@@ -124,7 +124,6 @@ def test_no_checkpoint_is_moved_or_removed_outside(tmp_path: Path, link: str) ->
     assert not is_folder(checkpoint)
     for attempt in (
         lambda: remove_tree(checkpoint),
-        lambda: write_new(checkpoint / "node.json", b"{}", durable=True),
         lambda: remove_empty(checkpoint / "empty"),
         lambda: rename_beneath(checkpoint / "model", layout.temporary("anna") / "pruned"),
         lambda: open_beneath(checkpoint / "model" / "weights", os.O_RDONLY),
