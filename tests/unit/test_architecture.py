@@ -18,8 +18,6 @@ ANYIO = {
     *("Lock", "lowlevel", "BrokenResourceError", "ClosedResourceError", "WouldBlock"),
 }
 """What a node uses of anyio outside its process room: nothing that sleeps, watches a clock, or starts a thread."""
-LEFT = {"worker/held_out.py", "worker/lookout.py", "worker/round_steps.py", "worker/worker.py"}
-"""Until the worker has moved to its context."""
 
 
 def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -80,8 +78,8 @@ def calls_open(tree: ast.AST) -> bool:
 def test_a_node_neither_sleeps_nor_starts_threads_nor_opens_files_by_itself(room: str) -> None:
     for file in sorted((ROOT / "swarm" / "node" / room).glob("*.py")):
         tree = ast.parse(file.read_text())
-        assert f"{room}/{file.name}" in LEFT or names_of_anyio(tree) <= ANYIO, file
-        assert not calls_open(tree), file
+        assert names_of_anyio(tree) <= ANYIO, file
+        assert not calls_open(tree) or file.name == "checkpoints.py", file  # which writes into a bundle's local folder
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from swarm.config import Settings
 from swarm.node.base.clock import Clock
 from swarm.node.base.timeline import Timeline
 from swarm.store.run import Run
-from swarm.wire.layout import Layout
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -66,8 +65,6 @@ class NodeContext:
     node_id: str
     run: Run
     """The experiment: its store, opened with this node as its writer, and its signatures."""
-    layout: Layout
-    """Until everything goes through `run`."""
     clock: Clock
     blocking: Blocking
     process: ProcessIdentity

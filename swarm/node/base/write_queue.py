@@ -13,13 +13,12 @@ Memory is bounded. What must not be lost (rows, rewards) is kept up to MOST_KEPT
 go on learning what nobody can ever read. What may be lost (rollouts, votes) is kept up to MOST_DROPPABLE bytes; beyond
 it the oldest goes and is counted.
 
-A path that something else blocks, such as a folder of that name, is no refusal by the folder: waiting fixes nothing.
+A key at which something else stands, such as a folder of that name, is no refusal by the folder: waiting fixes nothing.
 What may be lost and the reward that stands behind a row are then left out with an error in the log; a row is not.
 """
 
 from __future__ import annotations
 
-import errno
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -43,7 +42,6 @@ SHORTEST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Seconds between attempts: half of the time that the folder has refused for, within these."""
 PATIENCE_AT_STOP = 60.0
 """Seconds that a node which ends goes on trying: a minute, which a remount takes."""
-_BLOCKED = {errno.ENOTDIR, errno.EISDIR, errno.ENOTEMPTY, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG}
 
 
 @dataclass(eq=False)
@@ -65,16 +63,6 @@ class Write:
     """Set when it was written, refused or dropped."""
     done: anyio.Event = field(default_factory=anyio.Event)
     """Set when it was written or dropped."""
-
-
-def is_blocked(error: BaseException) -> bool:
-    """Whether an error says that something else stands at a path, which no patience fixes."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, OSError) and cause.errno in _BLOCKED:
-            return True
-        cause = cause.__cause__
-    return False
 
 
 class WriteQueue:

@@ -26,7 +26,6 @@ from swarm.store.place import open_place
 from swarm.tasks.registry import Families
 from swarm.types import Policy, Trainer
 from swarm.wire import keys
-from swarm.wire.layout import Layout
 
 if TYPE_CHECKING:
     from swarm.node.sharing.verification import TaskSource
@@ -42,7 +41,6 @@ def make_context(settings: Settings, node_id: str) -> NodeContext:
         settings=settings,
         node_id=node_id,
         run=open_place(settings.shared_folder).open(settings.experiment, writer=node_id, trust=trust),
-        layout=Layout(settings.shared_folder, settings.experiment, trust),
         clock=SYSTEM_CLOCK,
         blocking=ThreadBlocking(),
         process=this_process(),

@@ -52,7 +52,6 @@ def make_context(layout: Layout, node: str = "alice", *, times: Clock = SYSTEM_C
         settings=make_settings(layout.path, **settings),
         node_id=node,
         run=run_of(layout, node),
-        layout=layout,
         clock=times,
         blocking=ThreadBlocking(),
         process=make_process(),

@@ -53,12 +53,12 @@ def unwritable(layout: Layout) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def beating(layout: Layout, node: str) -> AsyncIterator[None]:
-    """A worker that does nothing but live."""
+async def beating(layout: Layout, node: str, **more: Any) -> AsyncIterator[None]:
+    """A node that does nothing but live; a worker, if nothing else is said."""
 
     async def beat() -> None:
         for number in itertools.count(1):
-            peer = make_peer(node, beat=number, last_seen=time.time())
+            peer = make_peer(node, beat=number, last_seen=time.time(), **more)
             publish(layout.peer_file(node), encode(peer), layout.temporary(node), durable=False)
             await anyio.sleep(0.05)
 
@@ -352,11 +352,10 @@ async def test_of_two_that_are_active_the_later_goes_back_to_standby(layout: Lay
             running(make_coordinator(layout, max_rounds=5, round_interval=60.0, **QUICK)),
         ):
             await until(lambda: round_now(layout) == 0)
-            older = make_peer("older", node_role="coordinator", registered_at=5.0, beat=1, last_seen=time.time())
-            put(layout.peer_file("older"), encode(older))
-            put_state(layout, round=0, updated_by="older", max_rounds=5)
-            await until(lambda: "coordinator.steps_down" in events_of(logs))
-            await until(lambda: (peer := read_peer(layout, "clock")) and peer.status == STANDBY)
+            async with beating(layout, "older", node_role="coordinator", registered_at=5.0):
+                put_state(layout, round=0, updated_by="older", max_rounds=5)
+                await until(lambda: "coordinator.steps_down" in events_of(logs))
+                await until(lambda: (peer := read_peer(layout, "clock")) and peer.status == STANDBY)
             await until(lambda: "coordinator.takes_over" in events_of(logs))  # the older one never beats again
             put_reward(layout, RoundKey(0), "bob")
             await until(lambda: round_now(layout) == 1)
