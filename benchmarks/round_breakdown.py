@@ -18,7 +18,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -31,13 +30,14 @@ from swarm.node.process.executor import ComputeExecutor
 from swarm.node.process.wiring import make_context
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.sharing.intake import Intake
-from swarm.store.folder.publish import publish
-from swarm.store.folder.watch import wake_ups
+from swarm.store.place import Place, open_place
+from swarm.store.run import Run
+from swarm.store.wake_ups import wake_ups
 from swarm.tasks.gym.profiles import SAPO_TASKS
 from swarm.tasks.scoring import QuestionRequest, Scorer
 from swarm.types import Completion, Policy, RolloutGroup, RoundKey, ScoredGroup, TrainGroup
+from swarm.wire import keys
 from swarm.wire.codec import encode, to_rollout_file
-from swarm.wire.layout import Layout
 from swarm.wire.messages import MetricsRow, PolicyInfo
 
 STEPS = ("generate", "score", "publish", "gather", "train")
@@ -68,7 +68,7 @@ async def latencies(files: int) -> dict[str, list[float]]:
 
     found: dict[str, list[float]] = {"idle": [], "training": []}
     with tempfile.TemporaryDirectory() as path, ComputeExecutor(time.monotonic) as executor:
-        layout = Layout(Path(path), "benchmark")
+        place = open_place(path)
         policy = await executor.run(partial(load_policy, "tiny-qwen2", GrpoConfig(), threads=1))
         async with Scorer() as scorer, anyio.create_task_group() as tasks:
             groups = await _groups(scorer)
@@ -79,8 +79,9 @@ async def latencies(files: int) -> dict[str, list[float]]:
 
             settings = Settings(path=path, experiment="benchmark")
             assigned = AssignedQuestions(settings.seed, SAPO_TASKS, settings.profile)
-            intake = Intake(make_context(settings, "receiver"), assigned, scorer, on_arrival)
-            tasks.start_soon(_listen, layout, intake, tasks)
+            ctx = make_context(settings, "receiver")
+            intake = Intake(ctx, assigned, scorer, on_arrival)
+            tasks.start_soon(_listen, ctx.run, intake, tasks)
             training = _training_groups(groups)
             for block in range(BLOCKS):
                 kind = ("idle", "training")[block % 2]
@@ -90,14 +91,14 @@ async def latencies(files: int) -> dict[str, list[float]]:
                     for number in range(files // (BLOCKS // 2)):
                         peer = f"peer-{block}-{number}"
                         arrived[peer] = anyio.Event()
-                        found[kind].append(await _one(layout, peer, groups, arrived[peer]))
+                        found[kind].append(await _one(place, peer, groups, arrived[peer]))
                     busy.cancel_scope.cancel()
             tasks.cancel_scope.cancel()
     return found
 
 
-async def _listen(layout: Layout, intake: Intake, tasks: Any) -> None:
-    async with wake_ups([layout.rollouts], 2.0) as wakes:
+async def _listen(run: Run, intake: Intake, tasks: Any) -> None:
+    async with wake_ups(run.store, [keys.ROLLOUTS], 2.0, anyio.sleep, hints=True) as wakes:
         async for _ in wakes:
             await intake.look({RoundKey(0)}, set(), tasks)
 
@@ -112,10 +113,11 @@ async def _train_forever(executor: ComputeExecutor, step: Callable[[], object]) 
         await executor.run(step)
 
 
-async def _one(layout: Layout, peer: str, groups: list[ScoredGroup], arrived: anyio.Event) -> float:
+async def _one(place: Place, peer: str, groups: list[ScoredGroup], arrived: anyio.Event) -> float:
     data = encode(to_rollout_file(groups, peer, RoundKey(0), time.time(), PolicyInfo(model="benchmark")))
     begun = time.monotonic()
-    await to_thread.run_sync(publish, layout.rollout_file(RoundKey(0), peer), data, layout.temporary(peer))
+    store = place.open("benchmark", writer=peer).store
+    await to_thread.run_sync(store.put, keys.rollout(RoundKey(0), peer), data)
     with anyio.fail_after(30):
         await arrived.wait()
     return time.monotonic() - begun

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from benchmarks.processes import MemoryWatch
 from swarm.config import without_settings
-from swarm.records.read import read_metrics
-from swarm.wire.layout import Layout
+from swarm.records.rows import read_metrics
+from swarm.store.place import open_place
 from swarm.wire.messages import MetricsRow
 
 EXPERIMENT = "benchmark"
@@ -68,7 +68,7 @@ def run_swarm(nodes: int, rounds: int, *flags: str) -> SwarmRun:
             code = watch.wait()
         if code != 0:
             raise RuntimeError(f"{' '.join(command)} ended with exit code {code}:\n{output.read_text()[-2000:]}")
-        found = read_metrics(Layout(Path(path), EXPERIMENT))
+        found = read_metrics(open_place(path).open(EXPERIMENT))
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     rows = [row for rows in found.values() for row in rows if row.round >= WARM_UP_ROUNDS]
     return SwarmRun(rows, watch.samples, _cpu(after) - _cpu(before))

@@ -14,10 +14,11 @@ from swarm.judge.judge import Judge
 from swarm.logs import NodeLog, configure_logging, get_logger
 from swarm.node.process.daemon import first_swarm_error
 from swarm.node.process.stopping import on_signals
+from swarm.node.process.system import ThreadBlocking
 from swarm.store.place import open_place
+from swarm.store.run import Run
 from swarm.tasks.scoring import Scorer
 from swarm.wire import keys
-from swarm.wire.layout import Layout
 
 logger = get_logger(__name__)
 
@@ -28,27 +29,27 @@ def run(*, common: CommonFlags | None = None) -> int:
     It may be started before or during the run, and again after a stop; it ends when the experiment does.
     """
     settings = settings_from(common, os.environ)
-    layout = Layout(settings.shared_folder, settings.experiment)
-    store = open_place(settings.shared_folder).open(settings.experiment, JUDGE).store
-    files = NodeLog(JUDGE, partial(store.open_log, keys.events(JUDGE)), partial(store.open_log, keys.stdout(JUDGE)))
+    run = open_place(settings.shared_folder).open(settings.experiment, JUDGE)
+    opened = run.store.open_log
+    files = NodeLog(JUDGE, partial(opened, keys.events(JUDGE)), partial(opened, keys.stdout(JUDGE)))
     try:
         with configure_logging([files], level=settings.log_level):
-            return _run(settings, layout)
+            return _run(settings, run)
     except SwarmError as error:
         return error.exit_code  # it is in the log, on the terminal and in the folder
 
 
-def _run(settings: Settings, layout: Layout) -> int:
+def _run(settings: Settings, run: Run) -> int:
     logger.info("judge.starting", path=str(settings.shared_folder), experiment=settings.experiment, pid=os.getpid())
     try:
-        return anyio.run(_judge, settings, layout)
+        return anyio.run(_judge, settings, run)
     except BaseExceptionGroup as group:
         raise first_swarm_error(group) or group from None
 
 
-async def _judge(settings: Settings, layout: Layout) -> int:
+async def _judge(settings: Settings, run: Run) -> int:
     async with Scorer(settings.scorer_processes, settings.task_families) as scorer, anyio.create_task_group() as tasks:
-        judge = Judge(settings, layout, scorer)
+        judge = Judge(settings, run, scorer, ThreadBlocking())
         tasks.start_soon(on_signals, judge.stop)
         code = await judge.run()
         tasks.cancel_scope.cancel()

@@ -10,7 +10,7 @@ from swarm.config import Settings
 from swarm.errors import ConfigError
 from swarm.signing.known_keys import KnownKeys
 from swarm.views.text import table
-from swarm.wire.layout import is_node_id
+from swarm.wire.keys import is_node_id
 from swarm.wire.trust import CLOCK
 
 

@@ -1,4 +1,4 @@
-"""How well does a model do on a frozen set of held-out questions, before and after it was trained?
+"""The exam: models before and after their training, on one frozen set of held-out questions.
 
     exam paper (a constant) ─▶ one generate call per task ─▶ bounded scoring ─▶ ExamRow per node, moment and task
 

@@ -14,31 +14,31 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Collection
 
 import anyio
 import msgspec
-from anyio import to_thread
 from anyio.abc import TaskGroup
 
-from swarm.config import JUDGE, Settings
+from swarm.config import Settings
 from swarm.errors import ExperimentError, ProtocolError, StoreError
 from swarm.judge import judge_machine as m
 from swarm.judge.answers import read_answer
 from swarm.judge.judge_machine import JudgeMachine, Slot
 from swarm.judge.questions import HeldOutQuestions, questions_of
-from swarm.lines import append_json_line
 from swarm.logs import get_logger
+from swarm.records.files import read_experiment, read_peers, read_state
+from swarm.records.listing import entries, nodes_in
 from swarm.records.liveness import Liveness
-from swarm.records.read import Tail, parse_line, read_file, read_peers, read_state
-from swarm.store.folder.fetch import list_nodes, list_numbered
-from swarm.store.folder.publish import publish
-from swarm.store.folder.watch import wake_ups
+from swarm.records.rows import read_judged
+from swarm.store.asynchronous import Blocking
+from swarm.store.base import Kind, Store
+from swarm.store.run import Run
+from swarm.store.wake_ups import wake_ups
 from swarm.tasks.registry import Families
 from swarm.tasks.scoring import FULL_ANSWER, Scorer
+from swarm.wire import keys
 from swarm.wire.codec import encode
-from swarm.wire.layout import Layout, round_of
 from swarm.wire.messages import ExperimentFile, JudgeAnswer, JudgedRow, JudgeQuestion
 
 logger = get_logger(__name__)
@@ -50,18 +50,23 @@ class Judge:
     def __init__(
         self,
         settings: Settings,
-        layout: Layout,
+        run: Run,
         scorer: Scorer,
+        blocking: Blocking,
         *,
         monotonic: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
+        sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     ) -> None:
+        """`run`: opened with JUDGE as its writer."""
         self._settings = settings
-        self._layout = layout
+        self._run = run
+        self._blocking = blocking.run
         self._scorer = scorer
         self._families = Families(settings.task_families)
         self._monotonic = monotonic
         self._wall = wall
+        self._sleep = sleep
         self._liveness = Liveness(settings.liveness_timeout)
         self._events, self._mailbox = anyio.create_memory_object_stream[m.Event](math.inf)
         self._appending = anyio.Lock()
@@ -86,7 +91,7 @@ class Judge:
         """
         with self._events, self._mailbox, self._scope:
             self._questions = await self._wait_for_experiment()
-            self._machine = await to_thread.run_sync(self._take_up)
+            self._machine = await self._blocking(self._take_up)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._watch)
                 await self._decide(tasks)
@@ -104,43 +109,43 @@ class Judge:
     async def _wait_for_experiment(self) -> HeldOutQuestions:
         """The coordinator says what the experiment is when it begins; the judge may have been started before."""
         while True:
-            if experiment := await to_thread.run_sync(self._read_experiment):
+            if experiment := await self._blocking(self._read_experiment):
                 return questions_of(experiment, self._families)
-            await anyio.sleep(self._settings.heartbeat_interval)
+            await self._sleep(self._settings.heartbeat_interval)
 
     def _read_experiment(self) -> ExperimentFile | None:
         try:
-            return read_file(self._layout.experiment_file, ExperimentFile)
+            return read_experiment(self._run)
         except ProtocolError as error:
             raise ExperimentError(f"{error}; restore the file, or choose another --experiment") from None
 
     def _take_up(self) -> JudgeMachine:
         recorded = self._recorded()
-        asked = _slots(list_numbered(self._layout.judge_questions, round_of), self._layout.judge_questions_of)
-        logger.info("judge.ready", experiment=self._layout.experiment, asked=len(asked), recorded=len(recorded))
+        asked = _slots(self._run.store, keys.JUDGE_QUESTIONS)
+        logger.info("judge.ready", experiment=self._run.experiment, asked=len(asked), recorded=len(recorded))
         return JudgeMachine(asked, recorded)
 
     def _recorded(self) -> set[Slot]:
-        rows = (parse_line(line, JudgedRow) for line in Tail(self._layout.judge_file).read())
-        return {Slot(row.round, row.node_id) for row in rows if row}
+        return {Slot(row.round, row.node_id) for row in read_judged(self._run)}
 
     # ── look ────────────────────────────────────────────────────────────────────────────────────────────────────────
     async def _watch(self) -> None:
-        folders = [self._layout.state_file.parent, self._layout.judge_answers]
+        prefixes = [keys.STATE.partition("/")[0], keys.JUDGE_ANSWERS]
         interval = min(self._settings.reconcile_interval, self._settings.heartbeat_interval)
-        async with wake_ups(folders, interval, events=self._settings.watch == "auto") as wakes:
+        hints = self._settings.watch == "auto"
+        async with wake_ups(self._run.store, prefixes, interval, self._sleep, hints=hints) as wakes:
             async for _ in wakes:
                 try:
-                    self._tell(await to_thread.run_sync(self._look, self._machine.awaited_rounds))
+                    self._tell(await self._blocking(self._look, self._machine.awaited_rounds))
                 except (StoreError, ProtocolError) as error:
                     logger.warning("judge.cannot_look", error=str(error))
 
     def _look(self, awaited_rounds: list[int]) -> m.Look:
         """The peers first: of one that has stopped by then, every answer is there already."""
-        state = read_state(self._layout)
-        for peer in read_peers(self._layout):
+        state = read_state(self._run)
+        for peer in read_peers(self._run):
             self._liveness.observe(peer, self._monotonic(), self._wall())
-        answers = _slots(awaited_rounds, self._layout.judge_answers_of)
+        answers = _slots(self._run.store, keys.JUDGE_ANSWERS, awaited_rounds) if awaited_rounds else ()
         return m.Look(
             round=state.round if state else -1,
             finished=state.finished if state else False,
@@ -181,9 +186,8 @@ class Judge:
             asked_at=self._wall(),
             task=request.full_task,
         )
-        file = self._layout.judge_question_file(slot.round, slot.node)
         try:
-            await to_thread.run_sync(publish, file, encode(question), self._layout.temporary(JUDGE))
+            await self._blocking(self._run.store.put, keys.judge_question(slot.round, slot.node), encode(question))
         except StoreError as error:
             logger.warning("question.failed", round=slot.round, node=slot.node, error=str(error))
             self._tell(m.Failed(slot))
@@ -194,7 +198,7 @@ class Judge:
     async def _score(self, slot: Slot) -> None:
         request, question_id = self._questions.request(slot), self._questions.question_id(slot)
         try:
-            answer = await to_thread.run_sync(read_answer, self._layout, slot, question_id)
+            answer = await self._blocking(read_answer, self._run, slot, question_id)
             score = await self._scorer.score(self._families.origin(request), None, [answer.response])
         except ProtocolError as error:
             self.counts[f"refused_{error.reason}"] += 1
@@ -216,7 +220,7 @@ class Judge:
             reward=reward,
             full_answer=reward >= FULL_ANSWER,
             answered=answered,
-            experiment=self._layout.experiment,
+            experiment=self._run.experiment,
             model=answer.policy.model[:80],
             rounds_trained=answer.policy.rounds_trained,
             finished=answer.finished,
@@ -225,7 +229,7 @@ class Judge:
     async def _record(self, slot: Slot) -> None:
         row = self._rows.pop(slot)
         async with self._appending:
-            recorded = await to_thread.run_sync(self._append, row)
+            recorded = await self._blocking(self._append, row)
         if not recorded:
             self._tell(m.Failed(slot))
             return
@@ -236,14 +240,18 @@ class Judge:
     def _append(self, row: JudgedRow) -> bool:
         """False if the row is not there. After an error the file decides, so that no row goes in twice."""
         try:
-            append_json_line(self._layout.judge_file, msgspec.json.encode(row), fsync=True)
+            self._run.store.append_records(keys.JUDGED, [msgspec.json.encode(row)], durable=True)
         except StoreError as error:
             logger.warning("answer.record_failed", round=row.round, node=row.node_id, error=str(error))
             return Slot(row.round, row.node_id) in self._recorded()
         return True
 
 
-def _slots(rounds: Iterable[int], folder_of: Callable[[int], Path]) -> set[Slot]:
-    """Whose files lie in the folders of these rounds; what a stranger put there instead of a folder holds none."""
-    folders = [(round_, folder_of(round_)) for round_ in rounds]
-    return {Slot(round_, node) for round_, folder in folders if folder.is_dir() for node in list_nodes(folder)}
+def _slots(store: Store, prefix: str, rounds: Collection[int] | None = None) -> set[Slot]:
+    """Whose files lie in the rounds of a prefix; what a stranger put there instead of a round's folder holds none."""
+    found = set()
+    for entry in entries(store, prefix):
+        round_ = keys.round_of(entry.name)
+        if round_ is not None and entry.kind is Kind.PREFIX and (rounds is None or round_ in rounds):
+            found |= {Slot(round_, node) for node in nodes_in(store, f"{prefix}/{entry.name}")}
+    return found

@@ -1,4 +1,4 @@
-"""Which held-out question goes to whom: a function of the experiment's seed, the node and the round.
+"""Held-out questions, one per round and node: a function of the experiment's seed, the node and the round.
 
 So a judge that was restarted asks and scores what it would have, nothing about an answer has to be remembered, and runs
 with the same seed are asked the same. (A node that set out to cheat could work its question out from the seed, too:

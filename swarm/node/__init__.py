@@ -10,7 +10,6 @@ base         what every node has
   clock, log_once, timeline             time, repeated problems said once, intervals
   presence, names, attendance           registration and heartbeat, made-up node ids, who is waited for
   clock_file, experiment, submissions   the state file as far as it can be believed, experiment.json, rewards
-  wake_ups                              when to list the shared place again
   write_queue                           what must reach the shared place, in order, also when that is full or read-only
 
 sharing      peers' files on their way into the swarm pool

@@ -19,11 +19,12 @@ import anyio
 import watchfiles
 from anyio import to_thread
 
+from swarm.records.listing import count_files
+from swarm.store.base import Store
 from swarm.store.folder import watch
-from swarm.store.folder.fetch import list_nodes, list_numbered
-from swarm.store.folder.watch import wake_ups
-from swarm.types import RoundKey
-from swarm.wire.layout import Layout, round_of, stage_of
+from swarm.store.place import open_place
+from swarm.store.wake_ups import wake_ups
+from swarm.wire import keys
 
 CLONE_NEWUSER = 0x10000000
 NEVER = 3600.0
@@ -77,22 +78,18 @@ TROUBLES: dict[str, Callable[[], None]] = {
 }
 
 
-def listing(layout: Layout) -> set[str]:
+def listing(store: Store) -> set[str]:
     """Which node has published in which round and stage."""
-    keys = [
-        RoundKey(round_, stage)
-        for round_ in list_numbered(layout.rollouts, round_of)
-        for stage in list_numbered(layout.rollouts / f"round_{round_}", stage_of)
-    ]
-    return {f"{key.round}/{key.stage}/{node}" for key in keys for node in list_nodes(layout.rollouts_of(key))}
+    return {f"{key.round}/{key.stage}/{node}" for key, node in count_files(store, keys.ROLLOUTS).files}
 
 
-async def look(layout: Layout, interval: float, *, events: bool) -> None:
+async def look(store: Store, interval: float, *, events: bool) -> None:
     """Until killed."""
     seen: set[str] = set()
-    async with wake_ups([layout.state_file.parent, layout.rollouts], interval, events=events) as wakes:
+    prefixes = [keys.STATE.partition("/")[0], keys.ROLLOUTS]
+    async with wake_ups(store, prefixes, interval, anyio.sleep, hints=events) as wakes:
         async for _ in wakes:
-            found = await to_thread.run_sync(listing, layout)
+            found = await to_thread.run_sync(listing, store)
             now = time.monotonic()
             for name in sorted(found - seen):
                 sys.stdout.write(f"{name} {now}\n")
@@ -103,4 +100,5 @@ async def look(layout: Layout, interval: float, *, events: bool) -> None:
 if __name__ == "__main__":
     path, experiment, seconds, trouble = sys.argv[1:]
     TROUBLES[trouble]()
-    anyio.run(lambda: look(Layout(Path(path), experiment), float(seconds), events=trouble != "off"))
+    place = open_place(path).open(experiment, writer="looker").store
+    anyio.run(lambda: look(place, float(seconds), events=trouble != "off"))

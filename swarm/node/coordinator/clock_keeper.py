@@ -14,11 +14,11 @@ from swarm.logs import get_logger
 from swarm.node.base.context import NodeContext
 from swarm.node.base.log_once import LogOnce
 from swarm.node.base.presence import Presence
-from swarm.node.base.wake_ups import wake_ups
 from swarm.node.coordinator.coordinator_machine import CoordinatorMachine, StepDown, WriteState
 from swarm.node.coordinator.observer import Observer, clock_of
 from swarm.node.coordinator.resume import resume_point
 from swarm.records.liveness import Liveness
+from swarm.store.wake_ups import wake_ups
 from swarm.types import RoundKey
 from swarm.wire import keys
 from swarm.wire.codec import encode
@@ -59,7 +59,8 @@ class ClockKeeper:
         await self._resume()
         interval = min(self._settings.reconcile_interval, self._settings.heartbeat_interval)
         done: bool | None = None
-        async with wake_ups(self._ctx, [keys.REWARDS, keys.PEERS], interval) as wakes:
+        ctx, hints = self._ctx, self._settings.watch == "auto"
+        async with wake_ups(ctx.run.store, [keys.REWARDS, keys.PEERS], interval, ctx.clock.sleep, hints=hints) as wakes:
             while done is None:
                 await wakes.receive()
                 done = await self._decide()

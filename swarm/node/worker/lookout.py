@@ -18,13 +18,13 @@ from swarm.logs import get_logger
 from swarm.node.base.clock_file import believed_state
 from swarm.node.base.context import NodeContext
 from swarm.node.base.log_once import LogOnce
-from swarm.node.base.wake_ups import wake_ups
 from swarm.node.sharing.intake import Intake
 from swarm.node.worker.events import ClockSeen, CoordinatorSeen, Event, PeersLive
 from swarm.node.worker.worker_machine import GATHER_SHARE, WorkerMachine
 from swarm.records.files import read_peers
 from swarm.records.listing import nodes_in
 from swarm.records.liveness import Liveness
+from swarm.store.wake_ups import wake_ups
 from swarm.types import RoundKey
 from swarm.wire import keys
 from swarm.wire.messages import StateFile
@@ -53,8 +53,9 @@ class Lookout:
     # ── the round clock, and peers' files ───────────────────────────────────────────────────────────────────────────
     async def watch_rounds(self, tasks: TaskGroup) -> None:
         """Until cancelled: the round clock, and peers' files, which are taken in by tasks of their own."""
-        interval = self._ctx.settings.reconcile_interval
-        async with wake_ups(self._ctx, [keys.STATE.partition("/")[0], keys.ROLLOUTS], interval) as wakes:
+        ctx, prefixes = self._ctx, [keys.STATE.partition("/")[0], keys.ROLLOUTS]
+        interval, hints = ctx.settings.reconcile_interval, ctx.settings.watch == "auto"
+        async with wake_ups(ctx.run.store, prefixes, interval, ctx.clock.sleep, hints=hints) as wakes:
             async for _ in wakes:
                 await self._look(tasks)
 

@@ -1,11 +1,9 @@
-"""Wake-ups: something in the folder may have changed, so list it again.
+"""Hints of a folder store: an event of the file system says that something may have changed, so list it again.
 
-    every interval ─────────────────────────────┐
-    watcher's event, start, failure or end ─────┴─▶ one wake-up, merged with those that nobody took yet
+    watcher's event, start, failure or end ─▶ one hint, merged with those that nobody took yet
 
-An event is only a hint. Events get lost (new folders, overflowed queues) or never come (network mounts), so a wake-up
-also comes after every reconcile interval and after every failure of the watcher, which is restarted with back-off. With
-no event at all, everything is still found within one interval.
+Events get lost (new folders, overflowed queues) or never come (network mounts), so a hint also comes after every
+failure of the watcher, which is restarted with back-off.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from anyio import to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from swarm.logs import get_logger
-from swarm.store.folder.beneath import Place, Within, make_folder
+from swarm.store.folder.beneath import Place, Within
 from swarm.store.folder.filesystem import filesystem_of
 from swarm.store.folder.watched_folders import may_be_new_folder, times_of_change, watched_folders
 
@@ -41,24 +39,6 @@ SILENCE_LEAST = 1.0
 _PANIC = "PanicException"
 """What Rust's panics come as: no Exception, and of a type that cannot be imported."""
 Wakes = MemoryObjectReceiveStream[None]
-
-
-@asynccontextmanager
-async def wake_ups(folders: list[Path], interval: float, *, events: bool = True) -> AsyncIterator[Wakes]:
-    """A stream that gives one item when the folders may have changed; wake-ups that nobody took yet are merged.
-
-    Args:
-        folders: watched two levels down; they are made if they are missing.
-        interval: seconds after which a wake-up comes in any case.
-        events: False finds everything by the interval alone, and so does a file system that tells of no events.
-    """
-    send, receive = anyio.create_memory_object_stream[None](1)
-    async with send, receive, anyio.create_task_group() as tasks:
-        tasks.start_soon(_every, interval, send)
-        if events:
-            tasks.start_soon(_watch, folders, interval, send)
-        yield receive
-        tasks.cancel_scope.cancel()
 
 
 @asynccontextmanager
@@ -80,17 +60,11 @@ def _wake(send: MemoryObjectSendStream[None]) -> None:
         send.send_nowait(None)
 
 
-async def _every(interval: float, send: MemoryObjectSendStream[None]) -> None:
-    while True:
-        _wake(send)
-        await anyio.sleep(interval)
-
-
 async def _watch(
     folders: Sequence[Place],
     interval: float,
     send: MemoryObjectSendStream[None],
-    make: Callable[[Place], object] = make_folder,
+    make: Callable[[Place], object],
 ) -> None:
     first = folders[0]
     place = await to_thread.run_sync(filesystem_of, first.path if isinstance(first, Within) else first)

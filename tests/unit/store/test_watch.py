@@ -6,6 +6,7 @@ import itertools
 import os
 import threading
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import anyio
@@ -14,14 +15,22 @@ import watchfiles
 from anyio.streams.memory import MemoryObjectReceiveStream
 from structlog.testing import capture_logs
 
+from swarm.store import wake_ups as waking
 from swarm.store.folder import watch
+from swarm.store.folder.beneath import make_folder
 from swarm.store.folder.filesystem import FileSystem
-from swarm.store.folder.watch import wake_ups
+from swarm.store.folder.store import FolderStore
+from swarm.store.folder.watch import hints
 from swarm.store.folder.watched_folders import NEWEST, watched_folders
 
 NEVER = 3600.0
 SOON = 0.05
 Wakes = MemoryObjectReceiveStream[None]
+
+
+def wake_ups(folder: Path, interval: float, *, events: bool = True) -> AbstractAsyncContextManager[Wakes]:
+    """As whoever works with a store is woken."""
+    return waking.wake_ups(FolderStore(folder.parent, "test"), [folder.name], interval, anyio.sleep, hints=events)
 
 
 async def wait_for(file: Path, wakes: Wakes) -> None:
@@ -70,14 +79,14 @@ async def drain(wakes: Wakes) -> int:
 
 @pytest.mark.anyio
 async def test_the_first_wake_up_comes_at_once_for_files_that_were_there_before(tmp_path: Path) -> None:
-    async with wake_ups([tmp_path], NEVER, events=False) as wakes:
+    async with wake_ups(tmp_path, NEVER, events=False) as wakes:
         with anyio.fail_after(5):
             await wakes.receive()
 
 
 @pytest.mark.anyio
 async def test_a_new_file_wakes_long_before_the_interval(tmp_path: Path) -> None:
-    async with wake_ups([tmp_path / "rollouts"], NEVER) as wakes:
+    async with hints([tmp_path / "rollouts"], NEVER, make_folder) as wakes:
         with anyio.fail_after(10):
             while not (tmp_path / "rollouts").is_dir():  # missing folders are made
                 await anyio.lowlevel.checkpoint()
@@ -90,7 +99,7 @@ async def test_a_new_file_wakes_long_before_the_interval(tmp_path: Path) -> None
 
 @pytest.mark.anyio
 async def test_a_file_in_a_folder_that_was_just_made_is_found_within_the_interval(tmp_path: Path) -> None:
-    async with wake_ups([tmp_path], SOON) as wakes:
+    async with wake_ups(tmp_path, SOON) as wakes:
         for number in range(20):
             file = tmp_path / f"round_{number}" / "stage_0" / "anna.json"
             file.parent.mkdir(parents=True)
@@ -103,7 +112,7 @@ async def test_without_any_event_everything_is_found_by_the_interval(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watcher = Watcher(monkeypatch)
-    async with wake_ups([tmp_path], SOON, events=False) as wakes:
+    async with wake_ups(tmp_path, SOON, events=False) as wakes:
         for number in range(3):
             (tmp_path / f"{number}.json").touch()
             await wait_for(tmp_path / f"{number}.json", wakes)
@@ -115,7 +124,7 @@ async def test_a_watcher_that_never_speaks_delays_nothing_beyond_the_interval(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watcher = Watcher(monkeypatch, "sleep")
-    async with wake_ups([tmp_path], SOON) as wakes:
+    async with wake_ups(tmp_path, SOON) as wakes:
         await watcher.waiting.wait()
         (tmp_path / "late.json").touch()
         await wait_for(tmp_path / "late.json", wakes)
@@ -127,7 +136,7 @@ async def test_a_failed_watcher_wakes_is_logged_and_restarted_later_and_later(
 ) -> None:
     watcher = Watcher(monkeypatch, "fail", "fail", "end", "fail", "sleep")
     with capture_logs() as logs:
-        async with wake_ups([tmp_path], NEVER) as wakes:
+        async with hints([tmp_path], NEVER, make_folder) as wakes:
             with anyio.fail_after(10):
                 await watcher.waiting.wait()
                 await wakes.receive()
@@ -147,7 +156,7 @@ async def test_every_event_failure_and_end_of_the_watcher_wakes(
 ) -> None:
     watcher = Watcher(monkeypatch, call)
     monkeypatch.setattr(watch, "BACK_OFF_FIRST", NEVER)
-    async with wake_ups([tmp_path], NEVER) as wakes:
+    async with hints([tmp_path], NEVER, make_folder) as wakes:
         with anyio.fail_after(10):
             await watcher.waiting.wait()
             assert await drain(wakes) == 1  # the one at the start
@@ -159,7 +168,7 @@ async def test_every_event_failure_and_end_of_the_watcher_wakes(
 async def test_lesson_a_file_name_that_is_not_utf8_kills_the_watcher_files_are_found_all_the_same(
     tmp_path: Path,
 ) -> None:
-    async with wake_ups([tmp_path], SOON) as wakes:
+    async with wake_ups(tmp_path, SOON) as wakes:
         (tmp_path / os.fsdecode(b"\xff\xfe.json")).touch()
         for number in range(3):
             (tmp_path / f"{number}.json").touch()
@@ -169,7 +178,7 @@ async def test_lesson_a_file_name_that_is_not_utf8_kills_the_watcher_files_are_f
 @pytest.mark.anyio
 async def test_wake_ups_that_nobody_took_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     watcher = Watcher(monkeypatch, "event " * 1000 + "sleep")
-    async with wake_ups([tmp_path], NEVER) as wakes:
+    async with hints([tmp_path], NEVER, make_folder) as wakes:
         with anyio.fail_after(30):
             await watcher.waiting.wait()
         assert await drain(wakes) == 1
@@ -178,7 +187,7 @@ async def test_wake_ups_that_nobody_took_are_merged(tmp_path: Path, monkeypatch:
 @pytest.mark.anyio
 async def test_cancellation_leaves_no_thread_and_no_descriptor_behind(tmp_path: Path) -> None:
     async def watch_a_little() -> None:
-        async with wake_ups([tmp_path], NEVER) as wakes:
+        async with hints([tmp_path], NEVER, make_folder) as wakes:
             await wakes.receive()  # the one at the start
             await anyio.Path(tmp_path / "anna.json").touch()
             await wakes.receive()  # the watcher's
@@ -208,7 +217,7 @@ async def until_watched(count: int) -> None:
 
 @pytest.mark.anyio
 async def test_files_in_new_folders_wake_without_the_interval(tmp_path: Path) -> None:
-    async with wake_ups([tmp_path], NEVER) as wakes:
+    async with hints([tmp_path], NEVER, make_folder) as wakes:
         for number in range(5):
             file = tmp_path / f"round_{number}" / "stage_0" / "anna.json"
             file.parent.mkdir(parents=True)
@@ -221,7 +230,7 @@ async def test_files_in_new_folders_wake_without_the_interval(tmp_path: Path) ->
 @pytest.mark.anyio
 async def test_a_folder_that_was_removed_and_made_again_is_watched_again(tmp_path: Path) -> None:
     (tmp_path / "round_0").mkdir()
-    async with wake_ups([tmp_path], NEVER) as wakes:
+    async with hints([tmp_path], NEVER, make_folder) as wakes:
         await until_watched(2)
         (tmp_path / "round_0").rmdir()
         (tmp_path / "round_0").mkdir()
@@ -243,7 +252,7 @@ async def test_a_link_to_a_big_tree_takes_no_watch_neither_at_the_start_nor_late
     (root / "round_0").mkdir(parents=True)
     (root / "linked before").symlink_to(big)
     (root / "round_0" / "linked").symlink_to(big)
-    async with wake_ups([root], NEVER):
+    async with hints([root], NEVER, make_folder):
         await until_watched(2)
         (root / "linked later").symlink_to(big)
         (tmp_path / "trap").mkdir()
@@ -270,7 +279,7 @@ async def test_where_no_events_arrive_the_folder_is_listed_only_and_it_is_said_o
     monkeypatch.setattr(watch, "filesystem_of", lambda _: FileSystem("nfs4", "/mnt/swarm", False))
     monkeypatch.setattr(watchfiles, "awatch", lambda *_, **__: pytest.fail("it was watched"))
     with capture_logs() as logs:
-        async with wake_ups([tmp_path], SOON) as wakes:
+        async with wake_ups(tmp_path, SOON) as wakes:
             for number in range(3):
                 (tmp_path / f"{number}.json").touch()
                 await wait_for(tmp_path / f"{number}.json", wakes)
@@ -286,7 +295,7 @@ async def test_a_watcher_without_events_for_new_names_is_called_silent_once(
     Watcher(monkeypatch, "sleep")
     monkeypatch.setattr(watch, "SILENCE_LEAST", SOON)
     with capture_logs() as logs:
-        async with wake_ups([tmp_path], SOON) as wakes:
+        async with wake_ups(tmp_path, SOON) as wakes:
             with anyio.fail_after(10):
                 for number in itertools.count():
                     (tmp_path / f"{number}.json").touch()
@@ -300,7 +309,7 @@ async def test_a_watcher_without_events_for_new_names_is_called_silent_once(
 async def test_a_watcher_that_speaks_is_not_called_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "SILENCE_LEAST", 0.3)
     with capture_logs() as logs:
-        async with wake_ups([tmp_path], 0.3) as wakes:
+        async with wake_ups(tmp_path, 0.3) as wakes:
             with anyio.move_on_after(1.5):
                 for number in itertools.count():
                     (tmp_path / f"{number}.json").touch()

@@ -1,0 +1,57 @@
+"""Wake-ups: something in the shared place may have changed, so list it again.
+
+    every interval, by the caller's clock ─┐
+    a hint of the store ───────────────────┴─▶ one wake-up, merged with those that nobody took yet
+
+A hint may be lost or never come, so with none at all everything is still found within one interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+
+import anyio
+from anyio.abc import ObjectReceiveStream
+from anyio.streams.memory import MemoryObjectSendStream
+
+from swarm.store.base import Store
+
+
+@asynccontextmanager
+async def wake_ups(
+    store: Store, prefixes: Sequence[str], interval: float, sleep: Callable[[float], Awaitable[None]], *, hints: bool
+) -> AsyncIterator[ObjectReceiveStream[None]]:
+    """A stream that gives one item at once, and again when something below the prefixes may have changed.
+
+    Args:
+        interval: seconds after which a wake-up comes in any case.
+        sleep: waits for some seconds.
+        hints: False: the interval alone wakes, as where the settings turn watching off.
+    """
+    send, receive = anyio.create_memory_object_stream[None](1)
+    async with send, receive, anyio.create_task_group() as tasks:
+        tasks.start_soon(_every, interval, sleep, send)
+        if hints:
+            tasks.start_soon(_on_hints, store, prefixes, interval, send)
+        yield receive
+        tasks.cancel_scope.cancel()
+
+
+async def _every(
+    interval: float, sleep: Callable[[float], Awaitable[None]], send: MemoryObjectSendStream[None]
+) -> None:
+    while True:
+        _wake(send)
+        await sleep(interval)
+
+
+async def _on_hints(store: Store, prefixes: Sequence[str], interval: float, send: MemoryObjectSendStream[None]) -> None:
+    async with store.hints(prefixes, interval) as stream:
+        async for _ in stream:
+            _wake(send)
+
+
+def _wake(send: MemoryObjectSendStream[None]) -> None:
+    with suppress(anyio.WouldBlock):  # one is waiting already: the reader will list everything anyway
+        send.send_nowait(None)
