@@ -62,10 +62,16 @@ def run(path: Path, workers: int, kills: int, rng: random.Random, **settings: ob
 
 
 @pytest.mark.parametrize(
-    ("workers", "external", "kills", "rounds"), [(1, 0, 1, 24), pytest.param(2, 2, 2, 40, marks=pytest.mark.slow)]
+    ("workers", "external", "kills", "rounds", "staleness"),
+    [
+        (1, 0, 1, 24, 0),
+        pytest.param(1, 0, 2, 24, 1, marks=pytest.mark.slow),
+        pytest.param(2, 2, 2, 40, 0, marks=pytest.mark.slow),
+    ],
 )
-def test_a_swarm_that_was_killed_ends_as_if_nothing_had_happened(tmp_path, workers, external, kills, rounds):
-    settings, rng = {"MAX_ROUNDS": rounds, "NUM_TRANSPLANT_TREES": external}, random.Random()
+def test_a_swarm_that_was_killed_ends_as_if_nothing_had_happened(tmp_path, workers, external, kills, rounds, staleness):
+    settings = {"MAX_ROUNDS": rounds, "NUM_TRANSPLANT_TREES": external, "SWARM_STALENESS": staleness}
+    rng = random.Random()
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     run(whole, workers, 0, rng, **settings)
     run(killed, workers, kills, rng, **settings)
