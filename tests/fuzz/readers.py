@@ -20,6 +20,7 @@ from swarm.node.sharing.admission import Admission
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.sharing.reading import PeersFiles
 from swarm.node.worker.checkpoints import restore_newest
+from swarm.node.worker.own_completions import read_completions
 from swarm.records.read import Tail, parse_line, read_exam, read_file, read_peers, read_rows, read_state_or_problem
 from swarm.records.stream import EventStream, Wanted
 from swarm.store.place import open_place
@@ -29,6 +30,7 @@ from swarm.types import RoundKey
 from swarm.views.events import render as render_events
 from swarm.views.status import StatusReader
 from swarm.views.status import render as render_status
+from swarm.wire import keys
 from swarm.wire.layout import Layout
 from swarm.wire.messages import ExperimentFile, JudgedRow, JudgeQuestion, RewardFile, WinnersFile
 
@@ -118,6 +120,11 @@ def _node_state(layout: Layout) -> str:
     return ""
 
 
+def _completions(layout: Layout) -> str:
+    read_completions(_run(layout), PEER, KEY)
+    return ""
+
+
 def _show_events(layout: Layout, *, metrics: bool) -> int:
     lines = list(render_events(EventStream(_run(layout), Wanted(metrics=metrics)).read()))
     _show("\n".join(lines))
@@ -146,6 +153,10 @@ def _reader(golden: str, form: type, path: Callable[[Layout], Path]) -> Reader:
     return Reader(golden, path, _form(form, path))
 
 
+def _completions_path(layout: Layout) -> Path:
+    return layout.root / keys.completions(KEY.round, PEER)
+
+
 def _rollout_path(layout: Layout) -> Path:
     return layout.rollout_file(KEY, PEER)
 
@@ -153,6 +164,7 @@ def _rollout_path(layout: Layout) -> Path:
 READERS: dict[str, Reader] = {
     "rollouts": Reader("rollouts_with_logprobs.json", _rollout_path, partial(_rollouts, mode="drawn")),
     "unverified": Reader("rollouts_with_logprobs.json", _rollout_path, partial(_rollouts, mode="unverified")),
+    "completions": Reader("completions.json", _completions_path, _completions),
     "state": Reader("state.json", lambda layout: layout.state_file, _state),
     "peer": Reader("peer.json", lambda layout: layout.peer_file(PEER), _peer),
     "reward": _reader("reward.json", RewardFile, lambda layout: layout.reward_file(KEY, PEER)),

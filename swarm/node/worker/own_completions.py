@@ -16,6 +16,7 @@ from typing import NamedTuple
 from swarm.errors import ProtocolError, StoreError
 from swarm.logs import get_logger
 from swarm.node.base.context import NodeContext
+from swarm.store.run import Run
 from swarm.types import Completion, Question, RolloutGroup, RoundKey
 from swarm.wire import keys
 from swarm.wire.codec import decode, to_groups
@@ -113,24 +114,24 @@ def _published(ctx: NodeContext, key: RoundKey) -> Published | None:
 
 
 def _completions(ctx: NodeContext, key: RoundKey) -> CompletionsFile | None:
-    place = keys.completions(key.round, ctx.node_id)
     try:
-        data = ctx.run.get_checked(place, LARGEST, ctx.node_id).data
-        file = decode(data, CompletionsFile, ctx.run.store.describe(place))
-        _check(file, ctx.node_id, key)
+        return read_completions(ctx.run, ctx.node_id, key)
     except FileNotFoundError:
         return None
     except ProtocolError as error:
         logger.warning("completions.unreadable", round=key.round, error=str(error))
         return None
-    return file
 
 
-def _check(file: CompletionsFile, node: str, key: RoundKey) -> None:
+def read_completions(run: Run, node: str, key: RoundKey) -> CompletionsFile:
+    """What a node sampled for a round. Raises FileNotFoundError, and ProtocolError for what it cannot have written."""
+    place = keys.completions(key.round, node)
+    file = decode(run.get_checked(place, LARGEST, node).data, CompletionsFile, run.store.describe(place))
     if (file.peer_id, file.round, file.stage) != (node, *key):
         raise ProtocolError("misplaced", f"it says {file.peer_id!r}, round {file.round}, stage {file.stage}")
     if any(len(c.token_ids) != len(c.logprobs) for group in file.groups for c in group.completions):
         raise ProtocolError("ragged", "expected one log-prob per token")
+    return file
 
 
 def same_texts(sampled: Sequence[RolloutGroup], published: Sequence[RolloutGroup]) -> bool:
