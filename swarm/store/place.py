@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from swarm.errors import ExperimentError, StoreError
 from swarm.store.base import Store
 from swarm.store.folder.fetch import list_names
 from swarm.store.folder.store import FolderStore
+from swarm.store.health import Health
 from swarm.store.run import Run
 from swarm.wire.trust import TRUSTING, Trust
 
@@ -79,6 +81,12 @@ class Place:
             (self._path / EXPERIMENTS / name).rename(target)
         except OSError as error:
             raise StoreError(f"cannot move {name} to {target}: {error.strerror or error}") from None
+
+    def health(self, name: str) -> AbstractContextManager[Health]:
+        """What can be measured of the place and of an experiment, whether they are there yet or not; for the block."""
+        from swarm.store.folder.health import folder_health  # here, for commands that only look start without it
+
+        return folder_health(self._path, f"{EXPERIMENTS}/{name}")
 
     def open(self, name: str, writer: str | None = None, trust: Trust = TRUSTING) -> Run:
         """An experiment: for a writer, there or not; to read alone, one that is there.

@@ -1,4 +1,4 @@
-"""Which file system a path lies on, and whether it tells of what other hosts write there.
+"""The file system that a path lies on, and whether it tells of what other hosts write there.
 
 inotify sees what passes through this kernel's own virtual file system, and nothing else (inotify(7), "Limitations": it
 "reports only events that a user-space program triggers through the filesystem API", not "those that occur on network
@@ -8,8 +8,9 @@ filesystems"). So a change that another host makes, or a server, wakes nobody he
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+from swarm.store.health import FileSystem
 
 UNKNOWN = "unknown"
 MOUNT_TABLE = Path("/proc/self/mountinfo")
@@ -45,19 +46,6 @@ _FUSE = re.compile(r"fuse(\..*)?")
 """Any user-space file system: rclone, sshfs, s3fs, gcsfuse, Drive clients. Few of them call fuse_lowlevel_notify_*, and
 those invalidate caches without an inotify event (libfuse, fuse_lowlevel.h). `fuseblk` is a local disk (ntfs-3g)."""
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
-
-
-@dataclass(frozen=True)
-class FileSystem:
-    """Where a path lies."""
-
-    kind: str
-    """As in the mount table: ext4, tmpfs, nfs4, fuse.rclone, overlay ...; `unknown` where there is no such table."""
-    mount: str
-    """The folder that it is mounted at; empty where that is not known."""
-    delivers_events: bool
-    """inotify tells of every writer's files. False: of those of this host at most. True where nothing is known, since
-    whoever watches also lists the folder every few seconds."""
 
 
 def filesystem_of(path: Path, mount_table: Path = MOUNT_TABLE) -> FileSystem:

@@ -1,7 +1,10 @@
-"""What would hurt a swarm in this folder, and one line to fix each: `swarm doctor`.
+"""`swarm doctor`: what would hurt a swarm in a shared place, with one line to fix each.
 
-    measure ──▶ a struct of figures ──▶ judge, pure ──▶ Finding ──▶ text or JSON
+    figures (swarm.store.health, swarm.records, this machine) ─▶ judge, pure ─▶ Finding ─▶ text or JSON
 
-One file per area. `examine` runs them all; `registry` says which there are. Nothing is left behind: what is written
-lies in one probe folder, outside everything that nodes watch or count, and goes at the end.
+examine    runs all areas          context, watching   what several areas look at, read once
+place      writing, renames, names, clock of the place     room     free space, what lies around
+hints      events and inotify's limits                     nodes    who is alive, and disagrees
+logs       refused peers, versions                         saved    round clock, checkpoints, ends of logs
+machine    this machine                                    finding  what a check found
 """

@@ -1,19 +1,36 @@
-"""Look at everything, and leave nothing behind."""
+"""Looks at everything, and leaves nothing behind."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from swarm.config import Settings
 from swarm.errors import SwarmError
-from swarm.views.doctor.check_context import CheckContext, Timing
+from swarm.store.place import open_place
+from swarm.views.doctor import hints, logs, machine, nodes, place, room, saved
+from swarm.views.doctor.context import CheckContext, Timing
 from swarm.views.doctor.finding import Area, Diagnosis, Finding, Verdict
-from swarm.views.doctor.probe import probe_folder
-from swarm.views.doctor.registry import CHECKS, Check
 from swarm.views.text import printable
-from swarm.wire.layout import Layout
 
+Check = Callable[[CheckContext], Iterator[Finding]]
+CHECKS: dict[str, Check] = {
+    "folder": place.check_writing,
+    "rename": place.check_renaming,
+    "names": place.check_names,
+    "space": room.check_space,
+    "clocks": place.check_clock,
+    "events": hints.check_events,
+    "inotify": hints.check_inotify,
+    "nodes": nodes.check,
+    "trust": logs.check_trust,
+    "versions": logs.check_versions,
+    "state": saved.check_state,
+    "files": room.check_files,
+    "saved": saved.check_saved,
+    "machine": machine.check,
+}
+"""Every area, in the order in which it is reported."""
 BEATS = 3.5
 """Heartbeat intervals that nodes are watched for, unless somebody says how long."""
 SHORTEST = 4.0
@@ -22,24 +39,25 @@ REAL_TIME = Timing(time.monotonic, time.time, time.sleep)
 
 
 def examine(settings: Settings, *, seconds: float | None = None, timing: Timing = REAL_TIME) -> Diagnosis:
-    """Look at a shared folder and one experiment in it, whether they are there yet or not.
+    """Look at a shared place and one experiment in it, whether they are there yet or not.
 
     Args:
         seconds: how long nodes are watched; None: some of their heartbeats.
     """
-    layout = Layout(settings.shared_folder, settings.experiment)
+    name, shared = settings.experiment, open_place(settings.shared_folder)
     watched_for = max(SHORTEST, BEATS * settings.heartbeat_interval) if seconds is None else seconds
-    with probe_folder(layout) as (probe, problem):
-        context = CheckContext(settings, layout, watched_for, timing, probe, problem)
-        findings = tuple(finding for name, check in CHECKS.items() for finding in _look(name, check, context))
+    with shared.health(name) as health:
+        run = shared.open(name) if health.there else None
+        context = CheckContext(settings, run, health, watched_for, timing)
+        findings = tuple(finding for area, check in CHECKS.items() for finding in _look(area, check, context))
     ok = not any(finding.verdict is Verdict.FAILURE for finding in findings)
-    return Diagnosis(layout.experiment, printable(str(layout.path)), ok, findings)
+    return Diagnosis(name, printable(shared.describe()), ok, findings)
 
 
-def _look(name: str, check: Check, context: CheckContext) -> Iterator[Finding]:
+def _look(area: str, check: Check, context: CheckContext) -> Iterator[Finding]:
     """One area. A folder or file that cannot be looked at is a finding too, and no reason to leave out the others."""
     try:
         yield from check(context)
     except (OSError, SwarmError) as error:
         fix = "fix that first (permissions, mount, free space), then run swarm doctor again"
-        yield Area(name).failure("could be looked at", str(error), fix)
+        yield Area(area).failure("could be looked at", str(error), fix)

@@ -1,4 +1,4 @@
-"""What a check found, in the form in which it is told."""
+"""Findings: what a check found, in the form in which it is told."""
 
 from __future__ import annotations
 

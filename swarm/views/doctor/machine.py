@@ -1,18 +1,17 @@
-"""Is this machine fit to run a node?"""
+"""This machine: versions, open files, memory that a node may use."""
 
 from __future__ import annotations
 
 import platform
-import re
 import resource
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
-from swarm.views.doctor.check_context import CheckContext
+from swarm.views.doctor.context import CheckContext
 from swarm.views.doctor.finding import Area, Finding
-from swarm.views.doctor.sizes import size
+from swarm.views.text import size
 
 AREA = Area("machine")
 DISTRIBUTION = "swarm-sapo"
@@ -23,8 +22,6 @@ LITTLE_MEMORY = 2**30
 """Bytes. One worker with an embedded model takes about 0.6 GB."""
 MEMINFO = Path("/proc/meminfo")
 CGROUP = Path("/sys/fs/cgroup")
-_REQUIREMENT = re.compile(r"([A-Za-z0-9_.-]+)\s*([<>=!~].*)?")
-_BOUND = re.compile(r"(>=|<=|==|<|>)\s*([0-9][0-9.]*)")
 
 
 class Package(msgspec.Struct, frozen=True):
@@ -62,12 +59,14 @@ def packages() -> tuple[Package, ...]:
     """What swarm needs in any case, and what there is of it; none where swarm itself is not installed."""
     from importlib.metadata import PackageNotFoundError, requires  # here: it imports the half of `email`
 
+    from packaging.requirements import Requirement
+
     try:
         needed = [line for line in requires(DISTRIBUTION) or () if "extra ==" not in line]
     except PackageNotFoundError:
         return ()
-    matches = [match for line in needed if (match := _REQUIREMENT.match(line))]
-    return tuple(Package(match[1], (match[2] or "").strip(), installed_version(match[1])) for match in matches)
+    wanted = [Requirement(line) for line in needed]
+    return tuple(Package(one.name, str(one.specifier), installed_version(one.name)) for one in wanted)
 
 
 def installed_version(name: str) -> str:
@@ -93,27 +92,10 @@ def _memory(meminfo: Path = MEMINFO, cgroup: Path = CGROUP) -> int | None:
 
 
 def satisfies(there: str, wanted: str) -> bool:
-    """Whether a version is within bounds such as `>=2.11,<2.14`; local parts (`+cpu`) and pre-releases do not count."""
-    numbers = _numbers(there)
-    for sign, bound in _BOUND.findall(wanted):
-        limit = _numbers(bound)
-        width = max(len(numbers), len(limit))
-        ours, theirs = (n + (0,) * (width - len(n)) for n in (numbers, limit))
-        holds = {
-            ">=": ours >= theirs,
-            "<=": ours <= theirs,
-            "==": ours == theirs,
-            "<": ours < theirs,
-            ">": ours > theirs,
-        }
-        if not holds[sign]:
-            return False
-    return True
+    """Whether a version is within bounds such as `>=2.11,<2.14`; pre-releases count as others do."""
+    from packaging.specifiers import SpecifierSet
 
-
-def _numbers(text: str) -> tuple[int, ...]:
-    match = re.match(r"[0-9]+(\.[0-9]+)*", text)
-    return tuple(map(int, match[0].split("."))) if match else ()
+    return SpecifierSet(wanted).contains(there, prereleases=True)
 
 
 def judge(machine: Machine) -> Iterator[Finding]:

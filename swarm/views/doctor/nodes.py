@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from swarm.records.read import read_state_or_problem
-from swarm.views.doctor.check_context import CheckContext
+from swarm.records.files import read_clock
+from swarm.views.doctor.context import CheckContext
 from swarm.views.doctor.finding import Area, Finding
 from swarm.views.doctor.watching import Watch, Watched
 from swarm.views.text import age
@@ -15,21 +15,20 @@ AREA = Area("nodes")
 LAG_TOLERATED = 1
 """Rounds behind the clock: the round that opens while a node still trains is no lag."""
 SKEW_TOLERATED = 5.0
-"""Seconds, for the same reason as that of the file server (times.py)."""
+"""Seconds, for the same reason as that of the file server (place.py)."""
 
 
 def check(context: CheckContext) -> Iterator[Finding]:
     """Everything that watching the registrations shows."""
-    if not context.there:
+    if context.run is None:
         return
     watched, now = context.watched, context.timing.wall() + context.server_skew
-    state, _ = read_state_or_problem(context.layout)
     if not watched.nodes:
         yield AREA.ok("registered", "nobody has registered yet")
         return
     yield stale(watched, now, context.settings.liveness_timeout)
     yield duplicates(watched)
-    yield coordinators(watched, state, wanted=context.wants_coordinator)
+    yield coordinators(watched, read_clock(context.run).state, wanted=context.wants_coordinator)
     window = 0 if context.wants_coordinator else context.settings.staleness_window
     yield behind(watched, LAG_TOLERATED + window)
     yield clocks(watched)

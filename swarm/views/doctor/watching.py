@@ -1,17 +1,17 @@
-"""Watch the nodes' registrations for a while. Nobody is asked, nobody is disturbed."""
+"""Watches the nodes' registrations for a while. Nobody is asked, nobody is disturbed."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
 
 from swarm.errors import StoreError
+from swarm.records.files import read_clock, read_peers
 from swarm.records.liveness import STANDBY, STOPPED
-from swarm.records.read import read_peers, read_state_or_problem
-from swarm.wire.layout import Layout
+from swarm.store.run import Run
+from swarm.wire import keys
 from swarm.wire.messages import PeerFile
 
 LOOK_EVERY = 0.1
@@ -25,8 +25,6 @@ class Watch(msgspec.Struct):
     """As last seen."""
     file_time: float
     """The file's own time when last seen, by the file server's clock; 0.0 where that cannot be told."""
-    first: tuple[str, int]
-    """(incarnation, beat) when first seen."""
     incarnations: list[str]
     """In the order in which they wrote it; one that comes back is there again."""
     beats: int = 0
@@ -84,56 +82,53 @@ class Watched(msgspec.Struct, frozen=True):
 
 
 def watch_nodes(
-    layout: Layout,
+    run: Run,
     seconds: float,
     monotonic: Callable[[], float],
     wall: Callable[[], float],
     sleep: Callable[[float], None],
+    written_at: Callable[[str], float],
 ) -> Watched:
-    """Read the registrations again and again; at once over where everybody has said goodbye."""
+    """Read the registrations again and again; at once over where everybody has said goodbye.
+
+    Args:
+        written_at: when the file of a key was written, by the clock of the place.
+    """
     started, nodes = monotonic(), dict[str, Watch]()
     while True:
         looked = monotonic()
-        peers = _peers(layout)
-        front = _front(layout, peers)
+        peers = _peers(run)
+        front = _front(run, peers)
         for peer in peers:
-            _see(nodes, peer, layout, wall(), front)
+            _see(nodes, peer, written_at, wall(), front)
         passed = monotonic() - started
         if passed >= seconds or all(watch.said_goodbye for watch in nodes.values()):
             return Watched(passed, nodes)
         sleep(max(LOOK_EVERY, monotonic() - looked))
 
 
-def _peers(layout: Layout) -> list[PeerFile]:
+def _peers(run: Run) -> list[PeerFile]:
     with contextlib.suppress(StoreError):  # another area says that the folder cannot be listed
-        return read_peers(layout)
+        return read_peers(run)
     return []
 
 
-def _front(layout: Layout, peers: list[PeerFile]) -> int:
+def _front(run: Run, peers: list[PeerFile]) -> int:
     """The newest round that anybody knows of, -1 before the first."""
-    state, _ = read_state_or_problem(layout)
-    return max([peer.round for peer in peers] + [state.round if state and not state.finished else -1], default=-1)
+    state = read_clock(run).state
+    return max([peer.round for peer in peers] + [state.round if state and not state.finished else -1])
 
 
-def _see(nodes: dict[str, Watch], peer: PeerFile, layout: Layout, now: float, front: int) -> None:
+def _see(nodes: dict[str, Watch], peer: PeerFile, written_at: Callable[[str], float], now: float, front: int) -> None:
     mark, watch = (peer.incarnation, peer.beat), nodes.get(peer.peer_id)
     if watch is None:
-        written = _file_time(layout.peer_file(peer.peer_id))
-        nodes[peer.peer_id] = Watch(peer, written, mark, [peer.incarnation])
+        nodes[peer.peer_id] = Watch(peer, written_at(keys.peer(peer.peer_id)), [peer.incarnation])
         return
     if mark == (watch.peer.incarnation, watch.peer.beat):
         return
     if peer.incarnation != watch.incarnations[-1]:
         watch.incarnations.append(peer.incarnation)
-    watch.peer, watch.beats, watch.file_time = peer, watch.beats + 1, _file_time(layout.peer_file(peer.peer_id))
+    watch.peer, watch.beats, watch.file_time = peer, watch.beats + 1, written_at(keys.peer(peer.peer_id))
     watch.skews.append(peer.last_seen - now)
     if peer.round >= 0:
         watch.lags.append(front - peer.round)
-
-
-def _file_time(file: Path) -> float:
-    try:
-        return file.lstat().st_mtime
-    except OSError:
-        return 0.0

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from swarm.store.folder.filesystem import UNKNOWN, FileSystem, delivers_events, filesystem_of
+from swarm.store.folder.filesystem import UNKNOWN, delivers_events, filesystem_of
+from swarm.store.health import FileSystem
 
 TABLE = rb"""21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
 22 21 0:40 / /mnt rw shared:2 master:3 - tmpfs none rw

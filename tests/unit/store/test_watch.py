@@ -18,10 +18,10 @@ from structlog.testing import capture_logs
 from swarm.store import wake_ups as waking
 from swarm.store.folder import watch
 from swarm.store.folder.beneath import make_folder
-from swarm.store.folder.filesystem import FileSystem
 from swarm.store.folder.store import FolderStore
 from swarm.store.folder.watch import hints
 from swarm.store.folder.watched_folders import NEWEST, watched_folders
+from swarm.store.health import FileSystem
 
 NEVER = 3600.0
 SOON = 0.05

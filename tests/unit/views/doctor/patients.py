@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from swarm.config import Settings
-from swarm.views.doctor.check_context import CheckContext, Timing
+from swarm.store.folder.health import FolderHealth
+from swarm.store.place import open_place
+from swarm.views.doctor.context import CheckContext, Timing
+from swarm.views.doctor.examine import Check
 from swarm.views.doctor.finding import Finding, Verdict
-from swarm.views.doctor.registry import Check
 from swarm.wire.layout import Layout
 from tests.unit.views.factories import START, make_peer
 
@@ -54,13 +56,13 @@ class Scene:
 
 def make_patient(path: Path, scene: Scene | None = None, *, probe: bool = True, **settings: Any) -> CheckContext:
     """The experiment `exp` in a folder, with a probe folder beside it."""
-    layout = Layout(path, "exp")
     place = path.parent / f"{path.name}-probe"
     if probe:
         place.mkdir()
     made = Settings(path=str(path), experiment="exp", **settings)
-    timing = (scene or Scene()).timing
-    return CheckContext(made, layout, 1.0, timing, place if probe else None, "" if probe else "nothing can be written")
+    health = FolderHealth(path, "experiments/exp", place, "" if probe else "nothing can be written")
+    run = open_place(path).open("exp") if health.there else None
+    return CheckContext(made, run, health, 1.0, (scene or Scene()).timing)
 
 
 def look(check: Check, context: CheckContext) -> dict[str, Finding]:

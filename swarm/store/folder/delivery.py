@@ -1,17 +1,64 @@
-"""A thread that watches one folder as nodes do, and passes on what it hears."""
+"""Measures whether a file that is renamed into a watched folder wakes its watcher, and how soon."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
+from swarm.store.health import Delivery
+
+TRIALS = 5
+PATIENCE = 1.5
+"""Seconds that an event is waited for."""
+_RENAME = "import os, sys; os.rename(sys.argv[1], sys.argv[2])"
+
+
+def measure(probe: Path) -> Delivery:
+    """Rename files into a watched folder, from this process and from another one."""
+    watched, delivery = probe / "watched", Delivery()
+    watched.mkdir()
+    with Listener(watched, PATIENCE) as listener:
+        delivery.problem = listener.problem
+        if not listener.problem:
+            for number in range(TRIALS):
+                _try(delivery, delivery.own, _rename_here, watched / f"{number}.json", listener)
+            _try(delivery, delivery.others, _rename_elsewhere, watched / "other.json", listener)
+    return delivery
+
+
+def _try(
+    delivery: Delivery, took: list[float], rename: Callable[[Path, Path], None], target: Path, listener: Listener
+) -> None:
+    half = target.parent.with_name(f"{target.name}.tmp")
+    half.write_bytes(b"{}")
+    started = time.monotonic()
+    rename(half, target)
+    if listener.hears_of(target.name):
+        took.append(time.monotonic() - started)
+    else:
+        delivery.lost += 1
+
+
+def _rename_here(half: Path, target: Path) -> None:
+    half.rename(target)
+
+
+def _rename_elsewhere(half: Path, target: Path) -> None:
+    call = [sys.executable, "-I", "-S", "-c", _RENAME, os.fspath(half), os.fspath(target)]
+    with contextlib.suppress(subprocess.TimeoutExpired):  # whether it was renamed or not: nobody was woken in time
+        subprocess.run(call, check=False, stderr=subprocess.DEVNULL, timeout=PATIENCE)
+
 
 class Listener:
-    """Hears of files from when it is entered until it is left."""
+    """A thread that watches one folder as nodes do: hears of files from when it is entered until it is left."""
 
     def __init__(self, folder: Path, patience: float) -> None:
         self.problem = ""

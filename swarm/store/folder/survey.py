@@ -5,15 +5,11 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections import Counter
 from pathlib import Path
 
-import msgspec
+from swarm.store.health import MOST_ENTRIES, Sparse, Survey
+from swarm.wire import keys
 
-from swarm.wire.layout import Layout
-
-MOST_ENTRIES = 500_000
-"""A few seconds on a local disk; a folder with more is surveyed in part, and that is said."""
 DEEPEST = 12
 SPARSE_FROM = 64 * 2**20
 """Bytes that a file claims to have, from which it is looked at whether it has them."""
@@ -25,56 +21,32 @@ _CONFLICT = re.compile(
 """Syncthing, Dropbox, Google Drive (`name (1).json`), Resilio, Nextcloud."""
 
 
-class Survey(msgspec.Struct):
-    """What lies there. Paths are as they would be printed, relative to the experiment's folder."""
-
-    bytes_by_part: Counter[str]
-    """Part (rollouts, checkpoints, logs, ...) -> bytes that its files take up on disk."""
-    files_by_part: Counter[str]
-    temporary_by_node: Counter[str]
-    """Node -> bytes under .tmp."""
-    links: list[str]
-    no_files: list[str]
-    """FIFOs, sockets, devices."""
-    sparse: list[str]
-    """Files that claim far more bytes than they have."""
-    conflicts: list[str]
-    """Copies that replication tools made."""
-    not_text: list[str]
-    """Names that are not UTF-8."""
-    unreadable: list[str]
-    counts_blocks: bool = False
-    """The file system says how much of a file is there; some network file systems do not."""
-    complete: bool = True
-
-
-def survey(layout: Layout, ignore: Path | None = None) -> Survey:
+def survey(root: Path, ignore: Path | None = None) -> Survey:
     """Walk over it all, but for one folder that is our own."""
-    found = Survey(Counter(), Counter(), Counter(), [], [], [], [], [], [])
-    waiting, entries = [layout.root], 0
+    found, waiting, entries = Survey(), [root], 0
     while waiting:
         folder = waiting.pop()
-        for entry in _entries(folder, layout, found):
+        for entry in _entries(folder, root, found):
             entries += 1
             if entries > MOST_ENTRIES:
                 found.complete = False
                 return found
             place = Path(entry.path)
-            if place != ignore and _note(entry, place.relative_to(layout.root), found):
+            if place != ignore and _note(entry, place.relative_to(root), found):
                 waiting.append(place)
     if not found.counts_blocks:
         found.sparse.clear()
     return found
 
 
-def _entries(folder: Path, layout: Layout, found: Survey) -> list[os.DirEntry[str]]:
+def _entries(folder: Path, root: Path, found: Survey) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             return list(entries)
     except FileNotFoundError:  # removed while we looked: nodes clean up after themselves
         return []
     except OSError:
-        found.unreadable.append(str(folder.relative_to(layout.root)))
+        found.unreadable.append(str(folder.relative_to(root)))
         return []
 
 
@@ -107,7 +79,7 @@ def _measure(status: os.stat_result, place: Path, shown: str, found: Survey) -> 
     part = place.parts[0] if len(place.parts) > 1 else "experiment"
     found.bytes_by_part[part] += taken
     found.files_by_part[part] += 1
-    if part == ".tmp":
-        found.temporary_by_node[place.parts[1]] += taken
+    if part == keys.DRAFTS:
+        found.drafts_by_node[place.parts[1]] += taken
     if status.st_size >= SPARSE_FROM and taken * SPARSE_SHARE < status.st_size:
-        found.sparse.append(f"{shown} ({status.st_size / 1e9:.1f} GB, of which {taken / 1e6:.1f} MB are there)")
+        found.sparse.append(Sparse(shown, status.st_size, taken))

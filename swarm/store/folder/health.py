@@ -1,0 +1,155 @@
+"""What a folder can tell about its health, as swarm.store.health says: tried out in a folder of its own.
+
+writing, names, room, clock ─▶ here      renaming, delivery, inotify, survey ─▶ the modules of these names
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from swarm.errors import StoreError
+from swarm.store.folder import delivery, inotify, renaming, survey
+from swarm.store.folder.filesystem import filesystem_of
+from swarm.store.folder.publish import publish
+from swarm.store.health import Delivery, FileSystem, Inotify, Naming, Renaming, Room, Survey, Writing
+from swarm.wire import keys
+
+PREFIX = "doctor-"
+ROLLOUT_BYTES = 60_000
+"""Of a typical rollout file."""
+TRIALS = 7
+NAMES = ("a" * 59 + ".json", "A.b_c-d.json", "0.json", "aux.json", "nul.json", "com1.json")
+"""A node id may have 64 characters, and be a device to Windows."""
+DEEPEST = keys.checkpoint(999_999_999, "n" * 64) + "/model/special_tokens_map.json"
+FALLBACK_PATH_MAX = 4096
+WRITTEN = (keys.STATE.partition("/")[0], keys.PEERS, keys.ROLLOUTS, keys.REWARDS, keys.LOGS)
+"""Where nodes write in an experiment."""
+
+
+@contextmanager
+def folder_health(path: Path, experiment: str) -> Iterator[FolderHealth]:
+    """The health of a shared folder, and of an experiment in it, for the block.
+
+    What is tried out lies in the experiment's `.tmp`, which nobody watches or counts; where that is not there (or is a
+    link that leads elsewhere), in the shared folder; and where there is none yet, in the nearest one above, where it
+    would be made.
+    """
+    own = path / experiment / keys.DRAFTS
+    parent = own if os.path.isdir(own) and not os.path.islink(own) else nearest_existing(path)
+    probe = parent / f"{'' if parent == own else '.swarm-'}{PREFIX}{uuid.uuid4().hex}"
+    try:
+        try:
+            probe.mkdir()
+        except OSError as error:
+            yield FolderHealth(path, experiment, probe, f"cannot write in {parent}: {error.strerror or error}")
+            return
+        yield FolderHealth(path, experiment, probe)
+    finally:
+        shutil.rmtree(probe, ignore_errors=True)
+
+
+def nearest_existing(path: Path) -> Path:
+    """The folder itself, or the nearest one above it that is there."""
+    return next((place for place in (path, *path.parents) if os.path.exists(place)), path)
+
+
+class FolderHealth:
+    """As swarm.store.health.Health."""
+
+    def __init__(self, path: Path, experiment: str, probe: Path, problem: str = "") -> None:
+        """`probe`: an empty folder on the file system in question, unless there is a problem."""
+        self.probe = probe
+        self.problem = problem
+        self._path = path
+        self._root = path / experiment
+        self.there = os.path.isdir(self._root)
+
+    def writing(self) -> Writing:
+        there, parent = os.path.isdir(self._path), str(nearest_existing(self._path))
+        if os.path.exists(self._path) and not there:
+            return Writing(False, parent, f"{self._path} is no folder", ())
+        if problem := self.problem or self._closed():
+            return Writing(there, parent, problem, ())
+        try:
+            return Writing(there, parent, "", [self._durable_write(number) for number in range(TRIALS)])
+        except StoreError as error:
+            return Writing(there, parent, str(error), ())
+
+    def _closed(self) -> str:
+        """Folders of the experiment that this user may not write in; the probe lies in only one of them."""
+        places = [self._root, *(self._root / name for name in WRITTEN)]
+        closed = [str(place) for place in places if os.path.lexists(place) and not _may_write_in(place)]
+        return f"no folders, or no permission to write in them: {', '.join(closed)}" if closed else ""
+
+    def _durable_write(self, number: int) -> float:
+        started = time.perf_counter()
+        publish(self.probe / "written" / f"{number}.json", os.urandom(ROLLOUT_BYTES), self.probe / "half")
+        return time.perf_counter() - started
+
+    def renaming(self) -> Renaming:
+        return renaming.measure(self.probe)
+
+    def naming(self) -> Naming:
+        folder = self.probe / "names"
+        folder.mkdir()
+        (folder / "case-a").touch()
+        folds = (folder / "case-A").exists()
+        refused = [name for name in NAMES if not _takes(folder, name)]
+        return Naming(folds, len(NAMES), refused, len(os.fsencode(self._root / DEEPEST)), _path_limit(folder))
+
+    def room(self) -> Room:
+        place = os.statvfs(nearest_existing(self._path))
+        return Room(place.f_bavail * place.f_frsize, place.f_favail if place.f_files else None)
+
+    def skew(self, wall: Callable[[], float]) -> float:
+        """Half the time that the write takes is the error."""
+        if self.problem:
+            return 0.0
+        file = self.probe / "time.tmp"
+        before = wall()
+        file.write_bytes(b"now")
+        after = wall()
+        return file.stat().st_mtime - (before + after) / 2
+
+    def written_at(self, key: str) -> float:
+        try:
+            return (self._root / key).lstat().st_mtime
+        except OSError:
+            return 0.0
+
+    def file_system(self) -> FileSystem:
+        return filesystem_of(self._path)
+
+    def delivery(self) -> Delivery:
+        return delivery.measure(self.probe)
+
+    def inotify(self) -> Inotify:
+        return inotify.measure()
+
+    def survey(self) -> Survey:
+        return survey.survey(self._root, ignore=self.probe)
+
+
+def _may_write_in(place: Path) -> bool:
+    return os.path.isdir(place) and os.access(place, os.W_OK | os.X_OK)
+
+
+def _takes(folder: Path, name: str) -> bool:
+    try:
+        (folder / name).write_bytes(b"{}")
+        return name in os.listdir(folder)
+    except OSError:
+        return False
+
+
+def _path_limit(folder: Path) -> int:
+    try:
+        return os.pathconf(folder, "PC_PATH_MAX")
+    except (OSError, ValueError, AttributeError):
+        return FALLBACK_PATH_MAX

@@ -1,0 +1,176 @@
+"""What a place can tell about its health: figures, measured on it, that whoever asks has to judge.
+
+    Place.health(name) ─▶ Health ─▶ figures ─▶ verdicts: swarm.views.doctor
+
+Nothing is left behind: what is written lies in one folder of its own, outside everything that nodes watch or count,
+and goes at the end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+MOST_ENTRIES = 500_000
+"""Of a survey: a few seconds on a local disk; of a place with more, the first are surveyed, and that is said."""
+
+
+@dataclass(frozen=True)
+class FileSystem:
+    """Where a path lies."""
+
+    kind: str
+    """As in the mount table: ext4, tmpfs, nfs4, fuse.rclone, overlay ...; `unknown` where there is no such table."""
+    mount: str
+    """The folder that it is mounted at; empty where that is not known."""
+    delivers_events: bool
+    """inotify tells of every writer's files. False: of those of this host at most. True where nothing is known, since
+    whoever watches also lists the folder every few seconds."""
+
+
+class Writing(NamedTuple):
+    """What trying to write showed."""
+
+    there: bool
+    """The shared place exists."""
+    parent: str
+    """Where it is, or would be made."""
+    problem: str
+    """Why it cannot be written, empty if it can."""
+    seconds: Sequence[float]
+    """Of one durable write each."""
+
+
+@dataclass
+class Renaming:
+    """What a reader saw while a writer replaced one file again and again."""
+
+    renames: int = 0
+    reads: int = 0
+    torn: int = 0
+    """Reads that got neither the old version nor the new one."""
+    missing: int = 0
+    """Reads that found no file, though there was one before and after."""
+    late: int = 0
+    """Renames after which the writer itself still saw the old version."""
+    problem: str = ""
+    """A rename over an existing file that failed."""
+
+
+class Naming(NamedTuple):
+    """What the file system made of some names that nodes may have."""
+
+    folds_case: bool
+    """`a` and `A` are one file."""
+    tried: int
+    refused: Sequence[str]
+    longest_path: int
+    """Bytes that the path of the experiment's deepest file would have."""
+    path_limit: int
+
+
+class Room(NamedTuple):
+    """What may still be written."""
+
+    free: int
+    """Bytes for this user."""
+    inodes: int | None
+    """Files; None where there is no such limit."""
+
+
+@dataclass
+class Delivery:
+    """What came of renames in a folder that was watched."""
+
+    own: list[float] = field(default_factory=list)
+    """Seconds from each rename of this process to its wake-up."""
+    others: list[float] = field(default_factory=list)
+    """The same for a rename of a second process, whose start is counted in."""
+    lost: int = 0
+    """Renames that woke nobody in time."""
+    problem: str = ""
+    """Why nothing could be watched."""
+
+
+class Inotify(NamedTuple):
+    """Limits of this user and what is in use. A limit that is not told is None."""
+
+    watches: int | None
+    instances: int | None
+    queue: int | None
+    watches_used: int = 0
+    instances_used: int = 0
+    unseen: int = 0
+    """Processes of this user that could not be looked into."""
+
+
+class Sparse(NamedTuple):
+    """A file that claims far more bytes than it has."""
+
+    name: str
+    claimed: int
+    there: int
+
+
+@dataclass
+class Survey:
+    """What lies in an experiment. Names are as they would be printed, relative to it."""
+
+    bytes_by_part: Counter[str] = field(default_factory=Counter)
+    """Part (rollouts, checkpoints, logs, ...) -> bytes that its files take up on disk."""
+    files_by_part: Counter[str] = field(default_factory=Counter)
+    drafts_by_node: Counter[str] = field(default_factory=Counter)
+    """Node -> bytes of half-written files."""
+    links: list[str] = field(default_factory=list)
+    no_files: list[str] = field(default_factory=list)
+    """FIFOs, sockets, devices."""
+    sparse: list[Sparse] = field(default_factory=list)
+    conflicts: list[str] = field(default_factory=list)
+    """Copies that replication tools made."""
+    not_text: list[str] = field(default_factory=list)
+    """Names that are not UTF-8."""
+    unreadable: list[str] = field(default_factory=list)
+    counts_blocks: bool = False
+    """The file system says how much of a file is there; some network file systems do not."""
+    complete: bool = True
+
+
+class Health(Protocol):
+    """Measures one place, and one experiment in it, whether they are there yet or not."""
+
+    there: bool
+    """There is such an experiment."""
+    problem: str
+    """Why nothing can be tried out; empty if it can."""
+
+    def writing(self) -> Writing:
+        """Write as nodes do, and take the time."""
+
+    def renaming(self) -> Renaming:
+        """Replace a file for some time while a thread reads it."""
+
+    def naming(self) -> Naming:
+        """Try names out."""
+
+    def room(self) -> Room:
+        """Ask how much may still be written."""
+
+    def skew(self, wall: Callable[[], float]) -> float:
+        """Seconds by which the place's clock is ahead of `wall`; 0.0 where nothing can be tried out."""
+
+    def written_at(self, key: str) -> float:
+        """When a file was written, by the place's clock, Unix seconds; 0.0 where that cannot be told."""
+
+    def file_system(self) -> FileSystem:
+        """What the place lies on."""
+
+    def delivery(self) -> Delivery:
+        """Rename files into a watched folder, from this process and from another one."""
+
+    def inotify(self) -> Inotify:
+        """Read the limits of this host, and count what this user's processes hold."""
+
+    def survey(self) -> Survey:
+        """Walk over everything in the experiment. Nothing is opened, no link is followed."""

@@ -1,0 +1,167 @@
+"""Space: room for what the run will still write, what takes it up, and what lies there and should not."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from swarm.records.files import read_clock
+from swarm.store.health import MOST_ENTRIES, Room, Survey
+from swarm.views.doctor.context import CheckContext
+from swarm.views.doctor.finding import Area, Finding
+from swarm.views.text import shorten, size
+
+SPACE, FILES = Area("space"), Area("files")
+GROWING = ("rollouts", "rewards", "winners", "logs", "judge")
+"""Parts that every round adds to; checkpoints are replaced."""
+BYTES_PER_COMPLETION, BYTES_PER_ROW, FILES_PER_ROUND = 1024, 16 * 1024, 3
+"""The guess before the first round: text of a completion with its prompt; a metrics row, events and small files."""
+FLOOR = 64 * 2**20
+"""Bytes that should be free whatever the run needs."""
+TEMPORARY_FLOOR = 256 * 2**20
+"""Bytes for locks, model files and answers being scored."""
+SHOWN = 3
+KEPT = 2**20
+"""Bytes of half-written files that nobody need mind."""
+
+
+class Need(NamedTuple):
+    """What the run will still write."""
+
+    per_round: float
+    """Bytes per round."""
+    files_per_round: float
+    rounds_left: int
+    guessed: bool
+    """The rates are a guess, for no round is done yet."""
+    checkpoints: int = 0
+    """Bytes of all checkpoints: new ones are written before old ones go."""
+
+
+def check_space(context: CheckContext) -> Iterator[Finding]:
+    """Free space and inodes of the place, and of this machine's temporary folder."""
+    yield from judge_space(context.health.room(), measure_need(context))
+    yield judge_temporary(*_temporary())
+
+
+def measure_need(context: CheckContext) -> Need:
+    """Take the rates from the rounds so far."""
+    state = read_clock(context.run).state if context.run else None
+    working = [watch.peer.round for watch in context.watched.nodes.values()]
+    rounds = max([state.round if state else 0, *working, 0])
+    left = max(0, ((state.max_rounds if state else 0) or context.settings.max_rounds) - rounds)
+    checkpoints = context.survey.bytes_by_part["checkpoints"] if context.run else 0
+    if rounds:
+        taken = sum(context.survey.bytes_by_part[part] for part in GROWING)
+        files = sum(context.survey.files_by_part[part] for part in GROWING if part != "logs")
+        return Need(taken / rounds, files / rounds, left, False, checkpoints)
+    settings = context.settings
+    completions = settings.most_local_groups * settings.generations
+    taken = settings.expected_workers * (completions * BYTES_PER_COMPLETION + BYTES_PER_ROW)
+    return Need(taken, settings.expected_workers * FILES_PER_ROUND, left, True, checkpoints)
+
+
+def _temporary() -> tuple[str, int]:
+    """The temporary folder, and the bytes free in it."""
+    try:
+        folder = tempfile.gettempdir()
+        place = os.statvfs(folder)
+    except OSError:  # FileNotFoundError: none of the usual places can be written
+        return "", 0
+    return folder, place.f_bavail * place.f_frsize
+
+
+def judge_space(room: Room, run: Need) -> Iterator[Finding]:
+    """The figures as findings."""
+    rate = f"{size(run.per_round)} a round{' (guessed)' if run.guessed else ''}"
+    need = int(run.per_round * run.rounds_left) + run.checkpoints
+    measured = f"{size(room.free)} free; {run.rounds_left} rounds of {rate} need {size(need)}"
+    fix = "free space, ask for fewer rounds, or `swarm experiment clean` what is done with"
+    if room.free < need or room.free < FLOOR // 8:
+        yield SPACE.failure("free space", measured, fix)
+    elif room.free < 2 * need or room.free < FLOOR:
+        yield SPACE.warning("free space", measured, fix)
+    else:
+        yield SPACE.ok("free space", measured)
+    need = int(run.files_per_round * 1.5 * run.rounds_left)  # a round's folders come on top of its files
+    measured = f"{room.inodes} free, the run needs {need} more"
+    if room.inodes is None:
+        yield SPACE.ok("inodes", "the file system has no such limit")
+    elif room.inodes < need:
+        yield SPACE.failure("inodes", measured, "use a file system with more inodes, or ask for fewer rounds")
+    else:
+        yield SPACE.ok("inodes", measured)
+
+
+def judge_temporary(folder: str, free: int) -> Finding:
+    """The temporary folder of this machine; none is worse than one with little space."""
+    measured = f"{size(free)} free in {folder or 'no temporary folder can be written'}"
+    if free >= TEMPORARY_FLOOR:
+        return SPACE.ok("temporary folder", measured)
+    judged = SPACE.warning if folder else SPACE.failure
+    return judged("temporary folder", measured, "free space there, or set TMPDIR to another folder")
+
+
+def check_files(context: CheckContext) -> Iterator[Finding]:
+    """The survey."""
+    if context.run:
+        yield from judge_files(context.survey, context.alive)
+
+
+def judge_files(survey: Survey, alive: set[str]) -> Iterator[Finding]:
+    """What the survey found, as findings.
+
+    Args:
+        alive: nodes whose half-written files are their own business.
+    """
+    sparse = [f"{one.name} ({size(one.claimed)}, of which {size(one.there)} are there)" for one in survey.sparse]
+    for check, found, fix in (
+        ("links", survey.links, "delete them: nodes refuse links, and watchers follow them into other trees"),
+        ("pipes and devices", survey.no_files, "delete them: they are nobody's data, and may block other readers"),
+        ("sparse files", sparse, "delete them: they claim what they do not have, and fill a copy's disk"),
+        (
+            "conflict copies",
+            survey.conflicts,
+            "delete them; let one process alone write each file, and one tool alone replicate the folder",
+        ),
+        (
+            "names not in UTF-8",
+            survey.not_text,
+            "delete them (ls -b shows them): one of them stops a file watcher",
+        ),
+        ("unreadable folders", survey.unreadable, "chmod u+rwx them, or run as the user who owns them"),
+    ):
+        yield _none_of(check, found, fix)
+    yield _drafts(survey, alive)
+    yield _use(survey)
+
+
+def _none_of(check: str, found: Sequence[str], fix: str) -> Finding:
+    if not found:
+        return FILES.ok(check, "none")
+    more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    named = ", ".join(shorten(name, 100) for name in sorted(found)[:SHOWN])
+    return FILES.warning(check, f"{len(found)}: {named}{more}", fix)
+
+
+def _drafts(survey: Survey, alive: set[str]) -> Finding:
+    left = {node: taken for node, taken in survey.drafts_by_node.items() if node not in alive}
+    total = sum(left.values())
+    if total <= KEPT:
+        return FILES.ok("half-written files", f"{size(total)} of nodes that do not run")
+    names = sorted(left, key=lambda node: -left[node])[:SHOWN]
+    named = ", ".join(f"{shorten(node, 40)} {size(left[node])}" for node in names)
+    fix = "delete .tmp/{node} of nodes that stay away"
+    return FILES.warning("half-written files", f"{size(total)} left: {named}", fix)
+
+
+def _use(survey: Survey) -> Finding:
+    parts = ", ".join(f"{part} {size(taken)}" for part, taken in survey.bytes_by_part.most_common())
+    number = sum(survey.files_by_part.values())
+    measured = f"{size(sum(survey.bytes_by_part.values()))} in {number} files{': ' if parts else ''}{parts}"
+    if survey.complete:
+        return FILES.ok("disk use", measured)
+    fix = "clean up with `swarm experiment clean`: every node lists these folders again and again"
+    return FILES.warning("disk use", f"more than {MOST_ENTRIES} entries; of the first ones: {measured}", fix)
