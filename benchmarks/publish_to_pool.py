@@ -3,7 +3,7 @@
     direct         publish, list_names and lstat, read_bounded: the calls that a node made before there was a store
     store          FolderStore.put, list with tags, get
     async direct   each of the direct calls in a thread of its own
-    async store    AsyncStore.put, list with tags, get
+    async store    FolderStore.put, list with tags, get, each through Blocking.run
 
 Sides take turns within each repetition, and a ratio is that of two medians. Aim: at most 1.05.
 """
@@ -23,7 +23,6 @@ from anyio import to_thread
 
 from benchmarks.common import arguments_of, keep, percentile
 from swarm.node.process.system import ThreadBlocking
-from swarm.store.asynchronous import AsyncStore
 from swarm.store.folder.beneath import Within
 from swarm.store.folder.fetch import list_names, read_bounded
 from swarm.store.folder.publish import publish
@@ -41,7 +40,7 @@ class Sides:
     def __init__(self, root: Path, size: int) -> None:
         self._at = Within(root)
         self._store = FolderStore(root, "anna")
-        self._async = AsyncStore(self._store, ThreadBlocking())
+        self._blocking = ThreadBlocking()
         self._data = json.dumps({"rollouts": "x" * size}).encode()
 
     def prepare(self, key: RoundKey) -> None:
@@ -72,9 +71,10 @@ class Sides:
         return await to_thread.run_sync(read_bounded, file, LIMIT)
 
     async def async_store(self, key: RoundKey) -> bytes:
-        await self._async.put(keys.rollout(key, "anna"), self._data)
-        await self._async.list(keys.rollouts(key), tags=True)
-        return (await self._async.get(keys.rollout(key, "anna"), LIMIT)).data
+        run = self._blocking.run
+        await run(self._store.put, keys.rollout(key, "anna"), self._data)
+        await run(self._store.list, keys.rollouts(key), tags=True)
+        return (await run(self._store.get, keys.rollout(key, "anna"), LIMIT)).data
 
 
 async def measure(root: Path, repetitions: int, size: int) -> dict[str, tuple[list[float], list[float]]]:

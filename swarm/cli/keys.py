@@ -10,8 +10,7 @@ from swarm.config import Settings
 from swarm.errors import ConfigError
 from swarm.signing.known_keys import KnownKeys
 from swarm.views.text import table
-from swarm.wire.keys import is_node_id
-from swarm.wire.trust import CLOCK
+from swarm.wire.keys import COORDINATOR, is_node_id
 
 
 def new() -> None:
@@ -49,7 +48,7 @@ def forget(node: str, flags: CommonFlags | None = None) -> None:
         node: Its id; @clock for whoever coordinates.
     """
     settings = settings_from(flags, os.environ)
-    if not (node == CLOCK or is_node_id(node)) or not _known(settings).forget(node):
+    if not (node == COORDINATOR or is_node_id(node)) or not _known(settings).forget(node):
         raise ConfigError(f"no key is known of {node!r} in {settings.experiment}; `swarm keys known` lists them")
     say(f"{node} will be held to the key that it is seen with next; nodes that are running learn of it when restarted")
 

@@ -31,8 +31,7 @@ from swarm.records.files import read_experiment, read_peers, read_state
 from swarm.records.listing import entries, nodes_in
 from swarm.records.liveness import Liveness
 from swarm.records.rows import read_judged
-from swarm.store.asynchronous import Blocking
-from swarm.store.base import Kind, Store
+from swarm.store.base import Blocking, Kind, Store
 from swarm.store.run import Run
 from swarm.store.wake_ups import wake_ups
 from swarm.tasks.registry import Families

@@ -48,17 +48,17 @@ def read_form(store: Store, key: str, form: type[Form], limit: int = SMALL_FILE)
         return None
 
 
-def read_signed(run: Run, key: str, form: type[Form], author: str, limit: int = SMALL_FILE) -> Form | None:
-    """As read_form, of a file that its author may have to have signed."""
+def read_signed(run: Run, key: str, form: type[Form], limit: int = SMALL_FILE) -> Form | None:
+    """As read_form, of a file that its owner may have to have signed."""
     try:
-        return decode(run.get_checked(key, limit, author).data, form, run.store.describe(key))
+        return decode(run.get_checked(key, limit).data, form, run.store.describe(key))
     except FileNotFoundError:
         return None
 
 
 def read_state(run: Run) -> StateFile | None:
     """The round clock, or None before the first state was written. Raises ProtocolError for a torn or foreign one."""
-    return read_signed(run, keys.STATE, StateFile, keys.COORDINATOR)
+    return read_signed(run, keys.STATE, StateFile)
 
 
 def read_clock(run: Run) -> Clock:
@@ -76,7 +76,7 @@ def read_experiment(run: Run) -> ExperimentFile | None:
 
 def read_reward(run: Run, key: RoundKey, node: str) -> RewardFile | None:
     """A node's reward, or None where there is none. Raises ProtocolError as read_form does."""
-    return read_signed(run, keys.reward(key, node), RewardFile, node)
+    return read_signed(run, keys.reward(key, node), RewardFile)
 
 
 def read_peer(run: Run, node: str) -> PeerFile | None:
@@ -103,7 +103,7 @@ def _peers(run: Run, nodes: list[str]) -> list[PeerFile]:
         if blob is None or isinstance(blob, ProtocolError):
             continue
         try:
-            run.trust.check(blob.data, key, node)
+            run.trust.check(blob.data, key)
             peer = decode(blob.data, PeerFile, run.store.describe(key))
         except ProtocolError:
             continue

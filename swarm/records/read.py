@@ -23,7 +23,6 @@ from swarm.types import RoundKey
 from swarm.wire.codec import decode
 from swarm.wire.layout import EXPERIMENTS, Layout, is_node_id, node_of, round_of, stage_of
 from swarm.wire.messages import SCHEMA_VERSION, ExamRow, MetricsRow, PeerFile, RewardFile, StateFile
-from swarm.wire.trust import CLOCK
 
 Form = TypeVar("Form", bound=msgspec.Struct)
 SMALL_FILE = 64 * 1024
@@ -66,7 +65,7 @@ def open_experiment(path: Path, name: str) -> Layout:
 
 def read_state(layout: Layout) -> StateFile | None:
     """The round clock, or None before the first state was written. Raises ProtocolError for a torn or foreign one."""
-    return _read_of(layout, layout.state_file, StateFile, CLOCK)
+    return _read_of(layout, layout.state_file, StateFile, "")
 
 
 def read_state_or_problem(layout: Layout) -> tuple[StateFile | None, str]:
@@ -109,7 +108,7 @@ def _read_of(layout: Layout, path: Path, form: type[Form], author: str, limit: i
         data = read_bounded(path, limit)
     except FileNotFoundError:
         return None
-    layout.trust.check(data, layout.key(path), author)
+    layout.trust.check(data, layout.key(path))
     return decode(data, form, str(path))
 
 

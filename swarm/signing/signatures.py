@@ -9,6 +9,7 @@ from swarm.logs import get_logger
 from swarm.signing.envelope import seal, signature_of, verify
 from swarm.signing.keys import load_key, public_text
 from swarm.signing.known_keys import KnownKeys
+from swarm.wire.keys import owner_of
 
 logger = get_logger(__name__)
 
@@ -29,8 +30,8 @@ class Signatures:
     def seal(self, data: bytes, key: str) -> bytes:
         return seal(data, self._place_of(key), self._key)
 
-    def check(self, data: bytes, key: str, author: str) -> None:
-        place = self._place_of(key)
+    def check(self, data: bytes, key: str) -> None:
+        place, author = self._place_of(key), owner_of(key) or key
         signature, held_to = signature_of(data), self._held_to(author)
         if signature is None:
             if held_to is not None or self._required:

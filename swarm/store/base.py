@@ -4,10 +4,13 @@ A store holds the files of one experiment under *keys*: relative names such as `
 made by swarm.wire.keys alone. Parts are separated by "/"; none is empty, "." or "..". A *prefix* is a key without its
 last parts; "" is the whole experiment. No path of the shared place leaves this package.
 
-    node, coordinator, judge ─▶ AsyncStore ─ Blocking.run ─┐
-    views, study, commands ────────────────────────────────┴▶ Store ─┬ FolderStore   a directory (local, NFS, FUSE ...)
-                                                                     ├ MemoryStore   one process, for tests
-                                                                     └ FaultyStore   any of them, seen through faults
+    node, coordinator, judge ─▶ Blocking.run ─┐
+    views, study, commands ───────────────────┴▶ Store ─┬ FolderStore   a directory (local, NFS, FUSE ...)
+                                                        ├ MemoryStore   one process, for tests
+                                                        └ FaultyStore   any of them, seen through faults
+
+The verbs block. A node awaits them as `await blocking.run(store.get, key, limit)`, several in one call where what
+they read is decoded beside them: the event loop stays free, and a simulation runs them inline.
 
 What every implementation promises, and tests/conformance holds, one test per promise:
 
@@ -39,13 +42,16 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from swarm.errors import ProtocolError
 from swarm.lines import LogFile
 
 if TYPE_CHECKING:  # for commands that only look start without it
     from anyio.abc import ObjectReceiveStream
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
 
 MOST_NAMES = 500_000
 """A listing ends after so many names, should somebody flood a prefix. Runs have some thousands."""
@@ -120,6 +126,13 @@ class Facts(NamedTuple):
     """Hints tell of what other hosts write; False: only listing finds it."""
     freshness: float
     """Seconds after which a finished write of this process was seen in a listing."""
+
+
+class Blocking(Protocol):
+    """The asynchronous face: runs calls that block off the event loop, or for some virtual time."""
+
+    async def run(self, call: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
+        """Run it and give what it returns or raises. If the caller is cancelled, the call still ends by itself."""
 
 
 class Store(Protocol):

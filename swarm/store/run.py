@@ -20,15 +20,15 @@ class Run:
         """Write a file, signed where this process signs. Raises as Store.put does."""
         self.store.put(key, self.trust.seal(data, key), durable=durable)
 
-    def get_checked(self, key: str, limit: int, author: str) -> Blob:
-        """Read a file of at most `limit` bytes that its author may have to have signed.
+    def get_checked(self, key: str, limit: int) -> Blob:
+        """Read a file of at most `limit` bytes that its owner may have to have signed.
 
         Raises:
             FileNotFoundError: it is not there.
             ProtocolError: as Store.get and Trust.check do.
         """
         blob = self.store.get(key, limit)
-        self.trust.check(blob.data, key, author)
+        self.trust.check(blob.data, key)
         return blob
 
     @property

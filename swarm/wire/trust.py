@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-CLOCK = "@clock"
-"""The author of the state file: whoever coordinates, and no node's name. A standby takes over with the same key."""
-
 
 class Trust(Protocol):
     """Seals what this node publishes, and judges what it reads. Callable from any thread."""
@@ -21,8 +18,8 @@ class Trust(Protocol):
     def seal(self, data: bytes, key: str) -> bytes:
         """The file as it is to be published under this key."""
 
-    def check(self, data: bytes, key: str, author: str) -> None:
-        """Judge a file by its signature.
+    def check(self, data: bytes, key: str) -> None:
+        """Judge a file by the signature of the key's owner (swarm.wire.keys.owner_of).
 
         Raises:
             ProtocolError: `unsigned`, `bad_signature`, `other_key` than the one that its author is held to, or
@@ -38,7 +35,7 @@ class Trusting:
     def seal(self, data: bytes, key: str) -> bytes:
         return data
 
-    def check(self, data: bytes, key: str, author: str) -> None:
+    def check(self, data: bytes, key: str) -> None:
         return None
 
 

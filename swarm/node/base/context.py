@@ -16,17 +16,11 @@ from typing import ParamSpec, Protocol, TypeVar
 from swarm.config import Settings
 from swarm.node.base.clock import Clock
 from swarm.node.base.timeline import Timeline
+from swarm.store.base import Blocking
 from swarm.store.run import Run
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
-
-
-class Blocking(Protocol):
-    """Runs calls that block on files, off the event loop."""
-
-    async def run(self, call: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
-        """Run it and give what it returns or raises. If the caller is cancelled, the call still ends by itself."""
 
 
 class Compute(Protocol):

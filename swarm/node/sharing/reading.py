@@ -107,7 +107,7 @@ class PeersFiles:
         """
         place = keys.rollout(key, peer)
         where = self._run.store.describe(place)
-        self._run.trust.check(data, place, peer)
+        self._run.trust.check(data, place)
         file = decode(data, RolloutFile, where)
         if not math.isfinite(file.timestamp):
             raise ProtocolError("malformed", f"{where} has no finite timestamp")
@@ -125,13 +125,13 @@ class PeersFiles:
             blob = self._run.store.get(place, self._limit)
         except (FileNotFoundError, ProtocolError):
             return before
-        if _digest(blob.data) != before.digest and self._is_its_authors(blob.data, place, peer):
+        if _digest(blob.data) != before.digest and self._is_its_authors(blob.data, place):
             return None
         return replace(before, tag=blob.tag, again=before.again + 1)
 
-    def _is_its_authors(self, data: bytes, place: str, peer: str) -> bool:
+    def _is_its_authors(self, data: bytes, place: str) -> bool:
         try:
-            self._run.trust.check(data, place, peer)
+            self._run.trust.check(data, place)
         except ProtocolError:
             return False
         return True

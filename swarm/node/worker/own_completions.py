@@ -100,7 +100,7 @@ def what_is_left(ctx: NodeContext, key: RoundKey) -> Left:
 def _published(ctx: NodeContext, key: RoundKey) -> Published | None:
     place = keys.rollout(key, ctx.node_id)
     try:
-        data = ctx.run.get_checked(place, ctx.settings.max_file_bytes, ctx.node_id).data
+        data = ctx.run.get_checked(place, ctx.settings.max_file_bytes).data
         file = decode(data, RolloutFile, ctx.run.store.describe(place))
         groups = to_groups(file, ctx.node_id, key)
     except FileNotFoundError:
@@ -126,7 +126,7 @@ def _completions(ctx: NodeContext, key: RoundKey) -> CompletionsFile | None:
 def read_completions(run: Run, node: str, key: RoundKey) -> CompletionsFile:
     """What a node sampled for a round. Raises FileNotFoundError, and ProtocolError for what it cannot have written."""
     place = keys.completions(key.round, node)
-    file = decode(run.get_checked(place, LARGEST, node).data, CompletionsFile, run.store.describe(place))
+    file = decode(run.get_checked(place, LARGEST).data, CompletionsFile, run.store.describe(place))
     if (file.peer_id, file.round, file.stage) != (node, *key):
         raise ProtocolError("misplaced", f"it says {file.peer_id!r}, round {file.round}, stage {file.stage}")
     if any(len(c.token_ids) != len(c.logprobs) for group in file.groups for c in group.completions):

@@ -57,7 +57,7 @@ class TrustsTabs:
     def seal(self, data: bytes, key: str) -> bytes:
         return data + b"\t"
 
-    def check(self, data: bytes, key: str, author: str) -> None:
+    def check(self, data: bytes, key: str) -> None:
         if not data.endswith(b"\t"):
             raise ProtocolError("unsigned", f"{key} does not end in a tab")
 

@@ -36,7 +36,7 @@ def make_signed_folder(tmp_path: Path) -> Path:
 
 def refusal(trust: Trust, data: bytes) -> str | None:
     try:
-        trust.check(data, KEY, "alice")
+        trust.check(data, KEY)
     except ProtocolError as error:
         return error.reason
     return None
