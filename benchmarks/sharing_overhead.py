@@ -44,14 +44,14 @@ from swarm.policy.embedded import LEARNING_RATES
 from swarm.policy.policy import load_policy
 from swarm.policy.settings import GrpoConfig
 from swarm.records.liveness import ACTIVE
-from swarm.records.read import read_metrics
+from swarm.records.rows import read_metrics
 from swarm.store.folder.publish import publish
 from swarm.tasks.gym.profiles import SAPO_TASKS
 from swarm.tasks.scoring import QuestionRequest, Scorer
 from swarm.types import Completion, Policy, RolloutGroup, RoundKey, ScoredGroup, Snapshot, TrainGroup, TrainReport
 from swarm.wire.codec import encode, to_rollout_file
-from swarm.wire.layout import Layout
 from swarm.wire.messages import MetricsRow, PolicyInfo, RewardFile
+from tests.layout import Layout
 
 WORKER, PEER = "worker", "peer"
 GROUPS, GROUP_SIZE = 4, 8
@@ -139,7 +139,7 @@ async def worked(settings: Settings, layout: Layout, recorder: Recorder) -> list
                 await worker.run()
             tasks.cancel_scope.cancel()
         coordinator.terminate()
-    return [row for row in read_metrics(layout)[WORKER] if WARM_UP_ROUNDS < row.round < settings.max_rounds - 1]
+    return [row for row in read_metrics(layout.run)[WORKER] if WARM_UP_ROUNDS < row.round < settings.max_rounds - 1]
 
 
 def _coordinator(settings: Settings) -> subprocess.Popen[bytes]:

@@ -23,10 +23,10 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from swarm.config import without_settings
-from swarm.records.read import read_metrics
+from swarm.records.rows import read_metrics
 from swarm.views.status import StatusReader
-from swarm.wire.layout import Layout
 from tests.adversaries.kinds import KINDS
+from tests.layout import Layout
 from tests.unit.views.factories import run_of
 
 HONEST, WINDOW = 4, 10
@@ -82,7 +82,7 @@ def _start(running: ExitStack, environment: dict[str, str], module: str, *argume
 def curve(layout: Layout, rounds: int) -> list[float]:
     """Mean reward of the honest nodes by round; a round that nobody did has that of the round before."""
     rewards: dict[int, list[float]] = {}
-    for node, rows in read_metrics(layout).items():
+    for node, rows in read_metrics(layout.run).items():
         if node.startswith("worker"):
             for row in rows:
                 rewards.setdefault(row.round, []).append(row.my_reward)

@@ -19,13 +19,13 @@ from swarm.config import Settings, load_settings
 from swarm.errors import ProtocolError, StoreError
 from swarm.node.process.wiring import checked_tasks
 from swarm.node.sharing.assigned_questions import AssignedQuestions
-from swarm.records.read import read_state
+from swarm.records.files import read_state
 from swarm.store.folder.publish import publish
 from swarm.tasks.scoring import Scorer
 from swarm.types import Question, RoundKey
 from swarm.wire.codec import encode
-from swarm.wire.layout import Layout
 from swarm.wire.messages import PeerFile, RewardFile
+from tests.layout import Layout
 
 POLL_SECONDS = 0.05
 
@@ -58,7 +58,7 @@ class Stranger:
 
     def _open_round(self) -> RoundKey | None:
         with suppress(ProtocolError):
-            state = read_state(self.layout)
+            state = read_state(self.layout.run)
             if state and not state.held and state.round <= self.settings.max_rounds:
                 return RoundKey(state.round, state.stage)
         return None

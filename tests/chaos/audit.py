@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from swarm.records.read import read_rows
+from swarm.records.rows import read_rows
 from swarm.types import RoundKey
 from swarm.wire.codec import decode
-from swarm.wire.layout import Layout
 from swarm.wire.messages import MetricsRow, NodeState, RewardFile, RolloutFile
 from tests.chaos.watcher import Watcher
+from tests.layout import Layout
 
 
 def audit(layout: Layout, nodes: Sequence[str], watcher: Watcher) -> Iterator[str]:
     """One sentence for each thing that is wrong."""
     for node in nodes:
-        history = read_rows(layout.metrics_file(node))
+        history = read_rows(layout.run, node)
         if history.junk or history.torn:
             yield f"{node}'s metrics have {history.junk} junk lines, torn at the end: {history.torn}"
         yield from _rows(node, history.rows)

@@ -18,9 +18,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from swarm.records.read import read_rows, read_state_or_problem
-from swarm.wire.layout import Layout
+from swarm.records.files import read_clock
+from swarm.records.rows import read_rows
 from tests.chaos.phases import REDOING, SAVING, STARTING, Phases
+from tests.layout import Layout
 
 ENDLESS = 1_000_000
 """Rounds, as long as there are kills to come."""
@@ -165,7 +166,7 @@ class Campaign:
             process.start_at = 0.0
         self._rest(0.0)
         self.orphans += self.coordinator.kill()
-        state, _ = read_state_or_problem(self.layout)
+        state, _ = read_clock(self.layout.run)
         ahead = max([state.round if state else 0, *(self._rounds_done(worker) for worker in self.workers)])
         self.coordinator.environment["MAX_ROUNDS"] = str(ahead + LAST_ROUNDS)
         self.coordinator.start()
@@ -183,7 +184,7 @@ class Campaign:
         self._look_for_orphans()
 
     def _rounds_done(self, worker: Process) -> int:
-        rows = read_rows(self.layout.metrics_file(worker.name)).rows
+        rows = read_rows(self.layout.run, worker.name).rows
         return rows[-1].round + 1 if rows else 0
 
     def _look_for_orphans(self) -> None:

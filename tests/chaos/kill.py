@@ -29,13 +29,13 @@ from structlog.testing import capture_logs
 
 from swarm.cli.say import say
 from swarm.config import Settings, load_settings, without_settings
-from swarm.records.read import read_rows
-from swarm.wire.layout import Layout
+from swarm.records.rows import read_rows
 from tests.chaos.audit import audit
 from tests.chaos.campaign import ENDLESS, Campaign, Process, python
 from tests.chaos.phases import Phases
 from tests.chaos.replay import replay
 from tests.chaos.watcher import Watcher
+from tests.layout import Layout
 
 EXPERIMENT = "kills"
 
@@ -155,7 +155,7 @@ def _report(campaign: Campaign, watcher: Watcher, violations: list[str], seconds
     say(f"{'killed':12} {'while':24} times")
     for (role, phase), count in sorted(campaign.killed.items()):
         say(f"{role:12} {phase:24} {count}")
-    rows = [row for worker in campaign.workers for row in read_rows(campaign.layout.metrics_file(worker.name)).rows]
+    rows = [row for worker in campaign.workers for row in read_rows(campaign.layout.run, worker.name).rows]
     events = [worker.phases.counts for worker in campaign.workers]
     say(f"kills                     {campaign.killed.total()} in {seconds:.0f} s")
     say(f"rows                      {len(rows)}, of which {sum(row.updated for row in rows)} made an update")

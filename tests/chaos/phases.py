@@ -6,10 +6,12 @@ from typing import Any
 
 import msgspec
 
+from swarm.records.files import read_peer
+from swarm.records.growing import Growing
 from swarm.records.liveness import ACTIVE
-from swarm.records.read import Tail, read_peer
 from swarm.store.folder.fetch import list_names
-from swarm.wire.layout import Layout
+from swarm.wire import keys
+from tests.layout import Layout
 
 STARTING, REDOING, SAVING = "starting", "redoing", "writing a checkpoint"
 _LATEST = {
@@ -29,7 +31,7 @@ class Phases:
     def __init__(self, layout: Layout, node: str) -> None:
         self._layout = layout
         self._node = node
-        self._tail = Tail(layout.events_file(node))
+        self._events = Growing(layout.run.store, keys.events(node))
         self._told = STARTING
         self.counts: dict[str, int] = {}
         """How often each event was logged."""
@@ -41,7 +43,7 @@ class Phases:
 
     def read(self) -> None:
         """Take note of what was logged since the last call."""
-        for line in self._tail.read():
+        for line in (line for part in self._events.look() for line in part.records):
             event: dict[str, Any] = msgspec.json.decode(line)
             name = event["event"]
             self.counts[name] = self.counts.get(name, 0) + 1
@@ -54,7 +56,7 @@ class Phases:
             return SAVING
         if self._told:
             return self._told
-        peer = read_peer(self._layout, self._node)
+        peer = read_peer(self._layout.run, self._node)
         if peer is None or peer.status != ACTIVE:
             return STARTING
         return peer.phase or "keeping time"

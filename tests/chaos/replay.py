@@ -22,9 +22,9 @@ from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.own_groups import OwnGroups
 from swarm.node.worker.redo import Redo, plan_redo
 from swarm.node.worker.round_files import RoundFiles
-from swarm.records.read import read_rows
+from swarm.records.rows import read_rows
 from swarm.types import Policy
-from swarm.wire.layout import Layout
+from tests.layout import Layout
 
 WEIGHTS = ("model/model.safetensors", "weights.txt")
 """Where a policy's snapshot keeps them: a real one, a light one."""
@@ -39,7 +39,7 @@ async def replay(
     tasks: Sequence[str],
 ) -> str | None:
     """What is wrong with the weights of a node's last checkpoint, None if nothing is."""
-    rows = read_rows(layout.metrics_file(node)).rows
+    rows = read_rows(layout.run, node).rows
     settings = replace(settings, redo_rounds=10**6)
     plan = plan_redo(rows, None, settings)
     with ComputeExecutor(time.monotonic) as executor:

@@ -14,10 +14,14 @@ from pathlib import Path
 import msgspec
 
 from swarm.errors import ProtocolError
-from swarm.records.read import Tail, nodes_with_logs, read_state
+from swarm.records.files import read_state
+from swarm.records.growing import Growing
+from swarm.records.listing import nodes_with_logs
 from swarm.store.folder.fetch import list_names, list_numbered
-from swarm.wire.layout import Layout, is_node_id, node_of, round_of
+from swarm.wire import keys
+from swarm.wire.keys import is_node_id, node_of, round_of
 from swarm.wire.messages import MetricsRow, NodeState
+from tests.layout import Layout
 
 PAUSE = 0.1
 """Seconds between looks."""
@@ -39,7 +43,7 @@ class Watcher:
     """The furthest round and stage that the state file has named."""
     rows: dict[str, list[MetricsRow]] = field(default_factory=dict)
     looks: int = 0
-    _tails: dict[str, Tail] = field(default_factory=dict)
+    _tails: dict[str, Growing] = field(default_factory=dict)
     _over: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -75,7 +79,7 @@ class Watcher:
 
     def _look_at_clock(self) -> None:
         try:
-            state = read_state(self.layout)
+            state = read_state(self.layout.run)
         except ProtocolError as error:
             self._say(f"the state file was not whole: {error}")
             return
@@ -89,10 +93,10 @@ class Watcher:
         self.clock = max(self.clock, now)
 
     def _look_at_rows(self) -> None:
-        for node in nodes_with_logs(self.layout):
-            tail = self._tails.setdefault(node, Tail(self.layout.metrics_file(node)))
+        for node in nodes_with_logs(self.layout.run):
+            tail = self._tails.setdefault(node, Growing(self.layout.run.store, keys.metrics(node)))
             rows = self.rows.setdefault(node, [])
-            for line in tail.read():
+            for line in (line for part in tail.look() for line in part.records):
                 try:
                     row = msgspec.json.decode(line, type=MetricsRow)
                 except msgspec.DecodeError:

@@ -19,12 +19,12 @@ import msgspec
 
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.tasks.gym.profiles import SAPO_TASKS
-from swarm.wire.layout import Layout
 from swarm.wire.messages import ExamRow
 from tests.fuzz.mutators import mutate
 from tests.fuzz.readers import KEY, PEER, READERS
 from tests.fuzz.reading_process import Answer, Request
 from tests.fuzz.strange_files import Maker, strange_files
+from tests.layout import Layout
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 CORPUS = Path(__file__).parent / "corpus"

@@ -21,7 +21,9 @@ from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.sharing.reading import PeersFiles
 from swarm.node.worker.checkpoints import restore_newest
 from swarm.node.worker.own_completions import read_completions
-from swarm.records.read import Tail, parse_line, read_exam, read_file, read_peers, read_rows, read_state_or_problem
+from swarm.records.files import read_clock, read_exam, read_form, read_peers
+from swarm.records.growing import lines_of, parse_line
+from swarm.records.rows import read_rows
 from swarm.records.stream import EventStream, Wanted
 from swarm.store.place import open_place
 from swarm.store.run import Run
@@ -31,8 +33,8 @@ from swarm.views.events import render as render_events
 from swarm.views.status import StatusReader
 from swarm.views.status import render as render_status
 from swarm.wire import keys
-from swarm.wire.layout import Layout
 from swarm.wire.messages import ExperimentFile, JudgedRow, JudgeQuestion, RewardFile, WinnersFile
+from tests.layout import Layout
 
 logger = get_logger(__name__)
 
@@ -74,25 +76,25 @@ def _run(layout: Layout) -> Run:
 
 
 def _state(layout: Layout) -> str:
-    state, problem = read_state_or_problem(layout)
+    state, problem = read_clock(layout.run)
     _show(render_status(StatusReader(_run(layout), liveness_timeout=60.0).read(wall=1.8e9)))
     return _reason(problem) if problem else ("" if state else "absent")
 
 
 def _peer(layout: Layout) -> str:
     """A registration that cannot be read is nobody's; one that can is shown by `swarm status`."""
-    peers = read_peers(layout)
+    peers = read_peers(layout.run)
     _show(render_status(StatusReader(_run(layout), liveness_timeout=60.0).read(wall=1.8e9)))
     return "" if peers else "malformed"
 
 
 def _judge_answer(layout: Layout) -> str:
-    read_answer(layout, Slot(KEY.round, PEER), "6cd8bc1cb01d30b8")
+    read_answer(_run(layout), Slot(KEY.round, PEER), "6cd8bc1cb01d30b8")
     return ""
 
 
 def _metrics(layout: Layout) -> str:
-    found = read_rows(layout.metrics_file(PEER))
+    found = read_rows(layout.run, PEER)
     _show(render_status(StatusReader(_run(layout), liveness_timeout=60.0).read(wall=1.8e9)))
     _show_events(layout, metrics=True)
     return "junk" if found.junk or not found.rows else ""
@@ -103,12 +105,12 @@ def _events(layout: Layout) -> str:
 
 
 def _judged(layout: Layout) -> str:
-    rows = [parse_line(line, JudgedRow) for line in Tail(layout.judge_file).read()]
+    rows = [parse_line(line, JudgedRow) for line in lines_of(layout.run.store, keys.JUDGED)]
     return "junk" if not rows or None in rows else ""
 
 
 def _exam(layout: Layout) -> str:
-    read_exam(layout)
+    read_exam(layout.run)
     return ""
 
 
@@ -144,7 +146,7 @@ def _reason(message: str) -> str:
 
 def _form(form: type, path: Callable[[Layout], Path]) -> Callable[[Layout], str]:
     def read(layout: Layout) -> str:
-        return "" if read_file(path(layout), form) else "absent"
+        return "" if read_form(layout.run.store, layout.key(path(layout)), form) else "absent"
 
     return read
 

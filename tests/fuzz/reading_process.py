@@ -18,9 +18,9 @@ from pathlib import Path
 
 import msgspec
 
-from swarm.wire.layout import Layout
 from tests.fuzz.coverage_guide import Guide
 from tests.fuzz.readers import read
+from tests.layout import Layout
 
 FORBIDDEN = ("os.system", "os.exec", "os.posix_spawn", "os.fork", "os.remove", "os.rename", "os.mkdir", "os.chmod")
 FORBIDDEN_FAMILIES = ("subprocess.", "socket.", "ctypes.", "shutil.", "pty.", "webbrowser.")

@@ -15,15 +15,17 @@ from typing import Any
 import pytest
 
 from swarm.errors import ProtocolError
-from swarm.records.read import count_files, nodes_with_logs
+from swarm.records.listing import count_files, nodes_with_logs
 from swarm.store.folder.fetch import list_nodes, read_bounded
 from swarm.views.status import StatusReader, render
 from swarm.views.text import printable
-from swarm.wire.layout import Layout, is_node_id
+from swarm.wire import keys
+from swarm.wire.keys import is_node_id
 from tests.fuzz.campaign import CORPUS, MOST_GROWTH, SLOWEST, Found, drawn, placed, seeds
 from tests.fuzz.mutators import ESC, mutate
 from tests.fuzz.readers import KEY, PEER, READERS, TerminalError, read
 from tests.fuzz.reading_process import Answer
+from tests.layout import Layout
 from tests.unit.views.factories import run_of
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
@@ -135,10 +137,10 @@ def test_of_odd_names_in_any_folder_only_node_ids_come_out(tmp_path: Path) -> No
         put_names(folder)
     for folder in (layout.peers, layout.rollouts_of(KEY), layout.rewards_of(KEY)):
         assert list_nodes(folder) == {"ben"}
-    counted = count_files(layout.rollouts)
+    counted = count_files(layout.run.store, keys.ROLLOUTS)
     assert counted.nodes == {KEY: {"ben"}}
     assert all(printable(str(path)).isprintable() for path in counted.strays)
-    assert all(is_node_id(name) for name in nodes_with_logs(layout))
+    assert all(is_node_id(name) for name in nodes_with_logs(layout.run))
     shown = render(StatusReader(run_of(layout), liveness_timeout=60.0).read(wall=1.0))
     assert shown.replace("\n", "").isprintable()
 

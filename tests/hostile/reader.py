@@ -21,7 +21,7 @@ from swarm.tasks.bounded import Limits
 from swarm.tasks.gym.profiles import SAPO_TASKS
 from swarm.tasks.scoring import Scorer
 from swarm.types import RoundKey, ScoredGroup
-from swarm.wire.layout import Layout
+from tests.layout import Layout
 
 TIMEOUT_S = 100.0
 

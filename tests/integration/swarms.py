@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from swarm.wire.layout import Layout
+from tests.layout import Layout
 
 PATIENCE = 90.0
 """Seconds before a test gives up on something that ought to happen."""

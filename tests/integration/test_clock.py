@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from swarm.records.read import read_state
+from swarm.records.files import read_state
 from tests.integration.swarms import daemons, environment, events, eventually, layout, rows, run_swarm
 
 pytestmark = pytest.mark.timeout(240)
@@ -31,7 +31,7 @@ def test_workers_finish_by_themselves_when_their_coordinator_is_dead(tmp_path):
         eventually(lambda: len(rows(tmp_path, "alice")) >= 3, "three rounds")
         coordinator.kill()
         assert [worker.wait() for worker in workers] == [0, 0], workers[0].output
-    state = read_state(layout(tmp_path))
+    state = read_state(layout(tmp_path).run)
     assert state is not None
     assert not state.finished
     for name in ("alice", "bob"):
@@ -62,7 +62,7 @@ def test_a_standby_takes_over_and_no_round_goes_backwards(tmp_path):
         seen = [0]
 
         def finished() -> bool:
-            state = read_state(layout(tmp_path))
+            state = read_state(layout(tmp_path).run)
             seen.append(state.round if state else -1)
             return state is not None and state.finished
 
@@ -95,7 +95,7 @@ def test_a_coordinator_that_wakes_up_beside_its_successor_does_not_take_the_cloc
         seen = []
 
         def steps_down() -> bool:
-            state = read_state(layout(tmp_path))
+            state = read_state(layout(tmp_path).run)
             seen.append(state.round if state else -1)
             return bool(events(tmp_path, "spare", "coordinator.steps_down"))
 

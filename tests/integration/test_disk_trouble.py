@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from swarm.views.validate import render, validate
-from swarm.wire.layout import Layout
 from tests.integration.mounted import Mounted, mounted
 from tests.integration.swarms import environment, eventually, json_lines
+from tests.layout import Layout
 from tests.unit.views.factories import run_of
 
 pytestmark = pytest.mark.timeout(180)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from swarm.wire.layout import Layout
 from tests.integration.swarms import environment, json_lines, run_swarm
+from tests.layout import Layout
 
 pytestmark = pytest.mark.timeout(240)
 

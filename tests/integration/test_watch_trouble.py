@@ -21,9 +21,9 @@ import pytest
 
 from swarm.store.folder.publish import publish
 from swarm.types import RoundKey
-from swarm.wire.layout import Layout
 from tests.integration.folder_looker import UNAVAILABLE
 from tests.integration.swarms import eventually
+from tests.layout import Layout
 
 INTERVAL = 0.6
 """Seconds between two listings, whatever the watcher says."""

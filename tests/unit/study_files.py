@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from swarm.study.record import study_folder
-from swarm.wire.layout import Layout
+from tests.layout import Layout
 
 
 def record_file(path: Path, study: str) -> Path:

@@ -23,7 +23,7 @@ from swarm.config import settings as settings_module
 from swarm.config.constraints import Text, allowed, plain_type
 from swarm.config.meanings import meanings
 from swarm.errors import ConfigError
-from swarm.wire.layout import is_node_id
+from swarm.wire.keys import is_node_id
 
 
 def load(environ: dict[str, str] | None = None, /, **flags: Any) -> Settings:

@@ -25,9 +25,16 @@ from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 
-from swarm.wire.layout import round_of, split_at_experiment, stage_of
+from swarm.wire.keys import round_of, stage_of
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_EXPERIMENTS = "experiments"
+"""The folder of all experiments in a shared folder."""
+_FOLDERS = frozenset(
+    {"state", "peers", "rollouts", "completions", "rewards", "winners", "judge", "checkpoints", "logs", ".tmp"}
+)
+_FILES = frozenset({"experiment.json", "exam.json"})
+"""Together all the names in an experiment's folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +143,18 @@ def what_went_wrong(error: OSError, asked_for: Place) -> str:
     said = error.strerror or str(error)
     at = error.filename if isinstance(error.filename, str) else ""
     return f"{said} ({at})" if os.sep in at and at != str(asked_for) else said
+
+
+def split_at_experiment(path: Path) -> tuple[Path, tuple[str, ...]]:
+    """The part of a path that is the user's own, an experiment's folder, and the names below it, which strangers write.
+
+    Where a path could be read in two ways, less of it counts as the user's own. Without an experiment in it, all does.
+    """
+    parts = path.parts
+    for at in range(len(parts) - 2):
+        if parts[at] == _EXPERIMENTS and parts[at + 2] in _FOLDERS | _FILES:
+            return Path(*parts[: at + 2]), parts[at + 2 :]
+    return path, ()
 
 
 def _descend(folder: Place, grown: list[Place] | None) -> int:

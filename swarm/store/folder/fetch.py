@@ -14,7 +14,7 @@ from pathlib import Path
 from swarm.errors import ProtocolError, StoreError
 from swarm.store.base import MOST_NAMES, Blob, Entry, Kind, Page
 from swarm.store.folder.beneath import Place, open_beneath, opened_folder, what_went_wrong
-from swarm.wire.layout import node_of
+from swarm.wire.keys import node_of
 
 _PIECE = 1 << 20
 """Bytes of a copy that are in memory at once."""

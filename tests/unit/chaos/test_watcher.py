@@ -11,10 +11,10 @@ import pytest
 
 from swarm.types import RoundKey
 from swarm.wire.codec import encode
-from swarm.wire.layout import Layout
 from swarm.wire.messages import MetricsRow, NodeState, RewardFile
 from tests.chaos.audit import audit
 from tests.chaos.watcher import Watcher
+from tests.layout import Layout
 from tests.unit.node.factories import make_rollouts, make_state, put
 
 

@@ -16,7 +16,7 @@ from swarm.records.listing import size_of
 from swarm.store.folder.store import FolderStore
 from swarm.study.record import RunRecord, StudyRecord
 from swarm.views.text import size
-from swarm.wire.layout import Layout
+from tests.layout import Layout
 from tests.unit.study_files import record_file
 from tests.unit.views.factories import START, make_experiment, make_peer, run_of
 

@@ -14,8 +14,8 @@ import pytest
 from swarm.cli import main
 from swarm.cli.main import run
 from swarm.errors import StoreError
-from swarm.wire.layout import Layout
 from tests.integration.swarms import listen_to_ctrl_c
+from tests.layout import Layout
 from tests.unit.views.factories import append_events, make_event, make_experiment
 
 HEAVY = ("torch", "transformers", "numpy", "reasoning_gym", "pandas", "matplotlib", "asyncio", "anyio", "structlog")

@@ -10,7 +10,7 @@ import pytest
 
 from swarm.cli.progress import Progress
 from swarm.config import Settings
-from swarm.wire.layout import Layout
+from tests.layout import Layout
 from tests.unit.views.factories import append, make_row, run_of
 
 

@@ -20,8 +20,8 @@ from swarm.store.run import Run
 from swarm.study.record import RunFile
 from swarm.types import Completion
 from swarm.wire.codec import encode
-from swarm.wire.layout import Layout
 from swarm.wire.messages import NodeState
+from tests.layout import Layout
 from tests.unit.node.factories import FakeTaskSource, fake_rewards, put
 from tests.unit.study_files import run_file
 from tests.unit.views.factories import run_of

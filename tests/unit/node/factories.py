@@ -33,8 +33,8 @@ from swarm.types import (
     TrainReport,
 )
 from swarm.wire.codec import encode, to_rollout_file
-from swarm.wire.layout import Layout
 from swarm.wire.messages import NodeState, PeerFile, PolicyInfo, RewardFile, RolloutFile, StateFile
+from tests.layout import Layout
 
 TASKS = ("bf", "arc_1d", "base_conversion")
 DRAWS = AssignedQuestions(Settings().seed, TASKS, Settings().profile)

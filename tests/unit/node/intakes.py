@@ -12,8 +12,8 @@ from swarm.node.sharing.intake import Intake
 from swarm.node.sharing.verification import TaskSource
 from swarm.types import RoundKey, ScoredGroup
 from swarm.wire.codec import encode
-from swarm.wire.layout import Layout
 from swarm.wire.messages import RolloutFile
+from tests.layout import Layout
 from tests.unit.node.factories import DRAWS, FakeTaskSource, put
 from tests.unit.node.nodes import make_context
 

@@ -17,12 +17,12 @@ from swarm.node.coordinator.coordinator import Coordinator
 from swarm.node.process.executor import ComputeExecutor
 from swarm.node.process.system import SYSTEM_CLOCK, ThreadBlocking
 from swarm.node.worker.worker import Worker
-from swarm.records.read import read_rows
+from swarm.records.rows import read_rows
 from swarm.store.folder.publish import publish
 from swarm.types import RoundKey
 from swarm.wire.codec import decode, encode
-from swarm.wire.layout import Layout
 from swarm.wire.messages import MetricsRow, RolloutFile
+from tests.layout import Layout
 from tests.unit.node.factories import TASKS, FakePolicy, FakeTaskSource, make_peer, make_settings, make_state, run_of
 
 WITHIN = 20.0
@@ -157,7 +157,7 @@ def released(policy: FakePolicy) -> Iterator[None]:
 
 
 def rows_of(layout: Layout, node: str) -> list[MetricsRow]:
-    rows, junk, _ = read_rows(layout.metrics_file(node))
+    rows, junk, _ = read_rows(layout.run, node)
     assert not junk
     return rows
 

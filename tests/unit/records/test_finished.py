@@ -16,8 +16,8 @@ from swarm.records.events import Ending
 from swarm.records.finished import BY_COORDINATOR, BY_WORKERS, Finished, finished, rounds_done
 from swarm.records.reader import snapshot
 from swarm.study.run.run_folder import RunFollower, is_finished
-from swarm.wire.layout import Layout
 from swarm.wire.messages import ExperimentFile
+from tests.layout import Layout
 from tests.unit.views.factories import (
     append_events,
     make_event,

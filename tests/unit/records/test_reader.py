@@ -22,8 +22,8 @@ from swarm.store.run import Run
 from swarm.types import RoundKey
 from swarm.wire import keys
 from swarm.wire.codec import encode
-from swarm.wire.layout import Layout
 from swarm.wire.messages import PeerFile
+from tests.layout import Layout
 from tests.unit.views.factories import (
     START,
     append,

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from swarm.errors import ProtocolError, StoreError
-from swarm.records.read import Tail, count_files, count_stage, read_rows
+from swarm.records.growing import lines_of
+from swarm.records.listing import count_files, count_stage
+from swarm.records.rows import read_rows
 from swarm.store.folder.beneath import (
     is_folder,
     make_folder,
@@ -23,7 +25,9 @@ from swarm.store.folder.beneath import (
 from swarm.store.folder.fetch import list_names, list_nodes, list_numbered, read_bounded
 from swarm.store.folder.publish import publish
 from swarm.types import RoundKey
-from swarm.wire.layout import Layout, round_of
+from swarm.wire import keys
+from swarm.wire.keys import round_of
+from tests.layout import Layout
 
 KEY = RoundKey(9)
 
@@ -105,15 +109,15 @@ def test_a_link_in_the_place_of_the_published_file_is_replaced_and_not_written_t
 @pytest.mark.parametrize("link", ["logs", "logs/anna"])
 def test_a_log_behind_a_linked_folder_has_no_lines(tmp_path: Path, link: str) -> None:
     layout, _ = vandalized(tmp_path, link=link)
-    assert list(Tail(layout.metrics_file("anna")).read()) == []
-    assert read_rows(layout.metrics_file("anna")) == ([], 0, False)
+    assert list(lines_of(layout.run.store, keys.metrics("anna"))) == []
+    assert read_rows(layout.run, "anna") == ([], 0, False)
 
 
 @pytest.mark.parametrize("link", ["rollouts/round_9", "rollouts/round_9/stage_0"])
 def test_a_linked_folder_is_a_stray_where_folders_are_counted(tmp_path: Path, link: str) -> None:
     layout, _ = vandalized(tmp_path, link=link)
-    assert count_files(layout.rollouts) == ({}, [layout.root / link])
-    assert count_stage(layout.rollouts_of(KEY)) == (set(), [layout.rollouts_of(KEY)])
+    assert count_files(layout.run.store, keys.ROLLOUTS) == ({}, [link])
+    assert count_stage(layout.run.store, keys.rollouts(KEY)) == (set(), [keys.rollouts(KEY)])
 
 
 @pytest.mark.parametrize("link", ["checkpoints", "checkpoints/round_5", "checkpoints/round_5/anna"])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from swarm.errors import ProtocolError, StoreError
 from swarm.store.folder import fetch
 from swarm.store.folder.fetch import list_names, list_nodes, list_numbered, read_bounded
-from swarm.wire.layout import round_of
+from swarm.wire.keys import round_of
 
 LIMIT = 1000
 

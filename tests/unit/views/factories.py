@@ -10,7 +10,6 @@ import msgspec
 from swarm.store.place import open_place
 from swarm.store.run import Run
 from swarm.types import Origin, RoundKey
-from swarm.wire.layout import Layout
 from swarm.wire.messages import (
     GroupInfo,
     MetricsRow,
@@ -21,6 +20,7 @@ from swarm.wire.messages import (
     StateFile,
     WinnersFile,
 )
+from tests.layout import Layout
 
 START = 1_700_000_000.0
 ROUND_SECONDS = 2.0

@@ -9,7 +9,7 @@ import msgspec
 
 from swarm.views.distrust import MOST_LINES, Distrust
 from swarm.views.status import Status, StatusReader, render
-from swarm.wire.layout import Layout
+from tests.layout import Layout
 from tests.unit.views.factories import START, append, make_experiment, make_row, run_of
 
 

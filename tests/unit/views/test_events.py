@@ -6,7 +6,7 @@ from pathlib import Path
 
 from swarm.records.stream import EventStream, Wanted
 from swarm.views.events import render
-from swarm.wire.layout import Layout
+from tests.layout import Layout
 from tests.unit.views.factories import append, append_events, make_event, make_experiment, run_of
 
 

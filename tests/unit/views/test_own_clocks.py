@@ -12,8 +12,8 @@ from swarm.records.events import FINISHED
 from swarm.records.reader import snapshot
 from swarm.views.status import StatusReader, render
 from swarm.views.validate import validate
-from swarm.wire.layout import Layout
 from swarm.wire.messages import ExperimentFile
+from tests.layout import Layout
 from tests.unit.views.factories import (
     START,
     append_events,

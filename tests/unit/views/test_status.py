@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from swarm.views.status import NodeStatus, Status, StatusReader, render
-from swarm.wire.layout import Layout
+from tests.layout import Layout
 from tests.unit.views.factories import (
     START,
     append,

@@ -8,8 +8,8 @@ import pytest
 
 from swarm.records.rows import one_per_round
 from swarm.views.summary import render, summarise
-from swarm.wire.layout import Layout
 from swarm.wire.messages import MetricsRow
+from tests.layout import Layout
 from tests.unit.views.factories import ROUND_SECONDS, make_row
 
 LAYOUT = Layout(Path("/nowhere"), "exp")

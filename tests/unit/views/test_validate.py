@@ -12,8 +12,8 @@ import pytest
 from swarm.types import RoundKey
 from swarm.views.checks import gaps, named, spans
 from swarm.views.validate import Report, render, validate
-from swarm.wire.layout import Layout
 from swarm.wire.messages import RewardFile
+from tests.layout import Layout
 from tests.unit.views.factories import (
     START,
     append,

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from swarm.store.folder.beneath import split_at_experiment
 from swarm.store.folder.publish import publish
 from swarm.types import RoundKey
-from swarm.wire.layout import Layout, is_node_id, node_of, round_of, split_at_experiment, stage_of
+from swarm.wire.keys import is_node_id, node_of, round_of, stage_of
+from tests.layout import Layout
 
 LAYOUT = Layout(Path("/shared"), "demo")
 KEY = RoundKey(17, 2)

@@ -10,7 +10,7 @@ import pytest
 from swarm.errors import ExperimentError, StoreError
 from swarm.node.base.experiment import claim_experiment, differences, read_experiment
 from swarm.node.process.system import SYSTEM_CLOCK
-from swarm.wire.layout import Layout
+from tests.layout import Layout
 from tests.unit.node.factories import make_settings, run_of
 from tests.unit.node.nodes import make_context
 

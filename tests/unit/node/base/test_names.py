@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.node.base.names import readable_name
-from swarm.wire.layout import is_node_id, node_of
+from swarm.wire.keys import is_node_id, node_of
 
 
 @given(st.integers())

@@ -17,12 +17,12 @@ from swarm.errors import DuplicateNodeError, StoreError
 from swarm.node.base.presence import PROOF_BEATS, Presence
 from swarm.node.process.host import host_identity, process_started_at, this_process
 from swarm.node.process.system import SYSTEM_CLOCK
+from swarm.records.files import read_peer, read_peers
 from swarm.records.liveness import ACTIVE, STARTING, STOPPED
-from swarm.records.read import read_peer, read_peers
 from swarm.store.folder.publish import publish
 from swarm.wire.codec import encode
-from swarm.wire.layout import Layout
 from swarm.wire.messages import PeerFile
+from tests.layout import Layout
 from tests.unit.node.factories import make_peer, put
 from tests.unit.node.nodes import make_context, until
 from tests.unit.node.process.test_host import start_child
@@ -44,7 +44,7 @@ def make_presence(layout: Layout, *, registered_at: float = 1000.0) -> Presence:
 
 
 def registered(layout: Layout, node: str = "alice") -> PeerFile:
-    peer = read_peer(layout, node)
+    peer = read_peer(layout.run, node)
     assert peer is not None
     return peer
 
@@ -203,4 +203,4 @@ def test_registrations_that_cannot_be_read_are_left_out(layout: Layout) -> None:
     put(layout.peer_file("huge"), b" " * 2**17 + encode(make_peer("huge")))
     put(layout.peers / "carol.sync-conflict-1.json", encode(make_peer("carol.sync-conflict-1")))
     layout.peer_file("link").symlink_to(layout.peer_file("bob"))
-    assert [peer.peer_id for peer in read_peers(layout)] == ["bob"]
+    assert [peer.peer_id for peer in read_peers(layout.run)] == ["bob"]

@@ -18,7 +18,7 @@ from swarm.node.base import write_queue as module
 from swarm.node.base.write_queue import Write, WriteQueue
 from swarm.node.process.system import SYSTEM_CLOCK
 from swarm.types import RoundKey
-from swarm.wire.layout import Layout
+from tests.layout import Layout
 from tests.unit.node.nodes import WITHIN, make_context, until
 
 pytestmark = pytest.mark.anyio

@@ -18,13 +18,13 @@ from structlog.testing import capture_logs
 from swarm.errors import DuplicateNodeError, ExperimentError, ProtocolError
 from swarm.node.base.clock_file import believed_state
 from swarm.node.coordinator.clock_keeper import ClockKeeper
+from swarm.records.files import read_peer, read_state
 from swarm.records.liveness import STANDBY, STOPPED
-from swarm.records.read import read_peer, read_state
 from swarm.store.folder.publish import publish
 from swarm.types import RoundKey
 from swarm.wire.codec import encode
-from swarm.wire.layout import Layout
 from swarm.wire.messages import StateFile
+from tests.layout import Layout
 from tests.unit.node.factories import make_ghost, make_peer, make_state, put, put_reward, put_state, run_of
 from tests.unit.node.nodes import make_coordinator, run_all, running, until
 
@@ -79,7 +79,7 @@ def opened(logs: list[Any]) -> list[int]:
 def round_now(layout: Layout) -> int:
     """The open round, -1 where nobody can tell."""
     try:
-        state = read_state(layout)
+        state = read_state(layout.run)
     except ProtocolError:
         return -1
     return state.round if state else -1
@@ -99,11 +99,11 @@ async def test_rounds_advance_as_fast_as_the_workers_submit(layout: Layout) -> N
             await submit_rounds(layout, range(4))
             await until(lambda: codes)
     assert codes == [0]
-    peer = read_peer(layout, "clock")
+    peer = read_peer(layout.run, "clock")
     assert peer is not None
     assert peer.status == STOPPED
     assert opened(logs) == [0, 1, 2, 3]
-    state = read_state(layout)
+    state = read_state(layout.run)
     assert state is not None
     assert (state.round, state.finished, state.max_rounds, state.updated_by) == (4, True, 4, "clock")
     assert state.updated_at >= state.created_at > 0
@@ -142,7 +142,7 @@ async def test_a_coordinator_goes_on_where_the_state_file_says(layout: Layout) -
             await submit_rounds(layout, range(7, 9))
             await until(lambda: codes)
     assert opened(logs) == [7, 8]
-    state = read_state(layout)
+    state = read_state(layout.run)
     assert state is not None
     assert state.created_at == 5.0, "the experiment is as old as it was"
 
@@ -169,10 +169,10 @@ async def test_workers_are_told_of_the_end_where_fewer_rounds_are_asked_for_than
 @pytest.mark.parametrize("name", ["clock", "another-clock"])
 async def test_a_second_coordinator_is_refused_whatever_its_name(layout: Layout, name: str) -> None:
     async with running(make_coordinator(layout)):
-        await until(lambda: (peer := read_peer(layout, "clock")) and peer.status == "active")
+        await until(lambda: (peer := read_peer(layout.run, "clock")) and peer.status == "active")
         with pytest.raises(DuplicateNodeError):
             await make_coordinator(layout, name).run()
-        peer = read_peer(layout, "clock")
+        peer = read_peer(layout.run, "clock")
         assert peer is not None
         assert peer.status == "active"
 
@@ -184,7 +184,7 @@ async def test_other_settings_are_refused_before_anything_is_changed(layout: Lay
     with pytest.raises(ExperimentError, match="SEED was 42, now 7"):
         await make_coordinator(layout, seed=7, max_rounds=9, **STAYS).run()
     assert (layout.experiment_file.read_bytes(), layout.state_file.read_bytes()) == before
-    peer = read_peer(layout, "clock")
+    peer = read_peer(layout.run, "clock")
     assert peer is not None
     assert peer.status == STOPPED
 
@@ -192,7 +192,7 @@ async def test_other_settings_are_refused_before_anything_is_changed(layout: Lay
 async def test_the_expected_workers_are_waited_for(layout: Layout) -> None:
     make_ghost(layout, "bob")
     async with running(make_coordinator(layout, expected_workers=2, round_interval=60.0, **STAYS)):
-        await until(lambda: (peer := read_peer(layout, "clock")) and peer.status == "active" and peer.beat > 3)
+        await until(lambda: (peer := read_peer(layout.run, "clock")) and peer.status == "active" and peer.beat > 3)
         assert not layout.state_file.exists()
         make_ghost(layout, "carol")
         await until(layout.state_file.exists)
@@ -286,7 +286,7 @@ async def test_the_end_is_told_once_the_folder_says_it(layout: Layout) -> None:
                 await until(lambda: "state.unwritable" in events_of(logs))
                 assert not codes
             await until(lambda: codes)
-    state = read_state(layout)
+    state = read_state(layout.run)
     assert state is not None
     assert (state.round, state.finished) == (1, True)
 
@@ -311,7 +311,7 @@ async def test_one_that_stands_by_takes_over_where_the_clock_was(layout: Layout)
                 await until(lambda: codes)
     assert codes == [0]
     assert opened(logs) == [0, 1, 2, 2, 3, 4]
-    state = read_state(layout)
+    state = read_state(layout.run)
     assert state is not None
     assert state.updated_by == "spare"
 
@@ -324,12 +324,14 @@ async def test_one_that_stands_by_waits_while_another_is_alive_and_ends_with_the
         async with running(clock) as codes:
             await until(lambda: round_now(layout) == 0)
             async with running(spare) as codes_of_spare:
-                await until(lambda: (peer := read_peer(layout, "spare")) and peer.status == STANDBY and peer.beat > 15)
+                await until(
+                    lambda: (peer := read_peer(layout.run, "spare")) and peer.status == STANDBY and peer.beat > 15
+                )
                 await submit_rounds(layout, range(2))
                 await until(lambda: codes and codes_of_spare)
     assert (codes, codes_of_spare) == ([0], [0])
     assert "coordinator.takes_over" not in events_of(logs)
-    state = read_state(layout)
+    state = read_state(layout.run)
     assert state is not None
     assert state.updated_by == "clock"
 
@@ -338,9 +340,9 @@ async def test_a_plain_coordinator_starts_beside_one_that_stands_by_and_is_told_
     layout: Layout,
 ) -> None:
     async with running(make_coordinator(layout, "spare", standby=True, **STAYS)):
-        await until(lambda: (peer := read_peer(layout, "spare")) and peer.status == STANDBY)
+        await until(lambda: (peer := read_peer(layout.run, "spare")) and peer.status == STANDBY)
         async with running(make_coordinator(layout)):
-            await until(lambda: (peer := read_peer(layout, "clock")) and peer.status == "active")
+            await until(lambda: (peer := read_peer(layout.run, "clock")) and peer.status == "active")
             with pytest.raises(DuplicateNodeError, match="--standby"):
                 await make_coordinator(layout, "another").run()
 
@@ -355,7 +357,7 @@ async def test_of_two_that_are_active_the_later_goes_back_to_standby(layout: Lay
             async with beating(layout, "older", node_role="coordinator", registered_at=5.0):
                 put_state(layout, round=0, updated_by="older", max_rounds=5)
                 await until(lambda: "coordinator.steps_down" in events_of(logs))
-                await until(lambda: (peer := read_peer(layout, "clock")) and peer.status == STANDBY)
+                await until(lambda: (peer := read_peer(layout.run, "clock")) and peer.status == STANDBY)
             await until(lambda: "coordinator.takes_over" in events_of(logs))  # the older one never beats again
             put_reward(layout, RoundKey(0), "bob")
             await until(lambda: round_now(layout) == 1)

@@ -8,10 +8,10 @@ import pytest
 
 from swarm.errors import ProtocolError
 from swarm.node.coordinator.resume import clock_from_traces, resume_point
-from swarm.records.read import SMALL_FILE, read_state
+from swarm.records.files import SMALL_FILE, read_state
 from swarm.types import RoundKey
 from swarm.wire.codec import encode
-from swarm.wire.layout import Layout
+from tests.layout import Layout
 from tests.unit.node.factories import make_ghost, make_peer, make_state, put, put_reward, put_state, run_of
 
 MOST = 100
@@ -132,7 +132,7 @@ def test_traces_never_lead_beyond_the_end(layout: Layout) -> None:
 
 
 def test_a_reader_is_told_that_the_state_is_torn(layout: Layout) -> None:
-    assert read_state(layout) is None
+    assert read_state(layout.run) is None
     put(layout.state_file, WHOLE[:-20])
     with pytest.raises(ProtocolError, match="malformed"):
-        read_state(layout)
+        read_state(layout.run)

@@ -11,7 +11,7 @@ from swarm.errors import ConfigError, DuplicateNodeError, StoreError, SwarmError
 from swarm.node.base.context import NodeContext
 from swarm.node.process import daemon
 from swarm.node.process.daemon import first_swarm_error, run_node
-from swarm.wire.layout import Layout
+from tests.layout import Layout
 from tests.unit.node.factories import make_settings
 
 

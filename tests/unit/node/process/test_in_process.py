@@ -18,7 +18,7 @@ from swarm.logs import configure_logging, get_logger
 from swarm.node.process.in_process import SeveralNodes, _suited_to_sharing, run_workers
 from swarm.node.process.stopping import run_until_signal
 from swarm.node.process.worker_settings import cores
-from swarm.wire.layout import Layout
+from tests.layout import Layout
 from tests.unit.log_files import log_in
 from tests.unit.node.factories import make_settings
 

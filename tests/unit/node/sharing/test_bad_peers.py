@@ -10,8 +10,8 @@ import pytest
 from swarm.node.worker.pace import GatherPace
 from swarm.types import RoundKey, TrainGroup
 from swarm.views.status import Status, StatusReader, render
-from swarm.wire.layout import Layout
 from swarm.wire.messages import RolloutFile
+from tests.layout import Layout
 from tests.unit.node.factories import FakePolicy, make_ghost, make_rollouts, put
 from tests.unit.node.intakes import publish
 from tests.unit.node.nodes import make_worker, play_to_the_end, rows_of

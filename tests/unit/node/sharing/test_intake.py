@@ -20,8 +20,8 @@ from swarm.store.folder.store import FolderStore
 from swarm.tasks.scoring import GroupScore
 from swarm.types import RoundKey
 from swarm.wire.codec import encode
-from swarm.wire.layout import Layout
 from swarm.wire.messages import MetricsRow, RolloutEntry, RolloutFile
+from tests.layout import Layout
 from tests.unit.node.factories import FakeTaskSource, fake_question, make_rollouts, put
 from tests.unit.node.intakes import R0, TestedIntake, TrustsTabs, publish
 

@@ -15,8 +15,8 @@ from swarm.node.worker.checkpoints import restore_newest, save_checkpoint
 from swarm.store.folder import bundles
 from swarm.store.folder.beneath import Within
 from swarm.wire import keys
-from swarm.wire.layout import Layout
 from swarm.wire.messages import NodeState
+from tests.layout import Layout
 from tests.unit.node.factories import FakePolicy, FakeSnapshot, newest_checkpoint, run_of
 
 

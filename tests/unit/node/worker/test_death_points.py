@@ -22,11 +22,11 @@ import pytest
 from swarm.lines import append_json_line
 from swarm.node.base.write_queue import Write, WriteQueue
 from swarm.node.worker.checkpoints import save_checkpoint
-from swarm.records.read import read_rows
+from swarm.records.rows import read_rows
 from swarm.store.folder.publish import publish
 from swarm.types import RoundKey
-from swarm.wire.layout import Layout
 from swarm.wire.messages import MetricsRow, NodeState
+from tests.layout import Layout
 from tests.unit.node.factories import FakeSnapshot, newest_checkpoint, run_of
 from tests.unit.node.nodes import make_context
 
@@ -242,7 +242,7 @@ def append(layout: Layout, round_: int) -> None:
 
 
 def rows(layout: Layout) -> list[int]:
-    found, junk, torn = read_rows(layout.metrics_file("alice"))
+    found, junk, torn = read_rows(layout.run, "alice")
     assert (junk, torn) == (0, False)
     return [row.round for row in found]
 
@@ -261,7 +261,7 @@ def test_a_death_while_appending_tears_and_doubles_no_row(
         return act
 
     for layout, acknowledged in every_death(tmp_path, monkeypatch, way, prepare):
-        found = {row.round for row in read_rows(layout.metrics_file("alice")).rows}
+        found = {row.round for row in read_rows(layout.run, "alice").rows}
         assert {0, *map(int, acknowledged)} <= found
         for round_ in range(max(found) + 1, 4):
             append(layout, round_)
@@ -312,7 +312,7 @@ def test_a_death_in_the_write_queue_loses_nothing_acknowledged_and_the_order_hol
 
 
 def in_folder(layout: Layout) -> set[str]:
-    rounds = {row.round for row in read_rows(layout.metrics_file("alice")).rows}
+    rounds = {row.round for row in read_rows(layout.run, "alice").rows}
     found = {f"row {round_}" for round_ in rounds}
     for round_ in range(4):
         key = RoundKey(round_)

@@ -17,8 +17,8 @@ from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.worker.ij_schedule import IJSchedule, signals_of
 from swarm.types import RoundKey, ScoredGroup
 from swarm.wire.codec import encode
-from swarm.wire.layout import Layout
 from swarm.wire.messages import MetricsRow
+from tests.layout import Layout
 from tests.unit.node.factories import TASKS, FakePolicy, make_ghost, make_rollouts, make_settings, put
 from tests.unit.node.nodes import (
     make_coordinator,

@@ -8,7 +8,7 @@ import pytest
 
 from swarm.types import RoundKey
 from swarm.wire.codec import encode
-from swarm.wire.layout import Layout
+from tests.layout import Layout
 from tests.unit.node.factories import FakePolicy, FakeTaskSource, make_ghost, make_rollouts, put
 from tests.unit.node.nodes import (
     make_coordinator,

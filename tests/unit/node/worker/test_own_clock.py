@@ -30,13 +30,13 @@ from swarm.node.worker.events import (
     Train,
 )
 from swarm.node.worker.worker_machine import WorkerMachine
-from swarm.records import read as records
+from swarm.records import rows as records
 from swarm.store.folder.publish import publish
 from swarm.tasks.scoring import GroupScore
 from swarm.types import RoundKey
 from swarm.wire.codec import encode
-from swarm.wire.layout import Layout
 from swarm.wire.messages import MetricsRow
+from tests.layout import Layout
 from tests.unit.node.factories import (
     FakeTaskSource,
     make_ghost,

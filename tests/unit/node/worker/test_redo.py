@@ -14,14 +14,14 @@ from structlog.testing import capture_logs
 from swarm.node.worker.own_completions import same_texts
 from swarm.node.worker.redo import plan_redo
 from swarm.node.worker.worker import Worker
+from swarm.records.files import read_peer
 from swarm.records.liveness import STARTING
-from swarm.records.read import read_peer
 from swarm.tasks.scoring import GroupScore
 from swarm.types import Completion, Origin, Question, RolloutGroup, RoundKey
 from swarm.wire import keys
 from swarm.wire.codec import decode, encode
-from swarm.wire.layout import Layout
 from swarm.wire.messages import CompletionsFile, MetricsRow, NodeState
+from tests.layout import Layout
 from tests.unit.node.factories import (
     MEASURED_COLUMNS,
     FakePolicy,
@@ -401,7 +401,7 @@ async def test_a_node_that_redoes_is_starting_for_its_peers_and_stops_within_a_s
     with released(policy):
         async with running(worker) as codes:
             await until(policy.holding.is_set)
-            peer = read_peer(layout, "alice")
+            peer = read_peer(layout.run, "alice")
             assert peer is not None
             assert peer.status == STARTING
             worker.stop(143)

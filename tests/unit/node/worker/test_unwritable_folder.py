@@ -18,7 +18,7 @@ from swarm.node.worker import worker as worker_module
 from swarm.store.folder.store import FolderStore
 from swarm.types import RoundKey
 from swarm.wire import keys
-from swarm.wire.layout import Layout
+from tests.layout import Layout
 from tests.unit.node.factories import FakePolicy, newest_checkpoint
 from tests.unit.node.nodes import make_worker, rollouts_of, rows_of, running, until
 

@@ -17,15 +17,15 @@ from structlog.testing import capture_logs
 
 from swarm.errors import CheckpointError, DuplicateNodeError
 from swarm.node.worker.pace import GatherPace
+from swarm.records.files import read_peer
 from swarm.records.liveness import STOPPED
-from swarm.records.read import read_peer
 from swarm.store.base import Store
 from swarm.store.folder import bundles
 from swarm.store.folder.beneath import Within, make_folder
 from swarm.types import RoundKey
 from swarm.wire.codec import decode, encode
-from swarm.wire.layout import Layout
 from swarm.wire.messages import RewardFile, RolloutFile, WinnersFile
+from tests.layout import Layout
 from tests.unit.node.factories import (
     FakePolicy,
     FakeTaskSource,
@@ -67,7 +67,7 @@ def patient_workers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def status_of(layout: Layout, node: str) -> str:
-    peer = read_peer(layout, node)
+    peer = read_peer(layout.run, node)
     return peer.status if peer else ""
 
 
@@ -267,8 +267,8 @@ async def test_the_folder_is_read_and_the_heart_beats_while_a_training_step_bloc
             await set_clock(layout, 1)
             theirs = {e[0].prompt for r in (0, 1) for e in rollouts_of(layout, r, "bob").rollouts.values()}
             await until(lambda: theirs <= set(source.scored))
-            beat = read_peer(layout, "alice")
-            await until(lambda: read_peer(layout, "alice") != beat)
+            beat = read_peer(layout.run, "alice")
+            await until(lambda: read_peer(layout.run, "alice") != beat)
             assert policy.trained == []
             policy.go.set()
             await until(layout.reward_file(RoundKey(1), "alice").exists)
@@ -513,7 +513,7 @@ async def test_nobody_begins_the_round_of_a_coordinator_that_waits_for_its_worke
     put_state(layout, round=3, held=True)
     worker = make_worker(layout, "alice")
     async with running(worker):
-        await until(lambda: (peer := read_peer(layout, "alice")) and peer.status == "active")
+        await until(lambda: (peer := read_peer(layout.run, "alice")) and peer.status == "active")
         await anyio.sleep(0.3)  # several looks at the folder
         assert not layout.rollout_file(RoundKey(3), "alice").exists()
         put_state(layout, round=3)

@@ -15,8 +15,8 @@ from swarm.errors import ConfigError, ExperimentError
 from swarm.study.analysis.baseline import effect_by_start
 from swarm.study.analysis.compare import compare_experiments, compare_runs
 from swarm.study.record import ConfigurationRecord, RunRecord
-from swarm.wire.layout import Layout
 from swarm.wire.messages import MetricsRow
+from tests.layout import Layout
 from tests.unit.study.analysis.frames_by_hand import make_metrics, make_record, make_totals
 from tests.unit.study_files import record_file
 

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from swarm.study.record import ConfigurationRecord, RunRecord, StudyRecord
-from swarm.wire.layout import Layout
 from swarm.wire.messages import MetricsRow
+from tests.layout import Layout
 from tests.unit.study_files import record_file
 
 START = 1_700_000_000.0

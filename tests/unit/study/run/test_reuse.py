@@ -12,7 +12,7 @@ import msgspec
 from swarm.study.record import ConfigurationRecord, RunFile, StudyRecord
 from swarm.study.run.matrix import as_recorded, run_settings, runs_of
 from swarm.study.run.reuse import with_finished_elsewhere
-from swarm.wire.layout import Layout
+from tests.layout import Layout
 from tests.unit.study_files import run_file
 
 VERSIONS = {"swarm": "1", "torch": "2"}

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from swarm.study.run.run_folder import RunFollower, can_go_on, is_finished
-from swarm.wire.layout import Layout
+from tests.layout import Layout
 from tests.unit.views.factories import (
     append,
     make_experiment,

@@ -25,8 +25,8 @@ from swarm.study.run.matrix import runs_of
 from swarm.study.run.run_folder import RunFollower, can_go_on
 from swarm.study.run.runner import Runner, StudyView, alone
 from swarm.study.run.schedule import RunState
-from swarm.wire.layout import Layout
 from tests.integration.swarms import eventually
+from tests.layout import Layout
 from tests.unit.study_files import run_file
 
 FAKE = Path(__file__).parent / "fake_swarm.py"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from swarm.wire.layout import Layout
+from tests.layout import Layout
 
 SMALL = Path(__file__).parents[3] / "fixtures" / "study"
 FULL = "small_2-2_s1"

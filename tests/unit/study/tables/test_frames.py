@@ -23,8 +23,8 @@ from swarm.study.record import read_study
 from swarm.study.tables.columns import with_run
 from swarm.study.tables.frames import TABLES, experiment_frame, study_frame
 from swarm.types import RoundKey
-from swarm.wire.layout import Layout
 from swarm.wire.messages import MetricsRow
+from tests.layout import Layout
 from tests.unit.study.tables.small_study import FULL, SMALL, copy_of_small, empty_run, full_run
 from tests.unit.study_files import record_file
 from tests.unit.views.factories import append, append_events, make_event, make_rollouts, write

@@ -13,7 +13,7 @@ from swarm.store.place import open_place
 from swarm.views.doctor.context import CheckContext, Timing
 from swarm.views.doctor.examine import Check
 from swarm.views.doctor.finding import Finding, Verdict
-from swarm.wire.layout import Layout
+from tests.layout import Layout
 from tests.unit.views.factories import START, make_peer
 
 OK, WARNING, FAILURE = Verdict.OK, Verdict.WARNING, Verdict.FAILURE

@@ -14,7 +14,7 @@ from swarm.store.folder import delivery, inotify, renaming
 from swarm.store.folder.health import folder_health
 from swarm.store.health import Delivery, FileSystem, Inotify, Naming, Renaming, Room, Writing
 from swarm.views.doctor import hints, place, room
-from swarm.wire.layout import Layout
+from tests.layout import Layout
 from tests.unit.views.doctor.patients import FAILURE, OK, WARNING, Scene, look, make_patient
 from tests.unit.views.factories import make_experiment, make_state, write
 

@@ -11,8 +11,8 @@ import pytest
 
 from swarm.store.folder import survey
 from swarm.views.doctor import room, saved
-from swarm.wire.layout import Layout
 from swarm.wire.messages import NodeState
+from tests.layout import Layout
 from tests.unit.views.doctor.patients import FAILURE, OK, WARNING, Scene, look, make_patient
 from tests.unit.views.factories import make_experiment, make_state, write
 

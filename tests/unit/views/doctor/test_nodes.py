@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from swarm.views.doctor import nodes
-from swarm.wire.layout import Layout
+from tests.layout import Layout
 from tests.unit.views.doctor.patients import FAILURE, NOW, OK, WARNING, Scene, look, make_patient
 from tests.unit.views.factories import make_peer, make_state, write
 
