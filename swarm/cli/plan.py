@@ -16,9 +16,9 @@ from swarm.cli.up import DEFAULT_WORKERS, DEFAULTS
 from swarm.config import Settings
 from swarm.errors import ConfigError
 from swarm.node.process.wiring import checked_tasks
-from swarm.policy.plan import PROCESS, Plan
-from swarm.policy.planner import make_plan
-from swarm.policy.probe import ProbeReport, ProbeTask, probe
+from swarm.planner.plan import PROCESS, Plan
+from swarm.planner.planner import make_plan
+from swarm.planner.probe import ProbeReport, ProbeTask, probe
 
 
 def plan(

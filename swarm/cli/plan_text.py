@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from swarm.config import Settings
-from swarm.policy.plan import RESERVE, Part, Plan
-from swarm.policy.probe import ProbeReport
-from swarm.views.text import table
+from swarm.planner.plan import RESERVE, Part, Plan
+from swarm.planner.probe import ProbeReport
+from swarm.views.text import size, table
 
 
 def render_plan(plan: Plan, settings: Settings) -> str:
@@ -40,11 +40,6 @@ def render_probe(report: ProbeReport, predicted: int) -> str:
     early = "it ended early: " if report.peak is None else ""
     problem = f"; {early}{report.problem}" if report.problem else ""
     return f"probe of one node: peaks {seen}; predicted {size(predicted)}{problem}"
-
-
-def size(number: int) -> str:
-    """Bytes in MB or GB."""
-    return f"{number / 1e9:.2f} GB" if number >= 1e9 else f"{number / 1e6:.1f} MB"
 
 
 def _title(plan: Plan) -> str:

@@ -24,8 +24,8 @@ from swarm.errors import ConfigError, MemoryPlanError
 from swarm.node.process.stopping import on_signals
 from swarm.node.process.wiring import checked_tasks, versions
 from swarm.node.process.worker_settings import cores
-from swarm.policy.plan import RESERVE, Plan
-from swarm.policy.planner import plan_for
+from swarm.planner.plan import RESERVE, Plan
+from swarm.planner.planner import plan_for
 from swarm.store.run import Run
 from swarm.study.record import StudyRecord, log_file, read_study, studies, write_study
 from swarm.study.run.builtin import built_in

@@ -89,7 +89,7 @@ def _within_memory(settings: Settings, nodes: int, in_process: bool, force: bool
     Raises:
         MemoryPlanError: nothing makes them fit, and nobody insists.
     """
-    from swarm.policy.planner import plan_for
+    from swarm.planner.planner import plan_for
 
     made = plan_for(settings, nodes, in_process)
     if made is None:

@@ -31,12 +31,4 @@ linear_logprobs   log-probs of a matrix head, block by block of the vocabulary
 logprobs          log-probs of any other head, in chunks
 gradient          rows -> gradient, summed over tokens
 optimizer         scale, clip, AdamW
-
-planner           settings -> does it fit? in milliseconds, without torch; from what follows:
-shape             how large is this model?
-prompt_lengths    how long are the questions?
-device_memory     how much is free?
-node_memory       what does one node need?
-plan              what fits, and which way of training to take
-probe             one real step in a child process, to check it
 """

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import NamedTuple
 
 import torch
@@ -102,6 +103,11 @@ class Block(NamedTuple):
     stop: int
     width: int
 
+    @property
+    def rows(self) -> slice:
+        """These rows."""
+        return slice(self.start, self.stop)
+
 
 @dataclass(frozen=True)
 class MicroBatch:
@@ -112,12 +118,14 @@ class MicroBatch:
     """[N], index of each row's prompt."""
     completion_ids: Tensor
     """[N, T]."""
-    completion_mask: Tensor
-    """bool [N, T], False on padding."""
+    token_ids: Tensor
+    """[M], the same without padding."""
     lengths: Tensor
     """[N], tokens of each completion."""
     completion_of_token: Tensor
     """[M], the index of each token's completion."""
+    place_of_token: Tensor
+    """[M], the token's place in its completion, 0 to T - 1."""
     advantages: Tensor
     """[M], of each token's completion."""
     own: Tensor
@@ -126,6 +134,13 @@ class MicroBatch:
     """[M], under the policy that wrote the token, NaN where unknown."""
     blocks: list[Block]
     """The rows, parted where their lengths differ enough for separate padding to pay."""
+    first_token: list[int]
+    """N + 1 numbers: where each row's tokens begin among the M."""
+
+    def token_places(self, block: Block, *, width: int, before: int = 0) -> Tensor:
+        """[m], where the tokens of a block are in its rows, laid end to end, of `before` columns and then theirs."""
+        tokens = slice(self.first_token[block.start], self.first_token[block.stop])
+        return (self.completion_of_token[tokens] - block.start) * width + before + self.place_of_token[tokens]
 
 
 def encode_groups(
@@ -194,12 +209,14 @@ def stack_rows(rows: Sequence[Row], model: LanguageModel) -> MicroBatch:
         prompts=pad_prompts(list(prompts.values()), model),
         prompt_of_row=torch.tensor([index[row.group] for row in rows], device=model.device),
         completion_ids=torch.tensor(padded, device=model.device),
-        completion_mask=(torch.arange(longest) < length_N[:, None]).to(model.device),
+        token_ids=torch.tensor([token for row in rows for token in row.token_ids], device=model.device),
         lengths=length_N.to(model.device),
         completion_of_token=torch.arange(len(rows)).repeat_interleave(length_N).to(model.device),
+        place_of_token=torch.cat([torch.arange(length) for length in lengths]).to(model.device),
         advantages=advantage_N.repeat_interleave(length_N).to(model.device),
         own=own_N.repeat_interleave(length_N).to(model.device),
         behaviour_logprobs=torch.tensor(behaviour, dtype=torch.float32, device=model.device),
+        first_token=[0, *accumulate(lengths)],
         blocks=length_blocks(lengths, block_cost=_BLOCK_COST.get(model.device.type, _BLOCK_COST["cuda"])),
     )
 

@@ -1,4 +1,4 @@
-"""Which log-prob does the model give to every completion token?
+"""The log-prob that the model gives to every completion token.
 
 Two ways to the same numbers and gradients:
 
@@ -26,12 +26,18 @@ from swarm.policy.model import LanguageModel
 def completion_logprobs(model: LanguageModel, batch: MicroBatch, *, temperature: float, share_prompts: bool) -> Tensor:
     """fp32 log-probs [M] at the temperature, row after row, of the real completion tokens alone."""
     with model.autocast():  # one region around all parts casts the weights once
-        hidden_M_D = _shared_hidden(model, batch) if share_prompts else _plain_hidden(model, batch)
-        chosen_M = batch.completion_ids[batch.completion_mask]
+        hidden_M_D = hidden_states(model, batch, share_prompts=share_prompts)
         if head := LinearHead.of(model):
-            return linear_logprobs(hidden_M_D, chosen_M, head, temperature=temperature)
+            return linear_logprobs(hidden_M_D, batch.token_ids, head, temperature=temperature)
         vocabulary = model.module.get_output_embeddings().out_features
-        return chosen_logprobs(hidden_M_D, chosen_M, head=model.logits, vocabulary=vocabulary, temperature=temperature)
+        return chosen_logprobs(
+            hidden_M_D, batch.token_ids, head=model.logits, vocabulary=vocabulary, temperature=temperature
+        )
+
+
+def hidden_states(model: LanguageModel, batch: MicroBatch, *, share_prompts: bool) -> Tensor:
+    """Hidden states [M, D] that predict each completion token, row after row."""
+    return _shared_hidden(model, batch) if share_prompts else _plain_hidden(model, batch)
 
 
 def select_rows(cache: DynamicCache, index_N: Tensor) -> None:
@@ -42,7 +48,7 @@ def select_rows(cache: DynamicCache, index_N: Tensor) -> None:
 
 
 def _shared_hidden(model: LanguageModel, batch: MicroBatch) -> Tensor:
-    """Hidden states [M, D] that predict each completion token; every prompt runs once."""
+    """Every prompt runs once."""
     prompts, cache = batch.prompts, DynamicCache()
     hidden_K_P_D = model.hidden(prompts.ids, mask=prompts.mask, positions_B_T=prompts.positions, cache=cache)
     return torch.cat([_block_hidden(model, batch, block, hidden_K_P_D[:, -1:], cache) for block in batch.blocks])
@@ -52,47 +58,47 @@ def _block_hidden(
     model: LanguageModel, batch: MicroBatch, block: Block, last_K_1_D: Tensor, prompt_cache: DynamicCache
 ) -> Tensor:
     """Hidden states [m, D] of the real tokens of some rows: the prompt predicts the first, each token the next."""
-    rows = slice(block.start, block.stop)
-    prompt_of_row_n = batch.prompt_of_row[rows]
-    real_n_T = batch.completion_mask[rows, : block.width]
+    prompt_of_row_n = batch.prompt_of_row[block.rows]
     first_n_1_D = last_K_1_D.index_select(0, prompt_of_row_n)
     if block.width == 1:
-        return first_n_1_D[real_n_T]
+        return first_n_1_D[:, 0]
     cache = copy.copy(prompt_cache)
     cache.layers = [copy.copy(layer) for layer in prompt_cache.layers]
     select_rows(cache, prompt_of_row_n)
-    mask, positions_n_t = _completion_frame(batch, rows, block.width)
-    inputs_n_t = batch.completion_ids[rows, : block.width - 1]  # the last token predicts nothing that is trained
+    mask, positions_n_t = _completion_frame(batch, block)
+    inputs_n_t = batch.completion_ids[block.rows, : block.width - 1]  # the last token predicts nothing that is trained
     rest_n_t_D = model.hidden(inputs_n_t, mask=mask, positions_B_T=positions_n_t, cache=cache)
-    return torch.cat([first_n_1_D, rest_n_t_D], dim=1)[real_n_T]
+    hidden_nT_D = torch.cat([first_n_1_D, rest_n_t_D], dim=1).flatten(0, 1)
+    return hidden_nT_D.index_select(0, batch.token_places(block, width=block.width))
 
 
 def _plain_hidden(model: LanguageModel, batch: MicroBatch) -> Tensor:
-    """The same hidden states [M, D] from one forward pass per block over prompt + completion of each row."""
+    """The same from one forward pass per block over prompt + completion of each row."""
     return torch.cat([_plain_block_hidden(model, batch, block) for block in batch.blocks])
 
 
 def _plain_block_hidden(model: LanguageModel, batch: MicroBatch, block: Block) -> Tensor:
     """Hidden states [m, D] of the real tokens of some rows."""
-    rows = slice(block.start, block.stop)
-    prompts, prompt_of_row_n = batch.prompts, batch.prompt_of_row[rows]
-    mask, positions_n_t = _completion_frame(batch, rows, block.width)
+    prompts, prompt_of_row_n = batch.prompts, batch.prompt_of_row[block.rows]
+    mask, positions_n_t = _completion_frame(batch, block)
     hidden_n_S_D = model.hidden(
-        torch.cat([prompts.ids[prompt_of_row_n], batch.completion_ids[rows, : block.width - 1]], dim=1),
+        torch.cat([prompts.ids[prompt_of_row_n], batch.completion_ids[block.rows, : block.width - 1]], dim=1),
         mask=mask,
         positions_B_T=torch.cat([prompts.positions[prompt_of_row_n], positions_n_t], dim=1),
     )
-    return hidden_n_S_D[:, prompts.ids.shape[1] - 1 :][batch.completion_mask[rows, : block.width]]
+    length = hidden_n_S_D.shape[1]
+    places_m = batch.token_places(block, width=length, before=length - block.width)
+    return hidden_n_S_D.flatten(0, 1).index_select(0, places_m)
 
 
-def _completion_frame(batch: MicroBatch, rows: slice, width: int) -> tuple[Tensor, Tensor]:
+def _completion_frame(batch: MicroBatch, block: Block) -> tuple[Tensor, Tensor]:
     """Mask [n, P + t] over prompt and completion, and positions [n, t] of the completion's inputs, t = width - 1.
 
     The completion's right padding needs no masking: causal attention never looks at it from a real token.
     """
-    prompt_of_row_n = batch.prompt_of_row[rows]
+    prompt_of_row_n = batch.prompt_of_row[block.rows]
     prompt_mask_n_P = batch.prompts.mask[prompt_of_row_n]
-    ones_n_t = prompt_mask_n_P.new_ones(len(prompt_of_row_n), width - 1)
+    ones_n_t = prompt_mask_n_P.new_ones(len(prompt_of_row_n), block.width - 1)
     length_n = batch.prompts.lengths[prompt_of_row_n]
-    positions_n_t = length_n[:, None] + torch.arange(width - 1, device=length_n.device)
+    positions_n_t = length_n[:, None] + torch.arange(block.width - 1, device=length_n.device)
     return torch.cat([prompt_mask_n_P, ones_n_t], dim=1), positions_n_t

@@ -68,7 +68,7 @@ class GradientSum:
         self._reference = _frozen_copy(model) if config.kl_weight > 0 else None
         self.budget = MemoryBudget("training", config.micro_batch_tokens, halvings)
         if config.gradient_checkpointing:
-            _enable_checkpointing(model)
+            enable_checkpointing(model)
         self._rows: list[Row] = []
         self._torn = False
         self.sums = TokenSums.zero(model.device)
@@ -193,7 +193,8 @@ def _frozen_copy(model: LanguageModel) -> LanguageModel:
     return replace(model, module=copy.deepcopy(model.module).requires_grad_(False))
 
 
-def _enable_checkpointing(model: LanguageModel) -> None:
+def enable_checkpointing(model: LanguageModel) -> None:
+    """Recompute activations from now on. Raises ModelError if the architecture cannot."""
     if model.device.type == "cpu":
         _give_back_freed_memory()
     module = model.module

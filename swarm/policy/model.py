@@ -162,7 +162,7 @@ def wrap_model(
             "ever finish. Set eos_token in its tokenizer_config.json."
         )
     eos_id = tokenizer.eos_token_id if tokenizer.eos_token_id is not None else min(eos_ids)
-    _disable_dropout(module)
+    disable_dropout(module)
     if device.type == "cpu":
         _own_memory(module)
     model = LanguageModel(
@@ -276,7 +276,7 @@ def _check_vocabulary(name: str, module: Any, tokenizer: Any) -> None:
         )
 
 
-def _disable_dropout(module: nn.Module) -> None:
+def disable_dropout(module: nn.Module) -> None:
     """Set every dropout probability to 0, for the modes in which `eval()` is not enough (gradient checkpointing)."""
     for part in module.modules():
         if isinstance(part, nn.Dropout):

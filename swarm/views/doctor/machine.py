@@ -5,10 +5,10 @@ from __future__ import annotations
 import platform
 import resource
 from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 
+from swarm.planner.free_memory import host_memory
 from swarm.views.doctor.context import CheckContext
 from swarm.views.doctor.finding import Area, Finding
 from swarm.views.text import size
@@ -20,8 +20,6 @@ FEW_FILES, MANY_FILES = 256, 1024
 """Open files: below the first a node fails, below the second several in one process may."""
 LITTLE_MEMORY = 2**30
 """Bytes. One worker with an embedded model takes about 0.6 GB."""
-MEMINFO = Path("/proc/meminfo")
-CGROUP = Path("/sys/fs/cgroup")
 
 
 class Package(msgspec.Struct, frozen=True):
@@ -40,8 +38,8 @@ class Machine(msgspec.Struct, frozen=True):
     python: tuple[int, int]
     packages: tuple[Package, ...]
     open_files: int
-    memory: int | None
-    """Bytes available to this process and its cgroup; None where that is not told."""
+    memory: int
+    """Bytes that this process may use, within all its control groups."""
 
 
 def check(context: CheckContext) -> Iterator[Finding]:
@@ -52,7 +50,8 @@ def check(context: CheckContext) -> Iterator[Finding]:
 def measure() -> Machine:
     """Ask the system; no package is imported for it."""
     major, minor = platform.python_version_tuple()[:2]
-    return Machine((int(major), int(minor)), packages(), resource.getrlimit(resource.RLIMIT_NOFILE)[0], _memory())
+    open_files, free = resource.getrlimit(resource.RLIMIT_NOFILE)[0], host_memory()[0]
+    return Machine((int(major), int(minor)), packages(), open_files, free)
 
 
 def packages() -> tuple[Package, ...]:
@@ -79,18 +78,6 @@ def installed_version(name: str) -> str:
         return ""
 
 
-def _memory(meminfo: Path = MEMINFO, cgroup: Path = CGROUP) -> int | None:
-    try:
-        fields = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
-        free = int(fields["MemAvailable"].split()[0]) * 1024
-    except (OSError, ValueError, KeyError, IndexError):
-        return None
-    try:
-        return min(free, int((cgroup / "memory.max").read_text()) - int((cgroup / "memory.current").read_text()))
-    except (OSError, ValueError):  # no cgroup v2, or no limit ("max")
-        return free
-
-
 def satisfies(there: str, wanted: str) -> bool:
     """Whether a version is within bounds such as `>=2.11,<2.14`; pre-releases count as others do."""
     from packaging.specifiers import SpecifierSet
@@ -103,9 +90,7 @@ def judge(machine: Machine) -> Iterator[Finding]:
     yield _python(machine.python)
     yield _packages(machine.packages)
     yield _open_files(machine.open_files)
-    if machine.memory is None:
-        yield AREA.ok("memory", "this system does not tell")
-    elif machine.memory < LITTLE_MEMORY:
+    if machine.memory < LITTLE_MEMORY:
         yield AREA.warning("memory", f"{size(machine.memory)} available", "run `swarm plan`, and start fewer workers")
     else:
         yield AREA.ok("memory", f"{size(machine.memory)} available; `swarm plan` says what a swarm needs")

@@ -15,27 +15,14 @@ from structlog.testing import capture_logs
 
 from swarm.cli import plan as command
 from swarm.cli.main import run
-from swarm.cli.plan_text import changes, render_plan, render_probe, size
+from swarm.cli.plan_text import changes, render_plan, render_probe
 from swarm.config import Settings, load_settings
-from swarm.policy import planner
-from swarm.policy.device_memory import DeviceMemory
-from swarm.policy.plan import Plan, choose
-from swarm.policy.probe import ProbeReport, ProbeTask
-from swarm.policy.shape import ModelShape
+from swarm.planner import planner
+from swarm.planner.device_memory import DeviceMemory
+from swarm.planner.plan import Plan, choose
+from swarm.planner.probe import ProbeReport, ProbeTask
+from tests.unit.planner.factories import GPT2
 
-GPT2 = ModelShape(
-    name="someone/gpt2",
-    parameters=124_000_000,
-    layers=12,
-    hidden=768,
-    intermediate=3072,
-    heads=12,
-    kv_heads=12,
-    head_dim=64,
-    vocabulary=50_257,
-    context=1024,
-    fused_qkv=True,
-)
 ON_CPU = ["plan", "--device", "cpu", "--nodes", "3"]
 
 
@@ -98,16 +85,17 @@ def test_the_probe_runs_what_was_chosen_and_is_shown_beside_the_prediction(
     assert (settings.local_groups, settings.device, settings.gradient_checkpointing) == (2, "cpu", False)
     assert task == ProbeTask(prompt_tokens=59, new_tokens=24)
     said = capsys.readouterr().out
-    assert "probe of one node: peaks loaded 1.0 MB, generation 2.0 MB, update 3.00 GB; predicted " in said
+    assert "probe of one node: peaks loaded 1.0 MB, generation 2.0 MB, update 3.0 GB; predicted " in said
 
 
 def test_of_several_models_the_largest_is_probed_with_its_own_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = answer(monkeypatch, ProbeReport())
-    wordy = replace(GPT2, name="someone/small", parameters=10**6, layers=1, max_new_tokens=300)
+    small = replace(GPT2.shape, name="someone/small", parameters=10**6, layers=1, max_new_tokens=300)
+    wordy = GPT2._replace(shape=small)
     memory = DeviceMemory(device="cpu", free=10**12, total=10**12, host_free=10**12)
     command._probe(Settings(), choose((wordy, GPT2), Settings(), memory, nodes=2, in_process=False))
     ((settings, task),) = asked
-    assert (settings.model, task.new_tokens) == ((GPT2.name,), GPT2.max_new_tokens)
+    assert (settings.model, task.new_tokens) == ((GPT2.shape.name,), GPT2.shape.max_new_tokens)
 
 
 @pytest.mark.parametrize(("refuted", "code"), [(True, 1), (False, 0)])
@@ -181,7 +169,7 @@ def test_what_the_settings_say_is_no_change(checkpointing: bool | None) -> None:
 
 def test_a_probe_that_got_to_the_end_did_not_end_early() -> None:
     halved = ProbeReport(loaded=1, generation=2, update=3, problem="1 halving", refuted=True)
-    assert render_probe(halved, 5).endswith("predicted 0.0 MB; 1 halving")
+    assert render_probe(halved, 5).endswith("predicted 5 B; 1 halving")
     assert render_probe(structs.replace(halved, update=None), 5).endswith("it ended early: 1 halving")
 
 
@@ -198,8 +186,3 @@ def test_planning_without_a_probe_imports_no_torch() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
-
-
-@pytest.mark.parametrize(("number", "text"), [(0, "0.0 MB"), (1_500_000, "1.5 MB"), (2_340_000_000, "2.34 GB")])
-def test_sizes_are_in_mb_or_gb(number: int, text: str) -> None:
-    assert size(number) == text

@@ -13,8 +13,8 @@ from swarm.cli.supervisor import Child
 from swarm.cli.up import daemons, daemons_in_process
 from swarm.config import Settings
 from swarm.errors import MemoryPlanError
-from swarm.policy import planner
-from swarm.policy.device_memory import DeviceMemory
+from swarm.planner import planner
+from swarm.planner.device_memory import DeviceMemory
 
 
 def test_each_worker_is_a_process_with_a_model_of_the_list() -> None:

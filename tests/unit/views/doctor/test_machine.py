@@ -49,5 +49,11 @@ def test_each_trouble_is_found_and_nothing_else(other: dict[str, object], check:
         ("1.0", "", True),
     ],
 )
-def test_versions_are_compared_as_numbers(there: str, wanted: str, holds: bool) -> None:
+def test_versions_are_compared_by_the_rules_of_packages(there: str, wanted: str, holds: bool) -> None:
     assert machine.satisfies(there, wanted) is holds
+
+
+def test_the_memory_is_what_the_plan_counts_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "host_memory", lambda: (10**8, 10**10))
+    (found,) = (finding for finding in machine.judge(machine.measure()) if finding.check == "memory")
+    assert (found.verdict, found.measured) == (WARNING, "100 MB available")

@@ -1,4 +1,4 @@
-"""Do N nodes fit on one device, and with which settings? Pure arithmetic; all sizes are bytes.
+"""What N nodes need on one device, and the settings with which they fit. Pure arithmetic; all sizes are bytes.
 
     NodeMemory of each model ──dealt over N nodes──▶ Parts ──against free memory──▶ choose ──▶ Plan
 
@@ -12,9 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from swarm.config import Settings
-from swarm.policy.device_memory import DeviceMemory
-from swarm.policy.node_memory import NodeMemory, lengths, node_memory
-from swarm.policy.shape import ModelShape
+from swarm.planner.device_memory import DeviceMemory
+from swarm.planner.node_memory import NodeMemory, SizedModel, lengths, node_memory
 
 RESERVE = 0.1
 """Share of the free memory that a plan leaves: for fragmentation, and for what is not counted."""
@@ -95,17 +94,17 @@ class Plan:
 
 
 def choose(
-    shapes: Sequence[ModelShape], settings: Settings, device: DeviceMemory, *, nodes: int, in_process: bool
+    models: Sequence[SizedModel], settings: Settings, device: DeviceMemory, *, nodes: int, in_process: bool
 ) -> Plan:
     """The fastest settings that fit: shared prompts, else gradient checkpointing, else a smaller micro-batch.
 
     If nothing fits, the plan is that of the least memory, with `fits` False.
 
     Args:
-        shapes: of the models that nodes are dealt in turn.
+        models: those that nodes are dealt in turn.
         settings: micro_batch_tokens is the most that is chosen, gradient_checkpointing None leaves it to the plan.
     """
-    situation = _Situation(tuple(shapes[:nodes]), settings, device, in_process)
+    situation = _Situation(tuple(models[:nodes]), settings, device, in_process)
     allowed = (False, True) if settings.gradient_checkpointing is None else (settings.gradient_checkpointing,)
     choices = [(size, checkpointing) for size in situation.sizes() for checkpointing in allowed]
     size, checkpointing = next((choice for choice in choices if situation.fits(nodes, *choice)), choices[-1])
@@ -114,7 +113,7 @@ def choose(
         device=device,
         nodes=nodes,
         in_process=in_process,
-        models=tuple(shape.name for shape in situation.shapes),
+        models=tuple(model.shape.name for model in situation.models),
         node=max(memories, key=lambda memory: memory.peak),
         prompt_tokens=max(memory.prompt_tokens for memory in memories),
         new_tokens=max(memory.new_tokens for memory in memories),
@@ -131,14 +130,14 @@ def choose(
 class _Situation:
     """What stays the same while settings are tried."""
 
-    shapes: tuple[ModelShape, ...]
+    models: tuple[SizedModel, ...]
     settings: Settings
     device: DeviceMemory
     in_process: bool
 
     def sizes(self) -> Iterator[int]:
         """Micro-batches to try, halving from the largest allowed down to the longest row, as running out does."""
-        longest = max(sum(lengths(shape, self.settings)) for shape in self.shapes)
+        longest = max(sum(lengths(model.shape, self.settings)) for model in self.models)
         least = max(longest, LEAST_MICRO_BATCH)
         size = self.settings.micro_batch_tokens
         while size > least:
@@ -166,8 +165,8 @@ class _Situation:
 
     def memories(self, size: int, checkpointing: bool) -> list[NodeMemory]:
         return [
-            node_memory(shape, self.settings, self.device, micro_batch_tokens=size, checkpointing=checkpointing)
-            for shape in self.shapes
+            node_memory(model, self.settings, self.device, micro_batch_tokens=size, checkpointing=checkpointing)
+            for model in self.models
         ]
 
 

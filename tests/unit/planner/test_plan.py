@@ -8,25 +8,14 @@ from typing import Any
 import pytest
 
 from swarm.config import Settings, load_settings
-from swarm.policy.device_memory import DeviceMemory
+from swarm.planner.device_memory import DeviceMemory
+from swarm.planner.node_memory import SCORER, SizedModel
+from swarm.planner.plan import CUDA_CONTEXT, PROCESS, RESERVE, Plan, choose
+from swarm.planner.planner import sized_model
 from swarm.policy.embedded import EMBEDDED
-from swarm.policy.node_memory import SCORER
-from swarm.policy.plan import CUDA_CONTEXT, PROCESS, RESERVE, Plan, choose
-from swarm.policy.shape import ModelShape, model_shape
+from tests.unit.planner.factories import QWEN
 
 GB = 10**9
-QWEN = ModelShape(
-    name="someone/half-a-billion",
-    parameters=494_000_000,
-    layers=24,
-    hidden=896,
-    intermediate=4864,
-    heads=14,
-    kv_heads=2,
-    head_dim=64,
-    vocabulary=151_936,
-    context=32_768,
-)
 
 
 def device(free: float, *, gpu: bool = True, host: float = 1000.0) -> DeviceMemory:
@@ -36,9 +25,13 @@ def device(free: float, *, gpu: bool = True, host: float = 1000.0) -> DeviceMemo
 
 
 def plan(
-    free: float, *shapes: ModelShape, nodes: int = 1, in_process: bool = False, gpu: bool = True, **settings: Any
+    free: float, *models: SizedModel, nodes: int = 1, in_process: bool = False, gpu: bool = True, **settings: Any
 ) -> Plan:
-    return choose(shapes or (QWEN,), Settings(**settings), device(free, gpu=gpu), nodes=nodes, in_process=in_process)
+    return choose(models or (QWEN,), Settings(**settings), device(free, gpu=gpu), nodes=nodes, in_process=in_process)
+
+
+def embedded(name: str) -> SizedModel:
+    return sized_model(name, Settings(), device(10))
 
 
 def part(made: Plan, name: str) -> int:
@@ -97,7 +90,7 @@ def test_nodes_in_one_process_share_one_scorer() -> None:
 
 
 def test_no_micro_batch_is_smaller_than_the_settings_allow() -> None:
-    made = plan(0.01, model_shape("tiny-qwen2"), tasks=("basic_arithmetic",), gpu=False)
+    made = plan(0.01, embedded("tiny-qwen2"), tasks=("basic_arithmetic",), gpu=False)
     assert made.prompt_tokens + made.new_tokens < made.micro_batch_tokens
     taken = load_settings({}, {"SWARM_MICRO_BATCH_TOKENS": str(made.micro_batch_tokens)})
     assert taken.micro_batch_tokens == made.micro_batch_tokens == 64
@@ -127,25 +120,26 @@ def test_a_host_that_is_too_small_for_checkpoints_is_no_fit() -> None:
 
 
 def test_models_are_dealt_out_in_turn() -> None:
-    shapes = [model_shape(name) for name in EMBEDDED[:2]]
-    first, second = (part(plan(10, shape), "optimizer") for shape in shapes)
-    assert part(plan(10, *shapes, nodes=3), "optimizer") == 2 * first + second
-    alone = plan(10, *shapes, nodes=1)
+    models = [embedded(name) for name in EMBEDDED[:2]]
+    first, second = (part(plan(10, model), "optimizer") for model in models)
+    assert part(plan(10, *models, nodes=3), "optimizer") == 2 * first + second
+    alone = plan(10, *models, nodes=1)
     assert (alone.models, part(alone, "optimizer")) == (("tiny-qwen2",), first)
 
 
 def test_the_lengths_of_the_largest_model_are_its_own() -> None:
-    made = plan(100, model_shape("tiny-qwen2"), QWEN, nodes=2, profile="tiny")
+    made = plan(100, embedded("tiny-qwen2"), QWEN, nodes=2, profile="tiny")
     alone = plan(100, QWEN)
     assert (made.node.prompt_tokens, made.node.new_tokens) == (alone.prompt_tokens, alone.new_tokens)
-    wordy = replace(model_shape("tiny-qwen2"), max_new_tokens=400)
+    tiny = embedded("tiny-qwen2")
+    wordy = tiny._replace(shape=replace(tiny.shape, max_new_tokens=400))
     made = plan(100, wordy, QWEN, nodes=2)
-    assert (made.node.model, made.node.new_tokens, made.new_tokens) == (QWEN.name, 256, 400)
+    assert (made.node.model, made.node.new_tokens, made.new_tokens) == (QWEN.shape.name, 256, 400)
 
 
 def test_one_column_is_the_largest_model() -> None:
-    made = plan(100, model_shape("tiny-qwen2"), QWEN, nodes=2)
-    assert made.node.model == QWEN.name
+    made = plan(100, embedded("tiny-qwen2"), QWEN, nodes=2)
+    assert made.node.model == QWEN.shape.name
     assert sum(one.one for one in made.parts if not one.on_host) == made.node.peak + CUDA_CONTEXT
 
 

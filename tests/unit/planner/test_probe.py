@@ -14,12 +14,11 @@ import pytest
 import torch
 
 from swarm.config import Settings
+from swarm.planner.plan import PROCESS
+from swarm.planner.planner import make_plan
+from swarm.planner.probe import ProbeReport, ProbeTask, probe, run_steps
 from swarm.policy import generator, gradient
-from swarm.policy.device_memory import device_memory
 from swarm.policy.generate import Sampling, sample_in_parts
-from swarm.policy.plan import PROCESS, choose
-from swarm.policy.probe import ProbeReport, ProbeTask, probe, run_steps
-from swarm.policy.shape import model_shape
 
 TASK = ProbeTask(prompt_tokens=20, new_tokens=4)
 TINY = Settings(device="cpu", threads=1, local_groups=1, generations=2)
@@ -35,7 +34,7 @@ def interpreter(tmp_path: Path, script: str) -> str:
 
 def test_the_prediction_is_near_what_a_real_step_holds() -> None:
     settings = Settings(device="cpu", threads=1, max_new_tokens=24)
-    plan = choose((model_shape("tiny-qwen2"),), settings, device_memory("cpu"), nodes=1, in_process=False)
+    plan = make_plan(settings, 1, in_process=False)
     report = probe(settings, ProbeTask(plan.prompt_tokens, plan.new_tokens), os.environ)
     assert report.problem is None
     assert report.loaded is not None

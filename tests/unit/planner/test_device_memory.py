@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from swarm.errors import ModelError
-from swarm.policy import device_memory as module
-from swarm.policy.device_memory import device_memory, host_memory, parse_smi
+from swarm.planner import device_memory as module
+from swarm.planner.device_memory import device_memory, parse_smi
+from swarm.planner.free_memory import host_memory
 
 GB = 2**30
 

@@ -1,43 +1,26 @@
-"""How much memory does one node need? Pure arithmetic; all sizes are bytes.
+"""The memory that one node needs, by part. Pure arithmetic; all sizes are bytes.
 
 What a node holds at its highest point:
 
     always      fp32 weights, two Adam moments, the reference where there is a KL term, gradients (an update may be
                 begun while the node generates)
     and either  generating: KV cache of I x G rows, the sampler's rows of the vocabulary
-    or          an update: what autograd keeps of one micro-batch, one block of logits, one layer's own gradients
+    or          an update: the activations of one micro-batch (swarm.planner.footprint), one block of logits
 
-What autograd keeps is counted, not fitted. Per layer and token position, D hidden, F feed-forward, Q = heads x head
-dim, K = key/value heads x head dim:
-
-    gated layer (Qwen2, Llama)                        fp32, numbers   under bf16 autocast, bytes
-      2 x RMSNorm: input, normalised, output          6 D             (4 + 4 + 3 x 2) D + (4 + 4 + 2 x 2) D; each of the
-                                                                      3 + 2 products behind them casts its own input
-      queries, attention output                       2 Q             2 x 2 Q
-      gate, silu(gate), up, their product             4 F             4 x 2 F
-      log-sum-exp of the attention                    heads           4 heads
-      queries and keys normalised (Qwen3)             2 (Q + K)       2 x 4 (Q + K)
-    fused layer (GPT-2)
-      2 x LayerNorm: input, output                    4 D             2 x (4 + 2) D
-      fused queries, keys and values; output          4 D             4 x 2 D
-      tanh GELU: x, x / 2, tanh, 1 + tanh, product    5 F             (2 + 4 + 2 + 4 + 4 + 2) F; its power is fp32
-
-    per key that a row attends to: a key and a value, repeated to Q where heads share them (masked attention does that);
-    per pair of query and key: the mask as numbers, or with eager attention each head's weights.
-
-With shared prompts a row has its own copy of its prompt's keys and values; with gradient checkpointing each layer keeps
-its input alone, and one layer at a time is whole.
+Not covered: what kernels allocate for themselves.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from swarm.config import Settings
+from swarm.planner.device_memory import DeviceMemory
+from swarm.planner.footprint import Footprint, MicroBatch
+from swarm.planner.prompt_lengths import longest_prompt
+from swarm.planner.shape import ModelShape
 from swarm.policy.buckets import column_bucket, row_bucket
-from swarm.policy.device_memory import DeviceMemory
-from swarm.policy.prompt_lengths import longest_prompt
-from swarm.policy.shape import ModelShape
 
 MAX_LOGITS = 2**22
 """Logits of one block and its least width, as in swarm.policy.linear_logprobs, which imports torch."""
@@ -47,37 +30,6 @@ LOGITS_BUFFERS = 2
 SCORER = 100 * 2**20
 """One scoring server (measured)."""
 _FP32, _BF16 = 4, 2
-
-
-@dataclass(frozen=True, kw_only=True)
-class MicroBatch:
-    """The largest micro-batch of an update."""
-
-    prompts: int
-    """Prompts that run once for all their rows; 0 where each row repeats its own."""
-    rows: int
-    prompt_tokens: int
-    new_tokens: int
-
-    @property
-    def positions(self) -> int:
-        """Token positions in the forward pass."""
-        return self.prompts * self.prompt_tokens + self.rows * (self.new_tokens + self._repeated)
-
-    @property
-    def keys(self) -> int:
-        """Keys in memory: of prompts, and of each row its prompt's again."""
-        return self.prompts * self.prompt_tokens + self.rows * (self.prompt_tokens + self.new_tokens)
-
-    @property
-    def pairs(self) -> int:
-        """Pairs of query and key."""
-        length = self.prompt_tokens + self.new_tokens
-        return self.prompts * self.prompt_tokens**2 + self.rows * (self.new_tokens + self._repeated) * length
-
-    @property
-    def _repeated(self) -> int:
-        return 0 if self.prompts else self.prompt_tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,13 +76,20 @@ class NodeMemory:
         return self.resident + max(self.generation, self.update)
 
 
+class SizedModel(NamedTuple):
+    """A model as the plan knows it."""
+
+    shape: ModelShape
+    footprint: Footprint
+
+
 def node_memory(
-    shape: ModelShape, settings: Settings, device: DeviceMemory, *, micro_batch_tokens: int, checkpointing: bool
+    model: SizedModel, settings: Settings, device: DeviceMemory, *, micro_batch_tokens: int, checkpointing: bool
 ) -> NodeMemory:
     """What one node of this model needs."""
+    shape, footprint = model
     bf16 = computes_in_bf16(settings, device)
     batch = worst_micro_batch(shape, settings, micro_batch_tokens, share_prompts=not checkpointing)
-    eager = settings.attention == "eager"
     static = settings.decoding == "static" or (settings.decoding == "auto" and device.is_gpu)
     cache = cache_bytes(shape, settings, bf16=bf16, static=static)
     fp32_weights = _FP32 * shape.parameters
@@ -144,7 +103,7 @@ def node_memory(
         gradients=fp32_weights + _FP32 * shape.vocabulary * shape.hidden,
         buffers=cache + static_logits_bytes(shape, settings) if static else 0,
         generation=sampler_bytes(shape, settings) + (0 if static else cache),
-        activations=activation_bytes(shape, batch, bf16=bf16, eager=eager, checkpointing=checkpointing),
+        activations=(footprint.checkpointed if checkpointing else footprint.shared).bytes(batch, shape.layers),
         logits=_logits_bytes(shape, batch),
         snapshot=3 * fp32_weights,
         scorers=settings.scorer_processes * SCORER,
@@ -200,53 +159,6 @@ def sampler_bytes(shape: ModelShape, settings: Settings) -> int:
     sorted_with_order = 24 if settings.top_k or settings.top_p < 1 else 0
     words = settings.most_local_groups * settings.generations * shape.vocabulary
     return words * (3 * _FP32 + 8 + scaled + sorted_with_order)
-
-
-def activation_bytes(shape: ModelShape, batch: MicroBatch, *, bf16: bool, eager: bool, checkpointing: bool) -> int:
-    """The highest point of one micro-batch, logits apart: what autograd keeps, and what comes and goes beside it.
-
-    That is the cache of shared prompts at the end of the forward pass, and after it the gradients inside one layer.
-    """
-    kept = kept_bytes(shape, batch, bf16=bf16, eager=eager, checkpointing=checkpointing)
-    width = _BF16 if bf16 else _FP32
-    grouped = batch.prompts > 0 and shape.heads > shape.kv_heads  # else autograd keeps the cache's own tensors
-    cache = shape.layers * batch.keys * 2 * shape.kv_heads * shape.head_dim * width if grouped else 0
-    gradients = 3 * shape.intermediate * batch.positions * width  # of gate, up and their product
-    return kept + max(cache, gradients)
-
-
-def kept_bytes(shape: ModelShape, batch: MicroBatch, *, bf16: bool, eager: bool, checkpointing: bool) -> int:
-    """What autograd keeps of one micro-batch up to the logits; under bf16 also every matrix as it was cast."""
-    layer = _layer_bytes(shape, batch, bf16=bf16, eager=eager)
-    final_norm = 2 * shape.hidden * batch.positions + shape.hidden * batch.rows * batch.new_tokens
-    rotations = 0 if shape.fused_qkv else 2 * shape.head_dim * batch.positions
-    cast = _BF16 * shape.parameters if bf16 else 0
-    edges = _FP32 * (final_norm + rotations) + cast
-    if checkpointing:
-        return shape.layers * _FP32 * shape.hidden * batch.positions + layer + edges
-    return shape.layers * layer + edges
-
-
-def _layer_bytes(shape: ModelShape, batch: MicroBatch, *, bf16: bool, eager: bool) -> int:
-    """What autograd keeps of one layer; the table is in this file's docstring."""
-    width = _BF16 if bf16 else _FP32
-    per_token = _fused_token_bytes(shape, bf16=bf16) if shape.fused_qkv else _gated_token_bytes(shape, bf16=bf16)
-    views_of_fused = shape.fused_qkv and not batch.prompts
-    per_key = 0 if views_of_fused else 2 * shape.heads * shape.head_dim * width
-    per_pair = shape.heads * (_FP32 + (_BF16 if bf16 else 0)) if eager else width
-    return batch.positions * per_token + batch.keys * per_key + batch.pairs * per_pair
-
-
-def _gated_token_bytes(shape: ModelShape, *, bf16: bool) -> int:
-    queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-    norms = shape.hidden * (26 if bf16 else 24) + (8 * (queries + keys) if shape.qk_norm else 0)
-    width = _BF16 if bf16 else _FP32
-    return norms + width * (2 * queries + 4 * shape.intermediate) + _FP32 * shape.heads
-
-
-def _fused_token_bytes(shape: ModelShape, *, bf16: bool) -> int:
-    per_hidden, per_inner = (12 + 8, 18) if bf16 else (16 + 16, 20)
-    return per_hidden * shape.hidden + per_inner * shape.intermediate + _FP32 * shape.heads
 
 
 def _logits_bytes(shape: ModelShape, batch: MicroBatch) -> int:

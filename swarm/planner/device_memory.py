@@ -1,7 +1,7 @@
-"""How much memory does a device have, and how much of it is free? Asked without torch wherever that is possible.
+"""The memory of a device, total and free. Asked without torch wherever that is possible.
 
     GPU   nvidia-smi, else torch in a child process (a slim container without nvidia-smi; MIG, a GPU in parts)
-    CPU   /proc/meminfo, and the limits of the control groups (v1, v2) that this process runs in
+    CPU   swarm.planner.free_memory
 
 All sizes are bytes.
 """
@@ -11,13 +11,14 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
 from swarm.children import code_command
 from swarm.errors import ModelError
+from swarm.planner.free_memory import host_memory
 
 _ASK_TORCH = """
 import sys, torch
@@ -82,15 +83,6 @@ def device_memory(device: str | None, environ: Mapping[str, str] = os.environ, r
     if gpu is None:
         return cpu
     return DeviceMemory(device=f"cuda:{index}", free=gpu.free, total=gpu.total, host_free=host_free, bf16=gpu.bf16)
-
-
-def host_memory(root: Path = Path("/")) -> tuple[int, int]:
-    """Free and total memory that this process may use: what the machine has, or its control group allows."""
-    memory = _meminfo(root / "proc/meminfo")
-    free, total = memory["MemAvailable"], memory["MemTotal"]
-    for used, limit in _cgroup_limits(root):
-        free, total = min(free, max(0, limit - used)), min(total, limit)
-    return free, total
 
 
 def parse_smi(line: str) -> Gpu:
@@ -194,45 +186,3 @@ def _ask_torch(device: str) -> Gpu:
 
 def _output(command: Sequence[str], *, timeout_s: float) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=timeout_s).stdout
-
-
-def _meminfo(file: Path) -> dict[str, int]:
-    """Values of /proc/meminfo, in bytes; where there is none (not Linux), what sysconf knows."""
-    try:
-        lines = file.read_text().splitlines()
-    except OSError:
-        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        return {"MemAvailable": total, "MemTotal": total}
-    return {name: int(rest.split()[0]) * 1024 for name, _, rest in (line.partition(":") for line in lines)}
-
-
-def _cgroup_limits(root: Path) -> Iterator[tuple[int, int]]:
-    """(used, limit) of every control group above this process that limits memory; reclaimable cache is not used."""
-    for group, used, limit in _cgroup_files(root):
-        try:
-            held, allowed = int((group / used).read_text()), int((group / limit).read_text())
-            statistics = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-        except (OSError, ValueError):  # no such group, or `max`: no limit
-            continue
-        cache = int(statistics.get("total_inactive_file", statistics.get("inactive_file", 0)))
-        yield max(0, held - cache), allowed
-
-
-def _cgroup_files(root: Path) -> Iterator[tuple[Path, str, str]]:
-    """(folder, file of use, file of limit) from this process's group up to the root, of both versions."""
-    try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if controllers and "memory" not in controllers.split(","):
-            continue
-        mount = root / "sys/fs/cgroup" / ("memory" if controllers else "")
-        names = ("memory.usage_in_bytes", "memory.limit_in_bytes") if controllers else ("memory.current", "memory.max")
-        folder = mount / path.lstrip("/")
-        while True:
-            yield folder, *names
-            if folder == mount or mount not in folder.parents:
-                break
-            folder = folder.parent

@@ -1,4 +1,4 @@
-"""Does the plan hold? One generation and one worst-case update, in a child process that may die of them.
+"""A check of the plan: one generation and one worst-case update, in a child process that may die of them.
 
     parent ──settings (environment), prompt length──▶ child: load ▶ warm up ▶ generate ▶ update ──peaks──▶ ProbeReport
 
@@ -79,7 +79,7 @@ def probe(
     told = child_environment(
         {**without_settings(environ), **replace(settings, model=settings.model[:1]).as_environment()}
     )
-    command = module_command("swarm.policy.probe", msgspec.json.encode(task).decode())
+    command = module_command("swarm.planner.probe", msgspec.json.encode(task).decode())
     try:
         done = subprocess.run(command, check=False, capture_output=True, env=told, timeout=timeout_s)
     except subprocess.TimeoutExpired:

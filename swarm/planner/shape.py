@@ -1,4 +1,4 @@
-"""What size is this model? Read from its files alone, in milliseconds: neither torch nor transformers is imported.
+"""The sizes of a model, read from its files alone, in milliseconds: neither torch nor transformers is imported.
 
     name ─▶ embedded or local folder ─▶ config.json, safetensors headers, generation_config.json ─▶ ModelShape
          └▶ hub id ─▶ the local cache of the hub, else the hub's metadata (a few kB, never the weights)
@@ -8,6 +8,7 @@ Not covered: layers that differ from each other, and recurrent ones, which swarm
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping
@@ -24,6 +25,7 @@ _NO_CONTEXT_LIMIT = 2**31
 _HEADER_LIMIT = 100 * 2**20
 _BYTES = {"float32": 4, "float": 4, "float16": 2, "bfloat16": 2, "float64": 8}
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
+_NO_SIZE = ("_token_id", "_version", "_name_or_path", "dtype", "architectures", "use_cache")
 _WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"
 
 _Tensors = dict[str, tuple[int, ...]]
@@ -40,9 +42,6 @@ class ModelShape:
     layers: int
     hidden: int
     """D: width of the residual stream."""
-    intermediate: int
-    """F: width of the feed-forward layer, over all experts that one token passes."""
-    heads: int
     kv_heads: int
     head_dim: int
     vocabulary: int
@@ -50,10 +49,8 @@ class ModelShape:
     """Longest sequence, tokens."""
     max_new_tokens: int = DEFAULT_MAX_NEW_TOKENS
     """Length limit of a completion that the model's generation config names."""
-    fused_qkv: bool = False
-    """GPT-2's way: one projection for queries, keys and values, LayerNorm, and a feed-forward layer without a gate."""
-    qk_norm: bool = False
-    """Queries and keys are normalised (Qwen3, OLMo 2)."""
+    digest: str = ""
+    """Of what config.json says of the architecture: models of equal digest have equal activations."""
 
 
 def model_shape(name: str, *, hub_token: str | None = None) -> ModelShape:
@@ -80,24 +77,24 @@ def shape_from(name: str, config: Mapping[str, Any], generation: Mapping[str, An
     """
     text = config.get("text_config", config)
     hidden, heads = _first(text, "hidden_size", "n_embd", "d_model"), _first(text, "num_attention_heads", "n_head")
-    inner = text.get("intermediate_size") or text.get("n_inner") or 4 * hidden
-    if experts := text.get("num_experts_per_tok"):
-        inner = experts * (text.get("moe_intermediate_size") or inner)
     return ModelShape(
         name=name,
         parameters=_count(tensors, tied=text.get("tie_word_embeddings", config.get("tie_word_embeddings", False))),
         layers=_first(text, "num_hidden_layers", "n_layer"),
         hidden=hidden,
-        intermediate=inner,
-        heads=heads,
         kv_heads=text.get("num_key_value_heads") or heads,
         head_dim=text.get("head_dim") or hidden // heads,
         vocabulary=_first(text, "vocab_size"),
         context=text.get("max_position_embeddings") or text.get("n_positions") or _NO_CONTEXT_LIMIT,
         max_new_tokens=generation.get("max_new_tokens") or DEFAULT_MAX_NEW_TOKENS,
-        fused_qkv=any(".c_attn." in tensor for tensor in tensors) or text.get("model_type") == "gpt2",
-        qk_norm=any(".q_norm." in tensor for tensor in tensors),
+        digest=_digest(text),
     )
+
+
+def _digest(config: Mapping[str, Any]) -> str:
+    """Names, versions and the ids of special tokens say nothing about sizes."""
+    said = {name: config[name] for name in sorted(config) if not name.endswith(_NO_SIZE)}
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def _local_folder(name: str) -> Path | None:

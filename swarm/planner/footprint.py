@@ -1,0 +1,144 @@
+"""The activations of an update, for a micro-batch of any size: what one traced step of the model says.
+
+    config.json ──swarm.planner.trace, in a child──▶ Footprint ──micro-batch, layers──▶ bytes
+
+Activations are linear in three sums over a micro-batch: token positions, keys that rows attend to, and pairs of query
+and key. So a few traces on tensors without data tell the factors for good. Those of the embedded models are part of
+the package; others are traced once, which takes seconds, and remembered in the user's cache. No torch is imported here.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+
+import msgspec
+
+from swarm.children import child_environment, module_command
+from swarm.config import Settings, without_settings
+from swarm.errors import ModelError
+from swarm.planner.shape import ModelShape
+
+TABLE = "assets/footprints.json"
+_TIMEOUT_S = 300.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class MicroBatch:
+    """The largest micro-batch of an update."""
+
+    prompts: int
+    """Prompts that run once for all their rows; 0 where each row repeats its own."""
+    rows: int
+    prompt_tokens: int
+    new_tokens: int
+
+    @property
+    def positions(self) -> int:
+        """Token positions in the forward pass."""
+        return self.prompts * self.prompt_tokens + self.rows * (self.new_tokens + self._repeated)
+
+    @property
+    def keys(self) -> int:
+        """Keys in memory: of prompts, and of each row its prompt's again."""
+        return self.prompts * self.prompt_tokens + self.rows * (self.prompt_tokens + self.new_tokens)
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of query and key."""
+        length = self.prompt_tokens + self.new_tokens
+        return self.prompts * self.prompt_tokens**2 + self.rows * (self.new_tokens + self._repeated) * length
+
+    @property
+    def _repeated(self) -> int:
+        return 0 if self.prompts else self.prompt_tokens
+
+
+class Linear(msgspec.Struct, frozen=True, array_like=True):
+    """Bytes as a linear function of a micro-batch."""
+
+    fixed: float
+    position: float
+    key: float
+    pair: float
+
+    def of(self, batch: MicroBatch) -> float:
+        """Bytes."""
+        return self.fixed + self.position * batch.positions + self.key * batch.keys + self.pair * batch.pairs
+
+
+class Peak(msgspec.Struct, frozen=True, array_like=True):
+    """The highest point of one pass through a model of any depth."""
+
+    edges: Linear
+    """Beside the layers."""
+    layer: Linear
+
+    def of(self, batch: MicroBatch, layers: int) -> float:
+        """Bytes."""
+        return self.edges.of(batch) + layers * self.layer.of(batch)
+
+
+class Way(msgspec.Struct, frozen=True, array_like=True):
+    """One way of training: with shared prompts, or with gradient checkpointing."""
+
+    forward: Peak
+    backward: Peak
+
+    def bytes(self, batch: MicroBatch, layers: int) -> int:
+        """Of one micro-batch, weights, gradients and logits apart."""
+        return round(max(self.forward.of(batch, layers), self.backward.of(batch, layers), 0))
+
+
+class Footprint(msgspec.Struct, frozen=True):
+    """What the activations of a model are."""
+
+    shared: Way
+    checkpointed: Way
+
+
+def footprint(shape: ModelShape, settings: Settings, *, bf16: bool) -> Footprint:
+    """That of a model: out of the package, the user's cache, or a trace in a child process.
+
+    Raises:
+        ModelError: this architecture cannot be traced.
+    """
+    key = f"{shape.digest} {'bf16' if bf16 else 'fp32'} {'eager' if settings.attention == 'eager' else 'sdpa'}"
+    table = msgspec.json.decode((Path(str(files("swarm"))) / TABLE).read_bytes(), type=dict[str, Footprint])
+    return table.get(key) or _remembered(key, shape, settings, bf16=bf16)
+
+
+def _remembered(key: str, shape: ModelShape, settings: Settings, *, bf16: bool) -> Footprint:
+    name = f"{key} torch {version('torch')} transformers {version('transformers')}.json".replace(" ", "-")
+    file = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "swarm" / "footprints" / name
+    with suppress(OSError, msgspec.MsgspecError):
+        return msgspec.json.decode(file.read_bytes(), type=Footprint)
+    traced = trace_in_child(replace(settings, model=(shape.name,)), bf16=bf16)
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        half = file.with_suffix(f".{os.getpid()}")
+        half.write_bytes(msgspec.json.encode(traced))
+        half.rename(file)
+    return traced
+
+
+def trace_in_child(settings: Settings, *, bf16: bool, environ: Mapping[str, str] = os.environ) -> Footprint:
+    """Trace the model of these settings in a process that may import torch. Raises ModelError if it cannot be done."""
+    told = child_environment({**without_settings(environ), **settings.as_environment()})
+    command = module_command("swarm.planner.trace", "bf16" if bf16 else "fp32")
+    try:
+        done = subprocess.run(command, check=False, capture_output=True, env=told, timeout=_TIMEOUT_S)
+        return msgspec.json.decode(done.stdout, type=Footprint)
+    except subprocess.TimeoutExpired as error:
+        raise ModelError(f"model {settings.model[0]!r}: its activations cannot be traced: {error}") from error
+    except msgspec.MsgspecError:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise ModelError(
+            f"model {settings.model[0]!r}: its activations cannot be traced: {said[-1] if said else 'it said nothing'}"
+        ) from None

@@ -1,0 +1,62 @@
+"""Free memory of this machine, as far as this process may use it: the one reader of it. All sizes are bytes.
+
+/proc/meminfo ──smallest──▶ free, total
+the control groups (v1, v2) from this process's own up to the root ──┘
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def host_memory(root: Path = Path("/")) -> tuple[int, int]:
+    """Free and total memory that this process may use: what the machine has, or its control groups allow."""
+    memory = _meminfo(root / "proc/meminfo")
+    free, total = memory["MemAvailable"], memory["MemTotal"]
+    for used, limit in _cgroup_limits(root):
+        free, total = min(free, max(0, limit - used)), min(total, limit)
+    return free, total
+
+
+def _meminfo(file: Path) -> dict[str, int]:
+    """Values of /proc/meminfo, in bytes; where there is none (not Linux), what sysconf knows."""
+    try:
+        lines = file.read_text().splitlines()
+    except OSError:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return {"MemAvailable": total, "MemTotal": total}
+    return {name: int(rest.split()[0]) * 1024 for name, _, rest in (line.partition(":") for line in lines)}
+
+
+def _cgroup_limits(root: Path) -> Iterator[tuple[int, int]]:
+    """(used, limit) of every control group above this process that limits memory; reclaimable cache is not used."""
+    for group, used, limit in _cgroup_files(root):
+        try:
+            held, allowed = int((group / used).read_text()), int((group / limit).read_text())
+            statistics = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        except (OSError, ValueError):  # no such group, or `max`: no limit
+            continue
+        cache = int(statistics.get("total_inactive_file", statistics.get("inactive_file", 0)))
+        yield max(0, held - cache), allowed
+
+
+def _cgroup_files(root: Path) -> Iterator[tuple[Path, str, str]]:
+    """(folder, file of use, file of limit) from this process's group up to the root, of both versions."""
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        mount = root / "sys/fs/cgroup" / ("memory" if controllers else "")
+        names = ("memory.usage_in_bytes", "memory.limit_in_bytes") if controllers else ("memory.current", "memory.max")
+        folder = mount / path.lstrip("/")
+        while True:
+            yield folder, *names
+            if folder == mount or mount not in folder.parents:
+                break
+            folder = folder.parent

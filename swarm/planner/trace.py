@@ -1,0 +1,189 @@
+"""Trace an update of a model on tensors without data, in a process of its own: what its activations are.
+
+    config.json ─▶ model of 1 and of 2 layers, under FakeTensorMode ─▶ completion_logprobs' hidden states ─▶ backward
+                                 └── LiveBytes: every storage from its making to its end ──▶ peaks ──fit──▶ Footprint
+
+The code that is traced is the trainer's own; nothing about it is modelled. All layers are taken to be alike. The head
+is left out: its logits pass block by block, in a buffer of known size.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import sys
+import weakref
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from swarm.config import load_settings
+from swarm.planner.footprint import Footprint, Linear, MicroBatch, Peak, Way
+from swarm.policy.batch import MicroBatch as TensorBatch
+from swarm.policy.batch import Row, stack_rows
+from swarm.policy.forward import hidden_states
+from swarm.policy.gradient import enable_checkpointing
+from swarm.policy.model import LanguageModel, disable_dropout, resolve_model
+
+_SIZES = ((4, 64, 64, 32), (8, 96, 256, 32), (4, 64, 64, 256), (16, 256, 64, 32), (4, 64, 300, 256))
+"""(prompts, rows, prompt tokens, new tokens) of the micro-batches that are traced."""
+
+
+class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Adds up the storages that operations make, until nothing refers to them."""
+
+    def __init__(self, known: Sequence[Tensor]) -> None:
+        """`known` were there before and do not count."""
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._seen: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        for tensor in known:
+            self._seen[tensor.untyped_storage()] = 0
+        self.live = 0
+        self.peak = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(result):
+            if isinstance(tensor, Tensor):
+                self._add(tensor.untyped_storage())
+        return result
+
+    def take_peak(self) -> int:
+        """The highest point since the last call."""
+        peak, self.peak = self.peak, self.live
+        return peak
+
+    def _add(self, storage: Any) -> None:
+        if storage in self._seen:
+            return
+        size = self._seen[storage] = storage.nbytes()
+        self.live += size
+        self.peak = max(self.peak, self.live)
+        weakref.finalize(storage, self._drop, size)
+
+    def _drop(self, size: int) -> None:
+        self.live -= size
+
+
+def trace(name: str, *, bf16: bool, eager: bool, hub_token: str | None = None) -> Footprint:
+    """The footprint of an embedded model, a local folder or a hub id; its weights are never read."""
+    config = AutoConfig.from_pretrained(resolve_model(name), token=hub_token)
+    shared = [MicroBatch(prompts=k, rows=n, prompt_tokens=p, new_tokens=t) for k, n, p, t in _SIZES]
+    plain = [replace(batch, prompts=0) for batch in shared[1:]]
+    form = {"bf16": bf16, "eager": eager}
+    shallow, deep = (Traced(config, layers=layers, **form).peaks([*shared, *plain]) for layers in (1, 2))
+
+    def way(batches: Sequence[MicroBatch], first: int) -> Way:
+        ends = zip(shallow[first : first + len(batches)], deep[first : first + len(batches)], strict=True)
+        pairs = [list(zip(one, two, strict=True)) for one, two in ends]  # per batch: forward, backward
+        return Way(*(_peak(batches, [pair[i] for pair in pairs]) for i in (0, 1)))
+
+    return Footprint(shared=way(shared, 0), checkpointed=way(plain, len(shared)))
+
+
+def _peak(batches: Sequence[MicroBatch], ends: Sequence[tuple[int, int]]) -> Peak:
+    """From the highest points of models of one and of two layers."""
+    edges, layer = [2 * one - two for one, two in ends], [two - one for one, two in ends]
+    return Peak(_fit(batches, edges), _fit(batches, layer))
+
+
+def _fit(batches: Sequence[MicroBatch], values: Sequence[int]) -> Linear:
+    """Least squares. Where rows repeat their prompts keys are positions: of equal solutions that of least norm."""
+    terms = torch.tensor([[1, b.positions, b.keys, b.pairs] for b in batches], dtype=torch.float64)
+    scale = terms.amax(dim=0)
+    target = torch.tensor(values, dtype=torch.float64)
+    solution = torch.linalg.lstsq(terms / scale, target, driver="gelsd").solution / scale
+    return Linear(*(round(value, 3) for value in solution.tolist()))
+
+
+class Traced:
+    """A model of so many layers whose updates are watched; `fake`: on tensors without data."""
+
+    def __init__(self, config: Any, *, layers: int, bf16: bool, eager: bool, fake: bool = True) -> None:
+        config = copy.deepcopy(config)
+        text = config.get_text_config()
+        text.num_hidden_layers = layers
+        if types := getattr(text, "layer_types", None):
+            text.layer_types = (types * layers)[:layers]
+        implementation = "eager" if eager else None
+        kind = AutoModelForCausalLM.from_config  # its module is imported by the first of these, outside of the mode
+        with torch.device("meta"):
+            kind(config, attn_implementation=implementation)
+        self._mode = FakeTensorMode() if fake else None
+        with self._mode or nullcontext():
+            module = kind(config, dtype=torch.float32, attn_implementation=implementation).eval()
+            for parameter in module.parameters():
+                parameter.register_post_accumulate_grad_hook(_drop_gradient)  # gradients are the plan's own line
+        disable_dropout(module)
+        module.get_input_embeddings().requires_grad_(False)  # its gradient would hide all else
+        module.enable_input_require_grads()
+        self._model = LanguageModel(
+            name="traced",
+            module=module,
+            tokenizer=None,
+            device=torch.device("cpu"),
+            autocast_dtype=torch.bfloat16 if bf16 else None,
+            eos_ids=frozenset(),
+            eos_id=0,
+            pad_id=0,
+            context=2**31,
+            max_new_tokens=1,
+            tokenizer_digest="",
+        )
+
+    def peaks(self, batches: Sequence[MicroBatch]) -> list[tuple[int, int]]:
+        """The highest points of forward and backward pass of each, bytes; those without shared prompts come last."""
+        return [self._peaks(batch) for batch in batches]
+
+    def _peaks(self, batch: MicroBatch) -> tuple[int, int]:
+        model, tensors = self._model, stack_rows(_rows(batch), self._model)
+        if not batch.prompts and not model.module.training:
+            enable_checkpointing(model)
+            model.module.train()
+        with self._mode or nullcontext():
+            known = [*model.module.parameters(), *model.module.buffers()]
+            gauge = LiveBytes(known)
+            tensors = _without_data(tensors, self._mode)
+            with gauge, model.autocast():
+                hidden_M_D = hidden_states(model, tensors, share_prompts=batch.prompts > 0)
+                forward = gauge.take_peak()
+                torch.autograd.backward(hidden_M_D, torch.ones_like(hidden_M_D))
+                return forward, gauge.take_peak()
+
+
+def _drop_gradient(parameter: Tensor) -> None:
+    parameter.grad = None
+
+
+def _rows(batch: MicroBatch) -> list[Row]:
+    """All of full length, but for every other prompt, so that there is padding to be masked."""
+    groups = batch.prompts or 2
+    return [
+        Row(n % groups, (0,) * (batch.prompt_tokens - n % groups % 2), (0,) * batch.new_tokens, 1.0, True, None)
+        for n in range(batch.rows)
+    ]
+
+
+def _without_data(batch: TensorBatch, mode: FakeTensorMode | None) -> TensorBatch:
+    if mode is None:
+        return batch
+
+    def emptied(part: Any) -> dict[str, Any]:
+        return {name: mode.from_tensor(value) for name, value in vars(part).items() if isinstance(value, Tensor)}
+
+    return replace(batch, prompts=replace(batch.prompts, **emptied(batch.prompts)), **emptied(batch))
+
+
+if __name__ == "__main__":
+    asked = load_settings({}, os.environ)
+    found = trace(asked.model[0], bf16="bf16" in sys.argv, eager=asked.attention == "eager", hub_token=asked.hub_token)
+    sys.stdout.buffer.write(msgspec.json.encode(found))

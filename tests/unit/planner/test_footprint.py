@@ -1,0 +1,118 @@
+"""The activations of a micro-batch are what a traced update says, for any size and depth."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from swarm.config import Settings
+from swarm.errors import ModelError
+from swarm.planner import footprint as module
+from swarm.planner.footprint import Footprint, MicroBatch, Way, footprint
+from swarm.planner.shape import model_shape
+from swarm.planner.trace import Traced, trace
+from tests.unit.planner.factories import FLAT
+from tests.unit.policy.factories import make_config, make_module
+
+BATCH = MicroBatch(prompts=3, rows=6, prompt_tokens=80, new_tokens=40)
+ALONE = replace(BATCH, prompts=0)
+
+
+def highest(config: Any, batch: MicroBatch, *, layers: int, fake: bool, bf16: bool = False) -> int:
+    (ends,) = Traced(config, layers=layers, bf16=bf16, eager=False, fake=fake).peaks([batch])
+    return max(ends)
+
+
+@pytest.mark.parametrize("architecture", ["qwen2", "gpt2", "llama"])
+@pytest.mark.parametrize("batch", [BATCH, ALONE], ids=["shared", "checkpointed"])
+def test_tensors_without_data_take_what_real_ones_take(architecture: str, batch: MicroBatch) -> None:
+    config = make_config(architecture)
+    without, real = (highest(config, batch, layers=2, fake=fake) for fake in (True, False))
+    assert without == pytest.approx(real, rel=0.05)
+
+
+def test_a_footprint_tells_the_peak_of_any_size_and_depth(tmp_path: Path) -> None:
+    config = make_config("qwen2")
+    config.save_pretrained(tmp_path)
+    found = trace(str(tmp_path), bf16=True, eager=False)
+    for prompts, rows, prompt_tokens, new_tokens in ((8, 64, 300, 200), (12, 96, 59, 24)):
+        batch = MicroBatch(prompts=prompts, rows=rows, prompt_tokens=prompt_tokens, new_tokens=new_tokens)
+        shared = highest(config, batch, layers=5, fake=True, bf16=True)
+        assert 0.9 * shared < found.shared.bytes(batch, 5) < 1.1 * shared
+        alone = replace(batch, prompts=0)
+        checkpointed = highest(config, alone, layers=5, fake=True, bf16=True)
+        assert 0.9 * checkpointed < found.checkpointed.bytes(alone, 5) < 1.4 * checkpointed
+
+
+def test_the_footprints_in_the_package_are_those_of_a_trace() -> None:
+    shape = model_shape("tiny-gpt2")
+    there, traced = footprint(shape, Settings(), bf16=False), trace("tiny-gpt2", bf16=False, eager=False)
+    for batch, ways in ((BATCH, (there.shared, traced.shared)), (ALONE, (there.checkpointed, traced.checkpointed))):
+        ours, fresh = (way.bytes(batch, shape.layers) for way in ways)
+        assert ours == pytest.approx(fresh, rel=0.05)
+
+
+def test_checkpointing_keeps_one_input_per_layer() -> None:
+    shape = model_shape("tiny-qwen2")
+    many = replace(BATCH, prompts=16, rows=256)
+    found = footprint(shape, Settings(), bf16=False)
+
+    def growth(way: Way, batch: MicroBatch) -> float:
+        return (way.bytes(batch, 101) - way.bytes(batch, 100)) / batch.positions
+
+    assert growth(found.checkpointed, replace(many, prompts=0)) == pytest.approx(4 * shape.hidden, rel=0.05)
+    assert growth(found.shared, many) > 10 * 4 * shape.hidden
+
+
+def test_eager_attention_holds_scores_and_bf16_holds_less() -> None:
+    shape, long = model_shape("tiny-qwen2"), replace(BATCH, prompt_tokens=400)
+    plain, eager = (
+        footprint(shape, Settings(attention=name), bf16=False).shared.bytes(long, shape.layers)
+        for name in ("auto", "eager")
+    )
+    assert eager > 1.2 * plain
+    assert footprint(shape, Settings(), bf16=True).shared.bytes(long, shape.layers) < plain
+
+
+def test_a_model_of_ones_own_is_traced_once_and_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_module("llama").save_pretrained(tmp_path / "mine")
+    shape, calls = model_shape(str(tmp_path / "mine")), []
+
+    def traced(settings: Settings, *, bf16: bool) -> Footprint:
+        calls.append((settings.model, bf16))
+        return FLAT
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(module, "trace_in_child", traced)
+    assert footprint(shape, Settings(), bf16=True) == footprint(shape, Settings(), bf16=True) == FLAT
+    assert calls == [((shape.name,), True)]
+    (kept,) = (tmp_path / "cache/swarm/footprints").iterdir()
+    kept.write_text("torn")
+    assert footprint(shape, Settings(), bf16=True) == FLAT
+    assert len(calls) == 2, "what cannot be read is traced again"
+
+
+def test_a_child_traces_and_says_why_it_cannot(tmp_path: Path) -> None:
+    make_config("gpt2").save_pretrained(tmp_path)
+    found = module.trace_in_child(Settings(model=(str(tmp_path),)), bf16=False)
+    assert found.shared.bytes(BATCH, 2) > 0
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(ModelError, match=r"its activations cannot be traced: .*model_type"):
+        module.trace_in_child(Settings(model=(str(tmp_path),)), bf16=False)
+
+
+def test_a_known_model_is_looked_up_without_torch() -> None:
+    code = (
+        "import sys; from swarm.config import Settings; from swarm.planner.planner import plan_for;"
+        "assert plan_for(Settings(model=('tiny-qwen2', 'tiny-gpt2'), device='cpu'), 4, True);"
+        "print([name for name in ('torch', 'transformers', 'numpy') if name in sys.modules])"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
+    table = msgspec.json.decode(Path(module.__file__).parents[1].joinpath(module.TABLE).read_bytes())
+    assert len(table) == 8, "two architectures, fp32 and bf16, eager or not"
