@@ -19,7 +19,7 @@ from swarm.logs import get_logger
 from swarm.node.sharing.admission import Admission
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.sharing.reading import PeersFiles
-from swarm.node.worker.checkpoints import restore_newest
+from swarm.node.worker.checkpoints import STATE, read_state
 from swarm.node.worker.own_completions import read_completions
 from swarm.records.files import read_clock, read_exam, read_form, read_peers
 from swarm.records.growing import lines_of, parse_line
@@ -115,8 +115,10 @@ def _exam(layout: Layout) -> str:
 
 
 def _node_state(layout: Layout) -> str:
+    """As out of an opened bundle, which makes a folder of its own: nothing that a reading may do here."""
+    folder = layout.checkpoint(18, PEER)
     try:
-        restore_newest(open_place(layout.path).open(layout.experiment).store, PEER, lambda _: None)
+        read_state(f"{folder}/{STATE}", str(folder), PEER, 18)
     except CheckpointError:
         return "damaged"
     return ""

@@ -104,7 +104,7 @@ def restore_newest(store: Store, node: str, restore: Callable[[str], None]) -> N
         where = store.describe(prefix)
         try:
             with store.open_bundle(prefix) as folder:
-                state = _read_state(f"{folder}/{STATE}", where, node, rounds_done)
+                state = read_state(f"{folder}/{STATE}", where, node, rounds_done)
                 restore(str(folder))
         except (CheckpointError, ProtocolError, FileNotFoundError) as error:
             damaged = damaged or (error if isinstance(error, CheckpointError) else _damaged(where, str(error)))
@@ -116,7 +116,8 @@ def restore_newest(store: Store, node: str, restore: Callable[[str], None]) -> N
     return None
 
 
-def _read_state(file: str, where: str, node: str, rounds_done: int) -> NodeState:
+def read_state(file: str, where: str, node: str, rounds_done: int) -> NodeState:
+    """A node's own state, out of an opened bundle. Raises CheckpointError if it cannot be taken."""
     try:
         with open(file, "rb") as opened:
             state = decode(opened.read(LARGEST_STATE), NodeState, f"{where}/{STATE}")
