@@ -165,3 +165,14 @@ def test_a_place_names_the_experiments_it_has(tmp_path: Path) -> None:
         place.open("x")
     assert place.open("a").store.get("experiment.json", 100).data == b"{}"
     assert place.describe() == str(tmp_path)
+
+
+def test_a_growing_file_that_gets_another_inode_is_read_on(tmp_path: Path) -> None:
+    """Network file systems change inode numbers under the same file."""
+    store, file = FolderStore(tmp_path, "anna"), tmp_path / "logs" / "anna" / "metrics.jsonl"
+    store.append_records("logs/anna/metrics.jsonl", [b"1", b"2"], durable=False)
+    first = store.read_records("logs/anna/metrics.jsonl")
+    (copy := file.with_name("copy")).write_bytes(file.read_bytes() + b"3\n")
+    copy.replace(file)
+    then = store.read_records("logs/anna/metrics.jsonl", first.cursor)
+    assert (first.records, then.records, then.restarted) == ([b"1", b"2"], [b"3"], False)
