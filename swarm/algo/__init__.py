@@ -1,4 +1,4 @@
 """SAPO's decisions (arXiv:2509.08721): pure functions without I/O, clock, torch or global randomness.
 
-named.py alone looks outside: it imports a sampler or an adaptive rule of the user's own.
+registry.py alone looks outside: it imports a function of the user's own.
 """

@@ -1,4 +1,4 @@
-"""Which questions a node asks itself, and which external groups it trains on (SAPO, algorithm 1)."""
+"""Draws the tasks of a node's own questions and the external groups that it trains on (SAPO, algorithm 1)."""
 
 from __future__ import annotations
 

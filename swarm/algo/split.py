@@ -1,4 +1,4 @@
-"""How the N slots of a round are divided: I own groups and J external ones."""
+"""Divides the N slots of a round: I own groups and J external ones."""
 
 from __future__ import annotations
 

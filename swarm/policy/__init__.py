@@ -16,7 +16,7 @@ memory            out of GPU memory: halve and repeat
 generate          prompt tokens -> sampled completions with their log-probs
 draw              logits -> one token per row
 prefill           what the prompts leave behind for their completions
-decode            which way of decoding suits the model and the device?
+decode            the way of decoding that suits model and device
 dynamic_decode    one more token per row, on a cache that grows
 static_decode     one more token per row, on a cache of fixed size (static_buffers), which CUDA graphs need
 buckets           to which sizes those are rounded up
@@ -24,9 +24,9 @@ cuda_graphs       record a step once, check it, replay it
 decode_weights    bf16 copies of the weights, at fixed addresses
 
 batch             training groups -> padded tensors of one micro-batch
-claims            may a stranger's token ids and log-probs be used?
+claims            checks a stranger's token ids and log-probs
 forward           tensors -> log-prob of every completion token
-head              what turns hidden states into logits?
+head              what turns hidden states into logits, if one matrix
 linear_logprobs   log-probs of a matrix head, block by block of the vocabulary
 logprobs          log-probs of any other head, in chunks
 gradient          rows -> gradient, summed over tokens

@@ -1,4 +1,4 @@
-"""To which sizes are the buffers of static decoding rounded up? Imports no torch: the memory plan asks as well."""
+"""The sizes to which buffers of static decoding are rounded up. Imports no torch: the memory plan needs them too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""May a stranger's token ids and log-probs be used? Only if they say nothing else than the text that was judged.
+"""Checks a stranger's token ids and log-probs: used only if they say nothing else than the text that was judged.
 
 What cannot be known: whether the log-probs are true, and at which temperature they were taken. A peer that samples at
 another one is weighed as if it had another policy; the cap bounds what any lie can do.

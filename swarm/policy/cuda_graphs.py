@@ -1,4 +1,4 @@
-"""May a decoding step be recorded once and replayed? On CUDA a step is hundreds of launches; a graph makes it one.
+"""Decoding steps recorded once as CUDA graphs and replayed: a step is hundreds of launches, a graph makes it one.
 
     run(shape, step) ──new shape──▶ step eagerly ─▶ record ─▶ replay ─▶ same numbers? ──▶ replay from now on
                                                        └ fails ┴──── differs ─────┴▶ log, eager for good

@@ -1,4 +1,4 @@
-"""Which token does each row write next, and how likely was it?
+"""Draws the next token of each row, with its log-prob.
 
     logits ─÷ temperature, log-softmax─▶ log-probs ─truncate─▶ weights ─invert their sum at u─▶ token, its log-prob
 

@@ -1,4 +1,4 @@
-"""Where the models that ship with swarm are: ordinary Hugging Face folders inside the package.
+"""The models that ship with swarm: ordinary Hugging Face folders inside the package.
 
 The first two differ in architecture and tokenizer on purpose, so that a laptop can run a heterogeneous swarm without a
 download.

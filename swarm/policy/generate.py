@@ -1,4 +1,4 @@
-"""Which completions does the model write? A sampling loop of our own, for groups of completions to one prompt.
+"""Samples completions: a loop of our own, for groups of completions to one prompt.
 
     prompts ──prefill once──▶ cache ──repeat G times──▶ [draw ▶ drop finished rows ▶ forward] while any is left
 

@@ -1,4 +1,4 @@
-"""What turns a model's hidden states into logits?
+"""The matrix that turns a model's hidden states into logits, if it is one.
 
 Almost always one matrix, whose log-probs can be had without ever holding all logits; otherwise the model must be asked.
 

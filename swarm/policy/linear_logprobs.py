@@ -1,4 +1,4 @@
-"""How likely was each chosen token, if the head is one matrix? Without ever holding the logits of all tokens.
+"""Log-probs of chosen tokens if the head is one matrix, without ever holding the logits of all tokens.
 
     vocabulary ──block by block──▶ logits in one buffer ──▶ running maximum and sum ──▶ log-probs
                                    the same again       ──▶ softmax - one-hot       ──▶ gradients of hidden and head

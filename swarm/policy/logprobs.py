@@ -1,4 +1,4 @@
-"""How likely was each chosen token, for a head of any kind? More tokens than fit pass it in chunks.
+"""Log-probs of chosen tokens for a head of any kind; more tokens than fit pass it in chunks.
 
 Sizes: M completion tokens, D hidden size, V vocabulary; m tokens of one chunk.
 """

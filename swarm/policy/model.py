@@ -1,4 +1,4 @@
-"""Which model is this, and what must be known to run it?
+"""Loads a model and its tokenizer, with the facts that are needed to run it.
 
     name ──resolve_model──▶ folder or hub id ──load_model──▶ LanguageModel: weights, tokenizer, and facts about both
 

@@ -1,4 +1,4 @@
-"""What does the model know once it has read the prompts? Each prompt is read once, for all completions to it.
+"""Reads the prompts: each once, for all completions to it.
 
 Sizes: K prompts of up to P tokens, G completions to each, R = K x G rows, V vocabulary.
 """

@@ -1,4 +1,4 @@
-"""How is a question put to this model?
+"""Puts a question into a model's prompt format.
 
 Chat models get an instruction and a user turn, base models plain text. The final answer is expected between
 `<answer>` and `</answer>`, which is all that swarm's verifier reads.

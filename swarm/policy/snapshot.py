@@ -1,4 +1,4 @@
-"""How does a policy survive a restart? A folder of safetensors and JSON, nothing that runs code when it is read.
+"""Checkpoints of a policy: a folder of safetensors and JSON, nothing that runs code when it is read.
 
     {directory}/
       model/                  an ordinary Hugging Face folder: MODEL_NAME can point at it
