@@ -115,8 +115,11 @@ def _exam(layout: Layout) -> str:
 
 
 def _node_state(layout: Layout) -> str:
-    """As out of an opened bundle, which makes a folder of its own: nothing that a reading may do here."""
+    """As out of an opened bundle, which makes a folder of its own (nothing that a reading may do here) and in which
+    there are regular files alone."""
     folder = layout.checkpoint(18, PEER)
+    if (folder / STATE).is_symlink() or not (folder / STATE).is_file():
+        return "damaged"
     try:
         read_state(f"{folder}/{STATE}", str(folder), PEER, 18)
     except CheckpointError:
