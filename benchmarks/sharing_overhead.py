@@ -35,23 +35,24 @@ from transformers.utils.logging import disable_progress_bar
 from benchmarks.common import arguments_of, keep, summary
 from benchmarks.models import FULL_ROUND_MODELS, model_folder
 from swarm.config import Settings, load_settings, without_settings
-from swarm.logs import NodeLog, configure_logging
+from swarm.logs import configure_logging
 from swarm.node.base.presence import Presence
 from swarm.node.process.executor import ComputeExecutor
-from swarm.node.process.wiring import make_context
+from swarm.node.process.wiring import make_context, node_log
 from swarm.node.worker.worker import Worker
 from swarm.policy.embedded import LEARNING_RATES
 from swarm.policy.policy import load_policy
 from swarm.policy.settings import GrpoConfig
 from swarm.records.liveness import ACTIVE
 from swarm.records.rows import read_metrics
-from swarm.store.folder.publish import publish
+from swarm.store.base import Store
+from swarm.store.place import open_place
 from swarm.tasks.gym.profiles import SAPO_TASKS
 from swarm.tasks.scoring import QuestionRequest, Scorer
 from swarm.types import Completion, Policy, RolloutGroup, RoundKey, ScoredGroup, Snapshot, TrainGroup, TrainReport
+from swarm.wire import keys
 from swarm.wire.codec import encode, to_rollout_file
 from swarm.wire.messages import MetricsRow, PolicyInfo, RewardFile
-from tests.layout import Layout
 
 WORKER, PEER = "worker", "peer"
 GROUPS, GROUP_SIZE = 4, 8
@@ -118,15 +119,16 @@ def replayed(recorder: Recorder, policy: Policy) -> float:
     return seconds_per_round(replay.updates)
 
 
-async def worked(settings: Settings, layout: Layout, recorder: Recorder) -> list[MetricsRow]:
+async def worked(settings: Settings, recorder: Recorder) -> list[MetricsRow]:
     """A worker's whole life, with a peer that has done everything before; its measured rounds."""
     with _coordinator(settings) as coordinator:
         async with Scorer() as scorer, anyio.create_task_group() as tasks:
             groups = await _peer_groups(scorer)
-            peer = Presence(make_context(settings, PEER), "worker", status=ACTIVE)
+            ctx = make_context(settings, PEER)
+            peer = Presence(ctx, "worker", status=ACTIVE)
             await peer.register()
             tasks.start_soon(peer.keep_beating)
-            tasks.start_soon(_be_done, layout, groups, settings.max_rounds)
+            tasks.start_soon(_be_done, ctx.run.store, groups, settings.max_rounds)
             with ComputeExecutor(time.monotonic) as executor:
                 worker = Worker(
                     make_context(settings, WORKER),
@@ -139,7 +141,11 @@ async def worked(settings: Settings, layout: Layout, recorder: Recorder) -> list
                 await worker.run()
             tasks.cancel_scope.cancel()
         coordinator.terminate()
-    return [row for row in read_metrics(layout.run)[WORKER] if WARM_UP_ROUNDS < row.round < settings.max_rounds - 1]
+    return [
+        row
+        for row in read_metrics(open_place(settings.shared_folder).open(settings.experiment))[WORKER]
+        if WARM_UP_ROUNDS < row.round < settings.max_rounds - 1
+    ]
 
 
 def _coordinator(settings: Settings) -> subprocess.Popen[bytes]:
@@ -163,17 +169,16 @@ async def _peer_groups(scorer: Scorer) -> list[ScoredGroup]:
     ]
 
 
-async def _be_done(layout: Layout, groups: list[ScoredGroup], rounds: int) -> None:
+async def _be_done(store: Store, groups: list[ScoredGroup], rounds: int) -> None:
     """Rollouts and reward of every round, as soon as the first is open: before it, they would be taken for history."""
-    while not layout.state_file.exists():  # noqa: ASYNC110  another process makes it
+    while store.stat(keys.STATE) is None:  # noqa: ASYNC110  another process makes it
         await anyio.sleep(0.02)
     for round_ in range(rounds):
         key = RoundKey(round_)
         rollouts = to_rollout_file(groups, PEER, key, time.time(), PolicyInfo(model="recorded"))
         reward = RewardFile(round=round_, stage=0, reward=0.5, peer_id=PEER, submitted_at=time.time())
-        temporary = layout.temporary(PEER)
-        publish(layout.rollout_file(key, PEER), encode(rollouts), temporary, durable=False)
-        publish(layout.reward_file(key, PEER), encode(reward), temporary, durable=False)
+        store.put(keys.rollout(key, PEER), encode(rollouts), durable=False)
+        store.put(keys.reward(key, PEER), encode(reward), durable=False)
 
 
 def _answers(right: str) -> tuple[Completion, ...]:
@@ -204,10 +209,10 @@ def measure(model: str, folder: Path, staleness: int, rounds: int, threads: int)
         }
         recorder = Recorder(load())
         settings = load_settings({}, {}, **chosen)
-        layout = Layout(settings.shared_folder, settings.experiment)
-        files = NodeLog(WORKER, layout.events_file(WORKER), layout.stdout_file(WORKER))
-        with configure_logging([files], level="error"):  # what a real node writes, so that it is part of the cost
-            rows = anyio.run(worked, settings, layout, recorder)
+        with configure_logging(
+            [node_log(make_context(settings, WORKER))], level="error"
+        ):  # what a real node writes, so that it is part of the cost
+            rows = anyio.run(worked, settings, recorder)
     wall, alone = seconds_per_round(recorder.updates), replayed(recorder, load())
     found = {"worker_s": wall, "compute_s": alone, "ratio": wall / alone}
     found["one_over_busy"] = sum(1 / row.executor_busy for row in rows) / len(rows)
