@@ -13,7 +13,7 @@ up: $(VENV)/.installed
 
 # Six minutes on two cores, without root or other packages of the system. `make test JOBS=1` for one core.
 test: $(VENV)/.installed-dev check
-	$(BIN)/python -m pytest -m "not slow and not engine" -n $(JOBS)
+	$(BIN)/python -m pytest -m "not slow and not engine" -n $(JOBS) --dist loadgroup
 
 # What needs more than Python: a wheel built and installed; servers and a browser where tests ask for them.
 test-engines: $(VENV)/.installed-engines

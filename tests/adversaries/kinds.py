@@ -98,6 +98,7 @@ async def flood(node: Stranger, key: RoundKey) -> None:
     file: dict[str, Any] = {"peer_id": node.node_id, "round": key.round, "stage": key.stage, "timestamp": 0.0}
     await node.write(node.layout.rollout_file(key, node.node_id), json.dumps(file | {"rollouts": groups}).encode())
     await node.write(node.layout.rollout_file(key, f"{node.node_id}-big"), b" " * FLOOD_BYTES)
+    await node.submit(key, 1.0)
 
 
 async def vandalise(node: Stranger, key: RoundKey) -> None:
@@ -115,6 +116,7 @@ async def vandalise(node: Stranger, key: RoundKey) -> None:
         _sparse(folder / "sparse.json")
         (layout.rollouts / f"round_{rng.randrange(10**8)}").mkdir(exist_ok=True)
         (layout.rewards / f"round_{rng.randrange(10**8)}" / "stage_0").mkdir(parents=True, exist_ok=True)
+    await node.submit(key, 1.0)
 
 
 def _sparse(file: Path) -> None:

@@ -25,6 +25,7 @@ from tests.fuzz.readers import KEY, PEER, READERS
 from tests.fuzz.reading_process import Answer, Request
 from tests.fuzz.strange_files import Maker, strange_files
 from tests.layout import Layout
+from tests.patience import PATIENCE
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 CORPUS = Path(__file__).parent / "corpus"
@@ -153,7 +154,7 @@ class Reading:
         """End it. Returns what a terminal would have obeyed of all that was logged."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=PATIENCE)
         with self._said.open(encoding="utf-8", errors="replace", newline="") as lines:
             return {character for line in lines for character in line if not character.isprintable()} - {"\n"}
 

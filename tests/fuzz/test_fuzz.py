@@ -26,16 +26,16 @@ from tests.fuzz.mutators import ESC, mutate
 from tests.fuzz.readers import KEY, PEER, READERS, TerminalError, read
 from tests.fuzz.reading_process import Answer
 from tests.layout import Layout
+from tests.patience import PATIENCE
 from tests.unit.views.factories import run_of
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 
 
 @LINUX
-@pytest.mark.timeout(400)  # ten seconds of a processor, wherever those come from
 def test_hostile_files_of_every_kind_are_refused_quickly_and_nothing_breaks() -> None:
     command = [sys.executable, "-m", "tests.fuzz", "--files", "5000", "--seed", "1"]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=390)
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "5000 files" in ended.stdout
 
@@ -163,7 +163,7 @@ def meanwhile(act: Callable[[int], None]) -> Any:
         yield
     finally:
         stop.set()
-        thread.join(timeout=30)
+        thread.join(timeout=PATIENCE)
 
 
 def grow(path: Path) -> Callable[[int], None]:

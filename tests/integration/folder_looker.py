@@ -2,7 +2,8 @@
 
     python -m tests.integration.folder_looker FOLDER EXPERIMENT INTERVAL TROUBLE
 
-Each line of its output is `name seconds`, on the clock that all processes of a Linux or macOS machine share.
+Each line of its output is `name seconds`, on the clock that all processes of a Linux or macOS machine share. The name
+`late` is no file's: so many seconds later than asked for has a plain sleep beside the looking ended.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from swarm.wire import keys
 
 CLONE_NEWUSER = 0x10000000
 NEVER = 3600.0
+LATE = "late"
+PULSE = 0.05
 UNAVAILABLE = 77
 """Exit status: this trouble cannot be made here; why is on the last line of stderr."""
 
@@ -83,6 +86,25 @@ def listing(store: Store) -> set[str]:
     return {f"{key.round}/{key.stage}/{node}" for key, node in count_files(store, keys.ROLLOUTS).files}
 
 
+async def measure_lateness() -> None:
+    """Until killed: tell the longest time by which a sleep was late, and each that is longer."""
+    longest = 0.0
+    while True:
+        begun = time.monotonic()
+        await anyio.sleep(PULSE)
+        late = time.monotonic() - begun - PULSE
+        if late > longest:
+            longest = late
+            sys.stdout.write(f"{LATE} {late}\n")
+            sys.stdout.flush()
+
+
+async def live(store: Store, interval: float, *, events: bool) -> None:
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(measure_lateness)
+        await look(store, interval, events=events)
+
+
 async def look(store: Store, interval: float, *, events: bool) -> None:
     """Until killed."""
     seen: set[str] = set()
@@ -101,4 +123,4 @@ if __name__ == "__main__":
     path, experiment, seconds, trouble = sys.argv[1:]
     TROUBLES[trouble]()
     place = open_place(path).open(experiment, writer="looker").store
-    anyio.run(lambda: look(place, float(seconds), events=trouble != "off"))
+    anyio.run(lambda: live(place, float(seconds), events=trouble != "off"))

@@ -1,6 +1,6 @@
 """A shared folder on a mount of its own, for tests, without privileges: in a user and mount namespace.
 
-holder   unshare -rm: owns the namespace, in which the folder is a tmpfs of 1 MB or can be made read-only
+holder   unshare -rm: owns the namespace, in which the folder is a small tmpfs or can be made read-only
 nodes    nsenter into it, and see the folder at its path
 test     sees the same through /proc/{holder}/root
 """
@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.swarms import eventually
+from tests.patience import PATIENCE
 
 BLOCK = 4096
 
@@ -37,7 +38,7 @@ class Mounted:
         return ["nsenter", "-t", str(self._holder.pid), "-U", "-m", "--preserve-credentials", f"--wd={Path.cwd()}"]
 
     def _do(self, *command: str) -> None:
-        subprocess.run([*self.enter, *command], check=True, capture_output=True, timeout=30)
+        subprocess.run([*self.enter, *command], check=True, capture_output=True, timeout=PATIENCE)
 
     @contextmanager
     def full(self) -> Iterator[None]:
@@ -77,7 +78,7 @@ class Mounted:
 def mounted(folder: Path, mount: Sequence[str]) -> Iterator[Mounted]:
     """A namespace in which `mount` has been run on the folder; skips where the machine allows none."""
     folder.mkdir()
-    script = 'mount "$@" && echo ready && exec sleep 600'
+    script = 'mount "$@" && echo ready && exec sleep 3600'
     try:
         holder = subprocess.Popen(
             ["unshare", "-rm", "sh", "-c", script, "sh", *mount, str(folder)],

@@ -18,7 +18,7 @@ def test_honest_nodes_learn_from_each_other_alone_and_name_those_who_mean_harm(t
     env = environment(
         tmp_path,
         MAX_ROUNDS=ROUNDS,
-        COORDINATOR_ROUND_INTERVAL=4,
+        COORDINATOR_ROUND_INTERVAL=60,
         SWARM_EXPECTED_WORKERS=2 + len(KINDS),
         CHECKPOINT_INTERVAL=0,
     )

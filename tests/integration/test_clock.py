@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import signal
 
-import pytest
-
 from swarm.records.files import read_state
-from tests.integration.swarms import daemons, environment, events, eventually, layout, rows, run_swarm
+from tests.integration.swarms import LIGHT, daemons, environment, events, eventually, layout, rows, run_swarm
 
-pytestmark = pytest.mark.timeout(240)
-
-SHORT = {"SWARM_LIVENESS_TIMEOUT": 2, "SWARM_EXPECTED_WORKERS": 2, "CHECKPOINT_INTERVAL": 0}
+SHORT = {
+    "SWARM_LIVENESS_TIMEOUT": 4,
+    "COORDINATOR_ROUND_INTERVAL": 60,
+    "SWARM_EXPECTED_WORKERS": 2,
+    "CHECKPOINT_INTERVAL": 0,
+}
 
 
 def opened(path, node):
@@ -24,10 +25,10 @@ def external(done):
 
 
 def test_workers_finish_by_themselves_when_their_coordinator_is_dead(tmp_path):
-    env = environment(tmp_path, MAX_ROUNDS=30, SWARM_COORDINATOR_PATIENCE=1, **SHORT)
+    env = environment(tmp_path, MAX_ROUNDS=60, SWARM_COORDINATOR_PATIENCE=1, **SHORT)
     with daemons() as start:
         coordinator = start("services.coordinator", env)
-        workers = [start("services.worker", env, "--node-id", name) for name in ("alice", "bob")]
+        workers = [start(LIGHT, env | {"NODE_ID": name}) for name in ("alice", "bob")]
         eventually(lambda: len(rows(tmp_path, "alice")) >= 3, "three rounds")
         coordinator.kill()
         assert [worker.wait() for worker in workers] == [0, 0], workers[0].output
@@ -36,7 +37,7 @@ def test_workers_finish_by_themselves_when_their_coordinator_is_dead(tmp_path):
     assert not state.finished
     for name in ("alice", "bob"):
         done = rows(tmp_path, name)
-        assert [row["round"] for row in done] == list(range(30))
+        assert [row["round"] for row in done] == list(range(60))
         clocks = [row["clock"] for row in done]
         assert clocks == sorted(clocks), "coordinator before own"
         assert (clocks[0], clocks[-1]) == ("coordinator", "own")
@@ -49,25 +50,27 @@ def test_workers_finish_by_themselves_when_their_coordinator_is_dead(tmp_path):
 
 
 def test_a_standby_takes_over_and_no_round_goes_backwards(tmp_path):
-    env = environment(tmp_path, MAX_ROUNDS=40, SWARM_COORDINATOR_PATIENCE=1, **SHORT)
+    env = environment(tmp_path, MAX_ROUNDS=100_000, SWARM_COORDINATOR_PATIENCE=1, **SHORT)
     with daemons() as start:
         coordinator = start("services.coordinator", env)
         eventually(lambda: events(tmp_path, "coordinator", "coordinator.ready"), "the coordinator")
         spare = start("services.coordinator", env, "--standby", "--node-id", "spare")
-        workers = [start("services.worker", env, "--node-id", name) for name in ("alice", "bob")]
+        workers = [start(LIGHT, env | {"NODE_ID": name}) for name in ("alice", "bob")]
         eventually(lambda: len(rows(tmp_path, "alice")) >= 3, "three rounds")
         eventually(lambda: events(tmp_path, "spare", "coordinator.stands_by"), "the standby")
         assert not opened(tmp_path, "spare")
         coordinator.kill()
         seen = [0]
 
-        def finished() -> bool:
+        def goes_on() -> bool:
             state = read_state(layout(tmp_path).run)
             seen.append(state.round if state else -1)
-            return state is not None and state.finished
+            return len(opened(tmp_path, "spare")) >= 10
 
-        eventually(finished, "the end")
-        assert [daemon.wait() for daemon in (spare, *workers)] == [0, 0, 0], spare.output + workers[0].output
+        eventually(goes_on, "ten rounds of the standby")
+        for daemon in (*workers, spare):
+            daemon.signal(signal.SIGTERM)
+        assert [daemon.wait() for daemon in (*workers, spare)] == [143] * 3, spare.output + workers[0].output
     assert seen == sorted(seen)
     before, after = opened(tmp_path, "coordinator"), opened(tmp_path, "spare")
     assert after, "the standby never opened a round"
@@ -76,8 +79,8 @@ def test_a_standby_takes_over_and_no_round_goes_backwards(tmp_path):
     for name in ("alice", "bob"):
         numbers = [row["round"] for row in rows(tmp_path, name)]
         assert numbers == sorted(set(numbers)), "a round was done twice, or one after a later one"
-        assert numbers[-1] == 39
-    checked = run_swarm(env, "validate")
+        assert numbers[-1] > after[0]
+    checked = run_swarm(env, "validate", "--partial")
     assert checked.returncode == 0, checked.stdout
 
 
@@ -88,7 +91,7 @@ def test_a_coordinator_that_wakes_up_beside_its_successor_does_not_take_the_cloc
         eventually(lambda: events(tmp_path, "coordinator", "coordinator.ready"), "the coordinator")
         spare = start("services.coordinator", env, "--standby", "--node-id", "spare")
         for name in ("alice", "bob"):
-            start("services.worker", env, "--node-id", name)
+            start(LIGHT, env | {"NODE_ID": name})
         eventually(lambda: len(rows(tmp_path, "alice")) >= 2, "two rounds")
         coordinator.signal(signal.SIGSTOP)
         eventually(lambda: len(opened(tmp_path, "spare")) >= 5, "five rounds of the standby")
@@ -112,10 +115,10 @@ def test_a_coordinator_that_wakes_up_beside_its_successor_does_not_take_the_cloc
 
 def test_a_swarm_without_a_coordinator_is_whole(tmp_path):
     env = environment(tmp_path, MAX_ROUNDS=5)
-    command = ("up", "--nodes", "3", "--no-coordinator")
+    command = ("up", "--nodes", "3", "--no-coordinator", "--in-process")
     up = run_swarm(env, *command)
     assert up.returncode == 0, up.stdout + up.stderr
-    assert "services.coordinator" not in up.stdout
+    assert "--role coordinator" not in up.stdout
     assert "round    5/5" in up.stdout
     assert not layout(tmp_path).state_file.exists()
     for number in range(3):

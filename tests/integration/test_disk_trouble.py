@@ -19,25 +19,27 @@ import pytest
 
 from swarm.views.validate import render, validate
 from tests.integration.mounted import Mounted, mounted
-from tests.integration.swarms import environment, eventually, json_lines
+from tests.integration.swarms import LIGHT, environment, eventually, json_lines
 from tests.layout import Layout
+from tests.patience import PATIENCE
 from tests.unit.views.factories import run_of
 
-pytestmark = pytest.mark.timeout(180)
-
 WORKERS = ("alice", "bob")
-WORKER, COORDINATOR = "tests.chaos.light_worker", "services.coordinator"
+COORDINATOR = "services.coordinator"
 TIMEOUT = 1.0
 """Seconds without a heartbeat after which a node counts as dead."""
 QUICK = {
     "NUM_TRAIN_SAMPLES": 1,
     "NUM_TRANSPLANT_TREES": 1,
     "NUM_GENERATIONS": 2,
+    "COORDINATOR_ROUND_INTERVAL": 60,
     "SWARM_LIVENESS_TIMEOUT": TIMEOUT,
     "SWARM_COORDINATOR_PATIENCE": 0.5,
     "SWARM_EXPECTED_WORKERS": len(WORKERS),
     "CHECKPOINT_INTERVAL": 0,
 }
+OFTEN = {"SWARM_LIVENESS_TIMEOUT": 60, "SWARM_HEARTBEAT_INTERVAL": 0.04}
+"""Beats as frequent as rounds, and nobody dead whose machine is busy."""
 
 
 class Node:
@@ -73,7 +75,7 @@ class Swarm:
         self.nodes: dict[str, Node] = {}
 
     def start(self, name: str, env: dict[str, str], *module: str, enter: Sequence[str] = ()) -> Node:
-        command = [*enter, sys.executable, "-m", *(module or (WORKER,))]
+        command = [*enter, sys.executable, "-m", *(module or (LIGHT,))]
         node = self.nodes[name] = Node(self._terminals / name, command, env | {"NODE_ID": name})
         self._stack.callback(node.process.wait)
         self._stack.callback(node.process.kill)
@@ -94,14 +96,14 @@ class Swarm:
 
     def end(self) -> None:
         """All of them finish by themselves."""
-        for name, node in self.nodes.items():
-            assert node.process.wait(60) == 0, f"{name}\n{node.output}"
+        for name in (*WORKERS, "clock"):
+            assert self.nodes[name].process.wait(PATIENCE) == 0, f"{name}\n{self.nodes[name].output}"
 
     def stop(self) -> None:
         """All of them are asked to, workers first."""
         for name in (*WORKERS, "clock"):
             self.nodes[name].process.terminate()
-            assert self.nodes[name].process.wait(60) == 143, self.nodes[name].output
+            assert self.nodes[name].process.wait(PATIENCE) == 143, self.nodes[name].output
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         return json_lines(self.layout.metrics_file(name))
@@ -135,9 +137,9 @@ def a_swarm(folder: Path, tmp_path: Path) -> Iterator[Swarm]:
 
 @pytest.mark.parametrize("trouble", ["full", "read_only"])
 def test_a_folder_that_refuses_writes_for_a_while_costs_nobody_a_round(tmp_path: Path, trouble: str) -> None:
-    tmpfs = ["-t", "tmpfs", "-o", "size=1m", "tmpfs"]
+    tmpfs = ["-t", "tmpfs", "-o", "size=16m", "tmpfs"]
     with mounted(tmp_path / "shared", tmpfs) as disk, a_swarm(disk.seen, tmp_path) as swarm:
-        env = environment(disk.folder, MAX_ROUNDS=25, **QUICK)
+        env = environment(disk.folder, MAX_ROUNDS=50, **QUICK)
         swarm.start_all(env, disk.enter)
         eventually(lambda: swarm.all_have(3), "three rounds")
         with refusing(disk, trouble):
@@ -163,9 +165,9 @@ def refusing(disk: Mounted, trouble: str) -> Any:
     return disk.full() if trouble == "full" else disk.read_only()
 
 
-@pytest.mark.parametrize("seconds", [6.0, pytest.param(60.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("timeouts", [4, pytest.param(60, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["bob", "clock"])
-def test_a_process_that_stands_still_for_many_timeouts_harms_nobody(tmp_path: Path, name: str, seconds: float) -> None:
+def test_a_process_that_stands_still_for_many_timeouts_harms_nobody(tmp_path: Path, name: str, timeouts: int) -> None:
     with a_swarm(tmp_path / "shared", tmp_path) as swarm:
         swarm.start_all(environment(tmp_path / "shared", MAX_ROUNDS=10**6, **QUICK))
         eventually(lambda: swarm.all_have(3), "three rounds")
@@ -173,8 +175,9 @@ def test_a_process_that_stands_still_for_many_timeouts_harms_nobody(tmp_path: Pa
         still.send_signal(signal.SIGSTOP)
         others = [swarm.nodes[other] for other in WORKERS if other != name]
         before = [node.rounds() for node in others]
-        time.sleep(seconds)  # what is tested is that so much time passes
-        assert all(node.rounds() >= then + 5 for node, then in zip(others, before, strict=True)), "the others went on"
+        time.sleep(timeouts * TIMEOUT)  # what is tested is that so much time passes
+        after = list(zip(others, before, strict=True))
+        eventually(lambda: all(node.rounds() >= then + 5 for node, then in after), "five rounds of the others")
         still.send_signal(signal.SIGCONT)
         then = min(node.rounds() for node in swarm.workers())
         eventually(lambda: swarm.all_have(then + 5), "rounds of all")
@@ -191,20 +194,20 @@ def clock_of(swarm: Swarm, name: str) -> str:
 @pytest.mark.parametrize("days", [-1, 1])
 def test_a_clock_that_is_a_day_off_makes_nobody_dead(tmp_path: Path, days: int) -> None:
     with a_swarm(tmp_path / "shared", tmp_path) as swarm:
-        env = environment(tmp_path / "shared", MAX_ROUNDS=10, **QUICK | {"SWARM_LIVENESS_TIMEOUT": 10})
+        env = environment(tmp_path / "shared", MAX_ROUNDS=20, **QUICK | OFTEN)
         swarm.start("clock", env, COORDINATOR)
         swarm.start("alice", env)
-        swarm.start("bob", env, "tests.integration.shifted_clock", str(days * 86400), WORKER)
+        swarm.start("bob", env, "tests.integration.shifted_clock", str(days * 86400), LIGHT)
         swarm.end()
         swarm.check()
         skew = swarm.rows("bob")[0]["timestamp"] - swarm.rows("alice")[0]["timestamp"]
         assert abs(skew - days * 86400) < 3600, "the clock was not off at all"
         for name in WORKERS:
             rows = swarm.rows(name)
-            assert [row["round"] for row in rows] == list(range(10))
+            assert [row["round"] for row in rows] == list(range(20))
             assert all(row["clock"] == "coordinator" for row in rows)
             met = next(row["round"] for row in rows if row["total_agents"] == 2)
-            assert met <= 5, "a peer whose time is wrong is in after one more beat; these rounds take some hundredths"
+            assert met <= 10, "a peer whose time is wrong is in after one more beat; a round takes about one"
             assert all(row["total_agents"] == 2 for row in rows[met:-1])
             assert not any(row["gather_timed_out"] for row in rows[:-1])
             assert all(row["pool_groups"] for row in rows[met:-1])

@@ -12,9 +12,10 @@ import pytest
 from swarm.children import child_environment
 from tests.integration.hostile_folder import make_hostile, marks
 from tests.integration.swarms import environment
+from tests.patience import PATIENCE
 
 COMMANDS = {
-    "up": ("up", "--nodes", "2", "--rounds", "2"),
+    "up": ("up", "--nodes", "1", "--rounds", "2"),
     "up, one process": ("up", "--nodes", "2", "--rounds", "2", "--in-process"),
     "plan": ("plan", "--nodes", "2"),
 }
@@ -30,7 +31,7 @@ def test_a_command_in_a_hostile_folder_executes_nothing_of_it(tmp_path: Path, ar
         env={k: v for k, v in env.items() if k not in ("MAX_ROUNDS", "PYTHONSAFEPATH")},
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert marks(folder) == []

@@ -7,8 +7,6 @@ import signal
 import subprocess
 import sys
 
-import pytest
-
 from tests.integration.swarms import (
     daemons,
     environment,
@@ -20,8 +18,8 @@ from tests.integration.swarms import (
     rows,
     run_swarm,
 )
+from tests.patience import PATIENCE
 
-pytestmark = pytest.mark.timeout(240)
 NODES = ("worker-0", "worker-1")
 
 
@@ -51,7 +49,7 @@ def test_one_process_gives_the_rollouts_and_rewards_that_several_give_in_folders
         assert layout(one).stdout_file(node).read_text().count("round.completed") == 4
     assert any(row["loss"] for node in NODES for row in rows(one, node)), "no update happened, so little was compared"
     assert len({json.loads(layout(one).peer_file(node).read_bytes())["pid"] for node in NODES}) == 1
-    assert "python -m services.workers --nodes 2" in output
+    assert "swarm workers --nodes 2" in output
 
 
 def test_ctrl_c_stops_all_nodes_and_the_printed_command_goes_on_in_one_process(tmp_path):
@@ -69,7 +67,8 @@ def test_ctrl_c_stops_all_nodes_and_the_printed_command_goes_on_in_one_process(t
     (resume,) = re.findall(r"^resume: (.*)$", swarm.output, re.MULTILINE)
     assert "--in-process" in resume
     as_module = resume.replace("swarm up", f"{sys.executable} -m swarm up")
-    pasted = subprocess.run(as_module, shell=True, env={"PATH": os.defpath}, capture_output=True, text=True, timeout=90)
+    alone = {"PATH": os.defpath}
+    pasted = subprocess.run(as_module, shell=True, env=alone, capture_output=True, text=True, timeout=PATIENCE)
     assert pasted.returncode == 0, pasted.stdout + pasted.stderr
     for node in NODES:
         assert [row["round"] for row in rows(tmp_path, node)] == list(range(12))

@@ -2,17 +2,14 @@
 
 import json
 
-import pytest
-
 from tests.integration.swarms import daemons, environment, json_lines, layout, rollouts, rows, run_swarm
 
-pytestmark = pytest.mark.timeout(300)
 NODES, ROUNDS = ("worker-0", "worker-1"), 6
 LEARNED = ("round", "my_reward", "loss", "tokens_generated", "task_rewards", "updated")
 
 
 def up(env):
-    done = run_swarm(env, "up", "--nodes", "2", "--in-process", timeout=180)
+    done = run_swarm(env, "up", "--nodes", "2", "--in-process")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -41,7 +38,7 @@ def test_a_judged_swarm_answers_nearly_everything_and_learns_what_it_would_have_
     assert again.returncode == 0, again.stderr
     assert json_lines(layout(judged).judge_file) == found, "a judge that comes back writes nothing twice"
 
-    exam = run_swarm(env, "judge", "exam", "--questions", "2", timeout=180)
+    exam = run_swarm(env, "judge", "exam", "--questions", "2")
     assert exam.returncode == 0, exam.stdout + exam.stderr
     sat = json.loads(layout(judged).exam_file.read_bytes())
     assert {(row["node_id"], row["rounds_done"]) for row in sat} == {(n, r) for n in NODES for r in (0, ROUNDS)}

@@ -1,9 +1,11 @@
-"""What a kill -9 leaves behind: with the real model on a CPU, nothing but lost time."""
+"""What a stop and a kill -9 leave behind: with the real model on a CPU, nothing but lost time."""
 
 from __future__ import annotations
 
 import random
+import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,6 @@ import pytest
 
 from tests.integration.swarms import daemons, environment, events, eventually, layout, rollouts, rows
 from tests.unit.node.factories import MEASURED_COLUMNS
-
-pytestmark = pytest.mark.timeout(240)
 
 
 def comparable(path: Path, node: str) -> list[dict[str, Any]]:
@@ -26,8 +26,8 @@ def last_weights(path: Path, node: str, rounds: int) -> bytes:
     return (layout(path).checkpoint(rounds, node) / "model" / "model.safetensors").read_bytes()
 
 
-def run(path: Path, workers: int, kills: int, rng: random.Random, **settings: object) -> None:
-    """A swarm to its end; the whole of it, coordinator and all, is killed so many times on the way.
+def run(path: Path, workers: int, ends: Sequence[signal.Signals], rng: random.Random, **settings: object) -> None:
+    """A swarm to its end; on the way the whole of it, coordinator and all, is ended by each of these signals.
 
     Not one node alone: the others would rightly go on without it, and their rows say so.
     """
@@ -43,43 +43,47 @@ def run(path: Path, workers: int, kills: int, rng: random.Random, **settings: ob
     )
     names = [f"w{number}" for number in range(workers)]
     with daemons() as start:
-        for life in range(kills + 1):
+        for life, end in enumerate([*ends, None]):
             before = {name: len(rows(path, name)) for name in names}
             coordinator = start("services.coordinator", env)
             eventually(
                 lambda life=life: len(events(path, "coordinator", "coordinator.ready")) > life, "the coordinator"
             )
             nodes = [coordinator, *(start("services.worker", env, "--node-id", name) for name in names)]
-            if life == kills:
+            if end is None:
                 assert [node.wait() for node in nodes] == [0] * len(nodes), nodes[1].output
                 return
             eventually(lambda before=before: all(len(rows(path, n)) > before[n] for n in names), "a round of everybody")
-            time.sleep(rng.uniform(0, 0.5))  # the moment of death, and no barrier
+            time.sleep(rng.uniform(0, 0.2))  # the moment of death, and no barrier
             for node in nodes:
-                node.kill()
+                node.kill() if end == signal.SIGKILL else node.signal(end)
+            assert [node.wait() for node in nodes] == [143 if end == signal.SIGTERM else -end] * len(nodes)
             for registration in layout(path).peers.iterdir():
                 registration.unlink()  # as if it were long ago: else the dead count as alive for a liveness timeout
 
 
 @pytest.mark.parametrize(
-    ("workers", "external", "kills", "rounds", "staleness"),
+    ("workers", "external", "ends", "rounds", "staleness"),
     [
-        (1, 0, 1, 24, 0),
-        pytest.param(1, 0, 2, 24, 1, marks=pytest.mark.slow),
-        pytest.param(2, 2, 2, 40, 0, marks=pytest.mark.slow),
+        (1, 0, [signal.SIGTERM, signal.SIGKILL], 40, 0),
+        pytest.param(1, 0, [signal.SIGKILL, signal.SIGKILL], 40, 1, marks=pytest.mark.slow),
+        pytest.param(2, 2, [signal.SIGKILL, signal.SIGKILL], 40, 0, marks=pytest.mark.slow),
     ],
+    ids=["stopped and killed", "killed with stale answers", "two killed twice"],
 )
-def test_a_swarm_that_was_killed_ends_as_if_nothing_had_happened(tmp_path, workers, external, kills, rounds, staleness):
+def test_a_swarm_that_was_stopped_or_killed_ends_as_if_nothing_had_happened(
+    tmp_path, workers, external, ends, rounds, staleness
+):
     settings = {"MAX_ROUNDS": rounds, "NUM_TRANSPLANT_TREES": external, "SWARM_STALENESS": staleness}
     rng = random.Random()
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    run(whole, workers, 0, rng, **settings)
-    run(killed, workers, kills, rng, **settings)
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    run(whole, workers, [], rng, **settings)
+    run(broken, workers, ends, rng, **settings)
     assert any(row["updated"] for row in rows(whole, "w0")), "nothing was learned, so nothing was compared"
     assert not external or any(row["external_groups"] for row in rows(whole, "w0"))
     for node in [f"w{number}" for number in range(workers)]:
-        assert len(events(killed, node, "node.ready")) == kills + 1, "it was over before it was killed"
-        assert not events(killed, node, "rounds.lost")
-        assert comparable(killed, node) == comparable(whole, node)
-        assert rollouts(killed, node) == rollouts(whole, node)
-        assert last_weights(killed, node, rounds) == last_weights(whole, node, rounds)
+        assert len(events(broken, node, "node.ready")) == len(ends) + 1, "it was over before it was ended"
+        assert not events(broken, node, "rounds.lost")
+        assert comparable(broken, node) == comparable(whole, node)
+        assert rollouts(broken, node) == rollouts(whole, node)
+        assert last_weights(broken, node, rounds) == last_weights(whole, node, rounds)

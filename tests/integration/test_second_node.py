@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import signal
 
-import pytest
-
 from tests.integration.swarms import daemons, environment, events, eventually, json_lines, layout
-
-pytestmark = pytest.mark.timeout(120)
 
 
 def test_a_refused_second_node_writes_nothing_into_the_log_of_the_first(tmp_path):

@@ -12,7 +12,7 @@ from swarm.signing.keys import make_key
 from swarm.signing.known_keys import KnownKeys
 from swarm.store.folder.publish import publish
 from swarm.types import RoundKey
-from tests.integration.swarms import daemons, environment, eventually, layout, rows
+from tests.integration.swarms import LIGHT, daemons, environment, eventually, layout, rows
 
 MALLORY = Ed25519PrivateKey.from_private_bytes(b"m" * 32)
 
@@ -37,7 +37,7 @@ def test_signed_nodes_train_on_each_other_and_on_no_forged_file(tmp_path: Path) 
     publish(target, seal(file, "test/elsewhere.json", MALLORY), lay.temporary("mallory"))
     with daemons() as start:
         coordinator = start("services.coordinator", env)
-        workers = [start("services.worker", env | {"NODE_ID": node}) for node in ("alice", "bob")]
+        workers = [start(LIGHT, env | {"NODE_ID": node}) for node in ("alice", "bob")]
         assert [daemon.wait() for daemon in (*workers, coordinator)] == [0, 0, 0], workers[0].output
     for node, peer in (("alice", "bob"), ("bob", "alice")):
         found = rows(tmp_path, node)

@@ -1,45 +1,67 @@
-"""What only looks, and what only keeps time, is light."""
+"""What only looks, and what only keeps time, is light: measured against a bare interpreter's start beside it."""
 
 import os
 import resource
 import subprocess
 import sys
 
-from tests.integration.swarms import daemons, environment, events, eventually, run_swarm
+import pytest
+
+from tests.integration.swarms import daemons, environment, events, eventually
+
+COMMAND = 40
+"""Bare starts of CPU time that a light command may take; torch alone is more than 100."""
+COORDINATOR = 80
+"""And a coordinator until it is ready."""
+TRIES = 5
+"""What else runs on the machine only adds to a cost, so the least of several counts."""
 
 
-def cpu_of_children() -> float:
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+def cost(*arguments: str, env: dict[str, str]) -> float:
+    """CPU seconds of one run of the interpreter."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, *arguments], env=env, capture_output=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def least_cpu(*arguments: str, env: dict[str, str]) -> float:
-    """CPU seconds of one command, the least of five: what others do on the machine only adds to it."""
-    costs = []
-    for _ in range(5):
-        before = cpu_of_children()
-        run_swarm(env, *arguments)
-        costs.append(cpu_of_children() - before)
-    return min(costs)
+def bare_start(env: dict[str, str]) -> float:
+    return cost("-c", "pass", env=env)
 
 
-def test_the_coordinator_is_ready_within_half_a_second_of_cpu(tmp_path):
-    with daemons() as start:
-        coordinator = start("services.coordinator", environment(tmp_path))
-        eventually(lambda: events(tmp_path, "coordinator", "coordinator.ready"), "the coordinator")
-        with open(f"/proc/{coordinator.process.pid}/stat") as file:
-            fields = file.read().rpartition(")")[2].split()
-    assert (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") < 0.5
+def cost_so_far(pid: int) -> float:
+    """CPU seconds of a process that still runs."""
+    with open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def test_version_and_status_take_less_than_a_fifth_of_a_second_of_cpu(tmp_path):
+@pytest.mark.skipif(sys.platform != "linux", reason="the cost of a running process is read from /proc")
+def test_the_coordinator_is_ready_within_eighty_bare_starts_of_cpu(tmp_path):
+    env = environment(tmp_path)
+    ready, bare = [], []
+    for path in (tmp_path / str(number) for number in range(TRIES)):
+        with daemons() as start:
+            coordinator = start("services.coordinator", environment(path))
+            eventually(lambda path=path: events(path, "coordinator", "coordinator.ready"), "the coordinator")
+            ready.append(cost_so_far(coordinator.process.pid))
+        bare += [bare_start(env) for _ in range(2)]
+    assert min(ready) < COORDINATOR * min(bare)
+
+
+def test_version_and_status_take_less_than_forty_bare_starts_of_cpu(tmp_path):
     env = environment(tmp_path)
     with daemons() as start:
         start("services.coordinator", env)
         eventually(lambda: events(tmp_path, "coordinator", "coordinator.ready"), "the coordinator")
-        assert least_cpu("--version", env=env) < 0.2
-        assert run_swarm(env, "status").returncode == 0
-        assert least_cpu("status", env=env) < 0.2
+        commands = {name: ("-m", "swarm", name) for name in ("--version", "status")}
+        costs = [
+            {name: cost(*command, env=env) for name, command in commands.items()} | {"bare": bare_start(env)}
+            for _ in range(TRIES)
+        ]
+    least = {name: min(one[name] for one in costs) for name in costs[0]}
+    assert least["--version"] < COMMAND * least["bare"], least
+    assert least["status"] < COMMAND * least["bare"], least
 
 
 def test_the_coordinator_and_looking_commands_import_no_heavy_package():

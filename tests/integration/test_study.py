@@ -4,12 +4,8 @@ import json
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.integration.swarms import environment, json_lines, run_swarm
 from tests.layout import Layout
-
-pytestmark = pytest.mark.timeout(240)
 
 MATRIX = """
 name = "pair"

@@ -4,9 +4,7 @@ import signal
 
 import pytest
 
-from tests.integration.swarms import daemons, environment, events, eventually, layout, rows
-
-pytestmark = pytest.mark.timeout(240)
+from tests.integration.swarms import LIGHT, daemons, environment, events, eventually, layout, rows
 
 
 def test_nodes_started_in_any_order_find_each_other_and_run_every_round(tmp_path):
@@ -25,16 +23,17 @@ def test_nodes_started_in_any_order_find_each_other_and_run_every_round(tmp_path
 
 
 def test_a_worker_killed_in_mid_round_resumes_and_the_others_lose_no_round(tmp_path):
-    env = environment(tmp_path, MAX_ROUNDS=100_000, SWARM_EXPECTED_WORKERS=2, CHECKPOINT_INTERVAL=2)
+    short = {"SWARM_EXPECTED_WORKERS": 2, "SWARM_LIVENESS_TIMEOUT": 4}
+    env = environment(tmp_path, MAX_ROUNDS=100_000, CHECKPOINT_INTERVAL=2, **short)
     with daemons() as start:
         coordinator = start("services.coordinator", env)
-        steady = start("services.worker", env, "--node-id", "steady")
-        victim = start("services.worker", env, "--node-id", "victim")
+        steady = start(LIGHT, env | {"NODE_ID": "steady"})
+        victim = start(LIGHT, env | {"NODE_ID": "victim"})
         eventually(lambda: len(rows(tmp_path, "victim")) >= 5, "five rounds of the victim")
         victim.kill()
         before = [row["round"] for row in rows(tmp_path, "victim")]
         eventually(lambda: rows(tmp_path, "steady")[-1]["round"] > before[-1] + 3, "the others to go on without it")
-        victim = start("services.worker", env, "--node-id", "victim")
+        victim = start(LIGHT, env | {"NODE_ID": "victim"})
         eventually(lambda: len(rows(tmp_path, "victim")) >= len(before) + 3, "three more rounds of the victim")
         for daemon in (victim, steady, coordinator):
             daemon.signal(signal.SIGTERM)
@@ -55,7 +54,7 @@ def test_a_worker_killed_in_mid_round_resumes_and_the_others_lose_no_round(tmp_p
 def test_a_second_node_with_a_live_nodes_id_refuses_to_start(tmp_path):
     env = environment(tmp_path)
     with daemons() as start:
-        start("services.worker", env, "--node-id", "twin")
+        start(LIGHT, env | {"NODE_ID": "twin"})
         eventually(lambda: layout(tmp_path).peer_file("twin").exists(), "the first twin")
         second = start("services.worker", env, "--node-id", "twin")
         assert second.wait() == 1

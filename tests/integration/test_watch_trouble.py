@@ -21,14 +21,14 @@ import pytest
 
 from swarm.store.folder.publish import publish
 from swarm.types import RoundKey
-from tests.integration.folder_looker import UNAVAILABLE
+from tests.integration.folder_looker import LATE, NEVER, UNAVAILABLE
 from tests.integration.swarms import eventually
 from tests.layout import Layout
 
 INTERVAL = 0.6
 """Seconds between two listings, whatever the watcher says."""
-LATE = 1.0
-"""Seconds that waking, listing and telling may take on a machine with ten times more to do than it can."""
+SLACK, FACTOR = 1.0, 10.0
+"""What waking, listing and telling may take: a second, and so many times the lateness of a plain sleep beside it."""
 ROUNDS = 6
 QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
 
@@ -39,6 +39,8 @@ class Looker:
     def __init__(self, layout: Layout, process: subprocess.Popen[bytes], output: Path, errors: Path) -> None:
         self.layout = layout
         self.process = process
+        self.late = 0.0
+        """The longest time by which a plain sleep in this process was late."""
         self._output = output
         self._errors = errors
 
@@ -46,7 +48,9 @@ class Looker:
     def found(self) -> dict[str, float]:
         """When it found what; whole lines alone."""
         lines = self._output.read_text().splitlines(keepends=True)
-        return {name: float(at) for name, at in (line.split() for line in lines if line.endswith("\n"))}
+        told = {name: float(at) for name, at in (line.split() for line in lines if line.endswith("\n"))}
+        self.late = told.pop(LATE, 0.0)
+        return told
 
     @property
     def said(self) -> str:
@@ -60,12 +64,12 @@ class Looker:
 
 
 @contextmanager
-def looking(tmp_path: Path, trouble: str) -> Iterator[Looker]:
+def looking(tmp_path: Path, trouble: str, interval: float = INTERVAL) -> Iterator[Looker]:
     """One that has seen the first file, which was there before it."""
     layout = Layout(tmp_path / "shared", "demo")
     publish_round(layout, 0)
     output, errors = tmp_path / "found", tmp_path / "errors"
-    command = [sys.executable, "-m", "tests.integration.folder_looker", layout.path, "demo", str(INTERVAL), trouble]
+    command = [sys.executable, "-m", "tests.integration.folder_looker", layout.path, "demo", str(interval), trouble]
     with output.open("wb") as out, errors.open("wb") as err:
         process = subprocess.Popen(command, stdout=out, stderr=err)
     try:
@@ -94,17 +98,15 @@ def waits(looker: Looker, rounds: int = ROUNDS) -> list[float]:
     return [looker.found[name] - at for name, at in published.items()]
 
 
-def expect_within_one_interval(found_after: list[float], what: str) -> None:
+def expect_within_one_interval(looker: Looker, found_after: list[float], what: str) -> None:
     longest, middle = max(found_after), statistics.median(found_after)
     sys.stdout.write(f"{what}: longest {longest:.3f} s, median {middle:.3f} s, interval {INTERVAL} s\n")
-    assert longest <= INTERVAL + LATE
+    assert longest <= INTERVAL + SLACK + FACTOR * looker.late
 
 
-def test_with_events_files_are_found_long_before_the_interval(tmp_path: Path) -> None:
-    with looking(tmp_path, "none") as looker:
-        found_after = waits(looker)
-    expect_within_one_interval(found_after, "a healthy watcher")
-    assert statistics.median(found_after) < INTERVAL / 5
+def test_with_events_files_are_found_whatever_the_interval(tmp_path: Path) -> None:
+    with looking(tmp_path, "none", NEVER) as looker:
+        assert len(waits(looker)) == ROUNDS
     assert "watch." not in looker.said
 
 
@@ -121,7 +123,7 @@ def test_with_events_files_are_found_long_before_the_interval(tmp_path: Path) ->
 def test_without_a_watcher_everything_is_found_within_one_interval(tmp_path: Path, trouble: str, said: str) -> None:
     with looking(tmp_path, trouble) as looker:
         found_after = waits(looker)
-        expect_within_one_interval(found_after, trouble)
+        expect_within_one_interval(looker, found_after, trouble)
         assert statistics.median(found_after) > INTERVAL / 10  # or it was not the interval that found them
         assert bool(said) == ("watch.failed" in looker.said)
         assert any(words in looker.said for words in said.split("|"))
@@ -129,7 +131,7 @@ def test_without_a_watcher_everything_is_found_within_one_interval(tmp_path: Pat
 
 def test_watches_that_run_out_while_it_runs_are_noticed_and_delay_nothing_beyond_the_interval(tmp_path: Path) -> None:
     with looking(tmp_path, "few_watches") as looker:
-        expect_within_one_interval(waits(looker), "few_watches")
+        expect_within_one_interval(looker, waits(looker), "few_watches")
         assert "watch.failed" in looker.said
 
 
@@ -137,7 +139,7 @@ def test_a_name_that_is_not_utf8_kills_the_watcher_and_delays_nothing_beyond_the
     with looking(tmp_path, "none") as looker:
         odd = (looker.layout.rollouts / os.fsdecode(b"\xff%d.json" % number) for number in itertools.count())
         eventually(lambda: next(odd).touch() or "watch.failed" in looker.said, "the watcher's death")
-        expect_within_one_interval(waits(looker), "a name that is not UTF-8")
+        expect_within_one_interval(looker, waits(looker), "a name that is not UTF-8")
 
 
 def test_more_events_than_the_queue_holds_delay_nothing_beyond_the_interval(tmp_path: Path) -> None:
@@ -155,4 +157,4 @@ def test_more_events_than_the_queue_holds_delay_nothing_beyond_the_interval(tmp_
         published |= {f"{round_}/0/anna": publish_round(looker.layout, round_) for round_ in range(4, 10)}
         eventually(lambda: looker.sees("9/0/anna"), "what was published during the flood and after it")
         found_after = [looker.found[name] - at for name, at in published.items()]
-        expect_within_one_interval(found_after, f"{holds + 1} files while nobody read events, since it reads again")
+        expect_within_one_interval(looker, found_after, f"{holds + 1} files that nobody read of")

@@ -15,6 +15,7 @@ from swarm.wire.messages import MetricsRow, NodeState, RewardFile
 from tests.chaos.audit import audit
 from tests.chaos.watcher import Watcher
 from tests.layout import Layout
+from tests.patience import PATIENCE
 from tests.unit.node.factories import make_rollouts, make_state, put
 
 
@@ -154,5 +155,5 @@ def test_a_watcher_that_fails_does_not_pass_for_peace(watcher, monkeypatch):
 
     monkeypatch.setattr(watcher, "look", fail)
     with watcher:
-        assert seen.wait(10)
+        assert seen.wait(PATIENCE)
     assert any("the folder is gone" in violation for violation in watcher.violations)

@@ -16,6 +16,7 @@ import pytest
 from swarm.cli.doctor import render
 from swarm.cli.main import run
 from swarm.views.doctor.finding import Area, Diagnosis, Finding, Verdict
+from tests.patience import PATIENCE
 from tests.unit.views.factories import make_experiment, make_peer
 
 HEAVY = ("torch", "transformers", "numpy", "pandas", "reasoning_gym", "watchfiles", "structlog")
@@ -106,7 +107,7 @@ def test_words_of_strangers_do_nothing_to_the_terminal() -> None:
 
 def test_the_command_starts_without_anything_heavy() -> None:
     code = f"import sys, swarm.cli.main, swarm.cli.doctor; print([name for name in {HEAVY!r} if name in sys.modules])"
-    assert subprocess.check_output([sys.executable, "-c", code], text=True, timeout=60) == "[]\n"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True, timeout=PATIENCE) == "[]\n"
 
 
 def test_a_doctor_that_is_ended_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -119,7 +120,7 @@ def test_a_doctor_that_is_ended_leaves_nothing_behind(tmp_path: Path) -> None:
         while everything_below(tmp_path) == before:
             assert time.monotonic() < deadline, "the doctor made no probe"
         sigterm_gets.terminate()
-        assert sigterm_gets.wait(30) == 143
+        assert sigterm_gets.wait(PATIENCE) == 143
     assert everything_below(tmp_path) == before
 
 
@@ -132,7 +133,7 @@ def unshared(script: str) -> subprocess.CompletedProcess[str]:
     """A shell that may mount for itself alone."""
     command = ["unshare", "-rm", "sh", "-e", "-c", script]
     try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, env=_environment())
+        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=_environment())
     except FileNotFoundError as error:
         return subprocess.CompletedProcess(command, 127, "", str(error))
 

@@ -16,6 +16,7 @@ from swarm.cli.main import run
 from swarm.errors import StoreError
 from tests.integration.swarms import listen_to_ctrl_c
 from tests.layout import Layout
+from tests.patience import PATIENCE
 from tests.unit.views.factories import append_events, make_event, make_experiment
 
 HEAVY = ("torch", "transformers", "numpy", "reasoning_gym", "pandas", "matplotlib", "asyncio", "anyio", "structlog")
@@ -86,7 +87,7 @@ def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
         assert process.stderr is not None
         process.stdout.readline()
         process.stdout.close()
-        assert (process.wait(30), process.stderr.read()) == (0, b"")
+        assert (process.wait(PATIENCE), process.stderr.read()) == (0, b"")
 
 
 @pytest.mark.parametrize("command", [["logs", "--follow"], ["status", "--watch"]])
@@ -103,7 +104,7 @@ def test_ctrl_c_ends_quietly_with_130(tmp_path: Path, command: list[str]) -> Non
         wait_for(process.stdout, "alice")
         os.kill(process.pid, signal.SIGINT)
         assert process.stderr is not None
-        assert (process.wait(30), process.stderr.read()) == (130, "")
+        assert (process.wait(PATIENCE), process.stderr.read()) == (130, "")
 
 
 def test_following_shows_events_of_a_node_that_joins(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from swarm.cli import supervisor
 from swarm.cli.supervisor import Child, Supervisor
+from tests.patience import PATIENCE
 
 
 def run_child(
@@ -28,7 +29,7 @@ def run_child(
         return await start([sys.executable, "-c", code], **keywords)  # type: ignore[arg-type]
 
     async def main() -> None:
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENCE):
             await parent.run(child)
 
     monkeypatch.setattr(supervisor.anyio, "open_process", instead)

@@ -23,6 +23,7 @@ from swarm.store.run import Run
 from swarm.wire import keys
 from swarm.wire.codec import decode, encode
 from swarm.wire.messages import ExperimentFile, JudgeAnswer, JudgedRow, JudgeQuestion
+from tests.patience import PATIENCE
 from tests.unit.node.factories import FakeTaskSource, fake_rewards, make_peer, make_settings, make_state
 from tests.unit.node.nodes import until
 
@@ -53,7 +54,7 @@ def make_judge(run: Run) -> Judge:
 async def judging(run: Run) -> AsyncIterator[Judge]:
     """A judge in the background, stopped at the end."""
     judge = make_judge(run)
-    with anyio.fail_after(20):
+    with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(judge.run)
             yield judge
@@ -144,7 +145,7 @@ async def test_it_ends_with_the_experiment_once_the_last_answers_are_in(tmp_path
     async def judge() -> None:
         codes.append(await make_judge(run).run())
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(judge)
             await until_asked(run, 9, "anna")

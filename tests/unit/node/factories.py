@@ -35,6 +35,7 @@ from swarm.types import (
 from swarm.wire.codec import encode, to_rollout_file
 from swarm.wire.messages import NodeState, PeerFile, PolicyInfo, RewardFile, RolloutFile, StateFile
 from tests.layout import Layout
+from tests.patience import PATIENCE
 
 TASKS = ("bf", "arc_1d", "base_conversion")
 DRAWS = AssignedQuestions(Settings().seed, TASKS, Settings().profile)
@@ -225,7 +226,7 @@ class FakePolicy:
     def _hold(self, step: str) -> None:
         if self.hold_at == step:
             self.holding.set()
-            assert self.go.wait(30), "nobody let it go"
+            assert self.go.wait(PATIENCE), "nobody let it go"
 
     def snapshot(self) -> Snapshot:
         return FakeSnapshot(self.weights)

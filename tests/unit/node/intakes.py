@@ -14,6 +14,7 @@ from swarm.types import RoundKey, ScoredGroup
 from swarm.wire.codec import encode
 from swarm.wire.messages import RolloutFile
 from tests.layout import Layout
+from tests.patience import PATIENCE
 from tests.unit.node.factories import DRAWS, FakeTaskSource, put
 from tests.unit.node.nodes import make_context
 
@@ -37,7 +38,7 @@ class TestedIntake:
 
     async def look(self, *keys: RoundKey, live: Collection[str] = ()) -> None:
         """Look once, and see all files that were found through."""
-        with anyio.fail_after(20):
+        with anyio.fail_after(PATIENCE):
             async with anyio.create_task_group() as tasks:
                 await self.intake.look(set(keys or (R0,)), frozenset(live), tasks)
 

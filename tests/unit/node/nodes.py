@@ -23,9 +23,10 @@ from swarm.types import RoundKey
 from swarm.wire.codec import decode, encode
 from swarm.wire.messages import MetricsRow, RolloutFile
 from tests.layout import Layout
+from tests.patience import PATIENCE
 from tests.unit.node.factories import TASKS, FakePolicy, FakeTaskSource, make_peer, make_settings, make_state, run_of
 
-WITHIN = 20.0
+WITHIN = PATIENCE
 """Seconds after which a test gives up; each needs one or two."""
 
 

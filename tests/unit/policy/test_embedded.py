@@ -12,6 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from swarm.errors import ModelError
 from swarm.policy.embedded import EMBEDDED, embedded_path
 from swarm.warmup.build import measure
+from tests.patience import PATIENCE
 
 DIFFERENT = ("tiny-qwen2", "tiny-gpt2")
 FIVE_MEGABYTES = 5 * 2**20
@@ -77,5 +78,5 @@ def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
 
 def test_looking_for_a_model_loads_no_torch() -> None:
     code = "import sys, swarm.policy.embedded as e; e.embedded_path('tiny-qwen2'); print('torch' in sys.modules)"
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE)
     assert shown.stdout.strip() == "False"

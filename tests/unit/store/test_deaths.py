@@ -14,6 +14,7 @@ import pytest
 
 from swarm.errors import StoreError
 from swarm.store.folder.store import FolderStore
+from tests.patience import PATIENCE
 
 CALLS = ("open", "mkdir", "write", "fsync", "close", "rename", "link", "unlink", "rmdir", "ftruncate")
 OLD, NEW = b"old " * 1000, b"new " * 1000
@@ -173,7 +174,7 @@ def test_an_exception_at_any_call_leaves_what_was_there_or_what_was_to_be(
 @pytest.mark.parametrize("name", CASES)
 def test_a_process_that_dies_at_any_call_leaves_what_was_there_or_what_was_to_be(tmp_path: Path, name: str) -> None:
     command = [sys.executable, "-m", "tests.unit.store.test_deaths", str(tmp_path), name]
-    dead = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    dead = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert dead.returncode == 0, dead.stderr
     deaths = int(dead.stdout)
     assert deaths >= 2 * len(calls_of(tmp_path / "counted", CASES[name])) > 0

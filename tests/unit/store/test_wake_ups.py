@@ -12,6 +12,7 @@ import pytest
 from swarm.store.memory import MemoryPlace
 from swarm.store.wake_ups import wake_ups
 from swarm.wire import keys
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
@@ -34,7 +35,7 @@ class Sleeper:
 
 @asynccontextmanager
 async def listening(place: MemoryPlace, sleeper: Sleeper, *, hints: bool = True) -> AsyncIterator[Any]:
-    with anyio.fail_after(10):
+    with anyio.fail_after(PATIENCE):
         async with wake_ups(place.open("alice"), [keys.PEERS], 30.0, sleeper.sleep, hints=hints) as wakes:
             await wakes.receive()  # at once: what lies there already is to be found
             yield wakes

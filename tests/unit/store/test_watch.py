@@ -22,6 +22,7 @@ from swarm.store.folder.store import FolderStore
 from swarm.store.folder.watch import hints
 from swarm.store.folder.watched_folders import NEWEST, watched_folders
 from swarm.store.health import FileSystem
+from tests.patience import PATIENCE
 
 NEVER = 3600.0
 SOON = 0.05
@@ -35,7 +36,7 @@ def wake_ups(folder: Path, interval: float, *, events: bool = True) -> AbstractA
 
 async def wait_for(file: Path, wakes: Wakes) -> None:
     """Look once per wake-up until the file is there."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(PATIENCE):
         async for _ in wakes:
             if await anyio.Path(file).exists():
                 return
@@ -80,14 +81,14 @@ async def drain(wakes: Wakes) -> int:
 @pytest.mark.anyio
 async def test_the_first_wake_up_comes_at_once_for_files_that_were_there_before(tmp_path: Path) -> None:
     async with wake_ups(tmp_path, NEVER, events=False) as wakes:
-        with anyio.fail_after(5):
+        with anyio.fail_after(PATIENCE):
             await wakes.receive()
 
 
 @pytest.mark.anyio
 async def test_a_new_file_wakes_long_before_the_interval(tmp_path: Path) -> None:
     async with hints([tmp_path / "rollouts"], NEVER, make_folder) as wakes:
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENCE):
             while not (tmp_path / "rollouts").is_dir():  # missing folders are made
                 await anyio.lowlevel.checkpoint()
             written = 0
@@ -137,7 +138,7 @@ async def test_a_failed_watcher_wakes_is_logged_and_restarted_later_and_later(
     watcher = Watcher(monkeypatch, "fail", "fail", "end", "fail", "sleep")
     with capture_logs() as logs:
         async with hints([tmp_path], NEVER, make_folder) as wakes:
-            with anyio.fail_after(10):
+            with anyio.fail_after(PATIENCE):
                 await watcher.waiting.wait()
                 await wakes.receive()
     died, ended = "no inotify instances left", "the watcher ended by itself"
@@ -157,7 +158,7 @@ async def test_every_event_failure_and_end_of_the_watcher_wakes(
     watcher = Watcher(monkeypatch, call)
     monkeypatch.setattr(watch, "BACK_OFF_FIRST", NEVER)
     async with hints([tmp_path], NEVER, make_folder) as wakes:
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENCE):
             await watcher.waiting.wait()
             assert await drain(wakes) == 1  # the one at the start
             watcher.go_on.set()
@@ -179,7 +180,7 @@ async def test_lesson_a_file_name_that_is_not_utf8_kills_the_watcher_files_are_f
 async def test_wake_ups_that_nobody_took_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     watcher = Watcher(monkeypatch, "event " * 1000 + "sleep")
     async with hints([tmp_path], NEVER, make_folder) as wakes:
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENCE):
             await watcher.waiting.wait()
         assert await drain(wakes) == 1
 
@@ -197,7 +198,7 @@ async def test_cancellation_leaves_no_thread_and_no_descriptor_behind(tmp_path: 
     for _ in range(10):
         await watch_a_little()
     assert threading.active_count() < threads + 5  # the pool may grow by what works at the same time, and no further
-    with anyio.fail_after(10):
+    with anyio.fail_after(PATIENCE):
         while open_watchers():  # noqa: ASYNC110 - they are closed by a thread of the library, a moment later
             await anyio.sleep(0.01)
 
@@ -210,7 +211,7 @@ def watches() -> int:
 
 
 async def until_watched(count: int) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(PATIENCE):
         while watches() != count:  # noqa: ASYNC110 - the library tells nobody when its watches are in place
             await anyio.sleep(0.01)
 
@@ -234,7 +235,7 @@ async def test_a_folder_that_was_removed_and_made_again_is_watched_again(tmp_pat
         await until_watched(2)
         (tmp_path / "round_0").rmdir()
         (tmp_path / "round_0").mkdir()
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENCE):
             while True:  # until a file in the new one wakes; the events of the folders themselves are behind us by then
                 await wakes.receive()
                 await drain(wakes)
@@ -296,7 +297,7 @@ async def test_a_watcher_without_events_for_new_names_is_called_silent_once(
     monkeypatch.setattr(watch, "SILENCE_LEAST", SOON)
     with capture_logs() as logs:
         async with wake_ups(tmp_path, SOON) as wakes:
-            with anyio.fail_after(10):
+            with anyio.fail_after(PATIENCE):
                 for number in itertools.count():
                     (tmp_path / f"{number}.json").touch()
                     await wait_for(tmp_path / f"{number}.json", wakes)

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.patience import PATIENCE
+
 PROLOGUE = """
 import os, resource, signal, subprocess, sys, time
 from swarm.tasks.bounded import Limits, run_bounded
@@ -18,7 +20,7 @@ def show(job, limits=quick): print(run_bounded(job, limits))
 def outcome(code: str) -> str:
     """What the code prints, run with PROLOGUE in an interpreter of its own."""
     command = [sys.executable, "-c", PROLOGUE + code]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout.strip()
 
 
 def test_frames_of_any_size_come_back_in_order() -> None:

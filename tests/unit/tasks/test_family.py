@@ -30,6 +30,7 @@ from swarm.tasks.scoring import GroupScore, Scorer
 from swarm.types import FIRST_FAMILY, Completion, Origin, Question, RolloutGroup, RoundKey, ScoredGroup
 from swarm.wire.codec import decode, encode, to_claims, to_groups, to_rollout_file
 from swarm.wire.messages import PolicyInfo, RolloutFile
+from tests.patience import PATIENCE
 from tests.unit.node.factories import make_settings
 from tests.unit.tasks.sums import SPEC
 
@@ -170,7 +171,7 @@ def test_reasoning_gym_is_named_in_its_own_package_and_nowhere_else() -> None:
 # ── from a node's draw to its peers' rewards ────────────────────────────────────────────────────────────────────────
 @asynccontextmanager
 async def scoring(*families: str) -> AsyncIterator[Scorer]:
-    with anyio.fail_after(100):
+    with anyio.fail_after(PATIENCE):
         async with Scorer(1, families, limits=ROOM) as scorer:
             yield scorer
 

@@ -14,6 +14,7 @@ import pytest
 from swarm.errors import ProtocolError
 from swarm.tasks.gym.profiles import PROFILES, SAPO_TASKS
 from swarm.types import Origin
+from tests.patience import PATIENCE
 from tests.unit.tasks.gym import FAMILIES, GYM_VERSION, make_question, reference
 
 ALL_QUESTIONS = "[make_question(t, p, 11, 2) for p in PROFILES for t in SAPO_TASKS]"
@@ -39,7 +40,9 @@ def test_another_process_with_another_hash_seed_makes_the_same_questions(hash_se
         f"sys.stdout.buffer.write(msgspec.json.encode({ALL_QUESTIONS}))"
     )
     environment = os.environ | {"PYTHONHASHSEED": hash_seed}
-    other = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, timeout=60, env=environment)
+    other = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=True, timeout=PATIENCE, env=environment
+    )
     here = [make_question(task, profile, 11, 2) for profile in PROFILES for task in SAPO_TASKS]
     assert json.loads(other.stdout) == json.loads(msgspec.json.encode(here))
 

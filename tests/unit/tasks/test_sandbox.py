@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from swarm.tasks.sandbox import REFUSED_EXIT
+from tests.patience import PATIENCE
 
 ATTEMPTS = {
     "shell": "os.system('touch PLANTED')",
@@ -42,7 +43,7 @@ os.write(1, b'survived')
 os._exit(0)
 """
     command = [sys.executable, "-c", program]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
 @pytest.mark.parametrize("code", ATTEMPTS.values(), ids=ATTEMPTS)

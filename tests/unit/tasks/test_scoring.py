@@ -24,6 +24,7 @@ from swarm.tasks.gym.profiles import PROFILES, SAPO_TASKS
 from swarm.tasks.scoring import FULL_ANSWER, GroupScore, QuestionRequest, Scorer
 from swarm.types import Origin, Question
 from tests.hostile.exploits import tautology
+from tests.patience import PATIENCE
 from tests.unit.tasks.gym import FAMILIES, GYM_VERSION, make_question, reference
 
 T = TypeVar("T")
@@ -39,7 +40,7 @@ def run(body: Callable[[Scorer], Awaitable[T]], processes: int = 1, limits: Limi
     """The body's result with a live scorer."""
 
     async def main() -> T:
-        with anyio.fail_after(60):
+        with anyio.fail_after(PATIENCE):
             async with Scorer(processes, limits=limits) as scorer:
                 return await body(scorer)
 
@@ -317,5 +318,7 @@ def test_importing_the_scorer_imports_nothing_heavy() -> None:
     code = (
         "import sys, swarm.tasks.scoring; print({'torch', 'numpy', 'reasoning_gym', 'transformers'} & set(sys.modules))"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE
+    ).stdout
     assert out.strip() == "set()"

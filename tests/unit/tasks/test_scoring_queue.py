@@ -23,6 +23,7 @@ from swarm.tasks.scoring_messages import (
 from swarm.tasks.scoring_process import ServerLostError
 from swarm.tasks.scoring_queue import BATCH_LIMIT, REPLY_SLACK_S, ScoringQueue
 from swarm.types import Origin
+from tests.patience import PATIENCE
 
 Answer = Callable[[Batch], list[Reply | Unfinished]]
 
@@ -60,7 +61,7 @@ class NotingServer:
 def with_queue(body: Callable[[ScoringQueue], Awaitable[None]], *servers: NotingServer) -> None:
     async def main() -> None:
         queue = ScoringQueue(Limits())
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENCE):
             async with anyio.create_task_group() as tasks:
                 for server in servers:
                     tasks.start_soon(queue.serve_with, server)

@@ -23,6 +23,7 @@ from swarm.tasks.scoring_messages import (
 )
 from swarm.tasks.scoring_messages import Scored as ScoredReply
 from swarm.types import FIRST_FAMILY, Origin
+from tests.patience import PATIENCE
 from tests.unit.tasks.gym import GYM_VERSION
 
 LIMITS = Limits(wall_s=3.0)
@@ -49,7 +50,7 @@ server.main()
 """
     stdin = b"".join(frame(msgspec.msgpack.encode(Batch(tuple(requests), limits))) for requests in batches)
     command = [sys.executable, "-c", program, FIRST_FAMILY]
-    stdout = subprocess.run(command, input=stdin, capture_output=True, check=True, timeout=60).stdout
+    stdout = subprocess.run(command, input=stdin, capture_output=True, check=True, timeout=PATIENCE).stdout
     ready, *replies = split_frames(stdout)
     assert msgspec.msgpack.decode(ready, type=Ready) == Ready({FIRST_FAMILY: GYM_VERSION})
     return [msgspec.msgpack.decode(payload, type=list[Reply | Unfinished]) for payload in replies]
@@ -137,5 +138,7 @@ import swarm.tasks.scoring_server as server
 server._prepare(server.Families())
 print({'numpy', 'sympy', 'matplotlib', 'torch', 'transformers'} & set(sys.modules))
 """
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE
+    ).stdout
     assert out.strip() == "set()"

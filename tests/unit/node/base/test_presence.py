@@ -14,7 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from swarm.errors import DuplicateNodeError, StoreError
-from swarm.node.base.presence import PROOF_BEATS, Presence
+from swarm.node.base.presence import Presence
 from swarm.node.process.host import host_identity, process_started_at, this_process
 from swarm.node.process.system import SYSTEM_CLOCK
 from swarm.records.files import read_peer, read_peers
@@ -23,6 +23,7 @@ from swarm.store.folder.publish import publish
 from swarm.wire.codec import encode
 from swarm.wire.messages import PeerFile
 from tests.layout import Layout
+from tests.patience import PATIENCE
 from tests.unit.node.factories import make_peer, put
 from tests.unit.node.nodes import make_context, until
 from tests.unit.node.process.test_host import start_child
@@ -77,7 +78,7 @@ async def test_the_id_of_a_live_process_on_this_host_is_refused_at_once(layout: 
     holder = make_presence(layout)
     await holder.register()
     before = layout.peer_file("alice").read_bytes()
-    with anyio.fail_after(PROOF_BEATS * BEAT), pytest.raises(DuplicateNodeError, match=r"choose another NODE_ID"):
+    with anyio.fail_after(PATIENCE), pytest.raises(DuplicateNodeError, match=r"choose another NODE_ID"):
         await make_presence(layout).register()
     assert layout.peer_file("alice").read_bytes() == before
 
@@ -87,7 +88,7 @@ async def test_the_id_of_a_dead_process_is_taken_over_at_once(layout: Layout) ->
         started = process_started_at(child.pid)
         child.kill()
     hold(layout, host=host_identity(), pid=child.pid, process_started_at=started)
-    with anyio.fail_after(PROOF_BEATS * BEAT):
+    with anyio.fail_after(PATIENCE):
         await make_presence(layout).register()
     assert registered(layout).pid == os.getpid()
 
@@ -133,14 +134,14 @@ async def test_the_id_of_a_heart_that_beats_on_another_host_is_refused(layout: L
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(beat)
-        with anyio.fail_after(5), pytest.raises(DuplicateNodeError, match="process 1 on elsewhere"):
+        with anyio.fail_after(PATIENCE), pytest.raises(DuplicateNodeError, match="process 1 on elsewhere"):
             await make_presence(layout).register()
         tasks.cancel_scope.cancel()
 
 
 async def test_the_id_of_a_heart_that_stopped_on_another_host_is_taken_over(layout: Layout) -> None:
     hold(layout, host="elsewhere/boot/pid", pid=os.getpid(), beat=7)
-    with anyio.fail_after(5):
+    with anyio.fail_after(PATIENCE):
         await make_presence(layout).register()
     assert registered(layout).host == host_identity()
 
@@ -149,7 +150,7 @@ async def test_of_two_processes_that_slipped_in_at_once_the_later_gives_way(layo
     first, second = make_presence(layout, registered_at=1.0), make_presence(layout, registered_at=2.0)
     await first.register()
     layout.peer_file("alice").unlink()  # as if both had looked before either had written
-    with anyio.fail_after(5), pytest.raises(DuplicateNodeError, match="registered first"):  # noqa: PT012
+    with anyio.fail_after(PATIENCE), pytest.raises(DuplicateNodeError, match="registered first"):  # noqa: PT012
         async with second.held():
             await first.beat()
             await second.keep_beating()

@@ -11,6 +11,7 @@ import pytest
 
 from swarm.node.base.timeline import total
 from swarm.node.process.executor import ComputeExecutor, ComputeThread
+from tests.patience import PATIENCE
 from tests.unit.node.nodes import until
 
 pytestmark = pytest.mark.anyio
@@ -35,7 +36,7 @@ async def test_a_step_whose_caller_was_cancelled_ends_before_the_next_begins() -
 
     def step(name: str) -> None:
         began.set()
-        assert go.wait(10)
+        assert go.wait(PATIENCE)
         order.append(name)
 
     with ComputeExecutor(time.monotonic) as executor:

@@ -19,6 +19,7 @@ from swarm.node.process.in_process import SeveralNodes, _suited_to_sharing, run_
 from swarm.node.process.stopping import run_until_signal
 from swarm.node.process.worker_settings import cores
 from tests.layout import Layout
+from tests.patience import PATIENCE
 from tests.unit.log_files import log_in
 from tests.unit.node.factories import make_settings
 
@@ -60,7 +61,7 @@ def run_nodes(path: Path, *start: Callable[[], FakeNode]) -> int:
     files = [log_in(path, node, node) for node in named]
 
     async def main() -> int:
-        with anyio.fail_after(20):
+        with anyio.fail_after(PATIENCE):
             return await run_until_signal(SeveralNodes(named))
 
     with configure_logging(files, level="error"):

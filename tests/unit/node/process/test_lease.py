@@ -14,6 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from swarm.node.process.lease import DeviceLease, lease_folder
+from tests.patience import PATIENCE
 
 HOLDER = """
 import sys, time
@@ -83,7 +84,7 @@ def test_contending_processes_are_never_inside_together(tmp_path: Path) -> None:
     folder = private(tmp_path / "leases")
     contenders = [start(CONTENDER, folder, 300) for _ in range(3)]
     for process in contenders:
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
     assert [process.returncode for process in contenders] == [0, 0, 0]
 
 
@@ -92,7 +93,7 @@ def test_a_lease_is_freed_when_its_holder_is_killed_and_the_wait_is_measured(tmp
 
         def kill() -> None:
             os.kill(other.pid, signal.SIGKILL)
-            other.wait(20)
+            other.wait(PATIENCE)
 
         clock = FakeClock(3.0, kill)
         lease = DeviceLease(tmp_path / "leases", now=clock.now, sleep=clock.sleep)

@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from swarm.node.sharing.priority_lock import PriorityLock
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
@@ -23,7 +24,7 @@ async def in_order(*ranks: int) -> list[int]:
             order.append(rank)
             await anyio.lowlevel.checkpoint()
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(first)
             for rank in ranks:
@@ -51,7 +52,7 @@ async def test_only_one_works_at_a_time() -> None:
             most = max(most, working)
             working -= 1
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
             for rank in range(5):
                 tasks.start_soon(work, rank)
@@ -72,7 +73,7 @@ async def test_who_lets_others_first_goes_on_after_those_of_a_lower_rank() -> No
         async with turns.hold(rank):
             order.append(name)
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(long)
             tasks.start_soon(short, "worse", 5)
@@ -82,7 +83,7 @@ async def test_who_lets_others_first_goes_on_after_those_of_a_lower_rank() -> No
 
 async def test_with_nobody_better_in_line_letting_others_first_costs_no_turn() -> None:
     turns = PriorityLock()
-    with anyio.fail_after(5):
+    with anyio.fail_after(PATIENCE):
         async with turns.hold(1):
             await turns.let_others_first(1)
 
@@ -101,7 +102,7 @@ async def test_one_that_is_cancelled_in_line_leaves_its_place_to_the_next(at_wor
         async with turns.hold(2):
             order.append("following")
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks, turns.hold(0):
             tasks.start_soon(cancelled)
             tasks.start_soon(following)

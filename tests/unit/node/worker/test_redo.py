@@ -22,6 +22,7 @@ from swarm.wire import keys
 from swarm.wire.codec import decode, encode
 from swarm.wire.messages import CompletionsFile, MetricsRow, NodeState
 from tests.layout import Layout
+from tests.patience import PATIENCE
 from tests.unit.node.factories import (
     MEASURED_COLUMNS,
     FakePolicy,
@@ -405,7 +406,7 @@ async def test_a_node_that_redoes_is_starting_for_its_peers_and_stops_within_a_s
             assert peer is not None
             assert peer.status == STARTING
             worker.stop(143)
-            with anyio.fail_after(5):
+            with anyio.fail_after(PATIENCE):
                 await until(lambda: codes)
     assert codes == [143]
     assert len(policy.trained) <= 1

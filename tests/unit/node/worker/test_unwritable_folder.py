@@ -19,6 +19,7 @@ from swarm.store.folder.store import FolderStore
 from swarm.types import RoundKey
 from swarm.wire import keys
 from tests.layout import Layout
+from tests.patience import PATIENCE
 from tests.unit.node.factories import FakePolicy, newest_checkpoint
 from tests.unit.node.nodes import make_worker, rollouts_of, rows_of, running, until
 
@@ -167,7 +168,7 @@ async def test_a_last_checkpoint_is_tried_until_there_is_room(layout: Layout, mo
         return save(*arguments, **more)
 
     monkeypatch.setattr(saving, "save_checkpoint", save_sometimes)
-    with anyio.fail_after(20):
+    with anyio.fail_after(PATIENCE):
         await run(layout, FakePolicy())
     found = newest_checkpoint(layout, "alice")
     assert found is not None

@@ -26,6 +26,7 @@ from swarm.types import RoundKey
 from swarm.wire.codec import decode, encode
 from swarm.wire.messages import RewardFile, RolloutFile, WinnersFile
 from tests.layout import Layout
+from tests.patience import PATIENCE
 from tests.unit.node.factories import (
     FakePolicy,
     FakeTaskSource,
@@ -358,7 +359,7 @@ async def test_a_checkpoint_holds_the_weights_of_the_round_it_is_named_after(
     slow = FakePolicy()
 
     def save_slowly(_store: Store, state: object, snapshot: FakeSnapshot, *, keep: int) -> str:
-        slow.go.wait(10)
+        slow.go.wait(PATIENCE)
         written[state.rounds_done] = snapshot.content  # type: ignore[attr-defined]
         return "there"
 

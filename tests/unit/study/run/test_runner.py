@@ -27,6 +27,7 @@ from swarm.study.run.runner import Runner, StudyView, alone
 from swarm.study.run.schedule import RunState
 from tests.integration.swarms import eventually
 from tests.layout import Layout
+from tests.patience import PATIENCE
 from tests.unit.study_files import run_file
 
 FAKE = Path(__file__).parent / "fake_swarm.py"
@@ -246,12 +247,12 @@ def kill_in_second_run(path: Path, how: str) -> None:
     fate(path, "m-b-s1", how)
     study = start_study(path)
     run = open_run(path, "m-b-s1")
-    eventually(lambda: RunFollower(run).read().reward, "a round of the second run", 30)
+    eventually(lambda: RunFollower(run).read().reward, "a round of the second run")
     study.send_signal(signal.SIGKILL)
-    assert study.wait(30) == -signal.SIGKILL
+    assert study.wait(PATIENCE) == -signal.SIGKILL
     assert study.stdout
     study.stdout.close()
-    eventually(lambda: not is_live(run), "the end of its swarm", 30)
+    eventually(lambda: not is_live(run), "the end of its swarm")
     fate(path, "m-b-s1", "finish")
 
 
@@ -259,14 +260,14 @@ def kill_in_second_run(path: Path, how: str) -> None:
 def test_a_killed_study_loses_no_finished_run_and_its_swarm_ends_saves_and_goes_on(tmp_path: Path) -> None:
     kill_in_second_run(tmp_path, "hold")
     again = start_study(tmp_path)
-    said, _ = again.communicate(timeout=60)
+    said, _ = again.communicate(timeout=PATIENCE)
     assert again.returncode == 0, said
     assert starts(tmp_path) == ["m-a-s1", "m-b-s1", "m-b-s1", "m-c-s1"]
     assert RunFollower(open_run(tmp_path, "m-b-s1")).read().cumulative_reward == pytest.approx(0.3)
     assert "against baseline" in said
     assert not (study_folder(tmp_path, "m") / "interrupted").exists()
     narrower = start_study(tmp_path, "--rounds", "2")
-    said, _ = narrower.communicate(timeout=60)
+    said, _ = narrower.communicate(timeout=PATIENCE)
     assert narrower.returncode == 2
     assert "rounds were 3, now 2" in said
 
