@@ -10,6 +10,7 @@ base         what every node has
   clock, log_once, timeline             time, repeated problems said once, intervals
   presence, names, attendance           registration and heartbeat, made-up node ids, who is waited for
   clock_file, experiment, submissions   the state file as far as it can be believed, experiment.json, rewards
+  until_readable                        what a node cannot go on without, read however long the shared place refuses
   write_queue                           what must reach the shared place, in order, also when that is full or read-only
 
 sharing      peers' files on their way into the swarm pool

@@ -70,7 +70,7 @@ class Faults:
         return True
 
     def stale(self, reader: str, key: str) -> int:
-        """By how many versions a read is older than what the reader might have."""
+        """By how many versions a read is older than what the reader might have; none is older than its own last."""
         return 0
 
     def reads(self, reader: str, key: str) -> None:

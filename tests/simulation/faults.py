@@ -13,19 +13,21 @@ class Faults:
     partitions: float = 0.0
     """Number of times that a set of nodes, or one, is cut off from the others."""
     late: float = 0.0
-    """Share of (reader, file) of which the reader hears seconds later than of other files."""
+    """Share of (reader, rollout or reward file) that the reader sees seconds later than other files."""
     reordered: float = 0.0
-    """Share of looks that tell what arrived in an order of their own."""
-    duplicated: float = 0.0
-    """Share of arrivals that are told twice."""
-    stale_state: float = 0.0
-    """Share of reads of the state file that give an older version."""
+    """Share of (reader, write) that come a little later, so that writes are not seen in the order of writing."""
+    lost_hints: float = 0.0
+    """Share of hints that never come; the others may be late."""
+    doubled_hints: float = 0.0
+    """Share of hints that come twice."""
+    stale_reads: float = 0.0
+    """Share of reads of the state file and of registrations that give an older version."""
     kills: float = 0.0
     """Number of workers killed at any moment; what the system has, it keeps."""
     power_cuts: float = 0.0
-    """Number of workers' hosts that lose power: what was not synced may be gone."""
+    """Number of workers' hosts that lose power: what was not made durable may be gone, or half there."""
     deaths_in_writing: float = 0.0
-    """Number of workers killed, or without power, between two steps of a write."""
+    """Number of processes killed, or without power, between two steps of a write."""
     coordinator_deaths: float = 0.0
     """Number of times that a coordinator is killed, or loses power; it comes back after a while."""
     pauses: float = 0.0
@@ -36,6 +38,10 @@ class Faults:
     """Share of hosts whose monotonic clock runs up to 1 % fast or slow."""
     full_disks: float = 0.0
     """Number of hosts that cannot write for a while: a full disk, or one that is read-only."""
+    lost_mounts: float = 0.0
+    """Number of hosts that can neither read nor write for a while."""
+    lost_answers: float = 0.0
+    """Share of writes that are carried out, and reported as failed."""
     slow: float = 0.0
     """Share of workers that take many times as long."""
     late_joiners: float = 0.0
@@ -62,20 +68,23 @@ class Faults:
 _MOST = {
     "partitions": 4.0,
     "late": 0.2,
-    "reordered": 1.0,
-    "duplicated": 0.3,
-    "stale_state": 0.3,
-    "kills": 6.0,
-    "power_cuts": 6.0,
-    "deaths_in_writing": 8.0,
+    "reordered": 0.5,
+    "lost_hints": 1.0,
+    "doubled_hints": 1.0,
+    "stale_reads": 0.3,
+    "kills": 4.0,
+    "power_cuts": 4.0,
+    "deaths_in_writing": 6.0,
     "coordinator_deaths": 3.0,
     "pauses": 5.0,
     "skewed_clocks": 1.0,
     "drifting_clocks": 1.0,
-    "full_disks": 5.0,
+    "full_disks": 4.0,
+    "lost_mounts": 2.0,
+    "lost_answers": 0.1,
     "slow": 0.3,
     "late_joiners": 0.4,
-    "quitters": 4.0,
+    "quitters": 2.0,
     "stops": 3.0,
     "liars": 1.0,
     "vandals": 1.0,

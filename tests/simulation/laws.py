@@ -1,51 +1,74 @@
 """What has to hold after every step, whatever goes wrong.
 
-An instruction of a worker is held against what a worker may do at all by CheckedWorker; the rest is here: what is in
-the folder and in the weights, what a coordinator decides, and that everything goes on.
+    worker's machine ──every event, instruction──▶ CheckedWorker: what a worker may do at all
+    coordinator's machine ──every decision───────▶ the clock never goes back, and for a reason only
+    every write of every host ───────────────────▶ owner, order, once, unchanged; row before reward, rows before weights
+    every update of every policy ────────────────▶ each round once, forwards; redone as it was
+    every two seconds, every host ───────────────▶ it goes on, and follows a coordinator that is there
 
-How long anything may take (`BOUND_*`) is stated below. A disturbance is a death, start, pause or full disk of the node
+How long anything may take (`BOUND_*`) is stated below. A disturbance is a death, start, pause or lost disk of the node
 itself, any of a coordinator, and a partition; while they go on, so may the waiting.
 """
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from swarm.errors import ConfigError, DuplicateNodeError, ExperimentError, ProtocolError, SwarmError
+from swarm.node.base.write_queue import LONGEST_PAUSE
 from swarm.node.coordinator.coordinator_machine import Decision, Look, WriteState
-from swarm.node.worker import events as m
-from swarm.types import RoundKey, ScoredGroup
-from tests.simulation.folder import Reward, RolloutsFile, Row, State
+from swarm.node.sharing.assigned_questions import AssignedQuestions
+from swarm.node.worker.worker_machine import Phase
+from swarm.types import RoundKey
+from swarm.wire import keys
+from swarm.wire.codec import decode
+from swarm.wire.messages import RewardFile, RolloutFile, StateFile
+from swarm.wire.metrics import MetricsRow
+from tests.simulation.engine import WEIGHTS, Update, prompt_of, read_weights
+from tests.simulation.plan import TASKS
 
 if TYPE_CHECKING:
-    from tests.simulation.coordinator_node import CoordinatorNode
-    from tests.simulation.process import Process
-    from tests.simulation.worker_node import WorkerNode
+    from tests.simulation.hosts import Host
+    from tests.simulation.nodes import CoordinatorHost, WorkerHost
     from tests.simulation.world import World
 
 LONGEST_RUN = 3000.0
 """Virtual seconds."""
-MOST_EVENTS = 20_000
-"""Per worker; a usual run has a twentieth of that."""
-BOUND_SLACK = 30.0
-"""Seconds for heartbeats, looks, loading and files that come late."""
-BOUND_FOLLOWING = 20.0
+BOUND_SLACK = 45.0
+"""Seconds for heartbeats, looks, loading, pauses between attempts, and files that come late."""
+BOUND_FOLLOWING = 25.0
 """Seconds after which a worker follows a coordinator that is there and seen: two heartbeats, a look, a time-out."""
+BOUND_REFUSED = 150.0
+"""Seconds for which an error that ends a node may be told by a disk that refused."""
+ANY_SIZE = 2**40
 _OF_THE_CLOCK = (
     "coordinator_deaths",
     "full_disks",
+    "lost_mounts",
+    "lost_answers",
     "in_writing:kill",
     "in_writing:pause",
     "in_writing:power_cut",
     "partitions",
     "pauses",
+    "stale_reads",
     "vandalised_states",
 )
 """Faults after which a clock may stand still, jump or be restored."""
-Sampler = Callable[[str, RoundKey, int, list[ScoredGroup]], list[tuple[str, RoundKey, int]]]
+
+
+_OF_A_POOL = ("vandals", "power_cuts", "in_writing:power_cut", "lost_mounts")
+"""Faults after which a pool may lack what lies there, or hold what does not."""
+_MAY_END_IN = (Phase.LOADING, Phase.SAVING, Phase.DONE)
+"""In these, a node gives up on a place that does not take what it has to write."""
+_OF_WHAT_WAS_READ = ("vandalised_rollouts", "power_cuts", "in_writing:power_cut", "quitters", "coordinator_deaths")
+"""Faults after which a file that somebody was trained on may be gone, or not be seen."""
 
 
 class BrokenLawError(AssertionError):
@@ -57,121 +80,285 @@ class Laws:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._acknowledged: dict[str, dict[RoundKey, str]] = {}
-        self._tried: dict[str, tuple[int, RoundKey]] = {}
+        self._truth = world.memory.open()
+        self._acknowledged: dict[str, dict[str, bytes]] = {}
+        """Node -> key of its rollout file -> what it published."""
+        self._round_of: dict[str, RoundKey] = {}
+        """Question -> the round and stage in which some node is to ask it."""
+        self._weights_after: dict[tuple[str, RoundKey], str] = {}
+        """What a node's weights were after the update of a round."""
+        self._rows: dict[str, tuple[str, list[MetricsRow]]] = {}
+        """Of each node, as they are in its file of this tag."""
+        self._lost: set[str] = set()
+        """Nodes that could not redo all of their rounds, and have said so."""
         self._clock_of: dict[str, RoundKey] = {}
         """Where a coordinator's clock stands."""
         self._disturbed_at = 0.0
 
     def broken(self, what: str, who: str, round_: int | None = None) -> BrokenLawError:
+        """To be raised; the run ends with it, whoever catches it."""
         plan = self._world.plan
         where = "" if round_ is None else f" in round {round_}"
-        return BrokenLawError(
+        error = BrokenLawError(
             f"{what}: {who}{where}, at {self._world.now:.2f} s of seed {plan.seed}; see it again with "
             f"python -m tests.simulation --seed {plan.seed} --runs 1 --workers {plan.workers} --trace"
         )
+        self._world.fail(error)
+        return error
 
     @contextmanager
-    def of(self, process: Process) -> Iterator[None]:
-        """What the machine of a process is asked, and does, is held against what it may do at all."""
+    def of(self, host: Host) -> Iterator[None]:
+        """What the machine of a node is asked, and does, is held against what it may do at all."""
         try:
             yield
         except BrokenLawError:
             raise
         except AssertionError as error:
             line = traceback.extract_tb(error.__traceback__)[-1].line
-            raise self.broken(str(error) or f"expected {line}", process.name) from error
+            raise self.broken(str(error) or f"expected {line}", host.name) from error
 
-    # ── rollouts ────────────────────────────────────────────────────────────────────────────────────────────────────
-    def publish_tried(self, worker: WorkerNode, key: RoundKey) -> None:
-        self._tried[worker.name] = (worker.life, key)
+    # ── what is written ─────────────────────────────────────────────────────────────────────────────────────────────
+    def writes(self, host: Host, key: str) -> None:
+        """A host is about to write at a key, or below it."""
+        owner = keys.owner_of(key)
+        if owner == keys.ANYBODY or owner == host.name or (owner == keys.COORDINATOR and host.coordinates):
+            return
+        raise self.broken(f"it writes at {key}, which is {owner}'s", host.name)
 
-    def publishes(self, node: str, file: RolloutsFile) -> None:
-        known = self._acknowledged.get(node, {}).get(file.key)
-        there = self._world.folder.rollouts_of(node, file.key)
-        if known is not None and there is not None and there.writer == node and file.content != known:
-            raise self.broken("an acknowledged rollout file is changed", node, file.key.round)
+    def puts(self, host: Host, key: str, data: bytes) -> None:
+        if key.startswith(keys.ROLLOUTS):
+            self._publishes(host, key, data)
+        elif key.startswith(keys.REWARDS):
+            self._rewards(host, key, data)
+        elif key == keys.STATE and not host.life.paused:  # else it lands late, which no coordinator can know
+            self._moves_the_state(host, decode(data, StateFile, key))
 
-    def acknowledged(self, node: str, file: RolloutsFile) -> None:
-        self._acknowledged.setdefault(node, {})[file.key] = file.content
-        self._is_there(node, file.key, file.content)
+    def has_put(self, host: Host, key: str, data: bytes, *, durable: bool) -> None:
+        if key.startswith(keys.ROLLOUTS) and durable:
+            self._acknowledged.setdefault(host.name, {})[key] = data
+            self.nothing_acknowledged_is_lost(host.name)
+
+    def _publishes(self, host: Host, key: str, data: bytes) -> None:
+        there = self._there(key)
+        if there is not None and there != data and self._is_own(there, host.name):
+            raise self.broken(f"a published rollout file is changed ({key})", host.name)
 
     def nothing_acknowledged_is_lost(self, node: str) -> None:
-        for key, content in self._acknowledged.get(node, {}).items():
-            self._is_there(node, key, content)
+        for key, data in self._acknowledged.get(node, {}).items():
+            there = self._there(key)
+            if there is None or (there != data and self._is_own(there, node)):
+                raise self.broken(f"an acknowledged rollout file is lost ({key})", node)
 
-    def _is_there(self, node: str, key: RoundKey, content: str) -> None:
-        there = self._world.folder.rollouts_of(node, key)
-        if there is None or (there.writer == node and there.content != content):
-            raise self.broken("an acknowledged rollout file is lost", node, key.round)
+    def _is_own(self, data: bytes, node: str) -> bool:
+        """It is no vandal's."""
+        try:
+            return decode(data, RolloutFile, "").peer_id == node
+        except ProtocolError:
+            return False
 
-    # ── weights, rows, rewards ──────────────────────────────────────────────────────────────────────────────────────
-    def resumed(self, worker: WorkerNode, next_round: int) -> None:
-        self._each_once(worker)
-        rows = {row.round for row in self._world.folder.rows_of(worker.name)}
-        if lost := rows - set(worker.weights):
-            raise self.broken("an update is not in the weights that a node goes on with", worker.name, min(lost))
-        if untold := set(worker.weights) - rows:
-            raise self.broken("a node goes on with an update that no row tells of", worker.name, min(untold))
-        if rows and next_round <= max(rows):
+    def _there(self, key: str) -> bytes | None:
+        try:
+            return self._truth.get(key, ANY_SIZE).data
+        except FileNotFoundError:
+            return None
+
+    # ── rows and rewards ────────────────────────────────────────────────────────────────────────────────────────────
+    def rows_of(self, node: str) -> list[MetricsRow]:
+        """As they are in the node's file now."""
+        entry = self._truth.stat(keys.metrics(node))
+        if entry is None:
+            return []
+        tag, rows = self._rows.get(node, ("", []))
+        if tag != entry.tag:
+            records = self._truth.read_records(keys.metrics(node)).records
+            rows = [msgspec.json.decode(record, type=MetricsRow) for record in records]
+            self._rows[node] = (entry.tag, rows)
+        return rows
+
+    def appends(self, host: Host, key: str, records: Sequence[bytes]) -> None:
+        if key != keys.metrics(host.name):
+            return
+        rows = self.rows_of(host.name)
+        for record in records:
+            row = msgspec.json.decode(record, type=MetricsRow)
+            if rows and row == rows[-1]:
+                continue  # tried again
+            if rows and row.round <= rows[-1].round:
+                raise self.broken("a node's rounds go back, or one has two rows", host.name, row.round)
+            self._counts_on(host.name, rows, row)
+            self._pooled(host, row)
+
+    def _counts_on(self, node: str, rows: Sequence[MetricsRow], row: MetricsRow) -> None:
+        expected = sum(r.my_reward for r in rows) + row.my_reward
+        if abs(row.cumulative_reward - expected) > 1e-6:
+            raise self.broken(f"its cumulative reward is {row.cumulative_reward}, not {expected}", node, row.round)
+
+    def _pooled(self, host: Host, row: MetricsRow) -> None:
+        """What was said to have arrived was there to be learned from, where nobody writes anything odd."""
+        train = host.train  # type: ignore[attr-defined]
+        odd = any(self._world.injected[kind] for kind in _OF_A_POOL)
+        if (
+            odd
+            or train is None
+            or train.key != (row.round, row.stage)
+            or any(key != train.key for _, key in train.sources)
+        ):
+            return
+        files = [self._there(keys.rollout(key, peer)) for peer, key in train.sources]
+        groups = sum(len(decode(file, RolloutFile, "").rollouts) for file in files if file)
+        groups -= self._trained_before(host.name, train.key)
+        if row.pool_groups != groups:
+            raise self.broken(
+                f"of {groups} groups that had arrived {row.pool_groups} are in its pool", host.name, row.round
+            )
+
+    def _trained_before(self, node: str, key: RoundKey) -> int:
+        """Groups of a round that a node on its own clock trained on when it was not there itself."""
+        names = [name for row in self.rows_of(node) for name in row.trained_on]
+        return sum(name.split("/")[1:3] == [str(key.round), str(key.stage)] for name in names)
+
+    def _rewards(self, host: Host, key: str, data: bytes) -> None:
+        reward = decode(data, RewardFile, key)
+        there = self._there(key)
+        if there is not None and there != data and self._is_reward_of(there, host.name):
+            raise self.broken("a reward is counted twice", host.name, reward.round)
+        row = next((r for r in self.rows_of(host.name) if (r.round, r.stage) == (reward.round, reward.stage)), None)
+        if row is None or row.my_reward != reward.reward:
+            raise self.broken("a reward is submitted that is not that of a row", host.name, reward.round)
+
+    def _is_reward_of(self, data: bytes, node: str) -> bool:
+        try:
+            return decode(data, RewardFile, "").peer_id == node
+        except ProtocolError:
+            return False
+
+    # ── weights ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    def updated(self, worker: WorkerHost, update: Update) -> None:
+        """A policy was updated, in a round or in the redoing of one."""
+        world, node = self._world, worker.name
+        rounds = self._rounds_of(worker)
+        if any(later <= earlier for earlier, later in pairwise(rounds)):
+            raise self.broken(f"its weights hold a round twice, or out of order: {rounds}", node)
+        key, rows = rounds[-1], self.rows_of(node)
+        written = next((row for row in rows if (row.round, row.stage) == key), None)
+        if written is None:
+            self._learns(worker, key, update)
+        elif node not in self._lost and not world.injected["vandalised_rollouts"]:
+            self._comes_out_the_same(node, key, update)
+
+    def _comes_out_the_same(self, node: str, key: RoundKey, update: Update) -> None:
+        if update.weights != self._weights_after[node, key]:
+            raise self.broken("a round is redone, and comes out as another one", node, key.round)
+
+    def _learns(self, worker: WorkerHost, key: RoundKey, update: Update) -> None:
+        """Of a round that is new."""
+        if (
+            self._there(keys.rollout(key, worker.name)) is None
+            and worker.refused_at < worker.round_began_at - LONGEST_PAUSE
+        ):
+            raise self.broken("it trained before it tried to publish", worker.name, key.round)
+        self._weights_after[worker.name, key] = update.weights
+        if strange := set(update.external) - set(self._round_of):
+            raise self.broken(f"it trains on a question that nobody was to ask: {min(strange)}", worker.name, key.round)
+
+    def _rounds_of(self, worker: WorkerHost) -> list[RoundKey]:
+        rounds = []
+        for update in worker.policy.updates:
+            found = {self._key_of(prompt) for prompt in update.own}
+            if len(found) != 1:
+                raise self.broken(f"it trains on own questions of rounds {sorted(found)} at once", worker.name)
+            rounds.append(found.pop())
+        return rounds
+
+    def _key_of(self, prompt: str) -> RoundKey:
+        return self._round_of[prompt]
+
+    def knows_questions(self, node: str) -> None:
+        """Take note of what a node is to ask."""
+        plan = self._world.plan
+        settings = plan.settings(node)
+        assigned = AssignedQuestions(settings.seed, TASKS, settings.profile)
+        for key in (RoundKey(r, s) for r in range(plan.rounds + 1) for s in range(plan.stages)):
+            for request in assigned.questions(node, key, settings.most_local_groups):
+                self._round_of[prompt_of(request)] = key
+
+    def rounds_lost(self, worker: WorkerHost, why: str) -> None:
+        """A node says that it could not redo some of its rounds."""
+        self._lost.add(worker.name)
+        if not self._may_be_lost():
+            raise self.broken(f"it loses rounds although all of it is there: {why}", worker.name)
+
+    def _may_be_lost(self) -> bool:
+        """What a node trained on may be gone: somebody wrote over it, or its writer lost power before it lasted."""
+        injected = self._world.injected
+        return any(injected[kind] for kind in _OF_WHAT_WAS_READ)
+
+    def resumed(self, worker: WorkerHost, next_round: int) -> None:
+        """A node has loaded, and is about to go on."""
+        rows = [RoundKey(row.round, row.stage) for row in self.rows_of(worker.name)]
+        rounds = self._rounds_of(worker)
+        if (lost := set(rows) - set(rounds)) and worker.name not in self._lost:
+            raise self.broken("an update is not in the weights that a node goes on with", worker.name, min(lost).round)
+        if untold := set(rounds) - set(rows):
+            raise self.broken("a node goes on with an update that no row tells of", worker.name, min(untold).round)
+        if rows and next_round <= max(rows).round:
             raise self.broken("a round is done again after a restart", worker.name, next_round)
 
-    def stepped(self, worker: WorkerNode, key: RoundKey) -> None:
-        self._each_once(worker)
-        if self._tried.get(worker.name) != (worker.life, key):
-            raise self.broken("it trained before it tried to publish", worker.name, key.round)
-
-    def _each_once(self, worker: WorkerNode) -> None:
-        weights = worker.weights
-        if any(later <= earlier for earlier, later in pairwise(weights)):
-            raise self.broken(f"its weights hold a round twice, or out of order: {weights}", worker.name)
-
-    def writes_row(self, node: str, row: Row) -> None:
-        rows = self._world.folder.rows_of(node)
-        if rows and row.round <= rows[-1].round:
-            raise self.broken("a node's rounds go back, or one has two rows", node, row.round)
-
-    def rewarded(self, node: str, reward: Reward) -> None:
-        if self._world.folder.reward_of(node, reward.key):
-            raise self.broken("a reward is counted twice", node, reward.key.round)
-        rows = self._world.folder.rows_of(node)
-        if not rows or (rows[-1].round, rows[-1].value) != (reward.key.round, reward.value):
-            raise self.broken("a reward is submitted that is not that of the last row", node, reward.key.round)
-
-    # ── what is learned from ────────────────────────────────────────────────────────────────────────────────────────
-    def sampled(
-        self, worker: WorkerNode, train: m.Train, pool: dict[RoundKey, dict[str, RolloutsFile]], sample: Sampler
-    ) -> tuple[str, ...]:
-        """Which groups a node trains on, as its row names them; the same whatever came first."""
-        count = self._world.plan.external_groups
-        files = []
-        for peer, key in train.sources:
-            if peer not in pool.get(key, {}):
-                raise self.broken(f"it takes groups of {peer} that never arrived", worker.name, train.key.round)
-            files.append(pool[key][peer])
-        came = [group for file in files for group in file.groups]
-        sampled = sample(worker.name, train.key, count, came)
-        if sampled != sample(worker.name, train.key, count, came[::-1]):
-            raise self.broken("the order of arrival decides what is trained on", worker.name, train.key.round)
-        if set(sampled) - {(s.group.peer_id, RoundKey(s.group.round, s.group.stage), s.group.slot) for s in came}:
-            raise self.broken("it trains on what it did not sample from", worker.name, train.key.round)
-        return tuple(f"{peer}/{key.round}/{key.stage}/{slot}" for peer, key, slot in sampled)
+    def saves(self, host: Host, prefix: str) -> None:
+        """A checkpoint is in place: it says no more than the rows do."""
+        weights = self._there(f"{prefix}/{WEIGHTS}")
+        assert weights is not None
+        told = {RoundKey(row.round, row.stage) for row in self.rows_of(host.name)}
+        if untold := {self._key_of(update.own[0]) for update in read_weights(weights)} - told:
+            raise self.broken("a checkpoint holds an update that no row tells of", host.name, min(untold).round)
 
     # ── the clock ───────────────────────────────────────────────────────────────────────────────────────────────────
-    def takes_over(
-        self, coordinator: CoordinatorNode, key: RoundKey, state: State | None, submitted: dict[RoundKey, set[str]]
-    ) -> None:
-        if state is not None and key < state.key:
-            raise self.broken(f"it takes the clock over before {state.key}, which the folder says", coordinator.name)
-        everybody = {node for nodes in submitted.values() for node in nodes}
-        for later in submitted:
-            came_so_far = {node for at, nodes in submitted.items() if at >= later for node in nodes}
-            if key < later and 2 * len(came_so_far) > len(everybody):
-                raise self.broken(f"it takes the clock over at {key}, but most have come to {later}", coordinator.name)
-        self._clock_of[coordinator.name] = key
-        self.disturbed(until=self._world.now)
+    def _moves_the_state(self, host: Host, state: StateFile) -> None:
+        """Nobody writes a round over a later one that it sees; what it sees may be stale, though."""
+        seen = host.handle.sees(keys.STATE)
+        try:
+            there = None if seen is None else decode(seen, StateFile, "")
+        except ProtocolError:
+            return
+        if there is None or self._world.injected["stale_reads"] or not there.updated_by.startswith("coordinator"):
+            return
+        if (there.round, there.stage) > (state.round, state.stage):
+            raise self.broken(f"it writes the state back from round {there.round}", host.name, state.round)
 
-    def decided(self, coordinator: CoordinatorNode, look: Look, decision: Decision | None) -> None:
+    def takes_over(self, coordinator: CoordinatorHost, key: RoundKey) -> None:
+        state = self._state_that(coordinator)
+        if state is not None and key < RoundKey(state.round, state.stage):
+            raise self.broken(f"it takes the clock over before {state.round}, which the place says", coordinator.name)
+        reached = self._reached(coordinator)
+        front = sorted(reached.values(), reverse=True)
+        if front and key < min(front[len(front) // 2], RoundKey(self._world.plan.rounds)):
+            raise self.broken(f"it takes the clock over at {key}, but most have come to {front}", coordinator.name)
+        self._clock_of[coordinator.name] = key
+        self.disturbed(self._world.now)
+
+    def _state_that(self, coordinator: CoordinatorHost) -> StateFile | None:
+        """The state file as a coordinator read it, where it can be believed."""
+        blob = coordinator.handle.state_read
+        try:
+            state = blob and decode(blob.data, StateFile, "")
+        except ProtocolError:
+            return None
+        return state if state and state.updated_by.startswith("coordinator") else None
+
+    def _reached(self, coordinator: CoordinatorHost) -> dict[str, RoundKey]:
+        """How far each worker has come, by what this coordinator sees for sure: what is a while old."""
+        world = self._world
+        old = world.now - 30.0
+        reached: dict[str, RoundKey] = {}
+        for worker in world.workers:
+            for row in self.rows_of(worker.name):
+                key = RoundKey(row.round, row.stage)
+                versions = world.place.history.get(keys.reward(key, worker.name), ())
+                if any(v.time < old and world.network.sees(coordinator.name, v) for v in versions):
+                    reached[worker.name] = key
+        return reached if len(reached) == len(world.workers) else {}
+
+    def decided(self, coordinator: CoordinatorHost, look: Look, decision: Decision | None) -> None:
         stood = self._clock_of[coordinator.name]
         if look.clock is not None:
             stood = max(stood, look.clock.key)
@@ -189,8 +376,7 @@ class Laws:
             following = RoundKey(stood.round + 1)
         allowed = {"restored": stood, "opened": stood, "all_submitted": following, "interval": following}
         if write.reason == "caught_up":
-            done = self._world.coordinator_named(who).submitted_in(key)
-            if 2 * len(done & look.live) <= len(look.live):
+            if look.front != key:
                 raise self.broken("the clock jumps to where most workers are not", who, key.round)
         elif write.reason == "interval" and not look.live:
             raise self.broken("the clock goes on although nobody is there", who, key.round)
@@ -200,73 +386,98 @@ class Laws:
             raise self.broken(f"finished is {write.finished}", who, key.round)
 
     # ── going on ────────────────────────────────────────────────────────────────────────────────────────────────────
-    def disturbed(self, *, until: float) -> None:
+    def disturbed(self, until: float) -> None:
         """Something befell all of them, or the coordinator."""
         self._disturbed_at = max(self._disturbed_at, until)
 
-    def still_goes_on(self, worker: WorkerNode) -> None:
+    def ended(self, host: Host, code: int, error: Exception | None) -> None:
+        """A node has ended by itself."""
+        if isinstance(error, BrokenLawError):
+            return
+        if error is not None and (
+            not isinstance(error, SwarmError) or isinstance(error, ConfigError | ExperimentError | DuplicateNodeError)
+        ):
+            said = "".join(traceback.format_exception(error)) if not isinstance(error, SwarmError) else ""
+            raise self.broken(f"a node ends with {type(error).__name__}: {error}\n{said}", host.name) from error
+        machine = getattr(host, "machine", None)
+        if error is not None and not host.coordinates and machine and machine.phase not in _MAY_END_IN:
+            raise self.broken(f"a node ends in {machine.phase} with {error}", host.name) from error
+        if error is not None and self._world.now - max(host.refused_at, host.disturbed_at) > BOUND_REFUSED:
+            raise self.broken(f"nothing is wrong, and a node ends with {error}", host.name) from error
+
+    def still_goes_on(self, worker: WorkerHost) -> None:
         """As long as a worker lives and its disk works it does another round, and it follows a coordinator."""
-        world, plan = self._world, self._world.plan
-        if worker.checked.done or worker.machine.phase in (m.Phase.SAVING, m.Phase.LOADING):
+        world, plan, machine = self._world, self._world.plan, worker.machine
+        if machine is None or machine.phase in (Phase.SAVING, Phase.LOADING, Phase.DONE):
             return
         quiet_since = max(worker.progress_at, worker.disturbed_at, self._coordinators_disturbed_at())
-        bound = plan.patience + plan.timeout + 2 * plan.interval + 5 * worker.slowness + BOUND_SLACK
+        patience = plan.settings(worker.name).patience_with_coordinator
+        bound = patience + plan.timeout + 2 * plan.interval + 5 * worker.slowness + BOUND_SLACK
         if world.now - quiet_since > bound:  # a node that went on alone waits for the clock to come where it is
-            clocks = (s.key.round for s in world.folder.states if s.time >= quiet_since and not s.torn)
-            ahead = max(0, worker.machine.rounds_done - next(clocks, worker.machine.rounds_done))
+            clocks = (s.round for s in self.states(since=quiet_since))
+            ahead = max(0, machine.rounds_done - next(clocks, machine.rounds_done))
             if world.now - quiet_since > bound + ahead * plan.stages * plan.interval:
                 raise self.broken(
-                    f"it stands still in {worker.machine.phase} since {quiet_since:.1f} s",
-                    worker.name,
-                    worker.machine.rounds_done,
+                    f"it stands still in {machine.phase} since {quiet_since:.1f} s", worker.name, machine.rounds_done
                 )
-        if worker.machine.on_own_clock and not plan.own_clock:
+        if machine.on_own_clock and not plan.own_clock:
             self._nobody_to_follow(worker)
 
     def _coordinators_disturbed_at(self) -> float:
         return max([self._disturbed_at, *(coordinator.disturbed_at for coordinator in self._world.coordinators)])
 
-    def _nobody_to_follow(self, worker: WorkerNode) -> None:
+    def _nobody_to_follow(self, worker: WorkerHost) -> None:
         world = self._world
         for coordinator in world.coordinators:
             if not coordinator.keeps_the_clock:
                 continue
             seen_since = max(
-                coordinator.in_office_since,
+                coordinator.active_since,
                 coordinator.disturbed_at,
                 worker.disturbed_at,
-                world.network.connected_since(coordinator.name, worker.name, world.now),
+                world.network.connected_since(coordinator.name, worker.name),
             )
             if world.now - seen_since > BOUND_FOLLOWING:
                 raise self.broken(f"it does not follow {coordinator.name}, there since {seen_since:.1f}", worker.name)
 
     def within_time(self) -> None:
-        if self._world.now > LONGEST_RUN or self._world.events > MOST_EVENTS * self._world.plan.workers:
+        if self._world.now > LONGEST_RUN:
             unfinished = [w.name for w in self._world.workers if not w.finished and w.name not in self._world.quitters]
             raise self.broken(f"the swarm does not end; {len(unfinished)} have not finished", unfinished[0])
 
+    # ── the end ─────────────────────────────────────────────────────────────────────────────────────────────────────
     def at_the_end(self) -> None:
-        """Everything once more, over the whole folder."""
-        world, folder = self._world, self._world.folder
+        """Everything once more, over the whole place."""
+        world = self._world
         for worker in world.workers:
             self.nothing_acknowledged_is_lost(worker.name)
-            rounds = [row.round for row in folder.rows_of(worker.name)]
+            rows = self.rows_of(worker.name)
+            rounds = [row.round for row in rows]
             if rounds != sorted(set(rounds)):
                 raise self.broken(f"its rows are of rounds {rounds}", worker.name)
             if worker.name in world.quitters:
                 continue
-            for row in folder.rows_of(worker.name):
-                reward = folder.reward_of(worker.name, row.key)
-                if reward is None or reward.value != row.value:
+            for row in rows:
+                reward = self._there(keys.reward(RoundKey(row.round, row.stage), worker.name))
+                if reward is None or decode(reward, RewardFile, "").reward != row.my_reward:
                     raise self.broken("a row without its reward", worker.name, row.round)
-        self._visits_every_round(folder.states)
+        self._visits_every_round()
 
-    def _visits_every_round(self, states: Sequence[State]) -> None:
+    def states(self, since: float = 0.0) -> Iterator[StateFile]:
+        for version in self._world.place.history.get(keys.STATE, ()):
+            if version.time >= since and version.data is not None:
+                try:
+                    state = decode(version.data, StateFile, "")
+                except ProtocolError:
+                    continue
+                yield state
+
+    def _visits_every_round(self) -> None:
         """Where nothing befell the coordinator or what it sees, the clock visits every stage once, in order."""
         world, plan = self._world, self._world.plan
         if plan.own_clock or any(world.injected[kind] for kind in _OF_THE_CLOCK):
             return
-        opened = [key for key, _ in groupby(state.key for state in states if not state.held)]
+        opened = [key for key, _ in groupby(RoundKey(s.round, s.stage) for s in self.states() if not s.held)]
         every = [RoundKey(r, s) for r in range(plan.rounds) for s in range(plan.stages)]
         if opened != [*every, RoundKey(plan.rounds)]:
-            raise self.broken(f"the clock visits {opened}", states[0].writer)
+            raise self.broken(f"the clock visits {opened}", "coordinator0")

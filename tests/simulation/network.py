@@ -1,9 +1,18 @@
-"""Who sees what of whom, and when: a replicated folder whose replicas are cut off from each other now and then."""
+"""Who sees what of whom, and when: the faults of a place that is shared, drawn as they are asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from swarm.store.faults import Faults, Step, Version
+from swarm.wire import keys
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+STALE_VERSIONS = 5
+"""How old a stale read can be."""
 
 
 class Partition(NamedTuple):
@@ -14,90 +23,73 @@ class Partition(NamedTuple):
     inside: frozenset[str]
 
 
-class Horizon:
-    """Up to which moment one reader has what each writer wrote."""
+class Network(Faults):
+    """Of one world."""
 
-    __slots__ = ("_cuts", "_reader", "_usual")
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.partitions: list[Partition] = []
+        self._ready: dict[tuple[str, int], float] = {}
+        """(reader, version) -> when it is there, where nothing cuts them off."""
 
-    def __init__(self, reader: str, usual: float, cuts: list[Partition]) -> None:
-        self._reader = reader
-        self._usual = usual
-        self._cuts = cuts
+    def sees(self, reader: str, version: Version) -> bool:
+        world = self._world
+        ready = self._ready.get((reader, version.number))
+        if ready is None:
+            ready = version.time + world.hosts[reader].delay + self._lateness(version.key)
+            self._ready[reader, version.number] = ready
+        return ready <= world.now and version.time <= self._reached(reader, version.writer)
 
-    def of(self, writer: str) -> float:
-        """Writers see what they wrote themselves at once."""
-        if writer == self._reader:
-            return float("inf")
-        if not self._cuts:
-            return self._usual
-        reached = self._usual
-        for cut in self._cuts:
-            if (self._reader in cut.inside) != (writer in cut.inside):
+    def _lateness(self, key: str) -> float:
+        world, faults = self._world, self._world.faults
+        lateness = 0.0
+        if world.happens("reordered", faults.reordered):
+            lateness += world.rng.uniform(0.0, 2.0)
+        if key.startswith((keys.ROLLOUTS, keys.REWARDS)) and world.happens("late", faults.late):
+            lateness += world.rng.uniform(1.0, 20.0)
+        return lateness
+
+    def _reached(self, reader: str, writer: str) -> float:
+        """Up to which moment a reader has what a writer wrote."""
+        reached = float("inf")
+        for cut in self.partitions:
+            if cut.start <= self._world.now < cut.end and (reader in cut.inside) != (writer in cut.inside):
                 reached = min(reached, cut.start)
         return reached
 
-
-class Network:
-    """All partitions of a run, known beforehand."""
-
-    def __init__(self) -> None:
-        self.partitions: list[Partition] = []
-
-    def horizon(self, reader: str, now: float, delay: float) -> Horizon:
-        cuts = [cut for cut in self.partitions if cut.start <= now < cut.end]
-        return Horizon(reader, now - delay, cuts)
-
-    def connected_since(self, one: str, other: str, now: float) -> float:
-        """Since when two hosts have seen each other without a break; `now` while they do not."""
-        since = 0.0
+    def connected_since(self, one: str, other: str) -> float:
+        """Since when two hosts have seen each other without a break; now while they do not."""
+        since, now = 0.0, self._world.now
         for cut in self.partitions:
             if cut.start <= now and (one in cut.inside) != (other in cut.inside):
                 since = max(since, min(cut.end, now))
         return since
 
+    def stale(self, reader: str, key: str) -> int:
+        world = self._world
+        if (key == keys.STATE or key.startswith(keys.PEERS)) and world.happens("stale_reads", world.faults.stale_reads):
+            return world.rng.randrange(1, STALE_VERSIONS)
+        return 0
 
-class Written(Protocol):
-    """What a log holds."""
+    def reads(self, reader: str, key: str) -> None:
+        self._world.hosts[reader].reads(key)
 
-    time: float
-    writer: str
-    gone: bool
+    def step(self, writer: str, key: str, step: Step) -> None:
+        self._world.hosts[writer].step(key, step)
 
+    def kept(self, version: Version) -> float:
+        rng = self._world.rng
+        if rng.random() < 0.5:
+            return 1.0
+        return rng.choice([0.0, 0.4, 0.9]) if version.appended else 0.0
 
-Kind = TypeVar("Kind", bound=Written)
+    def hints(self, reader: str) -> Sequence[float]:
+        world, faults = self._world, self._world.faults
+        if world.happens("lost_hints", faults.lost_hints):
+            return ()
+        usual = world.hosts[reader].delay + 0.01
+        twice = world.happens("doubled_hints", faults.doubled_hints)
+        return (usual, usual + world.rng.uniform(0.0, 10.0)) if twice else (usual,)
 
-
-class Reader(Generic[Kind]):
-    """One reader's way through a log of files: each is seen once, when it has come through."""
-
-    def __init__(self, log: list[Kind]) -> None:
-        self._log = log
-        self._next = 0
-        self._under_way: list[tuple[float, Kind]] = []
-
-    def fresh(self, horizon: Horizon, now: float, lateness: Iterable[float]) -> list[Kind]:
-        """What has become visible since the last call.
-
-        Args:
-            lateness: seconds by which each further file is late for this reader.
-        """
-        come: list[Kind] = []
-        under_way = []
-        for ready, file in self._under_way:
-            if file.gone:
-                continue
-            if ready <= now and file.time <= horizon.of(file.writer):
-                come.append(file)
-            else:
-                under_way.append((ready, file))
-        if self._next < len(self._log):
-            for file, late in zip(self._log[self._next :], lateness, strict=False):
-                if file.gone:
-                    continue
-                if not late and file.time <= horizon.of(file.writer):
-                    come.append(file)
-                else:
-                    under_way.append((file.time + late, file))
-            self._next = len(self._log)
-        self._under_way = under_way
-        return come
+    def reached(self, name: str) -> None:
+        self._world.hosts[name].reached_after_death()

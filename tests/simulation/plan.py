@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
+from swarm.config import Settings
 from tests.simulation.faults import Faults
 
-FAULTS_UNTIL = 70.0
+FAULTS_UNTIL = 60.0
 """Virtual seconds in which faults begin; a run that is left alone takes about as long."""
-GREAT_SWARM_EVERY, GREAT_SWARM = 250, 200
+LARGE_SWARM_EVERY, LARGE_SWARM = 100, 30
 """One seed in so many has so many workers, for fewer rounds."""
+EXPERIMENT = "simulated"
+TASKS = ("sums", "words", "grids")
 
 
 @dataclass(frozen=True)
@@ -22,8 +25,10 @@ class Plan:
     rounds: int
     faults: Faults
     stages: int = 1
-    external_groups: int = 4
+    external_groups: int = 2
     checkpoint_interval: int = 2
+    staleness: int = 0
+    adaptive: bool = False
     own_clock: bool = False
     """There is no coordinator at all."""
     standby: bool = False
@@ -33,8 +38,6 @@ class Plan:
     heartbeat: float = 3.0
     timeout: float = 9.0
     """Until a silent node is taken for dead."""
-    patience: float = 40.0
-    window: int = 2
 
     @classmethod
     def drawn(cls, seed: int, *, workers: int | None = None) -> Plan:
@@ -44,17 +47,46 @@ class Plan:
             workers: where so many are wanted whatever the seed says.
         """
         rng = Random(f"plan {seed}")
-        great = seed % GREAT_SWARM_EVERY == GREAT_SWARM_EVERY - 1
+        large = seed % LARGE_SWARM_EVERY == LARGE_SWARM_EVERY - 1
         own_clock = rng.random() < 0.15
         drawn = cls(
             seed=seed,
-            workers=GREAT_SWARM if great else rng.randint(20, 30),
-            rounds=3 if great else rng.randint(5, 7),
+            workers=LARGE_SWARM if large else rng.randint(3, 8),
+            rounds=2 if large else rng.randint(4, 6),
             faults=Faults.drawn(rng),
             stages=2 if not own_clock and rng.random() < 0.05 else 1,
-            external_groups=0 if rng.random() < 0.05 else 4,
+            external_groups=0 if rng.random() < 0.05 else 2,
             checkpoint_interval=rng.randrange(4),
+            staleness=rng.randrange(2),
+            adaptive=rng.random() < 0.15,
             own_clock=own_clock,
             standby=rng.random() < 0.3,
         )
         return drawn if workers is None else replace(drawn, workers=workers)
+
+    def settings(self, node: str, *, standby: bool = False) -> Settings:
+        """Of one node."""
+        return Settings(
+            path="nowhere",
+            experiment=EXPERIMENT,
+            role="coordinator" if node.startswith("coordinator") else "worker",
+            node_id=node,
+            model=("light",),
+            seed=self.seed,
+            max_rounds=self.rounds,
+            max_stages=self.stages,
+            local_groups=2,
+            external_groups=self.external_groups,
+            generations=3,
+            round_interval=self.interval,
+            adaptive=self.adaptive and self.external_groups > 0,
+            checkpoint_interval=self.checkpoint_interval,
+            clock="own" if self.own_clock else "coordinator",
+            standby=standby,
+            expected_workers=self.workers,
+            heartbeat_interval=self.heartbeat,
+            liveness_timeout=self.timeout,
+            reconcile_interval=1.5,
+            staleness=self.staleness,
+            watch="off",
+        )

@@ -12,14 +12,14 @@ deadlock of whoever is simulated.
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import gc
 import heapq
+import sys
 from asyncio import events
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from typing import Any
-
-SELECTORS_LONGEST = 24 * 3600.0
 
 
 class StandstillError(AssertionError):
@@ -29,14 +29,18 @@ class StandstillError(AssertionError):
 class Life:
     """One incarnation of one process: whether what belongs to it runs."""
 
-    __slots__ = ("ended", "kept", "paused", "tasks")
+    __slots__ = ("ended", "kept", "paused")
 
     def __init__(self) -> None:
         self.ended = False
         self.paused = False
         self.kept: list[events.Handle] = []
         """What is due while it is paused."""
-        self.tasks: list[asyncio.Task[Any]] = []
+
+    def end(self) -> None:
+        """Nothing of it goes on."""
+        self.ended = True
+        self.kept.clear()
 
 
 LIFE: ContextVar[Life | None] = ContextVar("LIFE", default=None)
@@ -130,17 +134,44 @@ class VirtualLoop(asyncio.BaseEventLoop):
         kept, life.kept = life.kept, []
         self._ready.extend(handle for handle in kept if not handle.cancelled())  # type: ignore[attr-defined]
 
+    def _asyncgen_finalizer_hook(self, agen: object) -> None:
+        """Asynchronous generators of the dead are not closed either."""
+
     # ── the end ─────────────────────────────────────────────────────────────────────────────────────────────────────
     def drop_everything(self) -> None:
         """Let go of all that still waits, without letting any of it run on."""
         self._ready.clear()  # type: ignore[attr-defined]
         self._scheduled.clear()  # type: ignore[attr-defined]
+        self._asyncgens.clear()  # type: ignore[attr-defined]
         tasks, self.everything = self.everything, []
-        for task in tasks:
-            if not task.done():
-                task._log_destroy_pending = False  # type: ignore[attr-defined]
-                with contextlib.suppress(BaseException):
-                    task.get_coro().close()  # type: ignore[union-attr]
+        events._set_running_loop(self)  # for what is cut off in the middle and asks whose it was
+        with _unheard():
+            for task in tasks:
+                if not task.done():
+                    task._log_destroy_pending = False  # type: ignore[attr-defined]
+                    _close(task.get_coro())
+            tasks.clear()
+            gc.collect()
+        events._set_running_loop(None)
+
+
+@contextmanager
+def _unheard() -> Iterator[None]:
+    before, sys.unraisablehook = sys.unraisablehook, lambda unraisable: None
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+
+
+def _close(coroutine: Any) -> None:
+    """Also one that waits for its children whatever comes."""
+    for _ in range(100):
+        try:
+            coroutine.close()
+        except BaseException:  # noqa: BLE001 - whatever it says, nobody listens any more
+            continue
+        return
 
 
 def _task(loop: asyncio.AbstractEventLoop, coro: Any, context: Context | None = None, **more: Any) -> asyncio.Task[Any]:

@@ -1,29 +1,32 @@
-"""Time, and everything put together: one run of one plan.
-
-Nothing here waits: a heap of (time, deed) stands for disks, models, watchers and processes that die.
-"""
+"""Time, and everything put together: one run of one plan."""
 
 from __future__ import annotations
 
-import heapq
-import itertools
+import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from contextvars import Context
+from hashlib import blake2b
 from random import Random
 from typing import NamedTuple
 
-from tests.simulation.coordinator_node import CoordinatorNode
-from tests.simulation.folder import Folder, State
-from tests.simulation.laws import Laws
-from tests.simulation.network import Network, Partition
-from tests.simulation.plan import FAULTS_UNTIL, Plan
-from tests.simulation.process import Mishap, Process
-from tests.simulation.villains import Liar, Vandal
-from tests.simulation.worker_node import WorkerNode
-from tests.simulation.write_steps import WriteSteps, taken_down
+import structlog
 
-STALE_VERSIONS = 5
-"""How old a stale read of the state file can be."""
+from swarm.store.faults import FaultyPlace
+from swarm.store.faulty import FaultyStore
+from swarm.store.memory import MemoryPlace
+from swarm.wire import keys
+from tests.simulation.hosts import HOST, Host, Strike
+from tests.simulation.laws import BrokenLawError, Laws
+from tests.simulation.network import Network, Partition
+from tests.simulation.nodes import CoordinatorHost, WorkerHost, watched
+from tests.simulation.plan import FAULTS_UNTIL, Plan
+from tests.simulation.villains import Liar, Vandal
+from tests.simulation.virtual_time import VirtualLoop
+
+LOOK_EVERY = 2.0
+"""Seconds between two looks of the laws at everybody."""
 
 
 class Outcome(NamedTuple):
@@ -32,60 +35,59 @@ class Outcome(NamedTuple):
     seconds: float
     """Virtual."""
     events: int
+    """What was noted: writes, decisions, log lines, faults."""
     rows: int
     rollouts: int
     injected: Counter[str]
+    digest: str
+    """Of everything that happened, in order."""
 
 
 class World:
-    """Time, luck, the folder and everybody who uses it."""
+    """Time, luck, the place and everybody who uses it."""
 
-    def __init__(self, plan: Plan, *, write_steps: WriteSteps | None = None, trace: list[str] | None = None) -> None:
+    def __init__(self, plan: Plan, *, trace: list[str] | None = None) -> None:
         self.plan, self.faults = plan, plan.faults
         self.rng = Random(f"world {plan.seed}")
-        self.write_steps = write_steps or taken_down()
         self.trace = trace
-        self.now = 0.0
-        self.events = 0
+        self.loop = VirtualLoop()
         self.injected: Counter[str] = Counter()
-        self.folder = Folder()
-        self.network = Network()
+        self.events = 0
+        self.over = False
+        self.failure: BrokenLawError | None = None
+        self._digest = blake2b(digest_size=16)
+        self._done = asyncio.Event()
+        self.memory = MemoryPlace()
+        self.network = Network(self)
+        self.place = FaultyPlace(self.network, self.loop.time)
         self.laws = Laws(self)
-        self._deeds: list[tuple[float, int, Callable[..., None], tuple[object, ...]]] = []
-        self._order = itertools.count()
-        self.workers = [self._worker(f"node{number:03}") for number in range(plan.workers)]
-        coordinators = 0 if plan.own_clock else 1 + plan.standby
-        self.coordinators = [CoordinatorNode(self, f"coordinator{number}") for number in range(coordinators)]
+        self.hosts: dict[str, Host] = {}
+        self.workers = [self._worker(f"node{number:02}") for number in range(plan.workers)]
+        count = 0 if plan.own_clock else 1 + plan.standby
+        self.coordinators = [CoordinatorHost(self, f"coordinator{n}", standby=plan.standby) for n in range(count)]
+        self.hosts = {host.name: host for host in (*self.workers, *self.coordinators)}
         self.quitters: set[str] = set()
         """Processes that never come back."""
         self._schedule_starts()
         self._schedule_faults()
 
-    def _worker(self, name: str) -> WorkerNode:
+    def _worker(self, name: str) -> WorkerHost:
         slowness = self.rng.uniform(4, 15) if self.happens("slow", self.faults.slow) else 1.0
-        return WorkerNode(self, name, slowness=slowness, staleness=self.rng.randrange(2))
+        self.laws.knows_questions(name)
+        return WorkerHost(self, name, slowness=slowness)
+
+    @property
+    def now(self) -> float:
+        return self.loop.time()
 
     # ── luck ────────────────────────────────────────────────────────────────────────────────────────────────────────
     def happens(self, kind: str, share: float) -> bool:
         """Whether a fault strikes here; counted."""
-        struck = share > 0 and self.rng.random() < share
+        if share <= 0:
+            return False
+        struck = self.rng.random() < share
         self.injected[kind] += struck
         return struck
-
-    def lateness(self) -> Iterator[float]:
-        """Seconds by which further files come late to a reader."""
-        while True:
-            yield self.rng.uniform(1.0, 20.0) if self.happens("late", self.faults.late) else 0.0
-
-    def state_seen_by(self, reader: Process, *, stale: bool = True) -> State | None:
-        """The state file as a reader has it now, or had it a while ago."""
-        seen = self.folder.states_seen(reader.horizon, STALE_VERSIONS if stale and self.faults.stale_state else 1)
-        if len(seen) > 1 and self.happens("stale_state", self.faults.stale_state):
-            return self.rng.choice(seen)
-        return seen[0] if seen else None
-
-    def coordinator_named(self, name: str) -> CoordinatorNode:
-        return next(coordinator for coordinator in self.coordinators if coordinator.name == name)
 
     # ── who comes, and what befalls them ────────────────────────────────────────────────────────────────────────────
     def _schedule_starts(self) -> None:
@@ -95,10 +97,13 @@ class World:
         for worker in self.workers:
             late = self.happens("late_joiners", self.faults.late_joiners)
             self.after(rng.uniform(0.0, FAULTS_UNTIL if late else 3.0), worker.start)
-        if self.happens("liars", self.faults.liars):
-            self.after(rng.uniform(0.0, 20.0), Liar(self, "liar").start)
-        if self.happens("vandals", self.faults.vandals):
-            self.after(rng.uniform(0.0, 20.0), Vandal(self, "vandal").start)
+        for kind, villain in (("liars", Liar), ("vandals", Vandal)):
+            if self.happens(kind, getattr(self.faults, kind)):
+                host = self.hosts[villain.__name__.lower()] = villain(self, villain.__name__.lower())
+                self.after(rng.uniform(0.0, 20.0), host.start)
+
+    def villains_handle(self, host: Host) -> FaultyStore:
+        return FaultyStore(self.place, self.memory.open(host.name), host.name)
 
     def _schedule_faults(self) -> None:
         faults = self.faults
@@ -110,17 +115,18 @@ class World:
             (self._kill_coordinator, faults.coordinator_deaths),
             (self._pause, faults.pauses),
             (self._fill_disk, faults.full_disks),
+            (self._lose_mount, faults.lost_mounts),
             (self._quit, faults.quitters),
             (self._stop, faults.stops),
         ):
             for _ in range(int(number) + (self.rng.random() < number % 1)):
                 self.after(self.rng.uniform(3.0, FAULTS_UNTIL), strike)
 
-    def _anybody(self) -> Process:
+    def _anybody(self) -> Host:
         return self.rng.choice([*self.workers, *self.coordinators, *self.coordinators])
 
     def _partition(self) -> None:
-        names = [process.name for process in (*self.workers, *self.coordinators)]
+        names = [host.name for host in (*self.workers, *self.coordinators)]
         size = 1 if self.rng.random() < 0.4 else self.rng.randint(1, len(names) - 1)
         inside = frozenset(self.rng.sample(names, size))
         length = self.rng.uniform(3.0, 70.0)
@@ -139,13 +145,13 @@ class World:
 
     def _kill_in_writing(self) -> None:
         kind = self.rng.choice(["kill", "power_cut"])
-        self._anybody().mishap = Mishap(self.rng.randrange(9), kind, self.rng.uniform(0.5, 25.0))
+        self._anybody().strike = Strike(self.rng.randrange(9), kind, self.rng.uniform(0.5, 25.0))
 
     def _kill_coordinator(self) -> None:
         if not self.coordinators:
             return
         victim = self.rng.choice(self.coordinators)
-        ran = any(not state.torn and not state.held for state in self.folder.states)
+        ran = any(not state.held for state in self.laws.states())
         if victim.running:
             for_good = ran and self.rng.random() < 0.3
             self._injected("coordinator_deaths", f"{victim.name}{' for good' if for_good else ''}")
@@ -158,7 +164,7 @@ class World:
     def _pause(self) -> None:
         victim, seconds = self._anybody(), self.rng.uniform(1.0, 120.0)
         if self.rng.random() < 0.5:
-            victim.mishap = Mishap(self.rng.randrange(9), "pause", seconds)
+            victim.strike = Strike(self.rng.randrange(9), "pause", seconds)
         elif victim.running:
             self._injected("pauses", victim.name)
             victim.pause(seconds)
@@ -167,6 +173,11 @@ class World:
         victim = self._anybody()
         self._injected("full_disks", victim.name)
         victim.fill_disk(self.rng.uniform(1.0, 60.0))
+
+    def _lose_mount(self) -> None:
+        victim = self._anybody()
+        self._injected("lost_mounts", victim.name)
+        victim.lose_mount(self.rng.uniform(1.0, 40.0))
 
     def _quit(self) -> None:
         victim = self.rng.choice(self.workers)
@@ -178,16 +189,18 @@ class World:
 
     def _stop(self) -> None:
         victim = self.rng.choice(self.workers)
-        if victim.running:
+        if victim.running and self.now >= victim.paused_until:
             self._injected("stops", victim.name)
             victim.stop()
-            self.after(self.rng.uniform(1.0, 40.0), self._start_again, victim)
 
-    def _start_again(self, worker: WorkerNode) -> None:
-        if worker.running:
-            self.after(5.0, self._start_again, worker)
-        elif not worker.finished and worker.name not in self.quitters:
-            worker.start()
+    def ended(self, host: Host, code: int, error: Exception | None) -> None:
+        """A node has ended by itself; somebody starts it again, unless its work is done."""
+        self.laws.ended(host, code, error)
+        if code == 0:
+            if isinstance(host, WorkerHost):
+                host.finished = True
+        elif host.name not in self.quitters:
+            self.after(self.rng.uniform(1.0, 40.0), host.start)
 
     def _injected(self, kind: str, what: str) -> None:
         self.injected[kind] += 1
@@ -195,46 +208,100 @@ class World:
 
     # ── time ────────────────────────────────────────────────────────────────────────────────────────────────────────
     def after(self, delay: float, deed: Callable[..., None], *arguments: object) -> None:
-        heapq.heappush(self._deeds, (self.now + delay, next(self._order), deed, arguments))
+        """Do something that no node does, whoever asks for it."""
+        self.loop.call_later(delay, self._deed, deed, arguments, context=_NOBODY)
+
+    def _deed(self, deed: Callable[..., None], arguments: tuple[object, ...]) -> None:
+        with suppress(BrokenLawError):  # it was taken note of
+            deed(*arguments)
+
+    def fail(self, error: BrokenLawError) -> None:
+        """A law is broken: the run is over."""
+        self.failure = self.failure or error
+        self._done.set()
 
     def run(self) -> Outcome:
         """Until every worker that lives has finished. Raises BrokenLawError."""
-        while not self._over():
-            self.now, _, deed, arguments = heapq.heappop(self._deeds)
-            self.events += 1
-            deed(*arguments)
-            if not self.events % 5000:
-                self.laws.within_time()
-        self.laws.at_the_end()
-        rows = sum(len(self.folder.rows_of(worker.name)) for worker in self.workers)
-        return Outcome(self.now, self.events, rows, len(self.folder.rollouts), self.injected)
+        before = structlog.get_config()
+        structlog.configure(processors=[self._hear], wrapper_class=structlog.make_filtering_bound_logger(20))
+        asyncio.set_event_loop(self.loop)
+        try:
+            with watched():
+                self.loop.run_until_complete(self._watch())
+            if self.failure is None:
+                self.laws.at_the_end()
+            if self.failure is not None:
+                raise self.failure
+            rows = sum(len(self.laws.rows_of(worker.name)) for worker in self.workers)
+            rollouts = sum(key.startswith(keys.ROLLOUTS) for key in self.place.history)
+            return Outcome(self.now, self.events, rows, rollouts, self.injected, self._digest.hexdigest())
+        finally:
+            self.over = True
+            for host in self.hosts.values():
+                host.life.end()
+            self.loop.drop_everything()
+            self.loop.close()
+            asyncio.set_event_loop(None)
+            structlog.configure(**before)
+
+    async def _watch(self) -> None:
+        while not self._over() and self.failure is None:
+            try:
+                async with asyncio.timeout(LOOK_EVERY):
+                    await self._done.wait()
+            except TimeoutError:
+                pass
+            if self.failure is None:
+                self._look()
+
+    def _look(self) -> None:
+        try:
+            self.laws.within_time()
+            for worker in self.workers:
+                if worker.running:
+                    self.laws.still_goes_on(worker)
+        except BrokenLawError:
+            return
 
     def _over(self) -> bool:
-        """Looked at often, so the answer is kept where it is no."""
-        waits_for = self._waits_for
-        if waits_for is not None and not (waits_for.finished or waits_for.name in self.quitters):
-            return False
-        self._waits_for = next(
-            (worker for worker in self.workers if not worker.finished and worker.name not in self.quitters), None
-        )
-        return self._waits_for is None
-
-    _waits_for: WorkerNode | None = None
+        return all(worker.finished or worker.name in self.quitters for worker in self.workers)
 
     # ── what is told ────────────────────────────────────────────────────────────────────────────────────────────────
-    def note(self, who: str, what: str, about: object) -> None:
+    def note(self, who: str, what: str, *about: object) -> None:
+        self.events += 1
+        told = f"{self.now:10.4f} {who} {what} {' '.join(map(_text, about))}"
+        self._digest.update(told.encode())
         if self.trace is not None:
-            self.trace.append(f"{self.now:10.4f} {who} {what} {about}")
+            self.trace.append(told)
 
-    def stepped(self, worker: WorkerNode, event: object, instructions: Sequence[object]) -> None:
-        if self.trace is not None:
-            told = [_sorted(instruction) for instruction in instructions]
-            self.trace.append(f"{self.now:10.4f} {worker.name} {_sorted(event)} -> {', '.join(told) or 'nothing'}")
+    def stepped(self, host: Host, event: object, instructions: Sequence[object]) -> None:
+        """What a worker's machine was told, and said."""
+        if instructions or self.trace is not None:
+            told = ", ".join(map(_text, instructions)) or "nothing"
+            self.note(host.name, _text(event), "->", told)
+
+    def _hear(self, logger: object, method: str, event: dict[str, object]) -> object:
+        """A processor of structlog: log lines are what nodes say."""
+        host = HOST.get()
+        name = str(event.pop("event"))
+        if host is not None and not self.over:
+            self.note(host.name, "says", name, *sorted(f"{key}={_text(value)}" for key, value in event.items()))
+            if name == "rounds.lost":
+                assert isinstance(host, WorkerHost)
+                self.laws.rounds_lost(host, str(event["why"]))
+        raise structlog.DropEvent
 
 
-def _sorted(message: object) -> str:
+def _text(about: object) -> str:
     """As text, with sets in order: theirs differs from process to process."""
-    parts = (
-        f"{name}={sorted(value) if isinstance(value, frozenset) else value!r}" for name, value in vars(message).items()
-    )
-    return f"{type(message).__name__}({', '.join(parts)})"
+    if isinstance(about, str):
+        return about
+    if isinstance(about, set | frozenset):
+        return repr(sorted(about))
+    if hasattr(about, "__dataclass_fields__"):
+        parts = (f"{name}={_text(getattr(about, name))}" for name in about.__dataclass_fields__)
+        return f"{type(about).__name__}({', '.join(parts)})"
+    return repr(about)
+
+
+_NOBODY = Context()

@@ -17,6 +17,9 @@ def believed_state(run: Run, most_rounds: int | None = None) -> tuple[StateFile 
 
     Returns:
         The state, or None and what is wrong with the file; None and nothing while there is no file.
+
+    Raises:
+        StoreError: nobody can tell.
     """
     try:
         state = read_state(run)

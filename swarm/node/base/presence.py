@@ -138,8 +138,8 @@ class Presence:
         """
         while True:
             await self._ctx.clock.sleep(self._ctx.settings.heartbeat_interval)
-            self._give_way(await self._written())
             try:
+                self._give_way(await self._written())
                 await self.beat()
             except StoreError as error:
                 self._failing.found(error)

@@ -26,10 +26,11 @@ class Observer:
         self._unlistable = LogOnce("folder.unlistable", over="folder.listable")
 
     def look(self, key: RoundKey) -> Look | None:
-        """What there is to be seen of a round; None if nobody can tell who is there."""
+        """What there is to be seen of a round; None if nobody can tell who is there, or where the clock is."""
         clock = self._ctx.clock
         try:
             peers = read_peers(self._ctx.run, self._liveness.moving(clock.monotonic()))
+            state = self.state(key)
         except StoreError as error:
             self._unlistable.found(error)
             return None
@@ -37,7 +38,6 @@ class Observer:
             self._liveness.observe(peer, clock.monotonic(), clock.wall())
         now = clock.monotonic()
         live = self._liveness.live(now, role="worker")
-        state = self.state(key)
         return Look(
             now=now,
             live=live,
@@ -49,7 +49,7 @@ class Observer:
         )
 
     def state(self, key: RoundKey) -> StateFile | None:
-        """The state file, if a coordinator of this experiment can have written it while this round is open."""
+        """The state file, if a coordinator of this experiment can have written it by now. Raises StoreError."""
         return believed_state(self._ctx.run, most_rounds=max(self._ctx.settings.max_rounds, key.round))[0]
 
     def _submitted(self, key: RoundKey) -> frozenset[str]:

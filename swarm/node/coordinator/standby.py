@@ -23,10 +23,10 @@ async def clock_is_vacant(ctx: NodeContext, liveness: Liveness) -> bool:
     since, unlistable = clock.monotonic(), LogOnce("folder.unlistable", over="folder.listable")
     logger.info("coordinator.stands_by", experiment=ctx.run.experiment)
     while True:
-        state, _ = await ctx.blocking.run(believed_state, ctx.run)
-        if state is not None and state.finished:
-            return False
         try:
+            state, _ = await ctx.blocking.run(believed_state, ctx.run)
+            if state is not None and state.finished:
+                return False
             peers = await ctx.blocking.run(read_peers, ctx.run)
         except StoreError as error:
             unlistable.found(error)

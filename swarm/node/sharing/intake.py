@@ -173,6 +173,9 @@ class Intake:
         except ProtocolError as error:
             self._refuse(key, peer, error)
             return []
+        except StoreError as error:  # nothing that is the peer's fault; nobody waits for it in this round
+            self._refuse(key, peer, ProtocolError("unreadable", str(error)))
+            return []
         self._counts.accepted_by_peer[peer] += len(accepted)
         self._counts.latencies.append(self._ctx.clock.wall() - file.timestamp)
         logger.debug("peer.arrived", peer=peer, round=key.round, groups=len(accepted), bytes=file.size)

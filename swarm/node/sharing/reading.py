@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from swarm.config import Settings
-from swarm.errors import ProtocolError
+from swarm.errors import ProtocolError, StoreError
 from swarm.store.base import MOST_NAMES, Kind
 from swarm.store.run import Run
 from swarm.types import RolloutGroup, RoundKey
@@ -91,7 +91,7 @@ class PeersFiles:
         return found
 
     def fetch(self, key: RoundKey, peer: str) -> Fetched:
-        """Read a file. Raises FileNotFoundError, and ProtocolError as Store.get does."""
+        """Read a file. Raises FileNotFoundError, and ProtocolError and StoreError as Store.get does."""
         blob = self._run.store.get(keys.rollout(key, peer), self._limit)
         reading = Reading(blob.tag, _digest(blob.data), len(blob.data))
         try:
@@ -123,7 +123,7 @@ class PeersFiles:
         place = keys.rollout(key, peer)
         try:
             blob = self._run.store.get(place, self._limit)
-        except (FileNotFoundError, ProtocolError):
+        except (FileNotFoundError, ProtocolError, StoreError):
             return before
         if _digest(blob.data) != before.digest and self._is_its_authors(blob.data, place):
             return None

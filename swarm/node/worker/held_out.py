@@ -45,6 +45,9 @@ class HeldOutAnswers:
             self._refused[error.reason] += 1
             logger.warning("question.refused", round=round_, reason=error.reason, detail=error.detail)
             return
+        except StoreError as error:
+            logger.warning("question.unreadable", round=round_, error=str(error))
+            return
         if question is None:
             return
         seed = derive_seed(self._ctx.settings.seed, "judge", self._ctx.node_id, round_)

@@ -102,7 +102,10 @@ class Lookout:
         self._taken_in = {(key, peer) for key, peer in self._taken_in if key.round >= round_}
 
     async def _read_state(self) -> StateFile | None:
-        state, problem = await self._ctx.blocking.run(believed_state, self._ctx.run)
+        try:
+            state, problem = await self._ctx.blocking.run(believed_state, self._ctx.run)
+        except StoreError as error:
+            state, problem = None, str(error)
         if problem:
             self._unreadable.found(problem)
         else:

@@ -18,6 +18,7 @@ import msgspec
 from swarm.algo.seeds import derive_seed
 from swarm.errors import ProtocolError
 from swarm.logs import get_logger
+from swarm.node.base.until_readable import until_readable
 from swarm.node.sharing.verification import score_groups
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.own_completions import Left, same_texts, to_file, to_own_groups, what_is_left
@@ -55,7 +56,7 @@ class OwnGroups:
         """
         work.rounds_trained = rounds_trained
         with self._ctx.timed(work.seconds, "generate"):
-            left = await self._ctx.blocking.run(what_is_left, self._ctx, work.key)
+            left = await until_readable(self._ctx, what_is_left, self._ctx, work.key)
             questions = (await self._ask(work.key))[: work.split.local]
         work.queued.set()  # nothing waits between here and the compute thread's line
         if work.skipped:
@@ -137,7 +138,7 @@ class OwnGroups:
         Raises:
             ProtocolError: `gone`, they were published and are not there any more.
         """
-        left = await self._ctx.blocking.run(what_is_left, self._ctx, key)
+        left = await until_readable(self._ctx, what_is_left, self._ctx, key)
         if left.published is None and published:
             raise ProtocolError(reason="gone", detail="this node's own groups are not in the folder any more")
         groups = await self._groups_again(left, key, count)

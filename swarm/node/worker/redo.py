@@ -28,6 +28,7 @@ from swarm.algo.registry import advantage_scaling
 from swarm.config import Settings, variable
 from swarm.errors import ProtocolError
 from swarm.logs import get_logger
+from swarm.node.base.until_readable import until_readable
 from swarm.node.sharing.admission import Admission
 from swarm.node.sharing.reading import PeersFile, PeersFiles
 from swarm.node.sharing.trained_groups import GroupName, parse_names
@@ -194,7 +195,7 @@ class Redo:
 
     async def _file_of(self, peer: str, key: RoundKey) -> PeersFile:
         try:
-            file = (await self._ctx.blocking.run(self._files.fetch, key, peer)).file
+            file = (await until_readable(self._ctx, self._files.fetch, key, peer)).file
         except FileNotFoundError:
             raise _gone(f"{self._files.describe(key, peer)} is not there any more") from None
         if isinstance(file, ProtocolError):

@@ -66,12 +66,15 @@ class RoundFiles:
     async def reward(self, row: MetricsRow) -> None:
         """Once per round: after a crash between the row and this, the next start makes up for it."""
         key, node = RoundKey(row.round, row.stage), self._ctx.node_id
-        if await self._ctx.blocking.run(self._has_submitted, key):
-            return
         reward = RewardFile(
             round=row.round, stage=row.stage, reward=row.my_reward, peer_id=node, submitted_at=self._ctx.clock.wall()
         )
-        await self._put("reward", key, keys.reward(key, node), encode(reward))
+        data = encode(reward)
+        await self._ctx.writes.put(Write("reward", key, partial(self._submit, key, data), len(data)))
+
+    def _submit(self, key: RoundKey, data: bytes) -> None:
+        if not self._has_submitted(key):
+            self._ctx.run.put_sealed(keys.reward(key, self._ctx.node_id), data)
 
     def _has_submitted(self, key: RoundKey) -> bool:
         there = has_submitted(self._ctx.run, key, self._ctx.node_id)

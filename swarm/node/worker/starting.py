@@ -8,6 +8,7 @@ from typing import NamedTuple
 from swarm.errors import StoreError
 from swarm.logs import get_logger
 from swarm.node.base.experiment import create_experiment, differences, read_experiment
+from swarm.node.base.until_readable import until_readable
 from swarm.node.sharing.assigned_questions import OTHERS_ARE_REFUSED
 from swarm.node.sharing.intake import Intake
 from swarm.node.worker.checkpoints import restore_newest
@@ -39,7 +40,7 @@ async def start(ctx: WorkerContext, load_policy: Callable[[], Policy], intake: I
     """
     if ctx.settings.admit == "unverified":
         logger.warning("admission.unverified", consequence="where peers say no origin their answers are believed")
-    history = await ctx.blocking.run(read_own_rows, ctx.run, ctx.node_id)
+    history = await until_readable(ctx, read_own_rows, ctx.run, ctx.node_id)
     policy = await ctx.compute.run(load_policy)
     state = await ctx.compute.run(restore_newest, ctx.run.store, ctx.node_id, policy.restore)
     rounds_saved = state.rounds_done if state else 0

@@ -1,0 +1,83 @@
+"""A host's handle on the simulated place: faulty, and watched by the laws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from swarm.store.base import Blob
+from swarm.store.faulty import FaultyStore
+from swarm.wire import keys
+
+if TYPE_CHECKING:
+    from tests.simulation.hosts import Host
+
+_MAY_LAND_LATE = (keys.STATE, keys.ROLLOUTS, keys.REWARDS, keys.PEERS, keys.WINNERS)
+
+
+class WatchedStore(FaultyStore):
+    """Of one life."""
+
+    def __init__(self, host: Host) -> None:
+        world = host.world
+        super().__init__(world.place, world.memory.open(host.name), host.name)
+        self._host = host
+        self._world = world
+        self.state_read: Blob | None = None
+        """The state file as this life read it last."""
+
+    def sees(self, key: str) -> bytes | None:
+        """What this host has of a key now."""
+        version = self._seen(key)
+        return None if version is None else version.data
+
+    def get(self, key: str, limit: int) -> Blob:
+        blob = super().get(key, limit)
+        if key == keys.STATE:
+            self.state_read = blob
+        return blob
+
+    def put(self, key: str, data: bytes, *, if_absent: bool = False, durable: bool = True) -> None:
+        strike = self._host.strike
+        if (
+            strike
+            and strike.kind == "pause"
+            and not if_absent
+            and key.startswith(_MAY_LAND_LATE)
+            and self._host.disk_works
+            and self._host.strikes()
+        ):
+            self._host.land_later(lambda: self._put(key, data, if_absent=if_absent, durable=durable))
+        else:
+            self._put(key, data, if_absent=if_absent, durable=durable)
+
+    def _put(self, key: str, data: bytes, *, if_absent: bool, durable: bool) -> None:
+        laws = self._world.laws
+        laws.writes(self._host, key)
+        laws.puts(self._host, key, data)
+        super().put(key, data, if_absent=if_absent, durable=durable)
+        self._world.note(self._name, "put", key, crc32(data))
+        laws.has_put(self._host, key, data, durable=durable)
+
+    def put_bundle(self, prefix: str, fill: Callable[[Path], None]) -> None:
+        self._world.laws.writes(self._host, prefix)
+        super().put_bundle(prefix, fill)
+        self._world.laws.saves(self._host, prefix)
+        self._world.note(self._name, "bundle", prefix)
+
+    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool) -> None:
+        laws = self._world.laws
+        laws.writes(self._host, key)
+        laws.appends(self._host, key, records)
+        super().append_records(key, records, durable=durable)
+        self._world.note(self._name, "append", key, crc32(b"\n".join(records)))
+
+    def remove(self, key: str) -> None:
+        self._world.laws.writes(self._host, key)
+        super().remove(key)
+
+    def remove_prefix(self, prefix: str) -> None:
+        self._world.laws.writes(self._host, prefix)
+        super().remove_prefix(prefix)
