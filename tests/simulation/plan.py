@@ -88,5 +88,5 @@ class Plan:
             liveness_timeout=self.timeout,
             reconcile_interval=1.5,
             staleness=self.staleness,
-            watch="off",
+            watch="off",  # found by listing alone: hints come and go unseen here
         )

@@ -21,7 +21,7 @@ from tests.simulation.world import Outcome, World
 ROOT = Path(__file__).parents[2]
 FEW = 4
 """Workers of a small swarm, which a test can afford many of."""
-NO_COUNT_OF_THEIR_OWN = {"deaths_in_writing"}
+NO_COUNT_OF_THEIR_OWN = {"deaths_in_writing", "lost_hints", "doubled_hints"}
 """They are counted by what came of them, as `in_writing:kill`."""
 
 
@@ -115,8 +115,10 @@ def test_where_nothing_goes_wrong_everybody_learns_from_everybody_or_has_waited_
     world.run()
     rows = [row for worker in world.workers for row in world.laws.rows_of(worker.name)]
     assert len(rows) == 4 * FEW
-    assert all(row.peers_heard == FEW - 1 for row in rows if not row.timed_out)
-    assert not any(row.timed_out for row in rows if row.round == 0), "of nothing is it known yet how long it takes"
+    assert all(row.peers_heard == FEW - 1 for row in rows if not row.gather_timed_out)
+    assert not any(row.gather_timed_out for row in rows if row.round == 0), (
+        "of nothing is it known yet how long it takes"
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))
