@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 FEW = 4
 """Workers of a small swarm, which a test can afford many of."""
 NO_COUNT_OF_THEIR_OWN = {"deaths_in_writing", "lost_hints", "doubled_hints"}
-"""They are counted by what came of them, as `in_writing:kill`."""
+"""Counted by what came of it, as `in_writing:kill`; hints: simulated nodes go by listing alone, so none is ever due."""
 
 
 def run(plan: Plan) -> Outcome:
