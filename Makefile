@@ -11,7 +11,7 @@ BENCHMARKS := round_breakdown full_round loss_memory sharing_overhead scaling in
 up: $(VENV)/.installed
 	$(BIN)/swarm up
 
-# Six minutes on two cores, without root or other packages of the system. `make test JOBS=1` for one core.
+# Without root or other packages of the system; some ten minutes on two cores. `make test JOBS=1` for one core.
 test: $(VENV)/.installed-dev check
 	$(BIN)/python -m pytest -m "not slow and not engine" -n $(JOBS) --dist loadgroup
 

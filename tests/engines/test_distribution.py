@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -28,10 +29,9 @@ def run(*command: str | Path, **keywords: object) -> str:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with one wheel and one sdist, both made from what git knows."""
-    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
-    archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, capture_output=True, check=True).stdout
-    subprocess.run(["tar", "-x", "-C", source], input=archive, check=True)
+    """A folder with one wheel and one sdist, both made from a copy of this checkout."""
+    source, target = tmp_path_factory.mktemp("source") / "checkout", tmp_path_factory.mktemp("dist")
+    shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(".*", "build", "*.egg-info", "__pycache__", "runs"))
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", target, source)
     return target
 

@@ -71,7 +71,7 @@ class Mounted:
             self._do("mount", "-o", "remount,bind,ro", str(self.folder))
             yield
         finally:
-            self._do("umount", str(self.folder))
+            self._do("umount", "--lazy", str(self.folder))  # a process may have a file of it open just now
 
 
 @contextmanager

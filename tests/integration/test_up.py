@@ -67,9 +67,12 @@ def test_nodes_that_were_killed_start_again_and_ctrl_c_stops_all_and_says_how_to
         assert up.wait() == 130, up.output
         for node in ("worker-0", "worker-1"):
             assert events(tmp_path, node, "node.finished")[-1]["reason"] == "stopped"
-        (resume,) = re.findall(r"^resume: swarm (.*)$", up.output, re.MULTILINE)
+        (resume,) = re.findall(r"^resume: (.*)$", up.output, re.MULTILINE)
+        words = shlex.split(resume)
+        command = words.index("swarm")
         done = len(rows(tmp_path, "worker-1"))
-        up_again = start("swarm", {"PATH": os.defpath}, *shlex.split(resume), "--in-process")
+        alone = {"PATH": os.defpath} | dict(word.split("=", 1) for word in words[:command])
+        up_again = start("swarm", alone, *words[command + 1 :], "--in-process")
         eventually(lambda: len(rows(tmp_path, "worker-1")) > done, "the resumed run's first round")
         up_again.signal(signal.SIGTERM)
         assert up_again.wait() == 143

@@ -124,7 +124,7 @@ def test_without_a_watcher_everything_is_found_within_one_interval(tmp_path: Pat
     with looking(tmp_path, trouble) as looker:
         found_after = waits(looker)
         expect_within_one_interval(looker, found_after, trouble)
-        assert statistics.median(found_after) > INTERVAL / 10  # or it was not the interval that found them
+        assert max(found_after) > INTERVAL / 10  # or it was not the interval that found them
         assert bool(said) == ("watch.failed" in looker.said)
         assert any(words in looker.said for words in said.split("|"))
 

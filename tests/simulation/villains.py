@@ -1,4 +1,4 @@
-"""Whoever else is there: bystanders that nothing befalls, and among them nodes that mean no good."""
+"""Nodes that mean no good."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from swarm.records.liveness import ACTIVE
 from swarm.store.faults import Step
-from swarm.store.faulty import FaultyStore
 from swarm.types import RoundKey
 from swarm.wire import keys
 from swarm.wire.codec import encode
@@ -17,13 +16,10 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 
-class Bystander(Host):
-    """Reads and writes by a handle that no law watches."""
+class Villain(Host):
+    """Writes whatever it likes, by a handle that no law watches."""
 
     coordinates = False
-
-    def store(self) -> FaultyStore:
-        return FaultyStore(self.world.place, self.world.memory.open(self.name), self.name)
 
     def step(self, key: str, step: Step) -> None:
         """Nothing ever befalls it."""
@@ -33,10 +29,10 @@ class Bystander(Host):
 
     def put(self, key: str, data: bytes) -> None:
         self.world.note(self.name, "put", key)
-        self.store().put(key, data)
+        self.world.villains_handle(self).put(key, data)
 
 
-class Liar(Bystander):
+class Liar(Villain):
     """Registers as a worker and beats, and does nothing else, ever."""
 
     _beat = 0
@@ -56,7 +52,7 @@ class Liar(Bystander):
         self.world.after(self.world.plan.heartbeat, self.start)
 
 
-class Vandal(Bystander):
+class Vandal(Villain):
     """Writes rubbish over the state file while an experiment runs, and into rounds under anybody's name."""
 
     def __init__(self, world: World, name: str) -> None:

@@ -15,7 +15,6 @@ import asyncio
 import gc
 import heapq
 import sys
-import warnings
 from asyncio import events
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -160,9 +159,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 def _unheard() -> Iterator[None]:
     before, sys.unraisablehook = sys.unraisablehook, lambda unraisable: None
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what was never awaited
-            yield
+        yield
     finally:
         sys.unraisablehook = before
 
