@@ -10,12 +10,32 @@ from swarm.wire.messages import PeerFile
 STOPPED, STARTING, ACTIVE, STANDBY = "stopped", "starting", "active", "standby"
 
 
+MOST_LIVES = 8
+"""Incarnations of one peer that are remembered, should somebody make them up."""
+
+
 @dataclass
 class _Seen:
-    mark: tuple[str, int]
+    beats: dict[str, int]
+    """Incarnation -> its highest beat; the last one is the present one."""
     changed_at: float
     status: str
     role: str
+
+    @property
+    def present(self) -> tuple[str, int]:
+        return list(self.beats.items())[-1]
+
+    def moves_to(self, incarnation: str, beat: int) -> bool:
+        """Take note of a beat; False if it is no later one, of the present life or of one before."""
+        known = self.beats.get(incarnation)
+        if known is not None and (beat == known if not incarnation else beat <= known):
+            return False
+        self.beats.pop(incarnation, None)
+        self.beats[incarnation] = beat
+        if len(self.beats) > MOST_LIVES:
+            del self.beats[next(iter(self.beats))]
+        return True
 
 
 class Liveness:
@@ -35,16 +55,17 @@ class Liveness:
             now: this process's monotonic seconds.
             wall: Unix seconds.
         """
-        mark = (peer.incarnation, peer.beat)
         seen = self._seen.get(peer.peer_id)
         if seen is None:
             age = abs(wall - peer.last_seen)
-            self._seen[peer.peer_id] = _Seen(mark, now - min(age, self._timeout), peer.status, peer.node_role)
+            self._seen[peer.peer_id] = _Seen(
+                {peer.incarnation: peer.beat}, now - min(age, self._timeout), peer.status, peer.node_role
+            )
             return
-        if peer.incarnation and seen.mark[0] == peer.incarnation and peer.beat < seen.mark[1]:
+        if seen.moves_to(peer.incarnation, peer.beat):
+            seen.changed_at = now
+        elif peer.incarnation and (peer.incarnation, peer.beat) != seen.present:
             return  # an old file that somebody put back, or that a cache still has
-        if seen.mark != mark:
-            seen.mark, seen.changed_at = mark, now
         seen.status, seen.role = peer.status, peer.node_role
 
     def moving(self, now: float) -> frozenset[str]:

@@ -264,7 +264,7 @@ class Host:
                 except (StoreError, Killed):  # it will be found out by those who read
                     self.world.note(self.name, "fails", "to write late")
 
-        self.world.after(seconds, land)
+        self.world.after(max(0.0, seconds - 1e-6), land)  # before it goes on
 
     def reached_after_death(self) -> None:
         """Its handle was used when it was dead."""

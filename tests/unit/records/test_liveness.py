@@ -94,3 +94,16 @@ def test_an_old_file_that_is_put_back_neither_ends_a_peer_nor_keeps_it_alive() -
     assert live(liveness, 11.0) == set()
     liveness.observe(make_peer("alice", beat=1, status=ACTIVE, incarnation="second", last_seen=WALL), 11.0, WALL)
     assert live(liveness, 12.0) == {"alice"}
+
+
+def test_two_old_files_of_a_peer_that_died_twice_do_not_keep_it_alive_by_turns() -> None:
+    """A cache that gives now this and now that version made a dead coordinator look alive, and nobody went on alone."""
+    liveness = Liveness(10.0)
+    for incarnation, beat in (("first", 7), ("second", 3)):
+        liveness.observe(make_peer("alice", beat=beat, incarnation=incarnation, last_seen=WALL), 0.0, WALL)
+    for now in (5.0, 10.0, 15.0):
+        liveness.observe(make_peer("alice", beat=7, incarnation="first", last_seen=WALL), now, WALL)
+        liveness.observe(make_peer("alice", beat=3, incarnation="second", last_seen=WALL), now + 1, WALL)
+    assert live(liveness, 16.0) == set()
+    liveness.observe(make_peer("alice", beat=4, incarnation="second", last_seen=WALL), 17.0, WALL)
+    assert live(liveness, 17.0) == {"alice"}
