@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
 
 import anyio
+import msgspec
 from anyio.lowlevel import checkpoint_if_cancelled
 
 from swarm.config import Settings
@@ -23,6 +24,7 @@ from swarm.node.base.context import NodeContext, ProcessIdentity
 from swarm.node.base.timeline import Timeline
 from swarm.store.faults import Killed, Step
 from swarm.store.run import Run
+from swarm.wire import keys
 from tests.simulation.laws import BrokenLawError
 from tests.simulation.plan import EXPERIMENT
 from tests.simulation.virtual_time import LIFE, Life
@@ -199,6 +201,12 @@ class Host:
 
     def disturbed(self, until: float) -> None:
         self.disturbed_at = max(self.disturbed_at, until)
+
+    def says(self, name: str, event: dict[str, object]) -> None:
+        """A log line, in the file that readers know nodes' lives by; a disk that refuses costs the line alone."""
+        if self.disk_works:
+            line = msgspec.json.encode({"timestamp": self.wall(), "event": name, **event}, enc_hook=str)
+            self.world.memory.open(self.name).append_records(keys.events(self.name), [line], durable=False)
 
     # ── disk ────────────────────────────────────────────────────────────────────────────────────────────────────────
     def fill_disk(self, seconds: float) -> None:

@@ -33,6 +33,8 @@ class Plan:
     """There is no coordinator at all."""
     standby: bool = False
     """There is a second coordinator."""
+    hints: bool = False
+    """The place tells of changes; else listing finds them."""
     interval: float = 20.0
     """Of a round, seconds; a usual one takes a fifth of it."""
     heartbeat: float = 3.0
@@ -61,6 +63,7 @@ class Plan:
             adaptive=rng.random() < 0.15,
             own_clock=own_clock,
             standby=rng.random() < 0.3,
+            hints=not large and rng.random() < 0.4,
         )
         return drawn if workers is None else replace(drawn, workers=workers)
 
@@ -88,5 +91,5 @@ class Plan:
             liveness_timeout=self.timeout,
             reconcile_interval=1.5,
             staleness=self.staleness,
-            watch="off",  # found by listing alone: hints come and go unseen here
+            watch="auto" if self.hints else "off",
         )

@@ -21,8 +21,8 @@ from tests.simulation.world import Outcome, World
 ROOT = Path(__file__).parents[2]
 FEW = 4
 """Workers of a small swarm, which a test can afford many of."""
-NO_COUNT_OF_THEIR_OWN = {"deaths_in_writing", "lost_hints", "doubled_hints"}
-"""Counted by what came of it, as `in_writing:kill`; hints: simulated nodes go by listing alone, so none is ever due."""
+NO_COUNT_OF_THEIR_OWN = {"deaths_in_writing"}
+"""They are counted by what came of them, as `in_writing:kill`."""
 
 
 def run(plan: Plan) -> Outcome:
@@ -49,9 +49,13 @@ def rounds_of(world: World, node: str) -> list[int]:
 
 # ── whatever goes wrong ─────────────────────────────────────────────────────────────────────────────────────────────
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("first", range(0, 80, 20))
-def test_swarms_keep_all_laws_whatever_goes_wrong(first: int) -> None:
-    run_all(range(first, first + 20))
+def test_swarms_keep_all_laws_whatever_goes_wrong_and_everything_does() -> None:
+    injected = run_all(range(30))
+    missing = {field.name for field in fields(Faults)} - NO_COUNT_OF_THEIR_OWN - {k for k, n in injected.items() if n}
+    assert not missing
+    assert all(injected[f"in_writing:{kind}"] for kind in ("kill", "power_cut", "pause"))
+    assert injected["vandalised_states"]
+    assert injected["vandalised_rollouts"]
 
 
 @pytest.mark.timeout(300)
@@ -67,20 +71,10 @@ def test_a_thousand_swarms_keep_all_laws(first: int) -> None:
     run_all(range(first, first + 100))
 
 
-@pytest.mark.timeout(300)
-def test_every_kind_of_fault_is_injected() -> None:
-    injected = run_all(range(200, 230), workers=FEW)
-    missing = {field.name for field in fields(Faults)} - NO_COUNT_OF_THEIR_OWN - {k for k, n in injected.items() if n}
-    assert not missing
-    assert all(injected[f"in_writing:{kind}"] for kind in ("kill", "power_cut", "pause"))
-    assert injected["vandalised_states"]
-    assert injected["vandalised_rollouts"]
-
-
 @pytest.mark.parametrize("kind", [field.name for field in fields(Faults)])
 def test_a_rate_of_zero_switches_a_fault_off(kind: str) -> None:
     everything = Faults(**{field.name: 0.5 for field in fields(Faults)}).without("lost_answers")
-    plan = replace(Plan.drawn(0, workers=3), rounds=2, faults=everything.without(kind))
+    plan = replace(Plan.drawn(0, workers=3), rounds=2, hints=True, faults=everything.without(kind))
     injected = run(plan).injected
     if kind == "deaths_in_writing":
         assert not injected["in_writing:kill"]
@@ -93,11 +87,11 @@ def test_a_rate_of_zero_switches_a_fault_off(kind: str) -> None:
 
 # ── where nothing goes wrong ────────────────────────────────────────────────────────────────────────────────────────
 def undisturbed(seed: int, **changes: object) -> World:
-    plain = Plan(seed=seed, workers=FEW, rounds=5, faults=Faults())
+    plain = Plan(seed=seed, workers=FEW, rounds=5, faults=Faults(), hints=seed % 2 == 0)
     return World(replace(plain, **changes))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("own_clock", [False, True])
 def test_where_nothing_goes_wrong_every_node_does_every_round(seed: int, own_clock: bool) -> None:
     """Rounds once advanced twice, so that only even folders existed."""
@@ -108,7 +102,7 @@ def test_where_nothing_goes_wrong_every_node_does_every_round(seed: int, own_clo
         assert len(worker.policy.updates) == 5
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_where_nothing_goes_wrong_everybody_learns_from_everybody_or_has_waited_as_long_as_before(seed: int) -> None:
     """A fixed sleep was once the barrier, so that nobody's groups were there yet."""
     world = undisturbed(seed, rounds=4)
@@ -121,13 +115,13 @@ def test_where_nothing_goes_wrong_everybody_learns_from_everybody_or_has_waited_
     )
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_swarm_without_sharing_runs_to_its_end(seed: int) -> None:
     faults = Faults(kills=3.0, coordinator_deaths=1.0, late_joiners=0.5)
     run(Plan(seed=seed, workers=FEW, rounds=5, faults=faults, external_groups=0))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_clock_visits_every_stage(seed: int) -> None:
     world = undisturbed(seed, stages=2, rounds=3)
     world.run()
@@ -154,7 +148,9 @@ def test_a_killed_node_writes_nothing_more_and_goes_on_where_its_rows_end() -> N
     world.run()
     written = [v.time for versions in world.place.history.values() for v in versions if v.writer == victim.name]
     assert not [time for time in written if 14.0 < time < 19.0]
-    assert rounds_of(world, victim.name) == list(range(5))
+    rounds = rounds_of(world, victim.name)
+    assert rounds == sorted(set(rounds))
+    assert rounds[-1] == 4
     assert keys.checkpoint(5, victim.name) in world.place.history
 
 

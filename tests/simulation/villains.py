@@ -1,4 +1,4 @@
-"""Nodes that mean no good."""
+"""Whoever else is there: bystanders that nothing befalls, and among them nodes that mean no good."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from swarm.records.liveness import ACTIVE
 from swarm.store.faults import Step
+from swarm.store.faulty import FaultyStore
 from swarm.types import RoundKey
 from swarm.wire import keys
 from swarm.wire.codec import encode
@@ -16,10 +17,13 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 
-class Villain(Host):
-    """Writes whatever it likes, by a handle that no law watches."""
+class Bystander(Host):
+    """Reads and writes by a handle that no law watches."""
 
     coordinates = False
+
+    def store(self) -> FaultyStore:
+        return FaultyStore(self.world.place, self.world.memory.open(self.name), self.name)
 
     def step(self, key: str, step: Step) -> None:
         """Nothing ever befalls it."""
@@ -29,10 +33,10 @@ class Villain(Host):
 
     def put(self, key: str, data: bytes) -> None:
         self.world.note(self.name, "put", key)
-        self.world.villains_handle(self).put(key, data)
+        self.store().put(key, data)
 
 
-class Liar(Villain):
+class Liar(Bystander):
     """Registers as a worker and beats, and does nothing else, ever."""
 
     _beat = 0
@@ -52,7 +56,7 @@ class Liar(Villain):
         self.world.after(self.world.plan.heartbeat, self.start)
 
 
-class Vandal(Villain):
+class Vandal(Bystander):
     """Writes rubbish over the state file while an experiment runs, and into rounds under anybody's name."""
 
     def __init__(self, world: World, name: str) -> None:

@@ -15,6 +15,7 @@ import asyncio
 import gc
 import heapq
 import sys
+import warnings
 from asyncio import events
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -159,7 +160,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
 def _unheard() -> Iterator[None]:
     before, sys.unraisablehook = sys.unraisablehook, lambda unraisable: None
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what was never awaited
+            yield
     finally:
         sys.unraisablehook = before
 

@@ -14,13 +14,13 @@ from typing import NamedTuple
 import structlog
 
 from swarm.store.faults import FaultyPlace
-from swarm.store.faulty import FaultyStore
 from swarm.store.memory import MemoryPlace
 from swarm.wire import keys
 from tests.simulation.hosts import HOST, Host, Strike
 from tests.simulation.laws import BrokenLawError, Laws
 from tests.simulation.network import Network, Partition
 from tests.simulation.nodes import CoordinatorHost, WorkerHost, watched
+from tests.simulation.onlooker import Onlooker
 from tests.simulation.plan import FAULTS_UNTIL, Plan
 from tests.simulation.villains import Liar, Vandal
 from tests.simulation.virtual_time import VirtualLoop
@@ -66,6 +66,8 @@ class World:
         count = 0 if plan.own_clock else 1 + plan.standby
         self.coordinators = [CoordinatorHost(self, f"coordinator{n}", standby=plan.standby) for n in range(count)]
         self.hosts = {host.name: host for host in (*self.workers, *self.coordinators)}
+        self.onlooker = Onlooker(self)
+        self.hosts[self.onlooker.name] = self.onlooker
         self.quitters: set[str] = set()
         """Processes that never come back."""
         self._schedule_starts()
@@ -92,6 +94,7 @@ class World:
     # ── who comes, and what befalls them ────────────────────────────────────────────────────────────────────────────
     def _schedule_starts(self) -> None:
         rng = self.rng
+        self.onlooker.start()
         for coordinator in self.coordinators:
             self.after(rng.uniform(0.0, 3.0), coordinator.start)
         for worker in self.workers:
@@ -101,9 +104,6 @@ class World:
             if self.happens(kind, getattr(self.faults, kind)):
                 host = self.hosts[villain.__name__.lower()] = villain(self, villain.__name__.lower())
                 self.after(rng.uniform(0.0, 20.0), host.start)
-
-    def villains_handle(self, host: Host) -> FaultyStore:
-        return FaultyStore(self.place, self.memory.open(host.name), host.name)
 
     def _schedule_faults(self) -> None:
         faults = self.faults
@@ -230,6 +230,7 @@ class World:
                 self.loop.run_until_complete(self._watch())
             if self.failure is None:
                 self.laws.at_the_end()
+                self.onlooker.look_at_the_end()
             if self.failure is not None:
                 raise self.failure
             rows = sum(len(self.laws.rows_of(worker.name)) for worker in self.workers)
@@ -285,6 +286,7 @@ class World:
         host = HOST.get()
         name = str(event.pop("event"))
         if host is not None and not self.over:
+            host.says(name, event)
             self.note(host.name, "says", name, *sorted(f"{key}={_text(value)}" for key, value in event.items()))
             if name == "rounds.lost":
                 assert isinstance(host, WorkerHost)
