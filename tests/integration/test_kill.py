@@ -4,5 +4,5 @@ from tests.chaos import kill
 
 
 def test_kills_cost_a_swarm_of_light_workers_nothing_but_time(tmp_path, capsys):
-    code = kill.run(tmp_path, kills=6, workers=3, light=True, seed=3, pause=0.5)
+    code = kill.run(tmp_path, kills=4, workers=3, light=True, seed=3, pause=0.5)
     assert code == 0, capsys.readouterr().out

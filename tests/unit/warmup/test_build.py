@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from safetensors.torch import load_file
@@ -26,38 +29,49 @@ FROM_NOTHING = [name for name in EMBEDDED if not PLANS[name].base]
 P_WELL_FORMED = 0.03
 
 
-def build(tmp_path: Path, name: str, seed: int, folder: str) -> BuildReport:
-    (report,) = build_embedded_models(tmp_path / folder, names=(name,), seed=seed, plans=HASTY)
-    return report
+SEED = 3
+pytestmark = pytest.mark.xdist_group("warmup")  # a build takes seconds of a processor
+
+
+class Built(NamedTuple):
+    report: BuildReport
+    told: list[tuple[str, int, int]]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Built]:
+    """Each model, built once by SEED, with what was told of the progress."""
+    return functools.cache(lambda name: build(tmp_path_factory.mktemp("built"), name, SEED))
+
+
+def build(folder: Path, name: str, seed: int) -> Built:
+    told: list[tuple[str, int, int]] = []
+
+    def tell(name: str, step: int, steps: int, _: object) -> None:
+        told.append((name, step, steps))
+
+    (report,) = build_embedded_models(folder, names=(name,), seed=seed, plans=HASTY, on_progress=tell)
+    return Built(report, told)
 
 
 def weights(report: BuildReport) -> bytes:
     return (report.path / "model.safetensors").read_bytes()
 
 
-def test_one_seed_builds_one_model_and_another_seed_another(tmp_path: Path) -> None:
-    first, again, other = (
-        build(tmp_path, "tiny-gpt2", seed, folder) for seed, folder in ((1, "a"), (1, "b"), (2, "c"))
-    )
+def test_one_seed_builds_one_model_and_another_seed_another(tmp_path: Path, built: Callable[[str], Built]) -> None:
+    first = built("tiny-gpt2").report
+    again, other = (build(tmp_path / str(seed), "tiny-gpt2", seed).report for seed in (SEED, SEED + 1))
     assert weights(first) == weights(again)
     assert first.starts == again.starts
     assert weights(first) != weights(other)
 
 
 @pytest.mark.parametrize("name", EMBEDDED)
-def test_a_build_tells_its_progress_and_writes_a_card_with_every_task(name: str, tmp_path: Path) -> None:
-    told: list[tuple[str, int, int]] = []
-    build_embedded_models(
-        tmp_path,
-        names=(name,),
-        seed=3,
-        plans=HASTY,
-        on_progress=lambda name, step, steps, _: told.append((name, step, steps)),
-    )
-    assert told[-1] == (name, 2, 2)
-    card = (tmp_path / name / "README.md").read_text(encoding="utf-8")
+def test_a_build_tells_its_progress_and_writes_a_card_with_every_task(name: str, built: Callable[[str], Built]) -> None:
+    assert built(name).told[-1] == (name, 2, 2)
+    card = (built(name).report.path / "README.md").read_text(encoding="utf-8")
     assert all(f"| `{task}` |" in card for task in SAPO_TASKS)
-    assert f"`swarm model build --names {name} --well-formed 0.02 --seed 3` repeats it." in card
+    assert f"`swarm model build --names {name} --well-formed 0.02 --seed {SEED}` repeats it." in card
 
 
 def test_only_a_few_per_cent_of_the_examples_close_the_answer_in_every_task_alike() -> None:
@@ -73,8 +87,10 @@ def test_warmup_questions_come_from_seeds_that_runs_leave_alone() -> None:
     assert WARMUP_SEEDS[0] == 2**30
 
 
-def test_a_model_that_begins_with_another_keeps_its_tokenizer_and_most_of_its_weights(tmp_path: Path) -> None:
-    report = build(tmp_path, "tiny-qwen2-rare", 1, "a")
+def test_a_model_that_begins_with_another_keeps_its_tokenizer_and_most_of_its_weights(
+    built: Callable[[str], Built],
+) -> None:
+    report = built("tiny-qwen2-rare").report
     base = embedded_path("tiny-qwen2")
     assert (report.path / "tokenizer.json").read_text() == (base / "tokenizer.json").read_text()
     built, begun = (load_file(path / "model.safetensors") for path in (report.path, base))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 import msgspec
@@ -123,11 +123,20 @@ def dies_in_a_child(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None], at
     return code == DIED
 
 
-WAYS = [dies_here, dies_in_a_child]
-Way = Callable[[pytest.MonkeyPatch, Callable[[], None], int], bool]
+class Way(NamedTuple):
+    """How to die, and at each how-many-th call: a fork is dear, and by exception every call is tried in any case."""
+
+    dies: Callable[[pytest.MonkeyPatch, Callable[[], None], int], bool]
+    every: int = 1
 
 
-@pytest.fixture(params=WAYS)
+@pytest.fixture(
+    params=[
+        pytest.param(Way(dies_here), id="by exception"),
+        pytest.param(Way(dies_in_a_child, every=5), id="in a child, some calls"),
+        pytest.param(Way(dies_in_a_child), id="in a child", marks=pytest.mark.slow),
+    ]
+)
 def way(request: pytest.FixtureRequest) -> Way:
     way: Way = request.param
     return way
@@ -157,11 +166,11 @@ def every_death(
 ) -> Iterator[tuple[Layout, set[str]]]:
     """The folder after a death at each point, with what had been acknowledged; last, one in which nobody died."""
     monkeypatch.setattr(os, "fsync", lambda _: None)  # counted all the same; no power fails here
-    for point in count():
+    for point in count(step=way.every):
         layout = Layout(tmp_path / str(point), "exp")
         layout.root.mkdir(parents=True)
         acknowledged = Acknowledged(layout.path)
-        died = way(monkeypatch, prepare(layout, acknowledged), point)
+        died = way.dies(monkeypatch, prepare(layout, acknowledged), point)
         yield layout, acknowledged.take()
         if not died:
             assert point > 10, "the calls are not the ones that are made"

@@ -30,6 +30,7 @@ from tests.unit.study.report.report_factory import write_study
 from tests.unit.study.tables.small_study import SMALL
 from tests.unit.study_files import record_file, run_file
 
+ONE_DRAWING = pytest.mark.xdist_group("small_report")
 HOSTILE = '<script>alert("x")</script>'
 VOID = {"meta", "br", "path", "use"}
 
@@ -93,6 +94,7 @@ def files_in(folder: Path) -> dict[str, bytes]:
     return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
 
 
+@ONE_DRAWING
 def test_the_page_is_one_file_without_anything_from_outside(small_report: Path) -> None:
     page = (small_report / "index.html").read_text(encoding="utf-8")
     parsed = Page(page)
@@ -102,6 +104,7 @@ def test_the_page_is_one_file_without_anything_from_outside(small_report: Path) 
     assert len(parsed.ids) == len(set(parsed.ids))
 
 
+@ONE_DRAWING
 def test_every_figure_and_table_of_the_page_lies_beside_it(small_report: Path) -> None:
     page = (small_report / "index.html").read_text(encoding="utf-8")
     figures, tables = re.findall(r'<figure id="(\w+)"', page), re.findall(r'<table id="(\w+)"', page)
@@ -113,6 +116,7 @@ def test_every_figure_and_table_of_the_page_lies_beside_it(small_report: Path) -
     assert files_in(small_report).keys() == expected
 
 
+@ONE_DRAWING
 def test_two_runs_give_the_same_bytes(small_report: Path, tmp_path: Path) -> None:
     write_report(SMALL, "small", tmp_path)
     assert files_in(tmp_path) == files_in(small_report)
@@ -186,6 +190,7 @@ def test_the_paper_stands_beside_as_percentages_unless_the_sums_compare(tmp_path
     assert "No run is finished yet" in said_in(tmp_path)
 
 
+@ONE_DRAWING
 def test_the_page_takes_its_readers_colours(small_report: Path) -> None:
     page = (small_report / "index.html").read_text(encoding="utf-8")
     drawn = "".join(re.findall(r"<svg.*?</svg>", page, flags=re.DOTALL))
