@@ -1,6 +1,6 @@
 """What the store's interface costs: one rollout file written, listed and read, through the store and by direct calls.
 
-    direct         publish, list_names and lstat, read_bounded: the calls that a node made before there was a store
+    direct         publish, list_page and lstat, read_tagged: the calls that a node made before there was a store
     store          FolderStore.put, list with tags, get
     async direct   each of the direct calls in a thread of its own
     async store    FolderStore.put, list with tags, get, each through Blocking.run
@@ -23,8 +23,9 @@ from anyio import to_thread
 
 from benchmarks.common import arguments_of, keep, percentile
 from swarm.node.process.system import ThreadBlocking
+from swarm.store.base import PAGE
 from swarm.store.folder.beneath import Within
-from swarm.store.folder.fetch import list_names, read_bounded
+from swarm.store.folder.fetch import list_page, read_tagged
 from swarm.store.folder.publish import publish
 from swarm.store.folder.store import FolderStore
 from swarm.types import RoundKey
@@ -51,13 +52,13 @@ class Sides:
         return Within(self._at.root, tuple(key.split("/")))
 
     def _look(self, folder: Within) -> list[os.stat_result]:
-        return [os.lstat((folder / name).path) for name in list_names(folder)]
+        return [os.lstat((folder / entry.name).path) for entry in list_page(folder, "", PAGE, tags=False).entries]
 
     async def direct(self, key: RoundKey) -> bytes:
         file = self._within(keys.rollout(key, "anna"))
         publish(file, self._data, self._at / ".tmp" / "anna")
         self._look(file.parent)
-        return read_bounded(file, LIMIT)
+        return read_tagged(file, LIMIT).data
 
     async def store(self, key: RoundKey) -> bytes:
         self._store.put(keys.rollout(key, "anna"), self._data)
@@ -68,7 +69,7 @@ class Sides:
         file = self._within(keys.rollout(key, "anna"))
         await to_thread.run_sync(publish, file, self._data, self._at / ".tmp" / "anna")
         await to_thread.run_sync(self._look, file.parent)
-        return await to_thread.run_sync(read_bounded, file, LIMIT)
+        return (await to_thread.run_sync(read_tagged, file, LIMIT)).data
 
     async def async_store(self, key: RoundKey) -> bytes:
         run = self._blocking.run

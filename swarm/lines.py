@@ -12,8 +12,6 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
-from pathlib import Path
 from typing import Protocol
 
 from swarm.errors import StoreError
@@ -22,40 +20,6 @@ MOST_WAITING = 4 * 2**20
 """Bytes of log lines that wait for a file; the oldest beyond it are dropped and counted."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _BLOCK = 64 * 1024
-
-
-def open_lines(path: Path) -> LineFile:
-    """Open a file to append to, making it and its folder if missing.
-
-    Raises:
-        StoreError: it cannot be opened.
-    """
-    try:
-        return LineFile(partial(_open_own, path))
-    except OSError as error:
-        raise StoreError(f"cannot open {path} to append to it: {error}; check the shared folder") from error
-
-
-def append_json_line(path: Path, line: bytes, *, fsync: bool = False) -> None:
-    """Append one JSON text to a JSON-lines file that nobody else writes, whole and on its own line.
-
-    Half a line that a crash left at the end goes: it was never acknowledged. After an error the call may be repeated:
-    the line is not there twice, even if it had got there and only the error did not.
-
-    Raises:
-        StoreError: the file cannot be written.
-    """
-    try:
-        with open_lines(path) as file:
-            file.cut_torn_line()
-            if not file.ends_with(line):
-                file.write(line, fsync=fsync)
-            elif fsync:  # it got there before an error, and perhaps no further than into memory
-                os.fsync(file.fileno())
-    except OSError as error:
-        raise StoreError(
-            f"cannot append to {path}: {error}; see that there is space and that the file is writable"
-        ) from error
 
 
 class LogFile(Protocol):
@@ -254,16 +218,3 @@ class BufferedLog:
             if self._most_waiting:
                 self.begin()
             self._file.close()
-
-
-def _open_own(path: Path) -> int:
-    _refuse_links(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-
-
-def _refuse_links(file: Path) -> None:
-    """The folder of a log, and the one above it, are strangers' to replace: a link would lead somewhere else."""
-    for folder in (file.parent, file.parent.parent):
-        if folder.is_symlink():
-            raise OSError(errno.ELOOP, "expected a folder, got a link", str(folder))

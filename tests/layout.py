@@ -33,6 +33,10 @@ class Layout:
         """The key of a path of this experiment."""
         return path.relative_to(self.root).as_posix()
 
+    def put(self, path: Path, data: bytes, writer: str = "test", *, durable: bool = True) -> None:
+        """Write a file as this writer's store would."""
+        open_place(self.path).open(self.experiment, writer).store.put(self.key(path), data, durable=durable)
+
     @property
     def experiment_file(self) -> Path:
         return self.root / keys.EXPERIMENT

@@ -24,7 +24,7 @@ from swarm.judge.exam import examine, make_paper
 from swarm.judge.questions import questions_of
 from swarm.node.process.daemon import first_swarm_error
 from swarm.records.files import read_exam, read_experiment, read_form
-from swarm.store.folder.publish import publish
+from swarm.store.folder.publish import publish_own
 from swarm.store.place import open_place
 from swarm.store.run import Run
 from swarm.study.record import RunFile, open_run, read_study
@@ -125,7 +125,7 @@ def _examine(run: Run, settings: Settings, questions: int, samples: int, output:
     if output is None:
         run.store.put(keys.EXAM, written)
     else:
-        publish(output.absolute(), written, output.absolute().parent)
+        publish_own(output, written)
     say(f"{run.experiment}: {questions} questions per task, {samples} completions each\n")
     say(f"{render(rows)}\n\n{output or run.store.describe(keys.EXAM)}")
 

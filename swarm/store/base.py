@@ -39,16 +39,13 @@ for what lies there.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from contextlib import AbstractContextManager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import NamedTuple, ParamSpec, Protocol, TypeVar
 
 from swarm.errors import ProtocolError
 from swarm.lines import LogFile
-
-if TYPE_CHECKING:  # for commands that only look start without it
-    from anyio.abc import ObjectReceiveStream
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -218,12 +215,26 @@ class Store(Protocol):
     def remove_prefix(self, prefix: str) -> None:
         """Remove everything below a prefix: first out of sight, so that nobody finds half of a bundle."""
 
-    def hints(self, prefixes: Sequence[str], interval: float) -> AbstractAsyncContextManager[ObjectReceiveStream[None]]:
-        """A stream that gives an item when something below these prefixes may have changed; items are merged.
+    async def watch(self, prefixes: Sequence[str], interval: float, hint: Callable[[], None]) -> None:
+        """Call `hint`, in the event loop, when something below these prefixes may have changed; until cancelled.
 
         Args:
             interval: seconds after which the reader lists anyway; so that it can be told when hints stay away.
         """
+
+
+def get_each(store: Store, keys: Sequence[str], limit: int) -> list[Blob | ProtocolError | None]:
+    """As Store.get_many, one by one."""
+    return [_get_if_there(store, key, limit) for key in keys]
+
+
+def _get_if_there(store: Store, key: str, limit: int) -> Blob | ProtocolError | None:
+    try:
+        return store.get(key, limit)
+    except FileNotFoundError:
+        return None
+    except ProtocolError as refused:
+        return refused
 
 
 class AppendedLog:

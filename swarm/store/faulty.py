@@ -12,17 +12,15 @@ handle answers nothing any more: each further call is told to `Faults.reached` a
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
-from anyio.abc import ObjectReceiveStream
-from anyio.streams.memory import MemoryObjectSendStream
 
 from swarm.errors import ProtocolError
 from swarm.lines import LogFile
-from swarm.store.base import MOST_PER_READ, PAGE, AppendedLog, Blob, Entry, Facts, Kind, Page, Records, Store
+from swarm.store.base import MOST_PER_READ, PAGE, AppendedLog, Blob, Entry, Facts, Kind, Page, Records, Store, get_each
 from swarm.store.faults import ANY_SIZE, FaultyPlace, Killed, Step, Version, tag_of
 
 _NOTHING = Version(0, "", "", 0.0, None)
@@ -62,15 +60,7 @@ class FaultyStore:
         return Blob(version.data, version.tag)
 
     def get_many(self, keys: Sequence[str], limit: int) -> list[Blob | ProtocolError | None]:
-        return [self._got(key, limit) for key in keys]
-
-    def _got(self, key: str, limit: int) -> Blob | ProtocolError | None:
-        try:
-            return self.get(key, limit)
-        except FileNotFoundError:
-            return None
-        except ProtocolError as error:
-            return error
+        return get_each(self, keys, limit)
 
     def get_to_file(self, key: str, target: Path, limit: int) -> None:
         self._reads(key)
@@ -115,28 +105,20 @@ class FaultyStore:
             return Records([], cursor)  # they come together with the last of them
         return self._inner.read_records(key, cursor, limit)
 
-    @asynccontextmanager
-    async def hints(self, prefixes: Sequence[str], interval: float) -> AsyncIterator[ObjectReceiveStream[None]]:
+    async def watch(self, prefixes: Sequence[str], interval: float, hint: Callable[[], None]) -> None:
         self._alive()
-        send, receive = anyio.create_memory_object_stream[None](1)
-        async with self._inner.hints(prefixes, interval) as hints, send, receive, anyio.create_task_group() as tasks:
 
-            async def pass_on() -> None:
-                async for _ in hints:
-                    for delay in self._faults.hints(self._name):
-                        tasks.start_soon(self._hint, delay, send)
+        async def pass_on(delay: float) -> None:
+            if delay:
+                await self._place.sleep(delay)
+            hint()
 
-            tasks.start_soon(pass_on)
-            yield receive
-            tasks.cancel_scope.cancel()
+        def hinted() -> None:
+            for delay in self._faults.hints(self._name):
+                tasks.start_soon(pass_on, delay)
 
-    async def _hint(self, delay: float, send: MemoryObjectSendStream[None]) -> None:
-        if delay:
-            await self._place.sleep(delay)
-        try:
-            send.send_nowait(None)
-        except anyio.WouldBlock:
-            return  # one waits already
+        async with anyio.create_task_group() as tasks:
+            await self._inner.watch(prefixes, interval, hinted)
 
     # ── what is written ─────────────────────────────────────────────────────────────────────────────────────────────
     def put(self, key: str, data: bytes, *, if_absent: bool = False, durable: bool = True) -> None:

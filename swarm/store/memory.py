@@ -13,16 +13,14 @@ import asyncio
 import contextlib
 import tempfile
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import Context, copy_context
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Union
 
 import anyio
-from anyio.abc import ObjectReceiveStream
-from anyio.streams.memory import MemoryObjectSendStream
 
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.lines import LogFile
@@ -38,6 +36,7 @@ from swarm.store.base import (
     Kind,
     Page,
     Records,
+    get_each,
 )
 
 
@@ -56,7 +55,7 @@ _Folder = dict[str, Union["_Folder", _File]]
 @dataclass(slots=True, eq=False)
 class _Listener:
     prefixes: tuple[str, ...]
-    send: MemoryObjectSendStream[None]
+    hint: Callable[[], None]
     loop: asyncio.AbstractEventLoop
     context: Context
 
@@ -64,11 +63,7 @@ class _Listener:
         """From any thread: something at this key, or below it, is another one."""
         if any(not prefix or f"{key}/".startswith(f"{prefix}/") for prefix in self.prefixes):
             with contextlib.suppress(RuntimeError):  # its loop is closed
-                self.loop.call_soon_threadsafe(self._wake, context=self.context)
-
-    def _wake(self) -> None:
-        with contextlib.suppress(anyio.WouldBlock, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            self.send.send_nowait(None)
+                self.loop.call_soon_threadsafe(self.hint, context=self.context)
 
 
 class MemoryPlace:
@@ -141,15 +136,7 @@ class MemoryStore:
             return Blob(bytes(file.data), str(file.tag))
 
     def get_many(self, keys: Sequence[str], limit: int) -> list[Blob | ProtocolError | None]:
-        return [self._got(key, limit) for key in keys]
-
-    def _got(self, key: str, limit: int) -> Blob | ProtocolError | None:
-        try:
-            return self.get(key, limit)
-        except FileNotFoundError:
-            return None
-        except ProtocolError as error:
-            return error
+        return get_each(self, keys, limit)
 
     def get_to_file(self, key: str, target: Path, limit: int) -> None:
         with open(target, "xb") as file:
@@ -277,17 +264,14 @@ class MemoryStore:
                     break
             self._place.tell(key)
 
-    # ── hints ───────────────────────────────────────────────────────────────────────────────────────────────────────
-    @asynccontextmanager
-    async def hints(self, prefixes: Sequence[str], interval: float) -> AsyncIterator[ObjectReceiveStream[None]]:
-        send, receive = anyio.create_memory_object_stream[None](1)
-        listener = _Listener(tuple(prefixes), send, asyncio.get_running_loop(), copy_context())
-        with send, receive:
-            self._place.listeners.append(listener)
-            try:
-                yield receive
-            finally:
-                self._place.listeners.remove(listener)
+    # ── watching ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    async def watch(self, prefixes: Sequence[str], interval: float, hint: Callable[[], None]) -> None:
+        listener = _Listener(tuple(prefixes), hint, asyncio.get_running_loop(), copy_context())
+        self._place.listeners.append(listener)
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self._place.listeners.remove(listener)
 
     # ── tools ───────────────────────────────────────────────────────────────────────────────────────────────────────
     def _check_writer(self) -> None:

@@ -7,8 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from swarm.errors import ExperimentError, StoreError
-from swarm.store.base import Store
-from swarm.store.folder.fetch import list_names
+from swarm.store.base import MOST_NAMES, Store
 from swarm.store.folder.store import FolderStore
 from swarm.store.health import Health
 from swarm.store.run import Run
@@ -36,7 +35,8 @@ class Place:
     def experiments(self) -> list[str]:
         """Names of the experiments, sorted. Raises StoreError: they cannot be listed."""
         folder = self._path / EXPERIMENTS
-        return sorted(name for name in list_names(folder) if (folder / name).is_dir())
+        there = FolderStore(folder).list("", limit=MOST_NAMES).entries
+        return [entry.name for entry in there if (folder / entry.name).is_dir()]
 
     def require(self, name: str) -> None:
         """See that there is an experiment of that name.

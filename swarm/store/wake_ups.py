@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 import anyio
 from anyio.abc import ObjectReceiveStream
@@ -33,7 +34,7 @@ async def wake_ups(
     async with send, receive, anyio.create_task_group() as tasks:
         tasks.start_soon(_every, interval, sleep, send)
         if hints:
-            tasks.start_soon(_on_hints, store, prefixes, interval, send)
+            tasks.start_soon(store.watch, prefixes, interval, partial(_wake, send))
         yield receive
         tasks.cancel_scope.cancel()
 
@@ -46,12 +47,6 @@ async def _every(
         await sleep(interval)
 
 
-async def _on_hints(store: Store, prefixes: Sequence[str], interval: float, send: MemoryObjectSendStream[None]) -> None:
-    async with store.hints(prefixes, interval) as stream:
-        async for _ in stream:
-            _wake(send)
-
-
 def _wake(send: MemoryObjectSendStream[None]) -> None:
-    with suppress(anyio.WouldBlock):  # one is waiting already: the reader will list everything anyway
+    with suppress(anyio.WouldBlock, anyio.ClosedResourceError):  # one is waiting already, or nobody does any longer
         send.send_nowait(None)

@@ -20,8 +20,9 @@ import anyio
 import msgspec
 
 from swarm.errors import ProtocolError, StoreError
-from swarm.store.folder.fetch import list_nodes, read_bounded
+from swarm.records.listing import nodes_in
 from swarm.types import Question, RoundKey
+from swarm.wire import keys
 from swarm.wire.codec import encode
 from swarm.wire.messages import GroupInfo, PolicyInfo, RolloutEntry, RolloutFile
 from tests.adversaries.stranger import Stranger
@@ -73,11 +74,11 @@ async def _somebody_elses(node: Stranger, key: RoundKey) -> bytes | None:
     wanted = RoundKey(key.round - key.round % 2, key.stage)
     with anyio.move_on_after(PATIENCE_S):
         while True:
-            folder = node.layout.rollouts_of(wanted)
+            store = node.layout.run.store
             with suppress(StoreError, ProtocolError, FileNotFoundError):
-                for peer in sorted(list_nodes(folder) - {node.node_id}):
+                for peer in sorted(nodes_in(store, keys.rollouts(wanted)) - {node.node_id}):
                     if peer.startswith("worker"):
-                        return read_bounded(node.layout.rollout_file(wanted, peer), 2**24)
+                        return store.get(keys.rollout(wanted, peer), 2**24).data
             await anyio.sleep(0.02)
     return None
 

@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import anyio
 from anyio import to_thread
@@ -20,7 +21,6 @@ from swarm.errors import ProtocolError, StoreError
 from swarm.node.process.wiring import checked_tasks
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.records.files import read_state
-from swarm.store.folder.publish import publish
 from swarm.tasks.scoring import Scorer
 from swarm.types import Question, RoundKey
 from swarm.wire.codec import encode
@@ -81,8 +81,7 @@ class Stranger:
     async def write(self, target: anyio.Path | os.PathLike[str], data: bytes) -> None:
         """As an honest node would, without fsync; what is in the way is somebody's prank."""
         with suppress(StoreError):
-            temporary = self.layout.temporary(self.node_id)
-            await to_thread.run_sync(lambda: publish(target, data, temporary, durable=False))  # type: ignore[arg-type]
+            await to_thread.run_sync(lambda: self.layout.put(Path(target), data, self.node_id, durable=False))
 
     async def submit(self, key: RoundKey, reward: float) -> None:
         """Claim a reward, so that nobody waits."""

@@ -8,8 +8,8 @@ import msgspec
 
 from swarm.records.files import read_peer
 from swarm.records.growing import Growing
+from swarm.records.listing import entries
 from swarm.records.liveness import ACTIVE
-from swarm.store.folder.fetch import list_names
 from swarm.wire import keys
 from tests.layout import Layout
 
@@ -52,7 +52,8 @@ class Phases:
     def now(self) -> str:
         """One of the above, or the phase of the worker's machine, or `keeping time`."""
         self.read()
-        if any(name.startswith("checkpoint-") for name in list_names(self._layout.temporary(self._node))):
+        drafts = entries(self._layout.run.store, f"{keys.DRAFTS}/{self._node}")
+        if any(draft.name.startswith("checkpoint-") for draft in drafts):
             return SAVING
         if self._told:
             return self._told

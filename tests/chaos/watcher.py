@@ -16,10 +16,8 @@ import msgspec
 from swarm.errors import ProtocolError
 from swarm.records.files import read_state
 from swarm.records.growing import Growing
-from swarm.records.listing import nodes_with_logs
-from swarm.store.folder.fetch import list_names, list_numbered
+from swarm.records.listing import entries, nodes_in, nodes_with_logs, rounds_in, saved_rounds
 from swarm.wire import keys
-from swarm.wire.keys import is_node_id, node_of, round_of
 from swarm.wire.messages import MetricsRow, NodeState
 from tests.layout import Layout
 
@@ -71,8 +69,8 @@ class Watcher:
         self._look_at_clock()
         self._look_at_rows()
         self._look_at_checkpoints()
-        for folder in (self.layout.rollouts, self.layout.rewards):
-            for file in files_of_rounds(folder, last=None if everything else RECENT):
+        for prefix in (keys.ROLLOUTS, keys.REWARDS):
+            for file in files_of_rounds(self.layout, prefix, last=None if everything else RECENT):
                 self._look_at_file(file)
         if everything:
             self.violations += [f"{path} was there and is gone" for path in self.acknowledged if not path.exists()]
@@ -107,7 +105,8 @@ class Watcher:
                 rows.append(row)
 
     def _look_at_checkpoints(self) -> None:
-        places = [(node, r) for r in list_numbered(self.layout.checkpoints, round_of) for node in self._nodes_saved(r)]
+        saved = saved_rounds(self.layout.run)
+        places = [(node, round_) for node, rounds in saved.items() for round_ in rounds]
         for node, round_ in places:
             file = self.layout.checkpoint(round_, node) / "node.json"
             if (node, round_) in self.checkpoints:
@@ -121,9 +120,6 @@ class Watcher:
                 continue
             self.checkpoints[node, round_] = state
 
-    def _nodes_saved(self, round_: int) -> list[str]:
-        return [name for name in list_names(self.layout.checkpoints / f"round_{round_}") if is_node_id(name)]
-
     def _look_at_file(self, file: Path) -> None:
         digest = hashlib.blake2b(file.read_bytes()).digest()
         if self.acknowledged.setdefault(file, digest) != digest:
@@ -134,10 +130,11 @@ class Watcher:
             self.violations.append(violation)
 
 
-def files_of_rounds(folder: Path, *, last: int | None) -> Iterator[Path]:
+def files_of_rounds(layout: Layout, prefix: str, *, last: int | None) -> Iterator[Path]:
     """The nodes' files of all rounds, or of the last few."""
-    rounds = list_numbered(folder, round_of)
+    store = layout.run.store
+    rounds = rounds_in(store, prefix)
     for round_ in rounds[-last:] if last else rounds:
-        for stage in list_names(folder / f"round_{round_}"):
-            place = folder / f"round_{round_}" / stage
-            yield from (place / name for name in list_names(place) if node_of(name))
+        for stage in entries(store, f"{prefix}/round_{round_}"):
+            place = f"{prefix}/round_{round_}/{stage.name}"
+            yield from (layout.root / place / f"{node}.json" for node in nodes_in(store, place))

@@ -6,8 +6,8 @@ import os
 import posixpath
 import tempfile
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -302,11 +302,8 @@ class TagsBySize(Broken):
 class GivesNoHints(Broken):
     noticed_by = ("a_hint_says_that_it_is_time_to_list",)
 
-    @asynccontextmanager
-    async def hints(self, prefixes: Sequence[str], interval: float) -> AsyncIterator[Any]:
-        send, receive = anyio.create_memory_object_stream[None](1)
-        with send, receive:
-            yield receive
+    async def watch(self, prefixes: Sequence[str], interval: float, hint: Callable[[], None]) -> None:
+        await anyio.sleep_forever()
 
 
 # ── readers and errors ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -227,13 +227,16 @@ def check_a_hint_says_that_it_is_time_to_list(world: World, tmp: Path) -> None:
         return
 
     async def look() -> None:
-        async with ben.hints(["peers"], 60.0) as hints:
-            for number in itertools.count():
+        hinted = anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ben.watch, ["peers"], 60.0, hinted.set)
+            for number in range(9):
                 anna.put(f"peers/{number}.json", b"", durable=False)
                 with anyio.move_on_after(0.25):
-                    await hints.receive()
-                    return
-                assert number < 8, "no hint for anything"
+                    await hinted.wait()
+                    break
+            tasks.cancel_scope.cancel()
+        assert hinted.is_set(), "no hint for anything"
 
     anyio.run(look)
 

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from swarm.errors import ProtocolError
-from swarm.records.listing import count_files, nodes_with_logs
-from swarm.store.folder.fetch import list_nodes, read_bounded
+from swarm.records.listing import count_files, nodes_in, nodes_with_logs
 from swarm.views.status import StatusReader, render
 from swarm.views.text import printable
 from swarm.wire import keys
@@ -136,7 +135,7 @@ def test_of_odd_names_in_any_folder_only_node_ids_come_out(tmp_path: Path) -> No
     for folder in (layout.peers, layout.rollouts_of(KEY), layout.rewards_of(KEY), layout.rollouts, layout.logs):
         put_names(folder)
     for folder in (layout.peers, layout.rollouts_of(KEY), layout.rewards_of(KEY)):
-        assert list_nodes(folder) == {"ben"}
+        assert nodes_in(layout.run.store, layout.key(folder)) == {"ben"}
     counted = count_files(layout.run.store, keys.ROLLOUTS)
     assert counted.nodes == {KEY: {"ben"}}
     assert all(printable(str(path)).isprintable() for path in counted.strays)
@@ -205,7 +204,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_or_refused(
         for _ in range(300):
             outcomes.add(read("reward", layout))
             try:
-                data = read_bounded(path, limit)
+                data = layout.run.store.get(layout.key(path), limit).data
             except (FileNotFoundError, ProtocolError) as error:
                 outcomes.add(type(error).__name__)
             else:

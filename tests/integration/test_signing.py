@@ -10,7 +10,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from swarm.signing.envelope import seal
 from swarm.signing.keys import make_key
 from swarm.signing.known_keys import KnownKeys
-from swarm.store.folder.publish import publish
 from swarm.types import RoundKey
 from tests.integration.swarms import LIGHT, daemons, environment, eventually, layout, rows
 
@@ -30,11 +29,11 @@ def test_signed_nodes_train_on_each_other_and_on_no_forged_file(tmp_path: Path) 
         MAX_ROUNDS=3,
     )
     forged = b'{"peer_id":"mallory","registered_at":1.0,"node_role":"worker","beat":1}\n'
-    publish(lay.peer_file("mallory"), forged, lay.temporary("mallory"))
+    lay.put(lay.peer_file("mallory"), forged)
     forged_round = RoundKey(2)
     target = lay.rollout_file(forged_round, "mallory")
     file = b'{"peer_id":"mallory","round":2,"stage":0,"timestamp":1.0,"rollouts":{}}\n'
-    publish(target, seal(file, "test/elsewhere.json", MALLORY), lay.temporary("mallory"))
+    lay.put(target, seal(file, "test/elsewhere.json", MALLORY))
     with daemons() as start:
         coordinator = start("services.coordinator", env)
         workers = [start(LIGHT, env | {"NODE_ID": node}) for node in ("alice", "bob")]

@@ -19,7 +19,6 @@ from pathlib import Path
 
 import pytest
 
-from swarm.store.folder.publish import publish
 from swarm.types import RoundKey
 from tests.integration.folder_looker import LATE, NEVER, UNAVAILABLE
 from tests.integration.swarms import eventually
@@ -83,7 +82,7 @@ def looking(tmp_path: Path, trouble: str, interval: float = INTERVAL) -> Iterato
 
 def publish_round(layout: Layout, round_: int) -> float:
     """The moment from which a listing shows it."""
-    publish(layout.rollout_file(RoundKey(round_), "anna"), b"{}", layout.temporary("anna"), durable=False)
+    layout.put(layout.rollout_file(RoundKey(round_), "anna"), b"{}", durable=False)
     return time.monotonic()
 
 

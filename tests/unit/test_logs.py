@@ -23,12 +23,17 @@ import pytest
 import structlog
 
 from swarm.errors import ConfigError, DuplicateNodeError, StoreError
-from swarm.lines import MOST_WAITING, BufferedLog, append_json_line
+from swarm.lines import MOST_WAITING, BufferedLog
 from swarm.logs import begin_files, configure_logging, get_logger
 from swarm.store.folder.store import FolderStore
 from tests.unit.log_files import log_in
 
 log = get_logger("swarm.test")
+
+
+def append(file: Path, line: bytes, *, durable: bool = False) -> None:
+    """Append a record as the node that writes this file would."""
+    FolderStore(file.parent, "alice").append_records(file.name, [line], durable=durable)
 
 
 class Unshowable:
@@ -236,10 +241,10 @@ def test_a_torn_last_line_is_left_alone_on_its_line(tmp_path: Path) -> None:
 
 def test_json_lines_are_appended_whole_and_heal_what_was_torn(tmp_path: Path) -> None:
     file = tmp_path / "deep" / "metrics.jsonl"
-    append_json_line(file, b"{}")
+    append(file, b"{}")
     with file.open("ab") as out:
         out.write(b"torn")
-    append_json_line(file, b'{"a":1}', fsync=True)
+    append(file, b'{"a":1}', durable=True)
     assert file.read_bytes() == b'{}\n{"a":1}\n', "what was never acknowledged is in nobody's way"
 
 
@@ -252,7 +257,7 @@ def test_each_line_is_one_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         return real(fd, data)
 
     monkeypatch.setattr(os, "write", write)
-    append_json_line(tmp_path / "a.jsonl", b"x" * 100_000)
+    append(tmp_path / "a.jsonl", b"x" * 100_000)
     assert written == [b"x" * 100_000 + b"\n"]
 
 
@@ -262,8 +267,8 @@ def test_a_full_disk_is_an_error_and_leaves_no_half_line(tmp_path: Path, monkeyp
     with monkeypatch.context() as full:
         full.setattr(os, "write", lambda fd, data: real(fd, data[:3]))
         with pytest.raises(StoreError, match="disk full"):
-            append_json_line(file, b"123456")
-    append_json_line(file, b"next")
+            append(file, b"123456")
+    append(file, b"next")
     assert file.read_bytes() == b"next\n"
 
 
@@ -493,7 +498,7 @@ def test_a_line_whose_fsync_failed_is_not_there_twice_after_the_next_attempt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "a.jsonl"
-    append_json_line(file, b"1", fsync=True)
+    append(file, b"1", durable=True)
 
     def failing(fd: int) -> None:
         raise OSError(5, "Input/output error")
@@ -504,8 +509,8 @@ def test_a_line_whose_fsync_failed_is_not_there_twice_after_the_next_attempt(
             for name in also_broken:
                 broken.setattr(os, name, lambda *_: failing(0))
             with pytest.raises(StoreError, match="Input/output"):
-                append_json_line(file, b"2", fsync=True)
-        append_json_line(file, b"2", fsync=True)
+                append(file, b"2", durable=True)
+        append(file, b"2", durable=True)
         assert file.read_bytes() == b"1\n2\n"
         file.write_bytes(b"1\n")
 
@@ -517,7 +522,7 @@ def test_a_line_that_is_there_and_perhaps_not_on_disk_is_brought_there(
     file.write_bytes(b"1\n")
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", synced.append)
-    append_json_line(file, b"1", fsync=True)
+    append(file, b"1", durable=True)
     assert file.read_bytes() == b"1\n"
     assert len(synced) == 1
 
@@ -526,7 +531,7 @@ def test_only_half_a_line_is_cut_off_however_long(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     for whole in (b"", b"1\n", b"1\n" + b"x" * 200_000 + b"\n"):
         file.write_bytes(whole + b"y" * 150_000)
-        append_json_line(file, b"2")
+        append(file, b"2")
         assert file.read_bytes() == whole + b"2\n"
 
 
@@ -534,7 +539,7 @@ def test_a_link_in_the_place_of_a_log_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "precious").write_bytes(b"mine")
     (tmp_path / "a.jsonl").symlink_to(tmp_path / "precious")
     with pytest.raises(StoreError, match=r"a\.jsonl"):
-        append_json_line(tmp_path / "a.jsonl", b"{}")
+        append(tmp_path / "a.jsonl", b"{}")
     assert (tmp_path / "precious").read_bytes() == b"mine"
 
 
@@ -556,6 +561,6 @@ def test_a_log_folder_that_is_a_link_is_refused_and_nothing_is_written_elsewhere
     place = folder if linked == "alice" else folder.parent
     place.parent.mkdir(parents=True, exist_ok=True)
     place.symlink_to(elsewhere)
-    with pytest.raises(StoreError, match="got a link"):
-        append_json_line(folder / "metrics.jsonl", b"{}")
+    with pytest.raises(StoreError, match="a symbolic link, which is not followed"):
+        FolderStore(tmp_path, "alice").append_records("logs/alice/metrics.jsonl", [b"{}"], durable=False)
     assert list(elsewhere.iterdir()) == []

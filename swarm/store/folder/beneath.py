@@ -4,8 +4,7 @@
            rollouts/round_9/...    written by anybody: opened one by one, each without following a link
 
 O_NOFOLLOW guards the last name of a path alone. So every folder on the way is opened by its name within the folder
-before it (openat), which works on Linux and macOS alike. A path whose root is not said is split at its experiment; one
-that lies in no experiment is the user's own as a whole, but for its last name.
+before it (openat), which works on Linux and macOS alike.
 
 Where the folder of a round or stage is to be made and a link or a file stands in its place, that goes: no node ever
 puts one there, and it would keep everybody from publishing in that round. In the place of any other folder, such as
@@ -28,18 +27,11 @@ from pathlib import Path
 from swarm.wire.keys import round_of, stage_of
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_EXPERIMENTS = "experiments"
-"""The folder of all experiments in a shared folder."""
-_FOLDERS = frozenset(
-    {"state", "peers", "rollouts", "completions", "rewards", "winners", "judge", "checkpoints", "logs", ".tmp"}
-)
-_FILES = frozenset({"experiment.json", "exam.json"})
-"""Together all the names in an experiment's folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """A place below a root: what a path is where links are to be followed to the root and no further."""
+    """A path below a root: links are followed up to the root and no further."""
 
     root: Path
     names: tuple[str, ...] = ()
@@ -66,36 +58,25 @@ class Within:
         return str(self.path)
 
 
-Place = Path | Within
-
-
 @contextmanager
-def opened_folder(folder: Place) -> Iterator[int]:
+def opened_folder(folder: Within, grown: list[Within] | None = None) -> Iterator[int]:
     """A descriptor of a folder, to name what is in it by.
 
+    Args:
+        grown: make what is missing, and add the folders that got a new entry by that.
+
     Raises:
-        FileNotFoundError: it is not there.
+        FileNotFoundError: it is not there, and not to be made.
         OSError: ELOOP where a link stands in the place of one of the experiment's folders, and as open(2) does.
     """
-    descriptor = _descend(folder, grown=None)
+    descriptor = _descend(folder, grown)
     try:
         yield descriptor
     finally:
         os.close(descriptor)
 
 
-@contextmanager
-def made_folder(folder: Place) -> Iterator[tuple[int, list[Place]]]:
-    """As opened_folder, after making what is missing of it; also the folders that got a new entry by that."""
-    grown: list[Place] = []
-    descriptor = _descend(folder, grown)
-    try:
-        yield descriptor, grown
-    finally:
-        os.close(descriptor)
-
-
-def is_folder(path: Place) -> bool:
+def is_folder(path: Within) -> bool:
     """True for a folder that can be reached without following a link below the experiment's own folder."""
     try:
         with opened_folder(path):
@@ -104,25 +85,26 @@ def is_folder(path: Place) -> bool:
         return False
 
 
-def open_beneath(file: Place, flags: int, mode: int = 0o666) -> int:
+def open_beneath(file: Within, flags: int, mode: int = 0o666) -> int:
     """os.open for a file in an experiment; neither its folders nor the file may be links. Raises OSError."""
     with opened_folder(file.parent) as folder:
         return os.open(file.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
 
 
-def make_folder(folder: Place) -> list[Place]:
+def make_folder(folder: Within) -> list[Within]:
     """mkdir -p in an experiment; returns the folders that got a new entry by that. Raises OSError."""
-    with made_folder(folder) as (_, grown):
+    grown: list[Within] = []
+    with opened_folder(folder, grown):
         return grown
 
 
-def rename_beneath(source: Place, target: Place) -> None:
+def rename_beneath(source: Within, target: Within) -> None:
     """os.rename within an experiment; both folders have to be there. A link at either name is itself renamed."""
     with opened_folder(source.parent) as origin, opened_folder(target.parent) as place:
         os.rename(source.name, target.name, src_dir_fd=origin, dst_dir_fd=place)
 
 
-def remove_tree(folder: Place) -> None:
+def remove_tree(folder: Within) -> None:
     """Remove a folder of an experiment with all that is in it; links inside are removed, not followed.
 
     Raises:
@@ -132,59 +114,46 @@ def remove_tree(folder: Place) -> None:
         shutil.rmtree(folder.name, dir_fd=parent)
 
 
-def remove_empty(folder: Place) -> None:
+def remove_empty(folder: Within) -> None:
     """os.rmdir within an experiment. Raises OSError, as for a folder that is not empty."""
     with opened_folder(folder.parent) as parent:
         os.rmdir(folder.name, dir_fd=parent)
 
 
-def what_went_wrong(error: OSError, asked_for: Place) -> str:
+def what_went_wrong(error: OSError, asked_for: Within) -> str:
     """The system's words, and which folder they are about, if it is another than what was asked for."""
     said = error.strerror or str(error)
     at = error.filename if isinstance(error.filename, str) else ""
     return f"{said} ({at})" if os.sep in at and at != str(asked_for) else said
 
 
-def split_at_experiment(path: Path) -> tuple[Path, tuple[str, ...]]:
-    """The part of a path that is the user's own, an experiment's folder, and the names below it, which strangers write.
-
-    Where a path could be read in two ways, less of it counts as the user's own. Without an experiment in it, all does.
-    """
-    parts = path.parts
-    for at in range(len(parts) - 2):
-        if parts[at] == _EXPERIMENTS and parts[at + 2] in _FOLDERS | _FILES:
-            return Path(*parts[: at + 2]), parts[at + 2 :]
-    return path, ()
-
-
-def _descend(folder: Place, grown: list[Place] | None) -> int:
+def _descend(folder: Within, grown: list[Within] | None) -> int:
     """Open a folder, making what is missing where `grown` takes note of it."""
-    root, names = split_at_experiment(folder) if isinstance(folder, Path) else (folder.root, folder.names)
-    if ".." in names:
+    if ".." in folder.names:
         raise OSError(errno.EINVAL, "the path leads upwards", str(folder))
-    at = _open_root(root, grown)
-    for depth, name in enumerate(names):
+    at = _open_root(folder.root, grown)
+    for depth, name in enumerate(folder.names):
         above = at
         try:
-            at = _step(above, name, grown, place=Within(root, names[:depth]))
+            at = _step(above, name, grown, place=Within(folder.root, folder.names[:depth]))
         finally:
             os.close(above)
     return at
 
 
-def _open_root(root: Path, grown: list[Place] | None) -> int:
+def _open_root(root: Path, grown: list[Within] | None) -> int:
     if grown is None:
         return os.open(root, _FOLDER)
     try:
         return os.open(root, _FOLDER)
     except FileNotFoundError:
         missing = takewhile(lambda place: not place.exists(), (root, *root.parents))
-        grown.extend(made.parent for made in missing)
+        grown.extend(Within(made.parent) for made in missing)
         root.mkdir(parents=True, exist_ok=True)
         return os.open(root, _FOLDER)
 
 
-def _step(above: int, name: str, grown: list[Place] | None, place: Within) -> int:
+def _step(above: int, name: str, grown: list[Within] | None, place: Within) -> int:
     """Open one folder within another, which is at `place`: spelled out only where somebody wants to know."""
     try:
         try:
@@ -208,7 +177,7 @@ def _step(above: int, name: str, grown: list[Place] | None, place: Within) -> in
         raise
 
 
-def _make(above: int, name: str, grown: list[Place], place: Within) -> None:
+def _make(above: int, name: str, grown: list[Within], place: Within) -> None:
     with contextlib.suppress(FileExistsError):  # another node made it in between
         os.mkdir(name, dir_fd=above)
         grown.insert(0, place)

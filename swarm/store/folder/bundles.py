@@ -22,6 +22,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from swarm.errors import ProtocolError, StoreError
+from swarm.store.base import MOST_NAMES
 from swarm.store.folder.beneath import (
     Within,
     is_folder,
@@ -32,7 +33,7 @@ from swarm.store.folder.beneath import (
     rename_beneath,
     what_went_wrong,
 )
-from swarm.store.folder.fetch import list_names
+from swarm.store.folder.fetch import list_page
 from swarm.store.folder.publish import cannot_write, sync_folder, sync_opened
 from swarm.wire import keys
 
@@ -121,12 +122,12 @@ def recover(drafts: Within, writer: str) -> None:
         StoreError: a bundle cannot be put back.
     """
     try:
-        names = list_names(drafts)
+        left = list_page(drafts, "", MOST_NAMES, tags=False).entries
     except StoreError:
         return  # the only copy of a bundle may lie there
-    for name in names:
-        if name.startswith(_REPLACED) and (prefix := _prefix_of(name, writer)):
-            _put_back(drafts / name, Within(drafts.root, prefix))
+    for entry in left:
+        if entry.name.startswith(_REPLACED) and (prefix := _prefix_of(entry.name, writer)):
+            _put_back(drafts / entry.name, Within(drafts.root, prefix))
     _remove(drafts)
 
 

@@ -5,27 +5,19 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from io import BufferedReader
 from itertools import islice
 from pathlib import Path
 
 from swarm.errors import ProtocolError, StoreError
 from swarm.store.base import MOST_NAMES, Blob, Entry, Kind, Page
-from swarm.store.folder.beneath import Place, open_beneath, opened_folder, what_went_wrong
-from swarm.wire.keys import node_of
+from swarm.store.folder.beneath import Within, open_beneath, opened_folder, what_went_wrong
 
 _PIECE = 1 << 20
 """Bytes of a copy that are in memory at once."""
 
 
-def read_bounded(file: Place, limit: int) -> bytes:
-    """The bytes of a regular file; raises as read_tagged does."""
-    return read_tagged(file, limit).data
-
-
-def read_tagged(file: Place, limit: int) -> Blob:
+def read_tagged(file: Within, limit: int) -> Blob:
     """Read a regular file of at most `limit` bytes; never follows a symlink of a stranger, never blocks on a FIFO.
 
     Raises:
@@ -42,7 +34,7 @@ def read_tagged(file: Place, limit: int) -> Blob:
         os.close(descriptor)
 
 
-def copy_out(file: Place, target: Path, limit: int) -> None:
+def copy_out(file: Within, target: Path, limit: int) -> None:
     """Copy a regular file, in pieces, to a new file; raises as read_tagged does, and OSError for the target."""
     with open(open_regular(file), "rb") as source, open(target, "xb") as copy:
         try:
@@ -58,7 +50,7 @@ def copy_out(file: Place, target: Path, limit: int) -> None:
             raise
 
 
-def _read_part(source: BufferedReader, most: int, file: Place) -> bytes:
+def _read_part(source: BufferedReader, most: int, file: Within) -> bytes:
     try:
         return source.read(most)
     except OSError as error:
@@ -70,7 +62,7 @@ def tag_of(found: os.stat_result) -> str:
     return f"{found.st_ino}-{found.st_size}-{found.st_mtime_ns}"
 
 
-def look_at(place: Place) -> Entry | None:
+def look_at(place: Within) -> Entry | None:
     """What stands at a place; None where nothing does.
 
     Raises:
@@ -91,8 +83,8 @@ def _entry(name: str, found: os.stat_result) -> Entry:
     return Entry(name, Kind.PREFIX if stat.S_ISDIR(found.st_mode) else Kind.OTHER)
 
 
-def open_regular(file: Place) -> int:
-    """A descriptor to read a stranger's file by, which the caller closes. Raises as read_bounded does."""
+def open_regular(file: Within) -> int:
+    """A descriptor to read a stranger's file by, which the caller closes. Raises as read_tagged does."""
     try:
         descriptor = open_beneath(file, os.O_RDONLY | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -106,7 +98,7 @@ def open_regular(file: Place) -> int:
     return descriptor
 
 
-def _read(descriptor: int, limit: int, file: Place) -> bytes:
+def _read(descriptor: int, limit: int, file: Within) -> bytes:
     size = os.fstat(descriptor).st_size
     if size > limit:
         raise _oversized(file, size, limit)
@@ -120,20 +112,26 @@ def _read(descriptor: int, limit: int, file: Place) -> bytes:
     return b"".join(parts)
 
 
-def _oversized(file: Place, size: int, limit: int) -> ProtocolError:
+def _oversized(file: Within, size: int, limit: int) -> ProtocolError:
     return ProtocolError("oversized", f"{file} has {size} bytes or more, the limit is {limit}")
 
 
-def list_page(folder: Place, after: str, limit: int, *, tags: bool) -> Page:
+def list_page(folder: Within, after: str, limit: int, *, tags: bool) -> Page:
     """A part of the names in a folder, as swarm.store.base.Store.list gives it.
 
     Raises:
         StoreError: the folder cannot be listed, or a link stands in its place.
     """
-    with _listed(folder) as (descriptor, entries):
-        names = sorted((e.name, e) for e in islice(entries, MOST_NAMES) if e.name > after and _is_text(e.name))
-        shown = (_look(entry, descriptor, tags=tags) for _, entry in names[:limit])
-        return Page([entry for entry in shown if entry], names[limit - 1][0] if len(names) > limit else "")
+    try:
+        with opened_folder(folder) as descriptor, os.scandir(descriptor) as entries:
+            names = sorted((e.name, e) for e in islice(entries, MOST_NAMES) if e.name > after and _is_text(e.name))
+            shown = (_look(entry, descriptor, tags=tags) for _, entry in names[:limit])
+            return Page([entry for entry in shown if entry], names[limit - 1][0] if len(names) > limit else "")
+    except FileNotFoundError:
+        return Page([])
+    except OSError as error:
+        said = what_went_wrong(error, folder)
+        raise StoreError(f"cannot list {folder}: {said}; see that it is there and readable") from error
 
 
 def _look(entry: os.DirEntry[str], folder: int, *, tags: bool) -> Entry | None:
@@ -150,43 +148,6 @@ def _look(entry: os.DirEntry[str], folder: int, *, tags: bool) -> Entry | None:
         return None
     except OSError:
         return Entry(entry.name, Kind.OTHER)
-
-
-def list_nodes(folder: Place) -> set[str]:
-    """The nodes that have a `{node}.json` in this folder; empty where the folder does not exist yet.
-
-    Raises:
-        StoreError: the folder cannot be listed.
-    """
-    return {node for name in list_names(folder) if (node := node_of(name))}
-
-
-def list_numbered(folder: Place, number_of: Callable[[str], int | None]) -> list[int]:
-    """The numbers of the `round_R` or `stage_S` folders in here, in order."""
-    return sorted(number for name in list_names(folder) if (number := number_of(name)) is not None)
-
-
-def list_names(folder: Place) -> list[str]:
-    """The names in a folder, in no order, none where it is missing; those not in UTF-8 are left out.
-
-    Raises:
-        StoreError: the folder cannot be listed, or a link stands in its place.
-    """
-    with _listed(folder) as (_, entries):
-        return [entry.name for entry in islice(entries, MOST_NAMES) if _is_text(entry.name)]
-
-
-@contextmanager
-def _listed(folder: Place) -> Iterator[tuple[int, Iterator[os.DirEntry[str]]]]:
-    """A folder's descriptor and its entries: none where it is missing."""
-    try:
-        with opened_folder(folder) as descriptor, os.scandir(descriptor) as entries:
-            yield descriptor, entries
-    except FileNotFoundError:
-        yield -1, iter(())
-    except OSError as error:
-        said = what_went_wrong(error, folder)
-        raise StoreError(f"cannot list {folder}: {said}; see that it is there and readable") from error
 
 
 def _is_text(name: str) -> bool:

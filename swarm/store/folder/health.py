@@ -15,6 +15,7 @@ from pathlib import Path
 
 from swarm.errors import StoreError
 from swarm.store.folder import delivery, inotify, renaming, survey
+from swarm.store.folder.beneath import Within
 from swarm.store.folder.filesystem import filesystem_of
 from swarm.store.folder.publish import publish
 from swarm.store.health import Delivery, FileSystem, Inotify, Naming, Renaming, Room, Survey, Writing
@@ -89,7 +90,8 @@ class FolderHealth:
 
     def _durable_write(self, number: int) -> float:
         started = time.perf_counter()
-        publish(self.probe / "written" / f"{number}.json", os.urandom(ROLLOUT_BYTES), self.probe / "half")
+        probe = Within(self.probe)
+        publish(probe / "written" / f"{number}.json", os.urandom(ROLLOUT_BYTES), probe / "half")
         return time.perf_counter() - started
 
     def renaming(self) -> Renaming:

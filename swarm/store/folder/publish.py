@@ -11,9 +11,10 @@ import contextlib
 import errno
 import os
 import uuid
+from pathlib import Path
 
 from swarm.errors import AlreadyThereError, StoreError
-from swarm.store.folder.beneath import Place, made_folder, opened_folder, what_went_wrong
+from swarm.store.folder.beneath import Within, opened_folder, what_went_wrong
 
 NOT_ON_DISK = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.ESTALE)
 """What fsync of a folder says where the folder was lost; anything else is a mount that syncs no folders."""
@@ -23,7 +24,7 @@ BLOCKED = {errno.ENOTDIR, errno.EISDIR, errno.ENOTEMPTY, errno.EEXIST, errno.ELO
 """Something else stands at the place; EMLINK: a file to append to has another name as well."""
 
 
-def publish(target: Place, data: bytes, temporary: Place, *, durable: bool = True, if_absent: bool = False) -> None:
+def publish(target: Within, data: bytes, temporary: Within, *, durable: bool = True, if_absent: bool = False) -> None:
     """Write to a temporary name outside every watched folder, then rename over the target.
 
     Blocking; 60 kB takes some 7 ms when durable, 0.1 ms when not, so the caller is a thread. In an experiment, no link
@@ -40,7 +41,8 @@ def publish(target: Place, data: bytes, temporary: Place, *, durable: bool = Tru
             was, or, where only its folder could not be brought to disk, whole and new.
     """
     try:
-        with made_folder(temporary) as (drafts, _), made_folder(target.parent) as (place, grown):
+        grown: list[Within] = []
+        with opened_folder(temporary, []) as drafts, opened_folder(target.parent, grown) as place:
             _write_whole(target.name, place, data, drafts, durable=durable, if_absent=if_absent)
             if durable:
                 sync_opened(place)
@@ -52,7 +54,13 @@ def publish(target: Place, data: bytes, temporary: Place, *, durable: bool = Tru
         raise cannot_write(target, error) from error
 
 
-def cannot_write(target: Place, error: OSError) -> StoreError:
+def publish_own(target: Path, data: bytes) -> None:
+    """As publish, to a file of the user's own, outside of any shared place; its folder's links are followed."""
+    folder = Within(target.absolute().parent)
+    publish(folder / target.name, data, folder)
+
+
+def cannot_write(target: Within, error: OSError) -> StoreError:
     """What to tell of a write that failed."""
     return StoreError(
         f"cannot write {target}: {what_went_wrong(error, target.parent)}; "
@@ -108,7 +116,7 @@ def _link(draft: str, drafts: int, name: str, place: int) -> bool:
     return True
 
 
-def can_link(folder: Place, name: str) -> bool:
+def can_link(folder: Within, name: str) -> bool:
     """Whether a mount has hard links, tried on a file of ours; without them nothing has a sure winner there."""
     with opened_folder(folder) as place:
         try:
@@ -142,7 +150,7 @@ def _write_new(name: str, folder: int, data: bytes, *, durable: bool) -> None:
         os.close(descriptor)
 
 
-def sync_folder(folder: Place) -> None:
+def sync_folder(folder: Within) -> None:
     """Make a rename in this folder durable. Some network mounts refuse to sync a folder; they get what they give.
 
     Raises:

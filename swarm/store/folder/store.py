@@ -6,22 +6,18 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from swarm.errors import ProtocolError, StoreError
 from swarm.lines import LineFile, LogFile
-from swarm.store.base import MOST_PER_READ, PAGE, Blob, Entry, Facts, Page, Records
+from swarm.store.base import MOST_NAMES, MOST_PER_READ, PAGE, Blob, Entry, Facts, Page, Records, get_each
 from swarm.store.folder import bundles, growing
-from swarm.store.folder.beneath import Place, Within, make_folder, opened_folder, remove_empty
-from swarm.store.folder.fetch import copy_out, list_names, list_page, look_at, open_regular, read_tagged
+from swarm.store.folder.beneath import Within, make_folder, opened_folder, remove_empty
+from swarm.store.folder.fetch import copy_out, list_page, look_at, open_regular, read_tagged
 from swarm.store.folder.filesystem import filesystem_of
 from swarm.store.folder.publish import NOT_ON_DISK, can_link, cannot_write, publish, sync_folder
-
-if TYPE_CHECKING:
-    from anyio.abc import ObjectReceiveStream
 
 _SOON = 5.0
 """Seconds for which `facts` waits to see its own file in a listing."""
@@ -51,15 +47,7 @@ class FolderStore:
         return read_tagged(self._at(key), limit)
 
     def get_many(self, keys: Sequence[str], limit: int) -> list[Blob | ProtocolError | None]:
-        return [self._get_if_there(key, limit) for key in keys]
-
-    def _get_if_there(self, key: str, limit: int) -> Blob | ProtocolError | None:
-        try:
-            return self.get(key, limit)
-        except FileNotFoundError:
-            return None
-        except ProtocolError as refused:
-            return refused
+        return get_each(self, keys, limit)
 
     def get_to_file(self, key: str, target: Path, limit: int) -> None:
         try:
@@ -91,7 +79,6 @@ class FolderStore:
 
     def open_log(self, key: str) -> LogFile:
         at = self._at(key)
-        self._drafts()
         try:
             return LineFile(partial(self._open_to_append, at))
         except OSError as error:
@@ -136,12 +123,12 @@ class FolderStore:
     def remove_prefix(self, prefix: str) -> None:
         bundles.remove_prefix(self._at(prefix), self._drafts())
 
-    def hints(self, prefixes: Sequence[str], interval: float) -> AbstractAsyncContextManager[ObjectReceiveStream[None]]:
-        from swarm.store.folder.watch import hints  # here, for commands that only look start without it
+    async def watch(self, prefixes: Sequence[str], interval: float, hint: Callable[[], None]) -> None:
+        from swarm.store.folder.watch import watch  # here, for commands that only look start without it
 
-        return hints([self._at(prefix) for prefix in prefixes], interval, self._make)
+        await watch([self._at(prefix) for prefix in prefixes], interval, hint, self._make)
 
-    def _make(self, folder: Place) -> None:
+    def _make(self, folder: Within) -> None:
         if self._writer is not None:
             self._drafts()
             make_folder(folder)
@@ -160,7 +147,7 @@ class FolderStore:
             self.remove(key)
 
     def _lists(self, folder: Within, name: str) -> bool:
-        return name in list_names(folder)
+        return any(entry.name == name for entry in list_page(folder, "", MOST_NAMES, tags=False).entries)
 
     def _at(self, key: str) -> Within:
         names = tuple(key.split("/")) if key else ()

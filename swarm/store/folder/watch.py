@@ -1,29 +1,37 @@
 """Hints of a folder store: an event of the file system says that something may have changed, so list it again.
 
-    watcher's event, start, failure or end ─▶ one hint, merged with those that nobody took yet
+    watcher's event, start, failure or end ─▶ one hint
+
+    rollouts/                 given, so watched
+      round_9/ round_8/ ...   the newest, by the kernel's own time of change
+        stage_0/ ...          the same
 
 Events get lost (new folders, overflowed queues) or never come (network mounts), so a hint also comes after every
 failure of the watcher, which is restarted with back-off.
+
+A recursive watch would follow a stranger's link into a big tree, take a watch for every folder of weeks, and miss the
+files of folders that are just being made. So each folder is watched by itself, links and odd names are left out, and
+whoever fills the folder with folders gets no more than these watches.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing
 from functools import partial
 from pathlib import Path
 
 import anyio
 import watchfiles
 from anyio import to_thread
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from swarm.logs import get_logger
-from swarm.store.folder.beneath import Place, Within
+from swarm.store.folder.beneath import Within, opened_folder
 from swarm.store.folder.filesystem import filesystem_of
-from swarm.store.folder.watched_folders import may_be_new_folder, times_of_change, watched_folders
 
 logger = get_logger(__name__)
 
@@ -38,40 +46,24 @@ SILENCE_LEAST = 1.0
 """Seconds that an event may be late before it counts as one that did not come."""
 _PANIC = "PanicException"
 """What Rust's panics come as: no Exception, and of a type that cannot be imported."""
-Wakes = MemoryObjectReceiveStream[None]
+NEWEST = 16
+"""Folders in a folder that are watched. Work goes on in one or two rounds at a time; the older ones are found by
+listing."""
 
 
-@asynccontextmanager
-async def hints(folders: Sequence[Place], interval: float, make: Callable[[Place], object]) -> AsyncIterator[Wakes]:
-    """A stream that gives an item after events, starts, failures and ends of the watcher; as Store.hints.
+async def watch(
+    roots: Sequence[Within], interval: float, hint: Callable[[], None], make: Callable[[Within], object]
+) -> None:
+    """Call `hint` after events, starts, failures and ends of the watcher; as Store.watch.
 
     Args:
         make: makes a folder that is missing, or not; blocking.
     """
-    send, receive = anyio.create_memory_object_stream[None](1)
-    async with send, receive, anyio.create_task_group() as tasks:
-        tasks.start_soon(_watch, folders, interval, send, make)
-        yield receive
-        tasks.cancel_scope.cancel()
-
-
-def _wake(send: MemoryObjectSendStream[None]) -> None:
-    with contextlib.suppress(anyio.WouldBlock):  # one is waiting already: the reader will list everything anyway
-        send.send_nowait(None)
-
-
-async def _watch(
-    folders: Sequence[Place],
-    interval: float,
-    send: MemoryObjectSendStream[None],
-    make: Callable[[Place], object],
-) -> None:
-    first = folders[0]
-    place = await to_thread.run_sync(filesystem_of, first.path if isinstance(first, Within) else first)
+    place = await to_thread.run_sync(filesystem_of, roots[0].path)
     if not place.delivers_events:
         logger.info("watch.listing_only", kind=place.kind, mount=place.mount, interval=interval)
         return
-    watcher = _Watcher(folders, send, make)
+    watcher = _Watcher(roots, hint, make)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_notice_silence, watcher, max(interval, SILENCE_LEAST))
         await watcher.run()
@@ -80,11 +72,9 @@ async def _watch(
 class _Watcher:
     """The library's watcher, started anew when it failed, or when there are other folders to watch."""
 
-    def __init__(
-        self, roots: Sequence[Place], send: MemoryObjectSendStream[None], make: Callable[[Place], object]
-    ) -> None:
+    def __init__(self, roots: Sequence[Within], hint: Callable[[], None], make: Callable[[Within], object]) -> None:
         self._find = partial(watched_folders, roots, make)
-        self._send = send
+        self._hint = hint
         self.watched: frozenset[Path] = frozenset()
         """Empty while it does not watch."""
         self.heard = 0
@@ -97,7 +87,7 @@ class _Watcher:
             started = anyio.current_time()
             failure = await self._watch_once()
             self.watched = frozenset()
-            _wake(self._send)
+            self._hint()
             now = anyio.current_time()
             if not failure:
                 await anyio.sleep(max(0.0, started + RESTART_LEAST - now))
@@ -136,7 +126,7 @@ class _Watcher:
             async for batch in changes:
                 if batch:
                     self.heard += 1
-                    _wake(self._send)
+                    self._hint()
                 if not self.watched or await to_thread.run_sync(_other_folders, batch, watched):
                     return ""
         return "the watcher ended by itself"
@@ -145,9 +135,35 @@ class _Watcher:
         """Find what came after the folders were listed and before they were watched."""
         self.heard += 1
         self.watched = watched
-        _wake(self._send)
+        self._hint()
         if await to_thread.run_sync(self._find) != watched:
             self.watched = frozenset()
+
+
+def watched_folders(roots: Sequence[Within], make: Callable[[Within], object]) -> frozenset[Path]:
+    """The folders to watch now; roots that are missing are made. Blocking.
+
+    Raises:
+        OSError: a root cannot be made, read, or is a link within an experiment.
+    """
+    found = set(roots)
+    for root in roots:
+        make(root)
+        for folder in _newest_in(root):
+            found.add(folder)
+            with contextlib.suppress(OSError):  # removed or replaced in between: not a folder to watch, then
+                found.update(_newest_in(folder))
+    return frozenset(place.path for place in found)
+
+
+def _newest_in(folder: Within) -> Iterator[Within]:
+    changed_at: dict[str, int] = {}
+    with opened_folder(folder) as descriptor, os.scandir(descriptor) as entries:
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):
+                if entry.is_dir(follow_symlinks=False) and entry.name.isprintable():
+                    changed_at[entry.name] = entry.stat(follow_symlinks=False).st_ctime_ns
+    return (folder / name for name in sorted(changed_at, key=changed_at.__getitem__)[-NEWEST:])
 
 
 def _other_folders(batch: set[tuple[watchfiles.Change, str]], watched: frozenset[Path]) -> bool:
@@ -155,9 +171,17 @@ def _other_folders(batch: set[tuple[watchfiles.Change, str]], watched: frozenset
     for change, path in batch:
         if change == watchfiles.Change.deleted and Path(path) in watched:
             return True
-        if change == watchfiles.Change.added and Path(path) not in watched and may_be_new_folder(path):
+        if change == watchfiles.Change.added and Path(path) not in watched and _may_be_new_folder(path):
             return True
     return False
+
+
+def _may_be_new_folder(path: str) -> bool:
+    """True for a folder, links not followed; what is named as a file is not looked at. Blocking."""
+    try:
+        return not path.endswith(".json") and stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return False
 
 
 def _root_of(error: BaseException) -> BaseException:
@@ -171,10 +195,19 @@ async def _notice_silence(watcher: _Watcher, interval: float) -> None:
     """Say once that names come and go in watched folders, and no event tells of it; listing finds them all the same."""
     while True:
         heard, watched = watcher.heard, watcher.watched
-        before = await to_thread.run_sync(times_of_change, watched)
+        before = await to_thread.run_sync(_times_of_change, watched)
         await anyio.sleep(interval)
-        changed = await to_thread.run_sync(times_of_change, watched) != before
+        changed = await to_thread.run_sync(_times_of_change, watched) != before
         await anyio.sleep(interval)
         if changed and watcher.heard == heard and watcher.watched:
             logger.warning("watch.silent", folders=len(watched), interval=interval)
             return
+
+
+def _times_of_change(folders: Iterable[Path]) -> dict[Path, int]:
+    """When each folder last got or lost a name, in its file system's nanoseconds; without those that are gone."""
+    found = {}
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            found[folder] = os.lstat(folder).st_mtime_ns
+    return found

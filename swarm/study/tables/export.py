@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import msgspec
 
 from swarm.errors import ConfigError
-from swarm.store.folder.publish import publish
+from swarm.store.folder.publish import publish_own
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -46,7 +46,7 @@ def write_frame(frame: DataFrame, form: Format, target: Path, *, force: bool = F
         StoreError: it cannot be written; what was there is as it was.
     """
     refuse_existing(target, force=force)
-    publish(target, encode_frame(frame, form), target.parent)
+    publish_own(target, encode_frame(frame, form))
 
 
 def refuse_existing(target: Path, *, force: bool) -> None:

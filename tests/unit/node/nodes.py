@@ -18,7 +18,6 @@ from swarm.node.process.executor import ComputeExecutor
 from swarm.node.process.system import SYSTEM_CLOCK, ThreadBlocking
 from swarm.node.worker.worker import Worker
 from swarm.records.rows import read_rows
-from swarm.store.folder.publish import publish
 from swarm.types import RoundKey
 from swarm.wire.codec import decode, encode
 from swarm.wire.messages import MetricsRow, RolloutFile
@@ -128,7 +127,7 @@ async def set_clock(layout: Layout, round_: int, *, finished: bool = False) -> N
     state = make_state(round=round_, finished=finished)
     registration = make_peer(state.updated_by, node_role="coordinator")
     for file, content in ((layout.peer_file(state.updated_by), registration), (layout.state_file, state)):
-        await to_thread.run_sync(publish, file, encode(content), layout.temporary("test"))
+        await to_thread.run_sync(layout.put, file, encode(content))
 
 
 async def play_rounds(layout: Layout, rounds: range, node: str = "alice") -> None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from swarm.errors import ProtocolError, StoreError
 from swarm.records.growing import lines_of
-from swarm.records.listing import count_files, count_stage
+from swarm.records.listing import count_files, count_stage, nodes_in
 from swarm.records.rows import read_rows
 from swarm.store.folder.beneath import (
+    Within,
     is_folder,
     make_folder,
     open_beneath,
@@ -22,11 +22,8 @@ from swarm.store.folder.beneath import (
     remove_tree,
     rename_beneath,
 )
-from swarm.store.folder.fetch import list_names, list_nodes, list_numbered, read_bounded
-from swarm.store.folder.publish import publish
 from swarm.types import RoundKey
 from swarm.wire import keys
-from swarm.wire.keys import round_of
 from tests.layout import Layout
 
 KEY = RoundKey(9)
@@ -57,6 +54,10 @@ def fill(layout: Layout) -> None:
         file.write_bytes(b"{}\n")
 
 
+def within(layout: Layout, key: str) -> Within:
+    return Within(layout.root, tuple(key.split("/")))
+
+
 def tree(folder: Path) -> dict[str, bytes]:
     return {str(f.relative_to(folder)): f.read_bytes() for f in sorted(folder.rglob("*")) if f.is_file()}
 
@@ -68,16 +69,16 @@ FOLDERS = ["rollouts", "rollouts/round_9", "rollouts/round_9/stage_0"]
 def test_a_file_behind_a_linked_folder_is_refused(tmp_path: Path, link: str) -> None:
     layout, _ = vandalized(tmp_path, link=link)
     with pytest.raises(ProtocolError, match=rf"symbolic link.*{link}\)") as refusal:
-        read_bounded(layout.rollout_file(KEY, "anna"), 1000)
+        layout.run.store.get(keys.rollout(KEY, "anna"), 1000)
     assert refusal.value.reason == "not_a_file"
 
 
 @pytest.mark.parametrize("link", FOLDERS)
-@pytest.mark.parametrize("listing", [list_names, list_nodes, lambda folder: list_numbered(folder, round_of)])
-def test_a_linked_folder_is_not_listed(tmp_path: Path, link: str, listing: Callable[[Path], object]) -> None:
+@pytest.mark.parametrize("tags", [True, False])
+def test_a_linked_folder_is_not_listed(tmp_path: Path, link: str, tags: bool) -> None:
     layout, _ = vandalized(tmp_path, link=link)
     with pytest.raises(StoreError, match="a symbolic link, which is not followed"):
-        listing(layout.rollouts_of(KEY))
+        layout.run.store.list(keys.rollouts(KEY), tags=tags)
 
 
 @pytest.mark.parametrize("link", [*FOLDERS, ".tmp", ".tmp/anna"])
@@ -86,12 +87,12 @@ def test_nothing_is_published_outside(tmp_path: Path, link: str) -> None:
     before = tree(outside)
     target = layout.rollout_file(KEY, "anna")
     if link.startswith("rollouts/"):  # no user puts a link there, so it goes
-        publish(target, b"new", layout.temporary("anna"))
+        layout.put(target, b"new", "anna")
         assert target.read_bytes() == b"new"
         assert not (layout.root / link).is_symlink()
     else:
         with pytest.raises(StoreError, match=rf"cannot write .*symbolic link.*{link}\)|not followed;"):
-            publish(target, b"new", layout.temporary("anna"))
+            layout.put(target, b"new", "anna")
     assert tree(outside) == before
 
 
@@ -101,8 +102,8 @@ def test_a_link_in_the_place_of_the_published_file_is_replaced_and_not_written_t
     (tmp_path / "secret").write_bytes(b"secret")
     layout.peer_file("anna").unlink()
     layout.peer_file("anna").symlink_to(tmp_path / "secret")
-    publish(layout.peer_file("anna"), b"new", layout.temporary("anna"))
-    assert read_bounded(layout.peer_file("anna"), 10) == b"new"
+    layout.put(layout.peer_file("anna"), b"new", "anna")
+    assert layout.run.store.get(keys.peer("anna"), 10).data == b"new"
     assert (tmp_path / "secret").read_bytes() == b"secret"
 
 
@@ -124,12 +125,12 @@ def test_a_linked_folder_is_a_stray_where_folders_are_counted(tmp_path: Path, li
 def test_no_checkpoint_is_moved_or_removed_outside(tmp_path: Path, link: str) -> None:
     layout, outside = vandalized(tmp_path, link=link)
     before = tree(outside)
-    checkpoint = layout.checkpoint(5, "anna")
+    checkpoint = within(layout, keys.checkpoint(5, "anna"))
     assert not is_folder(checkpoint)
     for attempt in (
         lambda: remove_tree(checkpoint),
         lambda: remove_empty(checkpoint / "empty"),
-        lambda: rename_beneath(checkpoint / "model", layout.temporary("anna") / "pruned"),
+        lambda: rename_beneath(checkpoint / "model", within(layout, ".tmp/anna/pruned")),
         lambda: open_beneath(checkpoint / "model" / "weights", os.O_RDONLY),
     ):
         with pytest.raises(OSError, match=r"symbolic link|Cannot call rmtree"):
@@ -145,41 +146,41 @@ def test_a_removed_tree_takes_nothing_along_that_its_links_point_to(tmp_path: Pa
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "file").touch()
     (layout.checkpoint(5, "anna") / "link").symlink_to(tmp_path / "outside")
-    remove_tree(layout.checkpoint(5, "anna"))
-    remove_tree(layout.checkpoint(5, "anna"))  # gone already
+    remove_tree(within(layout, keys.checkpoint(5, "anna")))
+    remove_tree(within(layout, keys.checkpoint(5, "anna")))  # gone already
     assert not os.path.lexists(layout.checkpoint(5, "anna"))
     assert (tmp_path / "outside" / "file").exists()
 
 
 def test_folders_are_made_renamed_and_removed_within_the_experiment(tmp_path: Path) -> None:
     layout = Layout(tmp_path, "demo")
-    new = layout.checkpoints / "round_5" / "anna"
-    assert {Path(str(folder)) for folder in make_folder(new)} == {
+    new, ben = (within(layout, keys.checkpoint(5, node)) for node in ("anna", "ben"))
+    assert {folder.path for folder in make_folder(new)} == {
         layout.checkpoints / "round_5",
         layout.checkpoints,
         layout.root,
         *layout.root.parents[:2],
     }
     assert make_folder(new) == []
-    rename_beneath(new, layout.checkpoints / "round_5" / "ben")
-    assert (is_folder(new), is_folder(new.with_name("ben"))) == (False, True)
-    remove_empty(new.with_name("ben"))
-    assert list_names(new.parent) == []
+    rename_beneath(new, ben)
+    assert (is_folder(new), is_folder(ben)) == (False, True)
+    remove_empty(ben)
+    assert list(new.parent.path.iterdir()) == []
 
 
 def test_links_above_the_experiment_are_the_users_own_and_followed(tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     (tmp_path / "home").symlink_to(tmp_path / "disk")
     layout = Layout(tmp_path / "home", "demo")
-    publish(layout.peer_file("anna"), b"{}", layout.temporary("anna"))
-    assert list_nodes(layout.peers) == {"anna"}
-    assert read_bounded(layout.peer_file("anna"), 10) == b"{}"
+    layout.put(layout.peer_file("anna"), b"{}", "anna")
+    assert nodes_in(layout.run.store, keys.PEERS) == {"anna"}
+    assert layout.run.store.get(keys.peer("anna"), 10).data == b"{}"
 
 
 def test_a_path_that_leads_upwards_is_refused(tmp_path: Path) -> None:
     layout = Layout(tmp_path, "demo")
     fill(layout)
-    with pytest.raises(OSError, match="leads upwards"), opened_folder(layout.rollouts / ".." / "peers"):
+    with pytest.raises(OSError, match="leads upwards"), opened_folder(within(layout, "rollouts/../peers")):
         pass
 
 
@@ -188,12 +189,12 @@ def test_no_descriptor_stays_open(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(3):
         with pytest.raises(StoreError):
-            publish(layout.rollout_file(KEY, "anna"), b"new", layout.temporary("anna"))
+            layout.put(layout.rollout_file(KEY, "anna"), b"new", "anna")
         with pytest.raises(StoreError):
-            list_names(layout.rollouts_of(KEY))
-        publish(layout.peer_file("anna"), b"new", layout.temporary("anna"))
-        list_names(layout.peers)
-        make_folder(layout.checkpoint(7, "anna"))
+            layout.run.store.list(keys.rollouts(KEY))
+        layout.put(layout.peer_file("anna"), b"new", "anna")
+        layout.run.store.list(keys.PEERS)
+        make_folder(within(layout, keys.checkpoint(7, "anna")))
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -211,7 +212,7 @@ def test_what_stands_in_the_place_of_a_rounds_folder_goes_when_somebody_publishe
     else:
         place.symlink_to(elsewhere if obstacle == "link" else tmp_path / "nowhere")
     target = layout.rollout_file(RoundKey(3), "alice")
-    publish(target, b"{}", layout.temporary("alice"))
+    layout.put(target, b"{}", "alice")
     assert target.read_bytes() == b"{}"
     assert not place.is_symlink()
     assert list(elsewhere.iterdir()) == []
@@ -222,5 +223,5 @@ def test_a_link_in_the_place_of_a_folder_of_the_experiment_itself_stays_and_is_r
     layout.root.mkdir(parents=True)
     layout.rollouts.symlink_to(tmp_path)
     with pytest.raises(StoreError, match="symbolic link"):
-        publish(layout.rollout_file(RoundKey(3), "alice"), b"{}", layout.temporary("alice"))
+        layout.put(layout.rollout_file(RoundKey(3), "alice"), b"{}", "alice")
     assert layout.rollouts.is_symlink()

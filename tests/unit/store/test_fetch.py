@@ -13,18 +13,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swarm.errors import ProtocolError, StoreError
+from swarm.records.listing import entries, nodes_in, rounds_in
 from swarm.store.folder import fetch
-from swarm.store.folder.fetch import list_names, list_nodes, list_numbered, read_bounded
-from swarm.wire.keys import round_of
+from swarm.store.folder.store import FolderStore
 
 LIMIT = 1000
+
+
+def read(file: Path, limit: int = LIMIT) -> bytes:
+    return FolderStore(file.parent).get(file.name, limit).data
+
+
+def names_in(folder: Path) -> list[str]:
+    return [entry.name for entry in entries(FolderStore(folder), "")]
 
 
 def refused(file: Path) -> str:
     """The reason for which a file is refused; whatever it is, no descriptor stays open."""
     before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(ProtocolError, match=file.name) as refusal:
-        read_bounded(file, LIMIT)
+        read(file)
     assert len(os.listdir("/proc/self/fd")) == before
     return refusal.value.reason
 
@@ -32,18 +40,18 @@ def refused(file: Path) -> str:
 @pytest.mark.parametrize("size", [0, 1, LIMIT])
 def test_a_file_within_the_limit_is_read_whole(tmp_path: Path, size: int) -> None:
     (tmp_path / "a.json").write_bytes(b"x" * size)
-    assert read_bounded(tmp_path / "a.json", LIMIT) == b"x" * size
+    assert read(tmp_path / "a.json") == b"x" * size
 
 
 def test_a_file_of_several_reads_is_put_together(tmp_path: Path) -> None:
     data = os.urandom(3 * 2**20 + 17)
     (tmp_path / "a.json").write_bytes(data)
-    assert read_bounded(tmp_path / "a.json", 16 * 2**20) == data
+    assert read(tmp_path / "a.json", 16 * 2**20) == data
 
 
 def test_a_missing_file_is_missing(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        read_bounded(tmp_path / "a.json", LIMIT)
+        read(tmp_path / "a.json")
 
 
 def test_a_file_above_the_limit_is_oversized(tmp_path: Path) -> None:
@@ -133,30 +141,30 @@ JUNK = [
 def test_only_the_files_of_nodes_are_seen(tmp_path: Path) -> None:
     for name in [*JUNK, b"anna.json", b"ben-2.json"]:
         (tmp_path / os.fsdecode(name)).touch()
-    assert list_nodes(tmp_path) == {"anna", "ben-2"}
+    assert nodes_in(FolderStore(tmp_path), "") == {"anna", "ben-2"}
 
 
 def test_names_that_are_not_utf8_are_left_out_and_all_others_are_there(tmp_path: Path) -> None:
     for name in JUNK:
         (tmp_path / os.fsdecode(name)).touch()
-    assert sorted(list_names(tmp_path)) == sorted(name.decode() for name in JUNK[1:])
+    assert names_in(tmp_path) == sorted(name.decode() for name in JUNK[1:])
 
 
 def test_numbered_folders_come_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     for name in ("round_10", "round_9", "round_0", "round_01", "round_x", "stage_3", "round_2.tmp", "round_-1"):
         (tmp_path / name).mkdir()
-    assert list_numbered(tmp_path, round_of) == [0, 9, 10]
+    assert rounds_in(FolderStore(tmp_path), "") == [0, 9, 10]
 
 
 def test_a_folder_that_is_not_there_yet_is_empty(tmp_path: Path) -> None:
-    missing = tmp_path / "rollouts" / "round_0"
-    assert (list_names(missing), list_nodes(missing), list_numbered(missing, round_of)) == ([], set(), [])
+    store, missing = FolderStore(tmp_path), "rollouts/round_0"
+    assert (list(entries(store, missing)), nodes_in(store, missing), rounds_in(store, missing)) == ([], set(), [])
 
 
 def test_a_folder_that_cannot_be_listed_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "peers").touch()
     with pytest.raises(StoreError, match=r"cannot list .*peers: Not a directory"):
-        list_nodes(tmp_path / "peers")
+        nodes_in(FolderStore(tmp_path), "peers")
 
 
 HOSTILE = [
@@ -186,8 +194,8 @@ def test_hostile_names_break_no_listing_and_speak_for_nobody(tmp_path: Path, kin
     }[kind]
     for name in HOSTILE:
         make(tmp_path / os.fsdecode(name))
-    assert len(list_names(tmp_path)) == len(HOSTILE) - 2
-    assert (list_nodes(tmp_path), list_numbered(tmp_path, round_of)) == (set(), [])
+    assert len(names_in(tmp_path)) == len(HOSTILE) - 2
+    assert (nodes_in(FolderStore(tmp_path), ""), rounds_in(FolderStore(tmp_path), "")) == (set(), [])
 
 
 @given(st.sets(st.binary(min_size=1, max_size=255).filter(lambda name: not {0, ord("/")} & {*name}), max_size=20))
@@ -197,13 +205,13 @@ def test_no_name_that_a_file_system_can_hold_breaks_a_listing(names: set[bytes])
         made = [name for name in names if name not in (b".", b"..")]
         for name in made:
             Path(folder, os.fsdecode(name)).touch()
-        listed = set(list_names(Path(folder)))
+        listed = set(names_in(Path(folder)))
         assert {os.fsencode(name) for name in listed} <= set(made)
-        assert list_nodes(Path(folder)) <= {name.removesuffix(".json") for name in listed}
+        assert nodes_in(FolderStore(Path(folder)), "") <= {name.removesuffix(".json") for name in listed}
 
 
 def test_the_listing_of_a_flooded_folder_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch, "MOST_NAMES", 10)
     for number in range(20):
         (tmp_path / f"{number}.json").touch()
-    assert len(list_names(tmp_path)) == 10
+    assert len(names_in(tmp_path)) == 10

@@ -146,8 +146,11 @@ def test_a_link_to_the_root_is_followed(tmp_path: Path) -> None:
 
 def test_hints_for_one_who_only_reads_make_nothing(tmp_path: Path) -> None:
     async def listen() -> None:
-        async with FolderStore(tmp_path / "run").hints(["rollouts"], 60.0) as hints:
-            await hints.receive()
+        heard = anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(FolderStore(tmp_path / "run").watch, ["rollouts"], 60.0, heard.set)
+            await heard.wait()
+            tasks.cancel_scope.cancel()
 
     with anyio.from_thread.start_blocking_portal() as portal:
         portal.call(listen)

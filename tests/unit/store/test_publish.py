@@ -12,7 +12,12 @@ from pathlib import Path
 import pytest
 
 from swarm.errors import StoreError
+from swarm.store.folder.beneath import Within
 from swarm.store.folder.publish import publish
+
+
+def at(path: Path) -> Within:
+    return Within(path.parent, (path.name,))
 
 
 def test_a_reader_never_sees_a_torn_file(tmp_path: Path) -> None:
@@ -23,12 +28,12 @@ def test_a_reader_never_sees_a_torn_file(tmp_path: Path) -> None:
         while not done.is_set():
             seen.append(target.read_bytes())
 
-    publish(target, b"\x00" * size, tmp_path / "tmp")
+    publish(at(target), b"\x00" * size, at(tmp_path / "tmp"))
     reader = threading.Thread(target=read)
     reader.start()
     try:
         for version in range(300):
-            publish(target, bytes([version % 256]) * size, tmp_path / "tmp", durable=False)
+            publish(at(target), bytes([version % 256]) * size, at(tmp_path / "tmp"), durable=False)
     finally:
         done.set()
         reader.join()
@@ -37,7 +42,7 @@ def test_a_reader_never_sees_a_torn_file(tmp_path: Path) -> None:
 
 
 def test_folders_are_made_and_nothing_is_left_over(tmp_path: Path) -> None:
-    publish(tmp_path / "a" / "b" / "anna.json", b"{}", tmp_path / "x" / "tmp")
+    publish(at(tmp_path / "a" / "b" / "anna.json"), b"{}", at(tmp_path / "x" / "tmp"))
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()) == [
         "a/b/anna.json"
     ]
@@ -71,14 +76,14 @@ def test_a_durable_file_is_synced_before_it_is_renamed_and_its_folder_after(
 ) -> None:
     (tmp_path / "peers").mkdir()
     disk = Disk(monkeypatch, tmp_path)
-    publish(tmp_path / "peers" / "anna.json", b"12345", tmp_path / "tmp")
+    publish(at(tmp_path / "peers" / "anna.json"), b"12345", at(tmp_path / "tmp"))
     assert disk.calls == [("sync", "half of 5 bytes"), ("rename", "peers/anna.json"), ("sync", "peers")]
 
 
 def test_folders_that_are_new_are_durable_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "rollouts").mkdir()
     disk = Disk(monkeypatch, tmp_path)
-    publish(tmp_path / "rollouts" / "round_3" / "stage_0" / "anna.json", b"{}", tmp_path / "tmp")
+    publish(at(tmp_path / "rollouts" / "round_3" / "stage_0" / "anna.json"), b"{}", at(tmp_path / "tmp"))
     synced_after_rename = [what for _, what in disk.calls[2:]]
     assert synced_after_rename == ["rollouts/round_3/stage_0", "rollouts/round_3", "rollouts"]
 
@@ -86,7 +91,7 @@ def test_folders_that_are_new_are_durable_too(tmp_path: Path, monkeypatch: pytes
 def test_nothing_is_synced_where_nothing_has_to_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "peers").mkdir()
     disk = Disk(monkeypatch, tmp_path)
-    publish(tmp_path / "peers" / "anna.json", b"{}", tmp_path / "tmp", durable=False)
+    publish(at(tmp_path / "peers" / "anna.json"), b"{}", at(tmp_path / "tmp"), durable=False)
     assert disk.calls == [("rename", "peers/anna.json")]
 
 
@@ -96,7 +101,7 @@ def test_a_mount_that_cannot_sync_folders_is_good_enough(tmp_path: Path, monkeyp
             raise OSError(errno.EINVAL, "Invalid argument")
 
     monkeypatch.setattr(os, "fsync", only_files)
-    publish(tmp_path / "anna.json", b"{}", tmp_path / "tmp")
+    publish(at(tmp_path / "anna.json"), b"{}", at(tmp_path / "tmp"))
     assert (tmp_path / "anna.json").read_bytes() == b"{}"
 
 
@@ -105,7 +110,7 @@ def expect_failure(target: Path, temporary: Path, message: str) -> None:
     """Publishing must fail, say where and why, and leave the target and the temporary folder as they were."""
     before = target.read_bytes() if target.is_file() else None
     with pytest.raises(StoreError, match=f"cannot write {re.escape(str(target))}: {message}; see that"):
-        publish(target, b"new", temporary)
+        publish(at(target), b"new", at(temporary))
     assert (target.read_bytes() if target.is_file() else None) == before
     assert not temporary.is_dir() or not list(temporary.iterdir())
 

@@ -6,7 +6,7 @@ import itertools
 import os
 import threading
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -17,10 +17,9 @@ from structlog.testing import capture_logs
 
 from swarm.store import wake_ups as waking
 from swarm.store.folder import watch
-from swarm.store.folder.beneath import make_folder
+from swarm.store.folder.beneath import Within, make_folder
 from swarm.store.folder.store import FolderStore
-from swarm.store.folder.watch import hints
-from swarm.store.folder.watched_folders import NEWEST, watched_folders
+from swarm.store.folder.watch import NEWEST, watched_folders
 from swarm.store.health import FileSystem
 from tests.patience import PATIENCE
 
@@ -32,6 +31,21 @@ Wakes = MemoryObjectReceiveStream[None]
 def wake_ups(folder: Path, interval: float, *, events: bool = True) -> AbstractAsyncContextManager[Wakes]:
     """As whoever works with a store is woken."""
     return waking.wake_ups(FolderStore(folder.parent, "test"), [folder.name], interval, anyio.sleep, hints=events)
+
+
+@asynccontextmanager
+async def hints(folder: Path) -> AsyncIterator[Wakes]:
+    """The hints alone, merged."""
+    send, receive = anyio.create_memory_object_stream[None](1)
+
+    def hint() -> None:
+        with suppress(anyio.WouldBlock):
+            send.send_nowait(None)
+
+    async with send, receive, anyio.create_task_group() as tasks:
+        tasks.start_soon(watch.watch, [Within(folder)], NEVER, hint, make_folder)
+        yield receive
+        tasks.cancel_scope.cancel()
 
 
 async def wait_for(file: Path, wakes: Wakes) -> None:
@@ -87,7 +101,7 @@ async def test_the_first_wake_up_comes_at_once_for_files_that_were_there_before(
 
 @pytest.mark.anyio
 async def test_a_new_file_wakes_long_before_the_interval(tmp_path: Path) -> None:
-    async with hints([tmp_path / "rollouts"], NEVER, make_folder) as wakes:
+    async with hints(tmp_path / "rollouts") as wakes:
         with anyio.fail_after(PATIENCE):
             while not (tmp_path / "rollouts").is_dir():  # missing folders are made
                 await anyio.lowlevel.checkpoint()
@@ -137,7 +151,7 @@ async def test_a_failed_watcher_wakes_is_logged_and_restarted_later_and_later(
 ) -> None:
     watcher = Watcher(monkeypatch, "fail", "fail", "end", "fail", "sleep")
     with capture_logs() as logs:
-        async with hints([tmp_path], NEVER, make_folder) as wakes:
+        async with hints(tmp_path) as wakes:
             with anyio.fail_after(PATIENCE):
                 await watcher.waiting.wait()
                 await wakes.receive()
@@ -157,7 +171,7 @@ async def test_every_event_failure_and_end_of_the_watcher_wakes(
 ) -> None:
     watcher = Watcher(monkeypatch, call)
     monkeypatch.setattr(watch, "BACK_OFF_FIRST", NEVER)
-    async with hints([tmp_path], NEVER, make_folder) as wakes:
+    async with hints(tmp_path) as wakes:
         with anyio.fail_after(PATIENCE):
             await watcher.waiting.wait()
             assert await drain(wakes) == 1  # the one at the start
@@ -179,7 +193,7 @@ async def test_lesson_a_file_name_that_is_not_utf8_kills_the_watcher_files_are_f
 @pytest.mark.anyio
 async def test_wake_ups_that_nobody_took_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     watcher = Watcher(monkeypatch, "event " * 1000 + "sleep")
-    async with hints([tmp_path], NEVER, make_folder) as wakes:
+    async with hints(tmp_path) as wakes:
         with anyio.fail_after(PATIENCE):
             await watcher.waiting.wait()
         assert await drain(wakes) == 1
@@ -188,7 +202,7 @@ async def test_wake_ups_that_nobody_took_are_merged(tmp_path: Path, monkeypatch:
 @pytest.mark.anyio
 async def test_cancellation_leaves_no_thread_and_no_descriptor_behind(tmp_path: Path) -> None:
     async def watch_a_little() -> None:
-        async with hints([tmp_path], NEVER, make_folder) as wakes:
+        async with hints(tmp_path) as wakes:
             await wakes.receive()  # the one at the start
             await anyio.Path(tmp_path / "anna.json").touch()
             await wakes.receive()  # the watcher's
@@ -218,7 +232,7 @@ async def until_watched(count: int) -> None:
 
 @pytest.mark.anyio
 async def test_files_in_new_folders_wake_without_the_interval(tmp_path: Path) -> None:
-    async with hints([tmp_path], NEVER, make_folder) as wakes:
+    async with hints(tmp_path) as wakes:
         for number in range(5):
             file = tmp_path / f"round_{number}" / "stage_0" / "anna.json"
             file.parent.mkdir(parents=True)
@@ -231,7 +245,7 @@ async def test_files_in_new_folders_wake_without_the_interval(tmp_path: Path) ->
 @pytest.mark.anyio
 async def test_a_folder_that_was_removed_and_made_again_is_watched_again(tmp_path: Path) -> None:
     (tmp_path / "round_0").mkdir()
-    async with hints([tmp_path], NEVER, make_folder) as wakes:
+    async with hints(tmp_path) as wakes:
         await until_watched(2)
         (tmp_path / "round_0").rmdir()
         (tmp_path / "round_0").mkdir()
@@ -253,7 +267,7 @@ async def test_a_link_to_a_big_tree_takes_no_watch_neither_at_the_start_nor_late
     (root / "round_0").mkdir(parents=True)
     (root / "linked before").symlink_to(big)
     (root / "round_0" / "linked").symlink_to(big)
-    async with hints([root], NEVER, make_folder):
+    async with hints(root):
         await until_watched(2)
         (root / "linked later").symlink_to(big)
         (tmp_path / "trap").mkdir()
@@ -266,10 +280,10 @@ def test_whoever_floods_the_folder_with_folders_gets_few_watches(tmp_path: Path)
     for number in range(100):
         (tmp_path / f"round_{number}" / "a" / "too deep").mkdir(parents=True)
     (tmp_path / os.fsdecode(b"round_\xff")).mkdir()
-    watched = watched_folders([tmp_path])
+    watched = watched_folders([Within(tmp_path)], make_folder)
     assert len(watched) == 1 + 2 * NEWEST
     (tmp_path / "round_100").mkdir()
-    assert tmp_path / "round_100" in watched_folders([tmp_path])
+    assert tmp_path / "round_100" in watched_folders([Within(tmp_path)], make_folder)
 
 
 # ── where events do not come ────────────────────────────────────────────────────────────────────────────────────────

@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.store.folder.beneath import split_at_experiment
-from swarm.store.folder.publish import publish
 from swarm.types import RoundKey
 from swarm.wire.keys import is_node_id, node_of, round_of, stage_of
 from tests.layout import Layout
@@ -80,37 +78,10 @@ def test_temporary_names_never_end_in_json(tmp_path: Path, monkeypatch: pytest.M
         rename(*names, **folders)
 
     monkeypatch.setattr(os, "rename", look_and_rename)
-    publish(layout.peer_file("anna"), b"{}", layout.temporary("anna"))
+    layout.put(layout.peer_file("anna"), b"{}", "anna")
     assert len(half) == 1
     assert not half[0].endswith(".json")
     assert node_of(half[0]) is None
-
-
-@pytest.mark.parametrize("above", ["/shared", "/home/me/experiments/no-swarm"])
-@pytest.mark.parametrize("experiment", ["demo", "experiments", "logs"])
-@pytest.mark.parametrize("node", ["anna", "experiments", "logs"])
-def test_what_strangers_write_begins_below_the_experiments_folder(above: str, experiment: str, node: str) -> None:
-    layout = Layout(Path(above), experiment)
-    for path in (layout.peers, layout.rollout_file(KEY, node), layout.metrics_file(node), layout.temporary(node) / "x"):
-        assert split_at_experiment(path) == (layout.root, path.relative_to(layout.root).parts)
-
-
-def test_where_a_path_reads_in_two_ways_less_of_it_counts_as_the_users_own() -> None:
-    assert split_at_experiment(Path("/experiments/a/logs/experiments/b/logs")) == (
-        Path("/experiments/a"),
-        ("logs", "experiments", "b", "logs"),
-    )
-
-
-@pytest.mark.parametrize("documented", PATHS.values())
-def test_every_documented_path_is_known_to_lie_in_an_experiment(documented: str) -> None:
-    names = Path(documented).parts
-    assert split_at_experiment(LAYOUT.root / documented) == (LAYOUT.root, names)
-
-
-@pytest.mark.parametrize("path", ["/shared", "/shared/experiments", "/shared/experiments/demo", "a.json", "/"])
-def test_paths_outside_of_any_experiment_are_the_users_own(path: str) -> None:
-    assert split_at_experiment(Path(path)) == (Path(path), ())
 
 
 @pytest.mark.parametrize("text", ["anna", "worker-0", "A", "0", "a.b_c-d", "a" * 64, "x..y", "json"])

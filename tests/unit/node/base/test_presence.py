@@ -19,7 +19,6 @@ from swarm.node.process.host import host_identity, process_started_at, this_proc
 from swarm.node.process.system import SYSTEM_CLOCK
 from swarm.records.files import read_peer, read_peers
 from swarm.records.liveness import ACTIVE, STARTING, STOPPED
-from swarm.store.folder.publish import publish
 from swarm.wire.codec import encode
 from swarm.wire.messages import PeerFile
 from tests.layout import Layout
@@ -130,7 +129,7 @@ async def test_the_id_of_a_heart_that_beats_on_another_host_is_refused(layout: L
         for number in range(2, 100):
             await anyio.sleep(BEAT / 2)
             data = encode(make_peer("alice", host=holder.host, pid=1, beat=number))
-            publish(layout.peer_file("alice"), data, layout.temporary("elsewhere"), durable=False)
+            layout.put(layout.peer_file("alice"), data, "elsewhere", durable=False)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(beat)

@@ -20,7 +20,6 @@ from swarm.node.base.clock_file import believed_state
 from swarm.node.coordinator.clock_keeper import ClockKeeper
 from swarm.records.files import read_peer, read_state
 from swarm.records.liveness import STANDBY, STOPPED
-from swarm.store.folder.publish import publish
 from swarm.types import RoundKey
 from swarm.wire.codec import encode
 from swarm.wire.messages import StateFile
@@ -59,7 +58,7 @@ async def beating(layout: Layout, node: str, **more: Any) -> AsyncIterator[None]
     async def beat() -> None:
         for number in itertools.count(1):
             peer = make_peer(node, beat=number, last_seen=time.time(), **more)
-            publish(layout.peer_file(node), encode(peer), layout.temporary(node), durable=False)
+            layout.put(layout.peer_file(node), encode(peer), durable=False)
             await anyio.sleep(0.05)
 
     async with anyio.create_task_group() as tasks:

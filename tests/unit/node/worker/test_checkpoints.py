@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 import msgspec
 import pytest
@@ -265,11 +265,11 @@ def test_where_it_cannot_be_seen_what_was_left_behind_nothing_is_removed(
     replaced.parent.mkdir(parents=True, exist_ok=True)
     save(layout, 1).rename(replaced)
 
-    def unlistable(folder: Within) -> list[str]:
+    def unlistable(folder: Within, *_: object, **__: object) -> NoReturn:
         raise StoreError(f"cannot list {folder}: Input/output error")
 
     with monkeypatch.context() as broken:
-        broken.setattr(bundles, "list_names", unlistable)
+        broken.setattr(bundles, "list_page", unlistable)
         run_of(layout, "alice").store.recover()
     run_of(layout, "alice").store.recover()
     assert newest_checkpoint(layout, "alice") is not None

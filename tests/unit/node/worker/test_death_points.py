@@ -19,12 +19,11 @@ import anyio
 import msgspec
 import pytest
 
-from swarm.lines import append_json_line
 from swarm.node.base.write_queue import Write, WriteQueue
 from swarm.node.worker.checkpoints import save_checkpoint
 from swarm.records.rows import read_rows
-from swarm.store.folder.publish import publish
 from swarm.types import RoundKey
+from swarm.wire import keys
 from swarm.wire.messages import MetricsRow, NodeState
 from tests.layout import Layout
 from tests.unit.node.factories import FakeSnapshot, newest_checkpoint, run_of
@@ -247,7 +246,7 @@ def append(layout: Layout, round_: int) -> None:
     row = MetricsRow(
         timestamp=float(round_), round=round_, stage=0, node_id="alice", experiment="exp", my_reward=0.5, total_agents=1
     )
-    append_json_line(layout.metrics_file("alice"), msgspec.json.encode(row), fsync=True)
+    layout.run.store.append_records(keys.metrics("alice"), [msgspec.json.encode(row)], durable=True)
 
 
 def rows(layout: Layout) -> list[int]:
@@ -281,7 +280,7 @@ def play(layout: Layout, rounds: range, acknowledge: Callable[[str], None]) -> N
     """What a node brings to the folder in these rounds, through its writes."""
 
     def file(path: Path) -> Callable[[], None]:
-        return lambda: publish(path, b"{}", layout.temporary("alice"))
+        return lambda: layout.put(path, b"{}", "alice")
 
     async def all_rounds() -> None:
         writes = WriteQueue(make_context(layout))

@@ -31,7 +31,6 @@ from swarm.node.worker.events import (
 )
 from swarm.node.worker.worker_machine import WorkerMachine
 from swarm.records import rows as records
-from swarm.store.folder.publish import publish
 from swarm.tasks.scoring import GroupScore
 from swarm.types import RoundKey
 from swarm.wire.codec import encode
@@ -164,7 +163,7 @@ def test_settings_that_contradict_the_role_are_refused(
 async def beat(layout: Layout, number: int, node: str = "coordinator", node_role: str = "coordinator") -> None:
     """One heartbeat: of the coordinator of which `set_clock` speaks, if nothing else is said."""
     peer = make_peer(node, node_role=node_role, beat=number)
-    await to_thread.run_sync(publish, layout.peer_file(node), encode(peer), layout.temporary("test"))
+    await to_thread.run_sync(layout.put, layout.peer_file(node), encode(peer))
 
 
 async def test_a_worker_goes_on_without_its_coordinator_and_follows_it_again(layout: Layout) -> None:
