@@ -6,15 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import pandas as pd
 
 from swarm.errors import ConfigError
+from swarm.records.files import read_exam
 from swarm.study.analysis.curves import window_for
-from swarm.study.record import StudyRecord, read_run, read_study
-from swarm.study.report.exam import read_exams
+from swarm.study.record import StudyRecord, open_run, read_run, read_study
 from swarm.study.report.figure_style import Look
 from swarm.study.report.progress import FINISHED, progress_table
 from swarm.study.tables.frames import get_study_judge_metrics, get_study_metrics
+from swarm.wire.messages import ExamRow
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,8 @@ class Evidence:
     judged: pd.DataFrame
     """From get_study_judge_metrics."""
     exams: pd.DataFrame
-    """From read_exams."""
+    """What nodes scored on one fixed set of held-out questions: one row per node, moment and task of the runs that were
+    examined, the columns of ExamRow behind `configuration` and `seed`; empty without any."""
     progress: pd.DataFrame
     """From progress_table."""
     versions: Mapping[str, Mapping[str, str]]
@@ -70,6 +73,7 @@ def read_evidence(path: Path, study: str, window: int | None) -> Evidence:
     Raises:
         StoreError: there is no such study.
         ConfigError: none of its runs has a round yet, or the window is not positive.
+        ProtocolError: the exam of a run is there and is not a list of such rows.
     """
     if window is not None and window < 1:
         raise ConfigError(f"a moving average needs a window of at least 1 round, got {window}")
@@ -81,12 +85,17 @@ def read_evidence(path: Path, study: str, window: int | None) -> Evidence:
         record=record,
         metrics=metrics,
         judged=get_study_judge_metrics(path, study),
-        exams=read_exams(path, record),
+        exams=_exams(path, record),
         progress=progress_table(record, metrics),
-        versions=_versions(path, record),
+        versions={run.experiment: file.versions for run in record.runs if (file := read_run(path, run.experiment))},
         window=window or window_for(record.rounds),
     )
 
 
-def _versions(path: Path, record: StudyRecord) -> dict[str, dict[str, str]]:
-    return {run.experiment: file.versions for run in record.runs if (file := read_run(path, run.experiment))}
+def _exams(path: Path, record: StudyRecord) -> pd.DataFrame:
+    rows = [
+        {"configuration": run.configuration, "seed": run.seed} | msgspec.structs.asdict(row)
+        for run in record.runs
+        for row in read_exam(open_run(path, run.experiment))
+    ]
+    return pd.DataFrame(rows, columns=["configuration", "seed", *ExamRow.__struct_fields__])

@@ -22,6 +22,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
+from swarm.study.analysis.curves import bootstrap_band
+from swarm.study.analysis.significance import FEWEST_SEEDS
+
 WIDTH = 5.0
 """Inches."""
 PNG_DPI = 180
@@ -78,12 +81,34 @@ class Look:
         there = set(present)
         return [name for name in self.configurations if name in there]
 
+    def split(self, rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+        """Each configuration that has rows, in the study's order, with these."""
+        for name in self.among(rows["configuration"].unique()):
+            yield name, rows[rows["configuration"] == name]
+
     def in_order(self, rows: pd.DataFrame, *by: str) -> pd.DataFrame:
         """Rows sorted by these columns, configurations in the study's order."""
         place = {name: place for place, name in enumerate(self.configurations)}
         return rows.sort_values(
             list(by), key=lambda own: own.map(place) if own.name == "configuration" else own, ignore_index=True
         )
+
+
+def draw_curve(axis: Any, look: Look, name: str, x: Any, y: Any, **style: Any) -> None:
+    """One configuration's line, in its colour and under its name."""
+    axis.plot(x, y, look.line(name), color=look.colour(name), label=name, **style)
+
+
+def draw_band(axis: Any, colour: str, x: Any, low: Any, high: Any, alpha: float = 0.18) -> None:
+    """The area between two curves."""
+    axis.fill_between(x, low, high, color=colour, alpha=alpha, linewidth=0)
+
+
+def draw_mean(axis: Any, look: Look, name: str, curves: pd.DataFrame, **style: Any) -> None:
+    """The mean over the columns, one per seed, with its bootstrap band where there are seeds enough for one."""
+    draw_curve(axis, look, name, curves.index, curves.mean(axis=1), **style)
+    if curves.shape[1] >= FEWEST_SEEDS and len(curves):
+        draw_band(axis, look.colour(name), curves.index, *bootstrap_band(curves))
 
 
 @contextmanager

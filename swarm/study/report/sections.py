@@ -68,6 +68,11 @@ class Section:
     """Paragraphs: what was computed, and how to read it."""
     parts: tuple[Table | Picture, ...] = ()
 
+    @property
+    def long(self) -> bool:
+        """A printed page may break within it."""
+        return len(self.parts) > 1 or any(isinstance(part, Table) and len(part.data) > 12 for part in self.parts)
+
 
 def number(digits: int) -> Callable[[Any], str]:
     """Shows so many decimals."""

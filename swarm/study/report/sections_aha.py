@@ -1,13 +1,21 @@
-"""The section on aha moments: who learned what when, and from whom they had had their groups."""
+"""The section on aha moments: when each node learned each task, and whose groups it had trained on by then."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pandas as pd
+from matplotlib.ticker import MaxNLocator
 
 from swarm.study.analysis.propagation import MEETINGS, SUSTAINED, THRESHOLD, crossings, learners, propagation
-from swarm.study.report.figure_style import Look
-from swarm.study.report.figures_aha import MOST_TASKS, crossing_rounds, lag_distribution
+from swarm.study.report.figure_style import FAINT, Look, legend_below, new_figure
 from swarm.study.report.sections import CONFIGURATION, SEED, Column, Picture, Section, Table, number, percent, whole
+
+MOST_TASKS = 20
+"""That are drawn: those with the most crossings. Nodes name the tasks, and could name any number of them."""
+LONGEST_NAME = 40
+"""Letters of a task's name."""
 
 
 def aha_section(metrics: pd.DataFrame, look: Look) -> Section:
@@ -48,6 +56,40 @@ def aha_section(metrics: pd.DataFrame, look: Look) -> Section:
         ),
     ]
     return Section("Aha moments", text, tuple(parts))
+
+
+def crossing_rounds(crossed: pd.DataFrame, look: Look) -> Any:
+    """One row per task, one mark per node: the round in which it crossed, in the lowest seed with any crossing."""
+    chosen = crossed[crossed["seed"] == crossed["seed"].min()]
+    tasks = sorted(chosen["task"].value_counts().index[:MOST_TASKS])
+    chosen = chosen[chosen["task"].isin(tasks)]
+    runs = list(look.split(chosen))
+    figure, (axis,) = new_figure(1.2 + 0.5 * len(tasks))
+    for place, (name, rows) in enumerate(runs):
+        height = [tasks.index(task) + 0.7 * ((place + 0.5) / len(runs) - 0.5) for task in rows["task"]]
+        axis.scatter(rows["round"], height, s=16, marker="|", linewidths=1.8, color=look.colour(name), label=name)
+    axis.set_yticks(range(len(tasks)), [task.replace("_", " ")[:LONGEST_NAME] for task in tasks])
+    axis.set_ylim(len(tasks) - 0.5, -0.5)
+    axis.grid(visible=False, axis="y")
+    for border in range(1, len(tasks)):
+        axis.axhline(border - 0.5, color=FAINT, linewidth=0.6)
+    axis.set(xlabel="round of the crossing (one mark per node)")
+    legend_below(figure, 4)
+    return figure
+
+
+def lag_distribution(crossed: pd.DataFrame, look: Look) -> Any:
+    """Share of the later crossings that lay at most so many rounds behind the first node of their run and task."""
+    figure, (axis,) = new_figure(2.7)
+    late = crossed[(crossed["lag"] > 0) & ~crossed["from_start"]]
+    for name, rows in look.split(late):
+        lags = np.sort(rows["lag"].to_numpy())
+        shares = np.arange(1, len(lags) + 1) / len(lags)
+        axis.step([0, *lags], [0, *shares], look.line(name), where="post", color=look.colour(name), label=name)
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axis.set(xlabel="lag behind the first node, rounds", ylabel="share of later crossings", ylim=(0, 1.02))
+    legend_below(figure, 4)
+    return figure
 
 
 _RUN = (CONFIGURATION, SEED)

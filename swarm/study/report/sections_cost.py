@@ -1,13 +1,17 @@
-"""Sections on what the reward cost, and on how the split moved."""
+"""Sections on the cost of the reward in tokens, time and bytes, and on the adaptive split of I and J."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pandas as pd
 
-from swarm.study.report.figure_style import Look
-from swarm.study.report.figures_adaptive import split_trajectory
-from swarm.study.report.figures_cost import bytes_per_round, reward_against_time, reward_against_tokens
+from swarm.study.analysis.curves import by_seed, common_rounds, smooth
+from swarm.study.analysis.measures import agent_average
+from swarm.study.report.figure_style import Look, draw_band, draw_curve, legend_below, new_figure
 from swarm.study.report.sections import CONFIGURATION, Column, Picture, Section, Table, number, whole
+from swarm.study.report.sections_reward import REWARD
 
 
 def cost_section(metrics: pd.DataFrame, look: Look, window: int) -> Section:
@@ -111,3 +115,62 @@ def split_section(metrics: pd.DataFrame, look: Look, window: int) -> Section | N
             Table("split", "I and J over all rounds, nodes and seeds.", means.loc[names].reset_index(), columns),
         ),
     )
+
+
+def reward_against_tokens(metrics: pd.DataFrame, look: Look, window: int) -> Any:
+    """The moving average of the reward over the tokens that a node has generated so far."""
+    return _against(metrics, look, window, "tokens_per_node", "thousand tokens generated per node", 1000.0)
+
+
+def reward_against_time(metrics: pd.DataFrame, look: Look, window: int) -> Any:
+    """The moving average of the reward over the minutes since the first round began."""
+    return _against(metrics, look, window, "seconds", "minutes since the first round began", 60.0)
+
+
+def _against(metrics: pd.DataFrame, look: Look, window: int, cost: str, label: str, unit: float) -> Any:
+    figure, (axis,) = new_figure(3.0)
+    for name, rows in look.split(agent_average(metrics)):
+        curves = rows.pivot(index="round", columns="seed", values=["mean", cost])
+        rounds = common_rounds(curves).T.groupby(level=0).mean().T
+        reward = smooth(rounds[["mean"]], window)["mean"]
+        draw_curve(axis, look, name, rounds[cost] / unit, reward)
+    axis.set(xlabel=label, ylabel=REWARD)
+    legend_below(figure, 4)
+    return figure
+
+
+def bytes_per_round(traffic: pd.DataFrame, look: Look) -> Any:
+    """Bars: kilobytes that a node publishes and fetches per round, on average.
+
+    Args:
+        traffic: one row per configuration with `bytes_published` and `bytes_fetched` per node and round.
+        look: the study's configurations.
+    """
+    names = look.among(traffic["configuration"])
+    rows = traffic.set_index("configuration").loc[names]
+    figure, (axis,) = new_figure(0.9 + 0.42 * len(names))
+    places = np.arange(len(names))
+    colours = [look.colour(name) for name in names]
+    axis.barh(places - 0.19, rows["bytes_published"] / 1000, height=0.36, color=colours, label="published")
+    axis.barh(places + 0.19, rows["bytes_fetched"] / 1000, height=0.36, color=colours, alpha=0.45, label="fetched")
+    axis.set_yticks(places, names)
+    axis.invert_yaxis()
+    axis.grid(visible=False, axis="y")
+    axis.set(xlabel="kB per node and round (upper bar published, paler bar fetched)")
+    return figure
+
+
+def split_trajectory(metrics: pd.DataFrame, look: Look, window: int) -> Any:
+    """J over the rounds: moving average of the mean over all nodes and seeds, and the range of these over the nodes."""
+    figure, (axis,) = new_figure(3.2)
+    adaptive = metrics.dropna(subset=["adaptive_J"])
+    for name, rows in look.split(adaptive):
+        nodes = rows.pivot_table(index="round", columns=["seed", "node_id"], values="adaptive_J", aggfunc="last")
+        reached = common_rounds(by_seed(rows, "adaptive_J")).index
+        nodes = nodes.loc[reached].astype(float).rolling(window, min_periods=1).mean()
+        draw_curve(axis, look, name, nodes.index, nodes.mean(axis=1))
+        draw_band(axis, look.colour(name), nodes.index, nodes.min(axis=1), nodes.max(axis=1), alpha=0.12)
+    axis.set(xlabel="round", ylabel="J, external groups per round")
+    axis.set_ylim(0, float((adaptive["adaptive_I"] + adaptive["adaptive_J"]).max()))
+    legend_below(figure, 3)
+    return figure

@@ -7,11 +7,11 @@ from typing import Any
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
-from swarm.study.analysis.curves import bootstrap_band, common_rounds
+from swarm.study.analysis.curves import common_rounds
 from swarm.study.analysis.judged import WINDOW_ROUNDS, compare_judged, pass_at_1
 from swarm.study.analysis.significance import FEWEST_SEEDS
 from swarm.study.record import StudyRecord
-from swarm.study.report.figure_style import Look, legend_below, new_figure
+from swarm.study.report.figure_style import Look, draw_mean, legend_below, new_figure
 from swarm.study.report.sections import (
     CONFIGURATION,
     SEED,
@@ -69,13 +69,9 @@ def comparison_by_window(judged: pd.DataFrame, record: StudyRecord) -> pd.DataFr
 def held_out_curves(windows: pd.DataFrame, look: Look) -> Any:
     """pass@1 over the rounds, one line per configuration."""
     figure, (axis,) = new_figure(3.0)
-    for name in look.among(windows["configuration"].unique()):
-        rows = windows[windows["configuration"] == name]
+    for name, rows in look.split(windows):
         runs = common_rounds(rows.pivot_table(index="round", columns="seed", values="pass_at_1").sort_index())
-        colour = look.colour(name)
-        axis.plot(runs.index, runs.mean(axis=1), look.line(name), marker=".", color=colour, label=name)
-        if runs.shape[1] >= FEWEST_SEEDS and len(runs):
-            axis.fill_between(runs.index, *bootstrap_band(runs), color=colour, alpha=0.18, linewidth=0)
+        draw_mean(axis, look, name, runs, marker=".")
     axis.set(xlabel=f"first round of the window of {WINDOW_ROUNDS}", ylabel="held-out pass@1")
     axis.set_ylim(bottom=0)
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -1,14 +1,21 @@
-"""Sections on the rewards over the rounds."""
+"""Sections on the rewards over the rounds: of every agent, their average, and the mean over the seeds.
+
+The figures take the rows of a study (swarm.study.get_study_metrics).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pandas as pd
 
-from swarm.study.analysis.curves import RESAMPLES
+from swarm.study.analysis.curves import RESAMPLES, by_agent, by_seed, common_rounds, first_seeds, smooth
 from swarm.study.analysis.significance import FEWEST_SEEDS
-from swarm.study.report.figure_style import Look
-from swarm.study.report.figures_reward import average_and_range, mean_over_seeds, reward_per_agent
+from swarm.study.report.figure_style import Look, draw_band, draw_mean, legend_below, new_figure, panels
 from swarm.study.report.sections import Picture, Section
+
+REWARD = "mean reward per completion"
 
 
 def agents_section(metrics: pd.DataFrame, look: Look, window: int) -> Section:
@@ -57,3 +64,48 @@ def average_section(metrics: pd.DataFrame, look: Look, window: int) -> Section:
             ),
         ),
     )
+
+
+def reward_per_agent(metrics: pd.DataFrame, look: Look, window: int) -> Any:
+    """One panel per configuration: the moving average of every agent of its first seed."""
+
+    def draw(axis: Any, agents: pd.DataFrame, colour: str) -> None:
+        axis.plot(agents.index, smooth(agents, window).to_numpy(), color=colour, linewidth=0.9, alpha=0.7)
+
+    return _panel_per_configuration(metrics, look, draw)
+
+
+def average_and_range(metrics: pd.DataFrame, look: Look, window: int) -> Any:
+    """One panel per configuration: mean over agents, its moving average, and the range from the worst to the best."""
+
+    def draw(axis: Any, agents: pd.DataFrame, colour: str) -> None:
+        mean = agents.mean(axis=1)
+        draw_band(axis, colour, agents.index, agents.min(axis=1), agents.max(axis=1))
+        axis.plot(agents.index, mean, color=colour, linewidth=0.5, alpha=0.6)
+        axis.plot(agents.index, smooth(mean.to_frame(), window), color=colour, linewidth=1.8)
+
+    return _panel_per_configuration(metrics, look, draw)
+
+
+def _panel_per_configuration(metrics: pd.DataFrame, look: Look, draw: Callable[[Any, pd.DataFrame, str], None]) -> Any:
+    """Panels of the first seed of each configuration: `draw` gets the axes, the agents' rewards and the colour."""
+    runs = list(look.split(first_seeds(metrics)))
+    figure, axes = panels(len(runs))
+    for axis, (name, run) in zip(axes, runs, strict=True):
+        draw(axis, by_agent(run), look.colour(name))
+        axis.set_title(f"{name} (seed {run['seed'].iloc[0]})")
+    figure.supxlabel("round", fontsize=8.5)
+    figure.supylabel(REWARD, fontsize=8.5)
+    return figure
+
+
+def mean_over_seeds(metrics: pd.DataFrame, look: Look, window: int) -> Any:
+    """All configurations on one pair of axes: mean over seeds of the agent average, with its bootstrap band."""
+    figure, (axis,) = new_figure(3.2)
+    for name, rows in look.split(metrics):
+        curves = smooth(common_rounds(by_seed(rows)), window)
+        if not curves.empty:
+            draw_mean(axis, look, name, curves)
+    axis.set(xlabel="round", ylabel=REWARD)
+    legend_below(figure, 4)
+    return figure

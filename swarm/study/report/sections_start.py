@@ -58,8 +58,7 @@ def effect_against_start(effect: pd.DataFrame, look: Look) -> Any:
     axis.axhline(0, color=INK, linewidth=0.8)
     places = _places(effect)
     several = effect["group"].nunique() > 1 and bool((effect["starting_reward"] > 0).all())
-    for name in look.among(effect["configuration"]):
-        rows = effect[effect["configuration"] == name].astype({"improvement": float})
+    for name, rows in look.split(effect.astype({"improvement": float})):
         x = rows["starting_reward"] * (1 + APART * places[name])
         known = rows["improvement_low"].notna()
         interval = [

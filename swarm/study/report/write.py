@@ -9,20 +9,27 @@ The same folder gives the same bytes: nothing here asks for the time.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
 
 from swarm.errors import ConfigError, StoreError
 from swarm.study.record import study_folder
 from swarm.study.report.contents import contents
 from swarm.study.report.evidence import Evidence, read_evidence
-from swarm.study.report.figure_style import figure_style, png_bytes, svg_file, svg_text
-from swarm.study.report.page import render_page
+from swarm.study.report.figure_style import figure_style, inline_svg, png_bytes, svg_file, svg_text
 from swarm.study.report.progress import FINISHED, missing_text
 from swarm.study.report.sections import Picture, Section, Table
 
 FORMATS = ("png", "svg", "csv", "parquet")
 """What can be written beside the page."""
+Forms = Mapping[str, Callable[[], bytes]]
+"""One part of the report in each of its formats."""
+TEMPLATE = Path(__file__).resolve().parents[2] / "assets" / "report" / "page.html"
+LONGEST_TABLE = 40
+"""Rows that the page shows of a table; its files have them all."""
 
 
 def write_report(
@@ -58,46 +65,56 @@ def write_report(
 def _write(folder: Path, evidence: Evidence, formats: Collection[str]) -> Path:
     with figure_style():
         sections = contents(evidence)
-        svgs = {picture.name: svg_text(picture.figure) for picture in _pictures(sections)}
-        _write_figures(folder / "figures", _pictures(sections), svgs, formats)
-    _write_tables(folder / "tables", _tables(sections), formats)
-    return _write_page(folder / "index.html", evidence, sections, svgs)
+        parts = [part for section in sections for part in section.parts]
+        pictures = [part for part in parts if isinstance(part, Picture)]
+        svgs = {picture.name: svg_text(picture.figure) for picture in pictures}
+        for picture in pictures:
+            _write_forms(folder / "figures" / picture.name, formats, _figure_forms(picture, svgs[picture.name]))
+    for table in parts:
+        if isinstance(table, Table):
+            _write_forms(folder / "tables" / table.name, formats, _table_forms(table))
+    page = folder / "index.html"
+    page.write_text(render_page(evidence, sections, svgs), encoding="utf-8")
+    return page
 
 
-def _pictures(sections: Sequence[Section]) -> list[Picture]:
-    return [part for section in sections for part in section.parts if isinstance(part, Picture)]
+def _figure_forms(picture: Picture, svg: str) -> Forms:
+    return {"svg": lambda: svg_file(svg).encode(), "png": lambda: png_bytes(picture.figure)}
 
 
-def _tables(sections: Sequence[Section]) -> list[Table]:
-    return [part for section in sections for part in section.parts if isinstance(part, Table)]
+def _table_forms(table: Table) -> Forms:
+    return {
+        "csv": lambda: table.data.to_csv(index=False).encode(),
+        "parquet": lambda: table.data.to_parquet(index=False),
+    }
 
 
-def _write_figures(
-    folder: Path, pictures: Sequence[Picture], svgs: Mapping[str, str], formats: Collection[str]
-) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for picture in pictures:
-        if "svg" in formats:
-            (folder / f"{picture.name}.svg").write_text(svg_file(svgs[picture.name]), encoding="utf-8")
-        if "png" in formats:
-            (folder / f"{picture.name}.png").write_bytes(png_bytes(picture.figure))
+def _write_forms(file: Path, formats: Collection[str], forms: Forms) -> None:
+    """Write those of a part's files that are asked for."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    for form, encoded in forms.items():
+        if form in formats:
+            (file.parent / f"{file.name}.{form}").write_bytes(encoded())
 
 
-def _write_tables(folder: Path, tables: Sequence[Table], formats: Collection[str]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for table in tables:
-        if "csv" in formats:
-            table.data.to_csv(folder / f"{table.name}.csv", index=False)
-        if "parquet" in formats:
-            table.data.to_parquet(folder / f"{table.name}.parquet", index=False)
+def render_page(evidence: Evidence, sections: Sequence[Section], svgs: Mapping[str, str]) -> str:
+    """One HTML page that needs nothing else: its style and its figures are in it.
 
+    Names of nodes, tasks and configurations come from a folder that others write to, so everything but the figures that
+    were drawn here is escaped.
 
-def _write_page(file: Path, evidence: Evidence, sections: Sequence[Section], svgs: Mapping[str, str]) -> Path:
+    Args:
+        evidence: what the study left.
+        sections: in their order.
+        svgs: figure name -> SVG document, for every figure of the sections.
+    """
     record, runs = evidence.record, evidence.progress
     finished = int((runs["state"] == FINISHED).sum())
-    page = render_page(
-        sections,
-        svgs,
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+        sections=sections,
+        svgs={name: Markup(inline_svg(svg, name)) for name, svg in svgs.items()},  # drawn here, letters as outlines
+        longest_table=LONGEST_TABLE,
         title=record.title or record.study,
         subtitle=f"Study {record.study}: {finished} of {len(runs)} runs finished, {record.nodes} nodes, "
         f"{record.rounds} rounds, {len(record.seeds)} seeds.",
@@ -105,5 +122,3 @@ def _write_page(file: Path, evidence: Evidence, sections: Sequence[Section], svg
         footer=f"Made from the shared folder alone by swarm {record.versions.get('swarm', '')}. The figures lie beside "
         "this page in figures/, the tables in tables/.",
     )
-    file.write_text(page, encoding="utf-8")
-    return file

@@ -14,10 +14,10 @@ from matplotlib.collections import PathCollection
 
 from swarm.study.analysis.curves import bootstrap_band, window_for
 from swarm.study.report.figure_style import PALETTE, Look, figure_style, inline_svg, new_figure, svg_text
-from swarm.study.report.figures_reward import average_and_range, mean_over_seeds, reward_per_agent
 from swarm.study.report.paper import CUMULATIVE_REWARD, improvement
 from swarm.study.report.sections import Column, Picture, Section, Table, number
 from swarm.study.report.sections_headline import comparison_table, headline_section
+from swarm.study.report.sections_reward import average_and_range, mean_over_seeds, reward_per_agent
 from swarm.study.report.sections_start import effect_against_start
 from tests.unit.study.report.report_factory import make_record
 

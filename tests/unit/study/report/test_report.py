@@ -20,11 +20,10 @@ from swarm.study.record import RunFile, read_study
 from swarm.study.report.contents import contents
 from swarm.study.report.evidence import read_evidence
 from swarm.study.report.figure_style import Look
-from swarm.study.report.figures_adaptive import split_trajectory
-from swarm.study.report.figures_aha import crossing_rounds
-from swarm.study.report.figures_cost import reward_against_tokens
 from swarm.study.report.progress import missing_text
 from swarm.study.report.sections import Table
+from swarm.study.report.sections_aha import crossing_rounds
+from swarm.study.report.sections_cost import reward_against_tokens, split_trajectory
 from swarm.study.report.write import FORMATS, write_report
 from tests.unit.study.report.report_factory import write_study
 from tests.unit.study.tables.small_study import SMALL
