@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
-import sys
 import textwrap
 from collections import Counter
 from typing import Annotated, NoReturn
 
-import msgspec
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from swarm.cli.flags import CommonFlags, settings_from
+from swarm.cli.say import print_result
 from swarm.views.doctor.examine import examine
 from swarm.views.doctor.finding import Diagnosis, Finding, Verdict
 from swarm.views.text import printable
@@ -37,9 +35,9 @@ def doctor(
         as_json: JSON instead of a table.
     """
     signal.signal(signal.SIGTERM, _end)  # so that the probe files go
-    diagnosis = examine(settings_from(common, os.environ), seconds=seconds)
+    diagnosis = examine(settings_from(common), seconds=seconds)
     width = min(_WIDEST, max(_NARROWEST, shutil.get_terminal_size((_WIDEST, 24)).columns))
-    sys.stdout.write((msgspec.json.encode(diagnosis).decode() if as_json else render(diagnosis, width)) + "\n")
+    print_result(diagnosis, lambda found: render(found, width), as_json=as_json)
     return 0 if diagnosis.ok else 1
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,7 +14,7 @@ import anyio
 import msgspec
 from cyclopts import Parameter
 
-from swarm.cli.flags import CommonFlags, settings_from
+from swarm.cli.flags import CommonFlags, open_experiment, settings_from
 from swarm.cli.say import say
 from swarm.config import Settings
 from swarm.errors import CheckpointError, ConfigError, ExperimentError, ModelError, ProtocolError, StoreError
@@ -55,10 +54,10 @@ def exam(
     for name, value in (("questions", questions), ("samples", samples)):
         if not 1 <= value <= 1024:
             raise ConfigError(f"--{name} must be from 1 to 1024, got {value}")
-    settings = settings_from(common, os.environ)
+    settings = settings_from(common)
     if study is None:
         open_place(settings.shared_folder).require(settings.experiment)
-        run = _open(settings)
+        run = open_experiment(settings, WRITER)
         _refuse_another_start(run, settings)
         _examine(run, settings, questions, samples, Path(output) if output else None)
         return
@@ -66,7 +65,7 @@ def exam(
         raise ConfigError("--output names one file and --study has many runs; leave one of them out")
     problems = []
     for one in _runs(settings, study):
-        run = _open(one)
+        run = open_experiment(one, WRITER)
         try:
             if _is_there(run, one, questions, samples):
                 say(f"{one.experiment}: examined already")
@@ -77,10 +76,6 @@ def exam(
             problems.append(one.experiment)
     if problems:
         raise CheckpointError(f"not examined: {', '.join(problems)}; the reasons are above")
-
-
-def _open(settings: Settings) -> Run:
-    return open_place(settings.shared_folder).open(settings.experiment, writer=WRITER)
 
 
 def _refuse_another_start(run: Run, settings: Settings) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from contextlib import suppress
@@ -12,10 +11,12 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from swarm.cli.flags import CommonFlags, settings_from
-from swarm.cli.living import live_nodes
 from swarm.cli.say import say
 from swarm.errors import ConfigError, ExperimentError, ProtocolError, StoreError
+from swarm.node.process.host import this_process
+from swarm.records.files import read_peers
 from swarm.records.listing import size_of
+from swarm.records.liveness import is_alive
 from swarm.records.reader import Snapshot, snapshot
 from swarm.store.base import Kind
 from swarm.store.place import open_place
@@ -34,7 +35,7 @@ def list_experiments(*, path: str | None = None) -> None:
     Args:
         path: The shared folder.
     """
-    place = open_place(settings_from(CommonFlags(path=path), os.environ).shared_folder)
+    place = open_place(settings_from(CommonFlags(path=path)).shared_folder)
     rows = [_row(snapshot(place.open(name)), time.time()) for name in place.experiments()]
     if not rows:
         say(f"no experiment in {place.describe()}; begin one with `swarm up`")
@@ -55,6 +56,12 @@ def _row(now: Snapshot, wall: float) -> list[str]:
     ]
 
 
+def live_nodes(run: Run, wall: float, liveness_timeout: float) -> list[str]:
+    """Nodes that run at `wall`, Unix seconds, sorted; see is_alive."""
+    here = this_process()
+    return [peer.peer_id for peer in read_peers(run) if is_alive(peer, wall, liveness_timeout, here)]
+
+
 def clean(
     name: Annotated[str, Parameter(help="The experiment.")],
     /,
@@ -65,7 +72,7 @@ def clean(
     yes: Annotated[bool, Parameter(help="Do not ask.")] = False,
 ) -> int:
     """Delete an experiment, or only the parts named. Refused while any of its nodes is running."""
-    settings = settings_from(CommonFlags(path=path, experiment=name), os.environ)
+    settings = settings_from(CommonFlags(path=path, experiment=name))
     place = open_place(settings.shared_folder)
     place.require(settings.experiment)
     run = place.open(settings.experiment, writer=WRITER)

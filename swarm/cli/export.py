@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
@@ -43,7 +42,7 @@ def export(
         output: The file, or - for the standard output; without one, a name made of the source and the table, here.
         force: Replace the file that is there.
     """
-    settings = settings_from(common, os.environ)
+    settings = settings_from(common)
     source = _source(settings, name, study, common)
     chosen = form or _format_of(output)
     target = output or Path(f"{source.name}-{table}.{chosen}")

@@ -6,16 +6,20 @@ setting to the environment, the settings file and the default.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+import shlex
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, TypeVar
 
 from cyclopts import Parameter
 
-from swarm.config import Settings, load_settings
+from swarm.config import Settings, given_variables, load_settings
 from swarm.config.constraints import plain_type
 from swarm.config.meanings import meanings
 from swarm.config.settings import FIELDS
+from swarm.store.place import open_place
+from swarm.store.run import Run
 
 Flags = TypeVar("Flags")
 
@@ -65,7 +69,7 @@ class NodeFlags(RunFlags):
     """Which node this is."""
 
 
-def settings_from(flags: CommonFlags | None, environ: Mapping[str, str], **defaults: Any) -> Settings:
+def settings_from(flags: CommonFlags | None, environ: Mapping[str, str] = os.environ, **defaults: Any) -> Settings:
     """Settings from flags, the environment, the settings file named by `--config`, and a command's own defaults.
 
     Raises:
@@ -75,7 +79,31 @@ def settings_from(flags: CommonFlags | None, environ: Mapping[str, str], **defau
     return load_settings(as_settings(flags), environ, flags.config, **defaults)
 
 
+def open_experiment(settings: Settings, writer: str | None = None) -> Run:
+    """The experiment that the settings name: for a writer, there or not; to read alone, one that is there."""
+    return open_place(settings.shared_folder).open(settings.experiment, writer)
+
+
 def as_settings(flags: CommonFlags) -> dict[str, Any]:
     """Setting name -> value of the flags that were given."""
     named = {f.name: getattr(flags, f.name) for f in fields(flags) if f.name != "config"}
     return {SETTING_OF_FLAG.get(name, name): value for name, value in named.items() if value is not None}
+
+
+def command_again(words: Sequence[str], flags: Any, *, without: Collection[str] = ()) -> str:
+    """The command that starts the same again: the settings in the environment, words, and the flags that were given.
+
+    Args:
+        words: the command's name and arguments.
+        flags: a class of flags; None: none were given.
+        without: flags that are left out.
+    """
+    again = list(words)
+    for name, value in vars(flags).items() if flags else ():
+        if value is not None and name not in without:
+            flag = name.replace("_", "-")
+            again += (
+                [f"--{flag}"] if value is True else [f"--no-{flag}"] if value is False else [f"--{flag}", str(value)]
+            )
+    environment = [f"{name}={shlex.quote(value)}" for name, value in given_variables(os.environ).items()]
+    return " ".join([*environment, shlex.join(again)])

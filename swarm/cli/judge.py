@@ -7,7 +7,7 @@ from functools import partial
 
 import anyio
 
-from swarm.cli.flags import CommonFlags, settings_from
+from swarm.cli.flags import CommonFlags, open_experiment, settings_from
 from swarm.config import JUDGE, Settings
 from swarm.errors import SwarmError
 from swarm.judge.judge import Judge
@@ -15,7 +15,6 @@ from swarm.logs import NodeLog, configure_logging, get_logger
 from swarm.node.process.daemon import first_swarm_error
 from swarm.node.process.stopping import on_signals
 from swarm.node.process.system import ThreadBlocking
-from swarm.store.place import open_place
 from swarm.store.run import Run
 from swarm.tasks.scoring import Scorer
 from swarm.wire import keys
@@ -28,8 +27,8 @@ def run(*, common: CommonFlags | None = None) -> int:
 
     It may be started before or during the run, and again after a stop; it ends when the experiment does.
     """
-    settings = settings_from(common, os.environ)
-    run = open_place(settings.shared_folder).open(settings.experiment, JUDGE)
+    settings = settings_from(common)
+    run = open_experiment(settings, JUDGE)
     opened = run.store.open_log
     files = NodeLog(JUDGE, partial(opened, keys.events(JUDGE)), partial(opened, keys.stdout(JUDGE)))
     try:

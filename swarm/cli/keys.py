@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from swarm.cli.flags import CommonFlags, settings_from
 from swarm.cli.say import say
 from swarm.config import Settings
@@ -18,7 +16,7 @@ def new() -> None:
     _installed()
     from swarm.signing.keys import KEY_FILE, make_key, public_text
 
-    folder = settings_from(CommonFlags(), os.environ).private_folder
+    folder = settings_from(CommonFlags()).private_folder
     key = make_key(folder)
     say(f"{folder / KEY_FILE}\npublic key: {public_text(key)}\nsign with it by SWARM_SIGNING=on, on every node")
 
@@ -28,12 +26,12 @@ def show() -> None:
     _installed()
     from swarm.signing.keys import load_key, public_text
 
-    say(public_text(load_key(settings_from(CommonFlags(), os.environ).private_folder)))
+    say(public_text(load_key(settings_from(CommonFlags()).private_folder)))
 
 
 def known(flags: CommonFlags | None = None) -> None:
     """List the nodes of an experiment that were seen with a key, and the key that each is held to."""
-    settings = settings_from(flags, os.environ)
+    settings = settings_from(flags)
     keys = list(_known(settings))
     if not keys:
         say(f"no node of {settings.experiment} in {settings.shared_folder} was seen with a key")
@@ -47,7 +45,7 @@ def forget(node: str, flags: CommonFlags | None = None) -> None:
     Args:
         node: Its id; @clock for whoever coordinates.
     """
-    settings = settings_from(flags, os.environ)
+    settings = settings_from(flags)
     if not (node == COORDINATOR or is_node_id(node)) or not _known(settings).forget(node):
         raise ConfigError(f"no key is known of {node!r} in {settings.experiment}; `swarm keys known` lists them")
     say(f"{node} will be held to the key that it is seen with next; nodes that are running learn of it when restarted")

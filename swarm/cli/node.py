@@ -1,10 +1,16 @@
-"""`swarm node`: one daemon in the foreground; `python -m services.worker` and `services.coordinator` are the same."""
+"""`swarm node` and `swarm workers`: one daemon, or several workers in one process, in the foreground.
+
+`python -m services.worker`, `services.coordinator` and `services.workers` are the same.
+"""
 
 from __future__ import annotations
 
-import os
+from typing import Annotated
 
-from swarm.cli.flags import NodeFlags, settings_from
+from cyclopts import Parameter
+
+from swarm.cli.flags import NodeFlags, RunFlags, settings_from
+from swarm.errors import ConfigError
 from swarm.node.process.daemon import run_node
 
 
@@ -13,4 +19,21 @@ def node(flags: NodeFlags | None = None) -> int:
 
     Ctrl-C once: finish the step, save, exit 130; twice: end at once. The same command goes on from there.
     """
-    return run_node(settings_from(flags, os.environ))
+    return run_node(settings_from(flags))
+
+
+def workers(
+    *,
+    nodes: Annotated[int, Parameter(help="Number of workers.")],
+    flags: RunFlags | None = None,
+) -> int:
+    """Run several workers in one process until all are done.
+
+    NODE_ID=w calls them w-0, w-1, ...; several models are dealt out in turn. Ctrl-C once: all finish their step and
+    save, exit 130; twice: end at once. The same command goes on from there.
+    """
+    from swarm.node.process.in_process import run_workers
+
+    if nodes < 1:
+        raise ConfigError(f"--nodes must be at least 1, got {nodes}")
+    return run_workers(settings_from(flags), nodes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import replace
 from typing import Annotated, Any
@@ -35,7 +34,7 @@ def plan(
     """
     if nodes < 1:
         raise ConfigError(f"--nodes must be at least 1, got {nodes}")
-    settings = settings_from(flags, os.environ, **DEFAULTS)
+    settings = settings_from(flags, **DEFAULTS)
     checked_tasks(settings)
     made = make_plan(settings, nodes, in_process)
     report = _probe(settings, made) if probe_it and one_node(made) <= made.usable else None

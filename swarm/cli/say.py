@@ -1,11 +1,24 @@
-"""The voice of `swarm up`."""
+"""How commands print: lines of a command that goes on, and the result of one that looks."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from contextlib import suppress
+from typing import TypeVar
+
+import msgspec
+
+Found = TypeVar("Found")
 
 
 def say(text: str) -> None:
     """Print a line. A terminal that went away, or a reader that has seen enough, must not end a swarm of days."""
     with suppress(OSError):
         print(text, flush=True)  # noqa: T201 - the command's own voice
+
+
+def print_result(found: Found, render: Callable[[Found], str], *, as_json: bool) -> None:
+    """Print what a command found, as JSON on one line or as text."""
+    sys.stdout.write((msgspec.json.encode(found).decode() if as_json else render(found)) + "\n")
+    sys.stdout.flush()

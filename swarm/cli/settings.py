@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import Field, fields
 from typing import Annotated, Any
@@ -12,6 +11,7 @@ import msgspec
 from cyclopts import Parameter
 
 from swarm.cli.flags import NodeFlags, as_settings, settings_from
+from swarm.cli.say import print_result
 from swarm.config import Settings, variable
 from swarm.config.meanings import meanings
 from swarm.config.sources import given
@@ -38,7 +38,7 @@ def settings(*, flags: NodeFlags | None = None, as_json: Annotated[bool, Paramet
         as_json: JSON instead of a table.
     """
     rows = list_settings(flags or NodeFlags(), os.environ)
-    sys.stdout.write((msgspec.json.encode(rows).decode() if as_json else render(rows)) + "\n")
+    print_result(rows, render, as_json=as_json)
 
 
 def list_settings(flags: NodeFlags, environ: Mapping[str, str]) -> list[SettingRow]:

@@ -16,10 +16,11 @@ import anyio
 import msgspec
 from cyclopts import Parameter
 
-from swarm.cli.living import live_nodes
+from swarm.cli.experiment import live_nodes
+from swarm.cli.flags import command_again
 from swarm.cli.say import say
 from swarm.cli.study_view import StudyDisplay, results
-from swarm.config import given_variables, variable
+from swarm.config import variable
 from swarm.errors import ConfigError, MemoryPlanError
 from swarm.node.process.stopping import on_signals
 from swarm.node.process.wiring import checked_tasks, versions
@@ -56,7 +57,7 @@ class StudyFlags:
     model: Annotated[str | None, Parameter(help="Embedded name, local path or Hugging Face id.")] = None
     learning_rate: Annotated[float | None, Parameter(help="Step size of Adam.")] = None
     jobs: Annotated[int | None, Parameter(help="Swarms at a time; one per core if not given.")] = None
-    judge: Annotated[bool, Parameter(help="A judge asks every node a held-out question each round.")] = False
+    judge: Annotated[bool | None, Parameter(help="A judge asks every node a held-out question each round.")] = None
 
 
 def run(
@@ -78,8 +79,8 @@ def run(
     for name in ignored_settings(shared):
         say(f"{variable(name)} is left out: a study decides it for each run")
     folder = shared.shared_folder
-    again = _again(matrix, flags)
-    asked = resolve(chosen, shared, judged=flags.judge, created_at=time.time(), versions=versions(shared))
+    again = command_again(["swarm", "study", "run", matrix], flags)
+    asked = resolve(chosen, shared, judged=bool(flags.judge), created_at=time.time(), versions=versions(shared))
     with alone(folder, chosen.name):
         record = _recorded(folder, msgspec.structs.replace(asked, command=again))
         _check_tasks(record, folder)
@@ -147,16 +148,6 @@ def _how_many(plan: Plan) -> int:
     host = int(plan.device.host_free * (1 - RESERVE)) // plan.host_needed if plan.host_needed else None
     device = plan.usable // plan.needed
     return device if host is None else min(device, host)
-
-
-def _again(matrix: str, flags: StudyFlags) -> str:
-    """The command that goes on with this study."""
-    words = ["swarm", "study", "run", matrix]
-    for name, value in vars(flags).items():
-        if value:
-            words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
-    environment = [f"{name}={shlex.quote(value)}" for name, value in given_variables(os.environ).items()]
-    return " ".join([*environment, shlex.join(words)])
 
 
 async def _run(launcher: Launcher, jobs: int, liveness_timeout: float, again: str) -> int:

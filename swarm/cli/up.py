@@ -11,21 +11,19 @@ one daemon runs all workers; with `--no-coordinator` each of them goes through t
 from __future__ import annotations
 
 import os
-import shlex
 import signal
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any
 
 import anyio
 from cyclopts import Parameter
 
-from swarm.cli.flags import RunFlags, settings_from
+from swarm.cli.flags import RunFlags, command_again, open_experiment, settings_from
 from swarm.cli.plan_text import changes, verdict
 from swarm.cli.progress import Progress
 from swarm.cli.say import say
 from swarm.cli.supervisor import Child, Supervisor
-from swarm.config import Settings, given_variables
+from swarm.config import Settings
 from swarm.errors import ConfigError, ExperimentError, MemoryPlanError, StoreError
 from swarm.node.base.experiment import differences, other_experiment, read_experiment
 from swarm.node.process.stopping import INTERRUPTED, on_signals
@@ -34,7 +32,6 @@ from swarm.node.process.worker_settings import cores, settings_of_workers
 from swarm.records.files import read_clock
 from swarm.records.reader import snapshot
 from swarm.records.rows import read_metrics
-from swarm.store.place import open_place
 from swarm.store.run import Run
 from swarm.views.summary import render, summarise
 from swarm.wire import keys
@@ -71,16 +68,18 @@ def up(
     """
     if nodes < 1:
         raise ConfigError(f"--nodes must be at least 1, got {nodes}")
-    settings = settings_from(flags, os.environ, **DEFAULTS)
+    settings = settings_from(flags, **DEFAULTS)
     settings = replace(settings, clock="own") if no_coordinator else settings
     checked_tasks(settings)
-    run = open_place(settings.shared_folder).open(settings.experiment, writer=WRITER)
+    run = open_experiment(settings, WRITER)
     _refuse_what_cannot_go_on(settings, run)
     settings = _within_memory(settings, nodes, in_process, force)
     _make_folder(run)
     children = (daemons_in_process if in_process else daemons)(settings, nodes)
     switches = {"--in-process": in_process, "--no-coordinator": no_coordinator, "--force": force}
-    return anyio.run(_run, settings, run, nodes, children, _again(nodes, switches, flags))
+    words = ["swarm", "up", "--nodes", str(nodes), *(switch for switch, given in switches.items() if given)]
+    again = command_again(words, flags, without=("rounds",))  # the number of rounds is said at the end
+    return anyio.run(_run, settings, run, nodes, children, again)
 
 
 def _within_memory(settings: Settings, nodes: int, in_process: bool, force: bool) -> Settings:
@@ -105,18 +104,6 @@ def _within_memory(settings: Settings, nodes: int, in_process: bool, force: bool
         say(changed)
     checkpointing = made.gradient_checkpointing or settings.gradient_checkpointing
     return replace(settings, gradient_checkpointing=checkpointing, micro_batch_tokens=made.micro_batch_tokens)
-
-
-def _again(nodes: int, switches: Mapping[str, bool], flags: RunFlags | None) -> str:
-    """The command that goes on with this swarm, without its number of rounds."""
-    words = ["swarm", "up", "--nodes", str(nodes)]
-    words += [switch for switch, given in switches.items() if given]
-    for name, value in vars(flags).items() if flags else ():
-        if value is not None and name != "rounds":
-            flag = "--" + name.replace("_", "-")
-            words += [flag] if value is True else [f"--no-{name}"] if value is False else [flag, str(value)]
-    environment = [f"{name}={shlex.quote(value)}" for name, value in given_variables(os.environ).items()]
-    return " ".join([*environment, shlex.join(words)])
 
 
 def _make_folder(run: Run) -> None:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from swarm.cli import experiment
-from swarm.cli.living import live_nodes
+from swarm.cli.experiment import live_nodes
 from swarm.cli.main import run
 from swarm.node.process.host import host_identity, process_started_at
 from swarm.records.listing import size_of

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from swarm.cli.flags import NodeFlags, as_settings, settings_from
+from swarm.cli.flags import NodeFlags, RunFlags, as_settings, command_again, settings_from
 from swarm.cli.main import run
 from swarm.cli.settings import list_settings
 from swarm.config import Settings
@@ -77,3 +77,12 @@ def test_the_list_says_what_settings_mean() -> None:
     meanings = {row.setting: row.meaning for row in list_settings(NodeFlags(), {})}
     assert meanings["path"] == "The shared folder."
     assert [setting for setting, meaning in meanings.items() if not meaning] == []
+
+
+def test_the_command_that_goes_on_names_what_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEED", "7")
+    flags = RunFlags(experiment="e x", test=False, learning_rate=0.1, rounds=3)
+    again = command_again(["swarm", "up", "--force"], flags, without=("rounds",))
+    assert again.endswith("swarm up --force --experiment 'e x' --no-test --learning-rate 0.1")
+    assert "SEED=7 " in again
+    assert command_again(["swarm", "up"], None).endswith("swarm up")

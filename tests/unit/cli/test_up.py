@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from swarm.cli import up
-from swarm.cli.flags import RunFlags
 from swarm.cli.supervisor import Child
 from swarm.cli.up import daemons, daemons_in_process
 from swarm.config import Settings
@@ -43,13 +42,6 @@ def test_without_a_coordinator_only_workers_are_started(started: Callable[[Setti
     assert {child.role for child in children} <= {"worker", "workers"}
     assert {child.settings["SWARM_CLOCK"] for child in children} == {"own"}
     assert {child.settings["SWARM_EXPECTED_WORKERS"] for child in children} == {"2"}
-
-
-def test_the_command_that_goes_on_names_the_switches_that_were_given() -> None:
-    switches = {"--in-process": False, "--no-coordinator": True, "--force": False}
-    assert up._again(2, switches, RunFlags(experiment="e")).endswith(
-        "swarm up --nodes 2 --no-coordinator --experiment e"
-    )
 
 
 def test_a_swarm_that_does_not_fit_is_refused_before_anything_starts(

@@ -15,7 +15,7 @@ import anyio
 import msgspec
 import pytest
 
-from swarm.cli.living import live_nodes
+from swarm.cli.experiment import live_nodes
 from swarm.errors import StoreError
 from swarm.store.run import Run
 from swarm.study.record import ConfigurationRecord, RunFile, StudyRecord, log_file, open_run, study_folder

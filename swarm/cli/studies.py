@@ -1,8 +1,7 @@
-"""`swarm study report` and `swarm study compare`: what a study shows, as a page, and two of anything as a table."""
+"""`swarm study list`, `report` and `compare`: how far studies are, what one shows, and two of anything side by side."""
 
 from __future__ import annotations
 
-import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -11,10 +10,39 @@ from cyclopts import Parameter
 
 from swarm.cli.flags import CommonFlags, settings_from
 from swarm.cli.say import say
-from swarm.errors import ConfigError
+from swarm.errors import ConfigError, ProtocolError
+from swarm.study.record import open_run, read_study, studies
+from swarm.study.run.run_folder import RunFollower
+from swarm.views.text import printable, shorten, table
 
 NEEDED = ("matplotlib", "pandas", "pyarrow", "scipy")
 """The libraries of the extra `analysis`; what uses them is imported by the commands, not by their help."""
+
+
+def list_studies(*, path: str | None = None) -> None:
+    """Show the studies of a shared folder.
+
+    Args:
+        path: The shared folder.
+    """
+    folder = _folder(path)
+    rows = [_row(folder, name) for name in studies(folder)]
+    if not rows:
+        say(f"no study in {folder}; begin one with `swarm study run`")
+        return
+    say(table(("study", "runs", "finished", "rounds", "configurations", "title"), rows, left=(0, 4, 5)))
+
+
+def _row(folder: Path, name: str) -> list[str]:
+    try:
+        record = read_study(folder, name)
+    except ProtocolError as error:
+        return [shorten(name, 32), "-", "-", "-", "-", shorten(printable(str(error)), 60)]
+    found = [RunFollower(open_run(folder, run.experiment)).read() for run in record.runs]
+    finished = sum(run.is_finished(record.rounds) for run in found)
+    names = shorten(" ".join(one.name for one in record.configurations), 40)
+    share = sum(min(run.rounds_done, record.rounds) for run in found) / max(1, record.rounds * len(record.runs))
+    return [shorten(name, 32), str(len(record.runs)), str(finished), f"{share:.0%}", names, shorten(record.title, 40)]
 
 
 def report(
@@ -63,7 +91,7 @@ def _need_analysis(what: str) -> None:
 
 
 def _folder(path: str | None) -> Path:
-    return settings_from(CommonFlags(path=path), os.environ).shared_folder
+    return settings_from(CommonFlags(path=path)).shared_folder
 
 
 def _words(text: str) -> list[str]:

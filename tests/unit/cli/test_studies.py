@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("matplotlib")
 pytest.importorskip("scipy")
 
-from swarm.cli import study_report
+from swarm.cli import studies
 from swarm.cli.main import run
 from swarm.errors import ConfigError
 from tests.unit.study.report.report_factory import write_study
@@ -58,17 +58,17 @@ def test_names_that_are_not_there_are_refused(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(study_report, "find_spec", lambda name: None if name == "scipy" else object())
+    monkeypatch.setattr(studies, "find_spec", lambda name: None if name == "scipy" else object())
     with pytest.raises(ConfigError, match=r"needs scipy, not installed: pip install 'swarm-sapo\[analysis\]'"):
-        study_report.report("small")
+        studies.report("small")
     with pytest.raises(ConfigError, match="a comparison needs scipy"):
-        study_report.compare("a", "b")
+        studies.compare("a", "b")
 
 
 def test_help_imports_none_of_the_extra_and_reports_no_pyplot(tmp_path: Path) -> None:
     write_study(tmp_path, seeds=(1,), rounds=3)
     code = (
-        "import sys, swarm.cli.study_report as cli;"
+        "import sys, swarm.cli.studies as cli;"
         "early = {'pandas', 'numpy', 'scipy', 'matplotlib'} & set(sys.modules);"
         f"cli.report('small', path={str(tmp_path)!r}, formats='');"
         "sys.exit(bool(early) or 'matplotlib.pyplot' in sys.modules)"

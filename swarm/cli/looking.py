@@ -1,0 +1,147 @@
+"""Commands that only look at a run, from its folder: `swarm status`, `logs`, `summary` and `validate`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from swarm.cli.flags import CommonFlags, open_experiment, settings_from
+from swarm.cli.say import print_result
+from swarm.errors import ConfigError
+from swarm.node.process.host import this_process
+from swarm.records.listing import nodes_with_logs
+from swarm.records.rows import read_metrics
+from swarm.records.stream import Event, EventStream, Wanted
+from swarm.store.run import Run
+from swarm.views import events as event_view
+from swarm.views import status as status_view
+from swarm.views import summary as summary_view
+from swarm.views import validate as validate_view
+from swarm.views.plot import save_reward_plot
+from swarm.wire import keys
+
+REFRESH_SECONDS = 2.0
+"""Of a status that is watched."""
+POLL_SECONDS = 0.5
+"""The folder is listed and read so often while logs are followed: no file events are needed, so any file system will
+do."""
+_CLEAR = "\x1b[2J\x1b[H"
+
+
+def status(
+    *, common: CommonFlags | None = None, watch: bool = False, as_json: Annotated[bool, Parameter("--json")] = False
+) -> None:
+    """Show the round and every node of an experiment.
+
+    Args:
+        common: which experiment.
+        watch: Refresh every 2 seconds until Ctrl-C.
+        as_json: JSON instead of a table; with --watch, one line per refresh.
+    """
+    settings = settings_from(common)
+    timeout = settings.liveness_timeout
+    reader = status_view.StatusReader(open_experiment(settings), liveness_timeout=timeout, here=this_process())
+    while True:
+        now = reader.read(time.time())
+        if watch and not as_json and sys.stdout.isatty():
+            sys.stdout.write(_CLEAR)
+        print_result(now, status_view.render, as_json=as_json)
+        if not watch:
+            return
+        time.sleep(REFRESH_SECONDS)
+
+
+def logs(
+    *,
+    common: CommonFlags | None = None,
+    follow: Annotated[bool, Parameter(("--follow", "-f"))] = False,
+    lines: Annotated[int, Parameter(("--lines", "-n"), validator=Number(gte=0), show_default=True)] = 50,
+    node: Annotated[tuple[str, ...], Parameter("--node")] = (),
+    event: str = "*",
+    level: Annotated[Literal["debug", "info", "warning", "error", "critical"], Parameter("--level")] = "debug",
+    metrics: bool = False,
+    as_json: Annotated[bool, Parameter("--json")] = False,
+) -> None:
+    """Show the events of all nodes in order, and follow them.
+
+    Args:
+        common: which experiment.
+        follow: Keep showing new events of all nodes, those that join later too, until Ctrl-C.
+        lines: Begin with so many of the last events.
+        node: Only this node; give it again for another one.
+        event: Only events whose name matches this pattern, such as 'round.*'.
+        level: Only events of this level and above.
+        metrics: Each node's metrics row of each round, too.
+        as_json: The lines as they are in the folder.
+    """
+    run = open_experiment(settings_from(common))
+    if node and not follow:
+        _refuse_unknown(node, run)
+    stream = EventStream(run, Wanted(frozenset(node), event, level, metrics))
+    _show_events(stream.read_last(lines), as_json=as_json)
+    while follow:
+        time.sleep(POLL_SECONDS)
+        _show_events(stream.read(), as_json=as_json)
+
+
+def _refuse_unknown(asked: tuple[str, ...], run: Run) -> None:
+    there = nodes_with_logs(run)
+    for name in asked:
+        if name not in there:
+            logs = run.store.describe(keys.LOGS)
+            raise ConfigError(f"--node {name}: no such node has logs in {logs}; there are {', '.join(there)}")
+
+
+def _show_events(events: list[Event], *, as_json: bool) -> None:
+    for line in map(_raw, events) if as_json else event_view.render(events):
+        sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def _raw(event: Event) -> str:
+    """A line as it lies in the folder, what a terminal would obey escaped as in JSON; it need not be JSON at all."""
+    text = event.line.decode("utf-8", "replace")
+    return text if text.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+
+
+def summary(
+    *,
+    common: CommonFlags | None = None,
+    plot: Path | None = None,
+    as_json: Annotated[bool, Parameter("--json")] = False,
+) -> None:
+    """Show what an experiment learned, and plot it.
+
+    Args:
+        common: which experiment.
+        plot: Draw reward per round to this PNG or SVG file.
+        as_json: JSON instead of tables.
+    """
+    metrics = read_metrics(open_experiment(settings_from(common)))
+    print_result(summary_view.summarise(metrics), summary_view.render, as_json=as_json)
+    if plot is not None:
+        save_reward_plot(metrics, plot)
+
+
+def validate(
+    *,
+    common: CommonFlags | None = None,
+    partial: bool = False,
+    as_json: Annotated[bool, Parameter("--json")] = False,
+) -> int:
+    """Check the folder of a run; exit 1 if it is not whole.
+
+    Args:
+        common: which experiment.
+        partial: Accept a run that has not finished.
+        as_json: JSON instead of text.
+    """
+    report = validate_view.validate(open_experiment(settings_from(common)), partial=partial)
+    print_result(report, validate_view.render, as_json=as_json)
+    return 0 if report.ok else 1
