@@ -16,7 +16,7 @@ from swarm.node.coordinator import clock_keeper
 from swarm.node.coordinator.coordinator import Coordinator
 from swarm.node.coordinator.coordinator_machine import CoordinatorMachine, Decision, Look, WriteState
 from swarm.node.worker import events as m
-from swarm.node.worker import round_steps, worker_machine
+from swarm.node.worker import round_steps, worker
 from swarm.node.worker.worker import Worker
 from swarm.types import RoundKey, ScoredGroup
 from tests.simulation.engine import LightPolicy, LightTasks, Update
@@ -125,11 +125,11 @@ def sample_watched(pool: Sequence[ScoredGroup], count: int, rng: Random, sampler
 class WatchedWorkerMachine:
     """In the place of a worker's machine: the same, with every step held against what a worker may do."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, settings: Settings) -> None:
         host = HOST.get()
         assert isinstance(host, WorkerHost)
         self._host = host
-        self._checked = CheckedWorker(**settings)
+        self._checked = CheckedWorker(settings)
         host.machine = self
 
     def __getattr__(self, name: str) -> Any:
@@ -155,8 +155,8 @@ class WatchedWorkerMachine:
 class WatchedCoordinatorMachine(CoordinatorMachine):
     """A coordinator's machine, with every decision held against the laws of the clock."""
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
         host = HOST.get()
         assert isinstance(host, CoordinatorHost)
         self._host = host
@@ -182,7 +182,7 @@ class WatchedCoordinatorMachine(CoordinatorMachine):
 def watched() -> Iterator[None]:
     """For the block, whatever nodes are made are made with these machines."""
     with (
-        mock.patch.object(worker_machine, "WorkerMachine", WatchedWorkerMachine),
+        mock.patch.object(worker, "WorkerMachine", WatchedWorkerMachine),
         mock.patch.object(round_steps, "sample_external", sample_watched),
         mock.patch.object(clock_keeper, "CoordinatorMachine", WatchedCoordinatorMachine),
     ):

@@ -88,7 +88,7 @@ def a_torn_state_is_taken_for_round_0(patch: Patch) -> None:
 def a_dead_worker_is_waited_for_for_ever(patch: Patch) -> None:
     def handle(self: Any, look: Look) -> object:
         self._ever = getattr(self, "_ever", frozenset()) | look.live
-        self._interval = float("inf")
+        self._settings = replace(self._settings, round_interval=float("inf"))
         return usual(self, replace(look, live=self._ever, front=None))
 
     usual = CoordinatorMachine.handle
@@ -144,7 +144,7 @@ def the_first_to_arrive_decides(patch: Patch) -> None:
     def sources(self: WorkerMachine, mine: RoundKey) -> dict[str, RoundKey]:
         found: dict[str, RoundKey] = {}
         for key, peers in self._arrived.items():
-            if abs(key.round - mine.round) <= (self._window if self.on_own_clock else 0):
+            if abs(key.round - mine.round) <= (self._settings.staleness_window if self.on_own_clock else 0):
                 for peer in peers:
                     found.setdefault(peer, key)
         return dict(sorted(found.items()))

@@ -32,7 +32,7 @@ class ClockKeeper:
 
     def __init__(self, ctx: NodeContext, presence: Presence, liveness: Liveness) -> None:
         self._ctx = ctx
-        self._settings = settings = ctx.settings
+        self._settings = ctx.settings
         self._run = ctx.run
         self._presence = presence
         self._clock = ctx.clock
@@ -43,12 +43,7 @@ class ClockKeeper:
         self._observer = Observer(ctx, presence, liveness)
         self._unlistable = LogOnce("folder.unlistable", over="folder.listable")
         self._unwritable = LogOnce("state.unwritable", over="state.writable")
-        self._machine = CoordinatorMachine(
-            max_rounds=settings.max_rounds,
-            max_stages=settings.max_stages,
-            interval=settings.round_interval,
-            expected_workers=settings.expected_workers,
-        )
+        self._machine = CoordinatorMachine(ctx.settings)
 
     async def keep(self) -> bool:
         """Keep the clock.

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from swarm.config import Settings
 from swarm.node.base.attendance import Attendance
 from swarm.types import RoundKey
 
@@ -94,11 +95,8 @@ def majority_front(
 class CoordinatorMachine:
     """Owns the round clock; owns no file, task or time."""
 
-    def __init__(self, *, max_rounds: int, max_stages: int, interval: float, expected_workers: int) -> None:
-        self._max_rounds = max_rounds
-        self._max_stages = max_stages
-        self._interval = interval
-        self._expected = expected_workers
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
         self._attendance = Attendance()
         self.key: RoundKey | None = None
         """The open round and stage; None before the first."""
@@ -119,7 +117,7 @@ class CoordinatorMachine:
             The finished state if there is no round left to run, else None.
         """
         self._resume_at = key
-        if key.round >= self._max_rounds:
+        if key.round >= self._settings.max_rounds:
             return self._finish("done")
         return None
 
@@ -133,7 +131,7 @@ class CoordinatorMachine:
         if self.finished:
             return None
         if look.front is not None and look.front > self.round_in_hand:
-            if look.front.round >= self._max_rounds:
+            if look.front.round >= self._settings.max_rounds:
                 return self._finish("caught_up")
             return self._open(look.front, look, "caught_up")
         return self._keep_time(look)
@@ -146,7 +144,7 @@ class CoordinatorMachine:
             self._resume_at = look.clock.key
         else:
             self.key, self._opened_at = look.clock.key, look.now
-        if look.clock.key.round >= self._max_rounds:
+        if look.clock.key.round >= self._settings.max_rounds:
             self.key, self.finished = look.clock.key, True
 
     def _keep_time(self, look: Look) -> WriteState | None:
@@ -156,7 +154,7 @@ class CoordinatorMachine:
             return None
         if self._opened_at is None:
             self._opened_at = look.now
-        overdue = look.now - self._opened_at >= self._interval
+        overdue = look.now - self._opened_at >= self._settings.round_interval
         if self.key is None:
             return self._open(self._resume_at, look, "opened") if overdue or self._enough(look) else None
         if look.submitted and self._attendance.awaited(look.live) <= look.submitted:
@@ -165,11 +163,11 @@ class CoordinatorMachine:
 
     def _nobody_is_left_to_come(self, look: Look) -> bool:
         """The open round was done by workers that are gone; or the last one was, while no coordinator was there."""
-        last = self._resume_at.round + 1 >= self._max_rounds
+        last = self._resume_at.round + 1 >= self._settings.max_rounds
         return bool(look.submitted) and (self.key is not None or last)
 
     def _enough(self, look: Look) -> bool:
-        return len(look.live) >= self._expected
+        return len(look.live) >= self._settings.expected_workers
 
     def _open(self, key: RoundKey, look: Look, reason: str, missing: frozenset[str] = frozenset()) -> WriteState:
         self.key = key
@@ -180,13 +178,15 @@ class CoordinatorMachine:
         assert self.key is not None
         missing = look.live - look.submitted
         self._attendance.close(look.live, look.submitted)
-        if self.key.stage + 1 < self._max_stages:
+        if self.key.stage + 1 < self._settings.max_stages:
             return self._open(RoundKey(self.key.round, self.key.stage + 1), look, reason, missing)
-        if self.key.round + 1 < self._max_rounds:
+        if self.key.round + 1 < self._settings.max_rounds:
             return self._open(RoundKey(self.key.round + 1), look, reason, missing)
         return self._finish(reason, missing)
 
     def _finish(self, reason: str, missing: frozenset[str] = frozenset()) -> WriteState:
         self.finished = True
-        self.key = max(self._resume_at, RoundKey(self._max_rounds))  # not back, where fewer rounds are asked for now
+        self.key = max(
+            self._resume_at, RoundKey(self._settings.max_rounds)
+        )  # not back, if fewer are asked for now
         return WriteState(self.key, finished=True, reason=reason, missing=missing)

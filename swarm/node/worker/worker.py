@@ -44,7 +44,7 @@ from swarm.node.worker.redo import NOTHING_REDONE
 from swarm.node.worker.round_steps import RoundSteps
 from swarm.node.worker.saving import Saver
 from swarm.node.worker.starting import compare_experiment, start
-from swarm.node.worker.worker_machine import make_machine
+from swarm.node.worker.worker_machine import WorkerMachine
 from swarm.records.liveness import ACTIVE
 from swarm.types import Policy, RoundKey
 
@@ -74,7 +74,7 @@ class Worker:
         self._versions = versions
         self._loop_lag = loop_lag
         self._events, self._mailbox = anyio.create_memory_object_stream[m.Event](math.inf)
-        self._machine = make_machine(ctx.settings)
+        self._machine = WorkerMachine(ctx.settings)
         self._presence = Presence(ctx, "worker", model=ctx.settings.model[0])
         self._intake = Intake(ctx, assigned, task_source, self._on_arrival)
         self._lookout = Lookout(ctx, self._machine, self._intake, self._tell)

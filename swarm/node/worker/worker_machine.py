@@ -76,42 +76,16 @@ LATE_GRACE = 1.0
 class WorkerMachine:
     """Owns the round, not the files, tasks, time or tensors of it."""
 
-    def __init__(
-        self,
-        *,
-        external_groups: int,
-        round_interval: float,
-        checkpoint_interval: int,
-        staleness: int = 0,
-        own_clock: bool = False,
-        max_rounds: int = 0,
-        expected_workers: int = 1,
-        patience: float = math.inf,
-        window: int = 0,
-    ) -> None:
-        """Make a machine that is still loading.
-
-        Args:
-            staleness: 1: generate one round ahead.
-            own_clock: there is to be no coordinator.
-            max_rounds: after how many rounds a node on its own clock is finished, unless a coordinator said otherwise;
-                0: never.
-            expected_workers: how many should be there before a node on its own clock begins round 0; it waits for them
-                for one round interval.
-            patience: seconds without a coordinator after which a node whose clock it kept goes on by itself.
-            window: on the own clock, rounds by which a peer's groups may be older or newer.
-        """
-        self._wants_peers = external_groups > 0
-        self._staleness = staleness
-        self._checkpoint_interval = checkpoint_interval
-        self._round_interval = round_interval
-        self._own_clock = own_clock
-        self._expected = expected_workers
-        self._patience = patience
-        self._window = window
-        self._pace = GatherPace(longest=round_interval * GATHER_SHARE)
+    def __init__(self, settings: Settings) -> None:
+        """Make a machine that is still loading."""
+        self._settings = settings
+        self._own_clock = settings.clock == "own"
+        """There is to be no coordinator."""
+        self._max_rounds = settings.max_rounds
+        """After how many rounds a node on its own clock is finished, unless a coordinator said otherwise."""
+        self._pace = GatherPace(longest=settings.round_interval * GATHER_SHARE)
         self._attendance = Attendance()
-        self.on_own_clock = own_clock
+        self.on_own_clock = self._own_clock
         """Nobody else says which round comes next."""
         self.phase = Phase.LOADING
         self.key: RoundKey | None = None
@@ -126,7 +100,6 @@ class WorkerMachine:
         """Since when no coordinator is alive."""
         self._waiting_since: float | None = None
         """Since when a node on its own clock waits for others to begin with."""
-        self._max_rounds = max_rounds
         self._ahead: RoundKey | None = None
         """The furthest round that GenerateAhead was given for."""
         self._begun: RoundKey | None = None
@@ -226,7 +199,7 @@ class WorkerMachine:
         if opened is None:
             return ()
         self.key, self.wake_at, skipped = opened, None, opened.round - self._next.round
-        oldest = RoundKey(max(0, opened.round - self._window))
+        oldest = RoundKey(max(0, opened.round - self._settings.staleness_window))
         self._arrived = {key: peers for key, peers in self._arrived.items() if key >= oldest}
         return self._enter(Phase.GENERATING, Generate(opened, skipped))
 
@@ -239,7 +212,7 @@ class WorkerMachine:
         ran = self._clock is not None or self._next > RoundKey(0) or self._somebody_published
         if self.on_own_clock or self._coordinator_gone is None or not ran:
             return
-        alone_at = self._coordinator_gone + self._patience
+        alone_at = self._coordinator_gone + self._settings.patience_with_coordinator
         if self._now >= alone_at:
             self.on_own_clock = True
         elif math.isfinite(alone_at):
@@ -255,11 +228,11 @@ class WorkerMachine:
 
     def _enough_are_there(self) -> bool:
         """Those that begin together learn from each other from round 0 on; who comes later finds them at work."""
-        if self._next.round or len(self._live) + 1 >= self._expected:
+        if self._next.round or len(self._live) + 1 >= self._settings.expected_workers:
             return True
         if self._waiting_since is None:
             self._waiting_since = self._now
-        self.wake_at = self._waiting_since + self._round_interval
+        self.wake_at = self._waiting_since + self._settings.round_interval
         return self._now >= self.wake_at
 
     def _score(self, key: RoundKey) -> Sequence[Instruction]:
@@ -283,7 +256,7 @@ class WorkerMachine:
     def _look_ahead(self, key: RoundKey) -> Sequence[Instruction]:
         """With the groups of `key` made, those of the round after it may be, once; `staleness` updates behind."""
         ahead = RoundKey(key.round + 1)
-        wanted = self._staleness and not self._stopping and not self._late(ahead)
+        wanted = self._settings.staleness and not self._stopping and not self._late(ahead)
         if not wanted or (self._max_rounds and ahead.round >= self._max_rounds) or self._ahead == ahead:
             return ()
         self._ahead = ahead
@@ -291,7 +264,7 @@ class WorkerMachine:
 
     def _begin_gather(self) -> Sequence[Instruction]:
         assert self.key is not None
-        if not self._wants_peers:
+        if not self._settings.shares:
             return self._enter(Phase.TRAINING, self._train({}, frozenset(), timed_out=False))
         self.phase, self._gather_since = Phase.GATHERING, self._now
         self.wake_at = self._now + self._pace.allowance()
@@ -318,7 +291,7 @@ class WorkerMachine:
 
     def _sources(self, mine: RoundKey) -> dict[str, RoundKey]:
         """Of each peer the newest round that may be taken of it; the order of arrival makes no difference."""
-        reach = self._window if self.on_own_clock else 0
+        reach = self._settings.staleness_window if self.on_own_clock else 0
         return {
             peer: key
             for key in sorted(self._arrived)
@@ -332,7 +305,9 @@ class WorkerMachine:
 
     def _end_round(self, key: RoundKey) -> Sequence[Instruction]:
         self._next = RoundKey(key.round + 1)
-        interval = self._checkpoint_interval  # counted in passed multiples: a slow node never hits them exactly
+        interval = (
+            self._settings.checkpoint_interval
+        )  # in passed multiples: a slow node never hits them exactly
         due = interval and self._next.round // interval > self._save_asked // interval
         leaving = self._stopping or self._finished  # then _leave saves, once
         saves = self._save() if due and not leaving else ()
@@ -363,18 +338,3 @@ class WorkerMachine:
         if self.phase is Phase.LOADING:
             return self._finish()
         return self._look_around()
-
-
-def make_machine(settings: Settings) -> WorkerMachine:
-    """The machine that a worker's settings ask for."""
-    return WorkerMachine(
-        external_groups=settings.most_external_groups,
-        round_interval=settings.round_interval,
-        checkpoint_interval=settings.checkpoint_interval,
-        staleness=settings.staleness,
-        own_clock=settings.clock == "own",
-        max_rounds=settings.max_rounds,
-        expected_workers=settings.expected_workers,
-        patience=settings.patience_with_coordinator,
-        window=settings.staleness_window,
-    )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from typing import Any, Literal
 
+from swarm.config import Settings
 from swarm.node.base.attendance import MOST_ABSENCES
 from swarm.node.worker import events as m
 from swarm.node.worker.pace import GatherPace
@@ -28,41 +30,19 @@ UNANSWERED = (m.BeginUpdate, m.GenerateAhead)
 class CheckedWorker:
     """Hands events on and asserts the invariants of everything that comes back."""
 
-    def __init__(
-        self,
-        *,
-        external_groups: int = 4,
-        round_interval: float = 10.0,
-        checkpoint_interval: int = 0,
-        staleness: int = 0,
-        own_clock: bool = False,
-        max_rounds: int = 0,
-        expected_workers: int = 1,
-        patience: float = math.inf,
-        window: int = 0,
-    ) -> None:
-        self.machine = WorkerMachine(
-            external_groups=external_groups,
-            round_interval=round_interval,
-            checkpoint_interval=checkpoint_interval,
-            staleness=staleness,
-            own_clock=own_clock,
-            max_rounds=max_rounds,
-            expected_workers=expected_workers,
-            patience=patience,
-            window=window,
-        )
+    def __init__(self, settings: Settings) -> None:
+        self.machine = WorkerMachine(settings)
         self.ahead: list[RoundKey] = []
         """Rounds for which GenerateAhead was given."""
         self.begun: list[RoundKey] = []
         """Rounds for which BeginUpdate was given."""
-        self._staleness = staleness
-        self._own_clock = own_clock
-        self._max_rounds = max_rounds
-        self._patience = patience
-        self._window = window
-        self._external_groups = external_groups
-        self._longest_gather = round_interval * GATHER_SHARE
+        self._staleness = settings.staleness
+        self._own_clock = settings.clock == "own"
+        self._max_rounds = settings.max_rounds
+        self._patience = settings.patience_with_coordinator
+        self._window = settings.staleness_window
+        self._external_groups = settings.most_external_groups
+        self._longest_gather = settings.round_interval * GATHER_SHARE
         self.pending: list[m.Instruction] = []
         """Instructions that were not answered yet."""
         self.trained: list[RoundKey] = []
@@ -272,3 +252,12 @@ class CheckedWorker:
 def _names(message: object) -> object:
     """The round and stage, or the checkpoint, that an event or instruction is about."""
     return getattr(message, "key", getattr(message, "rounds_done", None))
+
+
+def checked_worker(
+    *, own_clock: bool = False, patience: float = math.inf, window: int = 0, **settings: Any
+) -> CheckedWorker:
+    """Unless the settings say otherwise its rounds are short and without end, and it saves at the stop alone."""
+    usual = {"external_groups": 4, "round_interval": 10.0, "checkpoint_interval": 0, "max_rounds": 0} | settings
+    clock: Literal["own", "coordinator"] = "own" if own_clock else "coordinator"
+    return CheckedWorker(Settings(clock=clock, coordinator_patience=patience, staleness_window=window, **usual))

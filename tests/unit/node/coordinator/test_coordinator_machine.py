@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from swarm.config import Settings
 from swarm.node.coordinator.coordinator_machine import (
     CoordinatorMachine,
     FolderClock,
@@ -27,7 +28,8 @@ def make_machine(
     *, rounds: int = 5, stages: int = 1, interval: float = 60.0, expected: int = 1, at: RoundKey | None = None
 ) -> CoordinatorMachine:
     """A machine that resumes at a round."""
-    machine = CoordinatorMachine(max_rounds=rounds, max_stages=stages, interval=interval, expected_workers=expected)
+    asked = Settings(max_rounds=rounds, max_stages=stages, round_interval=interval, expected_workers=expected)
+    machine = CoordinatorMachine(asked)
     assert machine.resume(at or RoundKey(0)) is None
     return machine
 
@@ -196,13 +198,13 @@ def test_the_last_round_ends_the_experiment() -> None:
 
 
 def test_an_experiment_without_rounds_left_is_finished_at_once() -> None:
-    machine = CoordinatorMachine(max_rounds=5, max_stages=1, interval=60.0, expected_workers=1)
+    machine = CoordinatorMachine(Settings(max_rounds=5))
     assert machine.resume(RoundKey(5)) == WriteState(RoundKey(5), finished=True, reason="done")
     assert Keeper(machine).handle(look(0.0)) is None
 
 
 def test_fewer_rounds_than_were_done_do_not_turn_the_clock_back() -> None:
-    machine = CoordinatorMachine(max_rounds=5, max_stages=1, interval=60.0, expected_workers=1)
+    machine = CoordinatorMachine(Settings(max_rounds=5))
     assert machine.resume(RoundKey(8)) == WriteState(RoundKey(8), finished=True, reason="done")
 
 
@@ -360,7 +362,8 @@ nodes = st.frozensets(st.sampled_from(["alice", "bob", "carol"]))
 def test_the_clock_moves_by_single_steps_forwards_and_never_without_a_reason(
     looks: list[tuple[float, frozenset[str], frozenset[str]]], rounds: int, stages: int, expected: int, at: RoundKey
 ) -> None:
-    machine = CoordinatorMachine(max_rounds=rounds, max_stages=stages, interval=20.0, expected_workers=expected)
+    asked = Settings(max_rounds=rounds, max_stages=stages, round_interval=20.0, expected_workers=expected)
+    machine = CoordinatorMachine(asked)
     machine.resume(at)
     keeper = Keeper(machine)
     key: RoundKey | None = None

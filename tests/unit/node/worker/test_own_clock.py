@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
+from swarm.config import Settings
 from swarm.errors import ConfigError
 from swarm.node.base.experiment import read_experiment
 from swarm.node.process.daemon import run_node
@@ -254,9 +255,8 @@ class Slow(FakeTaskSource):
 
 def sources_after(arrivals: list[tuple[str, int]], mine: int, window: int) -> tuple[tuple[str, RoundKey], ...]:
     """What a node takes in one round, if these files arrive in this order before it gathers."""
-    machine = WorkerMachine(
-        external_groups=2, round_interval=60.0, checkpoint_interval=0, own_clock=True, max_rounds=100, window=window
-    )
+    asked = Settings(external_groups=2, clock="own", checkpoint_interval=0, max_rounds=100, staleness_window=window)
+    machine = WorkerMachine(asked)
     key, given_out = RoundKey(mine), list[Instruction]()
     machine.handle(PeersLive(frozenset(PEERS), 0.0))
     machine.handle(Ready(mine))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from swarm.node.worker import events as m
 from swarm.node.worker.worker_machine import LATE_GRACE
 from swarm.types import RoundKey
-from tests.unit.node.checked_worker import CheckedWorker
+from tests.unit.node.checked_worker import CheckedWorker, checked_worker
 
 PEERS = frozenset({"bob", "carol"})
 R0, R1, R5 = RoundKey(0), RoundKey(1), RoundKey(5)
@@ -49,7 +49,7 @@ def make_worker(
     window: int = 0,
 ) -> CheckedWorker:
     """A worker with two live peers in some phase of round 0."""
-    worker = CheckedWorker(
+    worker = checked_worker(
         external_groups=external_groups,
         round_interval=round_interval,
         checkpoint_interval=checkpoint_interval,
@@ -94,7 +94,7 @@ def test_a_round_goes_through_all_its_steps_in_order() -> None:
 
 
 def test_with_staleness_the_next_round_is_generated_before_it_is_open() -> None:
-    worker = CheckedWorker(external_groups=0, staleness=1)
+    worker = checked_worker(external_groups=0, staleness=1)
     worker.handle(m.Ready(0))
     worker.handle(clock(0, max_rounds=4))
     assert worker.handle(m.Generated(R0)) == [m.Score(R0), m.GenerateAhead(R1)]
@@ -107,7 +107,7 @@ def test_with_staleness_the_next_round_is_generated_before_it_is_open() -> None:
 
 
 def test_after_a_skip_generating_ahead_begins_anew() -> None:
-    worker = CheckedWorker(external_groups=0, staleness=1)
+    worker = checked_worker(external_groups=0, staleness=1)
     worker.handle(m.Ready(0))
     worker.handle(clock(0))
     drive(worker, m.Phase.IDLE)
@@ -116,7 +116,7 @@ def test_after_a_skip_generating_ahead_begins_anew() -> None:
 
 
 def test_a_slow_node_generates_nothing_for_rounds_that_are_over() -> None:
-    worker = CheckedWorker(external_groups=0, staleness=1)
+    worker = checked_worker(external_groups=0, staleness=1)
     worker.handle(m.Ready(0))
     worker.handle(clock(0))
     worker.handle(clock(5))
@@ -125,7 +125,7 @@ def test_a_slow_node_generates_nothing_for_rounds_that_are_over() -> None:
 
 
 def test_a_node_that_is_stopping_generates_nothing_ahead() -> None:
-    worker = CheckedWorker(external_groups=0, staleness=1)
+    worker = checked_worker(external_groups=0, staleness=1)
     worker.handle(m.Ready(0))
     worker.handle(clock(0))
     drive(worker, m.Phase.TRAINING)
@@ -194,7 +194,7 @@ def test_gathering_ends_at_its_deadline_without_the_peers_that_are_missing() -> 
 
 def test_a_stale_state_file_that_is_seen_after_the_deadline_ends_the_gathering_as_any_look_does() -> None:
     """After a pause the first that is seen may be an old copy; the deadline is over all the same."""
-    worker = CheckedWorker(external_groups=4, round_interval=10.0)
+    worker = checked_worker(external_groups=4, round_interval=10.0)
     worker.handle(m.Ready(0))
     worker.handle(m.PeersLive(PEERS, 0.0))
     worker.handle(clock(1))
@@ -496,7 +496,7 @@ def test_a_last_checkpoint_that_failed_is_written_again() -> None:
 # ── without a coordinator ───────────────────────────────────────────────────────────────────────────────────────────
 def make_alone(*, rounds: int = 3, expected: int = 1, window: int = 1, live: frozenset[str] = PEERS) -> CheckedWorker:
     """A worker that has no coordinator from the start."""
-    worker = CheckedWorker(
+    worker = checked_worker(
         own_clock=True, max_rounds=rounds, expected_workers=expected, round_interval=10.0, window=window
     )
     worker.handle(m.PeersLive(live, 0.0))
@@ -590,7 +590,7 @@ def test_a_node_whose_coordinator_died_goes_on_by_itself_after_a_while() -> None
 
 def test_who_sees_that_others_have_begun_goes_on_alone_without_ever_having_seen_a_clock() -> None:
     """The state file is torn, and nobody is left to fix it."""
-    worker = CheckedWorker(patience=20.0, max_rounds=6)
+    worker = checked_worker(patience=20.0, max_rounds=6)
     worker.handle(m.PeersLive(PEERS, 0.0))
     worker.handle(m.CoordinatorSeen(False, 0.0))
     worker.handle(m.Ready(0))
@@ -621,7 +621,7 @@ def test_a_clock_that_never_ran_is_waited_for() -> None:
 
 def test_a_node_that_has_done_rounds_goes_on_although_it_finds_neither_state_nor_coordinator() -> None:
     """A coordinator that died for good, and a state file that somebody else wrote over."""
-    worker = CheckedWorker(patience=20.0, max_rounds=6)
+    worker = checked_worker(patience=20.0, max_rounds=6)
     worker.handle(m.Ready(5))
     worker.handle(m.CoordinatorSeen(False, 0.0))
     assert worker.handle(m.Tick(20.0)) == [m.Generate(R5, 0)]
@@ -730,7 +730,7 @@ deeds = st.one_of(st.just("answer"), st.just("answer"), noise, st.just(m.Ready(0
 def test_whatever_order_events_come_in_a_worker_does_nothing_twice_and_ends_when_told(
     events: list[m.Event | str], first_round: int, kind: dict[str, Any]
 ) -> None:
-    worker = CheckedWorker(**kind)
+    worker = checked_worker(**kind)
     ready = False
     for event in events:
         if event == "answer":
