@@ -26,7 +26,7 @@ from anyio import to_thread
 from benchmarks.common import arguments_of, keep, percentile
 from benchmarks.swarms import run_swarm
 from swarm.config import Settings
-from swarm.node.process.executor import ComputeExecutor
+from swarm.node.process.executor import ComputeExecutor, compute_thread
 from swarm.node.process.wiring import make_context
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.sharing.intake import Intake
@@ -67,7 +67,8 @@ async def latencies(files: int) -> dict[str, list[float]]:
     from swarm.policy.settings import GrpoConfig
 
     found: dict[str, list[float]] = {"idle": [], "training": []}
-    with tempfile.TemporaryDirectory() as path, ComputeExecutor(time.monotonic) as executor:
+    with tempfile.TemporaryDirectory() as path, compute_thread() as thread:
+        executor = ComputeExecutor(time.monotonic, thread)
         place = open_place(path)
         policy = await executor.run(partial(load_policy, "tiny-qwen2", GrpoConfig(), threads=1))
         async with Scorer() as scorer, anyio.create_task_group() as tasks:

@@ -37,7 +37,7 @@ from benchmarks.models import FULL_ROUND_MODELS, model_folder
 from swarm.config import Settings, load_settings, without_settings
 from swarm.logs import configure_logging
 from swarm.node.base.presence import Presence
-from swarm.node.process.executor import ComputeExecutor
+from swarm.node.process.executor import ComputeExecutor, compute_thread
 from swarm.node.process.wiring import make_context, node_log
 from swarm.node.worker.worker import Worker
 from swarm.policy.embedded import LEARNING_RATES
@@ -129,7 +129,8 @@ async def worked(settings: Settings, recorder: Recorder) -> list[MetricsRow]:
             await peer.register()
             tasks.start_soon(peer.keep_beating)
             tasks.start_soon(_be_done, ctx.run.store, groups, settings.max_rounds)
-            with ComputeExecutor(time.monotonic) as executor:
+            with compute_thread() as thread:
+                executor = ComputeExecutor(time.monotonic, thread)
                 worker = Worker(
                     make_context(settings, WORKER),
                     tasks=SAPO_TASKS,

@@ -7,10 +7,9 @@ Five rooms; imports point along the arrows against the flow, and nowhere else:
 
 base         what every node has
   context                               what every part is given: store, clock, how blocking work is done
-  clock, log_once, timeline             time, repeated problems said once, intervals
-  presence, names, attendance           registration and heartbeat, made-up node ids, who is waited for
+  log_once, timeline                    repeated problems said once, and waited for; intervals
+  presence, attendance                  registration and heartbeat, who is waited for
   clock_file, experiment, submissions   the state file as far as it can be believed, experiment.json, rewards
-  until_readable                        what a node cannot go on without, read however long the shared place refuses
   write_queue                           what must reach the shared place, in order, also when that is full or read-only
 
 sharing      peers' files on their way into the swarm pool
@@ -19,7 +18,7 @@ sharing      peers' files on their way into the swarm pool
   selection, priority_lock, quarantine  whose files are read of too many, in which order, and whose not for now
   reading, admission, verification      what a file says, which groups may come in, what they are worth
   pool, trained_groups                  what may be learned from, and what was
-  intake_counts, refusals               what is told of it, in the row and in the log
+  intake_counts                         what is told of it, in the row and in the log
 
 worker       one training node
   worker, context                       the loop that carries out decisions; what every part is given
@@ -34,14 +33,14 @@ worker       one training node
   saving, checkpoints                   when one is written, and how
 
 coordinator  the round clock
-  coordinator, standby                  active or standby
+  coordinator                           active or standby
   coordinator_machine, clock_keeper     when a round opens and ends, and its state file
   observer                              who is alive, who has submitted, what the state file says
   resume                                where the clock goes on
 
 process      a node as a process
   daemon, in_process, wiring            one node, several, and how their parts are put together
-  worker_settings                       which of several workers gets what
+  worker_settings                       which of several workers gets what; made-up node ids
   system, host, executor, lag           clock and threads, which process this is, the compute thread, the loop's lag
   lease, stopping                       one device for several processes, signals
 """

@@ -18,7 +18,7 @@ import anyio
 from swarm.config import load_settings
 from swarm.logs import configure_logging
 from swarm.node.base.context import NodeContext
-from swarm.node.process.executor import ComputeExecutor
+from swarm.node.process.executor import ComputeExecutor, compute_thread
 from swarm.node.process.stopping import run_until_signal
 from swarm.node.process.wiring import make_context, node_log
 from swarm.node.worker.worker import Worker
@@ -59,7 +59,8 @@ def main() -> int:
 
 
 async def _live(ctx: NodeContext) -> int:
-    with ComputeExecutor(ctx.clock.monotonic) as executor:
+    with compute_thread() as thread:
+        executor = ComputeExecutor(ctx.clock.monotonic, thread)
         worker = Worker(
             ctx, tasks=TASKS, load_policy=LightPolicy, task_source=FakeTaskSource(), compute=executor, versions={}
         )

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from swarm.config import Settings
 from swarm.node.base.write_queue import WriteQueue
-from swarm.node.process.executor import ComputeExecutor
+from swarm.node.process.executor import ComputeExecutor, compute_thread
 from swarm.node.process.wiring import make_context
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.sharing.verification import TaskSource
@@ -42,7 +42,8 @@ async def replay(
     rows = read_rows(layout.run, node).rows
     settings = replace(settings, redo_rounds=10**6)
     plan = plan_redo(rows, None, settings)
-    with ComputeExecutor(time.monotonic) as executor:
+    with compute_thread() as thread:
+        executor = ComputeExecutor(time.monotonic, thread)
         policy = await executor.run(load_policy)
         ctx = _context(settings, node, tasks, source, executor)
         steps = _Steps(OwnGroups(ctx, policy, RoundFiles(ctx)))

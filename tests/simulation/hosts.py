@@ -19,8 +19,7 @@ from anyio.lowlevel import checkpoint_if_cancelled
 
 from swarm.config import Settings
 from swarm.errors import StoreError, SwarmError
-from swarm.node.base.clock import Clock
-from swarm.node.base.context import NodeContext, ProcessIdentity
+from swarm.node.base.context import Clock, NodeContext, ProcessIdentity
 from swarm.node.base.timeline import Timeline
 from swarm.store.faults import Killed, Step
 from swarm.store.run import Run

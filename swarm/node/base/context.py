@@ -9,18 +9,35 @@ No part of a node starts a thread, sleeps or reads a clock in any other way; `no
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
 from swarm.config import Settings
-from swarm.node.base.clock import Clock
 from swarm.node.base.timeline import Timeline
 from swarm.store.base import Blocking
 from swarm.store.run import Run
 
+if TYPE_CHECKING:  # for commands that only look start without it
+    from anyio import CancelScope
+
 P = ParamSpec("P")
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The times of one node. Nothing in a node reads, waits or gives up by any other."""
+
+    monotonic: Callable[[], float]
+    """Seconds for durations and deadlines; comparable within this process alone."""
+    wall: Callable[[], float]
+    """Unix seconds for what people and peers read."""
+    sleep: Callable[[float], Awaitable[None]]
+    """Wait for some seconds of `monotonic`."""
+    move_on_after: Callable[[float | None], AbstractContextManager[CancelScope]]
+    """Leave the block after some seconds of `monotonic`; None: never."""
 
 
 class Compute(Protocol):

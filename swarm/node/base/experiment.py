@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
 
 from swarm.config import IDENTITY_DEFAULTS, Settings, variable
-from swarm.errors import AlreadyThereError, ExperimentError, ProtocolError, StoreError
+from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.node.base.context import NodeContext
 from swarm.records import files
 from swarm.store.run import Run
@@ -38,40 +37,31 @@ def differences(settings: Settings, experiment: ExperimentFile) -> list[str]:
     ]
 
 
-def claim_experiment(ctx: NodeContext, versions: dict[str, str]) -> bool:
-    """Create the experiment, or make sure that this is the same one. Blocking.
+def claim_experiment(ctx: NodeContext, versions: dict[str, str], *, create: bool = True) -> tuple[bool, list[str]]:
+    """Say what the experiment is where nobody has, if `create`, and compare it with this node's settings. Blocking.
+
+    Nodes with the same settings that create it at once say the same.
 
     Returns:
-        True if it was created, False if it goes on.
+        Whether it was created, and the `differences`: none where it is the same one, or is none yet.
 
     Raises:
-        ExperimentError: the folder holds an experiment with other settings; it is left as it is.
+        StoreError: the file cannot be understood, or not be written.
     """
-    created = read_experiment(ctx.run) is None
+    experiment = read_experiment(ctx.run)
+    created = create and experiment is None
     if created:
-        create_experiment(ctx, versions)
-    experiment = read_experiment(ctx.run)  # of two that create it at once it may be the other one's
-    if experiment and (changed := differences(ctx.settings, experiment)):
-        raise ExperimentError(other_experiment(ctx.run, changed))
-    return created
-
-
-def create_experiment(ctx: NodeContext, versions: dict[str, str]) -> None:
-    """Say what the experiment is. Nodes with the same settings that do so at once say the same. Blocking.
-
-    Raises:
-        StoreError: the file cannot be written.
-    """
-    identity: dict[str, Any] = ctx.settings.experiment_identity()
-    file = ExperimentFile(
-        experiment_name=ctx.run.experiment,
-        created_at=ctx.clock.wall(),
-        created_by=ctx.node_id,
-        identity=identity,
-        versions=versions,
-    )
-    with suppress(AlreadyThereError):
-        ctx.run.store.put(keys.EXPERIMENT, encode(file), if_absent=True)
+        file = ExperimentFile(
+            experiment_name=ctx.run.experiment,
+            created_at=ctx.clock.wall(),
+            created_by=ctx.node_id,
+            identity=ctx.settings.experiment_identity(),
+            versions=versions,
+        )
+        with suppress(AlreadyThereError):
+            ctx.run.store.put(keys.EXPERIMENT, encode(file), if_absent=True)
+        experiment = read_experiment(ctx.run)  # of two that create it at once it may be the other one's
+    return created, differences(ctx.settings, experiment) if experiment else []
 
 
 def other_experiment(run: Run, changed: list[str]) -> str:

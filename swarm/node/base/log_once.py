@@ -1,10 +1,21 @@
-"""Logs a problem that comes again at every look once, and once more when it is over."""
+"""Logs a problem that comes again at every look once, and once more when it is over; reads until there is none."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from swarm.errors import StoreError
 from swarm.logs import get_logger
+from swarm.node.base.context import NodeContext
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
 
 logger = get_logger(__name__)
+
+PAUSE = 2.0
+"""Seconds between two attempts."""
 
 
 class LogOnce:
@@ -27,3 +38,17 @@ class LogOnce:
         if self._lasts:
             logger.info(self._over)
         self._lasts = False
+
+
+async def until_readable(ctx: NodeContext, read: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
+    """What a blocking call gives, once it raises no StoreError any more; anything else that it raises is raised."""
+    unreadable = LogOnce("folder.unreadable", over="folder.readable")
+    while True:
+        try:
+            found = await ctx.blocking.run(read, *args, **kwargs)
+        except StoreError as error:
+            unreadable.found(error)
+        else:
+            unreadable.gone()
+            return found
+        await ctx.clock.sleep(PAUSE)

@@ -69,8 +69,7 @@ class WriteQueue:
     """Of one node; `deliver` runs beside it."""
 
     def __init__(self, ctx: NodeContext, *, most_kept: int = MOST_KEPT, most_droppable: int = MOST_DROPPABLE) -> None:
-        self._clock = ctx.clock
-        self._blocking = ctx.blocking
+        self._ctx = ctx
         self._most_kept = most_kept
         self._most_droppable = most_droppable
         self._queue: deque[Write] = deque()
@@ -107,7 +106,7 @@ class WriteQueue:
         """
         self.add(write)
         if self._error is None:
-            with self._clock.move_on_after(LONGEST_PUT):
+            with self._ctx.clock.move_on_after(LONGEST_PUT):
                 await write.tried.wait()
 
     def _stay_within_bounds(self) -> None:
@@ -142,7 +141,7 @@ class WriteQueue:
             StoreError: the path of something without which nothing is true is blocked.
         """
         while True:
-            with self._clock.move_on_after(self._pause()):
+            with self._ctx.clock.move_on_after(self._pause()):
                 await self._new.wait()
             self._new = anyio.Event()
             await self._write_all()
@@ -151,13 +150,13 @@ class WriteQueue:
         """Seconds until the next attempt; None: there is nothing to try."""
         if self._error is None:
             return None
-        return min(max(SHORTEST_PAUSE, (self._clock.monotonic() - self._failing_since) / 2), LONGEST_PAUSE)
+        return min(max(SHORTEST_PAUSE, (self._ctx.clock.monotonic() - self._failing_since) / 2), LONGEST_PAUSE)
 
     async def _write_all(self) -> None:
         while self._queue:
             write = self._writing = self._queue[0]
             try:
-                await self._blocking.run(write.write)
+                await self._ctx.blocking.run(write.write)
             except StoreError as error:
                 if not error.blocked:
                     self._refused(error)
@@ -186,7 +185,7 @@ class WriteQueue:
 
     def _refused(self, error: StoreError) -> None:
         if self._error is None:
-            self._failing_since, self._failing_since_wall = self._clock.monotonic(), self._clock.wall()
+            self._failing_since, self._failing_since_wall = self._ctx.clock.monotonic(), self._ctx.clock.wall()
             logger.warning(
                 "folder.unwritable",
                 error=str(error),
@@ -204,7 +203,7 @@ class WriteQueue:
         logger.info(
             "folder.healed",
             since=self._failing_since_wall,
-            seconds=round(self._clock.monotonic() - self._failing_since, 1),
+            seconds=round(self._ctx.clock.monotonic() - self._failing_since, 1),
             published_late=dict(self._late),
             dropped=dict(self._dropped),
         )
@@ -219,7 +218,7 @@ class WriteQueue:
         Raises:
             StoreError: it is not after `patience` seconds; says what is missing.
         """
-        with self._clock.move_on_after(patience):
+        with self._ctx.clock.move_on_after(patience):
             while self._queue:
                 self._new.set()
                 await self._queue[-1].done.wait()

@@ -32,10 +32,7 @@ class ClockKeeper:
 
     def __init__(self, ctx: NodeContext, presence: Presence, liveness: Liveness) -> None:
         self._ctx = ctx
-        self._settings = ctx.settings
-        self._run = ctx.run
         self._presence = presence
-        self._clock = ctx.clock
         self._created_at = ctx.clock.wall()
         self._awaiting: frozenset[str] | None = None
         self._unwritten: WriteState | None = None
@@ -52,9 +49,9 @@ class ClockKeeper:
             True once all rounds are done and the folder says so; False to leave the clock to another coordinator.
         """
         await self._resume()
-        interval = min(self._settings.reconcile_interval, self._settings.heartbeat_interval)
+        interval = min(self._ctx.settings.reconcile_interval, self._ctx.settings.heartbeat_interval)
         done: bool | None = None
-        ctx, hints = self._ctx, self._settings.watch == "auto"
+        ctx, hints = self._ctx, self._ctx.settings.watch == "auto"
         async with wake_ups(ctx.run.store, [keys.REWARDS, keys.PEERS], interval, ctx.clock.sleep, hints=hints) as wakes:
             while done is None:
                 await wakes.receive()
@@ -69,11 +66,11 @@ class ClockKeeper:
             self._created_at = state.created_at
         logger.info(
             "coordinator.ready",
-            experiment=self._run.experiment,
+            experiment=self._ctx.run.experiment,
             round=key.round,
             stage=key.stage,
-            max_rounds=self._settings.max_rounds,
-            expected_workers=self._settings.expected_workers,
+            max_rounds=self._ctx.settings.max_rounds,
+            expected_workers=self._ctx.settings.expected_workers,
         )
         if write := self._machine.resume(key):
             await self._write(write)
@@ -83,10 +80,10 @@ class ClockKeeper:
     async def _resume_point(self) -> tuple[RoundKey, StateFile | None, str]:
         while True:
             try:
-                return await self._ctx.blocking.run(resume_point, self._run, self._settings.max_rounds)
+                return await self._ctx.blocking.run(resume_point, self._ctx.run, self._ctx.settings.max_rounds)
             except StoreError as error:
                 self._unlistable.found(error)
-            await self._clock.sleep(self._settings.heartbeat_interval)
+            await self._ctx.clock.sleep(self._ctx.settings.heartbeat_interval)
 
     async def _decide(self) -> bool | None:
         """Look and carry out until there is nothing more to do for now; None, or what `keep` returns."""
@@ -106,25 +103,25 @@ class ClockKeeper:
 
     def _tell_of_awaited(self, live: frozenset[str]) -> None:
         if self._machine.key is None and live != self._awaiting:
-            logger.info("workers.awaited", present=sorted(live), expected=self._settings.expected_workers)
+            logger.info("workers.awaited", present=sorted(live), expected=self._ctx.settings.expected_workers)
             self._awaiting = live
 
     # ── write ───────────────────────────────────────────────────────────────────────────────────────────────────────
     async def _write(self, write: WriteState, *, held: bool = False) -> bool:
         """Try once; False if the folder does not say it now."""
-        now = self._clock.wall()
+        now = self._ctx.clock.wall()
         state = StateFile(
             round=write.key.round,
             stage=write.key.stage,
             created_at=self._created_at,
             updated_at=now,
             updated_by=self._ctx.node_id,
-            experiment_name=self._run.experiment,
-            max_rounds=max(self._settings.max_rounds, write.key.round),  # fewer may be asked for than were done
+            experiment_name=self._ctx.run.experiment,
+            max_rounds=max(self._ctx.settings.max_rounds, write.key.round),  # fewer may be asked for than were done
             finished=write.finished,
             held=held,
             round_opened_at=now,
-            round_interval=self._settings.round_interval,
+            round_interval=self._ctx.settings.round_interval,
         )
         try:
             written = await self._ctx.blocking.run(self._publish_forwards, state)
@@ -144,7 +141,7 @@ class ClockKeeper:
         there = self._observer.state(self._machine.round_in_hand)
         if there is not None and clock_of(there).key > clock_of(state).key:
             return False
-        self._run.put_sealed(keys.STATE, encode(state))
+        self._ctx.run.put_sealed(keys.STATE, encode(state))
         return True
 
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import anyio
 
-from swarm.errors import DuplicateNodeError
+from swarm.errors import DuplicateNodeError, ExperimentError, StoreError
 from swarm.logs import get_logger
+from swarm.node.base.clock_file import believed_state
 from swarm.node.base.context import NodeContext
-from swarm.node.base.experiment import claim_experiment
+from swarm.node.base.experiment import claim_experiment, other_experiment
+from swarm.node.base.log_once import LogOnce
 from swarm.node.base.presence import Presence, is_alive
 from swarm.node.coordinator.clock_keeper import ClockKeeper
-from swarm.node.coordinator.standby import clock_is_vacant
 from swarm.records.files import read_peers
 from swarm.records.liveness import ACTIVE, STANDBY, STARTING, Liveness
 
@@ -62,7 +63,9 @@ class Coordinator:
         self._life.cancel()
 
     async def _live(self) -> None:
-        created = await self._ctx.blocking.run(claim_experiment, self._ctx, self._versions)
+        created, changed = await self._ctx.blocking.run(claim_experiment, self._ctx, self._versions)
+        if changed:
+            raise ExperimentError(other_experiment(self._ctx.run, changed))
         if created:
             logger.info("experiment.created", experiment=self._ctx.run.experiment)
         async with anyio.create_task_group() as tasks:
@@ -76,13 +79,41 @@ class Coordinator:
         while True:
             if not active:
                 self._presence.status = STANDBY
-                if not await clock_is_vacant(self._ctx, self._liveness):
+                if not await self._clock_is_vacant():
                     return
                 logger.info("coordinator.takes_over", experiment=self._ctx.run.experiment)
             self._presence.status = ACTIVE
             if await ClockKeeper(self._ctx, self._presence, self._liveness).keep():
                 return
             active = False
+
+    async def _clock_is_vacant(self) -> bool:
+        """Wait until nobody keeps the clock, at least for one liveness timeout: a beat may not have been seen to move.
+
+        Returns:
+            True if no other coordinator is alive; False if the experiment is finished.
+        """
+        ctx, clock, liveness = self._ctx, self._ctx.clock, self._liveness
+        since, unlistable = clock.monotonic(), LogOnce("folder.unlistable", over="folder.listable")
+        logger.info("coordinator.stands_by", experiment=ctx.run.experiment)
+        while True:
+            try:
+                state, _ = await ctx.blocking.run(believed_state, ctx.run)
+                if state is not None and state.finished:
+                    return False
+                peers = await ctx.blocking.run(read_peers, ctx.run)
+            except StoreError as error:
+                unlistable.found(error)
+                since = clock.monotonic()  # who is blind sees nobody; that says nothing
+            else:
+                unlistable.gone()
+                for peer in peers:
+                    liveness.observe(peer, clock.monotonic(), clock.wall())
+            now = clock.monotonic()
+            others = liveness.live(now, role="coordinator", statuses=(STARTING, ACTIVE)) - {ctx.node_id}
+            if not others and now - since >= ctx.settings.liveness_timeout:
+                return True
+            await clock.sleep(ctx.settings.heartbeat_interval)
 
     async def _refuse_second_coordinator(self) -> None:
         """One clock, one owner: another live coordinator is refused whatever its name."""

@@ -186,7 +186,5 @@ class CoordinatorMachine:
 
     def _finish(self, reason: str, missing: frozenset[str] = frozenset()) -> WriteState:
         self.finished = True
-        self.key = max(
-            self._resume_at, RoundKey(self._settings.max_rounds)
-        )  # not back, if fewer are asked for now
+        self.key = max(self._resume_at, RoundKey(self._settings.max_rounds))  # not back, if fewer are asked for now
         return WriteState(self.key, finished=True, reason=reason, missing=missing)

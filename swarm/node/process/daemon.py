@@ -5,7 +5,8 @@ A coordinator imports no torch, and a worker's is imported by its compute thread
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from random import SystemRandom
 from typing import TypeVar
 
@@ -15,11 +16,9 @@ from swarm.config import Settings, variable
 from swarm.errors import ConfigError, SwarmError
 from swarm.logs import configure_logging, get_logger
 from swarm.node.base.context import NodeContext
-from swarm.node.base.names import readable_name
-from swarm.node.process.executor import ComputeExecutor
-from swarm.node.process.lag import measured_lag
 from swarm.node.process.stopping import run_until_signal
-from swarm.node.process.wiring import check, make_context, make_worker, node_log, versions
+from swarm.node.process.wiring import check, make_context, node_log, versions, worker_maker
+from swarm.node.process.worker_settings import readable_name
 
 Given = TypeVar("Given")
 logger = get_logger(__name__)
@@ -36,11 +35,17 @@ def run_node(settings: Settings) -> int:
         StoreError: the log files cannot be opened, so nothing could be recorded.
     """
     ctx = make_context(settings, settings.node_id or _made_up_name(settings))
+    return run_logged([ctx], partial(_run, ctx))
+
+
+def run_logged(contexts: Sequence[NodeContext], main: Callable[[], int]) -> int:
+    """Run the nodes of this process, all events going to their logs; the exit code. Raises as `run_node` does."""
+    files, level = [node_log(ctx) for ctx in contexts], contexts[0].settings.log_level
     try:
-        with configure_logging([node_log(ctx)], level=settings.log_level, held=True):
-            return _run(ctx)
+        with configure_logging(files, level=level, held=True):
+            return main()
     except SwarmError as error:
-        return error.exit_code  # it is in the log, on the terminal and in the folder
+        return error.exit_code  # it is in the logs, on the terminal and in the folder
 
 
 def _made_up_name(settings: Settings) -> str:
@@ -102,9 +107,6 @@ async def _coordinate(ctx: NodeContext) -> int:
 
 
 async def _work(ctx: NodeContext) -> int:
-    from swarm.tasks.scoring import Scorer
-
     check(ctx.settings)
-    async with Scorer(ctx.settings.scorer_processes, ctx.settings.task_families) as scorer, measured_lag() as lag:
-        with ComputeExecutor(ctx.clock.monotonic) as executor:
-            return await run_until_signal(make_worker(ctx, scorer, executor, lag))
+    async with worker_maker(ctx.settings) as make:
+        return await run_until_signal(make(ctx))

@@ -1,6 +1,6 @@
 """Several workers in one process: one event loop, one scorer, one compute thread, one copy of torch.
 
-    worker-0 ─┐ own settings, policy,      ┌▶ ComputeThread   the policies' steps, one after the other
+    worker-0 ─┐ own settings, policy,      ┌▶ compute_thread  the policies' steps, one after the other
     worker-1 ─┼ logs, seeds, registration ─┤
     worker-2 ─┘                            └▶ Scorer          children that all of them ask
 
@@ -22,18 +22,13 @@ from anyio import to_thread
 
 from swarm.config import Settings
 from swarm.errors import SwarmError
-from swarm.logs import configure_logging, get_logger, logging_as, record_failure
+from swarm.logs import logging_as, record_failure
 from swarm.node.base.context import NodeContext
-from swarm.node.process.daemon import first_swarm_error, log_start, run_loop
-from swarm.node.process.executor import ComputeExecutor, ComputeThread
-from swarm.node.process.lag import LoopLag, measured_lag
+from swarm.node.process.daemon import first_swarm_error, log_start, run_logged, run_loop
 from swarm.node.process.stopping import TERMINATED, Node, run_until_signal
-from swarm.node.process.wiring import check, make_context, make_worker, node_log
+from swarm.node.process.wiring import check, make_context, worker_maker
 from swarm.node.process.worker_settings import cores, settings_of_workers
 from swarm.policy.embedded import EMBEDDED
-from swarm.tasks.scoring import Scorer
-
-logger = get_logger(__name__)
 
 THREADS_PER_NODE = 4
 """Of the event loop's helpers: one watches the folder as long as the node lives, the others read and write."""
@@ -50,12 +45,7 @@ def run_workers(settings: Settings, nodes: int) -> int:
     """
     settings = _suited_to_sharing(settings)
     contexts = [make_context(worker, str(worker.node_id)) for worker in settings_of_workers(settings, nodes)]
-    files = [node_log(ctx) for ctx in contexts]
-    try:
-        with configure_logging(files, level=settings.log_level, held=True):
-            return run_loop(_run, contexts)
-    except SwarmError as error:
-        return error.exit_code  # it is in the logs and on the terminal
+    return run_logged(contexts, partial(run_loop, _run, contexts))
 
 
 def _suited_to_sharing(settings: Settings) -> Settings:
@@ -71,19 +61,13 @@ async def _run(contexts: Sequence[NodeContext]) -> int:
     for ctx in contexts:
         check(ctx.settings)
     to_thread.current_default_thread_limiter().total_tokens += THREADS_PER_NODE * len(contexts)
-    thread = ComputeThread()
-    try:
-        shared = contexts[0].settings
-        async with Scorer(shared.scorer_processes, shared.task_families) as scorer, measured_lag() as lag:
-            start = {ctx.node_id: partial(_worker, ctx, scorer, thread, lag) for ctx in contexts}
-            return await run_until_signal(SeveralNodes(start))
-    finally:
-        thread.close()
+    async with worker_maker(contexts[0].settings) as make:
+        return await run_until_signal(SeveralNodes({ctx.node_id: partial(_start, make, ctx) for ctx in contexts}))
 
 
-def _worker(ctx: NodeContext, scorer: Scorer, thread: ComputeThread, lag: LoopLag) -> Node:
+def _start(make: Callable[[NodeContext], Node], ctx: NodeContext) -> Node:
     log_start(ctx)
-    return make_worker(ctx, scorer, ComputeExecutor(ctx.clock.monotonic, thread), lag)
+    return make(ctx)
 
 
 class SeveralNodes:

@@ -10,7 +10,7 @@ from typing import ParamSpec, TypeVar
 import anyio
 from anyio import to_thread
 
-from swarm.node.base.clock import Clock
+from swarm.node.base.context import Clock
 
 P = ParamSpec("P")
 Result = TypeVar("Result")

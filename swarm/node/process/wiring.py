@@ -6,6 +6,8 @@ Torch is imported by the worker's compute thread, while the node is already regi
 from __future__ import annotations
 
 import platform
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
@@ -16,9 +18,10 @@ from swarm.algo.registry import advantage_scaling, loss, sampler
 from swarm.config import Settings
 from swarm.errors import ConfigError
 from swarm.logs import NodeLog
-from swarm.node.base.context import Compute, NodeContext
+from swarm.node.base.context import NodeContext
+from swarm.node.process.executor import ComputeExecutor, compute_thread
 from swarm.node.process.host import this_process
-from swarm.node.process.lag import LoopLag
+from swarm.node.process.lag import measured_lag
 from swarm.node.process.system import SYSTEM_CLOCK, ThreadBlocking
 from swarm.node.worker.ij_schedule import make_rule
 from swarm.signing.trust import make_trust
@@ -28,7 +31,6 @@ from swarm.types import Policy, Trainer
 from swarm.wire import keys
 
 if TYPE_CHECKING:
-    from swarm.node.sharing.verification import TaskSource
     from swarm.node.worker.worker import Worker
 
 _RECORDED = ("torch", "transformers", "anyio", "watchfiles", "msgspec", "structlog")
@@ -60,19 +62,29 @@ def versions(settings: Settings | None = None) -> dict[str, str]:
     return ours | {name: version(name) for name in (*_RECORDED, *families.packages)}
 
 
-def make_worker(ctx: NodeContext, scorer: TaskSource, compute: Compute, lag: LoopLag) -> Worker:
-    """Wire up one worker, whose scorer and compute thread may be others' as well."""
-    from swarm.node.worker.worker import Worker
+@asynccontextmanager
+async def worker_maker(settings: Settings) -> AsyncIterator[Callable[[NodeContext], Worker]]:
+    """What makes the workers of this process, with what they have in common while the block runs.
 
-    return Worker(
-        ctx,
-        tasks=checked_tasks(ctx.settings),
-        load_policy=partial(_load_policy, ctx.settings),
-        task_source=scorer,
-        compute=compute,
-        versions=versions(ctx.settings),
-        loop_lag=lag.reader(),
-    )
+    That is the scoring children, the compute thread, and the measure of the event loop's lag.
+    """
+    from swarm.node.worker.worker import Worker
+    from swarm.tasks.scoring import Scorer
+
+    def make(ctx: NodeContext) -> Worker:
+        return Worker(
+            ctx,
+            tasks=checked_tasks(ctx.settings),
+            load_policy=partial(_load_policy, ctx.settings),
+            task_source=scorer,
+            compute=ComputeExecutor(ctx.clock.monotonic, thread),
+            versions=versions(ctx.settings),
+            loop_lag=lag.reader(),
+        )
+
+    async with Scorer(settings.scorer_processes, settings.task_families) as scorer, measured_lag() as lag:
+        with compute_thread() as thread:
+            yield make
 
 
 def check(settings: Settings) -> None:

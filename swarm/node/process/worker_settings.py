@@ -1,14 +1,27 @@
-"""Which worker gets which settings, where several are started on one machine."""
+"""Which worker gets which settings, where several are started on one machine; names such as `amber-otter-4f2a`."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import replace
-from random import SystemRandom
+from random import Random, SystemRandom
 
 from swarm.config import NODE_ID, Settings
 from swarm.errors import ConfigError
-from swarm.node.base.names import readable_name
+
+_COLOURS = (
+    *("amber", "azure", "coral", "copper", "cyan", "golden", "green", "indigo"),
+    *("ivory", "jade", "lilac", "olive", "pearl", "ruby", "silver", "teal"),
+)
+_ANIMALS = (
+    *("badger", "crane", "falcon", "fox", "gecko", "heron", "ibex", "lynx"),
+    *("marten", "newt", "otter", "panda", "quail", "raven", "seal", "wolf"),
+)
+
+
+def readable_name(rng: Random) -> str:
+    """One of 16,777,216 names; registration settles the rare clash."""
+    return f"{rng.choice(_COLOURS)}-{rng.choice(_ANIMALS)}-{rng.randrange(2**16):04x}"
 
 
 def settings_of_workers(settings: Settings, nodes: int) -> list[Settings]:

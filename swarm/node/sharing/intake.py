@@ -23,13 +23,13 @@ from swarm.node.base.log_once import LogOnce
 from swarm.node.base.timeline import Timeline
 from swarm.node.sharing.admission import Admission
 from swarm.node.sharing.assigned_questions import AssignedQuestions
-from swarm.node.sharing.intake_counts import Counts
-from swarm.node.sharing.pool import Place, Pool, place_of
+from swarm.node.sharing.intake_counts import Counts, Refusals
+from swarm.node.sharing.pool import Pool
 from swarm.node.sharing.priority_lock import PriorityLock
 from swarm.node.sharing.quarantine import Quarantine
 from swarm.node.sharing.reading import MOST_AGAIN, PeersFile, PeersFiles, Reading
-from swarm.node.sharing.refusals import Refusals
 from swarm.node.sharing.selection import Selection, random_order
+from swarm.node.sharing.trained_groups import GroupName, name_of
 from swarm.node.sharing.verification import TaskSource, Verdict, verify
 from swarm.types import RoundKey, ScoredGroup
 from swarm.wire.messages import MetricsRow
@@ -59,10 +59,9 @@ class Intake:
         self._pool = Pool(self._admission.is_drawn)
         self._quarantine = Quarantine(ctx.settings.quarantine_rounds)
         self._priority_lock = PriorityLock()
-        self._secret = ctx.process.secret
         self._selections: dict[RoundKey, Selection] = {}
         self._readings: dict[RoundKey, dict[str, Reading]] = {}
-        self._copies: set[Place] = set()
+        self._copies: set[GroupName] = set()
         """Groups that were counted as copied."""
         self._oldest = RoundKey(0)
         self.activity = Timeline(ctx.clock.monotonic)
@@ -75,7 +74,7 @@ class Intake:
     async def look(self, keys: Set[RoundKey], live: Set[str], tasks: TaskGroup) -> None:
         """List these rounds, take in what is new, and see whether what was taken in is still what it was."""
         for key in sorted(key for key in keys if key >= self._oldest):
-            new = Selection(self._ctx.settings.max_peers, random_order(self._secret, key))
+            new = Selection(self._ctx.settings.max_peers, random_order(self._ctx.process.secret, key))
             selection = self._selections.setdefault(key, new)
             held = [peer for peer in self._quarantine.held(key.round) if peer not in selection.taken]
             await self._pass_over(key, held, selection)
@@ -85,8 +84,8 @@ class Intake:
         """The verified groups of these peers for these rounds and stages, copies left out, in a fixed order."""
         groups, copies = self._pool.groups(sources)
         for group in copies:
-            if place_of(group) not in self._copies:
-                self._copies.add(place_of(group))
+            if name_of(group) not in self._copies:
+                self._copies.add(name_of(group))
                 detail = f"group {group.slot} is another one's, word for word"
                 self._refuse(RoundKey(group.round, group.stage), group.peer_id, ProtocolError("copied", detail))
         return groups
@@ -97,7 +96,7 @@ class Intake:
         self._pool.forget_before(key)
         self._selections = {k: selection for k, selection in self._selections.items() if k >= key}
         self._readings = {k: readings for k, readings in self._readings.items() if k >= key}
-        self._copies = {place for place in self._copies if place[:2] >= key}
+        self._copies = {name for name in self._copies if name.key >= key}
         self._refusals.forget_before(key.round)
         self.activity.forget_before(self._ctx.clock.monotonic())
 

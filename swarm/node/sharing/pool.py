@@ -14,10 +14,8 @@ from typing import NamedTuple
 import msgspec
 
 from swarm.algo.advantages import is_informative
+from swarm.node.sharing.trained_groups import name_of
 from swarm.types import RolloutGroup, RoundKey, ScoredGroup
-
-Place = tuple[int, int, str, int]
-"""Round, stage, peer, slot: where a group was published, and how groups are ordered."""
 
 
 class _Held(NamedTuple):
@@ -41,19 +39,19 @@ class Pool:
         )
 
     def groups(self, sources: Sequence[tuple[str, RoundKey]]) -> tuple[list[ScoredGroup], list[RolloutGroup]]:
-        """The groups of these peers for these rounds and stages, in the order of Place, and the copies among them.
+        """The groups of these peers for these rounds and stages, by name, and the copies among them.
 
         Of groups with the same question and the same completions those stay that answer what was drawn for them; where
-        none does, the first in the order of Place.
+        none does, the first by name.
         """
         wanted = [held for peer, key in set(sources) for held in self._held.get(key, {}).get(peer, [])]
-        wanted.sort(key=lambda held: place_of(held.scored.group))
+        wanted.sort(key=lambda held: name_of(held.scored.group))
         same: dict[bytes, list[_Held]] = defaultdict(list)
         for held in wanted:
             same[held.content].append(held)
-        copies = {place_of(group) for alike in same.values() for group in self._copies(alike)}
-        originals = [held.scored for held in wanted if place_of(held.scored.group) not in copies]
-        return originals, [held.scored.group for held in wanted if place_of(held.scored.group) in copies]
+        copies = {name_of(group) for alike in same.values() for group in self._copies(alike)}
+        originals = [held.scored for held in wanted if name_of(held.scored.group) not in copies]
+        return originals, [held.scored.group for held in wanted if name_of(held.scored.group) in copies]
 
     def forget_before(self, key: RoundKey) -> None:
         """Drop earlier rounds."""
@@ -65,11 +63,6 @@ class Pool:
         groups = [held.scored.group for held in alike]
         owners = [group for group in groups if self._is_owner(group)] or groups[:1]
         return [group for group in groups if group not in owners]
-
-
-def place_of(group: RolloutGroup) -> Place:
-    """Where a group was published."""
-    return group.round, group.stage, group.peer_id, group.slot
 
 
 def _content(group: RolloutGroup) -> bytes:

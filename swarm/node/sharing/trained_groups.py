@@ -14,10 +14,13 @@ _NAME = re.compile(r"([^/]+)/([0-9]{1,9})/([0-9]{1,9})/([0-9]{1,9})")
 
 
 class GroupName(NamedTuple):
-    """Where a rollout group lies in the folder; as text `peer/round/stage/slot`, as in the column `trained_on`."""
+    """Where a rollout group was published, in the order in which groups are sorted.
 
-    peer: str
+    As text `peer/round/stage/slot`, as in the column `trained_on`.
+    """
+
     key: RoundKey
+    peer: str
     slot: int
 
     def __str__(self) -> str:
@@ -26,13 +29,13 @@ class GroupName(NamedTuple):
 
 def name_of(group: RolloutGroup) -> GroupName:
     """The name of a group."""
-    return GroupName(group.peer_id, RoundKey(group.round, group.stage), group.slot)
+    return GroupName(RoundKey(group.round, group.stage), group.peer_id, group.slot)
 
 
 def parse_names(texts: Iterable[str]) -> list[GroupName]:
     """The names among these texts; what is none is left out."""
     matches = [match for text in texts if (match := _NAME.fullmatch(text)) and is_node_id(match[1])]
-    return [GroupName(m[1], RoundKey(int(m[2]), int(m[3])), int(m[4])) for m in matches]
+    return [GroupName(RoundKey(int(m[2]), int(m[3])), m[1], int(m[4])) for m in matches]
 
 
 class TrainedGroups:

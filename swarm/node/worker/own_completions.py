@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from msgspec import convert
+
 from swarm.errors import ProtocolError, StoreError
 from swarm.logs import get_logger
 from swarm.node.base.context import NodeContext
@@ -58,20 +60,14 @@ def to_file(
         tokenizer=tokenizer,
         rounds_trained=rounds_trained,
         ahead=ahead,
-        groups=[SampledGroup(prompt=group.question.prompt, completions=_sampled(group)) for group in groups],
+        groups=[
+            SampledGroup(
+                prompt=group.question.prompt,
+                completions=convert(group.completions, list[SampledCompletion], from_attributes=True),
+            )
+            for group in groups
+        ],
     )
-
-
-def _sampled(group: RolloutGroup) -> list[SampledCompletion]:
-    return [
-        SampledCompletion(
-            text=completion.text,
-            finished=completion.finished,
-            token_ids=list(completion.token_ids or ()),
-            logprobs=list(completion.logprobs or ()),
-        )
-        for completion in group.completions
-    ]
 
 
 def to_own_groups(file: CompletionsFile, questions: Sequence[Question]) -> list[RolloutGroup] | None:
@@ -85,7 +81,7 @@ def to_own_groups(file: CompletionsFile, questions: Sequence[Question]) -> list[
             file.stage,
             slot,
             question,
-            tuple(Completion(c.text, c.finished, tuple(c.token_ids), tuple(c.logprobs)) for c in group.completions),
+            convert(group.completions, tuple[Completion, ...], from_attributes=True),
             file.model,
         )
         for slot, (question, group) in enumerate(zip(questions, file.groups, strict=True))

@@ -18,7 +18,7 @@ import msgspec
 from swarm.algo.seeds import derive_seed
 from swarm.errors import ProtocolError
 from swarm.logs import get_logger
-from swarm.node.base.until_readable import until_readable
+from swarm.node.base.log_once import until_readable
 from swarm.node.sharing.verification import score_groups
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.own_completions import Left, same_texts, to_file, to_own_groups, what_is_left

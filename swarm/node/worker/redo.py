@@ -28,10 +28,10 @@ from swarm.algo.registry import advantage_scaling
 from swarm.config import Settings, variable
 from swarm.errors import ProtocolError
 from swarm.logs import get_logger
-from swarm.node.base.until_readable import until_readable
+from swarm.node.base.log_once import until_readable
 from swarm.node.sharing.admission import Admission
 from swarm.node.sharing.reading import PeersFile, PeersFiles
-from swarm.node.sharing.trained_groups import GroupName, parse_names
+from swarm.node.sharing.trained_groups import GroupName, name_of, parse_names
 from swarm.node.sharing.verification import verify
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.round_steps import RoundSteps
@@ -173,9 +173,9 @@ class Redo:
     async def _external(self, names: Sequence[GroupName]) -> list[ScoredGroup]:
         """In the order of the row, for sums of floats depend on it."""
         found: dict[GroupName, ScoredGroup] = {}
-        for (peer, key), wanted in groupby(sorted(names), key=attrgetter("peer", "key")):
+        for (key, peer), wanted in groupby(sorted(names), key=attrgetter("key", "peer")):
             groups = await self._of_peer(peer, key, {name.slot for name in wanted})
-            found |= {GroupName(peer, key, scored.group.slot): scored for scored in groups}
+            found |= {name_of(scored.group): scored for scored in groups}
         if gone := [name for name in names if name not in found]:
             raise _gone(f"{gone[0].peer} has no group {gone[0].slot} in round {gone[0].key.round}")
         return [found[name] for name in names]

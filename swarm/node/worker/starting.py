@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from swarm.errors import StoreError
 from swarm.logs import get_logger
-from swarm.node.base.experiment import create_experiment, differences, read_experiment
-from swarm.node.base.until_readable import until_readable
+from swarm.node.base.experiment import claim_experiment
+from swarm.node.base.log_once import until_readable
 from swarm.node.sharing.assigned_questions import OTHERS_ARE_REFUSED
 from swarm.node.sharing.intake import Intake
 from swarm.node.worker.checkpoints import restore_newest
@@ -55,13 +56,11 @@ async def compare_experiment(ctx: WorkerContext, versions: dict[str, str]) -> No
 
     Without a coordinator the first worker says what the experiment is.
     """
+    claim = partial(claim_experiment, ctx, versions, create=ctx.settings.clock == "own")
     try:
-        experiment = await ctx.blocking.run(read_experiment, ctx.run)
-        if experiment is None and ctx.settings.clock == "own":
-            await ctx.blocking.run(create_experiment, ctx, versions)
-            experiment = await ctx.blocking.run(read_experiment, ctx.run)
+        _, changed = await ctx.blocking.run(claim)
     except StoreError as error:
         logger.warning("experiment.unreadable", error=str(error))
         return
-    if experiment and (changed := differences(ctx.settings, experiment)):
+    if changed:
         logger.warning("experiment.other_settings", differences=changed, consequence=OTHERS_ARE_REFUSED)

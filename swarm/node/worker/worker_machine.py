@@ -305,9 +305,7 @@ class WorkerMachine:
 
     def _end_round(self, key: RoundKey) -> Sequence[Instruction]:
         self._next = RoundKey(key.round + 1)
-        interval = (
-            self._settings.checkpoint_interval
-        )  # in passed multiples: a slow node never hits them exactly
+        interval = self._settings.checkpoint_interval  # in passed multiples: a slow node never hits them exactly
         due = interval and self._next.round // interval > self._save_asked // interval
         leaving = self._stopping or self._finished  # then _leave saves, once
         saves = self._save() if due and not leaving else ()

@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import anyio
 from anyio import to_thread
 
-from swarm.node.base.clock import Clock
-from swarm.node.base.context import NodeContext, ProcessIdentity
+from swarm.node.base.context import Clock, NodeContext, ProcessIdentity
 from swarm.node.coordinator.coordinator import Coordinator
 from swarm.node.process.executor import ComputeExecutor
 from swarm.node.process.system import SYSTEM_CLOCK, ThreadBlocking
@@ -67,7 +67,7 @@ def make_worker(
         tasks=TASKS,
         load_policy=lambda: policy,
         task_source=source or FakeTaskSource(),
-        compute=ComputeExecutor(time.monotonic),
+        compute=ComputeExecutor(time.monotonic, ThreadPoolExecutor(max_workers=1)),
         versions={},
     )
 

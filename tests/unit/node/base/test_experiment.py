@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from swarm.errors import ExperimentError, StoreError
-from swarm.node.base.experiment import claim_experiment, differences, read_experiment
+from swarm.node.base.experiment import claim_experiment, differences, other_experiment, read_experiment
 from swarm.node.process.system import SYSTEM_CLOCK
 from tests.layout import Layout
 from tests.unit.node.factories import make_settings, run_of
@@ -31,7 +31,10 @@ OTHER_SETTINGS = [
 
 def claim(layout: Layout, **changed: object) -> bool:
     ctx = make_context(layout, "coordinator", times=replace(SYSTEM_CLOCK, wall=lambda: 5.0), **changed)
-    return claim_experiment(ctx, VERSIONS)
+    created, changed = claim_experiment(ctx, VERSIONS)
+    if changed:
+        raise ExperimentError(other_experiment(ctx.run, changed))
+    return created
 
 
 def test_an_experiment_is_created_once_and_then_gone_on_with(tmp_path: Path) -> None:

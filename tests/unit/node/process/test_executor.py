@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 
 import anyio
 import pytest
 
 from swarm.node.base.timeline import total
-from swarm.node.process.executor import ComputeExecutor, ComputeThread
+from swarm.node.process.executor import ComputeExecutor, compute_thread
 from tests.patience import PATIENCE
 from tests.unit.node.nodes import until
 
@@ -18,14 +19,16 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_all_steps_run_in_one_thread_that_is_not_the_event_loops() -> None:
-    with ComputeExecutor(time.monotonic) as executor:
+    with compute_thread() as thread:
+        executor = ComputeExecutor(time.monotonic, thread)
         threads = {await executor.run(threading.get_ident) for _ in range(5)}
     assert len(threads) == 1
     assert threading.get_ident() not in threads
 
 
 async def test_what_a_step_returns_or_raises_comes_back() -> None:
-    with ComputeExecutor(time.monotonic) as executor:
+    with compute_thread() as thread:
+        executor = ComputeExecutor(time.monotonic, thread)
         assert await executor.run(divmod, 7, 2) == (3, 1)
         with pytest.raises(ZeroDivisionError):
             await executor.run(divmod, 7, 0)
@@ -39,7 +42,8 @@ async def test_a_step_whose_caller_was_cancelled_ends_before_the_next_begins() -
         assert go.wait(PATIENCE)
         order.append(name)
 
-    with ComputeExecutor(time.monotonic) as executor:
+    with compute_thread() as thread:
+        executor = ComputeExecutor(time.monotonic, thread)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(executor.run, step, "first")
             await until(began.is_set)
@@ -52,8 +56,8 @@ async def test_a_step_whose_caller_was_cancelled_ends_before_the_next_begins() -
 
 async def test_busy_is_the_time_of_the_steps_whether_they_end_well_or_not() -> None:
     ticks = iter(range(100))
-    executor = ComputeExecutor(lambda: float(next(ticks)))
-    with executor:
+    with compute_thread() as thread:
+        executor = ComputeExecutor(lambda: float(next(ticks)), thread)
         await executor.run(int)
         with pytest.raises(ValueError, match="invalid literal"):
             await executor.run(int, "x")
@@ -62,33 +66,23 @@ async def test_busy_is_the_time_of_the_steps_whether_they_end_well_or_not() -> N
 
 async def test_nodes_that_share_a_thread_take_turns_in_it_and_each_sees_its_own_work() -> None:
     ticks = iter(range(100))
-    thread = ComputeThread()
-    one, other = (ComputeExecutor(lambda: float(next(ticks)), thread) for _ in range(2))
-    assert await one.run(threading.get_ident) == await other.run(threading.get_ident)
-    await other.run(int)
+    with compute_thread() as thread:
+        one, other = (ComputeExecutor(lambda: float(next(ticks)), thread) for _ in range(2))
+        assert await one.run(threading.get_ident) == await other.run(threading.get_ident)
+        await other.run(int)
     assert (total(one.busy.since(0.0)), total(other.busy.since(0.0))) == (1.0, 2.0)
-    thread.close()
-
-
-async def test_a_node_that_leaves_does_not_close_a_thread_that_it_shares() -> None:
-    thread = ComputeThread()
-    with ComputeExecutor(time.monotonic, thread):
-        pass
-    assert await ComputeExecutor(time.monotonic, thread).run(int) == 0
-    thread.close()
 
 
 async def test_a_step_runs_in_the_context_of_the_node_that_asked_for_it() -> None:
     whose: ContextVar[str] = ContextVar("whose")
     seen: dict[str, str] = {}
-    thread = ComputeThread()
 
-    async def node(name: str) -> None:
+    async def node(name: str, thread: ThreadPoolExecutor) -> None:
         whose.set(name)
         seen[name] = await ComputeExecutor(time.monotonic, thread).run(whose.get)
 
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(node, "alice")
-        tasks.start_soon(node, "bob")
+    with compute_thread() as thread:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(node, "alice", thread)
+            tasks.start_soon(node, "bob", thread)
     assert seen == {"alice": "alice", "bob": "bob"}
-    thread.close()

@@ -13,9 +13,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from swarm.errors import ProtocolError
-from swarm.node.sharing.intake_counts import OTHERS
+from swarm.node.sharing.intake_counts import LINES_PER_PEER, OTHERS
 from swarm.node.sharing.reading import MOST_AGAIN
-from swarm.node.sharing.refusals import LINES_PER_PEER
 from swarm.store.folder.store import FolderStore
 from swarm.tasks.scoring import GroupScore
 from swarm.types import RoundKey

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.node.sharing.pool import Place, Pool, place_of
+from swarm.node.sharing.pool import Pool
+from swarm.node.sharing.trained_groups import GroupName, name_of
 from swarm.types import Completion, Origin, Question, RolloutGroup, RoundKey, ScoredGroup
 
 PEERS = ("abe", "bob", "carol")
@@ -19,39 +20,46 @@ def scored(
     return ScoredGroup(RolloutGroup(peer, round_, 0, slot, question, texts), rewards, (True, True))
 
 
-def pool_of(*files: list[ScoredGroup], owners: frozenset[Place] = frozenset()) -> Pool:
-    pool = Pool(lambda group: place_of(group) in owners)
+def at(round_: int, peer: str, slot: int) -> GroupName:
+    return GroupName(RoundKey(round_), peer, slot)
+
+
+def pool_of(*files: list[ScoredGroup], owners: frozenset[GroupName] = frozenset()) -> Pool:
+    pool = Pool(lambda group: name_of(group) in owners)
     for file in files:
         first = file[0].group
         pool.put(RoundKey(first.round, first.stage), first.peer_id, file)
     return pool
 
 
-def asked(pool: Pool, *rounds: int) -> tuple[list[Place], list[Place]]:
+def asked(pool: Pool, *rounds: int) -> tuple[list[GroupName], list[GroupName]]:
     groups, copies = pool.groups([(peer, RoundKey(round_)) for peer in PEERS for round_ in rounds or (0,)])
-    return [place_of(group.group) for group in groups], list(map(place_of, copies))
+    return [name_of(group.group) for group in groups], list(map(name_of, copies))
 
 
 def test_of_two_equal_groups_the_one_that_was_drawn_counts() -> None:
-    pool = pool_of([scored("abe", 0, 7)], [scored("bob", 0, 7)], owners=frozenset({(0, 0, "bob", 0)}))
-    assert asked(pool) == ([(0, 0, "bob", 0)], [(0, 0, "abe", 0)])
+    pool = pool_of([scored("abe", 0, 7)], [scored("bob", 0, 7)], owners=frozenset({at(0, "bob", 0)}))
+    assert asked(pool) == ([at(0, "bob", 0)], [at(0, "abe", 0)])
 
 
 def test_where_none_was_drawn_the_lowest_place_counts() -> None:
     pool = pool_of([scored("bob", 0, 7), scored("bob", 1, 7)], [scored("carol", 0, 7)])
-    assert asked(pool) == ([(0, 0, "bob", 0)], [(0, 0, "bob", 1), (0, 0, "carol", 0)])
+    assert asked(pool) == (
+        [at(0, "bob", 0)],
+        [at(0, "bob", 1), at(0, "carol", 0)],
+    )
 
 
 def test_equal_groups_that_were_both_drawn_are_chance_and_both_count() -> None:
-    owners = frozenset({(0, 0, "abe", 0), (0, 0, "bob", 3)})
+    owners = frozenset({at(0, "abe", 0), at(0, "bob", 3)})
     pool = pool_of([scored("abe", 0, 7)], [scored("bob", 3, 7)], owners=owners)
-    assert asked(pool) == ([(0, 0, "abe", 0), (0, 0, "bob", 3)], [])
+    assert asked(pool) == ([at(0, "abe", 0), at(0, "bob", 3)], [])
 
 
 def test_a_copy_of_an_older_round_is_found_where_both_are_asked_for() -> None:
     pool = pool_of([scored("abe", 0, 7, round_=0)], [scored("bob", 0, 7, round_=1)])
-    assert asked(pool, 0, 1) == ([(0, 0, "abe", 0)], [(1, 0, "bob", 0)])
-    assert asked(pool, 1) == ([(1, 0, "bob", 0)], [])
+    assert asked(pool, 0, 1) == ([at(0, "abe", 0)], [at(1, "bob", 0)])
+    assert asked(pool, 1) == ([at(1, "bob", 0)], [])
 
 
 def test_the_same_question_with_other_answers_is_no_copy() -> None:
@@ -64,11 +72,14 @@ def test_the_same_question_with_other_answers_is_no_copy() -> None:
 def test_uninformative_groups_are_compared_though_their_texts_are_gone() -> None:
     equal = {"rewards": (0.0, 0.0)}
     pool = pool_of([scored("abe", 0, 7, **equal)], [scored("bob", 0, 7, **equal)], [scored("carol", 0, 8, **equal)])
-    assert asked(pool) == ([(0, 0, "abe", 0), (0, 0, "carol", 0)], [(0, 0, "bob", 0)])
+    assert asked(pool) == (
+        [at(0, "abe", 0), at(0, "carol", 0)],
+        [at(0, "bob", 0)],
+    )
 
 
 @st.composite
-def arrivals(draw: st.DrawFn) -> tuple[list[list[ScoredGroup]], list[list[ScoredGroup]], frozenset[Place]]:
+def arrivals(draw: st.DrawFn) -> tuple[list[list[ScoredGroup]], list[list[ScoredGroup]], frozenset[GroupName]]:
     """Files of some peers and rounds that copy each other; and the same in another order, some more than once."""
     contents = st.lists(st.integers(0, 3), min_size=1, max_size=4)
     stages = draw(st.sets(st.tuples(st.sampled_from(PEERS), st.integers(0, 2)), min_size=1))
@@ -76,7 +87,7 @@ def arrivals(draw: st.DrawFn) -> tuple[list[list[ScoredGroup]], list[list[Scored
         [scored(peer, slot, content, round_=round_) for slot, content in enumerate(draw(contents))]
         for peer, round_ in sorted(stages)
     ]
-    places = [place_of(group.group) for file in files for group in file]
+    places = [name_of(group.group) for file in files for group in file]
     owners = frozenset(draw(st.sets(st.sampled_from(places))))
     again = draw(st.lists(st.sampled_from(files), max_size=6))
     return files, draw(st.permutations([*files, *again])), owners
@@ -84,7 +95,7 @@ def arrivals(draw: st.DrawFn) -> tuple[list[list[ScoredGroup]], list[list[Scored
 
 @given(arrivals(), st.permutations([(peer, RoundKey(round_)) for peer in PEERS for round_ in range(3)]), st.data())
 def test_any_order_of_arrival_and_any_repetition_give_the_same_pool(
-    case: tuple[list[list[ScoredGroup]], list[list[ScoredGroup]], frozenset[Place]],
+    case: tuple[list[list[ScoredGroup]], list[list[ScoredGroup]], frozenset[GroupName]],
     sources: list[tuple[str, RoundKey]],
     data: st.DataObject,
 ) -> None:
@@ -94,8 +105,8 @@ def test_any_order_of_arrival_and_any_repetition_give_the_same_pool(
         other.groups(sources[:2])  # to ask changes nothing
     originals, copies = one.groups(sources)
     assert other.groups([*reversed(sources), sources[0]]) == (originals, copies)
-    assert sorted(place_of(s.group) for s in originals) == [place_of(s.group) for s in originals]
+    assert sorted(name_of(s.group) for s in originals) == [name_of(s.group) for s in originals]
     assert len(originals) + len(copies) == sum(map(len, files)), "nothing is lost"
     for copy in copies:
-        assert place_of(copy) not in owners
+        assert name_of(copy) not in owners
         assert any(s.group.question == copy.question for s in originals), "an original of it counts"

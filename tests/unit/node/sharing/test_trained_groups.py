@@ -55,4 +55,4 @@ def test_names_are_those_of_the_metrics_column() -> None:
 
 def test_what_is_no_name_is_left_out_of_what_a_row_says() -> None:
     strange = ["", "bob/3/0", "bob/3/0/1/2", "../3/0/1", "bob/-3/0/1", "bob/3/0/" + "9" * 5000, "bob/\u0663/0/1"]
-    assert parse_names([*strange, "bob/3/0/1"]) == [GroupName("bob", RoundKey(3), 1)]
+    assert parse_names([*strange, "bob/3/0/1"]) == [GroupName(RoundKey(3), "bob", 1)]

@@ -8,7 +8,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.node.base.names import readable_name
+from swarm.node.process.worker_settings import readable_name
 from swarm.wire.keys import is_node_id, node_of
 
 

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from swarm.errors import ProtocolError, StoreError
-from swarm.node.base.until_readable import PAUSE, until_readable
+from swarm.node.base.log_once import PAUSE, until_readable
 
 
 class Context:
