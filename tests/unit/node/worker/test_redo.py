@@ -89,7 +89,7 @@ def test_what_the_checkpoint_does_not_hold_is_redone_in_order_skipped_rounds_lef
 def test_the_row_says_how_many_questions_and_which_external_groups(tmp_path):
     rows = [make_row(0, ["bob/0/0/1", "eve/1/2/0"]), make_row(1, adaptive_I=3)]
     first, second = plan_redo(rows, None, make_settings(tmp_path)).rounds
-    assert first.external == (("bob", RoundKey(0), 1), ("eve", RoundKey(1, 2), 0))
+    assert first.external == ((RoundKey(0), "bob", 1), (RoundKey(1, 2), "eve", 0))
     assert (first.local, second.local) == (2, 3)
 
 
