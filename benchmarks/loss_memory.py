@@ -28,8 +28,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.common import arguments_of, keep, ratios, summary
-from swarm.policy.head import LinearHead
-from swarm.policy.linear_logprobs import linear_logprobs
+from swarm.policy.logprobs import LinearHead, linear_logprobs
 
 VOCABULARY = 151_936
 CASES = {"tiny": (512, 128), "0.5b": (2048, 896)}

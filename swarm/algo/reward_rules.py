@@ -31,7 +31,18 @@ TREND_WEIGHT = 0.2
 
 
 @dataclass(frozen=True)
-class RewardTrend:
+class Moving:
+    """A rule that moves J after rounds, as `observe` says."""
+
+    settings: RuleSettings
+    j: float
+
+    def wanted(self, rng: Random) -> float:
+        return self.j
+
+
+@dataclass(frozen=True)
+class RewardTrend(Moving):
     """Hill climbing: go on as long as the reward rises, else turn round.
 
     Every TREND_WINDOW rounds, the mean reward of these rounds is held against that of the window before. Risen: the
@@ -44,8 +55,6 @@ class RewardTrend:
     falls.
     """
 
-    settings: RuleSettings
-    j: float
     direction: float = 1.0
     window: tuple[float, ...] = ()
     """Rewards since the last move."""
@@ -56,9 +65,6 @@ class RewardTrend:
     @property
     def baseline(self) -> float | None:
         return self.earlier
-
-    def wanted(self, rng: Random) -> float:
-        return self.j
 
     def observe(self, seen: RoundSignals) -> RewardTrend:
         window = (*self.window, seen.reward)
@@ -81,24 +87,24 @@ class RewardTrend:
 
 
 @dataclass(frozen=True)
-class Gradient:
-    """J += alpha * N * clip((reward - baseline) / spread, -1, 1).
+class Surprised(Moving):
+    """One that holds each round's reward against those before it."""
 
-    The baseline is the moving average (memory: baseline_alpha) of the rounds before this one, the spread that of
-    |reward - baseline|. Better than usual: more from the swarm; worse: more of one's own. It does not know what made
-    the reward rise: while it rises steadily J goes to its upper end, until too few questions are left and it falls.
-    """
-
-    settings: RuleSettings
-    j: float
     rewards: RewardBaseline = NO_REWARDS
 
     @property
     def baseline(self) -> float | None:
         return self.rewards.value
 
-    def wanted(self, rng: Random) -> float:
-        return self.j
+
+@dataclass(frozen=True)
+class Gradient(Surprised):
+    """J += alpha * N * clip((reward - baseline) / spread, -1, 1).
+
+    The baseline is the moving average (memory: baseline_alpha) of the rounds before this one, the spread that of
+    |reward - baseline|. Better than usual: more from the swarm; worse: more of one's own. It does not know what made
+    the reward rise: while it rises steadily J goes to its upper end, until too few questions are left and it falls.
+    """
 
     def observe(self, seen: RoundSignals) -> Gradient:
         settings = self.settings
@@ -109,7 +115,7 @@ class Gradient:
 
 
 @dataclass(frozen=True)
-class MultiSignal:
+class MultiSignal(Surprised):
     """J += alpha * N * (weighted sum of three signals, each in [-1, 1], whose weights add up to 1).
 
     variance   1 - 2 x the share of own groups with some advantage: own questions that teach nothing say "share"
@@ -117,17 +123,7 @@ class MultiSignal:
     trend      the surprise of the gradient rule x the direction of the last move: what worked is gone on with
     """
 
-    settings: RuleSettings
-    j: float
     direction: float = 1.0
-    rewards: RewardBaseline = NO_REWARDS
-
-    @property
-    def baseline(self) -> float | None:
-        return self.rewards.value
-
-    def wanted(self, rng: Random) -> float:
-        return self.j
 
     def observe(self, seen: RoundSignals) -> MultiSignal:
         settings = self.settings

@@ -23,7 +23,7 @@ from swarm.planner.shape import ModelShape
 from swarm.policy.buckets import column_bucket, row_bucket
 
 MAX_LOGITS = 2**22
-"""Logits of one block and its least width, as in swarm.policy.linear_logprobs, which imports torch."""
+"""Logits of one block and its least width, as in swarm.policy.logprobs, which imports torch."""
 MIN_LOGITS_WIDTH = 256
 LOGITS_BUFFERS = 2
 """A block's probabilities, and their gradient."""

@@ -18,7 +18,7 @@ draw              logits -> one token per row
 prefill           what the prompts leave behind for their completions
 decode            the way of decoding that suits model and device
 dynamic_decode    one more token per row, on a cache that grows
-static_decode     one more token per row, on a cache of fixed size (static_buffers), which CUDA graphs need
+static_decode     one more token per row, on a cache of fixed size, which CUDA graphs need
 buckets           to which sizes those are rounded up
 cuda_graphs       record a step once, check it, replay it
 decode_weights    bf16 copies of the weights, at fixed addresses
@@ -26,9 +26,7 @@ decode_weights    bf16 copies of the weights, at fixed addresses
 batch             training groups -> padded tensors of one micro-batch
 claims            checks a stranger's token ids and log-probs
 forward           tensors -> log-prob of every completion token
-head              what turns hidden states into logits, if one matrix
-linear_logprobs   log-probs of a matrix head, block by block of the vocabulary
-logprobs          log-probs of any other head, in chunks
+logprobs          log-probs of chosen tokens: of a matrix head block by block of the vocabulary, of others in chunks
 gradient          rows -> gradient, summed over tokens
 optimizer         scale, clip, AdamW
 """

@@ -69,7 +69,9 @@ class GraphedSteps:
         output = step()
         expected = output.clone()
         try:
-            graph = self._graphs.get(shape) or self._record(capture, shape, step, output)
+            if (graph := self._graphs.get(shape)) is None:
+                graph = self._graphs[shape] = _Graph(capture(step), output)
+                self.captures += 1
             output.fill_(torch.nan)  # what a graph that does nothing would leave behind
             graph.replay()
             gap, scale = (output - expected).abs().max().item(), expected.abs().max().item()
@@ -82,11 +84,6 @@ class GraphedSteps:
             if not gap <= _TOLERANCE * (1 + scale):
                 self._refuse(shape, f"logits differ by {gap:.3g}")
         return output.copy_(expected)
-
-    def _record(self, capture: Capture, shape: Shape, step: Step, output: Tensor) -> _Graph:
-        graph = self._graphs[shape] = _Graph(capture(step), output)
-        self.captures += 1
-        return graph
 
     def _refuse(self, shape: Shape, reason: str) -> None:
         logger.warning("decode.graph_refused", rows=shape[0], columns=shape[1], reason=reason)

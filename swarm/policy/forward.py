@@ -17,9 +17,7 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from swarm.policy.batch import Block, MicroBatch
-from swarm.policy.head import LinearHead
-from swarm.policy.linear_logprobs import linear_logprobs
-from swarm.policy.logprobs import chosen_logprobs
+from swarm.policy.logprobs import LinearHead, chosen_logprobs, linear_logprobs
 from swarm.policy.model import LanguageModel
 
 

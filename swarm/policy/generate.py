@@ -101,36 +101,26 @@ def sample(
     """
     decoding = decoding or DynamicDecoding(model)
     with decoding.region():
-        return _sample(model, decoding, prompts, uniform_K_G_T, sampling)
-
-
-def _sample(
-    model: LanguageModel,
-    decoding: Decoding,
-    prompts: Sequence[Sequence[int]],
-    uniform_K_G_T: Tensor,
-    sampling: Sampling,
-) -> list[list[Sample]]:
-    group_size = uniform_K_G_T.shape[1]
-    limit_R = torch.tensor(new_token_limits(prompts, model)).repeat_interleave(group_size)
-    steps = int(limit_R.max())
-    uniform_R_T = uniform_K_G_T.flatten(0, 1).to(model.device)
-    transcript = _Transcript(limit_R.to(model.device), steps, model)
-    decoder = decoding.begin(prompts, group_size=group_size, steps=steps)
-    live_L = torch.arange(len(limit_R), device=model.device)
-    for step in range(steps):
-        token_L, logprob_L = draw_tokens(decoder.logits, uniform_R_T[live_L, step], sampling)
-        transcript.append(live_L, step, token_L, logprob_L)
-        if (step + 1) % decoding.look_every == 0 or step + 1 == steps:
-            kept_l = transcript.unfinished(live_L)
-            if len(kept_l) == 0:
-                break
-            if len(kept_l) < len(live_L):
-                decoder.keep(kept_l)
-                live_L, token_L = live_L[kept_l], token_L[kept_l]
-        decoder.forward(token_L)
-    samples = transcript.samples()
-    return [samples[start : start + group_size] for start in range(0, len(samples), group_size)]
+        group_size = uniform_K_G_T.shape[1]
+        limit_R = torch.tensor(new_token_limits(prompts, model)).repeat_interleave(group_size)
+        steps = int(limit_R.max())
+        uniform_R_T = uniform_K_G_T.flatten(0, 1).to(model.device)
+        transcript = _Transcript(limit_R.to(model.device), steps, model)
+        decoder = decoding.begin(prompts, group_size=group_size, steps=steps)
+        live_L = torch.arange(len(limit_R), device=model.device)
+        for step in range(steps):
+            token_L, logprob_L = draw_tokens(decoder.logits, uniform_R_T[live_L, step], sampling)
+            transcript.append(live_L, step, token_L, logprob_L)
+            if (step + 1) % decoding.look_every == 0 or step + 1 == steps:
+                kept_l = transcript.unfinished(live_L)
+                if len(kept_l) == 0:
+                    break
+                if len(kept_l) < len(live_L):
+                    decoder.keep(kept_l)
+                    live_L, token_L = live_L[kept_l], token_L[kept_l]
+            decoder.forward(token_L)
+        samples = transcript.samples()
+        return [samples[start : start + group_size] for start in range(0, len(samples), group_size)]
 
 
 class _Transcript:

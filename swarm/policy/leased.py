@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 import msgspec
 import torch
 
-from swarm.types import Snapshot, Trainer, TrainGroup, TrainReport
+from swarm.types import Trainer, TrainGroup, TrainReport
 
 
 class LeasedTrainer:
@@ -21,6 +21,8 @@ class LeasedTrainer:
         self._trainer = trainer
         self._lease = lease
         self._take_waited = take_waited
+        self.snapshot = trainer.snapshot
+        self.restore = trainer.restore
 
     def begin_update(self, groups: Sequence[TrainGroup]) -> None:
         """When it is its turn. Between the two halves of an update others may have theirs."""
@@ -32,14 +34,6 @@ class LeasedTrainer:
         with self._turn():
             report = self._trainer.finish_update(groups)
         return msgspec.structs.replace(report, seconds_lease=self._take_waited())
-
-    def snapshot(self) -> Snapshot:
-        """At any time."""
-        return self._trainer.snapshot()
-
-    def restore(self, snapshot_dir: str) -> None:
-        """At any time."""
-        self._trainer.restore(snapshot_dir)
 
     @contextmanager
     def _turn(self) -> Iterator[None]:

@@ -8,9 +8,6 @@ Either half may be of another kind: an engine that generates elsewhere, or a tra
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import torch
 
 from swarm.policy.generator import ModelGenerator
@@ -18,45 +15,22 @@ from swarm.policy.memory import Halvings
 from swarm.policy.model import LanguageModel, load_model
 from swarm.policy.settings import GrpoConfig
 from swarm.policy.trainer import ModelTrainer
-from swarm.types import Completion, Generator, Snapshot, Trainer, TrainGroup, TrainReport
+from swarm.types import Generator, Trainer
 
 
-@dataclass(frozen=True)
 class JoinedPolicy:
-    """What each half does."""
+    """What each half does; its name and tokenizer are those of the generator, which writes what peers see."""
 
-    generator: Generator
-    trainer: Trainer
-
-    @property
-    def name(self) -> str:
-        """The generator's: it writes what peers see."""
-        return self.generator.name
-
-    @property
-    def tokenizer(self) -> str:
-        """The generator's."""
-        return self.generator.tokenizer
-
-    def generate(self, prompts: Sequence[str], *, group_size: int, seed: int) -> list[tuple[Completion, ...]]:
-        """As the generator."""
-        return self.generator.generate(prompts, group_size=group_size, seed=seed)
-
-    def begin_update(self, groups: Sequence[TrainGroup]) -> None:
-        """As the trainer."""
-        self.trainer.begin_update(groups)
-
-    def finish_update(self, groups: Sequence[TrainGroup]) -> TrainReport:
-        """As the trainer."""
-        return self.trainer.finish_update(groups)
-
-    def snapshot(self) -> Snapshot:
-        """As the trainer."""
-        return self.trainer.snapshot()
-
-    def restore(self, snapshot_dir: str) -> None:
-        """As the trainer."""
-        self.trainer.restore(snapshot_dir)
+    def __init__(self, generator: Generator, trainer: Trainer) -> None:
+        self.generator = generator
+        self.trainer = trainer
+        self.name = generator.name
+        self.tokenizer = generator.tokenizer
+        self.generate = generator.generate
+        self.begin_update = trainer.begin_update
+        self.finish_update = trainer.finish_update
+        self.snapshot = trainer.snapshot
+        self.restore = trainer.restore
 
 
 def make_policy(model: LanguageModel, config: GrpoConfig) -> JoinedPolicy:

@@ -11,6 +11,26 @@ from swarm.config import Settings
 from swarm.errors import ConfigError
 from swarm.policy.embedded import EMBEDDED, LEARNING_RATES
 
+_RANGES: tuple[tuple[str, tuple[str, ...], Callable[[Any], bool]], ...] = (
+    (
+        "a finite number above 0",
+        ("learning_rate", "max_grad_norm", "clip_low", "clip_high", "temperature", "top_p"),
+        lambda value: math.isfinite(value) and value > 0,
+    ),
+    (
+        "a finite number of at least 0",
+        ("weight_decay", "kl_weight", "min_p", "importance_cap"),
+        lambda value: math.isfinite(value) and value >= 0,
+    ),
+    ("at least 1", ("iterations", "micro_batch_tokens"), lambda value: value >= 1),
+    ("at least 0", ("warmup_steps", "top_k"), lambda value: value >= 0),
+    ("below 1", ("clip_low",), lambda value: value < 1),
+    ("at most 1", ("top_p", "min_p"), lambda value: value <= 1),
+    ("auto, dynamic or static", ("decoding",), lambda value: value in ("auto", "dynamic", "static")),
+    ("at least 1, or unset", ("max_new_tokens",), lambda value: value is None or value >= 1),
+)
+"""(what is expected, of which settings, whether a value is)."""
+
 
 @dataclass(frozen=True)
 class GrpoConfig:
@@ -60,24 +80,10 @@ class GrpoConfig:
     """Recompute activations in the backward pass: less memory, about a third more time, prompts not shared."""
 
     def __post_init__(self) -> None:
-        for name in ("learning_rate", "max_grad_norm", "clip_low", "clip_high", "temperature", "top_p"):
-            self._require(name, "a finite number above 0", lambda value: math.isfinite(value) and value > 0)
-        for name in ("weight_decay", "kl_weight", "min_p", "importance_cap"):
-            self._require(name, "a finite number of at least 0", lambda value: math.isfinite(value) and value >= 0)
-        for name in ("iterations", "micro_batch_tokens"):
-            self._require(name, "at least 1", lambda value: value >= 1)
-        for name in ("warmup_steps", "top_k"):
-            self._require(name, "at least 0", lambda value: value >= 0)
-        self._require("clip_low", "below 1", lambda value: value < 1)
-        for name in ("top_p", "min_p"):
-            self._require(name, "at most 1", lambda value: value <= 1)
-        self._require("decoding", "auto, dynamic or static", lambda value: value in ("auto", "dynamic", "static"))
-        self._require("max_new_tokens", "at least 1, or unset", lambda value: value is None or value >= 1)
-
-    def _require(self, name: str, expected: str, holds: Callable[[Any], bool]) -> None:
-        value = getattr(self, name)
-        if not holds(value):
-            raise ConfigError(f"{name}: expected {expected}, got {value!r}")
+        for expected, names, holds in _RANGES:
+            for name in names:
+                if not holds(value := getattr(self, name)):
+                    raise ConfigError(f"{name}: expected {expected}, got {value!r}")
 
 
 def grpo_config(settings: Settings) -> GrpoConfig:

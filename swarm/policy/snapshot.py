@@ -12,7 +12,6 @@ Reading checks all of it before any weight changes.
 from __future__ import annotations
 
 import hashlib
-import os
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -69,7 +68,9 @@ class PolicySnapshot:
     """The model folder but for its weights, as read_model_files gives it."""
 
     def write(self, directory: str) -> None:
-        """Write the checkpoint into an existing empty directory, durably; callable from any thread.
+        """Write the checkpoint into an existing empty directory; callable from any thread.
+
+        Who wants it durable has to sync it, as `Store.put_bundle` does.
 
         Raises:
             CheckpointError: the directory cannot be written.
@@ -81,31 +82,20 @@ class PolicySnapshot:
                 (root / MODEL_DIR / name).write_bytes(content)
             save_file(self.weights, root / WEIGHTS, metadata={"format": "pt"})
             save_file(_moments(self.optimizer), root / OPTIMIZER)
-            (root / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(self._manifest(root))))
-            _sync_tree(root)
+            manifest = Manifest(
+                format=FORMAT,
+                model=self.model,
+                architecture=self.architecture,
+                updates=self.optimizer.updates,
+                steps=self.optimizer.steps,
+                files={name: _stamp(root / name) for name in (WEIGHTS, OPTIMIZER)},
+            )
+            (root / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
         except (OSError, SafetensorError) as error:
             raise CheckpointError(
                 f"checkpoint {directory}: cannot be written: {error}. Expected an existing, empty, writable directory "
                 "with room for the weights and twice as much for the optimizer."
             ) from error
-
-    def _manifest(self, root: Path) -> Manifest:
-        return Manifest(
-            format=FORMAT,
-            model=self.model,
-            architecture=self.architecture,
-            updates=self.optimizer.updates,
-            steps=self.optimizer.steps,
-            files={name: _stamp(root / name) for name in (WEIGHTS, OPTIMIZER)},
-        )
-
-
-@dataclass(frozen=True)
-class Restored:
-    """A checkpoint that was read and fits."""
-
-    weights: dict[str, Tensor]
-    optimizer: OptimizerState
 
 
 def read_model_files(model: LanguageModel) -> dict[str, bytes]:
@@ -133,8 +123,11 @@ def capture(model: LanguageModel, optimizer: OptimizerState, model_files: Mappin
     )
 
 
-def read(directory: str, model: LanguageModel) -> Restored:
+def read(directory: str, model: LanguageModel) -> tuple[dict[str, Tensor], OptimizerState]:
     """Read a checkpoint and check that it is complete and of this very model; changes nothing.
+
+    Returns:
+        Weights by name, and the optimizer's memory.
 
     Raises:
         CheckpointError: missing, torn, of another version, or of another model.
@@ -146,7 +139,8 @@ def read(directory: str, model: LanguageModel) -> Restored:
     architecture = type(model.module).__name__
     _expect(root, "architecture", architecture, manifest.architecture, "Set MODEL_NAME to the checkpoint's.")
     for name in (WEIGHTS, OPTIMIZER):
-        _expect(root, f"stamp of {name}", manifest.files.get(name), _stamp_if_there(root / name), _TORN)
+        stamp = _stamp(root / name) if (root / name).is_file() else None
+        _expect(root, f"stamp of {name}", manifest.files.get(name), stamp, _TORN)
     weights, moments = _load(root / WEIGHTS), _load(root / OPTIMIZER)
     live = named_weights(model.module)
     _expect_layout(root / WEIGHTS, _layout(live), weights)
@@ -160,7 +154,7 @@ def read(directory: str, model: LanguageModel) -> Restored:
         first_moments={name: moments[_FIRST + name] for name in manifest.steps},
         second_moments={name: moments[_SECOND + name] for name in manifest.steps},
     )
-    return Restored(weights, optimizer)
+    return weights, optimizer
 
 
 @torch.no_grad()
@@ -218,20 +212,6 @@ def _load(path: Path) -> dict[str, Tensor]:
         raise CheckpointError(f"checkpoint {path}: cannot be read: {error}. {_TORN}") from error
 
 
-def _stamp_if_there(path: Path) -> FileStamp | None:
-    return _stamp(path) if path.is_file() else None
-
-
 def _stamp(path: Path) -> FileStamp:
     with path.open("rb") as file:
         return FileStamp(bytes=path.stat().st_size, sha256=hashlib.file_digest(file, "sha256").hexdigest())
-
-
-def _sync_tree(root: Path) -> None:
-    """fsync every file, then every folder."""
-    for path in [*root.rglob("*"), root]:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

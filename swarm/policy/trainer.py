@@ -71,7 +71,14 @@ class ModelTrainer:
                 self._gradient.add(rest.rows)
                 report = _mean_report(self._iterate(encoded))
             else:
-                report = _nothing_learned(encoded)
+                report = TrainReport(
+                    loss=0.0,
+                    grad_norm=0.0,
+                    tokens=encoded.tokens,
+                    trained_tokens=0,
+                    groups_too_long=encoded.groups_too_long,
+                    updated=False,
+                )
             return msgspec.structs.replace(report, memory_halvings=self._halvings.take())
         finally:
             self._forget()
@@ -86,9 +93,9 @@ class ModelTrainer:
         Raises:
             CheckpointError: it does not fit; nothing has changed then.
         """
-        restored = snapshots.read(snapshot_dir, self._model)
-        snapshots.load_weights(self._model, restored.weights)
-        self.load_state(restored.optimizer)
+        weights, optimizer = snapshots.read(snapshot_dir, self._model)
+        snapshots.load_weights(self._model, weights)
+        self.load_state(optimizer)
 
     def state(self) -> OptimizerState:
         """A copy of the optimizer's memory."""
@@ -151,17 +158,6 @@ class ModelTrainer:
             importance_mean=importance / max(1, weighed),
             updated=finite,
         )
-
-
-def _nothing_learned(encoded: Encoded) -> TrainReport:
-    return TrainReport(
-        loss=0.0,
-        grad_norm=0.0,
-        tokens=encoded.tokens,
-        trained_tokens=0,
-        groups_too_long=encoded.groups_too_long,
-        updated=False,
-    )
 
 
 def _mean_report(reports: Sequence[TrainReport]) -> TrainReport:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import platform
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING
@@ -118,7 +117,7 @@ def checked_tasks(settings: Settings) -> tuple[str, ...]:
 
 
 def _load_policy(settings: Settings) -> Policy:
-    from swarm.policy.policy import load_policy
+    from swarm.policy.policy import JoinedPolicy, load_policy
     from swarm.policy.settings import compute_threads, grpo_config
 
     policy = load_policy(
@@ -130,7 +129,7 @@ def _load_policy(settings: Settings) -> Policy:
         precision=settings.precision,
         attention=settings.attention,
     )
-    return replace(policy, trainer=_taking_turns(policy.trainer, settings))
+    return JoinedPolicy(policy.generator, _taking_turns(policy.trainer, settings))
 
 
 def _taking_turns(trainer: Trainer, settings: Settings) -> Trainer:

@@ -20,8 +20,7 @@ from swarm.policy.draw import Sampling
 from swarm.policy.dynamic_decode import DynamicDecoding
 from swarm.policy.generate import Sample, draw_uniforms, sample, sample_in_parts
 from swarm.policy.model import LanguageModel
-from swarm.policy.static_buffers import Buffers
-from swarm.policy.static_decode import StaticDecoding, column_bucket, row_bucket
+from swarm.policy.static_decode import Buffers, StaticDecoding, column_bucket, row_bucket
 from tests.unit.policy.factories import ARCHITECTURES, FakeCapture, make_model, make_module
 
 RAGGED = [[5, 6, 7], [9] * 40, [11, 12, 13, 14, 15, 16, 17]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -36,7 +35,7 @@ class Lease:
 def learning_policy(lease: Lease | None = None) -> JoinedPolicy:
     """With a lease: one whose updates take it."""
     policy = make_policy(make_model(), GrpoConfig(learning_rate=1e-2))
-    return replace(policy, trainer=LeasedTrainer(policy.trainer, lease.held, lambda: 1.5)) if lease else policy
+    return JoinedPolicy(policy.generator, LeasedTrainer(policy.trainer, lease.held, lambda: 1.5)) if lease else policy
 
 
 def test_a_leased_policy_does_what_the_policy_does(tmp_path: Path) -> None:

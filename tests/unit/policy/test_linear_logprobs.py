@@ -11,9 +11,8 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import CohereConfig, Gemma2Config, GraniteConfig
 
-from swarm.policy import linear_logprobs as module
-from swarm.policy.head import LinearHead
-from swarm.policy.linear_logprobs import linear_logprobs
+from swarm.policy import logprobs as module
+from swarm.policy.logprobs import LinearHead, linear_logprobs
 from tests.unit.policy.factories import ARCHITECTURES, CPU, make_model, make_module, make_tokenizer
 
 V, D, M = 40, 5, 9
