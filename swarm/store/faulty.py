@@ -20,7 +20,20 @@ import anyio
 
 from swarm.errors import ProtocolError
 from swarm.lines import LogFile
-from swarm.store.base import MOST_PER_READ, PAGE, AppendedLog, Blob, Entry, Facts, Kind, Page, Records, Store, get_each
+from swarm.store.base import (
+    MOST_PER_READ,
+    PAGE,
+    AppendedLog,
+    Blob,
+    Entry,
+    Facts,
+    Kind,
+    Page,
+    Records,
+    Store,
+    copy_whole,
+    get_each,
+)
 from swarm.store.faults import ANY_SIZE, FaultyPlace, Killed, Step, Version, tag_of
 
 _NOTHING = Version(0, "", "", 0.0, None)
@@ -63,12 +76,7 @@ class FaultyStore:
         return get_each(self, keys, limit)
 
     def get_to_file(self, key: str, target: Path, limit: int) -> None:
-        self._reads(key)
-        version = self._seen(key)
-        if version is None or version is self._place.history[key][-1] or version.appended:
-            self._inner.get_to_file(key, target, limit)
-        else:
-            target.write_bytes(self.get(key, limit).data)
+        copy_whole(self, key, target, limit)
 
     def stat(self, key: str) -> Entry | None:
         self._reads(key)

@@ -36,6 +36,7 @@ from swarm.store.base import (
     Kind,
     Page,
     Records,
+    copy_whole,
     get_each,
 )
 
@@ -139,12 +140,7 @@ class MemoryStore:
         return get_each(self, keys, limit)
 
     def get_to_file(self, key: str, target: Path, limit: int) -> None:
-        with open(target, "xb") as file:
-            try:
-                file.write(self.get(key, limit).data)
-            except BaseException:
-                target.unlink()
-                raise
+        copy_whole(self, key, target, limit)
 
     def stat(self, key: str) -> Entry | None:
         with self._place.lock:

@@ -114,10 +114,12 @@ def remove_tree(folder: Within) -> None:
         shutil.rmtree(folder.name, dir_fd=parent)
 
 
-def remove_empty(folder: Within) -> None:
-    """os.rmdir within an experiment. Raises OSError, as for a folder that is not empty."""
-    with opened_folder(folder.parent) as parent:
-        os.rmdir(folder.name, dir_fd=parent)
+def prune(removed: Within) -> None:
+    """Remove the folder that something was removed from, if it is empty now and no main one of the experiment."""
+    folder = removed.parent
+    if len(folder.names) > 1:
+        with contextlib.suppress(OSError), opened_folder(folder.parent) as parent:  # others have something there
+            os.rmdir(folder.name, dir_fd=parent)
 
 
 def what_went_wrong(error: OSError, asked_for: Within) -> str:

@@ -28,13 +28,12 @@ from swarm.store.folder.beneath import (
     is_folder,
     make_folder,
     opened_folder,
-    remove_empty,
+    prune,
     remove_tree,
     rename_beneath,
-    what_went_wrong,
 )
-from swarm.store.folder.fetch import list_page
-from swarm.store.folder.publish import cannot_write, sync_folder, sync_opened
+from swarm.store.folder.fetch import list_page, refusing
+from swarm.store.folder.publish import failing_to_write, sync_folder, sync_opened
 from swarm.wire import keys
 
 MOST_IN_A_BUNDLE = 10_000
@@ -52,13 +51,12 @@ def put_bundle(target: Within, fill: Callable[[Path], None], drafts: Within) -> 
     """
     half = drafts / f"bundle-{uuid.uuid4().hex}"
     try:
-        make_folder(half)
-        fill(half.path)
-        with opened_folder(half) as folder:
-            _sync_all(folder)
-        _swap_in(half, target, drafts)
-    except OSError as error:
-        raise cannot_write(target, error) from error
+        with failing_to_write(target):
+            make_folder(half)
+            fill(half.path)
+            with opened_folder(half) as folder:
+                _sync_all(folder)
+            _swap_in(half, target, drafts)
     finally:
         _remove(half)  # gone already where all went well
 
@@ -103,16 +101,12 @@ def remove_prefix(prefix: Within, drafts: Within) -> None:
         StoreError: it cannot be taken out of sight. What cannot be removed then is left to `recover`.
     """
     gone = drafts / f"removed-{uuid.uuid4().hex}"
-    try:
+    with failing_to_write(prefix):
         make_folder(drafts)
         with contextlib.suppress(FileNotFoundError):
             rename_beneath(prefix, gone)
-    except OSError as error:
-        raise cannot_write(prefix, error) from error
     _remove(gone)
-    if len(prefix.names) > 2:
-        with contextlib.suppress(OSError):  # others have something there
-            remove_empty(prefix.parent)
+    prune(prefix)
 
 
 def recover(drafts: Within, writer: str) -> None:
@@ -196,17 +190,12 @@ def _own_folder(drafts: Within | None) -> Path:
 
 def _gather(prefix: Within, own: Path) -> bool:
     """Collect the files; False if the bundle was replaced or removed meanwhile, so that they may not be all."""
-    try:
+    with refusing(prefix, errno.ENOTDIR, errno.ELOOP):
         with opened_folder(prefix) as folder:
             _take(folder, own, MOST_IN_A_BUNDLE)
             there = os.fstat(folder)
         with opened_folder(prefix) as folder:
             return os.path.samestat(there, os.fstat(folder))
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        reason = "not_a_file" if error.errno in (errno.ENOTDIR, errno.ELOOP) else "unreadable"
-        raise ProtocolError(reason, f"{prefix}: {what_went_wrong(error, prefix)}") from None
 
 
 def _take(folder: int, own: Path, left: int) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from io import BufferedReader
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
@@ -14,7 +15,24 @@ from swarm.store.base import MOST_NAMES, Blob, Entry, Kind, Page
 from swarm.store.folder.beneath import Within, open_beneath, opened_folder, what_went_wrong
 
 _PIECE = 1 << 20
-"""Bytes of a copy that are in memory at once."""
+"""Bytes of a copy that are in memory at once, and the least that is asked for at once."""
+
+
+@contextmanager
+def refusing(place: Within, *not_a_file: int) -> Iterator[None]:
+    """What the system refuses is refused by name: `not_a_file` for these errors, `unreadable` for any other.
+
+    Raises:
+        FileNotFoundError: as it came.
+        ProtocolError: for any other OSError.
+    """
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        reason = "not_a_file" if error.errno in not_a_file else "unreadable"
+        raise ProtocolError(reason, f"{place}: {what_went_wrong(error, place)}") from None
 
 
 def read_tagged(file: Within, limit: int) -> Blob:
@@ -24,37 +42,34 @@ def read_tagged(file: Within, limit: int) -> Blob:
         FileNotFoundError: it is not there (any more).
         ProtocolError: `oversized`, `not_a_file` (symlink, FIFO, socket, folder, device) or `unreadable`.
     """
-    descriptor = open_regular(file)
-    try:
-        tag = tag_of(os.fstat(descriptor))  # before the bytes: what is written in between is another version afterwards
-        return Blob(_read(descriptor, limit, file), tag)
-    except OSError as error:
-        raise ProtocolError("unreadable", f"{file}: {error.strerror or error}") from None
-    finally:
-        os.close(descriptor)
+    with open(open_regular(file), "rb", buffering=0) as source, refusing(file):
+        found = os.fstat(source.fileno())  # before the bytes: what is written in between is another version afterwards
+        at_once = max(found.st_size + 1, _PIECE)  # whole, unless it grows: to join parts takes its memory twice
+        return Blob(b"".join(_pieces(source.fileno(), limit, file, at_once)), tag_of(found))
 
 
 def copy_out(file: Within, target: Path, limit: int) -> None:
     """Copy a regular file, in pieces, to a new file; raises as read_tagged does, and OSError for the target."""
     with open(open_regular(file), "rb") as source, open(target, "xb") as copy:
         try:
-            if (size := os.fstat(source.fileno()).st_size) > limit:
-                raise _oversized(file, size, limit)
-            left = limit
-            while part := _read_part(source, min(left + 1, _PIECE), file):
-                if (left := left - len(part)) < 0:
-                    raise _oversized(file, limit - left, limit)
-                copy.write(part)
+            copy.writelines(_pieces(source.fileno(), limit, file, _PIECE))
         except BaseException:
             target.unlink()
             raise
 
 
-def _read_part(source: BufferedReader, most: int, file: Within) -> bytes:
-    try:
-        return source.read(most)
-    except OSError as error:
-        raise ProtocolError("unreadable", f"{file}: {error.strerror or error}") from None
+def _pieces(descriptor: int, limit: int, file: Within, at_once: int) -> Iterator[bytes]:
+    """A file's bytes, read in parts. Raises ProtocolError: `oversized` or `unreadable`."""
+    size, there = 0, os.fstat(descriptor).st_size
+    while max(size, there) <= limit:
+        with refusing(file):
+            part = os.read(descriptor, min(limit + 1 - size, at_once))
+        if not part:
+            return
+        size += len(part)
+        if size <= limit:
+            yield part
+    raise ProtocolError("oversized", f"{file} has {max(size, there)} bytes or more, the limit is {limit}")
 
 
 def tag_of(found: os.stat_result) -> str:
@@ -69,12 +84,10 @@ def look_at(place: Within) -> Entry | None:
         ProtocolError: `unreadable`, as where a link or a file stands in the place of a folder above it.
     """
     try:
-        with opened_folder(place.parent) as folder:
+        with refusing(place), opened_folder(place.parent) as folder:
             return _entry(place.name, os.stat(place.name, dir_fd=folder, follow_symlinks=False))
     except FileNotFoundError:
         return None
-    except OSError as error:
-        raise ProtocolError("unreadable", f"{place}: {what_went_wrong(error, place)}") from None
 
 
 def _entry(name: str, found: os.stat_result) -> Entry:
@@ -85,35 +98,12 @@ def _entry(name: str, found: os.stat_result) -> Entry:
 
 def open_regular(file: Within) -> int:
     """A descriptor to read a stranger's file by, which the caller closes. Raises as read_tagged does."""
-    try:
+    with refusing(file, errno.ELOOP, errno.ENXIO):
         descriptor = open_beneath(file, os.O_RDONLY | os.O_NONBLOCK)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        reason = "not_a_file" if error.errno in (errno.ELOOP, errno.ENXIO) else "unreadable"
-        raise ProtocolError(reason, f"{file}: {what_went_wrong(error, file)}") from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise ProtocolError("not_a_file", f"{file} is not a regular file")
     return descriptor
-
-
-def _read(descriptor: int, limit: int, file: Within) -> bytes:
-    size = os.fstat(descriptor).st_size
-    if size > limit:
-        raise _oversized(file, size, limit)
-    at_once = max(size + 1, 1 << 20)  # whole, unless it grows: to join parts takes its memory twice
-    parts, size = [], 0
-    while part := os.read(descriptor, min(limit + 1 - size, at_once)):
-        parts.append(part)
-        size += len(part)
-        if size > limit:
-            raise _oversized(file, size, limit)
-    return b"".join(parts)
-
-
-def _oversized(file: Within, size: int, limit: int) -> ProtocolError:
-    return ProtocolError("oversized", f"{file} has {size} bytes or more, the limit is {limit}")
 
 
 def list_page(folder: Within, after: str, limit: int, *, tags: bool) -> Page:

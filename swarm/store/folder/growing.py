@@ -14,12 +14,11 @@ from collections.abc import Sequence
 from io import BufferedReader
 from typing import NamedTuple
 
-from swarm.errors import StoreError
 from swarm.lines import LineFile
 from swarm.store.base import MOST_PER_RECORD, Records
-from swarm.store.folder.beneath import Within, make_folder, open_beneath, what_went_wrong
+from swarm.store.folder.beneath import Within, make_folder, open_beneath
 from swarm.store.folder.fetch import open_regular
-from swarm.store.folder.publish import BLOCKED, sync_folder
+from swarm.store.folder.publish import failing_to_write, sync_folder
 
 _HEAD = 256
 """Bytes at a file's start by which it is known again: the first record's timestamp is among them."""
@@ -35,22 +34,15 @@ def append(file: Within, records: Sequence[bytes], *, durable: bool) -> None:
         StoreError: it cannot be written; `blocked` where something else than a file of ours alone stands there.
     """
     lines = b"\n".join(records)
-    try:
-        with LineFile(lambda: open_to_append(file)) as growing:
-            new = not growing.has_lines()
-            growing.cut_torn_line()
-            if not growing.ends_with(lines):
-                growing.write(lines, fsync=durable)
-            elif durable:  # it got there before an error, and perhaps no further than into memory
-                os.fsync(growing.fileno())
+    with failing_to_write(file), LineFile(lambda: open_to_append(file)) as growing:
+        new = not growing.has_lines()
+        growing.cut_torn_line()
+        if not growing.ends_with(lines):
+            growing.write(lines, fsync=durable)
+        elif durable:  # it got there before an error, and perhaps no further than into memory
+            os.fsync(growing.fileno())
         if durable and new:
             sync_folder(file.parent)
-    except OSError as error:
-        said = what_went_wrong(error, file)
-        raise StoreError(
-            f"cannot append to {file}: {said}; see that there is space and that the file is writable",
-            blocked=error.errno in BLOCKED,
-        ) from error
 
 
 def open_to_append(file: Within) -> int:

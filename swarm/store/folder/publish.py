@@ -11,6 +11,8 @@ import contextlib
 import errno
 import os
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from swarm.errors import AlreadyThereError, StoreError
@@ -40,18 +42,17 @@ def publish(target: Within, data: bytes, temporary: Within, *, durable: bool = T
         StoreError: the folder is full, read-only or gone, or a link stands in the place of one. The target is as it
             was, or, where only its folder could not be brought to disk, whole and new.
     """
-    try:
-        grown: list[Within] = []
-        with opened_folder(temporary, []) as drafts, opened_folder(target.parent, grown) as place:
-            _write_whole(target.name, place, data, drafts, durable=durable, if_absent=if_absent)
-            if durable:
-                sync_opened(place)
-            for folder in grown:  # durable or not: others may count on it that what they are in is there
-                sync_folder(folder)
-    except OSError as error:
-        if if_absent and isinstance(error, FileExistsError):
-            raise AlreadyThereError(f"{target} is there already") from error
-        raise cannot_write(target, error) from error
+    grown: list[Within] = []
+    with (
+        failing_to_write(target, if_absent=if_absent),
+        opened_folder(temporary, []) as drafts,
+        opened_folder(target.parent, grown) as place,
+    ):
+        _write_whole(target.name, place, data, drafts, durable=durable, if_absent=if_absent)
+        if durable:
+            sync_opened(place)
+        for folder in grown:  # durable or not: others may count on it that what they are in is there
+            sync_folder(folder)
 
 
 def publish_own(target: Path, data: bytes) -> None:
@@ -60,13 +61,24 @@ def publish_own(target: Path, data: bytes) -> None:
     publish(folder / target.name, data, folder)
 
 
-def cannot_write(target: Within, error: OSError) -> StoreError:
-    """What to tell of a write that failed."""
-    return StoreError(
-        f"cannot write {target}: {what_went_wrong(error, target.parent)}; "
-        f"see that the folder is there, writable and not full",
-        blocked=error.errno in BLOCKED,
-    )
+@contextmanager
+def failing_to_write(target: Within, *, if_absent: bool = False) -> Iterator[None]:
+    """Whatever goes wrong in the block is told as a write that failed.
+
+    Raises:
+        AlreadyThereError: something is there, and is to be replaced by nothing.
+        StoreError: for any other OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        if if_absent and isinstance(error, FileExistsError):
+            raise AlreadyThereError(f"{target} is there already") from error
+        raise StoreError(
+            f"cannot write {target}: {what_went_wrong(error, target.parent)}; "
+            f"see that the folder is there, writable and not full",
+            blocked=error.errno in BLOCKED,
+        ) from error
 
 
 def _write_whole(name: str, place: int, data: bytes, drafts: int, *, durable: bool, if_absent: bool) -> None:

@@ -14,10 +14,10 @@ from swarm.errors import ProtocolError, StoreError
 from swarm.lines import LineFile, LogFile
 from swarm.store.base import MOST_NAMES, MOST_PER_READ, PAGE, Blob, Entry, Facts, Page, Records, get_each
 from swarm.store.folder import bundles, growing
-from swarm.store.folder.beneath import Within, make_folder, opened_folder, remove_empty
+from swarm.store.folder.beneath import Within, make_folder, opened_folder, prune
 from swarm.store.folder.fetch import copy_out, list_page, look_at, open_regular, read_tagged
 from swarm.store.folder.filesystem import filesystem_of
-from swarm.store.folder.publish import NOT_ON_DISK, can_link, cannot_write, publish, sync_folder
+from swarm.store.folder.publish import can_link, failing_to_write, publish, sync_folder, sync_opened
 
 _SOON = 5.0
 """Seconds for which `facts` waits to see its own file in a listing."""
@@ -79,10 +79,8 @@ class FolderStore:
 
     def open_log(self, key: str) -> LogFile:
         at = self._at(key)
-        try:
+        with failing_to_write(at):
             return LineFile(partial(self._open_to_append, at))
-        except OSError as error:
-            raise StoreError(f"cannot open {at} to append to it: {error}; check the shared folder") from error
 
     def _open_to_append(self, at: Within) -> int:
         self._drafts()
@@ -95,15 +93,10 @@ class FolderStore:
             descriptor = open_regular(at)
         except (FileNotFoundError, ProtocolError):
             return
-        try:
-            os.fsync(descriptor)
+        with open(descriptor, "rb"), failing_to_write(at), suppress(FileNotFoundError):
+            sync_opened(descriptor)
             for depth in range(len(at.names)):
                 sync_folder(Within(at.root, at.names[:depth]))
-        except OSError as error:
-            if error.errno in NOT_ON_DISK:  # anything else is a mount that syncs nothing
-                raise cannot_write(at, error) from error
-        finally:
-            os.close(descriptor)
 
     def recover(self) -> None:
         bundles.recover(self._drafts(), self._writer or "")
@@ -111,14 +104,9 @@ class FolderStore:
     def remove(self, key: str) -> None:
         self._drafts()
         at = self._at(key)
-        try:
-            with suppress(FileNotFoundError), opened_folder(at.parent) as folder:
-                os.unlink(at.name, dir_fd=folder)
-        except OSError as error:
-            raise cannot_write(at, error) from error
-        if len(at.names) > 2:
-            with suppress(OSError):  # others have something there
-                remove_empty(at.parent)
+        with failing_to_write(at), suppress(FileNotFoundError), opened_folder(at.parent) as folder:
+            os.unlink(at.name, dir_fd=folder)
+        prune(at)
 
     def remove_prefix(self, prefix: str) -> None:
         bundles.remove_prefix(self._at(prefix), self._drafts())

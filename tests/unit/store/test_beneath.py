@@ -18,7 +18,7 @@ from swarm.store.folder.beneath import (
     make_folder,
     open_beneath,
     opened_folder,
-    remove_empty,
+    prune,
     remove_tree,
     rename_beneath,
 )
@@ -129,7 +129,6 @@ def test_no_checkpoint_is_moved_or_removed_outside(tmp_path: Path, link: str) ->
     assert not is_folder(checkpoint)
     for attempt in (
         lambda: remove_tree(checkpoint),
-        lambda: remove_empty(checkpoint / "empty"),
         lambda: rename_beneath(checkpoint / "model", within(layout, ".tmp/anna/pruned")),
         lambda: open_beneath(checkpoint / "model" / "weights", os.O_RDONLY),
     ):
@@ -137,6 +136,7 @@ def test_no_checkpoint_is_moved_or_removed_outside(tmp_path: Path, link: str) ->
             attempt()
     with contextlib.suppress(OSError):
         make_folder(checkpoint / "new")
+    prune(checkpoint / "gone")
     assert tree(outside) == before
 
 
@@ -164,7 +164,9 @@ def test_folders_are_made_renamed_and_removed_within_the_experiment(tmp_path: Pa
     assert make_folder(new) == []
     rename_beneath(new, ben)
     assert (is_folder(new), is_folder(ben)) == (False, True)
-    remove_empty(ben)
+    prune(new)
+    assert is_folder(ben), "not empty: somebody else is there"
+    prune(ben / "gone")
     assert list(new.parent.path.iterdir()) == []
 
 

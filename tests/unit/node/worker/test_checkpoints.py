@@ -163,13 +163,13 @@ def test_another_node_that_removes_the_empty_folder_first_disturbs_nobody(
 ) -> None:
     layout = Layout(tmp_path, "exp")
     save(layout, 1, keep=1)
-    remove = bundles.remove_empty
+    prune = bundles.prune
 
-    def beaten(folder: Within) -> None:
-        remove(folder)
-        remove(folder)
+    def beaten(removed: Within) -> None:
+        prune(removed)
+        prune(removed)
 
-    monkeypatch.setattr(bundles, "remove_empty", beaten)
+    monkeypatch.setattr(bundles, "prune", beaten)
     save(layout, 2, keep=1)
     assert rounds_of(layout) == {"round_2"}
 
