@@ -10,11 +10,13 @@ import anyio
 from swarm.cli.say import say
 from swarm.config import Settings
 from swarm.errors import SwarmError
+from swarm.records.growing import Growing
 from swarm.records.listing import nodes_with_logs
-from swarm.records.rows import RowFollower
+from swarm.records.rows import parse_row
 from swarm.records.stream import EventStream, Wanted
 from swarm.store.run import Run
 from swarm.views.events import render
+from swarm.wire import keys
 from swarm.wire.messages import MetricsRow
 
 REFRESH_SECONDS = 0.5
@@ -29,7 +31,7 @@ class Progress:
         self._workers = workers
         self._spread = settings.staleness_window if settings.clock == "own" else 0
         """Rounds by which workers may be apart without any of them being late."""
-        self._followers: dict[str, RowFollower[MetricsRow]] = {}
+        self._growing: dict[str, Growing] = {}
         self._rounds: dict[int, dict[str, MetricsRow]] = {}
         self._shown = -1
         self._warnings = EventStream(run, Wanted(level="warning"))
@@ -71,9 +73,9 @@ class Progress:
 
     def _new_rows(self) -> Iterator[tuple[str, MetricsRow]]:
         for node in nodes_with_logs(self._run):
-            follower = self._followers.setdefault(node, RowFollower(self._run, node, MetricsRow))
-            for batch in follower.look():
-                yield from ((node, row) for row in batch.rows)
+            growing = self._growing.setdefault(node, Growing(self._run.store, keys.metrics(node)))
+            lines = (line for part in growing.look() for line in part.records)
+            yield from ((node, row) for line in lines if (row := parse_row(line, MetricsRow)))
 
     def _line(self, number: int, rows: list[MetricsRow]) -> str:
         rewards = [row.my_reward for row in rows]

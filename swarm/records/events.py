@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from swarm.errors import ProtocolError
-from swarm.records.growing import Growing, lines_of, parse_line
+from swarm.records.growing import lines_of, parse_line
 from swarm.store.base import Kind
 from swarm.store.run import Run
 from swarm.wire import keys
@@ -93,24 +93,6 @@ class _Event(msgspec.Struct):
     reason: object = None
     rounds_done: object = None
     error: object = None
-
-
-class EventsFollower:
-    """Keeps what one node's events add up to up to date."""
-
-    def __init__(self, run: Run, node: str) -> None:
-        self._growing = Growing(run.store, keys.events(node))
-        self._events = NodeEvents()
-
-    def look(self) -> NodeEvents:
-        """What they add up to by now."""
-        for part in self._growing.look():
-            if part.restarted:
-                self._events = NodeEvents()
-            for line in part.records:
-                self._events.observe(line)
-        self._events.torn = self._growing.torn
-        return self._events
 
 
 class Printed(NamedTuple):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -11,6 +11,7 @@ from swarm.errors import ProtocolError
 from swarm.store.base import MOST_PER_READ, Records, Store
 
 Form = TypeVar("Form", bound=msgspec.Struct)
+Total = TypeVar("Total", bound="Sum")
 MOST_READS = 8
 """Reads of one look, 64 MiB together: 30,000 rounds. The next look goes on there."""
 
@@ -44,6 +45,35 @@ class Growing:
             self._cursor, self.torn = found.cursor, found.torn
             reads, more = reads + 1, found.more
             yield found
+
+
+class Sum(Protocol):
+    """What lines add up to."""
+
+    torn: bool
+    """The file ends in a line without its newline."""
+
+    def observe(self, line: bytes) -> None:
+        """Take note of the line that comes after those seen."""
+
+
+class Follower(Generic[Total]):
+    """Keeps what the lines of one key add up to up to date."""
+
+    def __init__(self, store: Store, key: str, start: Callable[[], Total]) -> None:
+        self._growing = Growing(store, key)
+        self._start = start
+        self._total = start()
+
+    def look(self) -> Total:
+        """What they add up to by now."""
+        for part in self._growing.look():
+            if part.restarted:
+                self._total = self._start()
+            for line in part.records:
+                self._total.observe(line)
+        self._total.torn = self._growing.torn
+        return self._total
 
 
 def lines_of(store: Store, key: str) -> Iterator[bytes]:

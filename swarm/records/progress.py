@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from swarm.records.rows import MOST_ROWS, Glance, RowFollower, counts
-from swarm.store.run import Run
+from swarm.records.rows import MOST_ROWS, Glance, counts, parse_row
 
 OWN = "own"
 """`clock` of a row whose round the node opened by itself."""
@@ -28,9 +27,13 @@ class NodeProgress:
         """By peer."""
         self.unverified = 0
         """Peers' groups that it trained on whose question could not be made anew."""
+        self.torn = False
+        """The file ends in a line without its newline."""
 
-    def observe(self, row: Glance) -> None:
-        """Take note of the row that comes after those seen."""
+    def observe(self, line: bytes) -> None:
+        """Take note of the line that comes after those seen; what is no row is left out."""
+        if (row := parse_row(line, Glance)) is None:
+            return
         self.last = row
         if counts(row) and len(self.rewards) < MOST_ROWS:
             self.rewards[row.round] = row.my_reward
@@ -61,20 +64,3 @@ class NodeProgress:
     def quarantined(self) -> frozenset[str]:
         """Peers that it reads nothing of by now."""
         return frozenset(self.last.quarantined if self.last else ())
-
-
-class ProgressFollower:
-    """Keeps one node's progress up to date."""
-
-    def __init__(self, run: Run, node: str) -> None:
-        self._rows = RowFollower(run, node, Glance)
-        self._progress = NodeProgress()
-
-    def look(self) -> NodeProgress:
-        """The progress by now."""
-        for batch in self._rows.look():
-            if batch.restarted:
-                self._progress = NodeProgress()
-            for row in batch.rows:
-                self._progress.observe(row)
-        return self._progress

@@ -12,13 +12,15 @@ from __future__ import annotations
 from functools import cached_property
 
 from swarm.errors import ProtocolError
-from swarm.records.events import EventsFollower, NodeEvents
+from swarm.records.events import NodeEvents
 from swarm.records.files import read_clock, read_experiment, read_peers
 from swarm.records.finished import Finished, finished, rounds_done, rounds_expected
+from swarm.records.growing import Follower
 from swarm.records.listing import count_stage, nodes_with_logs
-from swarm.records.progress import NodeProgress, ProgressFollower
+from swarm.records.progress import NodeProgress
 from swarm.store.run import Run
 from swarm.types import RoundKey
+from swarm.wire import keys
 from swarm.wire.messages import ExperimentFile, PeerFile, StateFile
 
 
@@ -27,8 +29,8 @@ class RunReader:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self._progress: dict[str, ProgressFollower] = {}
-        self._events: dict[str, EventsFollower] = {}
+        self._progress: dict[str, Follower[NodeProgress]] = {}
+        self._events: dict[str, Follower[NodeEvents]] = {}
 
     def refresh(self) -> Snapshot:
         """The run by now; use no part of the snapshot before for the first time any more."""
@@ -36,11 +38,13 @@ class RunReader:
 
     def progress_of(self, node: str) -> NodeProgress:
         """What a node's rows add up to by now."""
-        return self._progress.setdefault(node, ProgressFollower(self.run, node)).look()
+        follower = Follower(self.run.store, keys.metrics(node), NodeProgress)
+        return self._progress.setdefault(node, follower).look()
 
     def events_of(self, node: str) -> NodeEvents:
         """What a node's events add up to by now."""
-        return self._events.setdefault(node, EventsFollower(self.run, node)).look()
+        follower = Follower(self.run.store, keys.events(node), NodeEvents)
+        return self._events.setdefault(node, follower).look()
 
 
 class Snapshot:

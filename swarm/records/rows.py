@@ -7,10 +7,9 @@ sum.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
-from itertools import islice
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -23,17 +22,6 @@ from swarm.wire.messages import SCHEMA_VERSION, Count, JudgedRow, MetricsRow
 
 MOST_ROWS = 100_000
 """Rows of one node that are held; rounds, that is."""
-
-
-class AnyRow(Protocol):
-    """What all forms of a metrics row have."""
-
-    round: Count
-    my_reward: float
-    schema_version: int
-
-
-Form = TypeVar("Form", bound=AnyRow)
 
 
 class Glance(msgspec.Struct):
@@ -53,43 +41,13 @@ class Glance(msgspec.Struct):
     schema_version: int = SCHEMA_VERSION
 
 
-class Batch(NamedTuple, Generic[Form]):
-    """Rows that are new."""
-
-    rows: list[Form]
-    restarted: bool
-    """They are from the beginning of another file: those given before are no longer there."""
+Form = TypeVar("Form", Glance, MetricsRow, JudgedRow)
 
 
-class RowFollower(Generic[Form]):
-    """The rows of one node's metrics file, each once, over any number of looks."""
-
-    def __init__(self, run: Run, node: str, form: type[Form]) -> None:
-        self.junk = 0
-        """Whole lines that are no metrics row of a known version."""
-        self._growing = Growing(run.store, keys.metrics(node))
-        self._decoder = msgspec.json.Decoder(form)
-
-    @property
-    def torn(self) -> bool:
-        """The last line has no newline: it is being written, or its writer was killed."""
-        return self._growing.torn
-
-    def look(self, most_reads: int | None = MOST_READS) -> Iterator[Batch[Form]]:
-        """What is new, part by part."""
-        for part in self._growing.look(most_reads):
-            if part.restarted:
-                self.junk = 0
-            rows = [row for line in part.records if (row := self._row(line)) is not None]
-            self.junk += len(part.records) - len(rows)
-            yield Batch(rows, part.restarted)
-
-    def _row(self, line: bytes) -> Form | None:
-        try:
-            row = self._decoder.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return None
-        return row if row.schema_version == SCHEMA_VERSION else None
+def parse_row(line: bytes, form: type[Form]) -> Form | None:
+    """One line as a row, or None for anything else, and for a version that is not known."""
+    row = parse_line(line, form)
+    return row if row and row.schema_version == SCHEMA_VERSION else None
 
 
 class Rows(NamedTuple):
@@ -103,11 +61,22 @@ class Rows(NamedTuple):
     """The last line has no newline: it is being written, or its writer was killed."""
 
 
-def read_rows(run: Run, node: str) -> Rows:
-    """All rows of one node, at most MOST_ROWS of them and those of one look. A missing file has none."""
-    follower = RowFollower(run, node, MetricsRow)
-    rows = (row for batch in follower.look() for row in batch.rows)
-    return Rows(list(islice(rows, MOST_ROWS)), follower.junk, follower.torn)
+def read_rows(run: Run, node: str, most_reads: int | None = MOST_READS) -> Rows:
+    """All rows of one node, at most MOST_ROWS of them and those of one look. A missing file has none.
+
+    Args:
+        most_reads: None: to the end, however many rows that are.
+    """
+    rows: list[MetricsRow] = []
+    junk, growing = 0, Growing(run.store, keys.metrics(node))
+    for part in growing.look(most_reads):
+        found = [row for line in part.records if (row := parse_row(line, MetricsRow))]
+        junk += len(part.records) - len(found)
+        rows += found
+        if most_reads and len(rows) >= MOST_ROWS:
+            del rows[MOST_ROWS:]
+            break
+    return Rows(rows, junk, growing.torn)
 
 
 def read_own_rows(run: Run, node: str) -> Rows:
@@ -117,9 +86,7 @@ def read_own_rows(run: Run, node: str) -> Rows:
     """
     with suppress(StoreError):
         run.store.sync(keys.metrics(node))
-    follower = RowFollower(run, node, MetricsRow)
-    rows = [row for batch in follower.look(most_reads=None) for row in batch.rows]
-    return Rows(rows, follower.junk, follower.torn)
+    return read_rows(run, node, most_reads=None)
 
 
 def read_metrics(run: Run) -> dict[str, list[MetricsRow]]:
@@ -134,15 +101,13 @@ def one_per_round(rows: Iterable[MetricsRow]) -> list[MetricsRow]:
     return [last[number] for number in sorted(last)]
 
 
-def counts(row: AnyRow) -> bool:
+def counts(row: Glance | MetricsRow) -> bool:
     """Whether its reward is a share of the full one."""
     return 0 <= row.my_reward <= 1
 
 
 def read_judged(run: Run) -> list[JudgedRow]:
     """The judge's rows by round, node and question. Judged again after a crash, the last row counts."""
-    lines = (parse_line(line, JudgedRow) for line in lines_of(run.store, keys.JUDGED))
-    last = {
-        (row.round, row.node_id, row.question_id): row for row in lines if row and row.schema_version == SCHEMA_VERSION
-    }
+    rows = (parse_row(line, JudgedRow) for line in lines_of(run.store, keys.JUDGED))
+    last = {(row.round, row.node_id, row.question_id): row for row in rows if row}
     return [last[key] for key in sorted(last)]

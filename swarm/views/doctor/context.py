@@ -14,7 +14,7 @@ from swarm.config import Settings
 from swarm.records.growing import Growing
 from swarm.records.listing import nodes_with_logs
 from swarm.records.reader import snapshot
-from swarm.records.rows import Glance, RowFollower
+from swarm.records.rows import Glance, parse_row
 from swarm.store.health import Health, Survey
 from swarm.store.run import Run
 from swarm.views.doctor.watching import Watched, watch_nodes
@@ -93,8 +93,9 @@ class CheckContext:
 
 def read_logs(run: Run, node: str) -> NodeLogs:
     """Read one node's rows and events once through."""
-    rows, events = RowFollower(run, node, Glance), Growing(run.store, keys.events(node))
-    recent = deque((row for batch in rows.look() for row in batch.rows), maxlen=RECENT)
+    rows, events = (Growing(run.store, key) for key in (keys.metrics(node), keys.events(node)))
+    lines = (line for part in rows.look() for line in part.records)
+    recent = deque((row for line in lines if (row := parse_row(line, Glance))), maxlen=RECENT)
     starts = [line for part in events.look() for line in part.records if b'"node.starting"' in line]
     said = (texts for line in reversed(starts) if (texts := _texts(line)).get("event") == "node.starting")
     return NodeLogs(list(recent), next(said, {}), rows.torn or events.torn)
