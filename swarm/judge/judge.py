@@ -23,11 +23,10 @@ from anyio.abc import TaskGroup
 from swarm.config import Settings
 from swarm.errors import ExperimentError, ProtocolError, StoreError
 from swarm.judge import judge_machine as m
-from swarm.judge.answers import read_answer
 from swarm.judge.judge_machine import JudgeMachine, Slot
 from swarm.judge.questions import HeldOutQuestions, questions_of
 from swarm.logs import get_logger
-from swarm.records.files import read_experiment, read_peers, read_state
+from swarm.records.files import read_experiment, read_form, read_peers, read_state
 from swarm.records.listing import entries, nodes_in
 from swarm.records.liveness import Liveness
 from swarm.records.rows import read_judged
@@ -41,6 +40,9 @@ from swarm.wire.codec import encode
 from swarm.wire.messages import ExperimentFile, JudgeAnswer, JudgedRow, JudgeQuestion
 
 logger = get_logger(__name__)
+
+MOST_BYTES = 256 * 1024
+"""Of an answer file: many times the longest completion."""
 
 
 class Judge:
@@ -244,6 +246,31 @@ class Judge:
             logger.warning("answer.record_failed", round=row.round, node=row.node_id, error=str(error))
             return Slot(row.round, row.node_id) in self._recorded()
         return True
+
+
+def read_answer(run: Run, slot: Slot, question_id: str) -> JudgeAnswer:
+    """A node's answer. Blocking.
+
+    Raises:
+        ProtocolError: `misplaced` (it speaks for another node or round than its path), `wrong_question`, `unreadable`
+            (gone since it was seen), or what read_form refuses.
+    """
+    key = keys.judge_answer(slot.round, slot.node)
+    path = run.store.describe(key)
+    answer = read_form(run.store, key, JudgeAnswer, limit=MOST_BYTES)
+    if answer is None:
+        raise ProtocolError("unreadable", f"{path} was there and is gone")
+    if (answer.peer_id, answer.round) != (slot.node, slot.round):
+        raise ProtocolError(
+            "misplaced",
+            f"{path} expected to speak for {slot.node!r} in round {slot.round}, "
+            f"got {answer.peer_id!r} in round {answer.round}",
+        )
+    if answer.question_id != question_id:
+        raise ProtocolError(
+            "wrong_question", f"{path} expected to answer question {question_id}, got {answer.question_id[:40]!r}"
+        )
+    return answer
 
 
 def _slots(store: Store, prefix: str, rounds: Collection[int] | None = None) -> set[Slot]:

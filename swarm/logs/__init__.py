@@ -12,7 +12,7 @@ process or a warning of something shared, goes to the files of all. A fatal sign
 Lines are written where they are said, on the event loop too: one costs 78 us there in the median and 0.6 ms at worst
 of 20,000, of which the writing is 2 us (two files, local disk), so a thread for it would save next to nothing.
 
-nodes ◀ formatting ◀ routing ◀ files ◀ tee, crashes ◀ configure
+nodes ◀ formatting ◀ routing ◀ files ◀ crashes ◀ configure
 
 Before `configure_logging` is called, and after it is undone, events go to stderr as readable lines.
 """

@@ -10,10 +10,9 @@ from typing import NamedTuple, TextIO
 
 from swarm.lines import BufferedLog, LogFile
 from swarm.logs.crashes import dump_fatal_signals, report_crashes
-from swarm.logs.files import keep_file
+from swarm.logs.files import keep_file, tee_prints
 from swarm.logs.formatting import json_formatter, readable_formatter, terminal_formatter
 from swarm.logs.routing import LibraryLoggers, Terminal, handling, route
-from swarm.logs.tee import tee_prints
 
 
 class NodeLog(NamedTuple):

@@ -48,10 +48,10 @@ def read_form(store: Store, key: str, form: type[Form], limit: int = SMALL_FILE)
         return None
 
 
-def read_signed(run: Run, key: str, form: type[Form], limit: int = SMALL_FILE) -> Form | None:
+def read_signed(run: Run, key: str, form: type[Form]) -> Form | None:
     """As read_form, of a file that its owner may have to have signed."""
     try:
-        return decode(run.get_checked(key, limit).data, form, run.store.describe(key))
+        return decode(run.get_checked(key, SMALL_FILE).data, form, run.store.describe(key))
     except FileNotFoundError:
         return None
 

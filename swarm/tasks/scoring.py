@@ -20,10 +20,10 @@ import msgspec
 from swarm.errors import ProtocolError
 from swarm.tasks.answer import extract_answer, has_answer
 from swarm.tasks.bounded import Limits
+from swarm.tasks.family import QuestionRequest
 from swarm.tasks.scoring_messages import (
     Made,
     MakeQuestions,
-    QuestionRequest,
     Refused,
     Reply,
     Request,
@@ -33,8 +33,6 @@ from swarm.tasks.scoring_messages import (
 from swarm.tasks.scoring_process import ScoringProcess
 from swarm.tasks.scoring_queue import ScoringQueue
 from swarm.types import FIRST_FAMILY, Origin, Question
-
-__all__ = ["FULL_ANSWER", "GroupScore", "QuestionRequest", "Scorer"]
 
 FULL_ANSWER = 0.999
 """A reward of at least this counts as a right answer; less is partial credit or a task's reward for nothing."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from swarm.tasks.bounded import Limits
-from swarm.tasks.family import QuestionRequest as QuestionRequest
+from swarm.tasks.family import QuestionRequest
 from swarm.types import Origin, Question
 
 

@@ -18,7 +18,7 @@ import swarm
 _ROOT = Path(swarm.__file__).parent
 PACKAGES = (
     *("wire", "store/folder/fetch.py", "records/read.py", "node/sharing/reading.py", "node/sharing/admission.py"),
-    *("node/checkpoints.py", "judge/answers.py", "monitor/status.py", "monitor/events.py", "monitor/text.py"),
+    *("node/checkpoints.py", "judge/judge.py", "monitor/status.py", "monitor/events.py", "monitor/text.py"),
 )
 Step = tuple[object, ...]
 _NUMBERS = re.compile(r"\d+")

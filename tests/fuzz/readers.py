@@ -13,7 +13,7 @@ from pathlib import Path
 
 from swarm.config import Settings
 from swarm.errors import CheckpointError, ProtocolError, StoreError
-from swarm.judge.answers import read_answer
+from swarm.judge.judge import read_answer
 from swarm.judge.judge_machine import Slot
 from swarm.logs import get_logger
 from swarm.node.sharing.admission import Admission

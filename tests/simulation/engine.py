@@ -16,8 +16,8 @@ from zlib import crc32
 
 from swarm.errors import ProtocolError
 from swarm.tasks.answer import has_answer
+from swarm.tasks.family import QuestionRequest
 from swarm.tasks.scoring import GroupScore
-from swarm.tasks.scoring_messages import QuestionRequest
 from swarm.types import Completion, Origin, Question, TrainGroup, TrainReport
 
 NOTHING = "0" * 16

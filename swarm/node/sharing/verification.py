@@ -15,8 +15,8 @@ import msgspec
 
 from swarm.errors import ProtocolError
 from swarm.tasks.answer import extract_answer, has_answer
+from swarm.tasks.family import QuestionRequest
 from swarm.tasks.scoring import GroupScore
-from swarm.tasks.scoring_messages import QuestionRequest
 from swarm.types import Origin, Question, RolloutGroup, ScoredGroup
 from swarm.wire.codec import Claims
 

@@ -1,6 +1,6 @@
 """What a folder can tell about its health, as swarm.store.health says: tried out in a folder of its own.
 
-writing, names, room, clock ─▶ here      renaming, delivery, inotify, survey ─▶ the modules of these names
+writing, names, room, clock ─▶ here      renaming, delivery ─▶ trials      inotify, survey ─▶ the modules of these names
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from swarm.errors import StoreError
-from swarm.store.folder import delivery, inotify, renaming, survey
+from swarm.store.folder import inotify, survey, trials
 from swarm.store.folder.beneath import Within
 from swarm.store.folder.filesystem import filesystem_of
 from swarm.store.folder.publish import publish
@@ -95,7 +95,7 @@ class FolderHealth:
         return time.perf_counter() - started
 
     def renaming(self) -> Renaming:
-        return renaming.measure(self.probe)
+        return trials.try_renaming(self.probe)
 
     def naming(self) -> Naming:
         folder = self.probe / "names"
@@ -129,7 +129,7 @@ class FolderHealth:
         return filesystem_of(self._path)
 
     def delivery(self) -> Delivery:
-        return delivery.measure(self.probe)
+        return trials.try_delivery(self.probe)
 
     def inotify(self) -> Inotify:
         return inotify.measure()

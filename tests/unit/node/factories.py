@@ -19,8 +19,8 @@ from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.worker.checkpoints import restore_newest
 from swarm.store.place import open_place
 from swarm.store.run import Run
+from swarm.tasks.family import QuestionRequest
 from swarm.tasks.scoring import GroupScore
-from swarm.tasks.scoring_messages import QuestionRequest
 from swarm.types import (
     Completion,
     Origin,

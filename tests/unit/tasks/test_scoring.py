@@ -20,8 +20,9 @@ from structlog.testing import capture_logs
 from swarm.errors import ProtocolError, ScoringError
 from swarm.tasks import scoring_process, scoring_queue
 from swarm.tasks.bounded import Limits
+from swarm.tasks.family import QuestionRequest
 from swarm.tasks.gym.profiles import PROFILES, SAPO_TASKS
-from swarm.tasks.scoring import FULL_ANSWER, GroupScore, QuestionRequest, Scorer
+from swarm.tasks.scoring import FULL_ANSWER, GroupScore, Scorer
 from swarm.types import Origin, Question
 from tests.hostile.exploits import tautology
 from tests.patience import PATIENCE

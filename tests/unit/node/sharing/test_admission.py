@@ -8,7 +8,7 @@ import pytest
 from swarm.errors import ProtocolError
 from swarm.node.sharing.admission import LONGEST_PROMPT, MOST_TEXT, Admission
 from swarm.node.sharing.assigned_questions import AssignedQuestions
-from swarm.tasks.scoring_messages import QuestionRequest
+from swarm.tasks.family import QuestionRequest
 from swarm.types import Completion, Question, RolloutGroup, RoundKey
 from swarm.wire.codec import to_groups
 from tests.unit.node.factories import DRAWS, TASKS, make_rollouts

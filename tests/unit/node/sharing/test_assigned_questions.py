@@ -8,7 +8,7 @@ from typing import Any
 
 import swarm
 from swarm.node.sharing.assigned_questions import AssignedQuestions
-from swarm.tasks.scoring_messages import QuestionRequest
+from swarm.tasks.family import QuestionRequest
 from swarm.types import RoundKey
 from tests.unit.node.factories import DRAWS, TASKS
 

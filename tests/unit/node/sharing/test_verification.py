@@ -17,8 +17,8 @@ from swarm.node.sharing.verification import (
     verify,
 )
 from swarm.tasks.answer import ANSWER_LIMIT
+from swarm.tasks.family import QuestionRequest
 from swarm.tasks.scoring import GroupScore
-from swarm.tasks.scoring_messages import QuestionRequest
 from swarm.types import Origin, Question, RolloutGroup, RoundKey
 from swarm.wire.codec import Claims, to_claims, to_groups
 from tests.unit.node.factories import FakeTaskSource, fake_rewards, make_rollouts

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import watchfiles
 
-from swarm.store.folder import delivery, inotify, renaming
+from swarm.store.folder import inotify, trials
 from swarm.store.folder.health import folder_health
 from swarm.store.health import Delivery, FileSystem, Inotify, Naming, Renaming, Room, Writing
 from swarm.views.doctor import hints, place, room
@@ -42,7 +42,7 @@ def test_a_write_time_is_held_against_the_round(seconds: float, verdict: object)
 
 
 def test_renames_here_are_atomic(tmp_path: Path) -> None:
-    seen = renaming.measure(tmp_path, seconds=0.1)
+    seen = trials.try_renaming(tmp_path, seconds=0.1)
     assert (seen.torn, seen.missing, seen.late, seen.problem) == (0, 0, 0, "")
     assert seen.renames > 0
 
@@ -57,19 +57,19 @@ def test_a_reader_sees_torn_versions_where_files_are_written_in_place(
             file.flush()
             while seen.reads < read + 2:  # until a reader has begun and ended within it
                 pass
-            file.write(b"x" * (renaming.BYTES - 10))
+            file.write(b"x" * (trials.BYTES - 10))
         seen.renames += 1
 
-    monkeypatch.setattr(renaming, "_replace", in_place)
-    seen = renaming.measure(tmp_path, seconds=0.05)
+    monkeypatch.setattr(trials, "_replace", in_place)
+    seen = trials.try_renaming(tmp_path, seconds=0.05)
     assert seen.torn > 0
     assert place.judge_renaming(seen).verdict is FAILURE
 
 
-@pytest.mark.parametrize("data", [b"", b"a", b"a" * renaming.BYTES + b"b", b"a" * (renaming.BYTES - 1) + b"b"])
+@pytest.mark.parametrize("data", [b"", b"a", b"a" * trials.BYTES + b"b", b"a" * (trials.BYTES - 1) + b"b"])
 def test_only_one_whole_version_counts_as_whole(data: bytes) -> None:
-    assert renaming.is_whole(b"a" * renaming.BYTES)
-    assert not renaming.is_whole(data)
+    assert trials.is_whole(b"a" * trials.BYTES)
+    assert not trials.is_whole(data)
 
 
 @pytest.mark.parametrize(
@@ -156,9 +156,9 @@ def test_a_watcher_that_hears_nothing_is_a_warning(tmp_path: Path, monkeypatch: 
         stop_event.wait(30)
 
     monkeypatch.setattr(watchfiles, "watch", deaf)
-    monkeypatch.setattr(delivery, "PATIENCE", 0.3)
-    found = delivery.measure(tmp_path)
-    assert found.lost == delivery.TRIALS + 1
+    monkeypatch.setattr(trials, "PATIENCE", 0.3)
+    found = trials.try_delivery(tmp_path)
+    assert found.lost == trials.TRIALS + 1
     assert hints.judge_delivery(found, 2.0).verdict is WARNING
 
 
@@ -169,7 +169,7 @@ def test_a_watcher_that_cannot_start_is_a_warning_with_its_reason(
         raise OSError("OS file watch limit reached.")
 
     monkeypatch.setattr(watchfiles, "watch", exhausted)
-    found = hints.judge_delivery(delivery.measure(tmp_path), 2.0)
+    found = hints.judge_delivery(trials.try_delivery(tmp_path), 2.0)
     assert found.verdict is WARNING
     assert "OS file watch limit reached" in found.measured
 
