@@ -8,6 +8,7 @@ take turns over all nodes; and with a device lease one node at a time is in its 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -153,14 +154,11 @@ class _Situation:
 
     def most_nodes(self, size: int, checkpointing: bool) -> int:
         """By bisection: more nodes never need less."""
-        low, high = 0, _MOST_NODES
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if self.fits(middle, size, checkpointing) else (low, middle - 1)
-        return low
+        return bisect_left(range(1, _MOST_NODES + 1), True, key=lambda nodes: not self.fits(nodes, size, checkpointing))
 
     def parts(self, nodes: int, size: int, checkpointing: bool) -> tuple[Part, ...]:
-        dealt = _deal(self.memories(size, checkpointing), nodes)
+        memories = self.memories(size, checkpointing)
+        dealt = [memories[node % len(memories)] for node in range(nodes)]
         return tuple(_parts(dealt, self.settings, self.device, in_process=self.in_process))
 
     def memories(self, size: int, checkpointing: bool) -> list[NodeMemory]:
@@ -170,60 +168,42 @@ class _Situation:
         ]
 
 
-def _deal(memories: Sequence[NodeMemory], nodes: int) -> list[tuple[NodeMemory, int]]:
-    """(memory, number of nodes of it), models dealt out in turn."""
-    each, rest = divmod(nodes, len(memories))
-    return [(memory, each + (index < rest)) for index, memory in enumerate(memories)]
-
-
 def _parts(
-    dealt: Sequence[tuple[NodeMemory, int]], settings: Settings, device: DeviceMemory, *, in_process: bool
+    nodes: Sequence[NodeMemory], settings: Settings, device: DeviceMemory, *, in_process: bool
 ) -> Iterator[Part]:
     """The lines of a plan, those of one node being the largest model's."""
-    largest = max((memory for memory, count in dealt if count), key=lambda memory: memory.peak)
-    nodes = sum(count for _, count in dealt)
-    processes = 1 if in_process else nodes
+    largest = max(nodes, key=lambda memory: memory.peak)
+    processes = 1 if in_process else len(nodes)
     for name, title in _RESIDENT:
-        if getattr(largest, name):
-            yield Part(
-                name=title,
-                one=getattr(largest, name),
-                all=sum(count * getattr(memory, name) for memory, count in dealt),
-            )
-    yield from _working_parts(dealt, largest, in_process=in_process, lease=_takes_turns(settings, device))
+        if one := getattr(largest, name):
+            yield Part(name=title, one=one, all=sum(getattr(memory, name) for memory in nodes))
+    lease = settings.device_lease == "on" or (settings.device_lease == "auto" and device.is_gpu)
+    yield from _working_parts(nodes, largest, in_process=in_process, lease=lease)
     if device.is_gpu:
         yield Part(name="CUDA context", one=CUDA_CONTEXT, all=processes * CUDA_CONTEXT)
     yield Part(name="process", one=PROCESS + COMMON, all=processes * PROCESS + COMMON, on_host=device.is_gpu)
     yield Part(name="scorer", one=largest.scorers, all=processes * largest.scorers, on_host=device.is_gpu)
-    yield Part(
-        name="checkpoint copy",
-        one=largest.snapshot,
-        all=sum(count * memory.snapshot for memory, count in dealt),
-        on_host=device.is_gpu,
-    )
+    copies = sum(memory.snapshot for memory in nodes)
+    yield Part(name="checkpoint copy", one=largest.snapshot, all=copies, on_host=device.is_gpu)
 
 
 def _working_parts(
-    dealt: Sequence[tuple[NodeMemory, int]], largest: NodeMemory, *, in_process: bool, lease: bool
+    nodes: Sequence[NodeMemory], largest: NodeMemory, *, in_process: bool, lease: bool
 ) -> Iterator[Part]:
     """Generation and update: one after the other in a node; in one process one node at a time does either.
 
     With a lease one node at a time is in its update, while the others may generate.
     """
-    generations = [memory.generation for memory, count in dealt for _ in range(count)]
-    beyond = [max(0, memory.update - memory.generation) for memory, count in dealt for _ in range(count)]
-    generation = max(generations) if in_process else sum(generations)
+    generations = [memory.generation for memory in nodes]
     if in_process:
-        update = max(max(memory.generation, memory.update) for memory, count in dealt if count) - generation
+        generation = max(generations)
+        update = max(max(memory.generation, memory.update) for memory in nodes) - generation
     else:
+        generation = sum(generations)
+        beyond = [max(0, memory.update - memory.generation) for memory in nodes]
         update = max(beyond) if lease else sum(beyond)
     yield Part(name="generation", one=largest.generation, all=generation)
     yield Part(name="update, beyond that", one=max(0, largest.update - largest.generation), all=update)
-
-
-def _takes_turns(settings: Settings, device: DeviceMemory) -> bool:
-    """Whether processes take turns in the backward pass."""
-    return settings.device_lease == "on" or (settings.device_lease == "auto" and device.is_gpu)
 
 
 def _usable(free: int) -> int:

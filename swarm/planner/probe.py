@@ -13,11 +13,12 @@ import os
 import signal
 import subprocess
 import sys
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -64,14 +65,6 @@ class ProbeTask(msgspec.Struct, frozen=True):
     new_tokens: int
 
 
-class _Gauge(Protocol):
-    def reset(self) -> None:
-        """Begin a new peak at what is held now."""
-
-    def peak(self) -> int:
-        """Largest use since the reset, bytes."""
-
-
 def probe(
     settings: Settings, task: ProbeTask, environ: Mapping[str, str] = os.environ, *, timeout_s: float = TIMEOUT_S
 ) -> ProbeReport:
@@ -111,7 +104,6 @@ def run_steps(settings: Settings, task: ProbeTask, tell: Any) -> None:
 
     if threads := compute_threads(settings):
         torch.set_num_threads(threads)
-    gauge = _gauge(settings.device)
     loaded = load_model(
         settings.model[0],
         device=settings.device,
@@ -122,6 +114,7 @@ def run_steps(settings: Settings, task: ProbeTask, tell: Any) -> None:
     )
     model = replace(loaded, eos_ids=frozenset({_NEVER_SAMPLED}))  # every completion gets as long as it may
     policy = make_policy(model, replace(grpo_config(settings), max_new_tokens=task.new_tokens))
+    gauge = _Gauge(model.device)
     prompts = _prompts(model, task.prompt_tokens, settings.most_local_groups)
     warm_up = policy.generate(prompts[:1], group_size=2, seed=settings.seed)
     first = policy.finish_update(_groups(prompts[:1], warm_up))  # Adam's moments are there from now on
@@ -157,12 +150,10 @@ def _prompts(model: LanguageModel, tokens: int, number: int) -> list[str]:
 def _question(model: LanguageModel, tokens: int) -> str:
     from swarm.policy.prompt import encode_prompt
 
-    low, high = 1, tokens
-    while low < high:  # bisection: more digits never make fewer tokens
-        middle = (low + high + 1) // 2
-        fits = len(encode_prompt(model.tokenizer, "7 " * middle)) <= tokens
-        low, high = (middle, high) if fits else (low, middle - 1)
-    return "7 " * low
+    def overflows(repeats: int) -> bool:
+        return len(encode_prompt(model.tokenizer, "7 " * repeats)) > tokens
+
+    return "7 " * max(1, bisect_left(range(1, tokens + 1), True, key=overflows))  # more digits never make fewer tokens
 
 
 def _groups(
@@ -178,39 +169,30 @@ def _groups(
     return own + [own[index % len(own)] for index in range(others)]
 
 
-def _gauge(device: str | None) -> _Gauge:
-    import torch
+class _Gauge:
+    """On a GPU what torch's allocator took of it; else the anonymous memory of this process: the kernel's high-water
+    mark, without the pages of files in it."""
 
-    on_gpu = torch.cuda.is_available() if device is None else device.startswith("cuda")
-    return _GpuGauge(device or "cuda") if on_gpu else _HostGauge()
+    def __init__(self, device: Any) -> None:
+        """`device`: torch's."""
+        import torch
 
-
-class _GpuGauge:
-    """What torch's allocator took from the device."""
-
-    def __init__(self, device: str) -> None:
         self._device = device
+        self._cuda: Any = torch.cuda if device.type == "cuda" else None
 
     def reset(self) -> None:
-        import torch
-
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats(self._device)
-
-    def peak(self) -> int:
-        import torch
-
-        return torch.cuda.max_memory_reserved(self._device)
-
-
-class _HostGauge:
-    """Anonymous memory of this process: the kernel's high-water mark, without the pages of files in it."""
-
-    def reset(self) -> None:
+        """Begin a new peak at what is held now."""
+        if self._cuda:
+            self._cuda.empty_cache()
+            self._cuda.reset_peak_memory_stats(self._device)
+            return
         with suppress(OSError):  # not everywhere permitted; the peak is then that of all steps so far
             Path("/proc/self/clear_refs").write_text(_RESET_PEAK)
 
     def peak(self) -> int:
+        """Largest use since the reset, bytes."""
+        if self._cuda:
+            return int(self._cuda.max_memory_reserved(self._device))
         status = _status()
         return status["VmHWM"] - status["RssFile"] - status["RssShmem"]
 

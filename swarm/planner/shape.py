@@ -12,6 +12,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -161,25 +162,20 @@ def _header(file: Path) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 def _from_hub(name: str, token: str | None) -> ModelShape:
     import huggingface_hub
+    from huggingface_hub.errors import EntryNotFoundError
+
+    def read(file: str) -> dict[str, Any]:
+        return _read_json(Path(huggingface_hub.hf_hub_download(name, file, token=token)))
 
     try:
         # first, since it does not try for half a minute where there is no network
         files = huggingface_hub.get_safetensors_metadata(name, token=token).files_metadata.values()
-        config = _read_json(Path(huggingface_hub.hf_hub_download(name, "config.json", token=token)))
-        generation = _hub_generation_config(name, token)
+        config, generation = read("config.json"), dict[str, Any]()
+        with suppress(EntryNotFoundError):
+            generation = read("generation_config.json")
     except Exception as error:
         raise OSError(f"{type(error).__name__}: {error}") from error
     return shape_from(name, config, generation, {key: tuple(t.shape) for f in files for key, t in f.tensors.items()})
-
-
-def _hub_generation_config(name: str, token: str | None) -> dict[str, Any]:
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import EntryNotFoundError
-
-    try:
-        return _read_json(Path(hf_hub_download(name, "generation_config.json", token=token)))
-    except EntryNotFoundError:
-        return {}
 
 
 def _read_json(file: Path) -> dict[str, Any]:

@@ -14,7 +14,6 @@ import os
 import sys
 import weakref
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -79,8 +78,8 @@ def trace(name: str, *, bf16: bool, eager: bool, hub_token: str | None = None) -
     config = AutoConfig.from_pretrained(resolve_model(name), token=hub_token)
     shared = [MicroBatch(prompts=k, rows=n, prompt_tokens=p, new_tokens=t) for k, n, p, t in _SIZES]
     plain = [replace(batch, prompts=0) for batch in shared[1:]]
-    form = {"bf16": bf16, "eager": eager}
-    shallow, deep = (Traced(config, layers=layers, **form).peaks([*shared, *plain]) for layers in (1, 2))
+    models = [Traced(config, layers=layers, bf16=bf16, eager=eager) for layers in (1, 2)]
+    shallow, deep = ([model.peaks(batch) for batch in [*shared, *plain]] for model in models)
 
     def way(batches: Sequence[MicroBatch], first: int) -> Way:
         ends = zip(shallow[first : first + len(batches)], deep[first : first + len(batches)], strict=True)
@@ -106,9 +105,9 @@ def _fit(batches: Sequence[MicroBatch], values: Sequence[int]) -> Linear:
 
 
 class Traced:
-    """A model of so many layers whose updates are watched; `fake`: on tensors without data."""
+    """A model of so many layers whose updates are watched, on tensors without data."""
 
-    def __init__(self, config: Any, *, layers: int, bf16: bool, eager: bool, fake: bool = True) -> None:
+    def __init__(self, config: Any, *, layers: int, bf16: bool, eager: bool) -> None:
         config = copy.deepcopy(config)
         text = config.get_text_config()
         text.num_hidden_layers = layers
@@ -118,8 +117,8 @@ class Traced:
         kind = AutoModelForCausalLM.from_config  # its module is imported by the first of these, outside of the mode
         with torch.device("meta"):
             kind(config, attn_implementation=implementation)
-        self._mode = FakeTensorMode() if fake else None
-        with self._mode or nullcontext():
+        self._mode = FakeTensorMode()
+        with self._mode:
             module = kind(config, dtype=torch.float32, attn_implementation=implementation).eval()
             for parameter in module.parameters():
                 parameter.register_post_accumulate_grad_hook(_drop_gradient)  # gradients are the plan's own line
@@ -140,16 +139,13 @@ class Traced:
             tokenizer_digest="",
         )
 
-    def peaks(self, batches: Sequence[MicroBatch]) -> list[tuple[int, int]]:
-        """The highest points of forward and backward pass of each, bytes; those without shared prompts come last."""
-        return [self._peaks(batch) for batch in batches]
-
-    def _peaks(self, batch: MicroBatch) -> tuple[int, int]:
+    def peaks(self, batch: MicroBatch) -> tuple[int, int]:
+        """The highest points of forward and backward pass, bytes; batches without shared prompts have to come last."""
         model, tensors = self._model, stack_rows(_rows(batch), self._model)
         if not batch.prompts and not model.module.training:
             enable_checkpointing(model)
             model.module.train()
-        with self._mode or nullcontext():
+        with self._mode:
             known = [*model.module.parameters(), *model.module.buffers()]
             gauge = LiveBytes(known)
             tensors = _without_data(tensors, self._mode)
@@ -173,10 +169,7 @@ def _rows(batch: MicroBatch) -> list[Row]:
     ]
 
 
-def _without_data(batch: TensorBatch, mode: FakeTensorMode | None) -> TensorBatch:
-    if mode is None:
-        return batch
-
+def _without_data(batch: TensorBatch, mode: FakeTensorMode) -> TensorBatch:
     def emptied(part: Any) -> dict[str, Any]:
         return {name: mode.from_tensor(value) for name, value in vars(part).items() if isinstance(value, Tensor)}
 

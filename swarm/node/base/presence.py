@@ -103,7 +103,8 @@ class Presence:
     async def beat(self) -> None:
         """Write one heartbeat."""
         self._beat += 1
-        await self._ctx.blocking.run(self._write, self._registration())
+        ctx, data = self._ctx, encode(self._registration())
+        await ctx.blocking.run(ctx.run.put_sealed, keys.peer(ctx.node_id), data, durable=False)
 
     def _registration(self) -> PeerFile:
         ctx = self._ctx
@@ -123,9 +124,6 @@ class Presence:
             process_started_at=ctx.process.started_at,
             model=self.model,
         )
-
-    def _write(self, registration: PeerFile) -> None:
-        self._ctx.run.put_sealed(keys.peer(registration.peer_id), encode(registration), durable=False)
 
     async def _written(self) -> PeerFile | None:
         return await self._ctx.blocking.run(read_peer, self._ctx.run, self._ctx.node_id)

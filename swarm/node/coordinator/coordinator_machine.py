@@ -156,7 +156,8 @@ class CoordinatorMachine:
             self._opened_at = look.now
         overdue = look.now - self._opened_at >= self._settings.round_interval
         if self.key is None:
-            return self._open(self._resume_at, look, "opened") if overdue or self._enough(look) else None
+            enough = len(look.live) >= self._settings.expected_workers
+            return self._open(self._resume_at, look, "opened") if overdue or enough else None
         if look.submitted and self._attendance.awaited(look.live) <= look.submitted:
             return self._advance(look, "all_submitted")
         return self._advance(look, "interval") if overdue else None
@@ -165,9 +166,6 @@ class CoordinatorMachine:
         """The open round was done by workers that are gone; or the last one was, while no coordinator was there."""
         last = self._resume_at.round + 1 >= self._settings.max_rounds
         return bool(look.submitted) and (self.key is not None or last)
-
-    def _enough(self, look: Look) -> bool:
-        return len(look.live) >= self._settings.expected_workers
 
     def _open(self, key: RoundKey, look: Look, reason: str, missing: frozenset[str] = frozenset()) -> WriteState:
         self.key = key

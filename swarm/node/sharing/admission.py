@@ -26,30 +26,21 @@ LONGEST_PROMPT = 2**16
 
 @dataclass(frozen=True)
 class Admission:
-    """The rules of one node."""
+    """The rules that a node's settings ask for."""
 
-    mode: str
-    """`drawn`, `regenerable` or `unverified`."""
+    settings: Settings
     assigned: AssignedQuestions
-    most_groups: int
-    most_completions: int
-    """Of one peer and stage."""
-
-    @classmethod
-    def of(cls, settings: Settings, assigned: AssignedQuestions) -> Admission:
-        """The rules that a node's settings ask for."""
-        return cls(settings.admit, assigned, settings.peer_groups, settings.peer_completions)
 
     def check_size(self, groups: Sequence[RolloutGroup]) -> None:
         """Raises ProtocolError (`oversized`) where scoring or keeping a file would cost more than any peer is worth."""
         completions = [completion for group in groups for completion in group.completions]
-        _at_most(self.most_groups, "groups", len(groups))
-        _at_most(self.most_completions, "completions", len(completions))
+        _at_most(self.settings.peer_groups, "groups", len(groups))
+        _at_most(self.settings.peer_completions, "completions", len(completions))
         _at_most(MOST_TEXT, "characters of responses", sum(len(completion.text) for completion in completions))
 
     def refusals(self, peer: str, key: RoundKey, groups: Sequence[RolloutGroup]) -> list[ProtocolError | None]:
         """Of each group of a peer's file for one stage why it may not come in, None for those that may."""
-        drawn = self._drawn(peer, key, groups) if self.mode == "drawn" else [True] * len(groups)
+        drawn = self._drawn(peer, key, groups) if self.settings.admit == "drawn" else [True] * len(groups)
         return [self._refusal(group, fits) for group, fits in zip(groups, drawn, strict=True)]
 
     def is_drawn(self, group: RolloutGroup) -> bool:
@@ -57,14 +48,14 @@ class Admission:
         return self._drawn(group.peer_id, RoundKey(group.round, group.stage), [group])[0]
 
     def _drawn(self, peer: str, key: RoundKey, groups: Sequence[RolloutGroup]) -> list[bool]:
-        slots = [group.slot for group in groups if group.slot < self.most_groups]  # a slot is a stranger's number
+        slots = [group.slot for group in groups if group.slot < self.settings.peer_groups]  # strangers chose them
         questions = self.assigned.questions(peer, key, 1 + max(slots, default=-1))
         return [group.slot < len(questions) and _asked(group) == questions[group.slot] for group in groups]
 
     def _refusal(self, group: RolloutGroup, drawn: bool) -> ProtocolError | None:
         if not group.question.verifiable:
             return _unverifiable(group)
-        if self.mode != "drawn" or drawn:
+        if self.settings.admit != "drawn" or drawn:
             return None
         origin = group.question.origin
         if origin and origin.profile != self.assigned.profile:

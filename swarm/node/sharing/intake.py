@@ -55,7 +55,7 @@ class Intake:
         self._task_source = task_source
         self._on_arrival = on_arrival
         self._files = PeersFiles(ctx.settings, ctx.run)
-        self._admission = Admission.of(ctx.settings, assigned)
+        self._admission = Admission(ctx.settings, assigned)
         self._pool = Pool(self._admission.is_drawn)
         self._quarantine = Quarantine(ctx.settings.quarantine_rounds)
         self._priority_lock = PriorityLock()

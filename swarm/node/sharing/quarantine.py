@@ -39,10 +39,6 @@ class Sentence:
     until: int
     length: int
 
-    @property
-    def forgotten_at(self) -> int:
-        return self.until + self.length
-
 
 class Quarantine:
     """What this node has seen of each peer, and what follows from it."""
@@ -70,7 +66,7 @@ class Quarantine:
         self._window = {r: seen for r, seen in self._window.items() if r > round_ - WINDOW}
         offenders, before = self._sentence(round_ + 1), self._held
         self._held = self.held(round_ + 1)
-        self._sentences = {peer: s for peer, s in self._sentences.items() if round_ + 1 < s.forgotten_at}
+        self._sentences = {peer: s for peer, s in self._sentences.items() if round_ + 1 < s.until + s.length}
         return offenders, [peer for peer in before if peer not in self._held]
 
     def holds(self, peer: str, round_: int) -> bool:

@@ -117,7 +117,7 @@ class Redo:
         self._trainer = trainer
         self._steps = steps
         self._files = PeersFiles(ctx.settings, ctx.run)
-        self._admission = Admission.of(ctx.settings, ctx.assigned)
+        self._admission = Admission(ctx.settings, ctx.assigned)
         self._scaling = advantage_scaling(ctx.settings.advantage_scaling)
         self._ahead: dict[RoundKey, list[ScoredGroup]] = {}
         self._exact = 0

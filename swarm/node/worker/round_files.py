@@ -73,15 +73,12 @@ class RoundFiles:
         await self._ctx.writes.put(Write("reward", key, partial(self._submit, key, data), len(data)))
 
     def _submit(self, key: RoundKey, data: bytes) -> None:
-        if not self._has_submitted(key):
-            self._ctx.run.put_sealed(keys.reward(key, self._ctx.node_id), data)
-
-    def _has_submitted(self, key: RoundKey) -> bool:
-        there = has_submitted(self._ctx.run, key, self._ctx.node_id)
-        if there:  # a kill may have come between the write and its sync
-            with suppress(StoreError):
-                self._ctx.run.store.sync(keys.reward(key, self._ctx.node_id))
-        return there
+        run, place = self._ctx.run, keys.reward(key, self._ctx.node_id)
+        if not has_submitted(run, key, self._ctx.node_id):
+            run.put_sealed(place, data)
+            return
+        with suppress(StoreError):  # a kill may have come between the write and its sync
+            run.store.sync(place)
 
     async def vote(self, key: RoundKey, winners: list[str]) -> None:
         """Who was best, in this node's own scoring."""

@@ -17,6 +17,7 @@ import msgspec
 import pytest
 
 import swarm
+from swarm.config import Settings
 from swarm.errors import ConfigError, ProtocolError
 from swarm.node.process.wiring import checked_tasks, versions
 from swarm.node.sharing.admission import Admission
@@ -190,7 +191,7 @@ def published(questions: list[Question], scores: list[GroupScore | ProtocolError
 
 
 def admission(tasks: tuple[str, ...] = TASKS) -> Admission:
-    return Admission("drawn", AssignedQuestions(42, tasks, "tiny"), most_groups=64, most_completions=1024)
+    return Admission(Settings(), AssignedQuestions(42, tasks, "tiny"))
 
 
 async def annas_file(scorer: Scorer) -> tuple[bytes, list[Question]]:

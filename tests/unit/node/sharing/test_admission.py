@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from swarm.config import Settings
 from swarm.errors import ProtocolError
 from swarm.node.sharing.admission import LONGEST_PROMPT, MOST_TEXT, Admission
 from swarm.node.sharing.assigned_questions import AssignedQuestions
@@ -29,7 +30,7 @@ class CountingDraws(AssignedQuestions):
 
 
 def admission(mode: str = "drawn", assigned: AssignedQuestions = DRAWS) -> Admission:
-    return Admission(mode, assigned, most_groups=64, most_completions=1024)
+    return Admission(Settings(admit=mode), assigned)
 
 
 def groups_of(count: int = 2) -> list[RolloutGroup]:
