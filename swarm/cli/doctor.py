@@ -13,8 +13,8 @@ from cyclopts.validators import Number
 
 from swarm.cli.flags import CommonFlags, settings_from
 from swarm.cli.say import print_result
+from swarm.views.doctor.check import Diagnosis, Finding, Verdict
 from swarm.views.doctor.examine import examine
-from swarm.views.doctor.finding import Diagnosis, Finding, Verdict
 from swarm.views.text import printable
 
 _NARROWEST, _WIDEST = 60, 120

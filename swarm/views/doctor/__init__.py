@@ -2,9 +2,8 @@
 
     figures (swarm.store.health, swarm.records, this machine) ─▶ judge, pure ─▶ Finding ─▶ text or JSON
 
-examine    runs all areas          context, watching   what several areas look at, read once
-place      writing, renames, names, clock of the place     room     free space, what lies around
-hints      events and inotify's limits                     nodes    who is alive, and disagrees
-logs       refused peers, versions                         saved    round clock, checkpoints, ends of logs
-machine    this machine                                    finding  what a check found
+examine    runs all areas          check, watching    what an area is given, read once, and what it gives
+place      writing, renames, names, clock, events of the place     room     free space, what lies around
+nodes      who is alive, and who disagrees     saved    round clock, checkpoints, ends of logs
+logs       refused peers, versions             machine  this machine
 """

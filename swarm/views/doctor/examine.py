@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from swarm.config import Settings
 from swarm.errors import SwarmError
 from swarm.store.place import open_place
-from swarm.views.doctor import hints, logs, machine, nodes, place, room, saved
-from swarm.views.doctor.context import CheckContext, Timing
-from swarm.views.doctor.finding import Area, Diagnosis, Finding, Verdict
+from swarm.views.doctor import logs, machine, nodes, place, room, saved
+from swarm.views.doctor.check import Area, CheckContext, Diagnosis, Finding, Verdict
+from swarm.views.doctor.watching import Timing
 from swarm.views.text import printable
 
 Check = Callable[[CheckContext], Iterator[Finding]]
@@ -20,8 +20,8 @@ CHECKS: dict[str, Check] = {
     "names": place.check_names,
     "space": room.check_space,
     "clocks": place.check_clock,
-    "events": hints.check_events,
-    "inotify": hints.check_inotify,
+    "events": place.check_events,
+    "inotify": place.check_inotify,
     "nodes": nodes.check,
     "trust": logs.check_trust,
     "versions": logs.check_versions,

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from swarm.tasks.registry import Families
 from swarm.types import OTHER_VERSION
-from swarm.views.doctor.context import RECENT, CheckContext, NodeLogs
-from swarm.views.doctor.finding import Area, Finding
+from swarm.views.doctor.check import RECENT, Area, CheckContext, Finding, NodeLogs
 from swarm.views.doctor.machine import installed_version
 from swarm.views.text import counts, shorten
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import resource
 from collections.abc import Iterator
@@ -9,8 +10,7 @@ from collections.abc import Iterator
 import msgspec
 
 from swarm.planner.free_memory import host_memory
-from swarm.views.doctor.context import CheckContext
-from swarm.views.doctor.finding import Area, Finding
+from swarm.views.doctor.check import Area, CheckContext, Finding
 from swarm.views.text import size
 
 AREA = Area("machine")
@@ -117,7 +117,6 @@ def _packages(found: tuple[Package, ...]) -> Finding:
 
 def _open_files(limit: int) -> Finding:
     measured = f"{limit} may be open" if limit >= 0 and limit != resource.RLIM_INFINITY else "as many as one likes"
-    if limit == resource.RLIM_INFINITY or limit >= MANY_FILES:
-        return AREA.ok("open files", measured)
-    judged = AREA.failure if limit < FEW_FILES else AREA.warning
-    return judged("open files", measured, "ulimit -n 4096 before starting nodes")
+    enough = math.inf if limit == resource.RLIM_INFINITY else limit
+    fix = "ulimit -n 4096 before starting nodes"
+    return AREA.graded("open files", measured, fix, failure=enough < FEW_FILES, warning=enough < MANY_FILES)

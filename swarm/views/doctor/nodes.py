@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from swarm.records.files import read_clock
-from swarm.views.doctor.context import CheckContext
-from swarm.views.doctor.finding import Area, Finding
+from swarm.views.doctor.check import Area, CheckContext, Finding
 from swarm.views.doctor.watching import Watch, Watched
 from swarm.views.text import age
 from swarm.wire.messages import StateFile

@@ -1,15 +1,17 @@
-"""The shared place itself: whether it can be written and how fast, renames, names, its clock."""
+"""The shared place itself: writing and its speed, renames, names, its clock; and file events, by which nodes look
+sooner than they would: whether they arrive, and inotify's limits.
+"""
 
 from __future__ import annotations
 
+import socket
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from statistics import median
 
 from swarm.records.listing import nodes_in
-from swarm.store.health import Naming, Renaming, Writing
-from swarm.views.doctor.context import CheckContext
-from swarm.views.doctor.finding import Area, Finding
+from swarm.store.health import Delivery, FileSystem, Inotify, Naming, Renaming, Writing
+from swarm.views.doctor.check import Area, CheckContext, Finding
 from swarm.wire import keys
 
 FOLDER, RENAME, NAMES, CLOCKS = Area("folder"), Area("rename"), Area("names"), Area("clocks")
@@ -20,6 +22,13 @@ SHARE_OF_ROUND = 0.25
 FEWEST_READS = 20
 SKEW_TOLERATED = 5.0
 """Seconds. Nodes judge each other by change, not by time, so this only skews what people see: ages and delays."""
+EVENTS, INOTIFY = Area("events"), Area("inotify")
+SLOW_EVENT = 0.5
+"""Seconds; nodes list the folder every other second in any case."""
+WATCHES_PER_ROUND = 2
+"""Each worker watches rollouts/ with everything below: round_R and stage_0 in it; a coordinator watches rewards/ so."""
+BURST = 16
+"""Events per node and round that may wait in one queue."""
 
 
 def check_writing(context: CheckContext) -> Iterator[Finding]:
@@ -41,11 +50,9 @@ def judge_writing(writing: Writing, path: str, round_interval: float) -> Iterato
     if took > limit:
         fix = f"use a faster folder, or COORDINATOR_ROUND_INTERVAL above {took / SHARE_OF_ROUND:.0f}"
         yield FOLDER.failure("write time", f"{measured}; rounds close after {round_interval:g} s", fix)
-    elif took > SLOW:
-        fix = "expect slow rounds; a local disk with a replication tool is faster"
-        yield FOLDER.warning("write time", measured, fix)
     else:
-        yield FOLDER.ok("write time", measured)
+        fix = "expect slow rounds; a local disk with a replication tool is faster"
+        yield FOLDER.graded("write time", measured, fix, warning=took > SLOW)
 
 
 def check_renaming(context: CheckContext) -> Iterator[Finding]:
@@ -102,10 +109,8 @@ def judge_names(naming: Naming, nodes: Iterable[str] = ()) -> Iterator[Finding]:
     else:
         yield NAMES.ok("node ids", f"{naming.tried} odd and long ones taken")
     length = f"{naming.longest_path} bytes at most, the system takes {naming.path_limit}"
-    if naming.longest_path >= naming.path_limit:
-        yield NAMES.failure("path length", length, "use a shorter --path or --experiment")
-    else:
-        yield NAMES.ok("path length", length)
+    too_long = naming.longest_path >= naming.path_limit
+    yield NAMES.graded("path length", length, "use a shorter --path or --experiment", failure=too_long)
 
 
 def check_clock(context: CheckContext) -> Iterator[Finding]:
@@ -117,7 +122,74 @@ def check_clock(context: CheckContext) -> Iterator[Finding]:
 def judge_clock(skew: float) -> Finding:
     """The seconds as a finding."""
     measured = f"a file made now is {skew:+.2f} s off this host's clock"
-    if abs(skew) <= SKEW_TOLERATED:
-        return CLOCKS.ok("file server", measured)
     fix = "let this host and the file server keep time: timedatectl set-ntp true"
-    return CLOCKS.warning("file server", measured, fix)
+    return CLOCKS.graded("file server", measured, fix, warning=abs(skew) > SKEW_TOLERATED)
+
+
+def check_events(context: CheckContext) -> Iterator[Finding]:
+    """Events of this host as measured; those of other hosts by the kind of file system."""
+    interval = context.settings.reconcile_interval
+    yield judge_filesystem(context.health.file_system(), interval)
+    if context.settings.watch == "off":
+        yield EVENTS.ok("delivery", f"SWARM_WATCH=off: nodes list every {interval:g} s")
+    elif not context.health.problem:
+        yield judge_delivery(context.health.delivery(), interval)
+
+
+def judge_filesystem(filesystem: FileSystem, interval: float) -> Finding:
+    """Whether other hosts' events can arrive at all."""
+    where = f"{filesystem.kind} at {filesystem.mount}" if filesystem.mount else filesystem.kind
+    if filesystem.delivers_events:
+        return EVENTS.ok("file system", f"{where}: events arrive for all that this host writes")
+    measured = f"{where}: no events for what other hosts write; nodes find it by listing, every {interval:g} s"
+    return EVENTS.warning("file system", measured, "nothing breaks; for quicker rounds lower SWARM_RECONCILE_INTERVAL")
+
+
+def judge_delivery(delivery: Delivery, interval: float) -> Finding:
+    """The times as a finding."""
+    listing = f"nodes find everything by listing, every {interval:g} s"
+    if delivery.problem:
+        fix = "raise the inotify limits (below), or set SWARM_WATCH=off to do without events"
+        return EVENTS.warning("delivery", f"cannot watch: {delivery.problem}; {listing}", fix)
+    tried = len(delivery.own) + len(delivery.others) + delivery.lost
+    if delivery.lost:
+        fix = "nothing breaks; set SWARM_WATCH=off and lower SWARM_RECONCILE_INTERVAL where rounds are short"
+        return EVENTS.warning("delivery", f"{delivery.lost} of {tried} renames woke nobody; {listing}", fix)
+    took = median(delivery.own)
+    measured = f"{took * 1e3:.0f} ms from rename to wake-up, {delivery.others[0] * 1e3:.0f} ms from another process"
+    fix = f"take load off this host; {listing} in any case"
+    return EVENTS.graded("delivery", measured, fix, warning=took > SLOW_EVENT)
+
+
+def check_inotify(context: CheckContext) -> Iterator[Finding]:
+    """Limits against use and need; running out while running is silent."""
+    yield from judge_inotify(context.health.inotify(), nodes_here(context), context.settings.max_rounds)
+
+
+def nodes_here(context: CheckContext) -> int:
+    """Nodes that run on this host, or will: those alive, at least the workers expected and a coordinator."""
+    here = socket.gethostname()
+    of_nodes = context.watched.nodes.values()
+    alive = sum(watch.alive and watch.peer.host.partition("/")[0] == here for watch in of_nodes)
+    return max(alive, context.settings.expected_workers + 1)
+
+
+def judge_inotify(found: Inotify, nodes: int, rounds: int) -> Iterator[Finding]:
+    """The figures as findings."""
+    if found.watches is None or found.instances is None:
+        yield INOTIFY.ok("limits", "this system has none, or does not tell")
+        return
+    unseen = f", {found.unseen} processes not readable" if found.unseen else ""
+    need = nodes * (rounds * WATCHES_PER_ROUND + 4)
+    measured = f"{found.watches_used} of {found.watches} used{unseen}; {nodes} nodes x {rounds} rounds need {need}"
+    yield _judge("max_user_watches", measured, found.watches, found.watches_used, need)
+    measured = f"{found.instances_used} of {found.instances} used{unseen}; {nodes} nodes need {nodes}"
+    yield _judge("max_user_instances", measured, found.instances, found.instances_used, nodes)
+    if found.queue is not None:
+        need = nodes * BURST
+        yield _judge("max_queued_events", f"{found.queue}; a round needs {need}", found.queue, 0, need)
+
+
+def _judge(name: str, measured: str, limit: int, used: int, need: int) -> Finding:
+    fix = f"sudo sysctl fs.inotify.{name}={2 * (used + need)} (nodes go on by listing, but slower)"
+    return INOTIFY.graded(name, measured, fix, warning=limit - used < need)

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from swarm.records.files import read_clock
 from swarm.store.health import MOST_ENTRIES, Room, Survey
-from swarm.views.doctor.context import CheckContext
-from swarm.views.doctor.finding import Area, Finding
+from swarm.views.doctor.check import Area, CheckContext, Finding
 from swarm.views.text import shorten, size
 
 SPACE, FILES = Area("space"), Area("files")
@@ -79,29 +78,22 @@ def judge_space(room: Room, run: Need) -> Iterator[Finding]:
     need = int(run.per_round * run.rounds_left) + run.checkpoints
     measured = f"{size(room.free)} free; {run.rounds_left} rounds of {rate} need {size(need)}"
     fix = "free space, ask for fewer rounds, or `swarm experiment clean` what is done with"
-    if room.free < need or room.free < FLOOR // 8:
-        yield SPACE.failure("free space", measured, fix)
-    elif room.free < 2 * need or room.free < FLOOR:
-        yield SPACE.warning("free space", measured, fix)
-    else:
-        yield SPACE.ok("free space", measured)
+    failure, warning = room.free < max(need, FLOOR // 8), room.free < max(2 * need, FLOOR)
+    yield SPACE.graded("free space", measured, fix, failure=failure, warning=warning)
     need = int(run.files_per_round * 1.5 * run.rounds_left)  # a round's folders come on top of its files
-    measured = f"{room.inodes} free, the run needs {need} more"
     if room.inodes is None:
         yield SPACE.ok("inodes", "the file system has no such limit")
-    elif room.inodes < need:
-        yield SPACE.failure("inodes", measured, "use a file system with more inodes, or ask for fewer rounds")
-    else:
-        yield SPACE.ok("inodes", measured)
+        return
+    measured = f"{room.inodes} free, the run needs {need} more"
+    fix = "use a file system with more inodes, or ask for fewer rounds"
+    yield SPACE.graded("inodes", measured, fix, failure=room.inodes < need)
 
 
 def judge_temporary(folder: str, free: int) -> Finding:
     """The temporary folder of this machine; none is worse than one with little space."""
     measured = f"{size(free)} free in {folder or 'no temporary folder can be written'}"
-    if free >= TEMPORARY_FLOOR:
-        return SPACE.ok("temporary folder", measured)
-    judged = SPACE.warning if folder else SPACE.failure
-    return judged("temporary folder", measured, "free space there, or set TMPDIR to another folder")
+    fix = "free space there, or set TMPDIR to another folder"
+    return SPACE.graded("temporary folder", measured, fix, failure=not folder, warning=free < TEMPORARY_FLOOR)
 
 
 def check_files(context: CheckContext) -> Iterator[Finding]:

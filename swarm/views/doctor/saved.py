@@ -12,8 +12,7 @@ from swarm.records.files import Clock, read_clock, read_form
 from swarm.records.listing import count_stage, entries, rounds_in, saved_rounds
 from swarm.store.base import Kind
 from swarm.store.run import Run
-from swarm.views.doctor.context import CheckContext
-from swarm.views.doctor.finding import Area, Finding
+from swarm.views.doctor.check import Area, CheckContext, Finding
 from swarm.views.text import shorten
 from swarm.wire import keys
 from swarm.wire.messages import NodeState, StateFile

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,6 +17,14 @@ from swarm.wire.messages import PeerFile
 
 LOOK_EVERY = 0.1
 """Seconds. A heartbeat is seen to within this, and so is a node's clock. Half the time at most goes into looking."""
+
+
+class Timing(NamedTuple):
+    """Time, as an argument."""
+
+    monotonic: Callable[[], float]
+    wall: Callable[[], float]
+    sleep: Callable[[float], None]
 
 
 class Watch(msgspec.Struct):
@@ -81,30 +90,23 @@ class Watched(msgspec.Struct, frozen=True):
         return sorted(n for n, w in self.nodes.items() if w.alive and w.peer.node_role == role and not w.stands_by)
 
 
-def watch_nodes(
-    run: Run,
-    seconds: float,
-    monotonic: Callable[[], float],
-    wall: Callable[[], float],
-    sleep: Callable[[float], None],
-    written_at: Callable[[str], float],
-) -> Watched:
+def watch_nodes(run: Run, seconds: float, timing: Timing, written_at: Callable[[str], float]) -> Watched:
     """Read the registrations again and again; at once over where everybody has said goodbye.
 
     Args:
         written_at: when the file of a key was written, by the clock of the place.
     """
-    started, nodes = monotonic(), dict[str, Watch]()
+    started, nodes = timing.monotonic(), dict[str, Watch]()
     while True:
-        looked = monotonic()
+        looked = timing.monotonic()
         peers = _peers(run)
         front = _front(run, peers)
         for peer in peers:
-            _see(nodes, peer, written_at, wall(), front)
-        passed = monotonic() - started
+            _see(nodes, peer, written_at, timing.wall(), front)
+        passed = timing.monotonic() - started
         if passed >= seconds or all(watch.said_goodbye for watch in nodes.values()):
             return Watched(passed, nodes)
-        sleep(max(LOOK_EVERY, monotonic() - looked))
+        timing.sleep(max(LOOK_EVERY, timing.monotonic() - looked))
 
 
 def _peers(run: Run) -> list[PeerFile]:

@@ -15,7 +15,7 @@ import pytest
 
 from swarm.cli.doctor import render
 from swarm.cli.main import run
-from swarm.views.doctor.finding import Area, Diagnosis, Finding, Verdict
+from swarm.views.doctor.check import Area, Diagnosis, Finding, Verdict
 from tests.patience import PATIENCE
 from tests.unit.views.factories import make_experiment, make_peer
 

@@ -10,9 +10,9 @@ from typing import Any
 from swarm.config import Settings
 from swarm.store.folder.health import FolderHealth
 from swarm.store.place import open_place
-from swarm.views.doctor.context import CheckContext, Timing
+from swarm.views.doctor.check import CheckContext, Finding, Verdict
 from swarm.views.doctor.examine import Check
-from swarm.views.doctor.finding import Finding, Verdict
+from swarm.views.doctor.watching import Timing
 from tests.layout import Layout
 from tests.unit.views.factories import START, make_peer
 

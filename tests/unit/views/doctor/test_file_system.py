@@ -13,7 +13,7 @@ import watchfiles
 from swarm.store.folder import inotify, trials
 from swarm.store.folder.health import folder_health
 from swarm.store.health import Delivery, FileSystem, Inotify, Naming, Renaming, Room, Writing
-from swarm.views.doctor import hints, place, room
+from swarm.views.doctor import place, room
 from tests.layout import Layout
 from tests.unit.views.doctor.patients import FAILURE, OK, WARNING, Scene, look, make_patient
 from tests.unit.views.factories import make_experiment, make_state, write
@@ -145,7 +145,7 @@ def test_too_few_inodes_and_no_temporary_space_are_found() -> None:
 
 
 def test_a_rename_wakes_the_watcher_here(tmp_path: Path) -> None:
-    found = look(hints.check_events, make_patient(tmp_path))
+    found = look(place.check_events, make_patient(tmp_path))
     assert found["delivery"].verdict is OK
     assert len(found) == 2
 
@@ -159,7 +159,7 @@ def test_a_watcher_that_hears_nothing_is_a_warning(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(trials, "PATIENCE", 0.3)
     found = trials.try_delivery(tmp_path)
     assert found.lost == trials.TRIALS + 1
-    assert hints.judge_delivery(found, 2.0).verdict is WARNING
+    assert place.judge_delivery(found, 2.0).verdict is WARNING
 
 
 def test_a_watcher_that_cannot_start_is_a_warning_with_its_reason(
@@ -169,18 +169,18 @@ def test_a_watcher_that_cannot_start_is_a_warning_with_its_reason(
         raise OSError("OS file watch limit reached.")
 
     monkeypatch.setattr(watchfiles, "watch", exhausted)
-    found = hints.judge_delivery(trials.try_delivery(tmp_path), 2.0)
+    found = place.judge_delivery(trials.try_delivery(tmp_path), 2.0)
     assert found.verdict is WARNING
     assert "OS file watch limit reached" in found.measured
 
 
 def test_late_events_are_a_warning() -> None:
-    assert hints.judge_delivery(Delivery([0.9] * 5, [0.9]), 2.0).verdict is WARNING
+    assert place.judge_delivery(Delivery([0.9] * 5, [0.9]), 2.0).verdict is WARNING
 
 
 def test_a_network_file_system_is_a_warning_and_a_local_one_is_none() -> None:
-    assert hints.judge_filesystem(FileSystem("nfs4", "/mnt", False), 2.0).verdict is WARNING
-    assert hints.judge_filesystem(FileSystem("ext4", "/", True), 2.0).verdict is OK
+    assert place.judge_filesystem(FileSystem("nfs4", "/mnt", False), 2.0).verdict is WARNING
+    assert place.judge_filesystem(FileSystem("ext4", "/", True), 2.0).verdict is OK
 
 
 def test_inotify_in_use_by_this_process_is_counted(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_inotify_in_use_by_this_process_is_counted(tmp_path: Path) -> None:
     ],
 )
 def test_inotify_limits_are_held_against_a_long_run(found: Inotify, warned: list[str]) -> None:
-    findings = list(hints.judge_inotify(found, nodes=5, rounds=2000))
+    findings = list(place.judge_inotify(found, nodes=5, rounds=2000))
     assert [finding.check for finding in findings if finding.verdict is WARNING] == warned
 
 
@@ -228,7 +228,7 @@ def test_watches_are_counted_for_the_live_nodes_of_this_host(tmp_path: Path) -> 
     for node in ("alice", "bob", "carol"):
         scene.beats(layout, node, host=f"{socket.gethostname()}/boot/ns")
     scene.beats(layout, "far", host="elsewhere/boot/ns")
-    assert hints.nodes_here(make_patient(layout.path, scene)) == 3
+    assert place.nodes_here(make_patient(layout.path, scene)) == 3
 
 
 def probe_parent(layout: Layout) -> Path:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from swarm.views.doctor import logs
-from swarm.views.doctor.context import RECENT
+from swarm.views.doctor.check import RECENT
 from tests.unit.views.doctor.patients import FAILURE, OK, WARNING, look, make_patient
 from tests.unit.views.factories import START, append, append_events, make_event, make_experiment, make_row
 

@@ -1,10 +1,11 @@
-"""What every area of the doctor may look at, each part read once."""
+"""What a check of the doctor is given, each part read once, and what it gives: findings."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -17,19 +18,67 @@ from swarm.records.reader import snapshot
 from swarm.records.rows import Glance, parse_row
 from swarm.store.health import Health, Survey
 from swarm.store.run import Run
-from swarm.views.doctor.watching import Watched, watch_nodes
+from swarm.views.doctor.watching import Timing, Watched, watch_nodes
+from swarm.views.text import printable
 from swarm.wire import keys
 
 RECENT = 20
 """Rounds of each node that are looked at: what was long ago is over."""
 
 
-class Timing(NamedTuple):
-    """Time, as arguments; tests put their own in."""
+class Verdict(StrEnum):
+    """How bad it is."""
 
-    monotonic: Callable[[], float]
-    wall: Callable[[], float]
-    sleep: Callable[[float], None]
+    OK = "ok"
+    WARNING = "warning"
+    """The swarm goes on, but slower, blinder or with less than it could have."""
+    FAILURE = "failure"
+    """The swarm will stop, lose something, or do something wrong."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One check."""
+
+    area: str
+    """Such as `folder` or `nodes`."""
+    check: str
+    """What was checked."""
+    verdict: Verdict
+    measured: str
+    """The figure, with its unit and what it was held against."""
+    fix: str = ""
+    """One line that fixes it; empty where nothing is wrong."""
+
+
+class Area(msgspec.Struct, frozen=True):
+    """Makes the findings of one area. Names of files and nodes are anybody's, so all text is made printable here."""
+
+    name: str
+
+    def ok(self, check: str, measured: str) -> Finding:
+        return Finding(self.name, check, Verdict.OK, printable(measured))
+
+    def graded(self, check: str, measured: str, fix: str, *, failure: bool = False, warning: bool = False) -> Finding:
+        """A figure that is in order unless it is a failure, or else a warning; the fix is of both."""
+        if failure:
+            return self.failure(check, measured, fix)
+        return self.warning(check, measured, fix) if warning else self.ok(check, measured)
+
+    def warning(self, check: str, measured: str, fix: str) -> Finding:
+        return Finding(self.name, check, Verdict.WARNING, printable(measured), printable(fix))
+
+    def failure(self, check: str, measured: str, fix: str) -> Finding:
+        return Finding(self.name, check, Verdict.FAILURE, printable(measured), printable(fix))
+
+
+class Diagnosis(msgspec.Struct, frozen=True):
+    """All that was found."""
+
+    experiment: str
+    path: str
+    ok: bool
+    """There is no failure; there may be warnings."""
+    findings: tuple[Finding, ...]
 
 
 class NodeLogs(NamedTuple):
@@ -66,7 +115,7 @@ class CheckContext:
         """What the nodes did while they were watched."""
         if self.run is None:
             return Watched(0.0, {})
-        return watch_nodes(self.run, self.seconds, *self.timing, self.health.written_at)
+        return watch_nodes(self.run, self.seconds, self.timing, self.health.written_at)
 
     @property
     def alive(self) -> set[str]:
