@@ -11,8 +11,9 @@ from cyclopts import Parameter
 from swarm.cli.flags import CommonFlags, settings_from
 from swarm.cli.say import say
 from swarm.errors import ConfigError, ProtocolError
+from swarm.records.reader import RunReader
 from swarm.study.record import open_run, read_study, studies
-from swarm.study.run.run_folder import RunFollower
+from swarm.study.run.run_folder import read_progress
 from swarm.views.text import printable, shorten, table
 
 NEEDED = ("matplotlib", "pandas", "pyarrow", "scipy")
@@ -38,7 +39,7 @@ def _row(folder: Path, name: str) -> list[str]:
         record = read_study(folder, name)
     except ProtocolError as error:
         return [shorten(name, 32), "-", "-", "-", "-", shorten(printable(str(error)), 60)]
-    found = [RunFollower(open_run(folder, run.experiment)).read() for run in record.runs]
+    found = [read_progress(RunReader(open_run(folder, run.experiment))) for run in record.runs]
     finished = sum(run.is_finished(record.rounds) for run in found)
     names = shorten(" ".join(one.name for one in record.configurations), 40)
     share = sum(min(run.rounds_done, record.rounds) for run in found) / max(1, record.rounds * len(record.runs))

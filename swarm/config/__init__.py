@@ -1,9 +1,8 @@
-"""Settings: declared in settings.py, merged from flags, environment, file and defaults in sources.py.
+"""Settings: declared in settings.py, merged from flags, environment, file and defaults, and checked, in sources.py.
 
-constraints ─▶ settings ─▶ environment, checks ─▶ sources
+constraints ─▶ settings ─▶ environment ─▶ sources
 """
 
-from swarm.config.checks import JUDGE
 from swarm.config.constraints import EXPERIMENT_NAME, NODE_ID
 from swarm.config.environment import DAEMONS, SECRETS, command_line, given_variables, without_settings
 from swarm.config.settings import (
@@ -11,6 +10,7 @@ from swarm.config.settings import (
     ADVANTAGE_SCALINGS,
     FUNCTIONS,
     IDENTITY_DEFAULTS,
+    JUDGE,
     LOSSES,
     SAMPLERS,
     Settings,

@@ -24,6 +24,8 @@ from swarm.config.constraints import (
 )
 from swarm.types import FIRST_FAMILY
 
+JUDGE = "judge"
+"""The name under which a judge keeps its logs; it registers nowhere, and no node may have it."""
 ADAPTIVE_RULES = ("reward-trend", "gradient", "multi-signal", "supply", "random", "constant")
 """Named here for the messages; swarm.algo.registry knows what they do. Others are named `package.module:function`."""
 SAMPLERS = ("uniform", "informative", "balanced")
@@ -281,7 +283,7 @@ class Settings:
         """
         stated = set(QUICK if self.test_mode else ())
         if any(getattr(self, name) != FIELDS[name].default for name in ADAPTIVE):
-            stated.add("adaptive")  # off on purpose, or on: see swarm.config.checks
+            stated.add("adaptive")  # off on purpose, or on: see swarm.config.sources
         changed = {
             f.name: getattr(self, f.name)
             for f in fields(self)

@@ -1,7 +1,7 @@
 """Merges settings: command-line flag > environment variable > TOML file > the command's default > the field's default.
 
 An unknown or malformed value is a ConfigError that names the setting, where it came from, the value, and what is
-allowed.
+allowed; so are settings that contradict each other.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 import difflib
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from swarm.config.checks import check
 from swarm.config.constraints import allowed, plain_type
 from swarm.config.environment import VARIABLES
-from swarm.config.settings import FIELDS, Settings, variable
+from swarm.config.settings import ADAPTIVE, FIELDS, JUDGE, QUICK, Settings, variable
 from swarm.errors import ConfigError
 
 COMMAND_DEFAULT = "the command's default"
@@ -47,7 +47,7 @@ def load_settings(
     """
     raw = {name: (value, COMMAND_DEFAULT) for name, value in defaults.items()} | given(flags, environ, toml_file)
     values = {name: _parse(name, value, source) for name, (value, source) in raw.items()}
-    return check(Settings(**values), {name for name, (_, source) in raw.items() if source != COMMAND_DEFAULT})
+    return _check(Settings(**values), {name for name, (_, source) in raw.items() if source != COMMAND_DEFAULT})
 
 
 def given(flags: Mapping[str, Any], environ: Mapping[str, str], toml_file: str | None) -> dict[str, tuple[object, str]]:
@@ -115,3 +115,44 @@ def _parse(name: str, value: object, source: str) -> Any:
             f"which this version does not have; only {f.default!r} works"
         )
     return parsed
+
+
+def _check(settings: Settings, given: set[str]) -> Settings:
+    """The settings that apply, those of test mode included. Raises ConfigError: they contradict each other.
+
+    Args:
+        given: names of the settings that somebody asked for.
+    """
+    if settings.node_id == JUDGE:
+        raise ConfigError(
+            f"{variable('node_id')} must not be {JUDGE!r}: logs/{JUDGE} belongs to the judge; choose another"
+        )
+    if settings.liveness_timeout < 3 * settings.heartbeat_interval:
+        raise ConfigError(
+            f"{variable('liveness_timeout')} must be at least three times {variable('heartbeat_interval')}, got "
+            f"{settings.liveness_timeout:g} and {settings.heartbeat_interval:g}; else live nodes are taken for dead"
+        )
+    if settings.test_mode:
+        settings = replace(settings, **{name: value for name, value in QUICK.items() if name not in given})
+    _check_adaptive(settings, given)
+    return settings
+
+
+def _check_adaptive(settings: Settings, given: set[str]) -> None:
+    total, initial = settings.total_groups, settings.initial_j
+    idle = sorted(given & set(ADAPTIVE))
+    if idle and "adaptive" not in given:
+        raise ConfigError(
+            f"{', '.join(map(variable, idle))} would have no effect, for {variable('adaptive')} is off: "
+            f"switch it on, say {variable('adaptive')}=False, or leave {'it' if len(idle) == 1 else 'them'} out"
+        )
+    if not settings.adaptive:
+        return
+    names = f"{variable('local_groups')} + {variable('external_groups')}"
+    if total < 2:
+        raise ConfigError(f"{variable('adaptive')} divides {names}, which must be at least 2 for it, got {total}")
+    if initial > total - 1:
+        raise ConfigError(
+            f"{variable('adaptive_initial_j')} must be at most {names} - 1 = {total - 1}, since a node always asks "
+            f"itself something, got {initial:g}; lower it, or raise {variable('local_groups')}"
+        )

@@ -10,7 +10,7 @@ import msgspec
 from swarm.errors import ProtocolError
 from swarm.store.base import MOST_PER_READ, Records, Store
 
-Form = TypeVar("Form", bound=msgspec.Struct)
+Form = TypeVar("Form")
 Total = TypeVar("Total", bound="Sum")
 MOST_READS = 8
 """Reads of one look, 64 MiB together: 30,000 rounds. The next look goes on there."""
@@ -83,7 +83,7 @@ def lines_of(store: Store, key: str) -> Iterator[bytes]:
 
 
 def parse_line(line: bytes, form: type[Form]) -> Form | None:
-    """One JSON line as a struct, or None for anything else."""
+    """One JSON line as a struct or dict, or None for anything else."""
     try:
         return msgspec.json.decode(line, type=form)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -112,14 +112,9 @@ def log_file(path: Path, study: str, experiment: str) -> Path:
     return study_folder(path, study) / "logs" / f"{experiment}.log"
 
 
-def studies_folder(path: Path) -> Path:
-    """Where the studies of a shared folder lie."""
-    return path / STUDIES
-
-
 def study_folder(path: Path, study: str) -> Path:
     """All of a study that is not in its experiments: its record, the logs of its runs, its report."""
-    return studies_folder(path) / study
+    return path / STUDIES / study
 
 
 def write_study(path: Path, record: StudyRecord) -> None:

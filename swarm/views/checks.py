@@ -8,17 +8,19 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence, Set
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from swarm.errors import ProtocolError
-from swarm.records.events import FINISHED, Alarm
+from swarm.records.events import FINISHED, Printed, read_printed
 from swarm.records.files import SMALL_FILE, read_form
-from swarm.records.listing import Counted, entries
+from swarm.records.listing import Counted, count_files, entries
+from swarm.records.reader import Snapshot, snapshot
+from swarm.records.rows import Rows, read_rows
 from swarm.store.base import Kind
+from swarm.store.run import Run
 from swarm.types import RoundKey
-from swarm.views.run_records import RunRecords
 from swarm.views.text import shorten
 from swarm.wire import keys
 from swarm.wire.codec import to_groups
@@ -28,6 +30,37 @@ LARGEST_FILE = 1 << 30
 """Bytes. Checking reads a file at a time and refuses none for its size that nodes may have been allowed to take."""
 
 CUMULATIVE_TOLERANCE = 1e-6
+
+
+class RunRecords(NamedTuple):
+    """One run. Rollout and reward files are only counted here; the checks open them one at a time."""
+
+    now: Snapshot
+    partial: bool
+    """It need not have finished."""
+    rollouts: Counted
+    rewards: Counted
+    rows: dict[str, Rows]
+    printed: dict[str, Printed]
+
+    def where(self, key: str) -> str:
+        """The key as people find it."""
+        return self.now.run.store.describe(key)
+
+
+def read_records(run: Run, *, partial: bool) -> RunRecords:
+    """Read a run."""
+    now = snapshot(run)
+    return RunRecords(
+        now=now,
+        partial=partial,
+        rollouts=count_files(run.store, keys.ROLLOUTS),
+        rewards=count_files(run.store, keys.REWARDS),
+        rows={node: read_rows(run, node) for node in now.logged},
+        printed={node: read_printed(run, node) for node in now.logged},
+    )
+
+
 Check = Callable[[RunRecords], Iterator[str]]
 
 
@@ -245,13 +278,10 @@ def checkpoints_are_named_by_round(run: RunRecords) -> Iterator[str]:
 
 def nobody_crashed(run: RunRecords) -> Iterator[str]:
     for node in run.now.logged:
-        yield from _said(run, keys.events(node), run.now.events[node].alarms)
-        yield from _said(run, keys.stdout(node), run.printed[node].alarms)
-
-
-def _said(run: RunRecords, key: str, alarms: Sequence[Alarm]) -> Iterator[str]:
-    for alarm in alarms:
-        yield f"{run.where(key)}:{alarm.number}: {shorten(alarm.line.decode('utf-8', 'replace'), 160)}"
+        said = [(keys.events(node), alarm) for alarm in run.now.events[node].alarms]
+        said += [(keys.stdout(node), alarm) for alarm in run.printed[node].alarms]
+        for key, alarm in said:
+            yield f"{run.where(key)}:{alarm.number}: {shorten(alarm.line.decode('utf-8', 'replace'), 160)}"
 
 
 CHECKS: dict[str, Check] = {

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from swarm.records.growing import parse_line
 from swarm.records.stream import METRICS_EVENT, Event
 from swarm.views.text import printable
 
@@ -39,11 +40,8 @@ def _clock(timestamp: float) -> str:
 
 
 def _fields(line: bytes) -> dict[str, Any]:
-    try:
-        fields = msgspec.json.decode(line, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return {"line": line.decode("utf-8", "replace")}
-    return fields
+    fields = parse_line(line, dict[str, Any])
+    return {"line": line.decode("utf-8", "replace")} if fields is None else fields
 
 
 def _value(value: object) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from swarm.store.run import Run
-from swarm.views.checks import CHECKS, notes
-from swarm.views.run_records import read_records
+from swarm.views.checks import CHECKS, notes, read_records
 from swarm.views.text import printable
 
 SHOWN_PROBLEMS = 5

@@ -1,11 +1,20 @@
-"""Start one run: an ordinary `swarm up`, after all that it is started with has been written down."""
+"""Start one run: an ordinary `swarm up`, after all that it is started with has been written down.
+
+A study that is killed cannot ask its swarms to stop, so the kernel does (Linux): they get a SIGTERM, finish their step
+and save. Elsewhere they go on, and the next `study run` waits for them. The kernel sends one for each thread of the
+study that ends, and a swarm takes a second one for "at once": a process that starts swarms has a single thread.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from subprocess import Popen
+from subprocess import DEVNULL, STDOUT, Popen
 
 from swarm.children import child_environment, module_command
 from swarm.config import SECRETS, Settings, variable, without_settings
@@ -16,13 +25,13 @@ from swarm.store.place import open_place
 from swarm.store.run import Run
 from swarm.study.record import RunFile, RunRecord, StudyRecord, log_file, open_run
 from swarm.study.run.matrix import as_recorded, run_settings
-from swarm.study.run.process import start_with_us
 from swarm.study.run.run_folder import can_go_on
 from swarm.wire import keys
 from swarm.wire.codec import encode
 
 SWARM = tuple(module_command("swarm"))
 JUDGE = (*SWARM, "judge", "run")
+_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
@@ -109,3 +118,32 @@ def _stated(settings: Settings) -> dict[str, str]:
         for name, value in values.items()
         if value is not None
     }
+
+
+def start_with_us(command: Sequence[str], environment: Mapping[str, str], log: Path) -> Popen[bytes]:
+    """Start a process whose output is appended to `log`.
+
+    It is in a session of its own: a Ctrl-C in the terminal is for us to pass on.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        return Popen(
+            command,
+            env=dict(environment),
+            stdin=DEVNULL,
+            stdout=output,
+            stderr=STDOUT,
+            start_new_session=True,
+            preexec_fn=_end_with(os.getpid()) if sys.platform == "linux" else None,
+        )
+
+
+def _end_with(parent: int) -> Callable[[], None]:
+    libc = ctypes.CDLL(None)  # loaded here: between fork and exec as little as possible is done
+
+    def ask_the_kernel() -> None:
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:  # it ended before we had asked
+            os._exit(128 + signal.SIGTERM)
+
+    return ask_the_kernel

@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from swarm.config import Settings
+from swarm.config.environment import VARIABLES
 from swarm.errors import ConfigError
 from swarm.study.record import ConfigurationRecord
 from swarm.study.run.matrix import Matrix, did_you_mean, refuse_owned, with_baseline
-
-_VARIABLES = {variable: f.name for f in fields(Settings) for variable in f.metadata["env"]}
 
 
 class _Configuration(msgspec.Struct, kw_only=True):
@@ -89,7 +86,7 @@ def _matrix(read: _File, where: str) -> Matrix:
 
 def _by_field(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Settings may be named as their variables."""
-    named = {_VARIABLES.get(name, name): value for name, value in settings.items()}
+    named = {VARIABLES.get(name, name): value for name, value in settings.items()}
     if len(named) < len(settings):
         raise ConfigError(f"{where}: a setting is given twice, by its name and by its variable: keep one")
     refuse_owned(named, where)

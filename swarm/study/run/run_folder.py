@@ -27,23 +27,17 @@ class RunProgress:
         return self.finished_after is not None and self.finished_after >= rounds
 
 
-class RunFollower:
-    """Reads a run's progress as often as asked; growing files are read once and then only their new lines."""
-
-    def __init__(self, run: Run) -> None:
-        self._reader = RunReader(run)
-
-    def read(self) -> RunProgress:
-        """The progress by now."""
-        now = self._reader.refresh()
-        nodes, over = now.progress.values(), now.finished
-        last = max((max(node.rewards) for node in nodes if node.rewards), default=None)
-        return RunProgress(
-            rounds_done=now.rounds_done,
-            finished_after=over.rounds if over else None,
-            reward=fmean(n.rewards[last] for n in nodes if last in n.rewards) if last is not None else None,
-            cumulative_reward=sum(node.cumulative_reward for node in nodes),
-        )
+def read_progress(reader: RunReader) -> RunProgress:
+    """A run's progress by now; growing files are read once and then only their new lines."""
+    now = reader.refresh()
+    nodes, over = now.progress.values(), now.finished
+    last = max((max(node.rewards) for node in nodes if node.rewards), default=None)
+    return RunProgress(
+        rounds_done=now.rounds_done,
+        finished_after=over.rounds if over else None,
+        reward=fmean(n.rewards[last] for n in nodes if last in n.rewards) if last is not None else None,
+        cumulative_reward=sum(node.cumulative_reward for node in nodes),
+    )
 
 
 def is_finished(run: Run, rounds: int) -> bool:

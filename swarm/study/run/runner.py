@@ -8,7 +8,7 @@ A run that a kill -9 left half done is set aside when its turn comes and begun a
 `_set_aside` in launch.py); a swarm that outlived its study is waited for (`elsewhere` in schedule.py).
 
 One process per study: the lock on its folder goes with the process, however that ends. And one thread: it reads a few
-small files four times a second, and what swarm.study.run.process asks of the kernel holds for each thread.
+small files four times a second, and what swarm.study.run.launch asks of the kernel holds for each thread.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from subprocess import Popen
 import anyio
 
 from swarm.errors import StoreError, SwarmError
+from swarm.records.reader import RunReader
 from swarm.store.run import Run
 from swarm.study.record import RunRecord, StudyRecord, open_run, study_folder
 from swarm.study.run.launch import Launcher
-from swarm.study.run.run_folder import RunFollower, RunProgress
+from swarm.study.run.run_folder import RunProgress, read_progress
 from swarm.study.run.schedule import OVER, RunState, Schedule, seconds_left
 
 POLL_SECONDS = 0.25
@@ -106,8 +107,8 @@ class Runner:
         self._is_live = is_live
         self._monotonic, self._wall = monotonic, wall
         self._runs = {run.experiment: run for run in self._record.runs}
-        self._followers = {name: RunFollower(self._open(name)) for name in self._runs}
-        self._progress = {name: follower.read() for name, follower in self._followers.items()}
+        self._readers = {name: RunReader(self._open(name)) for name in self._runs}
+        self._progress = {name: read_progress(reader) for name, reader in self._readers.items()}
         self._running: dict[str, _Running] = {}
         self._problems: dict[str, str] = {}
         self._pace = _Pace()
@@ -153,8 +154,8 @@ class Runner:
             self._problems[name] = str(error)
             self._schedule.ended(name, finished=False)
             return
-        self._followers[name] = RunFollower(self._open(name))  # the run may have been set aside
-        self._progress[name] = self._followers[name].read()
+        self._readers[name] = RunReader(self._open(name))  # the run may have been set aside
+        self._progress[name] = read_progress(self._readers[name])
         self._running[name] = _Running(swarm, self._monotonic(), self._progress[name].rounds_done)
 
     def _start_judges(self) -> None:
@@ -166,7 +167,7 @@ class Runner:
     def _look(self) -> None:
         for name in [*self._running, *self._schedule.those(RunState.ELSEWHERE)]:
             with suppress(SwarmError):  # a folder that is away for a moment must not end what is in it
-                self._progress[name] = self._followers[name].read()
+                self._progress[name] = read_progress(self._readers[name])
 
     def _notice_ends(self) -> None:
         for name in self._schedule.those(RunState.ELSEWHERE):
@@ -187,7 +188,7 @@ class Runner:
         return not running.processes
 
     def _conclude(self, name: str, running: _Running) -> None:
-        self._progress[name] = self._followers[name].read()
+        self._progress[name] = read_progress(self._readers[name])
         self._pace.rounds += self._rounds_seen(name, running)
         self._pace.seconds += self._monotonic() - running.started
         self._schedule.ended(name, finished=self._finished(name))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from swarm.config import Settings
-from swarm.records.growing import Growing
+from swarm.records.growing import Growing, parse_line
 from swarm.records.listing import nodes_with_logs
 from swarm.records.reader import snapshot
 from swarm.records.rows import Glance, parse_row
@@ -152,8 +152,5 @@ def read_logs(run: Run, node: str) -> NodeLogs:
 
 def _texts(line: bytes) -> dict[str, str]:
     """The texts of one JSON line, none of anything else."""
-    try:
-        fields = msgspec.json.decode(line, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return {}
+    fields = parse_line(line, dict[str, Any]) or {}
     return {name: value for name, value in fields.items() if isinstance(value, str)}

@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swarm.study.run.run_folder import RunFollower, can_go_on, is_finished
+from swarm.records.reader import RunReader
+from swarm.study.run.run_folder import can_go_on, is_finished, read_progress
 from tests.layout import Layout
 from tests.unit.views.factories import (
     append,
@@ -39,7 +40,7 @@ def test_a_run_is_finished_when_the_clock_says_so_for_all_rounds_asked_for(tmp_p
 
 
 def test_the_cumulative_reward_is_the_sum_over_nodes_and_rounds(tmp_path: Path) -> None:
-    progress = RunFollower(run_of(make_saved(tmp_path))).read()
+    progress = read_progress(RunReader(run_of(make_saved(tmp_path))))
     assert progress.cumulative_reward == pytest.approx(2 * sum(map(reward_of, range(3))))
     assert progress.reward == pytest.approx(reward_of(2))
     assert progress.rounds_done == 3
@@ -47,16 +48,16 @@ def test_the_cumulative_reward_is_the_sum_over_nodes_and_rounds(tmp_path: Path) 
 
 def test_of_a_round_that_was_done_twice_the_last_row_counts_and_new_ones_are_followed(tmp_path: Path) -> None:
     layout = make_saved(tmp_path)
-    follower = RunFollower(run_of(layout))
-    before = follower.read().cumulative_reward
+    reader = RunReader(run_of(layout))
+    before = read_progress(reader).cumulative_reward
     again = make_row(layout, "alice", 1, my_reward=reward_of(1) + 0.5)
     append(layout.metrics_file("alice"), msgspec.json.encode(again))
-    assert follower.read().cumulative_reward == pytest.approx(before + 0.5)
+    assert read_progress(reader).cumulative_reward == pytest.approx(before + 0.5)
 
 
 def test_a_run_that_never_began_can_begin(tmp_path: Path) -> None:
     assert can_go_on(run_of(Layout(tmp_path, "none")))
-    progress = RunFollower(run_of(Layout(tmp_path, "none"))).read()
+    progress = read_progress(RunReader(run_of(Layout(tmp_path, "none"))))
     assert (progress.rounds_done, progress.reward, progress.cumulative_reward) == (0, None, 0.0)
 
 

@@ -17,12 +17,13 @@ import pytest
 
 from swarm.cli.experiment import live_nodes
 from swarm.errors import StoreError
+from swarm.records.reader import RunReader
 from swarm.store.run import Run
 from swarm.study.record import ConfigurationRecord, RunFile, StudyRecord, log_file, open_run, study_folder
 from swarm.study.run import launch, runner
 from swarm.study.run.launch import Launcher
 from swarm.study.run.matrix import runs_of
-from swarm.study.run.run_folder import RunFollower, can_go_on
+from swarm.study.run.run_folder import can_go_on, read_progress
 from swarm.study.run.runner import Runner, StudyView, alone
 from swarm.study.run.schedule import RunState
 from tests.integration.swarms import eventually
@@ -131,7 +132,7 @@ def test_what_a_run_is_started_with_is_written_down_and_is_what_it_gets(tmp_path
     assert "hub_token" not in file["settings"]
     assert log_file(tmp_path, "m", "m-a-s1").read_text() == "one round is done\n"
     # the fake's reward is its SEED / 10: the surrounding SEED=99 did not reach it
-    assert RunFollower(open_run(tmp_path, "m-a-s1")).read().reward == 0.1
+    assert read_progress(RunReader(open_run(tmp_path, "m-a-s1"))).reward == 0.1
 
 
 def test_settings_at_their_defaults_are_said_too_as_swarm_up_has_defaults_of_its_own(
@@ -247,7 +248,7 @@ def kill_in_second_run(path: Path, how: str) -> None:
     fate(path, "m-b-s1", how)
     study = start_study(path)
     run = open_run(path, "m-b-s1")
-    eventually(lambda: RunFollower(run).read().reward, "a round of the second run")
+    eventually(lambda: read_progress(RunReader(run)).reward, "a round of the second run")
     study.send_signal(signal.SIGKILL)
     assert study.wait(PATIENCE) == -signal.SIGKILL
     assert study.stdout
@@ -263,7 +264,7 @@ def test_a_killed_study_loses_no_finished_run_and_its_swarm_ends_saves_and_goes_
     said, _ = again.communicate(timeout=PATIENCE)
     assert again.returncode == 0, said
     assert starts(tmp_path) == ["m-a-s1", "m-b-s1", "m-b-s1", "m-c-s1"]
-    assert RunFollower(open_run(tmp_path, "m-b-s1")).read().cumulative_reward == pytest.approx(0.3)
+    assert read_progress(RunReader(open_run(tmp_path, "m-b-s1"))).cumulative_reward == pytest.approx(0.3)
     assert "against baseline" in said
     assert not (study_folder(tmp_path, "m") / "interrupted").exists()
     narrower = start_study(tmp_path, "--rounds", "2")
@@ -296,7 +297,7 @@ def test_a_swarm_that_still_runs_is_waited_for_and_not_started_again(tmp_path: P
         [sys.executable, str(FAKE), "up", "--in-process", "--nodes", "2"], env=environment
     ) as earlier:
         run = open_run(tmp_path, "m-a-s1")
-        eventually(lambda: RunFollower(run).read().reward, "a round")
+        eventually(lambda: read_progress(RunReader(run)).reward, "a round")
         run_file(tmp_path, "m-a-s1").write_text(json.dumps({
             "study": "m", "configuration": "a", "seed": 1, "experiment": "m-a-s1", "nodes": 2, "rounds": 3,
             "started_at": 1.0, "settings": {},
