@@ -1,4 +1,5 @@
-"""What an adaptive rule is: a pure state that sees finished rounds and says how many external groups it wants.
+"""What an adaptive rule is: a pure state that sees finished rounds and says how many external groups it wants; and the
+split of a round's N slots into I own groups and J external ones that follows from it.
 
     rows of the node ─RoundSignals─▶ Rule.observe ─▶ Rule ─wanted─▶ J, continuous ─rounded_split─▶ I + J = N
 
@@ -123,3 +124,27 @@ NO_REWARDS = RewardBaseline()
 def clip(value: float, low: float, high: float) -> float:
     """The nearest value in [low, high]."""
     return min(max(value, low), high)
+
+
+class Split(NamedTuple):
+    """One round's I and J."""
+
+    local: int
+    """I, at least 1."""
+    external: int
+    """J, at least 0."""
+    continuous: float
+    """What J was rounded from."""
+
+
+def rounded_split(total: int, wanted: float, rng: Random) -> Split:
+    """I + J = total, with J rounded up as often as its fraction says, so that 3.6 is 3.6 in the mean.
+
+    Args:
+        total: N, at least 1.
+        wanted: J before rounding; cut off to [0, N - 1], so that a node always asks itself something.
+    """
+    continuous = clip(wanted, 0.0, total - 1.0)
+    whole = int(continuous)
+    external = whole + (rng.random() < continuous - whole)
+    return Split(total - external, external, continuous)

@@ -25,7 +25,7 @@ worker       one training node
   worker_machine, events, pace          which step is next; what it is told and asks for; how long peers are waited for
   starting, redo                        loading, restoring; the rounds since the last checkpoint once more
   lookout                               the round clock, who is alive, which files are there
-  round_steps, round_work, metrics_row  the steps of a round, its data, its row
+  round_steps, round_work               the steps of a round; its data and its row
   ij_schedule                           I and J of each round
   own_groups, own_completions           own questions, completions, rewards; token ids kept for redo
   round_files                           what a round leaves in the shared place, in order
@@ -34,8 +34,8 @@ worker       one training node
 
 coordinator  the round clock
   coordinator                           active or standby
-  coordinator_machine, clock_keeper     when a round opens and ends, and its state file
-  observer                              who is alive, who has submitted, what the state file says
+  coordinator_machine                   when a round opens and ends
+  clock_keeper                          who is alive, who has submitted; the state file, read and written
   resume                                where the clock goes on
 
 process      a node as a process

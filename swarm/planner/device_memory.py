@@ -79,7 +79,12 @@ def device_memory(device: str | None, environ: Mapping[str, str] = os.environ, r
     if device == "cpu":
         return cpu
     index = _cuda_index(device or "cuda")
-    gpu = _named_gpu(device, index, environ) if device else _first_gpu(environ, root)
+    try:
+        gpu = _gpu(device, index, environ, root)
+    except ModelError:
+        if device:
+            raise
+        return cpu
     if gpu is None:
         return cpu
     return DeviceMemory(device=f"cuda:{index}", free=gpu.free, total=gpu.total, host_free=host_free, bf16=gpu.bf16)
@@ -101,29 +106,17 @@ def parse_smi(line: str) -> Gpu:
     )
 
 
-def _first_gpu(environ: Mapping[str, str], root: Path) -> Gpu | None:
-    """The GPU that torch takes by itself; None: it takes the CPU."""
-    if _has_no_cuda() or _visible_name(0, environ) is None:
-        return None
-    if gpu := _ask_smi(0, environ):
-        return gpu
-    if not any((root / file).exists() for file in _DRIVER):
-        return None
-    try:
-        return _ask_torch("cuda:0")
-    except ModelError:
-        return None
-
-
-def _named_gpu(device: str, index: int, environ: Mapping[str, str]) -> Gpu:
-    if _has_no_cuda():
+def _gpu(device: str | None, index: int, environ: Mapping[str, str], root: Path) -> Gpu | None:
+    """The GPU that is named, or that torch takes by itself; None: it takes the CPU. Raises ModelError: it cannot."""
+    if version("torch").endswith("+cpu"):  # whatever nvidia-smi finds
         raise ModelError(f"device {device!r} cannot be used: torch {version('torch')} is a build without CUDA")
-    return _ask_smi(index, environ) or _ask_torch(device)
-
-
-def _has_no_cuda() -> bool:
-    """Whatever nvidia-smi finds, such a torch computes on the CPU."""
-    return version("torch").endswith("+cpu")
+    if device is None and _visible_name(index, environ) is None:
+        return None
+    if gpu := _ask_smi(index, environ):
+        return gpu
+    if device is None and not any((root / file).exists() for file in _DRIVER):
+        return None
+    return _ask_torch(device or f"cuda:{index}")
 
 
 def _cuda_index(device: str) -> int:

@@ -157,17 +157,17 @@ def encode_groups(
     tokens = written = too_long = 0
     for index, group in enumerate(groups, first):
         prompt_ids = tuple(encode_prompt(model.tokenizer, group.prompt))
-        completions = [_Tokens.of(completion, group, model, use_claims) for completion in group.completions]
-        lengths = [len(completion.ids) for completion in completions]
+        completions = [_as_read(completion, group, model, use_claims) for completion in group.completions]
+        lengths = [len(ids) for ids, _ in completions]
         longest = max(lengths, default=0)
         if len(prompt_ids) + longest > model.context or longest > EXTERNAL_LENGTHS * model.max_new_tokens:
             too_long += 1
             continue
         tokens += sum(lengths)
         written += len(completions)
-        for completion, advantage in zip(completions, group.advantages, strict=True):
-            if completion.ids and (all_rows or advantage != 0):
-                rows.append(Row(index, prompt_ids, completion.ids, advantage, not group.external, completion.logprobs))
+        for (ids, logprobs), advantage in zip(completions, group.advantages, strict=True):
+            if ids and (all_rows or advantage != 0):
+                rows.append(Row(index, prompt_ids, ids, advantage, not group.external, logprobs))
     return Encoded(len(groups), rows, tokens, written, too_long)
 
 
@@ -245,23 +245,19 @@ def pad_prompts(prompts: Sequence[Sequence[int]], model: LanguageModel) -> Padde
     )
 
 
-class _Tokens(NamedTuple):
-    """A completion as this model reads it."""
+def _as_read(
+    completion: Completion, group: TrainGroup, model: LanguageModel, use_claims: bool
+) -> tuple[tuple[int, ...], tuple[float, ...] | None]:
+    """A completion's token ids as this model reads it, and their log-probs where these are known.
 
-    ids: tuple[int, ...]
-    logprobs: tuple[float, ...] | None
-
-    @classmethod
-    def of(cls, completion: Completion, group: TrainGroup, model: LanguageModel, use_claims: bool) -> _Tokens:
-        """Own completions keep their sampled ids: decoding and encoding again is not the identity.
-
-        Own ones that were read back from their file after a crash say whose tokenizer it was, and are checked.
-        """
-        fresh = completion.token_ids is not None and not group.external and not group.tokenizer
-        if fresh or ((use_claims or not group.external) and claim_holds(completion, group, model)):
-            return cls(completion.token_ids or (), completion.logprobs)
-        ids = encode_completion(model.tokenizer, completion.text)
-        return cls((*ids, model.eos_id) if completion.finished else tuple(ids), None)
+    Own completions keep their sampled ids: decoding and encoding again is not the identity. Own ones that were read
+    back from their file after a crash say whose tokenizer it was, and are checked.
+    """
+    fresh = completion.token_ids is not None and not group.external and not group.tokenizer
+    if fresh or ((use_claims or not group.external) and claim_holds(completion, group, model)):
+        return completion.token_ids or (), completion.logprobs
+    ids = encode_completion(model.tokenizer, completion.text)
+    return (*ids, model.eos_id) if completion.finished else tuple(ids), None
 
 
 def _completion_length(row: Row) -> int:

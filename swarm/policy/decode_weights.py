@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from itertools import chain
 from typing import Any
 
 import torch
@@ -39,7 +38,8 @@ class DecodeWeights:
 
     def _cast_copy(self, module: nn.Module, dtype: torch.dtype) -> Any:
         """The same modules around the same parameters, except for those of matrix products."""
-        shared = [*module.parameters(), *module.buffers(), *_configs(module)]
+        configs = [part.config for part in module.modules() if "config" in vars(part)]
+        shared = [*module.parameters(), *module.buffers(), *configs]
         twin = copy.deepcopy(module, {id(one): one for one in shared})
         for part in twin.modules():
             if isinstance(part, nn.Linear | Conv1D):
@@ -48,8 +48,3 @@ class DecodeWeights:
                     self._cast.append(parameter.detach().to(dtype))
                     setattr(part, name, nn.Parameter(self._cast[-1], requires_grad=False))
         return twin
-
-
-def _configs(module: nn.Module) -> list[Any]:
-    parts = chain.from_iterable(vars(part).items() for part in module.modules())
-    return [value for name, value in parts if name == "config"]

@@ -20,8 +20,6 @@ from swarm.policy.draw import Sampling, draw_tokens
 from swarm.policy.dynamic_decode import DynamicDecoding
 from swarm.policy.model import LanguageModel
 
-__all__ = ["Sample", "Sampling", "draw_uniforms", "new_token_limits", "sample", "sample_in_parts"]
-
 
 @dataclass(frozen=True)
 class Sample:

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from swarm.logs import get_logger
 from swarm.policy.decode import choose_decoding
-from swarm.policy.generate import Sample, Sampling, draw_uniforms, sample_in_parts
+from swarm.policy.draw import Sampling
+from swarm.policy.generate import Sample, draw_uniforms, sample_in_parts
 from swarm.policy.memory import Halvings, MemoryBudget
 from swarm.policy.model import LanguageModel
 from swarm.policy.prompt import decode_completion, encode_prompt

@@ -65,7 +65,9 @@ class GradientSum:
         self._loss = loss(config.loss)
         self._settings = LossSettings(config.clip_low, config.clip_high, config.kl_weight)
         self._shares_prompts = not config.gradient_checkpointing  # a layer whose cache has grown cannot be recomputed
-        self._reference = _frozen_copy(model) if config.kl_weight > 0 else None
+        self._reference: LanguageModel | None = None
+        if config.kl_weight > 0:
+            self._reference = replace(model, module=copy.deepcopy(model.module).requires_grad_(False))
         self.budget = MemoryBudget("training", config.micro_batch_tokens, halvings)
         if config.gradient_checkpointing:
             enable_checkpointing(model)
@@ -187,10 +189,6 @@ def _give_back_freed_memory() -> None:
     """
     with suppress(AttributeError, OSError):  # not glibc
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 2**20)
-
-
-def _frozen_copy(model: LanguageModel) -> LanguageModel:
-    return replace(model, module=copy.deepcopy(model.module).requires_grad_(False))
 
 
 def enable_checkpointing(model: LanguageModel) -> None:

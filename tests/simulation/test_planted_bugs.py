@@ -17,7 +17,6 @@ from swarm.node.base.presence import Presence
 from swarm.node.base.write_queue import WriteQueue
 from swarm.node.coordinator import clock_keeper, resume
 from swarm.node.coordinator.coordinator_machine import CoordinatorMachine, Look, WriteState
-from swarm.node.coordinator.observer import Observer
 from swarm.node.sharing.intake import Intake
 from swarm.node.worker import events as m
 from swarm.node.worker import own_groups, starting
@@ -104,13 +103,13 @@ def the_clock_goes_back_to_a_stale_state(patch: Patch) -> None:
 
 
 def a_coordinator_does_not_see_who_is_alive(patch: Patch) -> None:
-    usual = Observer.look
+    usual = clock_keeper.Observer.look
 
-    def look(self: Observer, key: RoundKey) -> Look | None:
+    def look(self: clock_keeper.Observer, key: RoundKey) -> Look | None:
         seen = usual(self, key)
         return seen and replace(seen, live=frozenset(), submitted=frozenset(), front=None)
 
-    patch.setattr(Observer, "look", look)
+    patch.setattr(clock_keeper.Observer, "look", look)
 
 
 # ── a worker's decisions ────────────────────────────────────────────────────────────────────────────────────────────

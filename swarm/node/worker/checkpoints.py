@@ -16,7 +16,8 @@ from functools import partial
 
 from swarm.errors import CheckpointError, ProtocolError, StoreError
 from swarm.logs import get_logger
-from swarm.store.base import MOST_NAMES, Kind, Store
+from swarm.records.listing import rounds_in
+from swarm.store.base import Kind, Store
 from swarm.types import Snapshot
 from swarm.wire import keys
 from swarm.wire.codec import decode, encode
@@ -65,18 +66,13 @@ def _prune(store: Store, node: str, keep: int) -> None:
     rounds = _own_rounds(store, node)
     for rounds_done in rounds[:-keep]:
         store.remove_prefix(keys.checkpoint(rounds_done, node))
-    for round_ in _numbered(store, keys.COMPLETIONS):
+    for round_ in rounds_in(store, keys.COMPLETIONS):
         if round_ < rounds[-keep:][0]:
             store.remove(keys.completions(round_, node))
 
 
 def _own_rounds(store: Store, node: str) -> list[int]:
-    return [r for r in _numbered(store, keys.CHECKPOINTS) if _is_bundle(store, keys.checkpoint(r, node))]
-
-
-def _numbered(store: Store, prefix: str) -> list[int]:
-    names = [entry.name for entry in store.list(prefix, limit=MOST_NAMES).entries]
-    return sorted(round_ for name in names if (round_ := keys.round_of(name)) is not None)
+    return [r for r in rounds_in(store, keys.CHECKPOINTS) if _is_bundle(store, keys.checkpoint(r, node))]
 
 
 def _is_bundle(store: Store, prefix: str) -> bool:

@@ -8,10 +8,9 @@ round is generated before the one before it is done. So it is the same whether t
 
 from __future__ import annotations
 
-from swarm.algo.adaptive_rule import RoundSignals, Rule, RuleSettings
+from swarm.algo.adaptive_rule import RoundSignals, Rule, RuleSettings, Split, rounded_split
 from swarm.algo.registry import adaptive_rule
 from swarm.algo.seeds import derive_random
-from swarm.algo.split import Split, rounded_split
 from swarm.config import Settings
 from swarm.types import RoundKey
 from swarm.wire.messages import MetricsRow

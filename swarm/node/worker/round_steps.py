@@ -22,10 +22,9 @@ from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.events import Generate, Train
 from swarm.node.worker.held_out import HeldOutAnswers
 from swarm.node.worker.ij_schedule import IJSchedule
-from swarm.node.worker.metrics_row import metrics_row
 from swarm.node.worker.own_groups import OwnGroups
 from swarm.node.worker.round_files import RoundFiles
-from swarm.node.worker.round_work import RoundWork, mean_rewards, to_train
+from swarm.node.worker.round_work import RoundWork, mean_rewards, metrics_row, to_train
 from swarm.types import Generator, RoundKey, ScoredGroup, Trainer, TrainGroup
 from swarm.wire.codec import to_rollout_file
 from swarm.wire.messages import PolicyInfo

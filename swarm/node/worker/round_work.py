@@ -1,17 +1,24 @@
-"""The data of one round of one worker, as far as it has come; metrics_row.py makes a row of it."""
+"""The data of one round of one worker, as far as it has come, and the metrics row that is made of it.
+
+Columns are fields of swarm.wire.metrics.MetricsRow, so that the type checker knows their names and types.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean
+from statistics import fmean, pstdev
 
 import anyio
 
-from swarm.algo.advantages import Scaling, group_advantages
-from swarm.algo.split import Split
+from swarm.algo.adaptive_rule import Split
+from swarm.algo.advantages import Scaling, group_advantages, is_informative
+from swarm.node.sharing.trained_groups import name_of
+from swarm.tasks.scoring import FULL_ANSWER
 from swarm.types import RolloutGroup, RoundKey, ScoredGroup, TrainGroup, TrainReport
+from swarm.wire.metrics import MetricsRow
 
 
 @dataclass
@@ -89,3 +96,102 @@ def mean_rewards(groups: Iterable[ScoredGroup]) -> dict[str, float]:
     for scored in groups:
         by_peer[scored.group.peer_id].extend(scored.rewards)
     return {peer: mean(rewards) for peer, rewards in by_peer.items()}
+
+
+def metrics_row(
+    work: RoundWork, *, timestamp: float, node_id: str, experiment: str, total_agents: int, model: str
+) -> MetricsRow:
+    """The row of a round with all that the round knows of itself; who knows more fills in its own columns."""
+    rewards = [reward for scored in work.own for reward in scored.rewards]
+    row = MetricsRow(
+        timestamp=timestamp,
+        round=work.key.round,
+        stage=work.key.stage,
+        node_id=node_id,
+        experiment=experiment,
+        total_agents=total_agents,
+        model=model,
+        clock=work.clock,
+        my_reward=work.my_reward,
+        full_answer_rate=mean(reward >= FULL_ANSWER for reward in rewards),
+        answer_tag_rate=mean(flag for scored in work.own for flag in scored.answered),
+        finished_rate=mean(c.finished for scored in work.own for c in scored.group.completions),
+        task_rewards=_by_task(work.own),
+        reward_std=pstdev(rewards) if rewards else 0.0,
+        train_reward=mean(r for scored in [*work.own, *work.external] for r in scored.rewards),
+        local_groups=len(work.own),
+        zero_advantage_local=mean(not is_informative(scored.rewards) for scored in work.own),
+        score_killed=work.killed,
+        score_errors=work.errors,
+        tokens_generated=_tokens_generated(work),
+        generated_ahead=work.ahead,
+        bytes_published=work.bytes_published,
+        seconds_generate=work.seconds["generate"],
+        seconds_score=work.seconds["score"],
+        seconds_publish=work.seconds["publish"],
+        seconds_gather=work.seconds["gather"],
+        seconds_train=work.seconds["train"],
+        seconds_wait=work.waited,
+    )
+    _fill_sharing(row, work)
+    if work.report:
+        _fill_training(row, work.report)
+    return row
+
+
+def _by_task(own: Sequence[ScoredGroup]) -> dict[str, float]:
+    by_task: dict[str, list[float]] = defaultdict(list)
+    for scored in own:
+        by_task[scored.group.question.task].extend(scored.rewards)
+    return {task: mean(values) for task, values in sorted(by_task.items())}
+
+
+def _tokens_generated(work: RoundWork) -> int:
+    generated = [] if work.adopted else work.own  # those taken up after a crash were counted nowhere, or before it
+    return sum(len(c.token_ids or ()) for scored in generated for c in scored.group.completions)
+
+
+def _fill_sharing(row: MetricsRow, work: RoundWork) -> None:
+    """What came from peers."""
+    row.external_groups = len(work.external)
+    row.trained_on = [str(name_of(scored.group)) for scored in work.external]
+    row.external_unverified = sum(not s.group.question.verifiable for s in work.external)
+    row.external_by_model = dict(sorted(Counter(s.group.model for s in work.external).items()))
+    row.external_by_peer = dict(sorted(Counter(s.group.peer_id for s in work.external).items()))
+    row.external_by_peer_task = _by_peer_and_task(work.external)
+    row.pool_groups = len(work.pool)
+    row.pool_informative = sum(is_informative(scored.rewards) for scored in work.pool)
+    row.pool_reward = mean(reward for scored in work.pool for reward in scored.rewards)
+    row.peers_heard = len(work.heard)
+    row.peers_awaited = len(work.awaited)
+    row.gather_timed_out = work.timed_out
+    row.late = work.late
+    row.staleness = mean(work.key.round - scored.group.round for scored in work.external)
+
+
+def _by_peer_and_task(external: Sequence[ScoredGroup]) -> dict[str, dict[str, int]]:
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for scored in external:
+        counts[scored.group.peer_id][scored.group.question.task] += 1
+    return {peer: dict(sorted(tasks.items())) for peer, tasks in sorted(counts.items())}
+
+
+def _fill_training(row: MetricsRow, report: TrainReport) -> None:
+    """What the update did."""
+    row.tokens_trained = report.trained_tokens
+    row.loss = _finite(report.loss)
+    row.grad_norm = _finite(report.grad_norm)
+    row.clip_fraction = _finite(report.clip_fraction)
+    row.kl = _finite(report.kl)
+    row.logprob_drift = _finite(report.logprob_drift)
+    row.updated = report.updated
+    row.groups_too_long = report.groups_too_long
+    row.memory_halvings = report.memory_halvings
+    row.seconds_lease = report.seconds_lease
+    row.importance_tokens = report.importance_tokens
+    row.importance_mean = _finite(report.importance_mean)
+
+
+def _finite(value: float) -> float:
+    """JSON knows no other numbers; a step that was not finite is seen by `updated`."""
+    return value if math.isfinite(value) else 0.0

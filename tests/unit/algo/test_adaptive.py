@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.algo.adaptive_rule import RoundSignals, Rule
+from swarm.algo.adaptive_rule import RoundSignals, Rule, rounded_split
 from swarm.algo.registry import RULES
 from swarm.algo.reward_rules import QUALITY_WEIGHT, TREND_WEIGHT, TREND_WINDOW, VARIANCE_WEIGHT
-from swarm.algo.split import rounded_split
 from swarm.config import ADAPTIVE_RULES
 from tests.unit.algo.factories import make_rule, make_seen
 

@@ -9,8 +9,7 @@ from statistics import fmean, pstdev
 
 import pytest
 
-from swarm.algo.adaptive_rule import Rule
-from swarm.algo.split import Split, rounded_split
+from swarm.algo.adaptive_rule import Rule, Split, rounded_split
 from swarm.algo.supply_rule import SHARED_BIAS, expected_taken
 from tests.unit.algo.factories import make_rule, make_seen
 

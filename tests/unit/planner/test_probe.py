@@ -18,7 +18,8 @@ from swarm.planner.plan import PROCESS
 from swarm.planner.planner import make_plan
 from swarm.planner.probe import ProbeReport, ProbeTask, probe, run_steps
 from swarm.policy import generator, gradient
-from swarm.policy.generate import Sampling, sample_in_parts
+from swarm.policy.draw import Sampling
+from swarm.policy.generate import sample_in_parts
 
 TASK = ProbeTask(prompt_tokens=20, new_tokens=4)
 TINY = Settings(device="cpu", threads=1, local_groups=1, generations=2)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from swarm.algo.adaptive_rule import Split
 from swarm.algo.advantages import std
-from swarm.algo.split import Split
-from swarm.node.worker.metrics_row import metrics_row
-from swarm.node.worker.round_work import RoundWork, mean, mean_rewards, to_train
+from swarm.node.worker.round_work import RoundWork, mean, mean_rewards, metrics_row, to_train
 from swarm.types import Completion, Origin, Question, RolloutGroup, RoundKey, ScoredGroup, TrainReport
 
 
