@@ -129,12 +129,6 @@ class LineFile:
     def close(self) -> None:
         os.close(self._fd)
 
-    def __enter__(self) -> LineFile:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
 
 class BufferedLog:
     """The lines of a log on their way to a file that may refuse them for a while. Never raises once it is open.

@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 
@@ -83,11 +83,9 @@ def look_at(place: Within) -> Entry | None:
     Raises:
         ProtocolError: `unreadable`, as where a link or a file stands in the place of a folder above it.
     """
-    try:
-        with refusing(place), opened_folder(place.parent) as folder:
-            return _entry(place.name, os.stat(place.name, dir_fd=folder, follow_symlinks=False))
-    except FileNotFoundError:
-        return None
+    with suppress(FileNotFoundError), refusing(place), opened_folder(place.parent) as folder:
+        return _entry(place.name, os.stat(place.name, dir_fd=folder, follow_symlinks=False))
+    return None
 
 
 def _entry(name: str, found: os.stat_result) -> Entry:

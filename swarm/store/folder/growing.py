@@ -11,6 +11,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Sequence
+from contextlib import closing, suppress
 from io import BufferedReader
 from typing import NamedTuple
 
@@ -34,7 +35,7 @@ def append(file: Within, records: Sequence[bytes], *, durable: bool) -> None:
         StoreError: it cannot be written; `blocked` where something else than a file of ours alone stands there.
     """
     lines = b"\n".join(records)
-    with failing_to_write(file), LineFile(lambda: open_to_append(file)) as growing:
+    with failing_to_write(file), closing(LineFile(lambda: open_to_append(file))) as growing:
         new = not growing.has_lines()
         growing.cut_torn_line()
         if not growing.ends_with(lines):
@@ -81,12 +82,9 @@ class _Cursor(NamedTuple):
 
 def read_on(file: Within, cursor: str, limit: int) -> Records:
     """As Store.read_records."""
-    try:
-        growing = open(open_regular(file), "rb")  # noqa: SIM115 - closed below
-    except FileNotFoundError:
-        return Records([], cursor)
-    with growing:
+    with suppress(FileNotFoundError), open(open_regular(file), "rb") as growing:
         return _read_on(growing, _Cursor.of(cursor), limit)
+    return Records([], cursor)
 
 
 def _read_on(file: BufferedReader, cursor: _Cursor, limit: int) -> Records:
