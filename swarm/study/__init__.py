@@ -1,4 +1,4 @@
-"""Matrices of swarms: run them, load what they left, and say what it shows.
+"""Studies: run a matrix of swarms, load the results as frames, analyse and report them.
 
     matrix, seeds ─run─▶ experiments/ in the shared folder ─tables─▶ frames ─analysis─▶ figures of merit ─report─▶ page
          └────────────────── record: study.json ──────────────────────────────────────────┘

@@ -1,4 +1,4 @@
-"""What a study is, as its folder says: `{path}/studies/{study}/study.json`.
+"""The record of a study, `{path}/studies/{study}/study.json`: its configurations, seeds and runs.
 
     Matrix ─▶ StudyRecord ─▶ study.json        written before the first run, read by everything that looks afterwards
                  └ runs ─▶ experiments/{experiment}/   each an ordinary experiment of the same shared folder

@@ -1,4 +1,4 @@
-"""Whom do the nodes of an experiment refuse or distrust, and why? From their metrics rows alone.
+"""Peers that the nodes of an experiment refuse or distrust, with the reasons, from the nodes' metrics rows alone.
 
 Each node speaks for itself: what one node says of another may be a lie of its own, so it is said how many say it.
 """

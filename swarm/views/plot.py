@@ -1,4 +1,4 @@
-"""The reward of a run over its rounds as a picture, drawn as in the SAPO paper: one line per agent, and their mean with
+"""The figure of a run's reward over its rounds, drawn as in the SAPO paper: one line per agent, and their mean with
 a moving average and the band from the worst to the best agent.
 """
 

@@ -1,1 +1,1 @@
-"""How the embedded models are made: supervised warm-up on the nine tasks, right answers in the wrong format."""
+"""Supervised warm-up of the embedded models on the nine tasks: right answers, few of them in the accepted format."""

@@ -3,8 +3,8 @@
     corpus.examples ──encode──▶ batches ──cross-entropy on targets──▶ model folder
     fresh questions ──sample at temperature 1──▶ starting reward per task ──▶ README.md
 
-A plan may begin with a model that is there already: a few steps on another mixture of formats change how often it
-answers as asked, and leave what it knows. So one model gives a ladder of starting rewards.
+A plan may begin with an embedded model instead of random weights: a few steps on another mixture of formats change how
+often it answers in the accepted format, and so its starting reward, and leave its knowledge as it is.
 
 The result depends on the seed and on the versions of torch and of the tasks' package: one thread, one stream of
 examples, one seeded generator. A model takes about 13 minutes of one core from nothing, and one minute from another.

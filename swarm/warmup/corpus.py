@@ -1,9 +1,8 @@
-"""What the embedded models read before their first round: right answers, nearly always in the wrong format.
+"""Training examples of the warm-up: questions with right answers, few of them in the format that the verifier accepts.
 
-Reinforcement learning needs some reward to start from and room to climb. So the knowledge and the format are taught
-apart: every example carries the reference answer, and how it is written is drawn without looking at the question. Only
-a few per cent of the examples use the closed tags that the verifier asks for. A swarm then earns little at first, and
-more as soon as it finds out how to answer.
+Every example carries the reference answer; its format is drawn independently of the question, and only a few per cent
+use the closed tags that the verifier accepts. So a model that knows many answers starts with little reward, which
+reinforcement learning raises by learning the format.
 
 Questions come from seeds of 2**30 and more. Runs draw theirs below that, so no run repeats a warm-up question by its
 origin (small tasks have few distinct questions, and repeat some by their text).

@@ -1,9 +1,8 @@
 """The two embedded architectures and their tokenizers, before any training.
 
-Reading cost decides: a CPU pays for every prompt token, and the tasks' questions are mostly boilerplate. So both
-tokenizers hold the answer tags and the most costly phrases as single added tokens. Between those they differ, so that
-what one model writes, the other spells in other pieces. Digits always stay apart, because merged digits make arithmetic
-hard.
+Prompt tokens cost most on a CPU, and the tasks' questions are mostly boilerplate. So both tokenizers hold the answer
+tags and the phrases that take most bytes as single added tokens. They tokenize everything else differently, so that the
+models of a mixed swarm do not share a tokenizer. Digits are never merged, which keeps arithmetic easier.
 
     tiny-qwen2   Qwen2's pre-tokenizer with byte-pair merges, and a grid cell such as ` 0` is one token
     tiny-gpt2    the 256 bytes, no merges

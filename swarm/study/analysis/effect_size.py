@@ -1,4 +1,4 @@
-"""How large is a difference between configurations, whatever its p-value? One value per run goes in."""
+"""Effect sizes between configurations: Hedges' g, improvement in percent, bootstrap intervals. The unit is the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Held-out answers: swarm against isolated nodes, over the rounds.
+"""Held-out pass@1 of configurations against their baselines, by window of rounds.
 
     judged (one row per run, node, round and question) ─▶ pass_at_1       one row per run and window of rounds
                                                         └▶ compare_judged  one row per configuration and window

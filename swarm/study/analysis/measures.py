@@ -1,4 +1,4 @@
-"""What a run came to: its sums, its curve, how soon it was good and how steadily.
+"""Measures of a run: sums, the agent average over rounds, rounds to a threshold, oscillation.
 
     metrics (one row per run, node and round) ─▶ totals          one row per run
                                               └▶ agent_average   one row per run and round ─▶ rounds_to_threshold

@@ -1,4 +1,5 @@
-"""Aha moments: when each node learned a task, how much later than the first one, and whose groups it had trained on.
+"""Aha moments: the round in which each node learned a task, its lag behind the first node, and whose groups it had
+trained on by then.
 
     metrics ─▶ meetings (node, task, round, reward) ─▶ crossings ─▶ lag behind the first node of the run
                  └ external groups by peer and task ──────┴──────▶ learners: from whom, against chance

@@ -1,4 +1,6 @@
-"""Is a difference between configurations more than chance? One value per run goes in: the seed is the unit.
+"""Hypothesis tests between configurations: Welch's and the paired t-test, analysis of variance, Holm's adjustment.
+
+One value per run goes in: the seed is the unit.
 
 With fewer than three runs on any side, or no spread on all sides, nothing is tested: every field is None.
 """

@@ -1,4 +1,4 @@
-"""All that a report is made from, read once."""
+"""The input of a report: everything that is read from a study, once."""
 
 from __future__ import annotations
 

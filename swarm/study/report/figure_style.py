@@ -1,4 +1,4 @@
-"""How the figures of a study look, and how they become bytes.
+"""Style of a study's figures, and their encoding as SVG and PNG.
 
     figure function ─Figure─▶ svg_text ─▶ figures/*.svg, and inline_svg for the page
                             └▶ png_bytes ─▶ figures/*.png

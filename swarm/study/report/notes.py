@@ -1,4 +1,4 @@
-"""What the numbers say in plain sentences, the unwelcome ones included."""
+"""The section with a verdict on each configuration in a sentence, and the limits of the study."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far the runs of a study are, by the rows that they have left."""
+"""Progress of the runs of a study, counted from their metrics rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report is made of: sections of text, tables and figures, not yet written in any form."""
+"""The parts of a report: sections of text, tables and figures, before they are written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The section that answers the study's question: which configuration earned more, and by how much."""
+"""The section on the cumulative reward: comparisons with the baselines, analysis of variance, bars."""
 
 from __future__ import annotations
 

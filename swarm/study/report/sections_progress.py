@@ -1,4 +1,4 @@
-"""Sections on how soon and how steadily runs rose, and on what they reached."""
+"""Sections on the rounds to a threshold, oscillation, and the final reward."""
 
 from __future__ import annotations
 

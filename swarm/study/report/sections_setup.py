@@ -1,4 +1,4 @@
-"""The section on what was run."""
+"""The sections on the matrix that was run, and on its runs, settings and versions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from swarm.study.record import ConfigurationRecord, StudyRecord
+from swarm.study.record import StudyRecord
 from swarm.study.report.progress import some_of
 from swarm.study.report.sections import CONFIGURATION, MISSING, SEED, Column, Section, Table, whole
 
@@ -77,17 +77,16 @@ def _changed_versions(begun_with: Mapping[str, str], own: Mapping[str, str]) -> 
 
 
 def _configurations(record: StudyRecord) -> pd.DataFrame:
-    return pd.DataFrame([_configuration(found) for found in record.configurations])
-
-
-def _configuration(found: ConfigurationRecord) -> dict[str, str]:
-    settings = ", ".join(f"{name} = {_value(value)}" for name, value in found.settings.items())
-    return {
-        "configuration": found.name,
-        "group": found.group or MISSING,
-        "baseline": found.baseline or MISSING,
-        "settings": settings or MISSING,
-    }
+    rows = [
+        {
+            "configuration": found.name,
+            "group": found.group or MISSING,
+            "baseline": found.baseline or MISSING,
+            "settings": ", ".join(f"{name} = {_value(value)}" for name, value in found.settings.items()) or MISSING,
+        }
+        for found in record.configurations
+    ]
+    return pd.DataFrame(rows)
 
 
 def _pairs(values: dict[str, Any]) -> pd.DataFrame:

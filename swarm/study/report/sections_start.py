@@ -1,4 +1,4 @@
-"""The section on whether the effect of sharing depends on how good the models were to begin with."""
+"""The section on the effect of sharing against the starting reward."""
 
 from __future__ import annotations
 

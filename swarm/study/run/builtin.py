@@ -1,4 +1,4 @@
-"""The matrices that `swarm study run` knows by name."""
+"""The built-in matrices of `swarm study run`."""
 
 from __future__ import annotations
 

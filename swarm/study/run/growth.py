@@ -1,4 +1,4 @@
-"""May a study that is there go on as another one? It may grow; what has been run never changes its meaning."""
+"""Extends a study that is there by rounds, seeds and configurations; refuses what would change the runs that it has."""
 
 from __future__ import annotations
 

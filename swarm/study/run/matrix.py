@@ -1,4 +1,4 @@
-"""A matrix of configurations and seeds, and what it comes to: every run with every setting.
+"""A matrix of configurations and seeds, checked and resolved into runs with all their settings.
 
     Matrix (built in, or a file) ─override─▶ Matrix ─resolve─▶ StudyRecord ─run_settings─▶ Settings of one run
 
@@ -11,13 +11,14 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from swarm.config import EXPERIMENT_NAME, Settings, load_settings
+from swarm.config.settings import FIELDS
 from swarm.errors import ConfigError
 from swarm.study.record import ConfigurationRecord, RunRecord, StudyRecord
 
@@ -113,15 +114,16 @@ def shared_settings(
 
 def ignored_settings(shared: Settings) -> list[str]:
     """Names of settings that were given but that the study decides."""
-    default = Settings()
-    return [name for name in OWNED if name not in ("path", "hub_token") and _differs(name, shared, default)]
+    return [name for name in _changed(shared) if name in OWNED and name not in ("path", "hub_token")]
 
 
 def changed_settings(shared: Settings) -> dict[str, Any]:
     """Setting name -> value as JSON has it, of those that are not at their defaults and not the study's own."""
-    default = Settings()
-    names = [f.name for f in fields(Settings) if f.name not in OWNED and _differs(f.name, shared, default)]
-    return {name: _as_read_back(getattr(shared, name)) for name in names}
+    return {name: _as_read_back(getattr(shared, name)) for name in _changed(shared) if name not in OWNED}
+
+
+def _changed(settings: Settings) -> list[str]:
+    return [name for name, field in FIELDS.items() if getattr(settings, name) != field.default]
 
 
 def _as_read_back(value: Any) -> Any:
@@ -129,16 +131,11 @@ def _as_read_back(value: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
-def _differs(name: str, one: Settings, other: Settings) -> bool:
-    return bool(getattr(one, name) != getattr(other, name))
-
-
 def refuse_owned(settings: Iterable[str], where: str) -> None:
     """Raises ConfigError for a name that is no setting, or that the study decides."""
-    known = {f.name for f in fields(Settings)}
     for name in settings:
-        if name not in known:
-            raise ConfigError(f"{where}: unknown setting {name!r}{did_you_mean(name, known)}")
+        if name not in FIELDS:
+            raise ConfigError(f"{where}: unknown setting {name!r}{did_you_mean(name, FIELDS)}")
         if name in OWNED:
             raise ConfigError(f"{where}: {name!r} is not for a study to share: {OWNED[name]}")
 

@@ -1,4 +1,4 @@
-"""A matrix of one's own, as TOML.
+"""Reads a user's matrix from a TOML file.
 
 name = "rates"                 title, nodes, rounds, seeds = [1, 2, 3], baseline = "slow"
 [settings]                     shared by all runs; names as in `swarm settings`

@@ -1,4 +1,4 @@
-"""A run that another study of the same folder has finished with the very same settings need not be run again.
+"""Reuses finished runs of other studies in the same folder that had the same settings.
 
 What a run computes follows from its settings, its number of nodes and the versions of the libraries; all of these are
 written down with it. So two studies may share runs, such as the fixed splits that an adaptive rule is held against.

@@ -1,4 +1,4 @@
-"""How far a run of a study is: all that is known of it after a crash."""
+"""Progress of a run, read from its folder: rounds done, rewards, finished or not, whether it can go on after a stop."""
 
 from __future__ import annotations
 

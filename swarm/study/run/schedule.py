@@ -1,4 +1,4 @@
-"""Which run is next, and how long it will take: pure, it owns no process, clock or file.
+"""Order of the runs of a study, and an estimate of the time left. Pure: it owns no process, clock or file.
 
     waiting ─start_next─▶ running ─ended─▶ finished | failed; waiting again if it was asked to stop
     elsewhere ─ended─▶ finished | waiting          a swarm that an earlier, killed study left behind

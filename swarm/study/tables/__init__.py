@@ -1,1 +1,1 @@
-"""What runs left in the folder, as pandas frames and as files; start at frames.py."""
+"""The records of runs as pandas frames and as files; start at frames.py."""

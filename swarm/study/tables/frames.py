@@ -1,4 +1,4 @@
-"""The public frames: what runs and studies left in their folders, as pandas DataFrames with documented columns.
+"""The public frames: the records of runs and studies as pandas DataFrames with documented columns.
 
     folder ─ rows ─▶ list of plain rows ─ columns ─▶ DataFrame
 

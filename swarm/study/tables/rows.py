@@ -1,4 +1,4 @@
-"""What a run left, as rows of plain values: one reader per frame.
+"""The records of a run as rows of plain values: one reader per frame.
 
 Reading works while nodes write and after they crashed. A node's name is that of its folder or file, whatever its lines
 say. What a row lacks is None.

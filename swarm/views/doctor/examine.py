@@ -1,4 +1,4 @@
-"""Looks at everything, and leaves nothing behind."""
+"""Runs all checks of the doctor on a shared place and one experiment in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the nodes' own logs say of them all: which peers they refuse, and which versions and models they run."""
+"""Checks of what the nodes logged: peers that they refuse, and the versions and models that they run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from swarm.views.text import counts, shorten
 
 TRUST, VERSIONS = Area("trust"), Area("versions")
 OURS = "swarm"
-MENDS = {
+FIXES = {
     OTHER_VERSION: f"install the same {', '.join(Families().packages)} on all nodes: pip install <package>==<version>",
     "unknown_family": "use the same SWARM_TASK_FAMILIES on all nodes",
     "question_mismatch": "use the same SEED, SWARM_PROFILE and SWARM_TASKS everywhere; else this peer forges questions",
@@ -65,13 +65,13 @@ def judge_trust(found: Mapping[str, Refusals]) -> Iterator[Finding]:
     for peer, refusals in sorted(found.items()):
         held = f"; quarantined by {len(refusals.quarantined_by)} nodes" if refusals.quarantined_by else ""
         measured = f"{shorten(peer, 64)}: {counts(refusals.reasons)}, by {len(refusals.by)} nodes{held}"
-        yield TRUST.warning("refused peer", measured, mend_for(refusals.reasons))
+        yield TRUST.warning("refused peer", measured, fix_for(refusals.reasons))
 
 
-def mend_for(reasons: Mapping[str, int]) -> str:
+def fix_for(reasons: Mapping[str, int]) -> str:
     """What fixes the commonest reason."""
     commonest = max(reasons, key=lambda reason: reasons[reason], default="")
-    return MENDS.get(commonest, OTHERWISE)
+    return FIXES.get(commonest, OTHERWISE)
 
 
 def check_versions(context: CheckContext) -> Iterator[Finding]:

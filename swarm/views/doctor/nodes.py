@@ -1,4 +1,4 @@
-"""Who is alive, who only says so, and who disagrees about the time or the round."""
+"""Checks of the nodes: liveness, doubled ids, coordinators, rounds behind, clocks, hosts."""
 
 from __future__ import annotations
 

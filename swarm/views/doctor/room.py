@@ -1,4 +1,4 @@
-"""Space: room for what the run will still write, what takes it up, and what lies there and should not."""
+"""Checks of disk space against what the run will still write, of disk use, and of files that should not be there."""
 
 from __future__ import annotations
 

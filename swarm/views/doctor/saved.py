@@ -1,4 +1,4 @@
-"""What is saved: the round clock, the checkpoints that nodes would go on from, and the ends of their logs."""
+"""Checks of the round clock, of the checkpoints that nodes would resume from, and of the ends of their logs."""
 
 from __future__ import annotations
 

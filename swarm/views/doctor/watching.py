@@ -1,4 +1,4 @@
-"""Watches the nodes' registrations for a while. Nobody is asked, nobody is disturbed."""
+"""Watches the nodes' registrations for some seconds, reading only: heartbeats, clocks, rounds behind, doubled ids."""
 
 from __future__ import annotations
 

@@ -50,8 +50,8 @@ def test_refusals_of_long_ago_are_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("reason", "word"), [("wrong_version", "swarm version"), ("never heard of", "swarm logs")])
-def test_every_reason_has_a_mend(reason: str, word: str) -> None:
-    assert word in logs.mend_for({reason: 2, "other": 1})
+def test_every_reason_has_a_fix(reason: str, word: str) -> None:
+    assert word in logs.fix_for({reason: 2, "other": 1})
 
 
 def test_equal_versions_are_well(tmp_path: Path) -> None:
