@@ -27,19 +27,11 @@ class ModelGenerator:
     def __init__(self, model: LanguageModel, config: GrpoConfig, halvings: Halvings | None = None) -> None:
         """`halvings` is told to whoever reports them; None: nobody does."""
         self._model = model
+        self.name = model.name
+        self.tokenizer = model.tokenizer_digest
         self._decoding = choose_decoding(model, config.decoding)
         self._sampling = Sampling(config.temperature, config.top_p, config.top_k, config.min_p)
         self._rows = MemoryBudget("generation", 2**16, halvings or Halvings())
-
-    @property
-    def name(self) -> str:
-        """Short name that peers see."""
-        return self._model.name
-
-    @property
-    def tokenizer(self) -> str:
-        """Digest of its tokenizer."""
-        return self._model.tokenizer_digest
 
     def generate(self, prompts: Sequence[str], *, group_size: int, seed: int) -> list[tuple[Completion, ...]]:
         """Sample group_size completions for each question text; the same seed gives the same tokens.

@@ -68,7 +68,8 @@ class Lookout:
             self._tell(ClockSeen(self._open_round, state.finished, now, state.round_interval, state.max_rounds))
         if settings.shares:
             rounds = self._rounds_to_list()
-            self._forget_before(min((key.round for key in rounds), default=0) - settings.staleness_window)
+            oldest = min((key.round for key in rounds), default=0) - settings.staleness_window
+            self._taken_in = {(key, peer) for key, peer in self._taken_in if key.round >= oldest}
             await self._intake.look(rounds, self.live_peers(), tasks)
 
     def _rounds_to_list(self) -> set[RoundKey]:
@@ -97,9 +98,6 @@ class Lookout:
         """The Intake is done with a file."""
         self._taken_in.add((key, peer))
         self._arrival.set()
-
-    def _forget_before(self, round_: int) -> None:
-        self._taken_in = {(key, peer) for key, peer in self._taken_in if key.round >= round_}
 
     async def _read_state(self) -> StateFile | None:
         try:

@@ -147,9 +147,9 @@ class Redo:
         external = await self._external(round_.external)
         own = self._ahead.pop(round_.key, None) or await self._own(round_)
         await self._look_ahead(round_, following, then_live=then_live)
-        begun = [to_train(group, external=False, scaling=self._scaling) for group in own]
+        begun = to_train(own, external=False, scaling=self._scaling)
         await self._ctx.compute.run(self._trainer.begin_update, begun)
-        rest = [to_train(group, external=True, scaling=self._scaling) for group in external]
+        rest = to_train(external, external=True, scaling=self._scaling)
         update = partial(self._trainer.finish_update, rest)
         report = await self._ctx.compute.run(update)
         self._steps.rounds_trained += report.updated

@@ -25,7 +25,7 @@ from swarm.node.worker.ij_schedule import IJSchedule
 from swarm.node.worker.own_groups import OwnGroups
 from swarm.node.worker.round_files import RoundFiles
 from swarm.node.worker.round_work import RoundWork, mean_rewards, metrics_row, to_train
-from swarm.types import Generator, RoundKey, ScoredGroup, Trainer, TrainGroup
+from swarm.types import Generator, RoundKey, Trainer
 from swarm.wire.codec import to_rollout_file
 from swarm.wire.messages import PolicyInfo
 from swarm.wire.metrics import MetricsRow
@@ -145,7 +145,8 @@ class RoundSteps:
         """Add up the gradients of the own groups, which need not wait for anybody else's."""
         work = self._ahead.get(key, self.work)
         await work.scored.wait()
-        begin = partial(self._trainer.begin_update, self._to_train(work.own, external=False))
+        own = to_train(work.own, external=False, scaling=self._scaling)
+        begin = partial(self._trainer.begin_update, own)
         await self._ctx.compute_timed(work.seconds, "train", begin)
         work.begun.set()
         following = RoundKey(key.round + 1 + self._ctx.settings.staleness)
@@ -165,13 +166,11 @@ class RoundSteps:
         await work.begun.wait()
         for ahead in list(self._ahead.values()):
             await ahead.queued.wait()  # its groups are to come from the policy before this update, whatever is slow
-        finish = partial(self._trainer.finish_update, self._to_train(work.external, external=True))
+        external = to_train(work.external, external=True, scaling=self._scaling)
+        finish = partial(self._trainer.finish_update, external)
         work.report = await ctx.compute_timed(work.seconds, "train", finish)
         work.seconds["train"] -= work.report.seconds_lease
         self.rounds_trained += work.report.updated
-
-    def _to_train(self, groups: Sequence[ScoredGroup], *, external: bool) -> list[TrainGroup]:
-        return [to_train(scored, external=external, scaling=self._scaling) for scored in groups]
 
     # ── submit ──────────────────────────────────────────────────────────────────────────────────────────────────────
     async def submit(self, live_peers: int, loop_lag: float) -> None:

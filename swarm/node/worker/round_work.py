@@ -79,15 +79,18 @@ def mean(values: Iterable[float]) -> float:
     return fmean(collected) if collected else 0.0
 
 
-def to_train(scored: ScoredGroup, *, external: bool, scaling: Scaling) -> TrainGroup:
+def to_train(groups: Iterable[ScoredGroup], *, external: bool, scaling: Scaling) -> list[TrainGroup]:
     """Rewards become group-relative advantages."""
-    return TrainGroup(
-        prompt=scored.group.question.prompt,
-        completions=scored.group.completions,
-        advantages=group_advantages(scored.rewards, scaling),
-        external=external,
-        tokenizer=scored.group.tokenizer,
-    )
+    return [
+        TrainGroup(
+            prompt=scored.group.question.prompt,
+            completions=scored.group.completions,
+            advantages=group_advantages(scored.rewards, scaling),
+            external=external,
+            tokenizer=scored.group.tokenizer,
+        )
+        for scored in groups
+    ]
 
 
 def mean_rewards(groups: Iterable[ScoredGroup]) -> dict[str, float]:

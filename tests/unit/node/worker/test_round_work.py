@@ -79,7 +79,7 @@ def test_the_trainers_report_and_the_times_of_the_steps_are_columns() -> None:
 
 
 def test_what_is_trained_on_carries_the_groups_own_advantages() -> None:
-    trained = to_train(make_scored(1.0, 0.0), external=True, scaling=std)
+    (trained,) = to_train([make_scored(1.0, 0.0)], external=True, scaling=std)
     assert trained.advantages == (1.0, -1.0)
     assert trained.external
     assert trained.prompt == "1 + 1?"
