@@ -1,6 +1,5 @@
 """What the operating system gives to the nodes of this process: time, threads, and which process on which machine.
 
-
 Of another process of this machine it tells whether that still runs.
 """
 
