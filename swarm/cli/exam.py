@@ -10,7 +10,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Annotated
 
-import anyio
 import msgspec
 from cyclopts import Parameter
 
@@ -21,7 +20,7 @@ from swarm.errors import CheckpointError, ConfigError, ExperimentError, ModelErr
 from swarm.judge.candidates import Candidate, candidates, opened
 from swarm.judge.exam import examine, make_paper
 from swarm.judge.questions import questions_of
-from swarm.node.process.daemon import first_swarm_error
+from swarm.node.process.daemon import run_loop
 from swarm.records.files import read_exam, read_experiment, read_form
 from swarm.store.folder.publish import publish_own
 from swarm.store.place import open_place
@@ -112,10 +111,7 @@ def _is_there(run: Run, settings: Settings, questions: int, samples: int) -> boo
 
 def _examine(run: Run, settings: Settings, questions: int, samples: int, output: Path | None) -> None:
     who = candidates(run, settings.model)
-    try:
-        rows = anyio.run(_sit, run, settings, who, questions, samples)
-    except BaseExceptionGroup as group:
-        raise first_swarm_error(group) or group from None
+    rows = run_loop(_sit, run, settings, who, questions, samples)
     written = msgspec.json.format(msgspec.json.encode(rows)) + b"\n"
     if output is None:
         run.store.put(keys.EXAM, written)

@@ -12,7 +12,7 @@ from swarm.config import JUDGE, Settings
 from swarm.errors import SwarmError
 from swarm.judge.judge import Judge
 from swarm.logs import NodeLog, configure_logging, get_logger
-from swarm.node.process.daemon import first_swarm_error
+from swarm.node.process.daemon import run_loop
 from swarm.node.process.host import ThreadBlocking
 from swarm.node.process.stopping import on_signals
 from swarm.store.run import Run
@@ -33,17 +33,12 @@ def run(*, common: CommonFlags | None = None) -> int:
     files = NodeLog(JUDGE, partial(opened, keys.events(JUDGE)), partial(opened, keys.stdout(JUDGE)))
     try:
         with configure_logging([files], level=settings.log_level):
-            return _run(settings, run)
+            logger.info(
+                "judge.starting", path=str(settings.shared_folder), experiment=settings.experiment, pid=os.getpid()
+            )
+            return run_loop(_judge, settings, run)
     except SwarmError as error:
         return error.exit_code  # it is in the log, on the terminal and in the folder
-
-
-def _run(settings: Settings, run: Run) -> int:
-    logger.info("judge.starting", path=str(settings.shared_folder), experiment=settings.experiment, pid=os.getpid())
-    try:
-        return anyio.run(_judge, settings, run)
-    except BaseExceptionGroup as group:
-        raise first_swarm_error(group) or group from None
 
 
 async def _judge(settings: Settings, run: Run) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from random import SystemRandom
-from typing import TypeVar
+from typing import TypeVar, TypeVarTuple
 
 import anyio
 
@@ -20,7 +20,8 @@ from swarm.node.process.stopping import run_until_signal
 from swarm.node.process.wiring import check, make_context, node_log, versions, worker_maker
 from swarm.node.process.worker_settings import readable_name
 
-Given = TypeVar("Given")
+Given = TypeVarTuple("Given")
+Result = TypeVar("Result")
 logger = get_logger(__name__)
 
 
@@ -61,10 +62,10 @@ def _run(ctx: NodeContext) -> int:
     return run_loop(_coordinate if ctx.settings.role == "coordinator" else _work, ctx)
 
 
-def run_loop(main: Callable[[Given], Awaitable[int]], given: Given) -> int:
+def run_loop(main: Callable[[*Given], Awaitable[Result]], *given: *Given) -> Result:
     """Run the event loop. Raises the deliberate error that ended it, out of its task groups."""
     try:
-        return anyio.run(main, given)
+        return anyio.run(main, *given)
     except BaseExceptionGroup as group:
         raise first_swarm_error(group) or group from None
 
