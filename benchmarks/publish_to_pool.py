@@ -22,7 +22,7 @@ import anyio
 from anyio import to_thread
 
 from benchmarks.common import arguments_of, keep, percentile
-from swarm.node.process.host import ThreadBlocking
+from swarm.node.process.system import ThreadBlocking
 from swarm.store.base import PAGE
 from swarm.store.folder.beneath import Within
 from swarm.store.folder.fetch import list_page, read_tagged

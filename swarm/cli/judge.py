@@ -13,8 +13,8 @@ from swarm.errors import SwarmError
 from swarm.judge.judge import Judge
 from swarm.logs import NodeLog, configure_logging, get_logger
 from swarm.node.process.daemon import run_loop
-from swarm.node.process.host import ThreadBlocking
 from swarm.node.process.stopping import on_signals
+from swarm.node.process.system import ThreadBlocking
 from swarm.store.run import Run
 from swarm.tasks.scoring import Scorer
 from swarm.wire import keys

@@ -41,6 +41,6 @@ coordinator  the round clock
 process      a node as a process
   daemon, in_process, wiring            one node, several, and how their parts are put together
   worker_settings                       which of several workers gets what; made-up node ids
-  host, executor, lag                   clock, threads and which process this is; the compute thread; the loop's lag
+  system, host, executor, lag           clock and threads, which process this is, the compute thread, the loop's lag
   lease, stopping                       one device for several processes, signals
 """

@@ -1,6 +1,6 @@
-"""What the operating system gives to the nodes of this process: time, threads, and which process on which machine.
+"""Which process on which machine this is, and whether another one of this machine still runs.
 
-Of another process of this machine it tells whether that still runs.
+Commands that only look import this: no anyio here.
 """
 
 from __future__ import annotations
@@ -8,32 +8,10 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-import time
 import uuid
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import ParamSpec, TypeVar
 
-import anyio
-from anyio import to_thread
-
-from swarm.node.base.context import Clock, ProcessIdentity
-
-P = ParamSpec("P")
-Result = TypeVar("Result")
-
-SYSTEM_CLOCK = Clock(
-    monotonic=time.monotonic, wall=time.time, sleep=anyio.sleep, move_on_after=lambda delay: anyio.move_on_after(delay)
-)
-
-
-class ThreadBlocking:
-    """As swarm.node.base.context.Blocking: every call in a thread of the event loop's pool."""
-
-    async def run(self, call: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
-        """Run it and give what it returns or raises; a caller that is cancelled leaves once the call has ended."""
-        return await to_thread.run_sync(partial(call, *args, **kwargs))
+from swarm.node.base.context import ProcessIdentity
 
 
 def this_process() -> ProcessIdentity:

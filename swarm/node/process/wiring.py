@@ -19,8 +19,9 @@ from swarm.errors import ConfigError
 from swarm.logs import NodeLog
 from swarm.node.base.context import NodeContext
 from swarm.node.process.executor import ComputeExecutor, compute_thread
-from swarm.node.process.host import SYSTEM_CLOCK, ThreadBlocking, this_process
+from swarm.node.process.host import this_process
 from swarm.node.process.lag import measured_lag
+from swarm.node.process.system import SYSTEM_CLOCK, ThreadBlocking
 from swarm.node.worker.ij_schedule import make_rule
 from swarm.signing.trust import make_trust
 from swarm.store.place import open_place

@@ -15,7 +15,7 @@ import pytest
 from swarm.config import JUDGE
 from swarm.errors import ExperimentError, StoreError
 from swarm.judge.judge import MOST_BYTES, Judge
-from swarm.node.process.host import ThreadBlocking
+from swarm.node.process.system import ThreadBlocking
 from swarm.records.files import SMALL_FILE
 from swarm.store.place import open_place
 from swarm.store.run import Run

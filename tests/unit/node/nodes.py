@@ -15,7 +15,7 @@ from anyio import to_thread
 from swarm.node.base.context import Clock, NodeContext, ProcessIdentity
 from swarm.node.coordinator.coordinator import Coordinator
 from swarm.node.process.executor import ComputeExecutor
-from swarm.node.process.host import SYSTEM_CLOCK, ThreadBlocking
+from swarm.node.process.system import SYSTEM_CLOCK, ThreadBlocking
 from swarm.node.worker.worker import Worker
 from swarm.records.rows import read_rows
 from swarm.types import RoundKey

@@ -9,7 +9,7 @@ import pytest
 
 from swarm.errors import ExperimentError, StoreError
 from swarm.node.base.experiment import claim_experiment, differences, other_experiment, read_experiment
-from swarm.node.process.host import SYSTEM_CLOCK
+from swarm.node.process.system import SYSTEM_CLOCK
 from tests.layout import Layout
 from tests.unit.node.factories import make_settings, run_of
 from tests.unit.node.nodes import make_context

@@ -15,7 +15,8 @@ from structlog.testing import capture_logs
 
 from swarm.errors import DuplicateNodeError, StoreError
 from swarm.node.base.presence import Presence
-from swarm.node.process.host import SYSTEM_CLOCK, host_identity, process_started_at, this_process
+from swarm.node.process.host import host_identity, process_started_at, this_process
+from swarm.node.process.system import SYSTEM_CLOCK
 from swarm.records.files import read_peer, read_peers
 from swarm.records.liveness import ACTIVE, STARTING, STOPPED
 from swarm.wire.codec import encode

@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 from swarm.errors import StoreError
 from swarm.node.base import write_queue as module
 from swarm.node.base.write_queue import Write, WriteQueue
-from swarm.node.process.host import SYSTEM_CLOCK
+from swarm.node.process.system import SYSTEM_CLOCK
 from swarm.types import RoundKey
 from tests.layout import Layout
 from tests.unit.node.nodes import WITHIN, make_context, until
