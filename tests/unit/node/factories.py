@@ -61,9 +61,11 @@ def run_of(layout: Layout, writer: str = "test") -> Run:
 
 
 def put(file: Path, content: bytes) -> None:
-    """Write a file and the folders that it lies in."""
+    """Write a file and the folders that it lies in; a node that looks meanwhile sees it whole or not at all."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(content)
+    half = file.with_name(f".half-{file.name}")
+    half.write_bytes(content)
+    half.replace(file)
 
 
 def make_peer(node: str, **more: Any) -> PeerFile:
