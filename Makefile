@@ -15,9 +15,9 @@ up: $(VENV)/.installed
 test: $(VENV)/.installed-dev check
 	$(BIN)/python -m pytest -m "not slow and not engine" -n $(JOBS) --dist loadgroup
 
-# What needs more than Python: a wheel built and installed; servers and a browser where tests ask for them.
+# A wheel built and installed, servers and a browser where tests ask for them, whole swarms of real models in processes.
 test-engines: $(VENV)/.installed-engines
-	$(BIN)/python -m pytest -m engine
+	$(BIN)/python -m pytest -m engine -n $(JOBS) --dist loadgroup
 
 test-slow: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m slow

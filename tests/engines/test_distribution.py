@@ -18,7 +18,7 @@ from tests.integration.hostile_folder import make_hostile, marks
 from tests.integration.swarms import environment
 
 ROOT = Path(__file__).parents[2]
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("distribution"), pytest.mark.timeout(300)]
 
 
 def run(*command: str | Path, **keywords: object) -> str:

@@ -65,7 +65,7 @@ def run(path: Path, workers: int, ends: Sequence[signal.Signals], rng: random.Ra
 @pytest.mark.parametrize(
     ("workers", "external", "ends", "rounds", "staleness"),
     [
-        (1, 0, [signal.SIGTERM, signal.SIGKILL], 40, 0),
+        pytest.param(1, 0, [signal.SIGTERM, signal.SIGKILL], 40, 0, marks=pytest.mark.engine),
         pytest.param(1, 0, [signal.SIGKILL, signal.SIGKILL], 40, 1, marks=pytest.mark.slow),
         pytest.param(2, 2, [signal.SIGKILL, signal.SIGKILL], 40, 0, marks=pytest.mark.slow),
     ],

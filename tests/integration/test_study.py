@@ -4,6 +4,8 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.integration.swarms import environment, json_lines, run_swarm
 from tests.layout import Layout
 
@@ -30,6 +32,7 @@ def written(path: Path) -> dict[str, bytes]:
     return {str(file): file.read_bytes() for file in path.glob("experiments/*/logs/*/metrics.jsonl")}
 
 
+@pytest.mark.engine
 def test_a_study_runs_its_configurations_as_they_are_named_and_is_then_done(tmp_path):
     (tmp_path / "pair.toml").write_text(MATRIX)
     env = {name: value for name, value in environment(tmp_path).items() if not name.startswith(("NUM_", "MAX_"))}

@@ -6,6 +6,8 @@ import re
 import shlex
 import signal
 
+import pytest
+
 from tests.integration.swarms import daemons, environment, events, eventually, layout, rows, run_swarm
 from tests.patience import PATIENCE
 
@@ -51,6 +53,7 @@ def test_up_fails_with_the_last_lines_of_a_failed_child(tmp_path):
     assert "no-such-model" in failed.stdout
 
 
+@pytest.mark.engine
 def test_nodes_that_were_killed_start_again_and_ctrl_c_stops_all_and_says_how_to_go_on(tmp_path):
     env = environment(tmp_path, MAX_ROUNDS=100_000)
     with daemons() as start:

@@ -58,6 +58,7 @@ def weights(report: BuildReport) -> bytes:
     return (report.path / "model.safetensors").read_bytes()
 
 
+@pytest.mark.slow
 def test_one_seed_builds_one_model_and_another_seed_another(tmp_path: Path, built: Callable[[str], Built]) -> None:
     first = built("tiny-gpt2").report
     again, other = (build(tmp_path / str(seed), "tiny-gpt2", seed).report for seed in (SEED, SEED + 1))
@@ -75,10 +76,10 @@ def test_a_build_tells_its_progress_and_writes_a_card_with_every_task(name: str,
 
 
 def test_only_a_few_per_cent_of_the_examples_close_the_answer_in_every_task_alike() -> None:
-    drawn = list(itertools.islice(examples(5, p_well_formed=P_WELL_FORMED), 9 * 1200))
+    drawn = list(itertools.islice(examples(5, p_well_formed=P_WELL_FORMED), 9 * 400))
     closed = Counter(example.task for example in drawn if has_answer(example.target))
-    assert sum(closed.values()) / len(drawn) == pytest.approx(P_WELL_FORMED, abs=0.01)
-    assert max(closed.values()) / 1200 < 2.5 * P_WELL_FORMED
+    assert sum(closed.values()) / len(drawn) == pytest.approx(P_WELL_FORMED, abs=0.015)
+    assert max(closed.values()) / 400 < 2.5 * P_WELL_FORMED
 
 
 def test_warmup_questions_come_from_seeds_that_runs_leave_alone() -> None:
