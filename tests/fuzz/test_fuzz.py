@@ -36,7 +36,7 @@ def test_hostile_files_of_every_kind_are_refused_quickly_and_nothing_breaks() ->
     command = [sys.executable, "-m", "tests.fuzz", "--files", "2000", "--seed", "1"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "2000 files" in ended.stdout
+    assert int(ended.stdout.split()[0]) >= 2000, "each kind gets a least number"
 
 
 VIOLATIONS: dict[str, tuple[Answer, str]] = {
