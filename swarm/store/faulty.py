@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -35,6 +36,7 @@ from swarm.store.base import (
     get_each,
 )
 from swarm.store.faults import ANY_SIZE, FaultyPlace, Killed, Step, Version, tag_of
+from swarm.store.wake_ups import wake
 
 _NOTHING = Version(0, "", "", 0.0, None)
 """Of a key of which a reader sees nothing yet."""
@@ -121,12 +123,12 @@ class FaultyStore:
                 await self._place.sleep(delay)
             hint()
 
-        def hinted() -> None:
-            for delay in self._faults.hints(self._name):
-                tasks.start_soon(pass_on, delay)
-
-        async with anyio.create_task_group() as tasks:
-            await self._inner.watch(prefixes, interval, hinted)
+        send, receive = anyio.create_memory_object_stream[None](1)
+        async with send, receive, anyio.create_task_group() as tasks:
+            tasks.start_soon(self._inner.watch, prefixes, interval, partial(wake, send))
+            async for _ in receive:
+                for delay in self._faults.hints(self._name):
+                    tasks.start_soon(pass_on, delay)
 
     # ── what is written ─────────────────────────────────────────────────────────────────────────────────────────────
     def put(self, key: str, data: bytes, *, if_absent: bool = False, durable: bool = True) -> None:

@@ -34,7 +34,7 @@ async def wake_ups(
     async with send, receive, anyio.create_task_group() as tasks:
         tasks.start_soon(_every, interval, sleep, send)
         if hints:
-            tasks.start_soon(store.watch, prefixes, interval, partial(_wake, send))
+            tasks.start_soon(store.watch, prefixes, interval, partial(wake, send))
         yield receive
         tasks.cancel_scope.cancel()
 
@@ -43,10 +43,11 @@ async def _every(
     interval: float, sleep: Callable[[float], Awaitable[None]], send: MemoryObjectSendStream[None]
 ) -> None:
     while True:
-        _wake(send)
+        wake(send)
         await sleep(interval)
 
 
-def _wake(send: MemoryObjectSendStream[None]) -> None:
+def wake(send: MemoryObjectSendStream[None]) -> None:
+    """Wake whoever receives, once for all that came since it looked last."""
     with suppress(anyio.WouldBlock, anyio.ClosedResourceError):  # one is waiting already, or nobody does any longer
         send.send_nowait(None)
