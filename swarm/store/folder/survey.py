@@ -23,45 +23,53 @@ _CONFLICT = re.compile(
 
 def survey(root: Path, ignore: Path | None = None) -> Survey:
     """Walk over it all, but for one folder that is our own."""
-    found, entries = Survey(), 0
-
-    def cannot_list(error: OSError) -> None:
-        if not isinstance(error, FileNotFoundError):  # removed while we looked: nodes clean up after themselves
-            found.unreadable.append(os.path.relpath(error.filename, root))
-
-    for folder, folders, files in os.walk(root, onerror=cannot_list):
-        place = Path(folder).relative_to(root)
-        for name in (*folders, *files):
+    found, waiting, entries = Survey(), [root], 0
+    while waiting:
+        folder = waiting.pop()
+        for entry in _entries(folder, root, found):
             entries += 1
             if entries > MOST_ENTRIES:
                 found.complete = False
                 return found
-            if Path(folder, name) != ignore:
-                _note(folder, place / name, found)
-        deeper = len(place.parts) + 1 < DEEPEST
-        folders[:] = [name for name in folders if deeper and Path(folder, name) != ignore]
+            place = Path(entry.path)
+            if place != ignore and _note(entry, place.relative_to(root), found):
+                waiting.append(place)
     if not found.counts_blocks:
         found.sparse.clear()
     return found
 
 
-def _note(folder: str, place: Path, found: Survey) -> None:
-    """Take note of one entry."""
+def _entries(folder: Path, root: Path, found: Survey) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except FileNotFoundError:  # removed while we looked: nodes clean up after themselves
+        return []
+    except OSError:
+        found.unreadable.append(str(folder.relative_to(root)))
+        return []
+
+
+def _note(entry: os.DirEntry[str], place: Path, found: Survey) -> bool:
+    """Take note of one entry; True for a folder to go into."""
     shown = os.fsencode(place).decode("utf-8", "backslashreplace")
     try:
-        status = os.lstat(os.path.join(folder, place.name))
+        status = entry.stat(follow_symlinks=False)
     except OSError:  # gone again
-        return
+        return False
     if shown.encode() != os.fsencode(place):
         found.not_text.append(shown)
-    if _CONFLICT.search(place.name):
+    if _CONFLICT.search(entry.name):
         found.conflicts.append(shown)
+    if stat.S_ISDIR(status.st_mode):
+        return len(place.parts) < DEEPEST
     if stat.S_ISLNK(status.st_mode):
         found.links.append(shown)
-    elif stat.S_ISREG(status.st_mode):
-        _measure(status, place, shown, found)
-    elif not stat.S_ISDIR(status.st_mode):
+    elif not stat.S_ISREG(status.st_mode):
         found.no_files.append(shown)
+    else:
+        _measure(status, place, shown, found)
+    return False
 
 
 def _measure(status: os.stat_result, place: Path, shown: str, found: Survey) -> None:
