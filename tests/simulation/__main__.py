@@ -142,7 +142,7 @@ def _mapped(jobs: int) -> Iterator[Mapped]:
     if jobs == 1:
         yield alone
         return
-    with Pool(jobs, maxtasksperchild=200) as pool:
+    with Pool(jobs, maxtasksperchild=50) as pool:
         yield lambda seeds, workers: pool.imap(_run_one, zip(seeds, repeat(workers), strict=False), 4)
 
 

@@ -22,6 +22,8 @@ from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from typing import Any
 
+from anyio._backends._asyncio import _task_states
+
 
 class StandstillError(AssertionError):
     """Nothing is scheduled any more, and yet somebody waits."""
@@ -151,6 +153,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 if not task.done():
                     task._log_destroy_pending = False  # type: ignore[attr-defined]
                     _close(task.get_coro())
+                _task_states.pop(task, None)  # it would keep the whole world alive: its value leads back to its key
             tasks.clear()
             gc.collect()
         events._set_running_loop(None)
