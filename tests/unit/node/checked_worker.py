@@ -26,6 +26,9 @@ ANSWERS: dict[type, type] = {
 """Which instruction each of the loop's events answers."""
 UNANSWERED = (m.BeginUpdate, m.GenerateAhead)
 
+ROUNDING = 1e-6
+"""Seconds: a deadline is a sum, what is held against it here a difference."""
+
 
 class CheckedWorker:
     """Hands events on and asserts the invariants of everything that comes back."""
@@ -187,7 +190,9 @@ class CheckedWorker:
             assert key == RoundKey(self.rounds_done), "on its own clock a node does one round after the other"
         elif key != self._clock:
             assert self._coordinator_gone is not None, "a round begins where the clock is"
-            assert self._now - self._coordinator_gone >= self._patience, "a coordinator is waited for with patience"
+            assert self._now - self._coordinator_gone >= self._patience - ROUNDING, (
+                "a coordinator is waited for with patience"
+            )
             assert key == max(self._clock or key, RoundKey(self.rounds_done)), "alone, too, no round is left out"
 
     def _check_train(self, train: m.Train) -> None:
@@ -218,7 +223,7 @@ class CheckedWorker:
         missing = {peer for peer in self._live - train.heard if self._absences[peer] < MOST_ABSENCES}
         if missing and self._now - self._late_since < LATE_GRACE:
             usual = GatherPace.FACTOR * max(self._waits[-GatherPace.WINDOW :], default=math.inf) + GatherPace.SLACK
-            assert waited >= min(self._longest_gather, usual) - 1e-6, f"it did not wait for {sorted(missing)}"
+            assert waited >= min(self._longest_gather, usual) - ROUNDING, f"it did not wait for {sorted(missing)}"
         self._waits.append(waited)
         self._absences = Counter({peer: self._absences[peer] + 1 for peer in self._live - train.heard})
 
