@@ -1,4 +1,4 @@
-"""How this package starts Python as a child process: never with the working folder on the child's import path.
+"""Starts Python child processes without the working folder on their import path.
 
 A command may be typed in a shared folder, where strangers put files such as `anyio.py` or `torch.py`; `python -m` and
 `python -c` would import those before the installed packages. `-P` and PYTHONSAFEPATH (Python 3.11) leave the working

@@ -1,4 +1,4 @@
-"""The one error tree.
+"""The exception hierarchy, with the exit code of each.
 
     SwarmError                  anything swarm raises on purpose
     ├── ConfigError             a setting is unknown, malformed or contradictory          exit 2

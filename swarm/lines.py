@@ -1,4 +1,4 @@
-"""Files that grow by whole lines: JSON lines that must be on disk, and log lines that must cost nobody anything.
+"""Append-only line files: LineFile, durable on request; BufferedLog, which keeps lines while its file refuses them.
 
 LineFile ─▶ a file that grows by whole lines
 BufferedLog ─▶ a log: what its file does not take now is kept, in order and within bounds, and written later

@@ -1,4 +1,4 @@
-"""The nouns of the algorithm: what flows between tasks, algo, store, policy and node.
+"""Immutable data types of the algorithm, from Origin to TrainGroup, and the protocols of a policy.
 
     Origin ─regenerates─▶ Question ─G answers─▶ RolloutGroup ─verify, score─▶ ScoredGroup ─advantages─▶ TrainGroup
 

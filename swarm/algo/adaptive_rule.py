@@ -1,5 +1,4 @@
-"""What an adaptive rule is: a pure state that sees finished rounds and says how many external groups it wants; and the
-split of a round's N slots into I own groups and J external ones that follows from it.
+"""Interface of adaptive I/J rules, their inputs, and the rounding of J to a split with I + J = N.
 
     rows of the node ─RoundSignals─▶ Rule.observe ─▶ Rule ─wanted─▶ J, continuous ─rounded_split─▶ I + J = N
 

@@ -1,4 +1,4 @@
-"""Rules that follow nothing: what an adaptive rule has to be better than."""
+"""Control rules for adaptive I/J: a constant J and a random J, which ignore all signals."""
 
 from __future__ import annotations
 

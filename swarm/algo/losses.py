@@ -1,4 +1,4 @@
-"""What an update minimises, by name: pure functions of log-probs, advantages and lengths.
+"""Policy-gradient losses by name: functions of log-probs, advantages and lengths.
 
     LossInputs of one micro-batch ──loss──▶ TokenLosses [M] ──summed over all micro-batches──▶ / denominator(Counts)
 

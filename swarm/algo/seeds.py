@@ -1,4 +1,4 @@
-"""Every random choice of a run is a function of the run's seed and of what is being chosen.
+"""Derives seeds and random generators from the run's seed and a purpose, by hashing.
 
 So nothing has to be remembered across a restart: a node that comes back draws for round 17 what it would have drawn.
 """

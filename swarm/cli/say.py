@@ -1,4 +1,4 @@
-"""How commands print: lines of a command that goes on, and the result of one that looks."""
+"""Prints lines and results, as text or JSON."""
 
 from __future__ import annotations
 

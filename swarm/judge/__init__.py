@@ -1,1 +1,4 @@
-"""Held-out questions: a service that asks them by files (a node's side: node/held_out.py), an exam of saved models."""
+"""Held-out questions: a service that asks them by files, and an exam of saved models.
+
+A node's side of it is node/worker/held_out.py.
+"""

@@ -1,4 +1,4 @@
-"""The round's groups as the tensors that the trainer sees.
+"""Tokenizes training groups, packs their rows into micro-batches, and pads these to tensors.
 
     TrainGroup ──encode_groups──▶ Encoded (rows of token ids) ──split_rows──▶ [rows] ──stack_rows──▶ MicroBatch
 

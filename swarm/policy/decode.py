@@ -1,4 +1,4 @@
-"""The next token's distribution, step after step, in one of two ways to the same numbers, up to rounding:
+"""Interface of decoding, and the choice between its two implementations, which agree up to rounding:
 
     dynamic  the cache grows by a column per token and shrinks with every row that ends      any device, any model
     static   buffers of fixed size; a step is recorded once as a CUDA graph and replayed     full attention only

@@ -1,4 +1,4 @@
-"""The size of work that fits into the GPU's memory: found by halving, remembered for the next round.
+"""Halves a batch size after a GPU out-of-memory error, and keeps the smaller size.
 
 Several nodes may share one GPU, so what fitted yesterday may not fit now; giving up would end the node.
 """

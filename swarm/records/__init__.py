@@ -1,8 +1,8 @@
 """The one reader of a run: what lies in its place, as rows, events, nodes, progress, and whether it is finished.
 
     Run ─┬ files     small files by their form: clock, registrations, experiment, rewards, exam     read at each look
-         ├ counted   whose rollouts and rewards lie where                                           listed at each look
-         ├ saved     whose checkpoints lie where                                                    listed at each look
+         ├ listing   whose rollouts, rewards and checkpoints lie where                              listed at each look
+         ├ liveness  whose heartbeat moves                                                          from look to look
          ├ rows      metrics rows        ┐
          ├ events    events, log lines   ┴ growing: files that only grow, read on from a cursor
          │

@@ -1,4 +1,4 @@
-"""Signing is on: seal with the own key, hold every author to the key that it was first seen with."""
+"""Trust with Ed25519: signs own files, checks others against the pinned key of their author."""
 
 from __future__ import annotations
 

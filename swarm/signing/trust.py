@@ -1,4 +1,4 @@
-"""What the settings ask for: no signatures, or signatures of a key that has to be there."""
+"""Makes the Trust that the `signing` setting asks for."""
 
 from __future__ import annotations
 

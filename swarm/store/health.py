@@ -1,4 +1,4 @@
-"""What a place can tell about its health: figures, measured on it, that whoever asks has to judge.
+"""Interface and result types of a place's health measurements.
 
     Place.health(name) ─▶ Health ─▶ figures ─▶ verdicts: swarm.views.doctor
 
@@ -15,6 +15,10 @@ from typing import NamedTuple, Protocol
 
 MOST_ENTRIES = 500_000
 """Of a survey: a few seconds on a local disk; of a place with more, the first are surveyed, and that is said."""
+
+NEWEST_WATCHED = 16
+"""Folders in a folder that a watcher watches. Work goes on in one or two rounds at a time; the older ones are found by
+listing."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A shared place: a folder with any number of experiments."""
+"""Place: opens, lists, moves and removes the experiments of a shared folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions and rewards.
+"""Task families, and the scoring of answers in bounded child processes.
 
 where questions come from   family (the contract and its manual), registry (families by name), gym/ (the first one)
 what is read                answer (the text between the tags)

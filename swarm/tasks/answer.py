@@ -1,4 +1,4 @@
-"""Which part of a completion is its answer? The text in the last closed <answer>...</answer> pair.
+"""Extracts the answer of a completion: the text of its last closed `<answer>...</answer>` pair.
 
 Pure and linear in the text's length: a completion of megabytes of tags costs a few scans.
 """

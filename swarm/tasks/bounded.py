@@ -1,4 +1,4 @@
-"""How long and how large may a computation get? Runs a job in a forked child that cannot outlive or outgrow its limits.
+"""Runs a job in a forked child with limits on CPU time, wall time, memory and output, and kills it beyond them.
 
     server ── fork ──▶ child: own session, rlimits, no descriptors but one pipe ── frames ──▶ server
 

@@ -1,4 +1,4 @@
-"""How are messages kept apart on a byte stream? Each has its length in front, four bytes, big end first."""
+"""Length-prefixed framing of messages on a byte stream: four bytes, big-endian, then the payload."""
 
 from __future__ import annotations
 

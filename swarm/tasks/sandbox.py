@@ -1,4 +1,4 @@
-"""What a scorer may do: compute. Defence in depth inside the forked child; `swarm.tasks.bounded` sets its hard bounds.
+"""Audit hook of a scoring child: ends the process at any audited event not on the allow-list.
 
 From `enter` on any event that Python audits, but a harmless few, ends the process. What is allowed is listed, not what
 is refused: opening files, sockets, processes, imports, ctypes and executing code are all audited by CPython

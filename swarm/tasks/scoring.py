@@ -1,4 +1,4 @@
-"""Rewards that a node can stand by: questions regenerated and answers scored in child processes, never in the node.
+"""Scorer: regenerates questions and scores answers in a pool of child processes.
 
     completions ──extract──▶ answers ──▶ queue ──▶ a free server of the pool ──▶ question, rewards
 

@@ -1,4 +1,4 @@
-"""One scoring server as the node sees it: started when needed, replaced when it fails, never left within a message.
+"""Client of one scoring server process: starts it, exchanges messages with time-outs, replaces it after a failure.
 
     waits for   its process's reply, at most the time that the caller gives
     unblocks    the queue that holds it (see `swarm.tasks.scoring_queue`)

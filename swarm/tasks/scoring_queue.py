@@ -1,4 +1,4 @@
-"""Which requests travel together? Those that wait when a server becomes free, first come, first served.
+"""Request queue of the scoring servers: batches waiting requests, first come, first served.
 
     ask ─▶ waiting ──up to BATCH_LIMIT──▶ one message, one child ──▶ a reply to each
                                                    └──Unfinished──▶ once more, each alone

@@ -1,4 +1,4 @@
-"""What an experiment learned, from its metrics rows: a pure function of them, and two ways to write it down."""
+"""Summary of what an experiment learned, computed from its metrics rows, and its text form."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What nodes tell each other: keys, JSON forms, their encoding and signatures; PROTOCOL.md says it for people."""
+"""Keys, JSON forms and codec; the interface of signatures, which swarm.signing implements."""

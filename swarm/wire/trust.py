@@ -1,4 +1,4 @@
-"""Who may have written a file: the question that signatures answer, and the answer of a node that does not ask.
+"""Trust, the interface for sealing and checking files, and Trusting, its implementation without signatures.
 
 Packages that read and write the folder know this much; how signatures are made and checked is in swarm.signing.
 """

@@ -17,8 +17,10 @@ import swarm
 
 _ROOT = Path(swarm.__file__).parent
 PACKAGES = (
-    *("wire", "store/folder/fetch.py", "records/read.py", "node/sharing/reading.py", "node/sharing/admission.py"),
-    *("node/checkpoints.py", "judge/judge.py", "monitor/status.py", "monitor/events.py", "monitor/text.py"),
+    *("wire", "store/folder/fetch.py", "store/folder/growing.py", "records", "judge/judge.py"),
+    *("node/sharing/reading.py", "node/sharing/admission.py"),
+    *("node/worker/checkpoints.py", "node/worker/own_completions.py"),
+    *("views/status.py", "views/events.py", "views/text.py"),
 )
 Step = tuple[object, ...]
 _NUMBERS = re.compile(r"\d+")

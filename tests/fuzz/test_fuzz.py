@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import swarm
 from swarm.errors import ProtocolError
 from swarm.records.listing import count_files, nodes_in, nodes_with_logs
 from swarm.views.status import StatusReader, render
@@ -21,6 +22,7 @@ from swarm.views.text import printable
 from swarm.wire import keys
 from swarm.wire.keys import is_node_id
 from tests.fuzz.campaign import CORPUS, MOST_GROWTH, SLOWEST, Found, drawn, placed, seeds
+from tests.fuzz.coverage_guide import PACKAGES
 from tests.fuzz.mutators import ESC, mutate
 from tests.fuzz.readers import KEY, PEER, READERS, TerminalError, read
 from tests.fuzz.reading_process import Answer
@@ -37,6 +39,11 @@ def test_hostile_files_of_every_kind_are_refused_quickly_and_nothing_breaks() ->
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert int(ended.stdout.split()[0]) >= 2000, "each kind gets a least number"
+
+
+def test_the_search_is_guided_by_code_that_is_there() -> None:
+    root = Path(swarm.__file__).parent
+    assert [package for package in PACKAGES if not (root / package).exists()] == []
 
 
 VIOLATIONS: dict[str, tuple[Answer, str]] = {

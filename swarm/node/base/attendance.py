@@ -1,4 +1,4 @@
-"""Which live peers are waited for: not one that keeps being absent, so that it holds nobody up for ever. Pure.
+"""Counts consecutive absences of live peers; after MOST_ABSENCES a peer is not waited for. Pure.
 
 Being alive costs a peer nothing but a moving heartbeat; the rounds of others must not hang on that alone.
 """

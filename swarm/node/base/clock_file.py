@@ -1,4 +1,4 @@
-"""The state file of the round clock, as far as it can be believed: without logins anybody may have written it."""
+"""Reads the state file and rejects one that no registered coordinator of this experiment can have written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every part of a node is given: who it is, where the run lives, its time, and how blocking work is done.
+"""NodeContext: settings, run, clock, process identity, and the runners of blocking and compute work.
 
     Blocking.run ─▶ production: a worker thread      simulation: inline, for some virtual time
     Compute.run  ─▶ production: the compute thread   simulation: inline, for some virtual time

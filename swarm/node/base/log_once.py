@@ -1,4 +1,4 @@
-"""Logs a problem that comes again at every look once, and once more when it is over; reads until there is none."""
+"""Logs the beginning and the end of a lasting problem once each; retries a read until the store answers."""
 
 from __future__ import annotations
 

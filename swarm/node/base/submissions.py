@@ -1,4 +1,4 @@
-"""Which nodes have submitted a reward for a round: by the names of the files, and by what is in them."""
+"""Lists the nodes that have submitted a reward for a round; checks signatures where they are on."""
 
 from __future__ import annotations
 

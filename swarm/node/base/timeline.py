@@ -1,4 +1,4 @@
-"""When something was going on: intervals, their union and overlap. Pure."""
+"""Timeline: intervals of an activity, with union and overlap. Pure."""
 
 from __future__ import annotations
 

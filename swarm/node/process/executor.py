@@ -1,4 +1,4 @@
-"""The compute thread: generation and training, and nothing else.
+"""ComputeExecutor: runs generation and training steps one at a time, in a thread shared by the nodes of a process.
 
     node a ─ ComputeExecutor ─┐
     node b ─ ComputeExecutor ─┼▶ compute_thread: one step at a time, in the order of asking

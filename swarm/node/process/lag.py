@@ -1,4 +1,4 @@
-"""The event loop's lag: by how much a short sleep overshoots while pure-Python work holds the interpreter."""
+"""Measures the event loop's lag by how far a short sleep overshoots."""
 
 from __future__ import annotations
 

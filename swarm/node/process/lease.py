@@ -1,4 +1,4 @@
-"""The device lease: of several processes on one device, one at a time is in an update.
+"""Device lease: a file lock that lets one process at a time update on a shared device.
 
 A lock on a file in this machine's temporary folder, one file per user and device. The kernel frees it when its holder
 dies, however it dies. It is nothing that the shared folder knows of: a lease there would be no mutual exclusion.

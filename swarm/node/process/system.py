@@ -1,4 +1,4 @@
-"""Time and threads as the operating system gives them, for the nodes of this process."""
+"""System clock, and Blocking on the event loop's thread pool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The intake: what peers published, on its way into the swarm pool.
+"""Intake pipeline: lists, reads, admits and verifies peers' rollout files, and puts their groups into the pool.
 
     listing ─whom to read─▶ bounded read ─▶ decode ─▶ admitted? ─▶ regenerate, score, compare ─▶ pool ─▶ PeerArrived
             selection.py     reading.py               admission.py  verification.py              pool.py
@@ -7,7 +7,7 @@
     unblocks    the gathering, by PeerArrived: also of a peer whose file was refused, or is not read at all
 
 All of it goes on while the executor computes. Whatever is wrong is counted by reason and peer, and named in the log as
-far as there is room (refusals.py); how often it happens decides who is read at all (quarantine.py).
+far as there is room (intake_counts.py); how often it happens decides who is read at all (quarantine.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which external groups a node has trained on already: on its own clock it may meet the same ones in several rounds."""
+"""Remembers the external groups a node has trained on, so that none is trained on twice."""
 
 from __future__ import annotations
 

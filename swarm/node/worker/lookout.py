@@ -1,4 +1,4 @@
-"""What a worker sees in the shared place, told as events.
+"""Polls the shared place and turns clock, peers and coordinator into events; passes rollouts to the Intake.
 
     state/, rollouts/ ──wake-up, or every few seconds──▶ ClockSeen; new files to the Intake
     peers/            ──every heartbeat interval───────▶ PeersLive, CoordinatorSeen

@@ -1,4 +1,4 @@
-"""How long a worker waits for its peers' groups: learned from how long they took, never a fixed sleep.
+"""Adaptive deadline of gathering: a multiple of the slowest recent wait.
 
 (How long a round stays open is decided in coordinator_machine.py.)
 """

@@ -1,4 +1,4 @@
-"""What a round leaves in the shared place, all of it through the write queue, so in this order:
+"""Writes the files of a round through the write queue, in this order:
 
     completions, rollouts, row, reward, vote
 

@@ -1,4 +1,4 @@
-"""When a checkpoint is written, and what happens if that fails; checkpoints.py writes it."""
+"""Saver: takes a snapshot, writes it as a checkpoint, and handles failed writes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The shared folder: durable writes, bounded reads, wake-ups. Blocking calls here run in threads."""
+"""The folder store: durable writes, bounded reads, bundles, hints of changes, health."""

@@ -1,4 +1,4 @@
-"""Tries out what nodes rest on: a replaced file is seen whole and at once, and a new one wakes whoever watches."""
+"""Measures in a probe folder whether renames are atomic and file events are delivered."""
 
 from __future__ import annotations
 

@@ -32,6 +32,7 @@ from anyio import to_thread
 from swarm.logs import get_logger
 from swarm.store.folder.beneath import Within, opened_folder
 from swarm.store.folder.filesystem import filesystem_of
+from swarm.store.health import NEWEST_WATCHED
 
 logger = get_logger(__name__)
 
@@ -46,9 +47,6 @@ SILENCE_LEAST = 1.0
 """Seconds that an event may be late before it counts as one that did not come."""
 _PANIC = "PanicException"
 """What Rust's panics come as: no Exception, and of a type that cannot be imported."""
-NEWEST = 16
-"""Folders in a folder that are watched. Work goes on in one or two rounds at a time; the older ones are found by
-listing."""
 
 
 async def watch(
@@ -163,7 +161,7 @@ def _newest_in(folder: Within) -> Iterator[Within]:
             with contextlib.suppress(FileNotFoundError):
                 if entry.is_dir(follow_symlinks=False) and entry.name.isprintable():
                     changed_at[entry.name] = entry.stat(follow_symlinks=False).st_ctime_ns
-    return (folder / name for name in sorted(changed_at, key=changed_at.__getitem__)[-NEWEST:])
+    return (folder / name for name in sorted(changed_at, key=changed_at.__getitem__)[-NEWEST_WATCHED:])
 
 
 def _other_folders(batch: set[tuple[watchfiles.Change, str]], watched: frozenset[Path]) -> bool:

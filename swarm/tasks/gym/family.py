@@ -1,4 +1,4 @@
-"""What nodes know of reasoning-gym without importing it (which costs more than a second)."""
+"""Name, version and profiles of the reasoning-gym family, without importing reasoning-gym."""
 
 from __future__ import annotations
 

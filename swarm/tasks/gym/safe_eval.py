@@ -1,4 +1,4 @@
-"""What stands in for `eval` inside reasoning-gym: the same values for honest input, and no names, calls or attributes.
+"""Restricted replacements for `eval` in reasoning-gym: Python literals and arithmetic.
 
 `literal` replaces it where an *answer* is read (binary_matrix), `arithmetic` where a *question* is computed
 (basic_arithmetic), so that a scoring child never has to execute a string.

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from statistics import median
 
 from swarm.records.listing import nodes_in
-from swarm.store.health import Delivery, FileSystem, Inotify, Naming, Renaming, Writing
+from swarm.store.health import NEWEST_WATCHED, Delivery, FileSystem, Inotify, Naming, Renaming, Writing
 from swarm.views.doctor.check import Area, CheckContext, Finding
 from swarm.wire import keys
 
@@ -26,7 +26,7 @@ EVENTS, INOTIFY = Area("events"), Area("inotify")
 SLOW_EVENT = 0.5
 """Seconds; nodes list the folder every other second in any case."""
 WATCHES_PER_ROUND = 2
-"""Each worker watches rollouts/ with everything below: round_R and stage_0 in it; a coordinator watches rewards/ so."""
+"""Each worker watches the newest folders of rollouts/: round_R and stage_0 in it; a coordinator those of rewards/."""
 BURST = 16
 """Events per node and round that may wait in one queue."""
 
@@ -180,8 +180,8 @@ def judge_inotify(found: Inotify, nodes: int, rounds: int) -> Iterator[Finding]:
         yield INOTIFY.ok("limits", "this system has none, or does not tell")
         return
     unseen = f", {found.unseen} processes not readable" if found.unseen else ""
-    need = nodes * (rounds * WATCHES_PER_ROUND + 4)
-    measured = f"{found.watches_used} of {found.watches} used{unseen}; {nodes} nodes x {rounds} rounds need {need}"
+    need = nodes * (min(rounds, NEWEST_WATCHED) * WATCHES_PER_ROUND + 4)
+    measured = f"{found.watches_used} of {found.watches} used{unseen}; {nodes} nodes need {need}"
     yield _judge("max_user_watches", measured, found.watches, found.watches_used, need)
     measured = f"{found.instances_used} of {found.instances} used{unseen}; {nodes} nodes need {nodes}"
     yield _judge("max_user_instances", measured, found.instances, found.instances_used, nodes)

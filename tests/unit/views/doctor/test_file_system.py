@@ -204,7 +204,7 @@ def test_inotify_in_use_by_this_process_is_counted(tmp_path: Path) -> None:
     ("found", "warned"),
     [
         (Inotify(100_000, 128, 16384), []),
-        (Inotify(8192, 128, 16384, watches_used=100), ["max_user_watches"]),
+        (Inotify(8192, 128, 16384, watches_used=8100), ["max_user_watches"]),
         (Inotify(100_000, 128, 16384, instances_used=126), ["max_user_instances"]),
         (Inotify(100_000, 128, 32), ["max_queued_events"]),
         (Inotify(None, None, None), []),

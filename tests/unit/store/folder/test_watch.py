@@ -19,8 +19,8 @@ from swarm.store import wake_ups as waking
 from swarm.store.folder import watch
 from swarm.store.folder.beneath import Within, make_folder
 from swarm.store.folder.store import FolderStore
-from swarm.store.folder.watch import NEWEST, watched_folders
-from swarm.store.health import FileSystem
+from swarm.store.folder.watch import watched_folders
+from swarm.store.health import NEWEST_WATCHED, FileSystem
 from tests.patience import PATIENCE
 
 NEVER = 3600.0
@@ -281,7 +281,7 @@ def test_whoever_floods_the_folder_with_folders_gets_few_watches(tmp_path: Path)
         (tmp_path / f"round_{number}" / "a" / "too deep").mkdir(parents=True)
     (tmp_path / os.fsdecode(b"round_\xff")).mkdir()
     watched = watched_folders([Within(tmp_path)], make_folder)
-    assert len(watched) == 1 + 2 * NEWEST
+    assert len(watched) == 1 + 2 * NEWEST_WATCHED
     (tmp_path / "round_100").mkdir()
     assert tmp_path / "round_100" in watched_folders([Within(tmp_path)], make_folder)
 

@@ -173,7 +173,7 @@ def test_an_exception_at_any_call_leaves_what_was_there_or_what_was_to_be(
 @pytest.mark.usefixtures("quick_disk")
 @pytest.mark.parametrize("name", CASES)
 def test_a_process_that_dies_at_any_call_leaves_what_was_there_or_what_was_to_be(tmp_path: Path, name: str) -> None:
-    command = [sys.executable, "-m", "tests.unit.store.test_deaths", str(tmp_path), name]
+    command = [sys.executable, "-m", "tests.unit.store.folder.test_deaths", str(tmp_path), name]
     dead = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert dead.returncode == 0, dead.stderr
     deaths = int(dead.stdout)
