@@ -51,8 +51,7 @@ def status(
         now = reader.read(time.time())
         if watch and not as_json and sys.stdout.isatty():
             sys.stdout.write(_CLEAR)
-        print_result(now, status_view.render, as_json=as_json)
-        if not watch:
+        if not print_result(now, status_view.render, as_json=as_json) or not watch:
             return
         time.sleep(REFRESH_SECONDS)
 

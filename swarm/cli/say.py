@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,7 +19,15 @@ def say(text: str) -> None:
         print(text, flush=True)  # noqa: T201 - the command's own voice
 
 
-def print_result(found: Found, render: Callable[[Found], str], *, as_json: bool) -> None:
-    """Print what a command found, as JSON on one line or as text."""
-    sys.stdout.write((msgspec.json.encode(found).decode() if as_json else render(found)) + "\n")
-    sys.stdout.flush()
+def print_result(found: Found, render: Callable[[Found], str], *, as_json: bool) -> bool:
+    """Print what a command found, as JSON on one line or as text.
+
+    Returns:
+        False if the reader has gone, such as `head`: the command goes on, for its exit code says something as well.
+    """
+    try:
+        print(msgspec.json.encode(found).decode() if as_json else render(found), flush=True)  # noqa: T201
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
+    return True

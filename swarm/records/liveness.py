@@ -2,40 +2,58 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from swarm.wire.messages import PeerFile
 
 STOPPED, STARTING, ACTIVE, STANDBY = "stopped", "starting", "active", "standby"
 
+MOST_PEERS = 4096
+"""Peers that are remembered, those that moved last; names cost a stranger nothing."""
+MOST_LIVES = 16
+"""Incarnations of one peer that are remembered. Of those forgotten it is kept how late they began: none of them is ever
+taken for a new one, nor any other that began as early."""
+LONGEST_INCARNATION = 64
+"""Characters of it that are told apart."""
 
-MOST_LIVES = 8
-"""Incarnations of one peer that are remembered, should somebody make them up."""
+
+class _Life(NamedTuple):
+    began: float
+    """As its registration says, Unix seconds."""
+    beat: int
+    """The highest that was seen."""
 
 
 @dataclass
 class _Seen:
-    beats: dict[str, int]
-    """Incarnation -> its highest beat; the last one is the present one."""
+    lives: dict[str, _Life]
+    """By incarnation; the last one is the present one."""
     changed_at: float
     status: str
     role: str
+    forgotten_until: float = -math.inf
+    """When the latest of the forgotten lives began."""
 
-    @property
-    def present(self) -> tuple[str, int]:
-        return list(self.beats.items())[-1]
-
-    def moves_to(self, incarnation: str, beat: int) -> bool:
+    def moves_to(self, incarnation: str, life: _Life) -> bool:
         """Take note of a beat; False if it is no later one, of the present life or of one before."""
-        known = self.beats.get(incarnation)
-        if known is not None and (beat == known if not incarnation else beat <= known):
+        known = self.lives.get(incarnation)
+        if known is None and life.began <= self.forgotten_until:
             return False
-        self.beats.pop(incarnation, None)
-        self.beats[incarnation] = beat
-        if len(self.beats) > MOST_LIVES:
-            del self.beats[next(iter(self.beats))]
+        if known is not None and (life.beat == known.beat if not incarnation else life.beat <= known.beat):
+            return False
+        self.lives.pop(incarnation, None)
+        self.lives[incarnation] = life
+        if len(self.lives) > MOST_LIVES:
+            forgotten = self.lives.pop(next(iter(self.lives)))
+            self.forgotten_until = max(self.forgotten_until, forgotten.began)
         return True
+
+    def shows(self, incarnation: str, beat: int) -> bool:
+        """Whether this is what was seen last."""
+        present = next(reversed(self.lives))
+        return (present, self.lives[present].beat) == (incarnation, beat)
 
 
 class Liveness:
@@ -55,16 +73,19 @@ class Liveness:
             now: this process's monotonic seconds.
             wall: Unix seconds.
         """
+        incarnation, life = peer.incarnation[:LONGEST_INCARNATION], _Life(peer.registered_at, peer.beat)
         seen = self._seen.get(peer.peer_id)
         if seen is None:
             age = abs(wall - peer.last_seen)
-            self._seen[peer.peer_id] = _Seen(
-                {peer.incarnation: peer.beat}, now - min(age, self._timeout), peer.status, peer.node_role
-            )
+            changed_at = now - min(age, self._timeout)
+            self._seen[peer.peer_id] = _Seen({incarnation: life}, changed_at, peer.status, peer.node_role)
+            if len(self._seen) > MOST_PEERS:
+                del self._seen[next(iter(self._seen))]
             return
-        if seen.moves_to(peer.incarnation, peer.beat):
+        if seen.moves_to(incarnation, life):
             seen.changed_at = now
-        elif peer.incarnation and (peer.incarnation, peer.beat) != seen.present:
+            self._seen[peer.peer_id] = self._seen.pop(peer.peer_id)  # the one that moved last is the last
+        elif incarnation and not seen.shows(incarnation, life.beat):
             return  # an old file that somebody put back, or that a cache still has
         seen.status, seen.role = peer.status, peer.node_role
 

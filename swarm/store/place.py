@@ -8,13 +8,11 @@ from pathlib import Path
 
 from swarm.errors import ExperimentError, StoreError
 from swarm.store.base import MOST_NAMES, Store
+from swarm.store.folder.beneath import EXPERIMENTS
 from swarm.store.folder.store import FolderStore
 from swarm.store.health import Health
 from swarm.store.run import Run
 from swarm.wire.trust import TRUSTING, Trust
-
-EXPERIMENTS = "experiments"
-"""The folder of all experiments in a shared folder."""
 
 
 def open_place(path: Path | str) -> Place:

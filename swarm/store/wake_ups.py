@@ -49,5 +49,6 @@ async def _every(
 
 def wake(send: MemoryObjectSendStream[None]) -> None:
     """Wake whoever receives, once for all that came since it looked last."""
-    with suppress(anyio.WouldBlock, anyio.ClosedResourceError):  # one is waiting already, or nobody does any longer
+    # one is waiting already, or nobody does any longer
+    with suppress(anyio.WouldBlock, anyio.ClosedResourceError, anyio.BrokenResourceError):
         send.send_nowait(None)

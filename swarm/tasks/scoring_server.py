@@ -83,11 +83,11 @@ def _prepare(families: Families) -> None:
 
 def serve(batch: Batch, families: Families) -> Sequence[Reply | Unfinished]:
     """Answer the requests of a batch, in order."""
-    frames = run_bounded(functools.partial(_job, families, batch.requests), batch.limits)
+    frames = run_bounded(functools.partial(_batch_job, families, batch.requests), batch.limits)
     made = _decode_made(frames[0]) if frames else []  # written before any answer was looked at
     replies = _finished(batch.requests, made, frames[1:])
     if len(batch.requests) == 1 and not replies:
-        return [_see_through(batch.requests[0], made, families, batch.limits)]
+        return [_see_through(batch.requests[0], made, functools.partial(_score_each_alone, families, batch.limits))]
     return [*replies, *[Unfinished()] * (len(batch.requests) - len(replies))]
 
 
@@ -110,11 +110,12 @@ def _reply(request: Request, made: Made | Refused, raw: Iterator[bytes]) -> Repl
     return None if rewards is None else _scored(request, made, list(map(check_reward, rewards)))
 
 
-def _see_through(request: Request, made: Sequence[Made | Refused], families: Families, limits: Limits) -> Reply:
+def _see_through(
+    request: Request, made: Sequence[Made | Refused], score_each: Callable[[Question, Sequence[str]], list[Outcome]]
+) -> Reply:
     """The reply to a lone request whose child did not come to its end."""
     if isinstance(request, ScoreAnswers) and made and isinstance(made[0], Made):
-        alone = (msgspec.structs.replace(request, answers=(answer,)) for answer in request.distinct)
-        return _scored(request, made[0], [_score_one(families, one, limits) for one in alone])
+        return _scored(request, made[0], score_each(made[0].questions[0], request.distinct))
     return Refused("generation_failed", "the question's generator failed or used up its limits")
 
 
@@ -137,11 +138,13 @@ def _scored(request: ScoreAnswers, made: Made, distinct_outcomes: Sequence[Outco
     return Scored(made.questions[0], rewards, killed=found.count(KILLED), errors=found.count(FAILED))
 
 
-def _score_one(families: Families, request: ScoreAnswers, limits: Limits) -> Outcome:
-    """What becomes of the only answer of a request, in a child of its own."""
-    frames = run_bounded(functools.partial(_job, families, [request]), limits)
-    raw = _raw_rewards(frames[1] if len(frames) > 1 else b"", 1)
-    return KILLED if raw is None else check_reward(raw[0])
+def _score_each_alone(families: Families, limits: Limits, question: Question, answers: Sequence[str]) -> list[Outcome]:
+    outcomes: list[Outcome] = []
+    for answer in answers:
+        frames = run_bounded(functools.partial(_answers_job, families, question, [answer]), limits)
+        raw = _raw_rewards(frames[0] if frames else b"", 1)
+        outcomes.append(KILLED if raw is None else check_reward(raw[0]))
+    return outcomes
 
 
 def _raw_rewards(payload: bytes, count: int) -> list[float | None] | None:
@@ -156,14 +159,13 @@ def _raw_rewards(payload: bytes, count: int) -> list[float | None] | None:
 # ------------------------------------------------------------------------------------- in the child
 
 
-def _job(families: Families, requests: Sequence[Request], emit: Emit) -> None:
+def _batch_job(families: Families, requests: Sequence[Request], emit: Emit) -> None:
     sandbox.enter()
     made = [_make(families, request) for request in requests]
     emit(_encode(made))
     for request, questions in zip(requests, made, strict=True):
         if isinstance(request, ScoreAnswers) and isinstance(questions, Made):
-            question = questions.questions[0]
-            emit(_encode([_raw_reward(families, question, answer) for answer in request.distinct]))
+            _emit_rewards(families, questions.questions[0], request.distinct, emit)
 
 
 def _make(families: Families, request: Request) -> Made | Refused:
@@ -178,11 +180,20 @@ def _make(families: Families, request: Request) -> Made | Refused:
     return Made((question,))
 
 
+def _answers_job(families: Families, question: Question, answers: Sequence[str], emit: Emit) -> None:
+    sandbox.enter()
+    _emit_rewards(families, question, answers, emit)
+
+
 def _compare(claimed: str | None, question: Question) -> None:
     if claimed is not None and claimed != question.prompt:
         raise ProtocolError(
             "question_mismatch", f"expected the prompt of {question.origin}, {question.prompt!r}, got {claimed!r:.200}"
         )
+
+
+def _emit_rewards(families: Families, question: Question, answers: Sequence[str], emit: Emit) -> None:
+    emit(_encode([_raw_reward(families, question, answer) for answer in answers]))
 
 
 def _raw_reward(families: Families, question: Question, answer: str) -> float | None:

@@ -29,16 +29,18 @@ PROOF_BEATS = 3
 async def is_alive(ctx: NodeContext, holder: PeerFile) -> bool:
     """Whether the process that wrote a registration still runs: by its process id on this machine, else by its beat.
 
-    Watching one of another machine takes a few heartbeat intervals.
+    Watching one of another machine takes a few heartbeat intervals: one incarnation has to beat while it is watched, so
+    that old files which somebody puts back by turns do not look like one that lives.
     """
     if holder.status == STOPPED:
         return False
     if holder.host == ctx.process.host:
         return ctx.process.is_running(holder.pid, holder.process_started_at)
+    beats = {holder.incarnation: holder.beat}
     for _ in range(PROOF_BEATS):
         await ctx.clock.sleep(ctx.settings.heartbeat_interval)
         now = await ctx.blocking.run(read_peer, ctx.run, holder.peer_id)
-        if now and (now.incarnation, now.beat) != (holder.incarnation, holder.beat):
+        if now and now.beat > beats.setdefault(now.incarnation, now.beat):
             return now.status != STOPPED
     return False
 

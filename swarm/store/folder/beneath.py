@@ -26,6 +26,8 @@ from pathlib import Path
 
 from swarm.wire.keys import round_of, stage_of
 
+EXPERIMENTS = "experiments"
+"""The folder of all experiments in a shared folder."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 

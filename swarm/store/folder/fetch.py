@@ -42,28 +42,34 @@ def read_tagged(file: Within, limit: int) -> Blob:
         FileNotFoundError: it is not there (any more).
         ProtocolError: `oversized`, `not_a_file` (symlink, FIFO, socket, folder, device) or `unreadable`.
     """
-    with open(open_regular(file), "rb", buffering=0) as source, refusing(file):
-        found = os.fstat(source.fileno())  # before the bytes: what is written in between is another version afterwards
+    descriptor = open_regular(file)
+    try:
+        found = os.fstat(descriptor)  # before the bytes: what is written in between is another version afterwards
         at_once = max(found.st_size + 1, _PIECE)  # whole, unless it grows: to join parts takes its memory twice
-        return Blob(b"".join(_pieces(source.fileno(), limit, file, at_once)), tag_of(found))
+        return Blob(b"".join(_pieces(descriptor, found.st_size, limit, file, at_once)), tag_of(found))
+    finally:
+        os.close(descriptor)
 
 
 def copy_out(file: Within, target: Path, limit: int) -> None:
     """Copy a regular file, in pieces, to a new file; raises as read_tagged does, and OSError for the target."""
     with open(open_regular(file), "rb") as source, open(target, "xb") as copy:
         try:
-            copy.writelines(_pieces(source.fileno(), limit, file, _PIECE))
+            there = os.fstat(source.fileno()).st_size
+            copy.writelines(_pieces(source.fileno(), there, limit, file, _PIECE))
         except BaseException:
             target.unlink()
             raise
 
 
-def _pieces(descriptor: int, limit: int, file: Within, at_once: int) -> Iterator[bytes]:
-    """A file's bytes, read in parts. Raises ProtocolError: `oversized` or `unreadable`."""
-    size, there = 0, os.fstat(descriptor).st_size
+def _pieces(descriptor: int, there: int, limit: int, file: Within, at_once: int) -> Iterator[bytes]:
+    """The bytes of a file of some size, read in parts. Raises ProtocolError: `oversized` or `unreadable`."""
+    size = 0
     while max(size, there) <= limit:
-        with refusing(file):
+        try:
             part = os.read(descriptor, min(limit + 1 - size, at_once))
+        except OSError as error:
+            raise ProtocolError("unreadable", f"{file}: {error.strerror or error}") from None
         if not part:
             return
         size += len(part)

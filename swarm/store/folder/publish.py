@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from swarm.errors import AlreadyThereError, StoreError
-from swarm.store.folder.beneath import Within, opened_folder, what_went_wrong
+from swarm.store.folder.beneath import EXPERIMENTS, Within, opened_folder, what_went_wrong
 
 NOT_ON_DISK = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.ESTALE)
 """What fsync of a folder says where the folder was lost; anything else is a mount that syncs no folders."""
@@ -45,8 +45,8 @@ def publish(target: Within, data: bytes, temporary: Within, *, durable: bool = T
     grown: list[Within] = []
     with (
         failing_to_write(target, if_absent=if_absent),
+        opened_folder(target.parent, grown) as place,  # first: it may make the root as well
         opened_folder(temporary, []) as drafts,
-        opened_folder(target.parent, grown) as place,
     ):
         _write_whole(target.name, place, data, drafts, durable=durable, if_absent=if_absent)
         if durable:
@@ -56,9 +56,11 @@ def publish(target: Within, data: bytes, temporary: Within, *, durable: bool = T
 
 
 def publish_own(target: Path, data: bytes) -> None:
-    """As publish, to a file of the user's own, outside of any shared place; its folder's links are followed."""
-    folder = Within(target.absolute().parent)
-    publish(folder / target.name, data, folder)
+    """As publish, to a file of the user's own, with the links above it followed; in an experiment, none of its own."""
+    parts = Path(os.path.abspath(target)).parts
+    own = next((at + 2 for at in range(len(parts) - 2) if parts[at] == EXPERIMENTS), len(parts) - 1)
+    place = Within(Path(*parts[:own]), parts[own:])
+    publish(place, data, place.parent)
 
 
 @contextmanager

@@ -84,22 +84,24 @@ def try_delivery(probe: Path) -> Delivery:
     watched.mkdir()
     watcher = threading.Thread(target=_watch, args=(watched, over, heard), daemon=True)
     watcher.start()
-    delivery = Delivery(problem=_why_it_does_not_watch(heard))
-    if not delivery.problem:
-        for number in range(TRIALS):
-            _try(delivery, delivery.own, _rename_here, watched / f"{number}.json", heard)
-        _try(delivery, delivery.others, _rename_elsewhere, watched / "other.json", heard)
-    over.set()
-    watcher.join(PATIENCE)
-    return delivery
+    try:
+        delivery = Delivery(problem=_why_it_does_not_watch(heard))
+        if not delivery.problem:
+            for number in range(TRIALS):
+                _try(delivery, delivery.own, _rename_here, watched / f"{number}.json", heard)
+            _try(delivery, delivery.others, _rename_elsewhere, watched / "other.json", heard)
+        return delivery
+    finally:
+        over.set()
+        watcher.join(PATIENCE)
 
 
 def _watch(folder: Path, over: threading.Event, heard: _Heard) -> None:
-    import watchfiles  # here, and not at the start: it is most of what this command would import
-
-    from swarm.store.folder.watch import DEBOUNCE_MS, RETURN_MS, STEP_MS
-
     try:
+        import watchfiles  # here, and not at the start: it is most of what this command would import
+
+        from swarm.store.folder.watch import DEBOUNCE_MS, RETURN_MS, STEP_MS
+
         for changes in watchfiles.watch(
             folder,
             watch_filter=None,

@@ -90,6 +90,17 @@ def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
         assert (process.wait(PATIENCE), process.stderr.read()) == (0, b"")
 
 
+def test_a_closed_pipe_hides_no_failure(tmp_path: Path) -> None:
+    make_experiment(tmp_path)
+    (tmp_path / "experiments" / "exp" / "checkpoints" / "no round").mkdir(parents=True)
+    command = swarm("validate", "--path", str(tmp_path), "--experiment", "exp")
+    assert subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE).returncode == 1
+    nobody, pipe = os.pipe()
+    os.close(nobody)
+    with open(pipe, "wb") as unheard:
+        assert subprocess.run(command, stdout=unheard, check=False, timeout=PATIENCE).returncode == 1
+
+
 @pytest.mark.parametrize("command", [["logs", "--follow"], ["status", "--watch"]])
 def test_ctrl_c_ends_quietly_with_130(tmp_path: Path, command: list[str]) -> None:
     make_experiment(tmp_path)

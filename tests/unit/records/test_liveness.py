@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from typing import Any
+
 import pytest
 
-from swarm.records.liveness import ACTIVE, STARTING, STOPPED, Liveness
+from swarm.records.liveness import ACTIVE, MOST_LIVES, STARTING, STOPPED, Liveness
+from swarm.wire.messages import PeerFile
 from tests.unit.node.factories import make_peer
 
 TIMEOUT = 15.0
@@ -107,3 +111,37 @@ def test_two_old_files_of_a_peer_that_died_twice_do_not_keep_it_alive_by_turns()
     assert live(liveness, 16.0) == set()
     liveness.observe(make_peer("alice", beat=4, incarnation="second", last_seen=WALL), 17.0, WALL)
     assert live(liveness, 17.0) == {"alice"}
+
+
+def test_of_however_many_lives_a_peer_had_old_files_do_not_bring_it_back_nor_end_it() -> None:
+    liveness, lives = Liveness(10.0), 3 * MOST_LIVES
+
+    def old(life: int, **more: Any) -> PeerFile:
+        return make_peer("alice", beat=1, incarnation=f"life {life}", registered_at=WALL + life, last_seen=WALL, **more)
+
+    for life in range(lives):
+        liveness.observe(old(life), float(life), WALL)
+    assert live(liveness, float(lives)) == {"alice"}
+    for life in range(lives - 1):
+        liveness.observe(old(life, status=STOPPED), float(lives), WALL)
+    assert live(liveness, float(lives)) == {"alice"}
+    for turn in range(3):
+        for life in range(lives - 1):
+            liveness.observe(old(life), 1000.0 + 9.0 * turn * lives + life, WALL)
+    assert live(liveness, 1000.0 + 27.0 * lives) == set()
+
+
+def test_names_and_incarnations_that_a_stranger_makes_up_take_little_memory() -> None:
+    liveness = Liveness(10.0)
+    liveness.observe(make_peer("zoe", beat=1, last_seen=WALL), 0.0, WALL)
+    tracemalloc.start()
+    for number in range(6000):
+        if number % 1000 == 0:
+            liveness.observe(make_peer("zoe", beat=2 + number, last_seen=WALL), 1.0, WALL)
+        for life in range(3):
+            peer = make_peer(f"made-up-{number}", beat=1, incarnation=f"{life}" * 7000, last_seen=WALL)
+            liveness.observe(peer, 1.0, WALL)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 10 * 2**20
+    assert "zoe" in liveness.moving(2.0), "who moves is not forgotten for those who do not"

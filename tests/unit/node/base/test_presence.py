@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 from collections.abc import Iterator
@@ -120,6 +121,22 @@ async def test_a_node_that_is_killed_writes_nothing_more(layout: Layout) -> None
             life.cancel()
             await anyio.sleep_forever()
     assert layout.peer_file("alice").read_bytes() == before
+
+
+async def test_old_files_that_are_put_back_by_turns_keep_no_id_taken(layout: Layout) -> None:
+    lives = [make_peer("alice", host="elsewhere/boot/pid", pid=1, beat=9, incarnation=life) for life in ("a", "b")]
+    hold(layout, host="elsewhere/boot/pid", pid=1, beat=9)
+
+    async def put_back() -> None:
+        for peer in itertools.cycle(lives):
+            put(layout.peer_file("alice"), encode(peer))
+            await anyio.sleep(BEAT / 3)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(put_back)
+        with anyio.fail_after(PATIENCE):
+            await make_presence(layout).register()
+        tasks.cancel_scope.cancel()
 
 
 async def test_the_id_of_a_heart_that_beats_on_another_host_is_refused(layout: Layout) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from swarm.errors import StoreError
 from swarm.store.folder.beneath import Within
-from swarm.store.folder.publish import publish
+from swarm.store.folder.publish import publish, publish_own
 
 
 def at(path: Path) -> Within:
@@ -86,6 +86,25 @@ def test_folders_that_are_new_are_durable_too(tmp_path: Path, monkeypatch: pytes
     publish(at(tmp_path / "rollouts" / "round_3" / "stage_0" / "anna.json"), b"{}", at(tmp_path / "tmp"))
     synced_after_rename = [what for _, what in disk.calls[2:]]
     assert synced_after_rename == ["rollouts/round_3/stage_0", "rollouts/round_3", "rollouts"]
+
+
+def test_a_new_root_is_durable_in_the_folder_that_it_is_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk, root = Disk(monkeypatch, tmp_path), Within(tmp_path / "studies" / "mine")
+    publish(root / "study.json", b"{}", root / ".tmp")
+    assert {"studies/mine", "studies", "."} <= {what for call, what in disk.calls if call == "sync"}
+
+
+def test_a_file_of_the_users_own_follows_no_link_within_an_experiment(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "mine")
+    publish_own(tmp_path / "link" / "exam.json", b"1")
+    assert (tmp_path / "mine" / "exam.json").read_bytes() == b"1"
+    logs = tmp_path / "experiments" / "demo" / "logs"
+    logs.mkdir(parents=True)
+    (logs / "anna").symlink_to(tmp_path / "mine")
+    with pytest.raises(StoreError, match="symbolic link"):
+        publish_own(logs / "anna" / "exam.json", b"2")
+    assert (tmp_path / "mine" / "exam.json").read_bytes() == b"1"
 
 
 def test_nothing_is_synced_where_nothing_has_to_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
