@@ -164,7 +164,7 @@ class TrainReport(msgspec.Struct, frozen=True):
     seconds_lease: float = 0.0
     """Waited for the device's lease."""
     updated: bool = True
-    """False if no group carried a gradient, or it was not finite: the weights are unchanged."""
+    """False if the weights are unchanged: no gradient, and no step of Adam on zero; or it was not finite."""
 
 
 class Generator(Protocol):

@@ -178,6 +178,9 @@ class Settings:
     """What an update minimises."""
     advantage_scaling: Annotated[str, one_of_or_own(*ADVANTAGE_SCALINGS)] = setting("std", "SWARM_ADVANTAGE_SCALING")
     """What the rewards of a group, less their mean, are divided by: their standard deviation, or nothing."""
+    empty_update: Literal["skip", "step"] = setting("skip", "SWARM_EMPTY_UPDATE")
+    """A round in which no group has an advantage: `step`: Adam steps on a gradient of zero, so its momentum goes on, as
+    in genrl, the paper's framework; `skip`: weights and Adam stay as they are."""
     kl_weight: Annotated[float, real(0)] = setting(0.0, "SWARM_KL_WEIGHT")
     """Weight of the KL penalty towards the initial weights; above 0 a second copy of the model is held."""
     max_grad_norm: Annotated[float, above(0)] = setting(1.0, "SWARM_MAX_GRAD_NORM")

@@ -63,6 +63,12 @@ class Optimizer:
             ) from error
         self.updates += 1
 
+    def step_on_zero(self) -> None:
+        """Move the weights as by a gradient of zero: what momentum holds of earlier ones. Raises as `step`."""
+        for parameter in self._parameters.values():
+            parameter.grad = torch.zeros_like(parameter)
+        self.step()
+
     def state(self) -> OptimizerState:
         """A copy of the optimizer's memory."""
         slots = {name: self._adam.state[p] for name, p in self._parameters.items() if p in self._adam.state}

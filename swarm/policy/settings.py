@@ -27,6 +27,7 @@ _RANGES: tuple[tuple[str, tuple[str, ...], Callable[[Any], bool]], ...] = (
     ("below 1", ("clip_low",), lambda value: value < 1),
     ("at most 1", ("top_p", "min_p"), lambda value: value <= 1),
     ("auto, dynamic or static", ("decoding",), lambda value: value in ("auto", "dynamic", "static")),
+    ("skip or step", ("empty_update",), lambda value: value in ("skip", "step")),
     ("at least 1, or unset", ("max_new_tokens",), lambda value: value is None or value >= 1),
 )
 """(what is expected, of which settings, whether a value is)."""
@@ -56,6 +57,8 @@ class GrpoConfig:
     """The probability ratio gains nothing above 1 + clip_high (clip-higher of DAPO, arXiv:2503.14476)."""
     loss: str = "grpo"
     """What is minimised, by its name in swarm.algo.registry, or `package.module:function`."""
+    empty_update: str = "skip"
+    """`step`: a round in which nothing carries a gradient is a step of Adam on zero; `skip`: it is none."""
     kl_weight: float = 0.0
     """Weight of the KL penalty towards the initial weights; above 0, a frozen second copy of the model is held."""
     iterations: int = 1
@@ -97,6 +100,7 @@ def grpo_config(settings: Settings) -> GrpoConfig:
         min_p=settings.min_p,
         max_new_tokens=settings.max_new_tokens,
         loss=settings.loss,
+        empty_update=settings.empty_update,
         clip_low=settings.clip_low,
         clip_high=settings.clip_high,
         warmup_steps=settings.warmup_steps,

@@ -59,7 +59,7 @@ class ModelTrainer:
         self._gradient.add(self._begun.rows)
 
     def finish_update(self, groups: Sequence[TrainGroup]) -> TrainReport:
-        """One update on these groups and those begun with; changes nothing if nothing can be learned.
+        """One update on these groups and those begun with; if nothing can be learned, as `empty_update` says.
 
         Raises:
             ModelError: a single completion does not fit into the GPU's memory.
@@ -71,14 +71,7 @@ class ModelTrainer:
                 self._gradient.add(rest.rows)
                 report = _mean_report(self._iterate(encoded))
             else:
-                report = TrainReport(
-                    loss=0.0,
-                    grad_norm=0.0,
-                    tokens=encoded.tokens,
-                    trained_tokens=0,
-                    groups_too_long=encoded.groups_too_long,
-                    updated=False,
-                )
+                report = self._empty_update(encoded)
             return msgspec.structs.replace(report, memory_halvings=self._halvings.take())
         finally:
             self._forget()
@@ -132,6 +125,20 @@ class ModelTrainer:
             self._gradient.add(encoded.rows, old_logprobs=old_logprobs)
             reports.append(self._step(encoded))
         return reports
+
+    def _empty_update(self, encoded: Encoded) -> TrainReport:
+        """No group carries a gradient: nothing happens, or Adam's momentum goes on."""
+        steps = self._config.iterations if self._config.empty_update == "step" else 0
+        for _ in range(steps):
+            self._optimizer.step_on_zero()
+        return TrainReport(
+            loss=0.0,
+            grad_norm=0.0,
+            tokens=encoded.tokens,
+            trained_tokens=0,
+            groups_too_long=encoded.groups_too_long,
+            updated=steps > 0,
+        )
 
     def _step(self, encoded: Encoded) -> TrainReport:
         """One optimizer step, left out if its gradient is not finite."""

@@ -130,7 +130,7 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     logprob_drift: Nats = 0.0
     """Largest difference between trainer and generator over own tokens."""
     updated: bool = True
-    """An update was made: some group had an advantage, and the gradient was finite."""
+    """The weights were moved: some group had an advantage and the gradient was finite, or Adam stepped on zero."""
     groups_too_long: Groups = 0
     """Left out because they exceed the model's context."""
     seconds_generate: Seconds = 0.0

@@ -258,6 +258,36 @@ def test_finishing_forgets_what_was_begun() -> None:
     assert not trainer.finish_update([]).updated
 
 
+def test_an_empty_update_leaves_everything_or_lets_adams_momentum_go_on() -> None:
+    """By Adam's own formula; genrl steps in every round, and moves so."""
+    moved = {}
+    for empty_update in ("skip", "step"):
+        model = make_model()
+        trainer, weights = make_trainer(model, empty_update=empty_update), [weights_of(model)]
+        trainer.finish_update(RAGGED)
+        weights.append(weights_of(model))
+        reports = []
+        for _ in range(5):
+            reports.append(trainer.finish_update([QUIET]))
+            weights.append(weights_of(model))
+        at = [torch.cat([tensor.flatten() for tensor in tensors.values()]) for tensors in weights]
+        steps = [after - at[0] for after in at[1:]]
+        ours = steps[0].abs() > 0.99 * steps[0].abs().max()  # where the gradient is far above Adam's epsilon
+        moved[empty_update] = [(float((step[ours] / steps[0][ours]).mean()) - 1) for step in steps[1:]]
+        assert {report.updated for report in reports} == {empty_update == "step"}
+        assert {(report.loss, report.grad_norm, report.trained_tokens) for report in reports} == {(0.0, 0.0, 0)}
+    assert moved["skip"] == [0.0] * 5
+    assert moved["step"] == pytest.approx([0.67, 1.19, 1.61, 1.97, 2.27], abs=0.01)
+
+
+def test_an_empty_update_counts_as_a_step_of_adam_from_the_beginning() -> None:
+    model = make_model()
+    trainer, before = make_trainer(model, empty_update="step"), weights_of(model)
+    assert trainer.finish_update([QUIET]).updated
+    assert same(weights_of(model), before), "there is no momentum yet"
+    assert set(trainer.state().steps.values()) == {1}
+
+
 def test_finishing_runs_the_remaining_groups_alone() -> None:
     model = make_model()
     rows: list[int] = []
