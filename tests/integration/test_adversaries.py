@@ -6,6 +6,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
+
 from swarm.views.status import StatusReader
 from tests.adversaries.kinds import KINDS
 from tests.integration.swarms import daemons, environment, layout, rows
@@ -14,6 +16,7 @@ from tests.unit.views.factories import run_of
 ROUNDS = 5
 
 
+@pytest.mark.engine
 def test_honest_nodes_learn_from_each_other_alone_and_name_those_who_mean_harm(tmp_path: Path) -> None:
     env = environment(
         tmp_path,

@@ -7,6 +7,7 @@ import pytest
 from tests.integration.swarms import LIGHT, daemons, environment, events, eventually, layout, rows
 
 
+@pytest.mark.engine
 def test_nodes_started_in_any_order_find_each_other_and_run_every_round(tmp_path):
     env = environment(tmp_path, SWARM_EXPECTED_WORKERS=2)
     with daemons() as start:
