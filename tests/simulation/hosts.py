@@ -74,6 +74,8 @@ class Host:
         """When a read or write of it was last refused."""
         self.strike: Strike | None = None
         self.pause_after_call = 0.0
+        self.failures_of_call: list[StoreError] = []
+        """Of the blocking call in hand: of its writes that are carried out when the process goes on."""
         self.slowness = 1.0
         self.delay = rng.uniform(0.05, 0.5)
         """Seconds until others' files usually come through to it."""
@@ -262,14 +264,14 @@ class Host:
         seconds, self.strike = self.strike.seconds, None
         self.pause_after_call = seconds
         self.disturbed(self.world.now + seconds)
-        life = self.life
+        life, failures = self.life, self.failures_of_call
 
         def land() -> None:
             if not life.ended:
                 try:
                     write()
-                except (StoreError, Killed):  # it will be found out by those who read
-                    self.world.note(self.name, "fails", "to write late")
+                except StoreError as error:
+                    failures.append(error)
 
         self.world.after(max(0.0, seconds - 1e-6), land)  # before it goes on
 
@@ -290,14 +292,16 @@ class InlineBlocking:
 
     async def run(self, call: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
         host = self._host
+        failures: list[StoreError] = []
         await checkpoint_if_cancelled()
         try:
             await asyncio.sleep(host.world.rng.uniform(0.0005, 0.01))
         except asyncio.CancelledError:
             await self._unheard(partial(call, *args, **kwargs))
             raise
+        host.failures_of_call = failures
         try:
-            return call(*args, **kwargs)
+            result = call(*args, **kwargs)
         except Killed:
             await host.struck()
             raise
@@ -306,6 +310,9 @@ class InlineBlocking:
                 seconds, host.pause_after_call = host.pause_after_call, 0.0
                 host.pause(seconds)
                 await asyncio.sleep(0)
+        for failure in failures:
+            raise failure
+        return result
 
     async def _unheard(self, call: Callable[[], object]) -> None:
         """Whoever asked was cancelled: the call ends by itself, and nobody hears of it."""

@@ -149,6 +149,9 @@ class Presence:
     def _give_way(self, written: PeerFile | None) -> None:
         if written is None or written.incarnation == self._ctx.process.incarnation or written.status == STOPPED:
             return
+        process = self._ctx.process
+        if written.host == process.host and not process.is_running(written.pid, written.process_started_at):
+            return  # the last words of a dead one, which were late
         if (written.registered_at, written.incarnation) < self.claim:
             self._gave_way = True
             raise DuplicateNodeError(

@@ -162,6 +162,19 @@ async def test_the_id_of_a_heart_that_stopped_on_another_host_is_taken_over(layo
     assert registered(layout).host == host_identity()
 
 
+async def test_the_late_heartbeat_of_a_process_that_is_dead_by_now_ends_nobody(layout: Layout) -> None:
+    with start_child() as child:
+        started = process_started_at(child.pid)
+        child.kill()
+    presence = make_presence(layout)
+    await presence.register()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(presence.keep_beating)
+        hold(layout, host=host_identity(), pid=child.pid, process_started_at=started, registered_at=1.0)
+        await until(lambda: registered(layout).pid == os.getpid())
+        tasks.cancel_scope.cancel()
+
+
 async def test_of_two_processes_that_slipped_in_at_once_the_later_gives_way(layout: Layout) -> None:
     first, second = make_presence(layout, registered_at=1.0), make_presence(layout, registered_at=2.0)
     await first.register()
