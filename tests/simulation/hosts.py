@@ -253,10 +253,14 @@ class Host:
 
     async def struck(self) -> None:
         """It was killed in the middle of a write: does not return, for nothing of a life goes on after its end."""
+        self.die_of_strike()
+        await asyncio.Event().wait()
+
+    def die_of_strike(self) -> None:
+        """It is killed in the middle of a write."""
         assert self.strike
         kind, back_in, self.strike = self.strike.kind, self.strike.seconds, None
         self.die(power_cut=kind == "power_cut", back_in=back_in)
-        await asyncio.Event().wait()
 
     def land_later(self, write: Callable[[], None]) -> None:
         """The process is stopped in the middle of a write, which is carried out when it goes on."""
@@ -272,6 +276,8 @@ class Host:
                     write()
                 except StoreError as error:
                     failures.append(error)
+                except Killed:
+                    self.die_of_strike()
 
         self.world.after(max(0.0, seconds - 1e-6), land)  # before it goes on
 

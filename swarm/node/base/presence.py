@@ -99,14 +99,14 @@ class Presence:
                 f"{_machine(holder)}, a {holder.node_role}, is alive; stop it or choose another NODE_ID"
             )
         self._registered_at = ctx.clock.wall()
-        await self.beat()
+        await self.beat(durable=True)  # what this node writes is believed only as long as it is registered
         begin_files(ctx.node_id)  # not before: they may have been another process's
 
-    async def beat(self) -> None:
+    async def beat(self, *, durable: bool = False) -> None:
         """Write one heartbeat."""
         self._beat += 1
         ctx, data = self._ctx, encode(self._registration())
-        await ctx.blocking.run(ctx.run.put_sealed, keys.peer(ctx.node_id), data, durable=False)
+        await ctx.blocking.run(ctx.run.put_sealed, keys.peer(ctx.node_id), data, durable=durable)
 
     def _registration(self) -> PeerFile:
         ctx = self._ctx

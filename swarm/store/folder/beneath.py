@@ -113,6 +113,8 @@ def remove_tree(folder: Within) -> None:
         OSError: something could not be removed, or the folder is a link. What is not there is removed already.
     """
     with contextlib.suppress(FileNotFoundError), opened_folder(folder.parent) as parent:
+        if stat.S_ISLNK(os.stat(folder.name, dir_fd=parent, follow_symlinks=False).st_mode):
+            raise OSError(errno.ELOOP, "a symbolic link, which is not followed", str(folder))
         shutil.rmtree(folder.name, dir_fd=parent)
 
 

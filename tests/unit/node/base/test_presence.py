@@ -74,6 +74,20 @@ async def test_a_registration_says_who_where_and_that_it_is_loading(layout: Layo
     assert peer.registered_at == 1000.0
 
 
+async def test_a_registration_survives_a_power_cut_and_a_heartbeat_need_not(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clock whose coordinator is not registered any more was believed by nobody, and they waited for ever."""
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    presence = make_presence(layout)
+    await presence.register()
+    assert synced
+    synced.clear()
+    await presence.beat()
+    assert not synced
+
+
 async def test_the_id_of_a_live_process_on_this_host_is_refused_at_once(layout: Layout) -> None:
     holder = make_presence(layout)
     await holder.register()

@@ -132,7 +132,7 @@ def test_no_checkpoint_is_moved_or_removed_outside(tmp_path: Path, link: str) ->
         lambda: rename_beneath(checkpoint / "model", within(layout, ".tmp/anna/pruned")),
         lambda: open_beneath(checkpoint / "model" / "weights", os.O_RDONLY),
     ):
-        with pytest.raises(OSError, match=r"symbolic link|Cannot call rmtree"):
+        with pytest.raises(OSError, match="symbolic link"):
             attempt()
     with contextlib.suppress(OSError):
         make_folder(checkpoint / "new")
