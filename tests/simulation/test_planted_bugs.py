@@ -329,7 +329,8 @@ BUGS = [
     Planted(a_checkpoint_does_not_wait_for_rows, ("a checkpoint holds an update",), {"full_disks": 8.0}),
     Planted(a_write_is_acknowledged_before_it_is_durable, ("an acknowledged rollout file is lost",)),
     Planted(
-        a_row_is_acknowledged_before_it_is_durable, ("no row tells of", "a row without its reward", "not that of a row")
+        a_row_is_acknowledged_before_it_is_durable,
+        ("no row tells of", "a row without its reward", "not that of a row", "are counted, and rows of"),
     ),
     Planted(what_is_refused_goes_to_the_end_of_the_queue, ("not that of a row",)),
     Planted(what_is_refused_is_forgotten, ("a row without its reward", "no row tells of", "not that of a row")),
