@@ -100,17 +100,9 @@ def _watch(folder: Path, over: threading.Event, heard: _Heard) -> None:
     try:
         import watchfiles  # here, and not at the start: it is most of what this command would import
 
-        from swarm.store.folder.watch import DEBOUNCE_MS, RETURN_MS, STEP_MS
+        from swarm.store.folder.watch import OPTIONS
 
-        for changes in watchfiles.watch(
-            folder,
-            watch_filter=None,
-            debounce=DEBOUNCE_MS,
-            step=STEP_MS,
-            stop_event=over,
-            rust_timeout=RETURN_MS,
-            yield_on_timeout=True,
-        ):
+        for changes in watchfiles.watch(folder, stop_event=over, **OPTIONS):
             for name in ("", *(Path(path).name for _, path in changes)):
                 heard.put(name)
     except Exception as error:  # noqa: BLE001 - the boundary of a library that fails in many ways

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 import watchfiles
@@ -40,6 +41,14 @@ DEBOUNCE_MS, STEP_MS = 50, 10
 """Measured: 13 ms on a quiet folder and 19 ms on a busy one, where the defaults gave 68 and 1,619."""
 RETURN_MS = 200
 """How often the watching thread comes up for air: only then it notices that it is to end. No event is lost by it."""
+OPTIONS: dict[str, Any] = {
+    "watch_filter": None,
+    "debounce": DEBOUNCE_MS,
+    "step": STEP_MS,
+    "rust_timeout": RETURN_MS,
+    "yield_on_timeout": True,
+}
+"""Of watchfiles, as nodes watch and as the doctor tries it."""
 BACK_OFF_FIRST, BACK_OFF_MOST = 1.0, 60.0
 RESTART_LEAST = 0.05
 """Seconds between two starts of the watcher for the sake of new folders, should somebody make them by the thousand."""
@@ -110,15 +119,7 @@ class _Watcher:
     async def _while_folders_stay(self) -> str:
         """Wake for every event until a folder came or went: "". Raises whatever the library does."""
         watched = await to_thread.run_sync(self._find)
-        changes = watchfiles.awatch(
-            *sorted(watched),
-            watch_filter=None,
-            debounce=DEBOUNCE_MS,
-            step=STEP_MS,
-            recursive=False,
-            rust_timeout=RETURN_MS,
-            yield_on_timeout=True,
-        )
+        changes = watchfiles.awatch(*sorted(watched), recursive=False, **OPTIONS)
         async with aclosing(changes), anyio.create_task_group() as tasks:
             tasks.start_soon(self._catch_up, watched)  # runs when the next line waits: the watches are in place by then
             async for batch in changes:
