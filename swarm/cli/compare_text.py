@@ -13,7 +13,9 @@ from swarm.study.analysis.significance import FEWEST_SEEDS
 from swarm.views.text import printable, table
 
 NOTHING = "-"
-DIGITS = {"cumulative_reward": 2, "starting_reward": 3, "starting_reward_3": 3, "final_reward": 3, "max_drawdown": 3}
+DIGITS = {"cumulative_reward": 2, "cumulative_tagged": 2} | dict.fromkeys(
+    ("reward_given_tagged", "starting_reward", "starting_reward_3", "final_reward", "max_drawdown"), 3
+)
 """Decimals by measure; others have those that their size asks for."""
 LEFT_OUT = ("rounds", "nodes")
 """Measures that say what was compared, not what came of it."""

@@ -5,6 +5,12 @@
                                                                                            └▶ oscillation
 
 Every frame begins with the columns that name a run: configuration, seed, experiment.
+
+Format and content: a completion without a closed `<answer>` is never shown to a scorer and earns exactly 0, in every
+task family (swarm.tasks.answer). So a node's mean reward is the share of tagged completions (answer_tag_rate) times the
+mean reward of these, and sums of my_reward over sums of answer_tag_rate are rewards given tagged. Every node and round
+has its share in them by its tagged completions (not a mean of means), and those of runs whose rows have no
+reward_given_tagged are known, too.
 """
 
 from __future__ import annotations
@@ -33,6 +39,9 @@ def totals(metrics: pd.DataFrame) -> pd.DataFrame:
 
     Columns:
         cumulative_reward: sum of my_reward over nodes and rounds (the paper's measure).
+        cumulative_tagged: sum of answer_tag_rate over nodes and rounds: the format's part.
+        reward_given_tagged: cumulative_reward / cumulative_tagged, the content's part, so that their product is the
+            cumulative reward. NaN where no completion was tagged.
         rounds, nodes: how many different ones have rows.
         starting_reward, starting_reward_3: mean over the nodes, of round 0 and of the first three rounds. Round 0 is
             answered before any update.
@@ -44,6 +53,7 @@ def totals(metrics: pd.DataFrame) -> pd.DataFrame:
     runs = metrics.groupby(RUN, sort=False)
     found = runs.agg(
         cumulative_reward=("my_reward", "sum"),
+        cumulative_tagged=("answer_tag_rate", "sum"),
         rounds=("round", "nunique"),
         nodes=("node_id", "nunique"),
         bytes_published=("bytes_published", "sum"),
@@ -52,8 +62,13 @@ def totals(metrics: pd.DataFrame) -> pd.DataFrame:
         tokens_trained=("tokens_trained", "sum"),
         external_groups=("external_groups", "sum"),
     )
+    found["reward_given_tagged"] = _given(found["cumulative_reward"], found["cumulative_tagged"])
     found["mean_adaptive_J"] = metrics["adaptive_J"].astype("float64").groupby([metrics[key] for key in RUN]).mean()
     return found.join(_from_curve(agent_average(metrics))).reset_index()
+
+
+def _given(reward: pd.Series[float], tagged: pd.Series[float]) -> pd.Series[float]:
+    return reward / tagged.where(tagged > 0)
 
 
 def _from_curve(curves: pd.DataFrame) -> pd.DataFrame:
@@ -75,6 +90,8 @@ def agent_average(metrics: pd.DataFrame) -> pd.DataFrame:
         round, nodes: the round, and how many nodes have a row for it.
         mean: of my_reward over these nodes.
         minimum, maximum: the worst and the best of them. Their band is a range, not an interval of confidence.
+        tagged: mean of answer_tag_rate over them.
+        given_tagged: sum of their my_reward / sum of their answer_tag_rate; NaN where no completion was tagged.
         tokens_per_node: tokens generated up to and with this round, by the run's nodes on average.
         seconds: from the start of the first round to the end of this one, by the nodes' own clocks on average: the sum
             over rounds of their mean seconds_round + seconds_wait. While a run is stopped it does not grow.
@@ -86,9 +103,11 @@ def agent_average(metrics: pd.DataFrame) -> pd.DataFrame:
         mean=("my_reward", "mean"),
         minimum=("my_reward", "min"),
         maximum=("my_reward", "max"),
+        tagged=("answer_tag_rate", "mean"),
         tokens_per_node=("tokens_generated", "sum"),
         seconds=("seconds", "mean"),
     )
+    curves["given_tagged"] = _given(curves["mean"], curves["tagged"])
     so_far = curves[["tokens_per_node", "seconds"]].groupby(level=RUN).cumsum()
     nodes = metrics.groupby(RUN)["node_id"].nunique()
     curves["tokens_per_node"] = so_far["tokens_per_node"] / nodes

@@ -15,7 +15,7 @@ NODES = ("alice", "bob", "carol", "dave")
 def make_metrics(
     rewards: Sequence[Sequence[float]], configuration: str = "8/0", seed: int = 1, **columns: Any
 ) -> pd.DataFrame:
-    """One run: rewards[round][node]. Each node spends 3 + 1 seconds, 100 tokens and 10 bytes a round."""
+    """One run: rewards[round][node]. Each node tags half, and spends 3 + 1 seconds, 100 tokens and 10 bytes a round."""
     rows = [
         {
             "configuration": configuration,
@@ -24,6 +24,7 @@ def make_metrics(
             "round": round_,
             "node_id": NODES[place],
             "my_reward": reward,
+            "answer_tag_rate": 0.5,
             "task_rewards": {},
             "external_by_peer": {},
             "external_groups": 4,

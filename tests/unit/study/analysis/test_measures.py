@@ -53,6 +53,41 @@ def test_start_and_end_are_means_over_the_nodes_of_the_first_and_the_last_rounds
     assert row["final_reward"] == pytest.approx((0.5 + 0.8) / 2)
 
 
+def test_the_reward_given_tagged_counts_each_tagged_completion_once() -> None:
+    """Of ten completions per node and round, 1, 8, 0 and 1 are tagged: 10 in all, which earned 1 + 2 + 0 + 0."""
+    metrics = make_metrics([[0.1, 0.2], [0.0, 0.0]]).assign(answer_tag_rate=[0.1, 0.8, 0.0, 0.1])
+    (row,) = totals(metrics).to_dict("records")
+    assert row["cumulative_tagged"] == pytest.approx(1.0)
+    assert row["reward_given_tagged"] == pytest.approx(3 / 10)
+    curve = agent_average(metrics)
+    assert curve["tagged"].tolist() == pytest.approx([0.45, 0.05])
+    assert curve["given_tagged"].tolist() == pytest.approx([3 / 9, 0.0])
+
+
+def test_without_a_tagged_completion_there_is_no_reward_given_tagged() -> None:
+    silent = make_metrics([[0.0, 0.0], [0.1, 0.0]]).assign(answer_tag_rate=[0.0, 0.0, 0.2, 0.0])
+    other = make_metrics([[0.0]], seed=2).assign(answer_tag_rate=0.0)
+    both = pd.concat([silent, other], ignore_index=True)
+    found = totals(both)
+    assert found["reward_given_tagged"][0] == pytest.approx(0.5)
+    assert math.isnan(found["reward_given_tagged"][1])
+    given = agent_average(both)["given_tagged"]
+    assert [math.isnan(value) for value in given] == [True, False, True]
+
+
+@settings(max_examples=25)
+@given(st.lists(st.lists(st.integers(0, 8), min_size=2, max_size=2), min_size=1, max_size=8), st.floats(0, 1))
+def test_the_cumulative_reward_is_format_times_content(tagged: list[list[int]], worth: float) -> None:
+    shares = [number / 8 for of_nodes in tagged for number in of_nodes]
+    rewards = [[number / 8 * worth for number in of_nodes] for of_nodes in tagged]
+    (row,) = totals(make_metrics(rewards).assign(answer_tag_rate=shares)).to_dict("records")
+    if not any(shares):
+        assert math.isnan(row["reward_given_tagged"])
+        return
+    assert row["cumulative_tagged"] * row["reward_given_tagged"] == pytest.approx(row["cumulative_reward"])
+    assert row["reward_given_tagged"] == pytest.approx(worth)
+
+
 def test_the_mean_split_of_an_adaptive_run_is_over_nodes_and_rounds() -> None:
     adaptive = make_metrics([[0.1, 0.1], [0.1, 0.1]]).assign(adaptive_J=pd.array([4, 5, 6, 7], dtype="Int64"))
     fixed = make_metrics([[0.1]], "4/4").assign(adaptive_J=pd.array([None], dtype="Int64"))
