@@ -28,6 +28,20 @@ RECORD = "study.json"
 WRITER = "study"
 LARGEST_RECORD = 16 * 1024 * 1024
 """Bytes; a run takes some hundred of them."""
+MEASURES = (
+    "cumulative_reward",
+    "final_reward",
+    "cumulative_tagged",
+    "reward_given_tagged",
+    "starting_reward",
+    "starting_reward_3",
+    "tokens_generated",
+    "tokens_trained",
+    "wall_seconds",
+)
+"""What a comparison may be declared on: columns of swarm.study.analysis.measures.totals, one value per run."""
+TESTS = ("welch", "paired")
+"""`welch`: Welch's t-test of two independent means; `paired`: Student's t-test of the differences at equal seeds."""
 
 
 class ConfigurationRecord(msgspec.Struct, kw_only=True, frozen=True):
@@ -41,6 +55,20 @@ class ConfigurationRecord(msgspec.Struct, kw_only=True, frozen=True):
     """Name of the configuration that this one is compared with; empty for one that is compared with none."""
     group: str = ""
     """What configurations that belong together share, such as their starting model; empty where there is one group."""
+
+
+class DeclaredComparison(msgspec.Struct, kw_only=True, frozen=True):
+    """A comparison that was fixed before any run of its configuration began; all of a study's are one Holm family."""
+
+    configuration: str
+    baseline: str
+    """Name of the configuration that it is tested against."""
+    measure: str = "cumulative_reward"
+    """One of MEASURES."""
+    test: str = "welch"
+    """One of TESTS, two-sided; the seed is the unit."""
+    hypothesis: str = ""
+    """What is expected, in words."""
 
 
 class RunRecord(msgspec.Struct, kw_only=True, frozen=True):
@@ -71,6 +99,8 @@ class StudyRecord(msgspec.Struct, kw_only=True, frozen=True):
     runs: tuple[RunRecord, ...] = ()
     versions: dict[str, str] = {}
     """Of swarm, Python and the libraries that decide what a run computes."""
+    declared: tuple[DeclaredComparison, ...] = ()
+    """What was to be tested, said before the runs; empty where nothing was."""
     command: str = ""
     """That began it, or went on with it last."""
     schema_version: int = SCHEMA_VERSION

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from swarm.errors import ConfigError
-from swarm.study.record import ConfigurationRecord
+from swarm.study.record import ConfigurationRecord, DeclaredComparison
 from swarm.study.run.matrix import Matrix, did_you_mean, with_baseline
 
 SETTINGS = {"model": ("tiny-qwen2-rare",), "learning_rate": 2e-4}
@@ -30,27 +30,50 @@ def _half(name: str, **settings: Any) -> ConfigurationRecord:
     return ConfigurationRecord(name=name, settings={"local_groups": 4, "external_groups": 4, **settings})
 
 
-def _matrix(name: str, title: str, baseline: str, *configurations: ConfigurationRecord, nodes: int = 8) -> Matrix:
+def _matrix(
+    name: str, title: str, baseline: str, hypothesis: str, *configurations: ConfigurationRecord, nodes: int = 8
+) -> Matrix:
+    """`hypothesis`: on every configuration, `{}`, against the baseline; each is declared so, on cumulative reward."""
+    compared = with_baseline(configurations, baseline)
     return Matrix(
         name=name,
         title=title,
         nodes=nodes,
         rounds=ROUNDS,
         seeds=SEEDS,
-        configurations=with_baseline(configurations, baseline),
+        configurations=compared,
         settings=SETTINGS,
+        declared=tuple(
+            DeclaredComparison(configuration=one.name, baseline=one.baseline, hypothesis=hypothesis.format(one.name))
+            for one in compared
+            if one.baseline
+        ),
     )
 
 
 MATRICES = {
     matrix.name: matrix
     for matrix in (
-        _matrix("sapo", "Does sharing help? (SAPO, table 1)", "8/0", *(_split(8 - j, j) for j in (0, 2, 4, 6))),
-        _matrix("five-node", "Four workers and a coordinator", "4/0", *(_split(4 - j, j) for j in range(4)), nodes=4),
+        _matrix(
+            "sapo",
+            "Does sharing help? (SAPO, section 5)",
+            "8/0",
+            "Sharing raises the cumulative reward: {} is above 8/0, which trains on its own groups alone.",
+            *(_split(8 - j, j) for j in (0, 2, 4, 6)),
+        ),
+        _matrix(
+            "five-node",
+            "Four workers and a coordinator",
+            "4/0",
+            "Sharing raises the cumulative reward of a small swarm: {} is above 4/0.",
+            *(_split(4 - j, j) for j in range(4)),
+            nodes=4,
+        ),
         _matrix(
             "adaptive",
             "Can the split adapt?",
             "6/2",
+            "The cumulative reward of {} differs from that of 6/2, the best fixed split.",
             _split(6, 2),
             _split(4, 4),
             *(_half(rule, adaptive=True, adaptive_rule=rule) for rule in ADAPTIVE_RULES),
@@ -59,6 +82,7 @@ MATRICES = {
             "samplers",
             "Which external groups are worth sampling?",
             "uniform",
+            "The cumulative reward with the {} sampler differs from that with uniform sampling.",
             *(_half(sampler, sampler=sampler) for sampler in ("uniform", "informative", "balanced")),
         ),
     )

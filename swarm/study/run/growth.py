@@ -13,7 +13,8 @@ from swarm.study.run.matrix import runs_of
 def grown(there: StudyRecord, asked: StudyRecord) -> StudyRecord:
     """The study with the rounds, seeds and configurations of both.
 
-    Titles, groups and baselines are how results are shown: those asked for count.
+    Titles, groups and baselines are how results are shown: those asked for count. Comparisons are declared beforehand:
+    those that are there stay as they are, and only such are added whose configuration has no runs yet.
 
     Raises:
         ExperimentError: runs that are there would have been others; names every difference.
@@ -26,6 +27,8 @@ def grown(there: StudyRecord, asked: StudyRecord) -> StudyRecord:
     now = {one.name: one for one in asked.configurations}
     _refuse_code([one for one in there.configurations if one.name not in now], there.study)
     configurations = tuple(now.pop(one.name, one) for one in there.configurations) + tuple(now.values())
+    before = {one.name for one in there.configurations}
+    declared = (*there.declared, *(one for one in asked.declared if one.configuration not in before))
     seeds = tuple(dict.fromkeys((*there.seeds, *asked.seeds)))
     return msgspec.structs.replace(
         asked,
@@ -33,6 +36,7 @@ def grown(there: StudyRecord, asked: StudyRecord) -> StudyRecord:
         seeds=seeds,
         configurations=configurations,
         runs=runs_of(there.study, configurations, seeds),
+        declared=declared,
         versions=there.versions,
     )
 

@@ -20,7 +20,7 @@ import msgspec
 from swarm.config import EXPERIMENT_NAME, Settings, load_settings
 from swarm.config.settings import FIELDS
 from swarm.errors import ConfigError
-from swarm.study.record import ConfigurationRecord, RunRecord, StudyRecord
+from swarm.study.record import MEASURES, TESTS, ConfigurationRecord, DeclaredComparison, RunRecord, StudyRecord
 
 CONFIGURATION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./+-]{0,39}")
 OWNED = {
@@ -53,6 +53,8 @@ class Matrix:
     configurations: tuple[ConfigurationRecord, ...]
     settings: Mapping[str, Any]
     """Setting name -> value that all configurations share."""
+    declared: tuple[DeclaredComparison, ...] = ()
+    """What is to be tested."""
 
 
 def with_baseline(configurations: Sequence[ConfigurationRecord], baseline: str) -> tuple[ConfigurationRecord, ...]:
@@ -92,6 +94,7 @@ def resolve(
         configurations=configurations,
         settings=settings,
         judged=judged,
+        declared=matrix.declared,
         runs=runs_of(matrix.name, configurations, matrix.seeds),
         versions=dict(versions),
     )
@@ -160,6 +163,12 @@ def _check(matrix: Matrix) -> None:
     if not matrix.configurations:
         raise ConfigError(f"{where}: there is no configuration; name at least one")
     _check_names(where, matrix)
+    for declared in matrix.declared:
+        _check_declared(where, declared, [one.name for one in matrix.configurations])
+    pairs = Counter((one.configuration, one.baseline, one.measure) for one in matrix.declared)
+    for (one, baseline, measure), count in pairs.items():
+        if count > 1:
+            raise ConfigError(f"{where}: {one!r} against {baseline!r} on {measure} is declared {count} times: keep one")
 
 
 def _check_names(where: str, matrix: Matrix) -> None:
@@ -177,6 +186,20 @@ def _check_names(where: str, matrix: Matrix) -> None:
                 f"{where}: configuration {one.name!r} has the baseline {one.baseline!r}: expected another "
                 f"configuration{did_you_mean(one.baseline, [name for name in names if name != one.name])}"
             )
+
+
+def _check_declared(where: str, declared: DeclaredComparison, names: Sequence[str]) -> None:
+    where = f"{where}, comparison of {declared.configuration!r} with {declared.baseline!r}"
+    for key, value, known in (
+        ("configuration", declared.configuration, names),
+        ("baseline", declared.baseline, names),
+        ("measure", declared.measure, MEASURES),
+        ("test", declared.test, TESTS),
+    ):
+        if value not in known:
+            raise ConfigError(f"{where}: there is no {key} {value!r}{did_you_mean(value, known)}")
+    if declared.configuration == declared.baseline:
+        raise ConfigError(f"{where}: expected two different configurations")
 
 
 def _checked(configuration: ConfigurationRecord, shared: Mapping[str, Any]) -> ConfigurationRecord:

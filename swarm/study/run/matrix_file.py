@@ -3,6 +3,7 @@
 name = "rates"                 title, nodes, rounds, seeds = [1, 2, 3], baseline = "slow"
 [settings]                     shared by all runs; names as in `swarm settings`
 [[configurations]]             name = "slow", settings = { learning_rate = 1e-5 }; group, baseline
+[[comparisons]]                configuration = "fast", baseline = "slow"; measure, test, hypothesis: declared beforehand
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import msgspec
 
 from swarm.config.environment import VARIABLES
 from swarm.errors import ConfigError
-from swarm.study.record import ConfigurationRecord
+from swarm.study.record import ConfigurationRecord, DeclaredComparison
 from swarm.study.run.matrix import Matrix, did_you_mean, refuse_owned, with_baseline
 
 
@@ -36,6 +37,7 @@ class _File(msgspec.Struct, kw_only=True):
     seeds: list[int] = msgspec.field(default_factory=lambda: [1, 2, 3])
     baseline: str = ""
     settings: dict[str, Any] = {}
+    comparisons: list[DeclaredComparison] = []
 
 
 def read_matrix(file: Path) -> Matrix:
@@ -51,6 +53,8 @@ def read_matrix(file: Path) -> Matrix:
     _refuse_unknown_keys(table, _File, str(file))
     for one in _tables(table.get("configurations")):
         _refuse_unknown_keys(one, _Configuration, f"{file}, configuration {one.get('name', '?')!r}")
+    for one in _tables(table.get("comparisons")):
+        _refuse_unknown_keys(one, DeclaredComparison, f"{file}, comparison of {one.get('configuration', '?')!r}")
     try:
         read = msgspec.convert(table, _File)
     except msgspec.ValidationError as error:
@@ -81,6 +85,7 @@ def _matrix(read: _File, where: str) -> Matrix:
         seeds=tuple(read.seeds),
         configurations=with_baseline(configurations, read.baseline),
         settings=_by_field(read.settings, f"{where}, [settings]"),
+        declared=tuple(read.comparisons),
     )
 
 

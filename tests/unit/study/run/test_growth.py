@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from swarm.errors import ExperimentError
-from swarm.study.record import ConfigurationRecord, StudyRecord
+from swarm.study.record import ConfigurationRecord, DeclaredComparison, StudyRecord
 from swarm.study.run.growth import grown
 from swarm.study.run.matrix import runs_of
 
@@ -45,6 +45,17 @@ def test_how_results_are_shown_may_change() -> None:
     asked = make_record(ConfigurationRecord(name="a", settings={"local_groups": 4}, group="g"), title="T")
     record = grown(make_record(), asked)
     assert (record.title, record.configurations[0].group) == ("T", "g")
+
+
+def test_what_was_declared_stays_and_nothing_is_declared_of_runs_that_are_there() -> None:
+    new = ConfigurationRecord(name="c", settings={})
+    ones = (ConfigurationRecord(name="a", settings={"local_groups": 4}), ConfigurationRecord(name="b", settings={}))
+    before = DeclaredComparison(configuration="b", baseline="a", test="paired")
+    later = tuple(DeclaredComparison(configuration=name, baseline="a", test="welch") for name in "bc")
+    assert grown(make_record(*ones, declared=(before,)), make_record(*ones, new, declared=later)).declared == (
+        before,
+        later[1],
+    )
 
 
 @pytest.mark.parametrize(

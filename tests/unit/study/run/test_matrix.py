@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from swarm.errors import ConfigError
-from swarm.study.record import ConfigurationRecord, StudyRecord
+from swarm.study.record import ConfigurationRecord, DeclaredComparison, StudyRecord
 from swarm.study.run.builtin import MATRICES, built_in
 from swarm.study.run.matrix import Matrix, ignored_settings, resolve, run_settings, shared_settings, with_baseline
 
@@ -112,6 +112,37 @@ def test_what_the_study_decides_is_not_taken_from_the_environment_and_said() -> 
 def test_what_cannot_be_run_is_refused_with_what_to_change(matrix: Matrix, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         resolved(matrix)
+
+
+def declared(*, configuration: str = "b", baseline: str = "a", **more: str) -> Matrix:
+    return make_matrix(declared=(DeclaredComparison(configuration=configuration, baseline=baseline, **more),))
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (declared(configuration="c"), "there is no configuration 'c'; expected one of a, b"),
+        (declared(baseline="c"), "comparison of 'b' with 'c': there is no baseline 'c'"),
+        (declared(measure="cumulative_rewards"), "no measure 'cumulative_rewards'; did you mean 'cumulative_reward'"),
+        (declared(test="wlech"), "no test 'wlech'; did you mean 'welch'"),
+        (declared(configuration="a"), "expected two different configurations"),
+        (make_matrix(declared=declared().declared * 2), "'b' against 'a' on cumulative_reward is declared 2 times"),
+    ],
+)
+def test_a_comparison_that_cannot_be_made_is_refused_before_anything_is_run(matrix: Matrix, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        resolved(matrix)
+
+
+def test_what_is_declared_is_in_the_record() -> None:
+    assert resolved(declared(test="paired")).declared == (
+        DeclaredComparison(configuration="b", baseline="a", test="paired"),
+    )
+
+
+def test_sapo_declares_the_three_sharing_splits_against_8_0_on_cumulative_reward_by_welch_s_test() -> None:
+    pairs = [(one.configuration, one.baseline, one.measure, one.test) for one in resolved(built_in("sapo")).declared]
+    assert pairs == [(name, "8/0", "cumulative_reward", "welch") for name in ("6/2", "4/4", "2/6")]
 
 
 def test_test_mode_is_refused() -> None:

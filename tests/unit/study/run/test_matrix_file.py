@@ -23,6 +23,10 @@ settings = { learning_rate = 1e-5 }
 [[configurations]]
 name = "fast"
 settings = { learning_rate = 1e-3 }
+[[comparisons]]
+configuration = "fast"
+baseline = "slow"
+hypothesis = "Faster is better."
 """
 
 
@@ -40,6 +44,9 @@ def test_a_file_is_a_matrix(tmp_path: Path) -> None:
         ("slow", {"learning_rate": 1e-5}, ""),
         ("fast", {"learning_rate": 1e-3}, "slow"),
     ]
+    (declared,) = matrix.declared
+    assert (declared.configuration, declared.baseline, declared.hypothesis) == ("fast", "slow", "Faster is better.")
+    assert (declared.measure, declared.test) == ("cumulative_reward", "welch")
 
 
 @pytest.mark.parametrize(
@@ -49,8 +56,13 @@ def test_a_file_is_a_matrix(tmp_path: Path) -> None:
         ("nodes = 2", "", "missing required field `nodes`"),
         ("nodes = 2", 'nodes = "2"', "Expected `int`, got `str` - at `\\$.nodes`"),
         ("rounds = 10", "rounds = 10\nround = 3", "unknown key 'round'; did you mean 'rounds'"),
-        ("rounds = 10", "rounds = 10\nzzz = 3", "unknown key 'zzz'; expected one of baseline, configurations, name"),
+        (
+            "rounds = 10",
+            "rounds = 10\nzzz = 3",
+            "unknown key 'zzz'; expected one of baseline, comparisons, configurations, name",
+        ),
         ('name = "fast"', 'name = "fast"\nsetings = {}', "configuration 'fast': unknown key 'setings'; did you mean"),
+        ('hypothesis = "', 'hypotesis = "', "comparison of 'fast': unknown key 'hypotesis'; did you mean 'hypothesis'"),
         ('baseline = "slow"', 'baseline = "slwo"', "no configuration is the baseline 'slwo'; did you mean 'slow'"),
         ("NUM_GENERATIONS", "NUM_GENERATION", "\\[settings\\]: unknown setting 'NUM_GENERATION'"),
         ("NUM_GENERATIONS", "SEED", "\\[settings\\]: 'seed' is not for a study to share: give seeds"),
