@@ -34,12 +34,12 @@ class Comparison(NamedTuple):
     sd: float | None
     """With n - 1; None for a single run."""
     low: float | None
-    """95 % percentile bootstrap interval of the mean, over runs."""
+    """95 % interval of the mean, by Student's t over runs."""
     high: float | None
     improvement: float | None = None
     """Percent by which the mean lies above the baseline's."""
     improvement_low: float | None = None
-    """95 % percentile bootstrap interval of the ratio of the two means."""
+    """95 % interval of the ratio of the two means, by its logarithm and Welch's degrees of freedom."""
     improvement_high: float | None = None
     difference: float | None = None
     """mean - the baseline's mean."""
@@ -177,7 +177,7 @@ def effect_by_start(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
         group, configuration, baseline
         starting_reward: mean of round 0, before any update, over all finished runs of the group.
         n: finished runs.
-        improvement, improvement_low, improvement_high: percent over the group's baseline, with its bootstrap interval.
+        improvement, improvement_low, improvement_high: percent over the group's baseline, with its 95 % interval.
         hedges_g, p_holm
     """
     groups = {known.name: known.group for known in record.configurations}

@@ -1,21 +1,16 @@
-"""Effect sizes between configurations: Hedges' g, improvement in percent, bootstrap intervals. The unit is the run."""
+"""Effect sizes between configurations and their intervals: Hedges' g, improvement in percent. The unit is the run."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 from scipy.optimize import brentq
 
 from swarm.study.analysis.significance import FEWEST_SEEDS, Sample
 
-RESAMPLES = 9999
-"""Bootstrap draws: scipy's own choice."""
-Draws = NDArray[np.float64]
 _LARGEST_T = 1000.0
 """scipy's noncentral t loses its digits beyond."""
 
@@ -68,40 +63,42 @@ def _noncentrality(t: float, df: int) -> tuple[float, float] | tuple[None, None]
 
 
 def mean_effect(sample: Sample) -> Effect:
-    """Mean over the runs, with its bootstrap interval."""
-    return _bootstrap(_mean, sample) if len(sample) else Effect()
+    """Mean over the runs, with the interval of Student's t: mean +- t(n - 1) s / sqrt(n)."""
+    if not len(sample):
+        return Effect()
+    mean = float(np.mean(sample))
+    if len(sample) < FEWEST_SEEDS:
+        return Effect(mean)
+    half = float(stats.t.ppf(0.975, len(sample) - 1) * np.std(sample, ddof=1) / math.sqrt(len(sample)))
+    return Effect(mean, mean - half, mean + half)
 
 
 def improvement(a: Sample, baseline: Sample) -> Effect:
-    """By how many percent mean(a) lies above mean(baseline), with the bootstrap interval of that ratio of means.
+    """By how many percent mean(a) lies above mean(baseline), with the interval of that ratio of means.
 
-    None where the baseline's mean is not positive; no interval where a resampled one may not be.
+    The interval is that of the ratio's logarithm, by the delta method and with Welch's degrees of freedom:
+
+        log(mean a / mean b) +- t(df) sqrt(u_a + u_b),   u_x = s_x^2 / (n_x mean_x^2)
+        df = (u_a + u_b)^2 / (u_a^2 / (n_a - 1) + u_b^2 / (n_b - 1))
+
+    It covers 93 to 97 % of the time from three seeds on (`python -m benchmarks.interval_coverage`), where a percentile
+    bootstrap of so few covers 75 to 83 %. Source of df: Welch, Biometrika 34 (1947).
+
+    None where the baseline's mean is not positive; no interval where the other one is not.
     """
     if not len(a) or not len(baseline) or np.mean(baseline) <= 0:
         return Effect()
-    if min(baseline) <= 0:
-        return Effect(float(_percent_above(np.asarray(a), np.asarray(baseline))))
-    return _bootstrap(_percent_above, a, baseline)
+    ratio = float(np.mean(a) / np.mean(baseline))
+    if min(len(a), len(baseline)) < FEWEST_SEEDS or ratio <= 0:
+        return Effect(_percent(ratio))
+    parts = [(np.var(x, ddof=1) / len(x) / np.mean(x) ** 2, len(x) - 1) for x in (a, baseline)]
+    total = sum(part for part, _ in parts)
+    if total == 0:
+        return Effect(_percent(ratio), _percent(ratio), _percent(ratio))
+    df = total**2 / sum(part**2 / free for part, free in parts)
+    half = float(stats.t.ppf(0.975, df) * math.sqrt(total))
+    return Effect(_percent(ratio), _percent(ratio * math.exp(-half)), _percent(ratio * math.exp(half)))
 
 
-def _mean(draws: Draws, axis: int = -1) -> Draws:
-    return np.asarray(np.mean(draws, axis=axis), dtype=np.float64)
-
-
-def _percent_above(draws: Draws, baseline: Draws, axis: int = -1) -> Draws:
-    return 100 * (_mean(draws, axis) / _mean(baseline, axis) - 1)
-
-
-def _bootstrap(statistic: Callable[..., Draws], *samples: Sample) -> Effect:
-    """Percentile interval, each sample resampled by itself (Efron and Tibshirani 1993, chapters 8 and 13).
-
-    It always lies between what the data themselves reach, and needs no spread; with as few seeds as studies have it is
-    somewhat too narrow: a summary, while Welch's interval is the one to decide by.
-    """
-    value = float(statistic(*map(np.asarray, samples)))
-    if min(map(len, samples)) < FEWEST_SEEDS:
-        return Effect(value)
-    found = stats.bootstrap(
-        samples, statistic, n_resamples=RESAMPLES, method="percentile", vectorized=True, rng=np.random.default_rng(0)
-    )
-    return Effect(value, float(found.confidence_interval.low), float(found.confidence_interval.high))
+def _percent(ratio: float) -> float:
+    return 100 * (ratio - 1)

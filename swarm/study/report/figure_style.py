@@ -22,7 +22,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from swarm.study.analysis.curves import bootstrap_band
+from swarm.study.analysis.curves import mean_band
 from swarm.study.analysis.significance import FEWEST_SEEDS
 
 WIDTH = 5.0
@@ -105,10 +105,10 @@ def draw_band(axis: Any, colour: str, x: Any, low: Any, high: Any, alpha: float 
 
 
 def draw_mean(axis: Any, look: Look, name: str, curves: pd.DataFrame, **style: Any) -> None:
-    """The mean over the columns, one per seed, with its bootstrap band where there are seeds enough for one."""
+    """The mean over the columns, one per seed, with its interval where there are seeds enough for one."""
     draw_curve(axis, look, name, curves.index, curves.mean(axis=1), **style)
     if curves.shape[1] >= FEWEST_SEEDS and len(curves):
-        draw_band(axis, look.colour(name), curves.index, *bootstrap_band(curves))
+        draw_band(axis, look.colour(name), curves.index, *mean_band(curves))
 
 
 @contextmanager

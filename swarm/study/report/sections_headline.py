@@ -42,9 +42,10 @@ def headline_section(compared: pd.DataFrame, totals: pd.DataFrame, record: Study
     text = (
         "Cumulative reward is the sum over nodes and rounds of a node's mean reward per completion on its own "
         "questions, the paper's measure. Only finished runs count, and each counts once: the seed is the unit. sd is "
-        "over seeds (n - 1); intervals are 95 % percentile bootstrap intervals over seeds. Improvement is that of the "
-        "mean over the baseline's mean. t, df and p are Welch's two-sided t-test against the baseline; Holm's p is "
-        "adjusted over all comparisons with the same baseline, and is the one to decide by. Hedges' g is the "
+        "over seeds (n - 1); the mean's 95 % interval is Student's t over seeds. Improvement is that of the mean over "
+        "the baseline's mean, with the interval of the ratio's logarithm by Welch's degrees of freedom. t, df and p "
+        "are Welch's two-sided t-test against the baseline; Holm's p is adjusted over all comparisons with the same "
+        "baseline, and is the one to decide by. Hedges' g is the "
         f"difference in pooled standard deviations. Paired p, unadjusted and secondary, is that of the t-test over the "
         f"seeds that both sides have. With fewer than {FEWEST_SEEDS} seeds on either side nothing is "
         f"tested: {TOO_FEW}, no p-value.",
@@ -95,13 +96,13 @@ def _figures(compared: pd.DataFrame, runs: pd.DataFrame, record: StudyRecord, lo
     matches = [name for name in compared["configuration"] if name in paper.CUMULATIVE_REWARD]
     beside = paper.same_scale(record)
     published = {name: paper.CUMULATIVE_REWARD[name] for name in matches} if beside else {}
-    caption = "Cumulative reward: mean over seeds, 95 % bootstrap interval, one dot per seed."
+    caption = "Cumulative reward: mean over seeds, 95 % interval, one dot per seed."
     if matches:
         caption += " Diamonds: the paper's sums." if beside else f" {_why_not_beside(record)}"
     bars = Picture("cumulative_reward", caption, cumulative_bars(compared, runs, look, published))
     if compared["improvement"].isna().all():
         return (bars,)
-    gain = "Improvement of the mean over the baseline's, with its 95 % bootstrap interval."
+    gain = "Improvement of the mean over the baseline's, with its 95 % interval."
     pairs = zip(compared["configuration"], compared["baseline"], strict=True)
     if any(paper.improvement(a, b) is not None for a, b in pairs):
         gain += (
@@ -119,7 +120,7 @@ def _why_not_beside(record: StudyRecord) -> str:
 
 
 def cumulative_bars(compared: pd.DataFrame, runs: pd.DataFrame, look: Look, published: Mapping[str, float]) -> Any:
-    """One bar per configuration: mean over seeds, bootstrap interval, and a dot for each seed.
+    """One bar per configuration: mean over seeds, its interval, and a dot for each seed.
 
     Args:
         compared: one row per configuration, the fields of swarm.study.analysis.baseline.Comparison.
@@ -131,7 +132,7 @@ def cumulative_bars(compared: pd.DataFrame, runs: pd.DataFrame, look: Look, publ
     places = np.arange(len(compared))
     names = compared["configuration"].tolist()
     axis.barh(places, compared["mean"], height=0.62, color=[look.colour(name) for name in names], alpha=0.55)
-    _interval(axis, places, compared, "mean", "low", "high", "95 % bootstrap interval over seeds")
+    _interval(axis, places, compared, "mean", "low", "high", "95 % interval over seeds")
     for place, name in zip(places, names, strict=True):
         seeds = runs.loc[runs["configuration"] == name, "cumulative_reward"]
         axis.scatter(seeds, np.full(len(seeds), place + 0.2), s=7, color=look.colour(name), zorder=3)
@@ -143,14 +144,14 @@ def cumulative_bars(compared: pd.DataFrame, runs: pd.DataFrame, look: Look, publ
 
 
 def improvement_bars(compared: pd.DataFrame, look: Look) -> Any:
-    """One row per configuration with a baseline: percent above it, bootstrap interval, and the paper's percentage."""
+    """One row per configuration with a baseline: percent above it, its interval, and the paper's percentage."""
     shown = compared.dropna(subset=["improvement"]).reset_index(drop=True)
     figure, axis = _rows(shown)
     places = np.arange(len(shown))
     names = shown["configuration"].tolist()
     colours = [look.colour(name) for name in names]
     axis.axvline(0, color=INK, linewidth=0.8)
-    _interval(axis, places, shown, "improvement", "improvement_low", "improvement_high", "95 % bootstrap interval")
+    _interval(axis, places, shown, "improvement", "improvement_low", "improvement_high", "95 % interval")
     axis.scatter(shown["improvement"], places, s=34, color=colours, zorder=3)
     axis.scatter([], [], s=34, color=INK, label="this study")
     pairs = zip(names, shown["baseline"], strict=True)

@@ -45,7 +45,7 @@ def judge_section(judged: pd.DataFrame, record: StudyRecord, look: Look) -> Sect
         (
             "Each round a judge asked every node questions that are in no node's training, answered alone and once. "
             f"pass@1 is the share of them with the full reward, over the nodes and {WINDOW_ROUNDS} rounds; the line is "
-            f"the mean over seeds, the band its 95 % bootstrap interval from {FEWEST_SEEDS} seeds on.",
+            f"the mean over seeds, the band its 95 % interval from {FEWEST_SEEDS} seeds on.",
             "The test is Welch's between the seeds of a configuration and of its baseline, window by window, with "
             f"Holm's adjustment over the windows of the configuration. With fewer than {FEWEST_SEEDS} seeds no "
             "p-value is given: nodes of one swarm learn from each other, and are no independent samples.",

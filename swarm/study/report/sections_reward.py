@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from swarm.study.analysis.curves import RESAMPLES, by_agent, by_seed, common_rounds, first_seeds, smooth
+from swarm.study.analysis.curves import by_agent, by_seed, common_rounds, first_seeds, smooth
 from swarm.study.analysis.significance import FEWEST_SEEDS
 from swarm.study.report.figure_style import Look, draw_band, draw_mean, legend_below, new_figure, panels
 from swarm.study.report.sections import Picture, Section
@@ -46,9 +46,8 @@ def average_section(metrics: pd.DataFrame, look: Look, window: int) -> Section:
             f"{window} rounds. The band is the range over agents (min to max), not an interval: it says how far apart "
             "the best and the worst agent of a round were, and nothing about other runs.",
             "The second figure averages that mean over the seeds, over the rounds that all of them have reached. Its "
-            f"band is the 95 % percentile bootstrap interval of the mean over seeds ({RESAMPLES:,} resamples of whole "
-            f"runs), drawn from {FEWEST_SEEDS} seeds on. It is pointwise: for whether two configurations differ, read "
-            "the headline table.",
+            f"band is the 95 % interval of the mean over seeds by Student's t, drawn from {FEWEST_SEEDS} seeds on. It "
+            "is pointwise: for whether two configurations differ, read the headline table.",
         ),
         (
             Picture(
@@ -59,7 +58,7 @@ def average_section(metrics: pd.DataFrame, look: Look, window: int) -> Section:
             ),
             Picture(
                 "mean_over_seeds",
-                "Agent-averaged reward, mean over seeds, with its 95 % bootstrap interval.",
+                "Agent-averaged reward, mean over seeds, with its 95 % interval.",
                 mean_over_seeds(metrics, look, window),
             ),
         ),
@@ -100,7 +99,7 @@ def _panel_per_configuration(metrics: pd.DataFrame, look: Look, draw: Callable[[
 
 
 def mean_over_seeds(metrics: pd.DataFrame, look: Look, window: int) -> Any:
-    """All configurations on one pair of axes: mean over seeds of the agent average, with its bootstrap band."""
+    """All configurations on one pair of axes: mean over seeds of the agent average, with its band."""
     figure, (axis,) = new_figure(3.2)
     for name, rows in look.split(metrics):
         curves = smooth(common_rounds(by_seed(rows)), window)

@@ -41,7 +41,7 @@ def start_section(compared: pd.DataFrame, totals: pd.DataFrame, record: StudyRec
     table = Table("effect_by_start", "Improvement over the baseline, by starting reward.", effect, _COLUMNS)
     figure = Picture(
         "effect_against_start",
-        "Improvement over the baseline with its 95 % bootstrap interval, against the group's starting reward. Marks "
+        "Improvement over the baseline with its 95 % interval, against the group's starting reward. Marks "
         "of one group are set a little apart.",
         effect_against_start(effect, look),
     )

@@ -1,15 +1,15 @@
-"""Hedges' g and the bootstrap intervals, against hand-worked numbers and scipy called directly."""
+"""Hedges' g, means and improvements with their intervals, against hand-worked numbers and scipy called directly."""
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from benchmarks.interval_coverage import coverage
 from swarm.study.analysis.effect_size import Effect, hedges_g, improvement, mean_effect, small_sample_factor
 
 samples = st.lists(st.integers(-9, 9).map(lambda tenths: tenths / 10), max_size=5)
@@ -61,28 +61,47 @@ def test_an_effect_beyond_the_noncentral_t_has_no_interval() -> None:
     assert (found.low, found.high) == (None, None)
 
 
-def test_the_mean_has_the_percentile_interval_of_scipys_bootstrap() -> None:
+def test_the_mean_has_students_interval() -> None:
     sample = [3.0, 5, 4, 8, 6]
-    direct = stats.bootstrap((sample,), np.mean, method="percentile", n_resamples=50_000, rng=np.random.default_rng(7))
-    found = mean_effect(sample)
-    assert found.value == pytest.approx(5.2)
-    assert found.low == pytest.approx(direct.confidence_interval.low, abs=0.21)  # means lie 0.2 apart
-    assert found.high == pytest.approx(direct.confidence_interval.high, abs=0.21)
-    assert found == mean_effect(sample)
+    expected = stats.ttest_1samp(sample, 0.0).confidence_interval(0.95)
+    assert mean_effect(sample) == (pytest.approx(5.2), pytest.approx(expected.low), pytest.approx(expected.high))
 
 
-def test_improvement_is_in_percent_and_its_interval_is_that_of_the_ratio_of_means() -> None:
+def test_improvement_is_in_percent_and_its_interval_is_symmetric_as_a_factor() -> None:
     found = improvement([30, 30, 30], [20, 20, 20])
     assert found == (pytest.approx(50), pytest.approx(50), pytest.approx(50))
     spread = improvement([28, 30, 32], [18, 20, 22])
-    assert spread.low is not None
-    assert spread.high is not None
-    assert 100 * (28 / 22 - 1) <= spread.low < 50 < spread.high <= 100 * (32 / 18 - 1)
+    assert spread.value == pytest.approx(50)
+    factors = [1 + (percent or 0) / 100 for percent in (spread.low, spread.high)]
+    assert factors[0] * factors[1] == pytest.approx(1.5**2)
+
+
+def test_the_interval_of_an_improvement_is_the_hand_worked_one() -> None:
+    # u_a = 4 / 3 / 900, u_b = 4 / 3 / 400; df = (u_a + u_b)^2 / (u_a^2 / 2 + u_b^2 / 2)
+    u_a, u_b = 4 / 3 / 900, 4 / 3 / 400
+    df = (u_a + u_b) ** 2 / (u_a**2 / 2 + u_b**2 / 2)
+    half = float(stats.t.ppf(0.975, df)) * math.sqrt(u_a + u_b)
+    found = improvement([28, 30, 32], [18, 20, 22])
+    assert found.low == pytest.approx(100 * (1.5 * math.exp(-half) - 1))
+    assert found.high == pytest.approx(100 * (1.5 * math.exp(half) - 1))
+
+
+def test_exchanging_the_sides_inverts_the_ratio_and_its_interval() -> None:
+    there, back = improvement([28, 30, 35], [18, 20, 22]), improvement([18, 20, 22], [28, 30, 35])
+    for ours, theirs in ((there.value, back.value), (there.low, back.high), (there.high, back.low)):
+        assert (1 + (ours or 0) / 100) * (1 + (theirs or 0) / 100) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("seeds", [3, 5, 10])
+def test_the_intervals_cover_what_they_say(seeds: int) -> None:
+    covered = coverage("normal", seeds=seeds, spread=(0.2, 0.4), repetitions=1500)
+    assert 0.93 < covered.mean < 0.97
+    assert 0.93 < covered.improvement < 0.975
 
 
 def test_there_is_no_improvement_over_nothing() -> None:
     assert improvement([1, 2, 3], [0, 0, 0]) == improvement([], [1, 2, 3]) == improvement([1.0], []) == Effect()
-    assert improvement([1, 1, 1], [0, 1, 2]) == Effect(0.0)
+    assert improvement([0, 0, 0], [0, 1, 2]) == Effect(-100.0)
 
 
 def test_fewer_than_three_runs_have_a_value_and_no_interval() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from scipy import stats
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("scipy")
@@ -12,7 +13,7 @@ pytest.importorskip("scipy")
 import pandas as pd
 from matplotlib.collections import PathCollection
 
-from swarm.study.analysis.curves import bootstrap_band, window_for
+from swarm.study.analysis.curves import mean_band, window_for
 from swarm.study.report.figure_style import PALETTE, Look, figure_style, inline_svg, new_figure, svg_text
 from swarm.study.report.paper import CUMULATIVE_REWARD, improvement
 from swarm.study.report.sections import Column, Picture, Section, Table, number
@@ -118,10 +119,11 @@ def test_a_mean_over_seeds_ends_where_the_shortest_run_does() -> None:
     assert not axis.collections, "two seeds have no interval"
 
 
-def test_a_bootstrap_band_of_equal_curves_is_their_value_and_of_others_lies_between_them() -> None:
-    low, high = bootstrap_band(pd.DataFrame({1: [0.5, 0.1], 2: [0.5, 0.2], 3: [0.5, 0.6]}))
+def test_the_band_of_a_mean_is_students_interval_at_each_round() -> None:
+    low, high = mean_band(pd.DataFrame({1: [0.5, 0.1], 2: [0.5, 0.2], 3: [0.5, 0.6]}))
     assert [low[0], high[0]] == pytest.approx([0.5, 0.5])
-    assert 0.1 <= low[1] < 0.3 < high[1] <= 0.6
+    expected = stats.ttest_1samp([0.1, 0.2, 0.6], 0.0).confidence_interval(0.95)
+    assert [low[1], high[1]] == pytest.approx([expected.low, expected.high])
 
 
 def test_a_configuration_has_one_colour_whichever_others_are_drawn() -> None:
