@@ -92,11 +92,26 @@ def test_exchanging_the_sides_inverts_the_ratio_and_its_interval() -> None:
         assert (1 + (ours or 0) / 100) * (1 + (theirs or 0) / 100) == pytest.approx(1)
 
 
+def test_pairs_that_move_together_leave_no_doubt_about_their_ratio() -> None:
+    together = improvement([30, 60, 45], [20, 40, 30], paired=True)
+    assert together == (pytest.approx(50), pytest.approx(50), pytest.approx(50))
+
+
+def test_the_paired_interval_is_that_of_the_differences_of_what_is_scaled_to_a_mean_of_one() -> None:
+    a, b = [33.0, 60, 45], [20.0, 40, 33]
+    scaled = [x / 46 - y / 31 for x, y in zip(a, b, strict=True)]
+    half = stats.ttest_1samp(scaled, 0.0).confidence_interval(0.95).high
+    found = improvement(a, b, paired=True)
+    assert found.low == pytest.approx(100 * (46 / 31 * math.exp(-half) - 1))
+    assert found.high == pytest.approx(100 * (46 / 31 * math.exp(half) - 1))
+
+
 @pytest.mark.parametrize("seeds", [3, 5, 10])
 def test_the_intervals_cover_what_they_say(seeds: int) -> None:
     covered = coverage("normal", seeds=seeds, spread=(0.2, 0.4), repetitions=1500)
     assert 0.93 < covered.mean < 0.97
     assert 0.93 < covered.improvement < 0.975
+    assert 0.93 < covered.paired < 0.975
 
 
 def test_there_is_no_improvement_over_nothing() -> None:
