@@ -14,6 +14,8 @@ from swarm.study.analysis.significance import FEWEST_SEEDS, Sample
 
 _LARGEST_T = 1000.0
 """scipy's noncentral t loses its digits beyond."""
+_LARGEST_ERROR = 2.0
+"""Of a ratio's logarithm. Runs that are not below 0 have at most sqrt(2); beyond, a mean is nothing but noise."""
 
 
 class Effect(NamedTuple):
@@ -89,15 +91,17 @@ def improvement(a: Sample, baseline: Sample, *, paired: bool = False) -> Effect:
     Args:
         paired: a[i] and baseline[i] have the same seed.
 
-    None where the baseline's mean is not positive; no interval where the other one is not, or a run is below 0.
+    None where the baseline's mean is not positive; no interval where the other one is not, nor beyond `_LARGEST_ERROR`.
     """
     if not len(a) or not len(baseline) or np.mean(baseline) <= 0:
         return Effect()
     ratio = float(np.mean(a) / np.mean(baseline))
-    if min(len(a), len(baseline)) < FEWEST_SEEDS or ratio <= 0 or min(*a, *baseline) < 0:
+    if min(len(a), len(baseline)) < FEWEST_SEEDS or ratio <= 0:
         return Effect(_percent(ratio))
     own, other = (np.divide(x, np.mean(x)) for x in (a, baseline))
     error, df = _standard_error(own - other) if paired else _standard_error(own, other)
+    if error > _LARGEST_ERROR:
+        return Effect(_percent(ratio))
     half = float(stats.t.ppf(0.975, df)) * error
     return Effect(_percent(ratio), _percent(ratio * math.exp(-half)), _percent(ratio * math.exp(half)))
 
