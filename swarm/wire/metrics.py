@@ -50,11 +50,18 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     full_answer_rate: Share = 0.0
     """Of own completions, those with the full reward: free of the floors that some tasks give."""
     answer_tag_rate: Share = 0.0
-    """Of own completions, those with a closed `<answer>`."""
+    """Of own completions, those with a closed `<answer>`; the others earn 0."""
+    reward_given_tagged: Reward | UnsetType = UNSET
+    """Mean reward of own completions with a closed `<answer>`: `my_reward` / `answer_tag_rate`. Missing where there is
+    none."""
     finished_rate: Share = 0.0
     """Of own completions, those that the model ended itself, not cut at the length limit."""
     task_rewards: Annotated[dict[str, float], unit("reward")] = {}
     """Task -> mean reward per completion, own questions of the round."""
+    task_tag_rates: Annotated[dict[str, float], unit("share")] = {}
+    """Task -> of its own completions, those with a closed `<answer>`."""
+    task_rewards_given_tagged: Annotated[dict[str, float], unit("reward")] = {}
+    """Task -> mean reward of its own completions with a closed `<answer>`; only tasks with one."""
     reward_std: Reward = 0.0
     """Population standard deviation of the own completions' rewards."""
     train_reward: Reward = 0.0

@@ -105,7 +105,6 @@ def metrics_row(
     work: RoundWork, *, timestamp: float, node_id: str, experiment: str, total_agents: int, model: str
 ) -> MetricsRow:
     """The row of a round with all that the round knows of itself; who knows more fills in its own columns."""
-    rewards = [reward for scored in work.own for reward in scored.rewards]
     row = MetricsRow(
         timestamp=timestamp,
         round=work.key.round,
@@ -116,11 +115,7 @@ def metrics_row(
         model=model,
         clock=work.clock,
         my_reward=work.my_reward,
-        full_answer_rate=mean(reward >= FULL_ANSWER for reward in rewards),
-        answer_tag_rate=mean(flag for scored in work.own for flag in scored.answered),
         finished_rate=mean(c.finished for scored in work.own for c in scored.group.completions),
-        task_rewards=_by_task(work.own),
-        reward_std=pstdev(rewards) if rewards else 0.0,
         train_reward=mean(r for scored in [*work.own, *work.external] for r in scored.rewards),
         local_groups=len(work.own),
         zero_advantage_local=mean(not is_informative(scored.rewards) for scored in work.own),
@@ -136,17 +131,38 @@ def metrics_row(
         seconds_train=work.seconds["train"],
         seconds_wait=work.waited,
     )
+    _fill_rewards(row, work.own)
     _fill_sharing(row, work)
     if work.report:
         _fill_training(row, work.report)
     return row
 
 
-def _by_task(own: Sequence[ScoredGroup]) -> dict[str, float]:
+def _fill_rewards(row: MetricsRow, own: Sequence[ScoredGroup]) -> None:
+    """What the own completions earned, and apart from it which have an answer: every completion counts the same."""
+    verdicts = [
+        (scored.group.question.task, reward, tagged)
+        for scored in own
+        for reward, tagged in zip(scored.rewards, scored.answered, strict=True)
+    ]
+    rewards = [reward for _, reward, _ in verdicts]
+    given_tagged = [(task, reward) for task, reward, tagged in verdicts if tagged]
+    row.full_answer_rate = mean(reward >= FULL_ANSWER for reward in rewards)
+    row.answer_tag_rate = mean(tagged for _, _, tagged in verdicts)
+    row.reward_std = pstdev(rewards) if rewards else 0.0
+    row.task_rewards = _by_task((task, reward) for task, reward, _ in verdicts)
+    row.task_tag_rates = _by_task((task, tagged) for task, _, tagged in verdicts)
+    row.task_rewards_given_tagged = _by_task(given_tagged)
+    if given_tagged:
+        row.reward_given_tagged = mean(reward for _, reward in given_tagged)
+
+
+def _by_task(values: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Arithmetic mean of each task's values."""
     by_task: dict[str, list[float]] = defaultdict(list)
-    for scored in own:
-        by_task[scored.group.question.task].extend(scored.rewards)
-    return {task: mean(values) for task, values in sorted(by_task.items())}
+    for task, value in values:
+        by_task[task].append(value)
+    return {task: mean(own) for task, own in sorted(by_task.items())}
 
 
 def _tokens_generated(work: RoundWork) -> int:

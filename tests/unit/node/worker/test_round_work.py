@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET
 
 from swarm.algo.adaptive_rule import Split
 from swarm.algo.advantages import std
@@ -11,12 +14,19 @@ from swarm.types import Completion, Origin, Question, RolloutGroup, RoundKey, Sc
 
 
 def make_scored(
-    *rewards: float, peer: str = "alice", task: str = "bf", round_: int = 3, model: str = "tiny", finished: bool = True
+    *rewards: float,
+    peer: str = "alice",
+    task: str = "bf",
+    round_: int = 3,
+    model: str = "tiny",
+    finished: bool = True,
+    tagged: tuple[bool, ...] | None = None,
 ) -> ScoredGroup:
+    """One group; unless said otherwise, what earned something is tagged."""
     question = Question("1 + 1?", Origin(task, "tiny", 1, 0, "fake"))
     completions = tuple(Completion(str(reward), finished, token_ids=(1, 2, 3)) for reward in rewards)
     group = RolloutGroup(peer, round_, 0, 0, question, completions, model)
-    return ScoredGroup(group, rewards, tuple(reward > 0 for reward in rewards))
+    return ScoredGroup(group, rewards, tuple(reward > 0 for reward in rewards) if tagged is None else tagged)
 
 
 def make_row(work: RoundWork) -> dict[str, object]:
@@ -42,6 +52,46 @@ def test_a_floor_that_a_task_gives_for_nothing_is_no_right_answer() -> None:
     """Reward 0.01 for "no answer" was once counted as learning."""
     row = make_row(make_work(own=[make_scored(0.01, 0.01, 0.01, 1.0)]))
     assert row["full_answer_rate"] == 0.25
+
+
+def test_rewards_given_tagged_leave_out_what_has_no_answer_and_count_each_completion_once() -> None:
+    """bf: one right and one wrong answer of four; sums: a right one and a half one of two."""
+    bf = make_scored(1.0, 0.0, 0.0, 0.0, tagged=(True, True, False, False))
+    sums = make_scored(1.0, 0.5, task="sums", tagged=(True, True))
+    row = make_row(make_work(own=[bf, sums]))
+    assert row["reward_given_tagged"] == pytest.approx(2.5 / 4)
+    assert row["answer_tag_rate"] == pytest.approx(4 / 6)
+    assert row["task_rewards_given_tagged"] == {"bf": 0.5, "sums": 0.75}
+    assert row["task_tag_rates"] == {"bf": 0.5, "sums": 1.0}
+
+
+def test_several_groups_of_a_task_are_pooled_and_not_averaged() -> None:
+    """One answer of four that is right, and four of four that are wrong: a fifth is right, and not half."""
+    groups = [make_scored(1.0, 0.0, 0.0, 0.0), make_scored(0.0, 0.0, 0.0, 0.0, tagged=(True,) * 4)]
+    row = make_row(make_work(own=groups))
+    assert row["reward_given_tagged"] == pytest.approx(0.2)
+    assert row["task_rewards_given_tagged"] == {"bf": pytest.approx(0.2)}
+
+
+def test_a_task_without_a_tagged_completion_has_a_rate_of_zero_and_no_reward_given_tagged() -> None:
+    row = make_row(make_work(own=[make_scored(1.0, 0.0), make_scored(0.0, 0.0, task="sums")]))
+    assert row["task_tag_rates"] == {"bf": 0.5, "sums": 0.0}
+    assert row["task_rewards_given_tagged"] == {"bf": 1.0}
+    silent = make_row(make_work(own=[make_scored(0.0, 0.0)]))
+    assert (silent["reward_given_tagged"], silent["task_rewards_given_tagged"]) == (UNSET, {})
+
+
+@given(st.lists(st.lists(st.one_of(st.none(), st.floats(0, 1)), min_size=1, max_size=8), min_size=1, max_size=4))
+def test_the_reward_is_the_tag_rate_times_the_reward_given_tagged(groups: list[list[float | None]]) -> None:
+    """None: a completion without a closed answer, which earns 0 in every family."""
+    own = [make_scored(*(x or 0.0 for x in one), tagged=tuple(x is not None for x in one)) for one in groups]
+    row = metrics_row(
+        make_work(own=own), timestamp=1.0, node_id="alice", experiment="exp", total_agents=3, model="tiny"
+    )
+    if row.reward_given_tagged is UNSET:
+        assert row.answer_tag_rate == row.my_reward == 0.0
+    else:
+        assert row.answer_tag_rate * row.reward_given_tagged == pytest.approx(row.my_reward)
 
 
 def test_external_groups_count_in_the_trained_mean_and_not_in_the_own() -> None:

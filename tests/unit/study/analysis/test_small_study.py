@@ -57,6 +57,12 @@ def test_cumulative_rewards_are_those_added_up_by_hand() -> None:
     assert found["mean_adaptive_J"].loc[("adaptive", 1)] == 2
 
 
+def test_rewards_given_tagged_are_known_of_old_and_new_runs() -> None:
+    found = sums_of_runs()
+    assert found["reward_given_tagged"].tolist() == [0.5] * 9
+    assert found["cumulative_tagged"].tolist() == [2 * total for total in (*ALONE, *SHARING, *ADAPTIVE)]
+
+
 def test_the_comparison_is_scipys_on_the_same_numbers() -> None:
     from swarm.study.analysis.baseline import compare_with_baseline, variance_by_group
 

@@ -103,6 +103,14 @@ def test_adaptive_columns_are_missing_values_where_no_rule_was_on() -> None:
     assert metrics["adaptive_J"].to_numpy(dtype="float64", na_value=float("nan")).dtype == "float64"
 
 
+def test_rewards_given_tagged_are_missing_in_rows_of_an_older_version() -> None:
+    metrics = get_study_metrics(SMALL, "small")
+    older = metrics["configuration"] == "4/0"
+    assert metrics["reward_given_tagged"][older].isna().all()
+    assert (metrics["reward_given_tagged"][~older] == 0.5).all()
+    assert metrics["task_rewards_given_tagged"][older].tolist() == [{}] * older.sum()
+
+
 def test_dicts_and_lists_stay_what_they_are() -> None:
     row = get_experiment_metrics(SMALL, FULL).iloc[0]
     assert row["external_by_peer"] == {"worker-1": 1, "worker-2": 1}

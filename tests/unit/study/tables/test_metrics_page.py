@@ -32,10 +32,11 @@ def test_the_snippets_of_the_page_work(
     assert names["cumulative"] == 252 / 64
     assert names["per_round"][0] == 9 / 64
     assert names["means"]["4/0"] == 159 / 64
+    assert names["given_tagged"].tolist() == [0.5] * 9
     assert names["learned_from"].loc["worker-0", "worker-1"] == 36
     assert names["trajectory"].unique().tolist() == [2.0]
     assert len(names["cut_off"]) == 3 * 2
-    assert names["pass_at_1"]["4/0"] == 0.5
+    assert names["pass_at_1"]["4/0"] == names["given_answered"]["4/0"] == 0.5
     assert len(names["small"]) == len(names["metrics"])
     assert names["table"]["my_reward"].sum() == names["cumulative"]
     assert capfdbinary.readouterr().out.count(b"question_id") == 154
