@@ -4,7 +4,7 @@ VENV ?= .venv
 TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
 JOBS ?= 3
-BENCHMARKS := round_breakdown full_round loss_memory sharing_overhead scaling in_process gpu
+BENCHMARKS := round_breakdown full_round loss_memory sharing_overhead scaling in_process genrl_gap gpu
 
 .PHONY: up test test-engines test-slow test-chaos check docs bench clean
 
@@ -63,8 +63,10 @@ $(VENV)/.installed-engines: pyproject.toml | $(VENV)/.installed-dev
 	$(BIN)/pip install --quiet --editable ".[analysis,dev,engines]"
 	@touch $@
 
+# genrl without its dependencies: among them is a transformers that this package cannot use, and its trainer needs no more.
 $(VENV)/.installed-bench: pyproject.toml | $(VENV)/.installed-dev
 	$(BIN)/pip install --quiet --editable ".[analysis,dev,bench]"
+	$(BIN)/pip install --quiet --no-deps gensyn-genrl==0.1.11
 	@touch $@
 
 clean:

@@ -13,9 +13,12 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from swarm.node.process.daemon import versions
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -101,6 +104,14 @@ def log_slope(sizes: Sequence[float], costs: Sequence[float]) -> float:
     """Exponent b of the least-squares fit cost = a x size^b; 1 is linear."""
     x, y = [math.log(size) for size in sizes], [math.log(cost) for cost in costs]
     return statistics.linear_regression(x, y).slope
+
+
+def relative_gap(left: Mapping[str, Tensor], right: Mapping[str, Tensor]) -> float:
+    """|left - right| / |right| over all parameters together, L2."""
+    if left.keys() != right.keys():
+        raise ValueError(f"expected gradients of the same parameters, got {left.keys() ^ right.keys()}")
+    gap = sum((left[name] - right[name]).double().square().sum() for name in left)
+    return float((gap / sum(gradient.double().square().sum() for gradient in right.values())).sqrt())  # type: ignore[union-attr]
 
 
 def alternate(sides: Mapping[str, Callable[[], float]], repetitions: int) -> dict[str, list[float]]:

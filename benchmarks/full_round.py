@@ -26,11 +26,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 from transformers.utils.logging import disable_progress_bar
 
 from benchmarks import trl_side
-from benchmarks.common import alternate, arguments_of, keep, ratios, seconds, summary
+from benchmarks.common import alternate, arguments_of, keep, ratios, relative_gap, seconds, summary
 from benchmarks.models import FULL_ROUND_MODELS, model_folder, parameters
 from benchmarks.naive import Naive
 from benchmarks.trl_side import TrlSide
@@ -131,14 +130,6 @@ def check_agreement(bench: Bench, groups: Sequence[TrainGroup], *, with_trl: boo
     if any(not gap < TOLERANCE for gaps in agreement.values() for gap in gaps.values()):
         sys.exit(f"the sides do not compute the same: {agreement}; expected gaps below {TOLERANCE:g}")
     return {"loss": loss, "tolerance": TOLERANCE, **agreement}
-
-
-def relative_gap(left: dict[str, Tensor], right: dict[str, Tensor]) -> float:
-    """|left - right| / |right| over all parameters together, L2."""
-    if left.keys() != right.keys():
-        raise ValueError(f"expected gradients of the same parameters, got {left.keys() ^ right.keys()}")
-    gap = sum((left[name] - right[name]).double().square().sum() for name in left)
-    return float((gap / sum(gradient.double().square().sum() for gradient in right.values())).sqrt())  # type: ignore[union-attr]
 
 
 def measure(bench: Bench, repetitions: int) -> dict[str, Any]:

@@ -108,6 +108,20 @@ def in_process_rows(result: Result) -> Iterator[Row]:
     yield Row("— times as many rounds, pair by pair", "", spread(result["times_as_many_rounds"]))
 
 
+def genrl_gap_rows(result: Result) -> Iterator[Row]:
+    """Gradients and displacements beside genrl's."""
+    gaps = [f"{found['gap']:.2g}" for found in result["gradient"].values()]
+    empty = result["empty_rounds"]
+    moved = {name: ", ".join(f"{length:.3g}" for length in empty[name]) for name in ("genrl_all_right", "step", "skip")}
+    genrl = f"genrl {result['genrl']['release'] or ''}".strip()
+    yield Row(
+        f"gradient of one batch, relative gap to {genrl}'s with all its differences undone", "at most 1e-5", gaps[-1]
+    )
+    yield Row("— to its own; with completions padded on the right; and with end-of-text", "", "; ".join(gaps[:-1]))
+    what = f"— {len(empty['step'])} rounds without signal move the weights on by so many steps"
+    yield Row(what, f"genrl's {moved['genrl_all_right']}", f"`step` {moved['step']}; `skip` {moved['skip']}")
+
+
 def gpu_rows(result: Result) -> Iterator[Row]:
     """Shares of what the device can do."""
     for found in result["decode"]:
@@ -152,6 +166,7 @@ BENCHMARKS = (
     Benchmark("sharing_overhead", "cpu", "round with sharing over computing alone", sharing_overhead_rows),
     Benchmark("scaling", "cpu", "growth of a round's cost", scaling_rows),
     Benchmark("in_process", "cpu", "8 nodes in one process against 8 processes", in_process_rows),
+    Benchmark("genrl_gap", "cpu", "gradient of one batch beside genrl's", genrl_gap_rows),
     Benchmark("gpu", "cuda", "GPU: decode and training tokens/s, memory", gpu_rows, "no GPU was at hand"),
 )
 

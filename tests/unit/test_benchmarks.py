@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from benchmarks import table
-from benchmarks.common import RESULTS, alternate, log_slope, percentile, ratios, summary
+from benchmarks.common import RESULTS, alternate, log_slope, percentile, ratios, relative_gap, summary
+from benchmarks.genrl_gap import failures, momentum_displacements
+from benchmarks.genrl_side import identity, load_genrl
 from benchmarks.gpu import Case, decode_bytes, dense_peak, training_flops
 from benchmarks.models import Shape
 from benchmarks.workload import pattern
@@ -80,6 +84,83 @@ def test_the_peak_of_a_device_is_that_of_the_nearest_name() -> None:
     assert dense_peak("NVIDIA H100 80GB HBM3") == 989e12
     assert dense_peak("NVIDIA L40S") == 362e12
     assert dense_peak("a device of tomorrow") is None
+
+
+def test_the_gap_of_gradients_is_relative_to_the_right_one() -> None:
+    left, right = {"a": torch.tensor([3.0, 0.0]), "b": torch.tensor([4.0])}, {"a": torch.zeros(2), "b": torch.ones(1)}
+    assert relative_gap(left, right) == pytest.approx(18**0.5)
+
+
+def test_displacements_by_momentum_are_those_of_adam() -> None:
+    weight = torch.zeros(1, dtype=torch.float64, requires_grad=True)
+    adam, places = torch.optim.Adam([weight], lr=1.0, eps=0.0), []
+    for gradient in [1.0, *[0.0] * 5]:
+        weight.grad = torch.tensor([gradient], dtype=torch.float64)
+        adam.step()
+        places.append(weight.item())
+    assert momentum_displacements(5) == pytest.approx([place / places[0] - 1 for place in places[1:]])
+
+
+def genrl_result(**changed: Any) -> dict[str, Any]:
+    """The kept comparison, with other values by dotted path."""
+    result: dict[str, Any] = json.loads((RESULTS / "genrl_gap_cpu.json").read_text())
+    for path, value in changed.items():
+        *parents, name = path.split("__")
+        inner = result
+        for parent in parents:
+            inner = inner[parent]
+        assert name in inner
+        inner[name] = value
+    return result
+
+
+def test_the_kept_comparison_with_genrl_holds_what_it_claims() -> None:
+    assert failures(genrl_result()) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "claim"),
+    [
+        ("gradient__population_std__gap", 1e-4, "at most"),
+        ("gradient__right_padded__gap", 5.0, "narrows"),
+        ("gradient__right_padded__tokens", 363, "one token less"),
+        ("gradient__end_of_text__tokens", 299, "as many as ours"),
+        ("gradient__end_of_text__gap", 0.07, "standard deviation"),
+        ("advantages__ratio_min", 1.0, "advantages"),
+        ("empty_rounds__genrl_steps", 1, "genrl steps"),
+        ("empty_rounds__genrl_gradient", 1e-9, "gradient is 0"),
+        ("empty_rounds__genrl_all_right", [0.0] * 5, "genrl moves"),
+        ("empty_rounds__genrl_all_wrong", [0.1] * 5, "all rewards are 0"),
+        ("empty_rounds__step", [0.0] * 5, "step moves"),
+        ("empty_rounds__skip", [0.67, 1.19, 1.61, 1.97, 2.28], "skip moves"),
+        ("empty_rounds__weights_gap", 0.5, "stay together"),
+    ],
+)
+def test_a_claim_about_genrl_that_does_not_hold_is_named(path: str, value: Any, claim: str) -> None:
+    (failure,) = failures(genrl_result(**{path: value}))
+    assert claim in failure
+
+
+def test_genrl_that_is_missing_is_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    with pytest.raises(SystemExit, match="pip install --no-deps gensyn-genrl"):
+        load_genrl(tmp_path, "not_here")
+
+
+def test_genrl_is_imported_without_the_loggers_that_its_trainer_does_not_use(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    folder = tmp_path / "vendored_genrl" / "trainer"
+    folder.mkdir(parents=True)
+    (folder / "grpo_trainer.py").write_text(
+        "import wandb\nfrom datasets import Dataset\nfrom torch.utils import tensorboard\n"
+    )
+    (tmp_path / "gensyn_genrl-9.8.7.dist-info").mkdir()
+    module = load_genrl(tmp_path, "vendored_genrl")
+    assert identity(module)["release"] == "9.8.7"
+    left = [sys.modules[name] for name in ("wandb", "datasets", "torch.utils.tensorboard") if name in sys.modules]
+    assert all(module.__spec__ for module in left), "no stand-in stays behind"
 
 
 def test_what_was_not_measured_says_so_and_why(tmp_path: Path) -> None:
