@@ -48,15 +48,20 @@ class RuleSettings(NamedTuple):
     alpha: float
     """Step size, in (0, 1]."""
     memory: float
-    """Of the reward baseline, in [0, 1]; 1: the plain mean of all rounds."""
+    """Of the reward baseline, in [0, 1]."""
+    min_j: int
+    """At least 0."""
+    max_j: int
+    """At most N - 1, so that a node always asks itself something."""
 
     def within(self, wanted: float) -> float:
-        """J cut off to what a node can want: [0, N - 1]."""
-        return clip(wanted, 0.0, self.total - 1.0)
+        """J cut off to [min_j, max_j]."""
+        return clip(wanted, self.min_j, self.max_j)
 
 
 class Rule(Protocol):
-    """Immutable."""
+    """Immutable. What it wants is cut off to [min_j, max_j], and rounded by a draw; to the nearest whole number if the
+    rule has an attribute `to_nearest` that is true."""
 
     @property
     def baseline(self) -> float | None:
@@ -146,4 +151,11 @@ def rounded_split(total: int, wanted: float, rng: Random) -> Split:
     continuous = clip(wanted, 0.0, total - 1.0)
     whole = int(continuous)
     external = whole + (rng.random() < continuous - whole)
+    return Split(total - external, external, continuous)
+
+
+def nearest_split(total: int, wanted: float) -> Split:
+    """I + J = total, with J rounded to the nearest whole number, halves to the even one. Arguments as above."""
+    continuous = clip(wanted, 0.0, total - 1.0)
+    external = round(continuous)
     return Split(total - external, external, continuous)

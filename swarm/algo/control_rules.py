@@ -24,13 +24,13 @@ class Constant:
 
 @dataclass(frozen=True)
 class RandomSplit:
-    """J uniform in 0 .. N - 1, drawn anew for every round."""
+    """J uniform in min_j .. max_j, drawn anew for every round."""
 
     settings: RuleSettings
     baseline: None = None
 
     def wanted(self, rng: Random) -> float:
-        return float(rng.randrange(self.settings.total))
+        return float(rng.randint(self.settings.min_j, self.settings.max_j))
 
     def observe(self, seen: RoundSignals) -> RandomSplit:
         return self

@@ -17,9 +17,10 @@ from typing import TypeVar, cast
 from swarm.algo.adaptive_rule import Rule, RuleSettings
 from swarm.algo.advantages import SCALINGS, Scaling
 from swarm.algo.control_rules import Constant, RandomSplit
+from swarm.algo.literal_rules import Gradient, MultiSignal, RewardTrend
 from swarm.algo.losses import LOSSES, Loss
-from swarm.algo.reward_rules import Gradient, MultiSignal, RewardTrend
 from swarm.algo.samplers import SAMPLERS, Sampler
+from swarm.algo.scaled_rules import GradientScaled, MultiSignalScaled, RewardTrendScaled
 from swarm.algo.supply_rule import Supply
 from swarm.config import variable
 from swarm.errors import ConfigError
@@ -31,6 +32,9 @@ RULES: Mapping[str, MakeRule] = {
     "reward-trend": lambda settings: RewardTrend(settings, settings.initial_j),
     "gradient": lambda settings: Gradient(settings, settings.initial_j),
     "multi-signal": lambda settings: MultiSignal(settings, settings.initial_j),
+    "reward-trend-scaled": lambda settings: RewardTrendScaled(settings, settings.initial_j),
+    "gradient-scaled": lambda settings: GradientScaled(settings, settings.initial_j),
+    "multi-signal-scaled": lambda settings: MultiSignalScaled(settings, settings.initial_j),
     "supply": Supply,
     "random": RandomSplit,
     "constant": Constant,

@@ -62,9 +62,8 @@ class Supply:
 
     def _best(self, offered: Callable[[int], int]) -> int:
         """The J of least error, the smaller one of equals, if the pool holds offered(J) groups."""
-        return min(
-            range(self.settings.total), key=lambda external: (self._error(external, offered(external)), external)
-        )
+        allowed = range(self.settings.min_j, self.settings.max_j + 1)
+        return min(allowed, key=lambda external: (self._error(external, offered(external)), external))
 
     def _error(self, external: int, offered: int) -> float:
         own = self.own.value * (self.settings.total - external)

@@ -11,9 +11,11 @@ from swarm.config.settings import (
     FUNCTIONS,
     IDENTITY_DEFAULTS,
     JUDGE,
+    LITERAL_RULES,
     LOSSES,
     SAMPLERS,
     Settings,
+    rule_in_settings,
     variable,
 )
 from swarm.config.sources import load_settings
@@ -26,6 +28,7 @@ __all__ = [
     "FUNCTIONS",
     "IDENTITY_DEFAULTS",
     "JUDGE",
+    "LITERAL_RULES",
     "LOSSES",
     "NODE_ID",
     "SAMPLERS",
@@ -34,6 +37,7 @@ __all__ = [
     "command_line",
     "given_variables",
     "load_settings",
+    "rule_in_settings",
     "variable",
     "without_settings",
 ]

@@ -26,7 +26,11 @@ from swarm.types import FIRST_FAMILY
 
 JUDGE = "judge"
 """The name under which a judge keeps its logs; it registers nowhere, and no node may have it."""
-ADAPTIVE_RULES = ("reward-trend", "gradient", "multi-signal", "supply", "random", "constant")
+LITERAL_RULES = ("reward-trend", "gradient", "multi-signal")
+"""Earlier versions knew those of SCALED_RULES by these names; see `recorded_rule`."""
+_LITERAL = " (literal)"
+SCALED_RULES = tuple(f"{rule}-scaled" for rule in LITERAL_RULES)
+ADAPTIVE_RULES = (*LITERAL_RULES, *SCALED_RULES, "supply", "random", "constant")
 """Named here for the messages; swarm.algo.registry knows what they do. Others are named `package.module:function`."""
 SAMPLERS = ("uniform", "informative", "balanced")
 """Named here for the messages; what they do is in swarm.algo.samplers. Others are named `package.module:function`."""
@@ -40,6 +44,8 @@ QUICK: dict[str, Any] = {"max_rounds": 3, "local_groups": 4, "generations": 4}
 """What test mode sets where nobody says otherwise."""
 IDENTITY_DEFAULTS: dict[str, Any] = {
     "adaptive": False,
+    "adaptive_min_j": 0,
+    "adaptive_max_j": None,
     "sampler": "uniform",
     "clock": "coordinator",
     "loss": "grpo",
@@ -92,13 +98,20 @@ class Settings:
     adaptive: bool = setting(False, "ADAPTIVE_IJ_ENABLED")
     """Let I and J follow what the rounds tell, I + J constant."""
     adaptive_rule: Annotated[str, one_of_or_own(*ADAPTIVE_RULES)] = setting("gradient", "SWARM_ADAPTIVE_RULE")
-    """How they follow it."""
+    """How they follow it (docs/adaptive.md): `gradient`, `reward-trend` and `multi-signal` literally as in their
+    source; ours that are named after them look at rewards in units of their spread, and at shares of I + J."""
     adaptive_alpha: Annotated[float, above(0, 1)] = setting(0.1, "ADAPTIVE_IJ_ALPHA")
-    """Step size of the adaptive rule."""
+    """Step size: `gradient`: J += alpha (reward - baseline); scaled rules: J += alpha (I + J) signal; `supply`: the
+    weight of a new round in its averages. `reward-trend` and `multi-signal` have steps of 1."""
     adaptive_baseline_alpha: Annotated[float, real(0, 1)] = setting(0.95, "ADAPTIVE_IJ_BASELINE_ALPHA")
-    """Memory of the adaptive rule's reward baseline; 1: all rounds count alike."""
+    """Memory of the reward baseline: baseline = memory baseline + (1 - memory) reward. In scaled rules it begins as a
+    plain mean, and with 1 stays one."""
     adaptive_initial_j: Annotated[float, real(0)] | None = setting(None, "ADAPTIVE_IJ_INITIAL_J")
-    """J to begin with; None: (I + J) / 2."""
+    """J to begin with; None: (I + J) / 2, or the end of the allowed range that is nearest to it."""
+    adaptive_min_j: Annotated[int, whole(0)] = setting(0, "ADAPTIVE_IJ_MIN_J")
+    """The smallest J of an adaptive rule."""
+    adaptive_max_j: Annotated[int, whole(0)] | None = setting(None, "ADAPTIVE_IJ_MAX_J")
+    """The largest J of an adaptive rule; None: I + J - 1, for a node always asks itself something."""
     sampler: Annotated[str, one_of_or_own(*SAMPLERS)] = setting("uniform", "SWARM_SAMPLER")
     """How the J external groups are drawn from the informative ones of the pool."""
     checkpoint_interval: Annotated[int, whole(0)] = setting(100, "CHECKPOINT_INTERVAL", run_flag="checkpoint_interval")
@@ -234,12 +247,12 @@ class Settings:
     @property
     def most_local_groups(self) -> int:
         """The most own groups that a round may have."""
-        return self.total_groups if self.adaptive else self.local_groups
+        return self.total_groups - self.adaptive_min_j if self.adaptive else self.local_groups
 
     @property
     def most_external_groups(self) -> int:
         """The most external groups that a round may ask for."""
-        return self.total_groups - 1 if self.adaptive else self.external_groups
+        return self.max_j if self.adaptive else self.external_groups
 
     @property
     def shares(self) -> bool:
@@ -255,7 +268,13 @@ class Settings:
     @property
     def initial_j(self) -> float:
         """J that the adaptive rule begins with."""
-        return self.total_groups / 2 if self.adaptive_initial_j is None else self.adaptive_initial_j
+        middle = min(max(self.total_groups / 2, self.adaptive_min_j), self.max_j)
+        return middle if self.adaptive_initial_j is None else self.adaptive_initial_j
+
+    @property
+    def max_j(self) -> int:
+        """The largest J of the adaptive rule."""
+        return self.total_groups - 1 if self.adaptive_max_j is None else self.adaptive_max_j
 
     def experiment_identity(self) -> dict[str, Any]:
         """The settings that make two runs the same experiment; a running one refuses to go on with others.
@@ -263,10 +282,15 @@ class Settings:
         What IDENTITY_DEFAULTS names is left out where it is at its default.
         """
         identity = self._identity_of_all()
-        if self.adaptive:
-            identity |= {name: getattr(self, name) for name in ADAPTIVE} | {"adaptive_initial_j": self.initial_j}
         chosen = {name: getattr(self, name) for name in ("sampler", "clock", "loss", "advantage_scaling")}
         chosen |= {"task_families": list(self.task_families)}
+        if self.adaptive:
+            identity |= {
+                name: getattr(self, name) for name in ("adaptive", "adaptive_alpha", "adaptive_baseline_alpha")
+            }
+            identity |= {"adaptive_rule": recorded_rule(self.adaptive_rule), "adaptive_initial_j": self.initial_j}
+            highest = None if self.max_j == self.total_groups - 1 else self.max_j
+            chosen |= {"adaptive_min_j": self.adaptive_min_j, "adaptive_max_j": highest}
         return identity | {name: value for name, value in chosen.items() if value != IDENTITY_DEFAULTS[name]}
 
     def _identity_of_all(self) -> dict[str, Any]:
@@ -296,6 +320,20 @@ class Settings:
             variable(name): ",".join(value) if isinstance(value, tuple) else str(value)
             for name, value in changed.items()
         }
+
+
+def recorded_rule(name: str) -> str:
+    """An adaptive rule as an experiment's identity names it.
+
+    `gradient` alone was another formula in earlier versions: the one now called `gradient-scaled`. So an experiment of
+    either kind never goes on with the other's, whichever version looks at it.
+    """
+    return name + _LITERAL if name in LITERAL_RULES else name
+
+
+def rule_in_settings(recorded: str) -> str:
+    """The name in the settings of a rule as an experiment's identity names it."""
+    return f"{recorded}-scaled" if recorded in LITERAL_RULES else recorded.removesuffix(_LITERAL)
 
 
 FIELDS = {f.name: f for f in fields(Settings)}

@@ -139,7 +139,7 @@ def _check(settings: Settings, given: set[str]) -> Settings:
 
 
 def _check_adaptive(settings: Settings, given: set[str]) -> None:
-    total, initial = settings.total_groups, settings.initial_j
+    total = settings.total_groups
     idle = sorted(given & set(ADAPTIVE))
     if idle and "adaptive" not in given:
         raise ConfigError(
@@ -151,8 +151,14 @@ def _check_adaptive(settings: Settings, given: set[str]) -> None:
     names = f"{variable('local_groups')} + {variable('external_groups')}"
     if total < 2:
         raise ConfigError(f"{variable('adaptive')} divides {names}, which must be at least 2 for it, got {total}")
-    if initial > total - 1:
+    for name in ("adaptive_initial_j", "adaptive_min_j", "adaptive_max_j"):
+        if (getattr(settings, name) or 0) > total - 1:
+            raise ConfigError(
+                f"{variable(name)} must be at most {names} - 1 = {total - 1}, since a node always asks itself "
+                f"something, got {getattr(settings, name):g}; lower it, or raise {variable('local_groups')}"
+            )
+    if not settings.adaptive_min_j <= settings.initial_j <= settings.max_j:
         raise ConfigError(
-            f"{variable('adaptive_initial_j')} must be at most {names} - 1 = {total - 1}, since a node always asks "
-            f"itself something, got {initial:g}; lower it, or raise {variable('local_groups')}"
+            f"{variable('adaptive_min_j')} <= {variable('adaptive_initial_j')} <= {variable('adaptive_max_j')} must "
+            f"hold, got {settings.adaptive_min_j}, {settings.initial_j:g} and {settings.max_j}"
         )

@@ -118,6 +118,8 @@ OWNERS = [
     ("ADAPTIVE_IJ_ALPHA", "adaptive_alpha", 0.1, "0.5", 0.5),
     ("ADAPTIVE_IJ_BASELINE_ALPHA", "adaptive_baseline_alpha", 0.95, "0.9", 0.9),
     ("ADAPTIVE_IJ_INITIAL_J", "adaptive_initial_j", None, "3", 3.0),
+    ("ADAPTIVE_IJ_MIN_J", "adaptive_min_j", 0, "2", 2),
+    ("ADAPTIVE_IJ_MAX_J", "adaptive_max_j", None, "6", 6),
     ("CHECKPOINT_INTERVAL", "checkpoint_interval", 100, "0", 0),
     ("TEST_MODE", "test_mode", False, "True", True),
     ("HUGGINGFACE_ACCESS_TOKEN", "hub_token", None, "hf_x", "hf_x"),
@@ -246,6 +248,32 @@ def test_j_begins_in_the_middle() -> None:
     assert load(adaptive=True, local_groups=6, external_groups=2).initial_j == 4
 
 
+def test_j_begins_at_the_end_of_the_allowed_range_that_is_nearest_to_the_middle() -> None:
+    assert load(adaptive=True, adaptive_min_j=5).initial_j == 5
+    assert load(adaptive=True, adaptive_max_j=2).initial_j == 2
+    assert load(adaptive=True, adaptive_min_j=2, adaptive_max_j=6).initial_j == 4
+
+
+def test_j_may_begin_at_zero_and_keep_to_a_range() -> None:
+    assert load({"ADAPTIVE_IJ_ENABLED": "1", "ADAPTIVE_IJ_INITIAL_J": "0"}).initial_j == 0
+    settings = load({"ADAPTIVE_IJ_ENABLED": "1", "ADAPTIVE_IJ_MIN_J": "2", "ADAPTIVE_IJ_MAX_J": "6"})
+    assert (settings.most_local_groups, settings.most_external_groups) == (6, 6)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"adaptive_max_j": 8}, "ADAPTIVE_IJ_MAX_J must be at most NUM_TRAIN_SAMPLES + NUM_TRANSPLANT_TREES - 1 = 7"),
+        ({"adaptive_min_j": 8}, "ADAPTIVE_IJ_MIN_J must be at most"),
+        ({"adaptive_min_j": 5, "adaptive_max_j": 3}, "must hold, got 5, 3 and 3"),
+        ({"adaptive_min_j": 2, "adaptive_initial_j": 1}, "must hold, got 2, 1 and 7"),
+        ({"adaptive_max_j": 4, "adaptive_initial_j": 4.5}, "must hold, got 0, 4.5 and 4"),
+    ],
+)
+def test_a_range_of_j_that_contradicts_itself_is_refused(given: dict[str, float], said: str) -> None:
+    assert said in refusal(adaptive=True, **given)
+
+
 def test_with_adaptive_every_round_shares_and_may_have_all_groups_its_own() -> None:
     settings = load(adaptive=True, local_groups=8, external_groups=0)
     assert (settings.total_groups, settings.most_local_groups, settings.most_external_groups) == (8, 8, 7)
@@ -312,6 +340,8 @@ VALUES |= {
     "local_groups": st.integers(1, 16),
     "external_groups": st.integers(0, 16),
     "adaptive_initial_j": st.floats(0, 8),
+    "adaptive_min_j": st.integers(0, 8),
+    "adaptive_max_j": st.integers(0, 16),
     "heartbeat_interval": st.floats(0, 1e3, exclude_min=True),
 }
 """By setting; the last ones small, so that most combinations are allowed."""
@@ -329,7 +359,9 @@ def test_another_process_with_the_environment_of_these_settings_has_these_settin
     assume(timeout >= 3 * beat)
     on, total = flags.setdefault("adaptive", False), settings_total(flags)
     assume(flags.get("node_id") != "judge")
-    assume(not on or (total >= 2 and flags.get("adaptive_initial_j", 0) <= total - 1))
+    assume(not on or total >= 2)
+    low, high = flags.get("adaptive_min_j", 0), flags.get("adaptive_max_j", total - 1)
+    assume(not on or low <= flags.get("adaptive_initial_j", low) <= high <= total - 1)
     settings = load(**flags)
     assert load(settings.as_environment()) == settings
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any
 
-from swarm.config import IDENTITY_DEFAULTS, Settings, variable
+from swarm.config import IDENTITY_DEFAULTS, LITERAL_RULES, Settings, rule_in_settings, variable
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.node.base.context import NodeContext
 from swarm.records import files
@@ -28,13 +29,25 @@ def read_experiment(run: Run) -> ExperimentFile | None:
 
 def differences(settings: Settings, experiment: ExperimentFile) -> list[str]:
     """One text per setting in which these settings would be another experiment."""
-    asked = IDENTITY_DEFAULTS | settings.experiment_identity()
-    made = IDENTITY_DEFAULTS | experiment.identity
+    asked = _rule_in_settings(IDENTITY_DEFAULTS | settings.experiment_identity())
+    made = _rule_in_settings(IDENTITY_DEFAULTS | experiment.identity)
     return [
-        f"{variable(name)} was {made[name]!r}, now {asked[name]!r}"
+        f"{variable(name)} was {made[name]!r}, now {asked[name]!r}{_renamed(name, experiment)}"
         for name in asked
         if name in made and made[name] != asked[name]
     ]
+
+
+def _rule_in_settings(identity: dict[str, Any]) -> dict[str, Any]:
+    rule = identity.get("adaptive_rule")
+    return identity | {"adaptive_rule": rule_in_settings(rule)} if isinstance(rule, str) else identity
+
+
+def _renamed(name: str, experiment: ExperimentFile) -> str:
+    recorded = experiment.identity.get(name)
+    if name != "adaptive_rule" or recorded not in LITERAL_RULES:
+        return ""
+    return f" (the version that began it called this rule {recorded!r}, which is another one now)"
 
 
 def claim_experiment(ctx: NodeContext, versions: dict[str, str], *, create: bool = True) -> tuple[bool, list[str]]:

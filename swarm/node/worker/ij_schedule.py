@@ -8,7 +8,7 @@ round is generated before the one before it is done. So it is the same whether t
 
 from __future__ import annotations
 
-from swarm.algo.adaptive_rule import RoundSignals, Rule, RuleSettings, Split, rounded_split
+from swarm.algo.adaptive_rule import RoundSignals, Rule, RuleSettings, Split, nearest_split, rounded_split
 from swarm.algo.registry import adaptive_rule
 from swarm.algo.seeds import derive_random
 from swarm.config import Settings
@@ -39,8 +39,9 @@ class IJSchedule:
         if not self._rules:
             return Split(self._settings.local_groups, self._settings.external_groups, self._settings.external_groups)
         rng = derive_random(self._settings.seed, "split", self._node_id, *key)
-        known = [rule for round_, rule in self._rules if round_ + self._settings.staleness < key.round]
-        return rounded_split(self._settings.total_groups, known[-1].wanted(rng), rng)
+        rule = [rule for round_, rule in self._rules if round_ + self._settings.staleness < key.round][-1]
+        total, wanted = self._settings.total_groups, rule_settings(self._settings).within(rule.wanted(rng))
+        return nearest_split(total, wanted) if getattr(rule, "to_nearest", False) else rounded_split(total, wanted, rng)
 
     def fill(self, row: MetricsRow, split: Split) -> None:
         """What the metrics row says of the split, before the row itself is observed."""
@@ -55,13 +56,18 @@ class IJSchedule:
 
 def make_rule(settings: Settings) -> Rule:
     """The rule that the settings name, as it is before the first round. Raises ConfigError if there is none."""
-    return adaptive_rule(settings.adaptive_rule)(
-        RuleSettings(
-            total=settings.total_groups,
-            initial_j=settings.initial_j,
-            alpha=settings.adaptive_alpha,
-            memory=settings.adaptive_baseline_alpha,
-        )
+    return adaptive_rule(settings.adaptive_rule)(rule_settings(settings))
+
+
+def rule_settings(settings: Settings) -> RuleSettings:
+    """What a rule may know of the settings."""
+    return RuleSettings(
+        total=settings.total_groups,
+        initial_j=settings.initial_j,
+        alpha=settings.adaptive_alpha,
+        memory=settings.adaptive_baseline_alpha,
+        min_j=settings.adaptive_min_j,
+        max_j=settings.max_j,
     )
 
 

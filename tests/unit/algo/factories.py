@@ -53,6 +53,16 @@ def make_seen(round_: int = 0, reward: float = 0.5, **more: Any) -> RoundSignals
     return RoundSignals(round_, reward, **fields)
 
 
-def make_rule(name: str, *, total: int = 8, initial_j: float = 4.0, alpha: float = 0.1, memory: float = 0.95) -> Rule:
+def make_rule(
+    name: str,
+    *,
+    total: int = 8,
+    initial_j: float = 4.0,
+    alpha: float = 0.1,
+    memory: float = 0.95,
+    min_j: int = 0,
+    max_j: int | None = None,
+) -> Rule:
     """One of our rules before its first round."""
-    return RULES[name](RuleSettings(total, initial_j, alpha, memory))
+    highest = total - 1 if max_j is None else max_j
+    return RULES[name](RuleSettings(total, initial_j, alpha, memory, min_j, highest))

@@ -5,18 +5,18 @@ from __future__ import annotations
 from itertools import pairwise
 from random import Random
 from statistics import fmean
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.algo.adaptive_rule import RoundSignals, Rule, rounded_split
+from swarm.algo.adaptive_rule import RoundSignals, Rule, nearest_split, rounded_split
 from swarm.algo.registry import RULES
-from swarm.algo.reward_rules import QUALITY_WEIGHT, TREND_WEIGHT, TREND_WINDOW, VARIANCE_WEIGHT
+from swarm.algo.scaled_rules import QUALITY_WEIGHT, TREND_WEIGHT, TREND_WINDOW, VARIANCE_WEIGHT
 from swarm.config import ADAPTIVE_RULES
+from swarm.config.settings import SCALED_RULES
 from tests.unit.algo.factories import make_rule, make_seen
-
-FOLLOW_REWARD = ("reward-trend", "gradient", "multi-signal")
 
 
 def j_of(rule: Rule) -> float:
@@ -51,6 +51,7 @@ def rounds_of_any_kind(draw: st.DrawFn) -> list[RoundSignals]:
                 pool_groups=pool,
                 pool_informative=draw(st.integers(0, pool)),
                 pool_reward=draw(st.floats(0, 1)),
+                reward_std=draw(st.floats(0, 0.5)),
             )
         )
     return rounds
@@ -61,20 +62,29 @@ def test_the_names_of_the_settings_are_those_of_the_rules() -> None:
     assert set(ADAPTIVE_RULES) == set(RULES)
 
 
-@given(st.sampled_from(ADAPTIVE_RULES), rounds_of_any_kind(), st.integers(2, 12), st.integers(0, 99))
+@st.composite
+def bounds(draw: st.DrawFn) -> dict[str, Any]:
+    """N, the ends of the allowed range and a J within, as the settings may have them."""
+    total = draw(st.integers(2, 12))
+    low = draw(st.integers(0, total - 1))
+    high = draw(st.integers(low, total - 1))
+    return {"total": total, "min_j": low, "max_j": high, "initial_j": draw(st.floats(low, high))}
+
+
+@given(st.sampled_from(ADAPTIVE_RULES), rounds_of_any_kind(), bounds(), st.floats(0.01, 1), st.integers(0, 99))
 def test_lesson_the_adaptive_rule_moved_only_j_i_and_j_add_up_whatever_was_seen(
-    name: str, rounds: list[RoundSignals], total: int, seed: int
+    name: str, rounds: list[RoundSignals], kind: dict[str, Any], alpha: float, seed: int
 ) -> None:
-    rule = make_rule(name, total=total, initial_j=total / 2)
+    rule = make_rule(name, alpha=alpha, **kind)
     for seen in rounds:
         rule = rule.observe(seen)
         rng = Random(seed)
         wanted = rule.wanted(rng)
-        assert 0 <= wanted <= total - 1
-        split = rounded_split(total, wanted, rng)
-        assert split.local + split.external == total
-        assert split.local >= 1
-        assert split.external >= 0
+        assert kind["min_j"] <= wanted <= kind["max_j"]
+        for split in (rounded_split(kind["total"], wanted, rng), nearest_split(kind["total"], wanted)):
+            assert split.local + split.external == kind["total"]
+            assert split.local >= 1
+            assert kind["min_j"] <= split.external <= kind["max_j"]
 
 
 @given(st.sampled_from(ADAPTIVE_RULES), rounds_of_any_kind())
@@ -107,8 +117,12 @@ def test_a_j_of_3_point_6_is_3_point_6_in_the_mean() -> None:
 
 
 def test_what_no_node_can_want_is_cut_off() -> None:
-    assert rounded_split(8, 9.5, Random(0)) == (1, 7, 7.0)
-    assert rounded_split(8, -1.0, Random(0)) == (8, 0, 0.0)
+    assert rounded_split(8, 9.5, Random(0)) == nearest_split(8, 9.5) == (1, 7, 7.0)
+    assert rounded_split(8, -1.0, Random(0)) == nearest_split(8, -1.0) == (8, 0, 0.0)
+
+
+def test_rounding_to_the_nearest_takes_halves_to_the_even_neighbour() -> None:
+    assert [nearest_split(8, wanted).external for wanted in (0.49, 0.5, 1.5, 2.5, 3.51)] == [0, 0, 2, 2, 4]
 
 
 # ── the controls ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -116,16 +130,18 @@ def test_a_constant_rule_never_moves() -> None:
     assert path_of(make_rule("constant", initial_j=3.6), rewarded(0.1, 0.9, 0.0, 1.0)) == [3.6] * 4
 
 
-def test_a_random_split_is_uniform_over_all_splits() -> None:
-    rng, rule = Random(3), make_rule("random")
-    drawn = [rule.wanted(rng) for _ in range(8_000)]
-    assert set(drawn) == set(map(float, range(8)))
-    assert all(900 < drawn.count(float(j)) < 1_100 for j in range(8))
+@pytest.mark.parametrize(("low", "high"), [(0, 7), (2, 6)])
+def test_a_random_split_is_uniform_over_all_splits(low: int, high: int) -> None:
+    rng, rule = Random(3), make_rule("random", min_j=low, max_j=high)
+    splits = high - low + 1
+    drawn = [rule.wanted(rng) for _ in range(1_000 * splits)]
+    assert set(drawn) == set(map(float, range(low, high + 1)))
+    assert all(900 < drawn.count(float(j)) < 1_100 for j in range(low, high + 1))
 
 
-# ── rules that follow the reward ────────────────────────────────────────────────────────────────────────────────────
+# ── scaled rules ───────────────────────────────────────────────────────────────────────────────────────────────────
 def test_lesson_a_baseline_that_contained_the_rounds_own_reward_holds_the_rounds_before_only() -> None:
-    rule = make_rule("gradient", memory=0.5)
+    rule = make_rule("gradient-scaled", memory=0.5)
     assert rule.baseline is None
     rule = rule.observe(make_seen(0, 0.2))
     assert rule.baseline == 0.2
@@ -138,24 +154,24 @@ def test_lesson_a_baseline_that_contained_the_rounds_own_reward_holds_the_rounds
 @pytest.mark.parametrize("memory", [0.0, 0.95, 1.0])
 def test_a_round_is_held_against_others_whatever_the_memory(memory: float) -> None:
     """With its own reward in the baseline and no memory, the difference was 0 in every round."""
-    rule = make_rule("gradient", memory=memory)
+    rule = make_rule("gradient-scaled", memory=memory)
     assert path_of(rule, rewarded(0.2, 0.4)) == pytest.approx([4.0, 4.8])
 
 
 def test_the_gradient_rule_moves_by_at_most_alpha_n_and_by_less_for_less() -> None:
-    path = path_of(make_rule("gradient", memory=1.0), rewarded(0.2, 0.4, 0.3 + 0.05))
+    path = path_of(make_rule("gradient-scaled", memory=1.0), rewarded(0.2, 0.4, 0.3 + 0.05))
     # the second round's deviation is the only one: a whole step; the third is 0.05 over a baseline of 0.3, spread 0.125
     assert path == pytest.approx([4.0, 4.8, 4.8 + 0.8 * 0.05 / 0.125])
 
 
 def test_worse_rewards_bring_groups_home() -> None:
-    assert path_of(make_rule("gradient"), rewarded(0.5, 0.4, 0.3))[-1] < 4.0
+    assert path_of(make_rule("gradient-scaled"), rewarded(0.5, 0.4, 0.3))[-1] < 4.0
 
 
 rewards_in_a_row = st.lists(st.integers(1, 1000), min_size=1, max_size=40)
 
 
-@given(st.sampled_from(FOLLOW_REWARD), rewards_in_a_row)
+@given(st.sampled_from(SCALED_RULES), rewards_in_a_row)
 def test_rewards_ten_times_as_large_move_j_no_further(name: str, thousandths: list[int]) -> None:
     small, large = (
         [make_seen(n, t * unit, pool_reward=500 * unit) for n, t in enumerate(thousandths)] for unit in (1e-4, 1e-3)
@@ -163,7 +179,7 @@ def test_rewards_ten_times_as_large_move_j_no_further(name: str, thousandths: li
     assert path_of(make_rule(name), small) == pytest.approx(path_of(make_rule(name), large), abs=1e-6)
 
 
-@given(st.sampled_from(("reward-trend", "gradient")), st.floats(0, 1), st.integers(2, 4))
+@given(st.sampled_from(("reward-trend-scaled", "gradient-scaled")), st.floats(0, 1), st.integers(2, 4))
 def test_rewards_that_do_not_differ_move_nothing_in_the_end(name: str, reward: float, windows: int) -> None:
     rounds = rewarded(*[reward] * (windows * TREND_WINDOW))
     path = path_of(make_rule(name), rounds)
@@ -182,25 +198,25 @@ def moves(name: str, *means: float) -> list[float]:
 
 
 def test_the_trend_rule_goes_on_while_the_reward_rises_and_turns_round_when_it_falls() -> None:
-    signs = [move > 0 for move in moves("reward-trend", 0.1, 0.2, 0.3, 0.2, 0.3, 0.2)]
+    signs = [move > 0 for move in moves("reward-trend-scaled", 0.1, 0.2, 0.3, 0.2, 0.3, 0.2)]
     assert signs == [True, True, True, False, False, True]
 
 
 def test_the_trend_rule_moves_further_for_a_larger_difference() -> None:
-    first, second, third = moves("reward-trend", 0.1, 0.5, 0.55)
+    first, second, third = moves("reward-trend-scaled", 0.1, 0.5, 0.55)
     assert first == second == pytest.approx(4.0)
     assert 0 < third < 2
 
 
 def test_the_trend_rule_judges_windows_and_not_single_rounds() -> None:
-    path = path_of(make_rule("reward-trend"), windows(0.1, 0.2))
+    path = path_of(make_rule("reward-trend-scaled"), windows(0.1, 0.2))
     assert len(set(path)) == 3, "before, after the first window, after the second"
 
 
 # ── several signals ─────────────────────────────────────────────────────────────────────────────────────────────────
 def first_move(**seen: object) -> float:
     """In units of the largest move there is."""
-    return (j_of(make_rule("multi-signal").observe(make_seen(0, **seen))) - 4.0) / 0.8  # type: ignore[arg-type]
+    return (j_of(make_rule("multi-signal-scaled").observe(make_seen(0, **seen))) - 4.0) / 0.8  # type: ignore[arg-type]
 
 
 def test_the_weights_of_the_signals_add_up_to_1() -> None:
@@ -221,7 +237,7 @@ def test_peers_that_answer_better_are_asked_for() -> None:
 
 def test_a_move_that_was_followed_by_a_better_reward_is_gone_on_with() -> None:
     def second_move(first: int) -> float:
-        rule = make_rule("multi-signal").observe(make_seen(0, 0.2, local_informative=first))
+        rule = make_rule("multi-signal-scaled").observe(make_seen(0, 0.2, local_informative=first))
         return j_of(rule.observe(make_seen(1, 0.4))) - j_of(rule)
 
     assert second_move(1) == pytest.approx(0.8 * TREND_WEIGHT)

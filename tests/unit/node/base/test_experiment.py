@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from swarm.config import LITERAL_RULES
 from swarm.errors import ExperimentError, StoreError
 from swarm.node.base.experiment import claim_experiment, differences, other_experiment, read_experiment
 from swarm.node.process.system import SYSTEM_CLOCK
@@ -78,6 +80,53 @@ def test_an_adaptive_experiment_goes_on_with_the_same_rule_only(tmp_path: Path) 
         claim(layout, adaptive=True, adaptive_rule="random")
     with pytest.raises(ExperimentError, match="ADAPTIVE_IJ_ENABLED was True, now False"):
         claim(layout)
+
+
+def recorded_as(layout: Layout, rule: str) -> None:
+    """The experiment's file as if its rule had been recorded so."""
+    content = json.loads(layout.experiment_file.read_bytes())
+    content["identity"]["adaptive_rule"] = rule
+    layout.experiment_file.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize("rule", LITERAL_RULES)
+def test_an_experiment_of_an_earlier_version_goes_on_with_its_own_formula_and_only_under_its_new_name(
+    tmp_path: Path, rule: str
+) -> None:
+    layout = Layout(tmp_path, "exp")
+    claim(layout, adaptive=True, adaptive_rule=rule)
+    recorded_as(layout, rule)
+    with pytest.raises(ExperimentError) as refusal:
+        claim(layout, adaptive=True, adaptive_rule=rule)
+    assert f"SWARM_ADAPTIVE_RULE was '{rule}-scaled', now '{rule}'" in str(refusal.value)
+    assert f"the version that began it called this rule '{rule}', which is another one now" in str(refusal.value)
+    assert not claim(layout, adaptive=True, adaptive_rule=f"{rule}-scaled")
+
+
+@pytest.mark.parametrize("rule", LITERAL_RULES)
+def test_a_node_of_an_earlier_version_does_not_join_a_literal_rule_with_the_formula_it_knows_by_that_name(
+    tmp_path: Path, rule: str
+) -> None:
+    layout = Layout(tmp_path, "exp")
+    claim(layout, adaptive=True, adaptive_rule=rule)
+    assert not claim(layout, adaptive=True, adaptive_rule=rule)
+    experiment = read_experiment(run_of(layout))
+    assert experiment is not None
+    assert experiment.identity["adaptive_rule"] != rule, "which is what that node would compare it with"
+    with pytest.raises(ExperimentError, match="SWARM_ADAPTIVE_RULE was"):
+        claim(layout, adaptive=True, adaptive_rule=f"{rule}-scaled")
+
+
+def test_the_range_of_j_is_part_of_an_experiment_and_was_all_splits_in_earlier_versions(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    claim(layout, adaptive=True, adaptive_rule="supply", adaptive_max_j=3)
+    assert not claim(layout, adaptive=True, adaptive_rule="supply")
+    for changed, said in (
+        ({"adaptive_min_j": 1}, "ADAPTIVE_IJ_MIN_J was 0, now 1"),
+        ({"adaptive_max_j": 2}, "ADAPTIVE_IJ_MAX_J was None, now 2"),
+    ):
+        with pytest.raises(ExperimentError, match=said):
+            claim(layout, adaptive=True, adaptive_rule="supply", **changed)
 
 
 def test_all_differences_are_named_at_once(tmp_path: Path) -> None:

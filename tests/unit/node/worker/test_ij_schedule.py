@@ -11,6 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from swarm.algo.adaptive_rule import RoundSignals, RuleSettings
+from swarm.config import ADAPTIVE_RULES
 from swarm.errors import ConfigError
 from swarm.node.process.daemon import check
 from swarm.node.sharing.assigned_questions import AssignedQuestions
@@ -76,7 +78,7 @@ def test_a_fixed_split_is_that_of_the_settings_whatever_is_observed(tmp_path: Pa
 def test_a_split_follows_from_the_rows_before_its_round_less_those_that_staleness_hides(
     tmp_path: Path, staleness: int
 ) -> None:
-    schedule = make_splits(tmp_path, staleness=staleness, adaptive_rule="gradient")
+    schedule = make_splits(tmp_path, staleness=staleness, adaptive_rule="gradient-scaled")
     moved = [schedule.of(RoundKey(0)).continuous]
     for round_ in range(3):
         schedule.observe(make_row(round_, my_reward=0.1 + 0.2 * round_))
@@ -84,16 +86,16 @@ def test_a_split_follows_from_the_rows_before_its_round_less_those_that_stalenes
     assert moved == pytest.approx([4.0, 4.0, 4.8, 5.6] if not staleness else [4.0, 4.0, 4.0, 4.8])
 
 
-@pytest.mark.parametrize("rule", ["reward-trend", "gradient", "multi-signal", "supply", "random", "constant"])
+@pytest.mark.parametrize("rule", ADAPTIVE_RULES)
 @pytest.mark.parametrize("staleness", [0, 1])
 def test_replaying_the_rows_gives_the_same_splits(tmp_path: Path, rule: str, staleness: int) -> None:
     lived = make_splits(tmp_path, adaptive_rule=rule, staleness=staleness, adaptive_initial_j=3.6)
     schedule, rows = [lived.of(RoundKey(0))], []
-    for round_ in range(20):
+    for round_ in range(25):
         rows.append(make_row(round_))
         lived.observe(rows[-1])
         schedule.append(lived.of(RoundKey(round_ + 1)))
-    for restart in (1, 7, 20):
+    for restart in (1, 7, 25):
         replayed = make_splits(tmp_path, adaptive_rule=rule, staleness=staleness, adaptive_initial_j=3.6)
         for row in rows[:restart]:
             replayed.observe(msgspec.json.decode(msgspec.json.encode(row), type=MetricsRow))
@@ -107,6 +109,44 @@ def test_j_is_rounded_by_a_draw_of_seed_node_and_round(tmp_path: Path) -> None:
     assert [fmean(of_node) for of_node in drawn] == pytest.approx([3.6, 3.6], abs=0.05)
     assert drawn[0] != drawn[1]
     assert drawn[0] == [make_splits(tmp_path, "anna", **kind).of(RoundKey(r)).external for r in range(2000)]
+
+
+def test_the_literal_gradient_rule_rounds_j_to_the_nearest_and_writes_down_what_it_rounded(tmp_path: Path) -> None:
+    schedule = make_splits(tmp_path, adaptive_rule="gradient", adaptive_alpha=1.0, adaptive_initial_j=0.0)
+    splits = []
+    for round_, reward in enumerate((0.1, 0.5, 0.9, 0.9)):
+        schedule.observe(make_row(round_, my_reward=reward))
+        splits.append(schedule.of(RoundKey(round_ + 1)))
+    assert [split.external for split in splits] == [0, 0, 1, 2]
+    assert [split.continuous for split in splits] == pytest.approx([0, 0.4, 1.18, 1.921])
+    assert all(split.local + split.external == 8 for split in splits)
+
+
+@pytest.mark.parametrize("rule", [*ADAPTIVE_RULES, f"{__name__}:greedy"])
+def test_no_rule_leaves_the_range_that_the_settings_allow(tmp_path: Path, rule: str) -> None:
+    schedule = make_splits(tmp_path, adaptive_rule=rule, adaptive_min_j=2, adaptive_max_j=6, adaptive_alpha=1.0)
+    drawn = []
+    for round_ in range(60):
+        drawn.append(schedule.of(RoundKey(round_)))
+        schedule.observe(make_row(round_, my_reward=round_ / 60, pool_informative=0))
+    assert {split.local + split.external for split in drawn} == {8}
+    assert {split.external for split in drawn} <= {2, 3, 4, 5, 6}
+
+
+class Greedy:
+    """A rule as a user might write one, which wants all there is."""
+
+    baseline = None
+
+    def wanted(self, rng: Random) -> float:
+        return 100.0
+
+    def observe(self, seen: RoundSignals) -> Greedy:
+        return self
+
+
+def greedy(settings: RuleSettings) -> Greedy:
+    return Greedy()
 
 
 def test_signals_count_informative_groups_whole() -> None:
@@ -142,7 +182,7 @@ async def test_lesson_the_adaptive_rule_moved_only_j_both_change_in_what_is_aske
 async def test_lesson_a_baseline_that_contained_the_rounds_own_reward_is_that_of_the_rounds_before(
     layout: Layout,
 ) -> None:
-    worker = make_worker(layout, "alice", adaptive_rule="gradient", adaptive_baseline_alpha=1.0, **ADAPTIVE)
+    worker = make_worker(layout, "alice", adaptive_rule="gradient-scaled", adaptive_baseline_alpha=1.0, **ADAPTIVE)
     await play_to_the_end(layout, range(4), worker)
     rows = rows_of(layout, "alice")
     assert rows[0].adaptive_baseline is msgspec.UNSET
@@ -192,7 +232,7 @@ async def test_lesson_waiting_that_differed_a_round_without_external_groups_wait
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("rule", ["gradient", "supply", "random"])
+@pytest.mark.parametrize("rule", ["gradient", "multi-signal-scaled", "supply", "random"])
 async def test_a_node_that_was_restarted_goes_on_with_the_split_it_would_have_had(tmp_path: Path, rule: str) -> None:
     kind: dict[str, Any] = {**ADAPTIVE, "adaptive_rule": rule}
     whole, stopped = Layout(tmp_path / "whole", "exp"), Layout(tmp_path / "stopped", "exp")

@@ -1,6 +1,7 @@
-"""Rules that follow the node's own reward: reward-trend, gradient, multi-signal.
+"""Rules of our own that follow the node's reward: reward-trend-scaled, gradient-scaled, multi-signal-scaled.
 
 All of them measure the reward in units of its own spread, so that rewards ten times as large move J no further.
+The rules that they are named after, which look at the reward as it is, are in literal_rules.py.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from swarm.algo.adaptive_rule import (
 )
 
 TREND_WINDOW = 5
-"""Rounds that a move of the reward-trend rule is given to show its effect; one round's reward is mostly noise."""
+"""Rounds that a move of reward-trend-scaled is given to show its effect; one round's reward is mostly noise."""
 VARIANCE_WEIGHT = 0.5
 """Own groups that teach nothing say at once, and with G x I completions behind it, what an own slot is worth."""
 QUALITY_WEIGHT = 0.3
@@ -42,7 +43,7 @@ class Moving:
 
 
 @dataclass(frozen=True)
-class RewardTrend(Moving):
+class RewardTrendScaled(Moving):
     """Hill climbing: go on as long as the reward rises, else turn round.
 
     Every TREND_WINDOW rounds, the mean reward of these rounds is held against that of the window before. Risen: the
@@ -66,21 +67,21 @@ class RewardTrend(Moving):
     def baseline(self) -> float | None:
         return self.earlier
 
-    def observe(self, seen: RoundSignals) -> RewardTrend:
+    def observe(self, seen: RoundSignals) -> RewardTrendScaled:
         window = (*self.window, seen.reward)
         if len(window) < TREND_WINDOW:
             return replace(self, window=window)
         recent = fmean(window)
         return self._judged(recent)._moved(recent)
 
-    def _judged(self, recent: float) -> RewardTrend:
+    def _judged(self, recent: float) -> RewardTrendScaled:
         if self.earlier is None:
             return self
         difference = recent - self.earlier
         spread = self.spread.updated(abs(difference), 1 - self.settings.memory)
         return replace(self, direction=self.direction if difference > 0 else -self.direction, spread=spread)
 
-    def _moved(self, recent: float) -> RewardTrend:
+    def _moved(self, recent: float) -> RewardTrendScaled:
         size = 1.0 if self.earlier is None else _share(abs(recent - self.earlier), self.spread.value)
         j = self.settings.within(self.j + self.settings.alpha * self.settings.total * self.direction * size)
         return replace(self, j=j, window=(), earlier=recent)
@@ -98,7 +99,7 @@ class Surprised(Moving):
 
 
 @dataclass(frozen=True)
-class Gradient(Surprised):
+class GradientScaled(Surprised):
     """J += alpha * N * clip((reward - baseline) / spread, -1, 1).
 
     The baseline is the moving average (memory: baseline_alpha) of the rounds before this one, the spread that of
@@ -106,7 +107,7 @@ class Gradient(Surprised):
     the reward rise: while it rises steadily J goes to its upper end, until too few questions are left and it falls.
     """
 
-    def observe(self, seen: RoundSignals) -> Gradient:
+    def observe(self, seen: RoundSignals) -> GradientScaled:
         settings = self.settings
         step = settings.alpha * settings.total * self.rewards.surprise(seen.reward, settings.memory)
         return replace(
@@ -115,17 +116,17 @@ class Gradient(Surprised):
 
 
 @dataclass(frozen=True)
-class MultiSignal(Surprised):
+class MultiSignalScaled(Surprised):
     """J += alpha * N * (weighted sum of three signals, each in [-1, 1], whose weights add up to 1).
 
     variance   1 - 2 x the share of own groups with some advantage: own questions that teach nothing say "share"
     quality    (pool's reward - own reward) / the larger of them: peers that answer better say "share"
-    trend      the surprise of the gradient rule x the direction of the last move: what worked is gone on with
+    trend      the surprise of gradient-scaled x the direction of the last move: what worked is gone on with
     """
 
     direction: float = 1.0
 
-    def observe(self, seen: RoundSignals) -> MultiSignal:
+    def observe(self, seen: RoundSignals) -> MultiSignalScaled:
         settings = self.settings
         trend = self.direction * self.rewards.surprise(seen.reward, settings.memory)
         signal = VARIANCE_WEIGHT * _variance(seen) + QUALITY_WEIGHT * _quality(seen) + TREND_WEIGHT * trend

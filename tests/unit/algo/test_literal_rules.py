@@ -1,0 +1,252 @@
+"""reward-trend, gradient and multi-signal against their source, formula by formula.
+
+Source: docs/ADAPTIVE_IJ_ALGORITHM.md of github.com/Elrashid/rl-swarm. `source_*` compute J from all rounds at once, as
+the source's formulas read; the rules compute it round by round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from random import Random
+from statistics import fmean
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swarm.algo.adaptive_rule import RoundSignals, Rule
+from swarm.config.settings import LITERAL_RULES
+from tests.unit.algo.factories import make_rule, make_seen
+
+ROUNDS = 45
+
+
+def j_of(rule: Rule) -> float:
+    return rule.wanted(Random(0))
+
+
+def path_of(rule: Rule, rounds: Sequence[RoundSignals]) -> list[float]:
+    """J after each round."""
+    path = []
+    for seen in rounds:
+        rule = rule.observe(seen)
+        path.append(j_of(rule))
+    return path
+
+
+def rewarded(*rewards: float) -> list[RoundSignals]:
+    return [make_seen(round_, reward) for round_, reward in enumerate(rewards)]
+
+
+def windows(*means: float) -> list[float]:
+    """Ten rounds of each."""
+    return [mean for mean in means for _ in range(10)]
+
+
+def clipped(j: float, low: float = 0.0, high: float = 7.0) -> float:
+    return max(low, min(high, j))
+
+
+rewards_of_a_run = st.lists(st.floats(0, 1), min_size=1, max_size=ROUNDS)
+
+
+# ── version 1, reward-trend ─────────────────────────────────────────────────────────────────────────────────────────
+def source_reward_trend(rewards: Sequence[float], j: float = 4.0) -> list[float]:
+    path = []
+    for n in range(1, len(rewards) + 1):
+        if n > 10:
+            recent, previous = fmean(rewards[n - 10 : n]), fmean(rewards[max(0, n - 20) : n - 10])
+            improvement = (recent - previous) / (previous + 1e-8)
+            j = clipped(j - 1 if improvement > 0.05 else j + 1 if improvement < -0.05 else j)
+        path.append(j)
+    return path
+
+
+@given(rewards_of_a_run)
+def test_reward_trend_is_its_source_round_by_round(rewards: list[float]) -> None:
+    assert path_of(make_rule("reward-trend"), rewarded(*rewards)) == source_reward_trend(rewards)
+
+
+def test_reward_trend_takes_external_groups_away_while_the_reward_rises_and_adds_them_while_it_falls() -> None:
+    rising, falling = windows(0.2, 0.4), windows(0.4, 0.2)
+    # the eleventh round lifts the recent mean to 0.22, 10 % above the one round before: from there a step each
+    assert path_of(make_rule("reward-trend"), rewarded(*rising))[9:14] == [4, 3, 2, 1, 0]
+    assert path_of(make_rule("reward-trend"), rewarded(*falling))[9:14] == [4, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize(("after", "j"), [(0.526, 3.0), (0.524, 4.0), (0.476, 4.0), (0.474, 5.0)])
+def test_reward_trend_acts_on_changes_of_more_than_five_per_cent(after: float, j: float) -> None:
+    before = windows(0.5)
+    steps = rewarded(*before, *[0.5] * 9, 10 * after - 9 * 0.5)  # the recent mean of the last round alone is `after`
+    path = path_of(make_rule("reward-trend"), steps)
+    assert path[-2:] == [4.0, j]
+
+
+def test_reward_trend_ignores_the_step_size() -> None:
+    rounds = rewarded(*windows(0.1, 0.5, 0.2))
+    assert path_of(make_rule("reward-trend", alpha=1.0), rounds) == path_of(make_rule("reward-trend"), rounds)
+
+
+# ── version 2, gradient ─────────────────────────────────────────────────────────────────────────────────────────────
+def source_gradient(
+    rewards: Sequence[float], alpha: float, memory: float, j: float = 4.0, low: float = 0.0, high: float = 7.0
+) -> list[float]:
+    """J += alpha (r - b), b being the exponential moving average of the rounds before."""
+    path, b = [], rewards[0]
+    for r in rewards:
+        j = clipped(j + alpha * (r - b), low, high)
+        b = memory * b + (1 - memory) * r
+        path.append(j)
+    return path
+
+
+@given(rewards_of_a_run, st.floats(0.01, 1), st.floats(0, 1), st.floats(0, 7))
+def test_gradient_is_its_source_round_by_round(rewards: list[float], alpha: float, memory: float, j: float) -> None:
+    rule = make_rule("gradient", alpha=alpha, memory=memory, initial_j=j)
+    assert path_of(rule, rewarded(*rewards)) == pytest.approx(source_gradient(rewards, alpha, memory, j))
+
+
+def test_gradient_moves_j_by_alpha_times_the_reward_above_the_baseline() -> None:
+    rule = make_rule("gradient", alpha=0.1, memory=0.95).observe(make_seen(0, 0.2))
+    assert (j_of(rule), rule.baseline) == (4.0, 0.2)
+    rule = rule.observe(make_seen(1, 0.6))
+    assert (j_of(rule), rule.baseline) == (pytest.approx(4.04), pytest.approx(0.95 * 0.2 + 0.05 * 0.6))
+    rule = rule.observe(make_seen(2, 0.1))
+    assert j_of(rule) == pytest.approx(4.04 + 0.1 * (0.1 - 0.22))
+
+
+@given(rewards_of_a_run, st.floats(0, 1))
+def test_lesson_a_baseline_that_contained_the_rounds_own_reward_never_does(rewards: list[float], own: float) -> None:
+    """Two runs that differ in the last round alone have the same baseline for it, and J differs by alpha times that."""
+    rule = make_rule("gradient", alpha=0.5)
+    for seen in rewarded(*rewards):
+        rule = rule.observe(seen)
+    assert rule.baseline is not None
+    moved = j_of(rule.observe(make_seen(9, own))) - j_of(rule)
+    assert moved == pytest.approx(0.5 * (own - rule.baseline), abs=1e-9)
+
+
+def test_gradient_that_begins_with_no_external_group_rises_with_the_reward() -> None:
+    path = path_of(make_rule("gradient", alpha=0.5, initial_j=0.0), rewarded(*[n / 100 for n in range(60)]))
+    assert path[0] == 0.0
+    assert all(later > earlier for earlier, later in pairwise(path))
+    assert path[-1] > 3.0
+
+
+def test_gradient_stays_within_two_and_six_where_that_is_said() -> None:
+    up, down = [n / 100 for n in range(80)], [1 - n / 100 for n in range(80)]
+    kind: dict[str, Any] = {"alpha": 1.0, "min_j": 2, "max_j": 6}
+    assert path_of(make_rule("gradient", **kind), rewarded(*up))[-1] == 6.0
+    assert path_of(make_rule("gradient", **kind), rewarded(*down))[-1] == 2.0
+    assert path_of(make_rule("gradient", **kind), rewarded(*up, *down)) == pytest.approx(
+        source_gradient([*up, *down], 1.0, 0.95, low=2.0, high=6.0)
+    )
+
+
+# ── version 3, multi-signal ─────────────────────────────────────────────────────────────────────────────────────────
+def source_trend(history: Sequence[float]) -> float:
+    if len(history) < 20:
+        return 0.0
+    recent, previous = fmean(history[-10:]), fmean(history[-20:-10])
+    return (recent - previous) / (abs(previous) + 1e-8)
+
+
+def source_multi_signal(rounds: Sequence[RoundSignals], j: float = 4.0) -> list[float]:
+    path = []
+    for n in range(1, len(rounds) + 1):
+        past = rounds[:n]
+        reward, variance = source_trend([r.reward for r in past]), source_trend([r.reward_std**2 for r in past])
+        shares = [r.pool_informative / r.pool_groups if r.pool_groups else 0.0 for r in past]
+        quality = fmean(shares[-10:]) if n >= 10 else 0.5
+        if reward > 0.05 and variance < 0:
+            j -= 1
+        elif reward < -0.05 or variance > 0.1:
+            j += 1 if quality > 0.3 else 0
+        elif quality < 0.2:
+            j -= 1
+        j = clipped(j)
+        path.append(j)
+    return path
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> list[RoundSignals]:
+    """Rounds in stretches, so that all branches of the rule are met."""
+    rounds: list[RoundSignals] = []
+    for _ in range(draw(st.integers(1, 4))):
+        seen = {
+            "reward": draw(st.sampled_from([0.0, 0.2, 0.21, 0.4])),
+            "reward_std": draw(st.sampled_from([0.0, 0.1, 0.103, 0.3])),
+            "pool_informative": draw(st.sampled_from([0, 5, 6, 8, 9, 28])),
+            "pool_groups": draw(st.sampled_from([0, 28, 28])),
+        }
+        rounds += [make_seen(n, **seen) for n in range(draw(st.integers(1, 12)))]
+    return rounds
+
+
+@given(runs())
+def test_multi_signal_is_its_source_round_by_round(rounds: list[RoundSignals]) -> None:
+    assert path_of(make_rule("multi-signal"), rounds) == source_multi_signal(rounds)
+
+
+def stretches(*kinds: dict[str, Any]) -> list[RoundSignals]:
+    """Ten rounds of each kind; where it says nothing, nothing changes and half of the pool is informative."""
+    return [make_seen(0, **{"reward": 0.2, "reward_std": 0.2, **kind}) for kind in kinds for _ in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "step"),
+    [
+        ({}, {"reward": 0.4, "reward_std": 0.1}, -1),
+        ({}, {"reward": 0.4, "reward_std": 0.2}, 0),
+        ({}, {"reward": 0.4, "reward_std": 0.3}, 1),
+        ({}, {"reward": 0.1, "reward_std": 0.1}, 1),
+        ({}, {"reward_std": 0.25}, 1),
+        ({}, {"reward_std": 0.205}, 0),
+        ({"pool_informative": 7}, {"reward": 0.1, "pool_informative": 7}, 0),
+        ({"pool_informative": 9}, {"reward": 0.1, "pool_informative": 9}, 1),
+        ({}, {"pool_informative": 5}, -1),
+        ({}, {"pool_informative": 6}, 0),
+        ({}, {"pool_groups": 0, "pool_informative": 0}, -1),
+    ],
+    ids=[
+        *("learning well and stable", "learning, not stabler", "learning, unstable", "struggling", "unstable"),
+        *("a little less stable", "struggling in a poor swarm", "struggling in a fair swarm"),
+        *("quality below 0.2", "quality above 0.2", "no swarm"),
+    ],
+)
+def test_multi_signal_steps_by_one_where_its_thresholds_are_passed(
+    before: dict[str, Any], after: dict[str, Any], step: int
+) -> None:
+    path = path_of(make_rule("multi-signal", total=40, initial_j=20.0), stretches(before, after))
+    assert path[19] - path[18] == step
+
+
+def test_multi_signal_waits_for_twenty_rounds_of_trend_and_ten_of_quality() -> None:
+    falling = [make_seen(n, 1 - n / 50) for n in range(20)]
+    assert path_of(make_rule("multi-signal"), falling)[18:] == [4.0, 5.0]
+    poor = [make_seen(n, 0.2, pool_informative=0) for n in range(10)]
+    assert path_of(make_rule("multi-signal"), poor)[8:] == [4.0, 3.0]
+
+
+# ── all three ───────────────────────────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("name", LITERAL_RULES)
+@pytest.mark.parametrize("start", [0.0, 2.0, 6.0])
+def test_any_start_within_the_range_is_one(name: str, start: float) -> None:
+    rule = make_rule(name, initial_j=start, min_j=int(start > 0) * 2, max_j=6)
+    path = path_of(rule, rewarded(*windows(0.4, 0.3, 0.2)))
+    assert all((2 if start else 0) <= j <= 6 for j in [j_of(rule), *path])
+
+
+@pytest.mark.parametrize(("name", "least"), [("reward-trend", 1), ("multi-signal", 10)])
+@given(rewards=rewards_of_a_run)
+def test_the_baseline_of_a_trend_is_the_mean_that_the_next_round_is_held_against(
+    name: str, least: int, rewards: list[float]
+) -> None:
+    rule = make_rule(name)
+    for seen in rewarded(*rewards):
+        rule = rule.observe(seen)
+    earlier = [*rewards, 0.0][-20:-10]
+    assert rule.baseline == (pytest.approx(fmean(earlier)) if len(earlier) >= least else None)
