@@ -49,7 +49,7 @@ def group_advantages(rewards: Sequence[float], scaling: Scaling = std) -> tuple[
 
 
 def is_informative(rewards: Sequence[float]) -> bool:
-    """True if the rewards differ, so that there are advantages; SAPO discards other external groups (section 4).
+    """True if the rewards differ, so that there are advantages; SAPO discards other external groups (section 3.2).
 
     Raises:
         ValueError: no reward at all, or one that is not finite.

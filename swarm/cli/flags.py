@@ -17,6 +17,7 @@ from cyclopts import Parameter
 from swarm.config import Settings, given_variables, load_settings
 from swarm.config.constraints import plain_type
 from swarm.config.meanings import meanings
+from swarm.config.presets import PRESETS
 from swarm.config.settings import FIELDS
 from swarm.store.place import open_place
 from swarm.store.run import Run
@@ -34,8 +35,9 @@ def _declared(kind: str) -> Callable[[type[Flags]], type[Flags]]:
 
     def with_fields(cls: type[Flags]) -> type[Flags]:
         declared = [f for f in FIELDS.values() if f.metadata[kind]]
-        cls.__annotations__ = {f.metadata[kind]: _flag(f.name, f.metadata[kind]) for f in declared}
-        for flag in cls.__annotations__:
+        flags = {f.metadata[kind]: _flag(f.name, f.metadata[kind]) for f in declared}
+        cls.__annotations__ = cls.__annotations__ | flags
+        for flag in flags:
             setattr(cls, flag, None)
         return Parameter(name="*")(dataclass(frozen=True, kw_only=True)(cls))
 
@@ -62,6 +64,8 @@ class CommonFlags:
 @_declared("run_flag")
 class RunFlags(CommonFlags):
     """What a run does."""
+
+    preset: Annotated[str | None, Parameter(help=f"Values for many settings at once: {', '.join(PRESETS)}.")] = None
 
 
 @_declared("node_flag")

@@ -14,6 +14,7 @@ from swarm.cli.flags import NodeFlags, as_settings, settings_from
 from swarm.cli.say import print_result
 from swarm.config import Settings, variable
 from swarm.config.meanings import meanings
+from swarm.config.settings import QUICK
 from swarm.config.sources import given
 from swarm.views.text import shorten, table
 
@@ -44,17 +45,16 @@ def settings(*, flags: NodeFlags | None = None, as_json: Annotated[bool, Paramet
 def list_settings(flags: NodeFlags, environ: Mapping[str, str]) -> list[SettingRow]:
     """All settings in the order of their definition. Raises ConfigError as a run with them would."""
     effective, explained = settings_from(flags, environ), meanings(Settings)
-    sources = {
-        name: source.removeprefix("the ")
-        for name, (_, source) in given(as_settings(flags), environ, flags.config).items()
-    }
+    preset, asked = given(as_settings(flags), environ, flags.config)
+    quick = {name: ("", variable("test_mode")) for name in QUICK if effective.test_mode}
+    sources = {name: source.removeprefix("the ") for name, (_, source) in (preset | quick | asked).items()}
     return [
         SettingRow(
             variable=", ".join(f.metadata["env"]),
             setting=f.name,
             default=f.default,
             value=_shown(f, getattr(effective, f.name)),
-            source=sources.get(f.name, "default" if getattr(effective, f.name) == f.default else variable("test_mode")),
+            source=sources.get(f.name, "default"),
             meaning=explained[f.name],
         )
         for f in fields(Settings)

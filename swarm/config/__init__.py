@@ -1,6 +1,6 @@
-"""Settings: declared in settings.py, merged from flags, environment, file and defaults, and checked, in sources.py.
+"""Settings: declared in settings.py; merged from flags, environment, file, preset and defaults in sources.py.
 
-constraints ─▶ settings ─▶ environment ─▶ sources
+constraints ─▶ settings, presets ─▶ environment ─▶ sources
 """
 
 from swarm.config.constraints import EXPERIMENT_NAME, NODE_ID

@@ -5,12 +5,26 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
+from swarm.config.presets import PRESET, PRESET_VARIABLE
 from swarm.config.settings import FIELDS
 
-VARIABLES: dict[str, str] = {variable: name for name, f in FIELDS.items() for variable in f.metadata["env"]}
-"""Variable -> setting."""
-SECRETS = tuple(variable for variable, name in VARIABLES.items() if FIELDS[name].metadata["secret"])
+VARIABLES: dict[str, str] = {variable: name for name, f in FIELDS.items() for variable in f.metadata["env"]} | {
+    PRESET_VARIABLE: PRESET
+}
+"""Variable -> setting, or the preset."""
+SECRETS = tuple(variable for name, f in FIELDS.items() if f.metadata["secret"] for variable in f.metadata["env"])
 """Variables that are never shown."""
+RETIRED = {
+    "ADAPTIVE_IJ": "say ADAPTIVE_IJ_ENABLED",
+    "ADAPTIVE_RATE": "say ADAPTIVE_IJ_ALPHA",
+    "SUBMIT_PERIOD_HOURS": "leave it out: rewards are submitted with every round",
+    "LOG_FLUSH_INTERVAL": "leave it out: every line of a log is in the folder as soon as it is written",
+}
+"""Variables of the rl-swarm fork that have no meaning here -> what to do instead.
+
+They are refused, as an unknown SWARM_ variable is: who sets one expects something of the run, and a warning in the log
+of a run of many hours is read too late.
+"""
 DAEMONS = {
     "coordinator": ("node", "--role", "coordinator"),
     "worker": ("node", "--role", "worker"),

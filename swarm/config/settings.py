@@ -126,8 +126,8 @@ class Settings:
     """Tasks to draw from, those of another than the first family as `family/task`; None: all that there are."""
     task_families: Names = setting((FIRST_FAMILY,), "SWARM_TASK_FAMILIES")
     """Where questions come from: names of ours, or `package.module:object` of one's own (see swarm.tasks.family)."""
-    profile: Literal["tiny", "paper"] = setting("tiny", "SWARM_PROFILE", run_flag="profile")
-    """Difficulty: `tiny` for the embedded models, `paper` for real ones."""
+    profile: Literal["tiny", "paper", "rl-swarm"] = setting("tiny", "SWARM_PROFILE", run_flag="profile")
+    """Difficulty: `tiny` for the embedded models; for real ones `paper`, reasoning-gym's own, or that of `rl-swarm`."""
     clock: Literal["coordinator", "own"] = setting("coordinator", "SWARM_CLOCK")
     """Who says which round comes next: a coordinator, or every node for itself."""
     staleness_window: Annotated[int, whole(0, 1000)] = setting(2, "SWARM_STALENESS_WINDOW")
@@ -196,8 +196,8 @@ class Settings:
     in genrl, the paper's framework; `skip`: weights and Adam stay as they are."""
     kl_weight: Annotated[float, real(0)] = setting(0.0, "SWARM_KL_WEIGHT")
     """Weight of the KL penalty towards the initial weights; above 0 a second copy of the model is held."""
-    max_grad_norm: Annotated[float, above(0)] = setting(1.0, "SWARM_MAX_GRAD_NORM")
-    """Gradients with a larger norm are scaled down to it."""
+    max_grad_norm: Annotated[float, real(0)] = setting(1.0, "SWARM_MAX_GRAD_NORM")
+    """Gradients with a larger norm are scaled down to it; 0: none is."""
     grpo_iterations: Annotated[int, whole(1, 64)] = setting(1, "SWARM_GRPO_ITERATIONS")
     """Optimizer steps per round on the same groups."""
     clip_low: Annotated[float, above(0, 0.99)] = setting(0.2, "SWARM_CLIP_LOW")

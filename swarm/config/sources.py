@@ -1,4 +1,4 @@
-"""Merges settings: command-line flag > environment variable > TOML file > the command's default > the field's default.
+"""Merges settings: command-line flag > environment variable > TOML file > preset > the command's default > the default.
 
 An unknown or malformed value is a ConfigError that names the setting, where it came from, the value, and what is
 allowed; so are settings that contradict each other.
@@ -16,10 +16,13 @@ from typing import Any
 import msgspec
 
 from swarm.config.constraints import allowed, plain_type
-from swarm.config.environment import VARIABLES
+from swarm.config.environment import RETIRED, VARIABLES
+from swarm.config.presets import PRESET, PRESET_VARIABLE, preset
 from swarm.config.settings import ADAPTIVE, FIELDS, JUDGE, QUICK, Settings, variable
 from swarm.errors import ConfigError
 
+Given = dict[str, tuple[object, str]]
+"""Setting -> its value, unparsed, and where it came from."""
 COMMAND_DEFAULT = "the command's default"
 _FLAGS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 _FROM_TEXT: Mapping[Any, Callable[[str], object]] = {
@@ -45,23 +48,30 @@ def load_settings(
     Raises:
         ConfigError: unknown setting, malformed value, or a combination that cannot work.
     """
-    raw = {name: (value, COMMAND_DEFAULT) for name, value in defaults.items()} | given(flags, environ, toml_file)
+    below, asked = given(flags, environ, toml_file)
+    raw = {name: (value, COMMAND_DEFAULT) for name, value in defaults.items()} | below | asked
     values = {name: _parse(name, value, source) for name, (value, source) in raw.items()}
-    return _check(Settings(**values), {name for name, (_, source) in raw.items() if source != COMMAND_DEFAULT})
+    return _check(Settings(**values), set(asked))
 
 
-def given(flags: Mapping[str, Any], environ: Mapping[str, str], toml_file: str | None) -> dict[str, tuple[object, str]]:
-    """What somebody asked for, unparsed, and where. Raises ConfigError for an unknown setting or two that differ."""
+def given(flags: Mapping[str, Any], environ: Mapping[str, str], toml_file: str | None) -> tuple[Given, Given]:
+    """The settings of the preset, if any, and those that somebody asked for by name.
+
+    Raises:
+        ConfigError: an unknown setting or preset, or one setting with two values.
+    """
     _refuse_unknown_variables(environ)
     found = _from_toml(toml_file) if toml_file else {}
     found |= _from_environment(environ)
-    return found | {name: (value, "the command line") for name, value in flags.items() if value is not None}
+    found |= {name: (value, "the command line") for name, value in flags.items() if value is not None}
+    return (preset(*found.pop(PRESET)) if PRESET in found else {}), found
 
 
-def _from_environment(environ: Mapping[str, str]) -> dict[str, tuple[object, str]]:
-    found: dict[str, tuple[object, str]] = {}
-    for name, f in FIELDS.items():
-        given = [(v, environ[v]) for v in f.metadata["env"] if environ.get(v, "").strip()]
+def _from_environment(environ: Mapping[str, str]) -> Given:
+    found: Given = {}
+    variables = {name: f.metadata["env"] for name, f in FIELDS.items()} | {PRESET: (PRESET_VARIABLE,)}
+    for name, known in variables.items():
+        given = [(v, environ[v]) for v in known if environ.get(v, "").strip()]
         if len({value for _, value in given}) > 1:
             raise ConfigError(
                 " and ".join(f"{v}={value!r}" for v, value in given) + " mean the same setting but differ: keep one"
@@ -72,20 +82,24 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, tuple[object, str
 
 
 def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
-    for name in environ:
+    for name, value in environ.items():
         if name.startswith("SWARM_") and name not in VARIABLES:
             raise ConfigError(f"unknown setting {name} in the environment{_suggest(name, VARIABLES)}")
+        if name in RETIRED and value.strip():
+            raise ConfigError(f"the environment variable {name}={value!r} has no meaning here: {RETIRED[name]}")
 
 
-def _from_toml(file: str) -> dict[str, tuple[object, str]]:
+def _from_toml(file: str) -> Given:
     try:
         table = tomllib.loads(Path(file).read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"cannot read the settings file {file}: {error}") from None
-    found: dict[str, tuple[object, str]] = {}
+    found: Given = {}
     for key, value in table.items():
         name = VARIABLES.get(key, key)
-        if name not in FIELDS:
+        if name in RETIRED:
+            raise ConfigError(f"the setting {key!r} in {file} has no meaning here: {RETIRED[name]}")
+        if name not in FIELDS and name != PRESET:
             raise ConfigError(f"unknown setting {key!r} in {file}{_suggest(key, [*FIELDS, *VARIABLES])}")
         if name in found:
             raise ConfigError(f"{key!r} sets {name} a second time in {file}: keep one")

@@ -24,6 +24,17 @@ _LONGEST: dict[str, dict[str, tuple[int, int, int]]] = {
         "calendar_arithmetic": (52, 129, 202),
         "binary_matrix": (268, 128, 220),
     },
+    "rl-swarm": {
+        "base_conversion": (56, 40, 52),
+        "basic_arithmetic": (46, 59, 74),
+        "arc_1d": (523, 241, 457),
+        "bf": (27, 61, 97),
+        "propositional_logic": (150, 89, 164),
+        "fraction_simplification": (31, 24, 24),
+        "decimal_arithmetic": (64, 52, 54),
+        "calendar_arithmetic": (52, 128, 201),
+        "binary_matrix": (268, 128, 220),
+    },
     "tiny": {
         "base_conversion": (51, 25, 30),
         "basic_arithmetic": (12, 11, 15),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -42,7 +43,7 @@ class Optimizer:
         """
         gradients = [parameter.grad for parameter in self._parameters.values() if parameter.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients) / divisor
-        factor = (self._config.max_grad_norm / (norm + 1e-6)).clamp(max=1.0) / divisor
+        factor = ((self._config.max_grad_norm or math.inf) / (norm + 1e-6)).clamp(max=1.0) / divisor
         torch._foreach_mul_(gradients, factor)
         return norm
 

@@ -14,12 +14,12 @@ from swarm.policy.embedded import EMBEDDED, LEARNING_RATES
 _RANGES: tuple[tuple[str, tuple[str, ...], Callable[[Any], bool]], ...] = (
     (
         "a finite number above 0",
-        ("learning_rate", "max_grad_norm", "clip_low", "clip_high", "temperature", "top_p"),
+        ("learning_rate", "clip_low", "clip_high", "temperature", "top_p"),
         lambda value: math.isfinite(value) and value > 0,
     ),
     (
         "a finite number of at least 0",
-        ("weight_decay", "kl_weight", "min_p", "importance_cap"),
+        ("weight_decay", "max_grad_norm", "kl_weight", "min_p", "importance_cap"),
         lambda value: math.isfinite(value) and value >= 0,
     ),
     ("at least 1", ("iterations", "micro_batch_tokens"), lambda value: value >= 1),
@@ -37,7 +37,7 @@ _RANGES: tuple[tuple[str, tuple[str, ...], Callable[[Any], bool]], ...] = (
 class GrpoConfig:
     """Sampling and optimisation settings of one policy.
 
-    The defaults are those of SAPO (arXiv:2509.08721, section 5): asymmetric clipping, no KL term, Adam.
+    As in SAPO (arXiv:2509.08721, section 4.2): asymmetric clipping, no KL term, Adam; its learning rate is 1e-3.
 
     Raises:
         ConfigError: a value is out of its range.
@@ -50,7 +50,7 @@ class GrpoConfig:
     weight_decay: float = 0.0
     """Decoupled weight decay of AdamW."""
     max_grad_norm: float = 1.0
-    """Gradients with a larger global L2 norm are scaled down to it."""
+    """Gradients with a larger global L2 norm are scaled down to it; 0: none is."""
     clip_low: float = 0.2
     """The probability ratio gains nothing below 1 - clip_low."""
     clip_high: float = 0.28

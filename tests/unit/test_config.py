@@ -22,6 +22,7 @@ from swarm.config import (
 from swarm.config import settings as settings_module
 from swarm.config.constraints import Text, allowed, plain_type
 from swarm.config.meanings import meanings
+from swarm.config.presets import PRESETS
 from swarm.errors import ConfigError
 from swarm.wire.keys import is_node_id
 
@@ -95,6 +96,82 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
         load_settings({}, {}, str(tmp_path / "nowhere.toml"))
 
 
+# ── presets ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_a_preset_beats_the_command_and_is_beaten_by_everything_that_names_the_setting(tmp_path: Path) -> None:
+    def rate(**given: Any) -> float | None:
+        return load_settings(
+            {"preset": "paper", "learning_rate": given.get("flag")},
+            given.get("environ", {}),
+            given.get("file"),
+            learning_rate=2e-4,
+        ).learning_rate
+
+    assert rate() == 1e-3
+    assert rate(file=toml(tmp_path, "learning_rate = 0.1")) == 0.1
+    assert rate(environ={"SWARM_LEARNING_RATE": "0.2"}) == 0.2
+    assert rate(flag=0.3) == 0.3
+
+
+def test_a_preset_is_named_by_a_flag_a_variable_or_a_file(tmp_path: Path) -> None:
+    by_file = load_settings({}, {}, toml(tmp_path, 'preset = "paper"'))
+    by_variable_in_file = load_settings({}, {}, toml(tmp_path, 'SWARM_PRESET = "paper"'))
+    assert load({"SWARM_PRESET": "paper"}) == load(preset="paper") == by_file == by_variable_in_file != Settings()
+
+
+def test_the_preset_of_the_paper_is_what_the_paper_says() -> None:
+    settings = load(preset="paper")
+    assert (settings.learning_rate, settings.kl_weight) == (0.001, 0)
+    assert (settings.clip_low, settings.clip_high) == (0.2, 0.28)
+    assert (settings.max_rounds, settings.generations, settings.total_groups) == (2000, 8, 8)
+    assert (settings.max_grad_norm, settings.empty_update) == (0, "step")
+
+
+def test_test_mode_beats_a_preset_so_that_it_can_be_tried() -> None:
+    settings = load({"TEST_MODE": "1", "SWARM_PRESET": "paper"})
+    assert (settings.max_rounds, settings.local_groups, settings.generations) == (3, 4, 4)
+    assert settings.learning_rate == 0.001
+
+
+def test_another_process_has_the_preset_and_what_was_said_beside_it_even_where_that_is_a_default() -> None:
+    settings = load({"SWARM_PRESET": "paper", "SWARM_EMPTY_UPDATE": "skip", "SWARM_MAX_GRAD_NORM": "1"})
+    assert (settings.empty_update, settings.max_grad_norm) == ("skip", 1)
+    environment = without_settings({"SWARM_PRESET": "paper", "HOME": "/root"}) | settings.as_environment()
+    assert load(environment) == settings
+
+
+def test_an_unknown_preset_is_refused_with_those_there_are() -> None:
+    message = refusal({"SWARM_PRESET": "papr"})
+    assert message.startswith("SWARM_PRESET (preset) must be one of paper, got 'papr' from the environment variable")
+    assert "from the command line" in refusal(preset="")
+
+
+def test_every_preset_names_settings_and_values_that_there_are() -> None:
+    for values in PRESETS.values():
+        settings = load(**values)
+        assert {name: getattr(settings, name) for name in values} == values
+
+
+# ── the fork's variables that are no more ───────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("ADAPTIVE_IJ", "say ADAPTIVE_IJ_ENABLED"),
+        ("ADAPTIVE_RATE", "say ADAPTIVE_IJ_ALPHA"),
+        ("SUBMIT_PERIOD_HOURS", "rewards are submitted with every round"),
+        ("LOG_FLUSH_INTERVAL", "every line of a log is in the folder as soon as it is written"),
+    ],
+)
+def test_a_variable_that_was_retired_is_refused_with_what_to_do_instead(
+    name: str, instead: str, tmp_path: Path
+) -> None:
+    message = refusal({name: "0.5"})
+    assert f"{name}='0.5' has no meaning here" in message
+    assert instead in message
+    assert load({name: ""}) == Settings()
+    with pytest.raises(ConfigError, match=instead):
+        load_settings({}, {}, toml(tmp_path, f"{name} = 0.5"))
+
+
 # ── the owner's variables ───────────────────────────────────────────────────────────────────────────────────────────
 OWNERS = [
     ("GDRIVE_PATH", "path", "./runs", "/mnt", "/mnt"),
@@ -159,7 +236,8 @@ MALFORMED = [
     ("ROLLOUT_PUBLISH_FREQUENCY", "hourly", "one of generation, stage, round"),
     ("ROLLOUT_CLEANUP_ENABLED", "maybe", "True or False"),
     ("MODEL_NAME", "tiny-qwen2,,tiny-gpt2", "one or more names, separated by commas"),
-    ("SWARM_PROFILE", "hard", "one of tiny, paper"),
+    ("SWARM_PROFILE", "hard", "one of tiny, paper, rl-swarm"),
+    ("SWARM_MAX_GRAD_NORM", "-1", "a number from 0"),
 ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from swarm.config.settings import LITERAL_RULES, SCALED_RULES
 from swarm.errors import ConfigError
 from swarm.study.record import ConfigurationRecord, DeclaredComparison
 from swarm.study.run.matrix import Matrix, did_you_mean, with_baseline
@@ -13,7 +14,7 @@ SETTINGS = {"model": ("tiny-qwen2-rare",), "learning_rate": 2e-4}
 seven times the reward, gains little by it (docs/study/starting-reward)."""
 ROUNDS = 100
 SEEDS = (1, 2, 3, 4, 5)
-ADAPTIVE_RULES = ("reward-trend", "gradient", "multi-signal", "supply", "random")
+ADAPTIVE_RULES = (*LITERAL_RULES, *SCALED_RULES, "supply", "random")
 """The last one is a control: it moves as much as the others, and follows nothing. They are held against 6/2, the best
 of the fixed splits of `sapo`."""
 

@@ -3,8 +3,10 @@
 A profile is part of a question's origin, so its numbers are part of the protocol: changing one changes every question,
 and peers with other numbers regenerate another text and refuse the rollout.
 
-    paper   reasoning-gym's own defaults, the difficulty of the SAPO paper (arXiv:2509.08721, section 5)
-    tiny    short questions that a model of one million parameters can learn on a laptop
+    paper     reasoning-gym's own defaults; the SAPO paper (arXiv:2509.08721, section 4.1) names tasks, no difficulty
+    rl-swarm  those of genrl's example and of rl-swarm (github.com/gensyn-ai/rl-swarm, rgym_exp/src/datasets.yaml):
+              as `paper` but for four tasks
+    tiny      short questions that a model of one million parameters can learn on a laptop
 
 The tiny numbers keep two costs down. Prompts are short (one worked example, small grids), because a CPU pays for every
 prompt token; and no rule needs more than a few steps of thought, because a tiny model answers without any.
@@ -27,6 +29,20 @@ SAPO_TASKS: tuple[str, ...] = (
 
 PROFILES: dict[str, dict[str, dict[str, object]]] = {
     "paper": {task: {} for task in SAPO_TASKS},
+    "rl-swarm": {task: {} for task in SAPO_TASKS}
+    | {
+        "basic_arithmetic": {"format_style": "natural"},
+        "fraction_simplification": {
+            "max_value": 100,
+            "min_factor": 2,
+            "styles": ["plain", "latex_frac", "latex_dfrac"],
+        },
+        "decimal_arithmetic": {"min_num_decimal_places": 1, "precision": 5},
+        "calendar_arithmetic": {
+            "year": 2023,
+            "tasks": ["count_days", "weekday_of_date", "is_leap_year", "recurring_event_day"],
+        },
+    },
     "tiny": {
         "base_conversion": {"min_base": 2, "max_base": 4, "min_value": 0, "max_value": 63},
         "basic_arithmetic": {

@@ -119,8 +119,8 @@ def test_gradient_moves_j_by_alpha_times_the_reward_above_the_baseline() -> None
 
 @given(rewards_of_a_run, st.floats(0, 1))
 def test_lesson_a_baseline_that_contained_the_rounds_own_reward_never_does(rewards: list[float], own: float) -> None:
-    """Two runs that differ in the last round alone have the same baseline for it, and J differs by alpha times that."""
-    rule = make_rule("gradient", alpha=0.5)
+    """With it, J would move by alpha times memory times the difference."""
+    rule = make_rule("gradient", alpha=0.5, memory=0.5, total=100, initial_j=50.0)
     for seen in rewarded(*rewards):
         rule = rule.observe(seen)
     assert rule.baseline is not None

@@ -15,8 +15,8 @@ from swarm.config import Settings
 from swarm.errors import ConfigError
 
 
-def test_every_flag_is_a_setting() -> None:
-    flags = {f.name: f.name for f in fields(NodeFlags) if f.name != "config"}
+def test_every_flag_is_a_setting_or_a_source_of_settings() -> None:
+    flags = {f.name: f.name for f in fields(NodeFlags) if f.name not in ("config", "preset")}
     assert set(as_settings(NodeFlags(**flags))) <= {f.name for f in fields(Settings)}  # type: ignore[arg-type]
 
 
@@ -71,6 +71,29 @@ def test_the_list_says_where_each_value_came_from(tmp_path: Path) -> None:
     assert sources["local_groups"] == "TEST_MODE"
     assert sources["external_groups"] == "default"
     assert "secret" not in repr(rows)
+
+
+def test_the_list_says_what_came_from_a_preset_even_where_it_is_the_default() -> None:
+    environ = {"SWARM_PRESET": "paper", "SWARM_KL_WEIGHT": "0.1"}
+    rows = {row.setting: row for row in list_settings(NodeFlags(generations=4), environ)}
+    assert (rows["learning_rate"].value, rows["learning_rate"].source) == (1e-3, "preset paper")
+    assert (rows["clip_low"].value, rows["clip_low"].source) == (0.2, "preset paper")
+    assert rows["kl_weight"].source == "environment variable SWARM_KL_WEIGHT"
+    assert rows["generations"].source == "command line"
+    assert rows["seed"].source == "default"
+
+
+def test_the_list_says_that_test_mode_beats_a_preset() -> None:
+    rows = {row.setting: row for row in list_settings(NodeFlags(preset="paper", test=True), {})}
+    assert (rows["max_rounds"].value, rows["max_rounds"].source) == (3, "TEST_MODE")
+    assert rows["learning_rate"].source == "preset paper"
+
+
+def test_the_command_that_goes_on_names_the_preset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SWARM_PRESET", "paper")
+    assert command_again(["swarm", "up"], RunFlags()) == "SWARM_PRESET=paper swarm up"
+    monkeypatch.delenv("SWARM_PRESET")
+    assert command_again(["swarm", "up"], RunFlags(preset="paper")) == "swarm up --preset paper"
 
 
 def test_the_list_says_what_settings_mean() -> None:

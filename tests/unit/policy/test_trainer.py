@@ -420,6 +420,11 @@ def test_gradient_is_clipped_to_the_norm_but_reported_whole() -> None:
     assert report.grad_norm == pytest.approx(norm, rel=1e-4)
 
 
+def test_a_largest_norm_of_0_leaves_the_gradient_as_it_is() -> None:
+    model = make_model()
+    assert largest_gap(gradient_of(model, RAGGED), gradient_of(model, RAGGED, max_grad_norm=0.0)) == 0
+
+
 def test_kl_is_zero_at_the_start_and_adds_no_gradient() -> None:
     model = make_model()
     without, with_kl = gradient_of(model, RAGGED), gradient_of(model, RAGGED, kl_weight=10.0)
