@@ -26,7 +26,7 @@ _LONGEST: dict[str, dict[str, tuple[int, int, int]]] = {
     },
     "rl-swarm": {
         "base_conversion": (56, 40, 52),
-        "basic_arithmetic": (46, 59, 74),
+        "basic_arithmetic": (46, 59, 76),
         "arc_1d": (523, 241, 457),
         "bf": (27, 61, 97),
         "propositional_logic": (150, 89, 164),
