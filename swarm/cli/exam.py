@@ -145,7 +145,10 @@ def _experiment(run: Run) -> ExperimentFile:
 
 
 def render(rows: Sequence[ExamRow]) -> str:
-    """pass@1 per node and task, before and after, and each node's mean over tasks."""
+    """pass@1, reward and share of answers per node and task, before and after, and each node's mean over tasks.
+
+    pass@1 given answered is pass@1 / answered, since what has no closed `<answer>` is never right; `-` where none has.
+    """
     cells = []
     for node, group in groupby(sorted(rows, key=lambda row: row.node_id), key=lambda row: row.node_id):
         of_node = list(group)
@@ -153,14 +156,22 @@ def render(rows: Sequence[ExamRow]) -> str:
         after = {row.task: row for row in of_node if row.rounds_done > 0}
         cells += [_cells(node, task, [before[task]], [after[task]]) for task in after]
         cells.append(_cells(node, "all tasks", list(before.values()), list(after.values())))
-    head = ("node", "task", "rounds", "pass@1 before", "after", "reward before", "after", "answered before", "after")
-    return table(head, cells, left=(0, 1))
+    measures = ("pass@1", "reward", "answered", "pass@1 given answered")
+    spans = [span for measure in measures for span in (f"{measure}: before", "after")]
+    return table(("node", "task", "rounds", *spans), cells, left=(0, 1))
 
 
 def _cells(node: str, task: str, before: Sequence[ExamRow], after: Sequence[ExamRow]) -> list[str]:
-    numbers = [
-        f"{fmean(getattr(row, column) for row in rows):.3f}"
+    means = [
+        fmean(getattr(row, column) for row in rows)
         for column in ("pass_at_1", "mean_reward", "answered")
         for rows in (before, after)
     ]
-    return [shorten(node, 24), task, str(after[0].rounds_done), *numbers]
+    given = [
+        _figure(passed / answered) if answered else "-" for passed, answered in zip(means[:2], means[4:], strict=True)
+    ]
+    return [shorten(node, 24), task, str(after[0].rounds_done), *map(_figure, means), *given]
+
+
+def _figure(value: float) -> str:
+    return f"{value:.3f}"

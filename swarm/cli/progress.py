@@ -78,11 +78,12 @@ class Progress:
             yield from ((node, row) for line in lines if (row := parse_row(line, MetricsRow)))
 
     def _line(self, number: int, rows: list[MetricsRow]) -> str:
-        rewards = [row.my_reward for row in rows]
+        rewards, tagged = [row.my_reward for row in rows], [row.answer_tag_rate for row in rows]
+        given = f"{sum(rewards) / sum(tagged):.3f}" if sum(tagged) > 0 else "-"
         external = sum(row.external_groups for row in rows)
         wanted = sum(row.external_wanted for row in rows)
         return (
             f"round {number + 1:>4}/{self._settings.max_rounds}  reward {fmean(rewards):.3f} "
-            f"({min(rewards):.3f} to {max(rewards):.3f})  tagged {fmean(r.answer_tag_rate for r in rows):4.0%}  "
+            f"({min(rewards):.3f} to {max(rewards):.3f})  tagged {fmean(tagged):4.0%} x {given:5}  "
             f"external {external}/{wanted}  {max(row.seconds_round for row in rows):.1f} s  {len(rows)} nodes"
         )

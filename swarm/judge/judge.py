@@ -235,7 +235,14 @@ class Judge:
             self._tell(m.Failed(slot))
             return
         self.counts["recorded"] += 1
-        logger.info("answer.recorded", round=slot.round, node=slot.node, task=row.task, reward=row.reward)
+        logger.info(
+            "answer.recorded",
+            round=slot.round,
+            node=slot.node,
+            task=row.task,
+            answered=row.answered,
+            reward=row.reward,
+        )
         self._tell(m.Recorded(slot))
 
     def _append(self, row: JudgedRow) -> bool:

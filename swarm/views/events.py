@@ -12,7 +12,10 @@ from swarm.records.growing import parse_line
 from swarm.records.stream import METRICS_EVENT, Event
 from swarm.views.text import printable
 
-_SHOWN_METRICS = ("round", "my_reward", "cumulative_reward", "external_groups", "total_agents", "seconds_round")
+_SHOWN_METRICS = (
+    *("round", "my_reward", "answer_tag_rate", "reward_given_tagged", "cumulative_reward", "external_groups"),
+    *("total_agents", "seconds_round"),
+)
 _HEAD_KEYS = frozenset({"timestamp", "level", "event", "node_id", "logger", "exception", "stack"})
 
 

@@ -40,7 +40,8 @@ class NodeSummary(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """A run as a whole. Rewards are means over nodes per round, then over rounds."""
+    """A run as a whole. Rewards and shares are means over nodes per round, then over rounds. What is given tagged is a
+    ratio of sums over rows, so that a node that tags much has a larger part in it."""
 
     nodes: tuple[NodeSummary, ...]
     rounds: int
@@ -51,7 +52,18 @@ class Summary(msgspec.Struct, frozen=True):
     ratio: float | None
     full_answer_rate: Trend
     """Share of completions with the full reward: free of the floors that some tasks give."""
+    tagged: Trend
+    """Share of completions with a closed `<answer>`: the format."""
+    given_tagged: Trend
+    """Mean reward of these: the content. The others earn 0, so this is known of rows of every version."""
+    full_given_tagged: Trend
+    """Of these, those with the full reward."""
     tasks: dict[str, Trend]
+    """Mean reward, over the rounds in which the task came up."""
+    task_tagged: dict[str, Trend]
+    """Of rows that counted a task's tags: those of older versions did not."""
+    task_given_tagged: dict[str, Trend]
+    """Of the same rows."""
     cumulative_reward: float
     """Sum over nodes and rounds of the node's mean reward, the SAPO paper's headline figure."""
     external_groups: int
@@ -67,19 +79,29 @@ def summarise(metrics: Mapping[str, Sequence[MetricsRow]]) -> Summary:
     rows = [row for rows in nodes.values() for row in rows]
     numbers = sorted({row.round for row in rows})
     window = min(WINDOW, max(1, len(numbers) // 2))
-    first, last = frozenset(numbers[:window]), frozenset(numbers[-window:])
-    reward = _trend(((row.round, row.my_reward) for row in rows), first, last)
+    windows = (frozenset(numbers[:window]), frozenset(numbers[-window:]))
+    names = sorted({task for row in rows for task in row.task_rewards})
+    tasks = [(task, [row for row in rows if task in row.task_rewards]) for task in names]
+    counted = [(task, [row for row in own if task in row.task_tag_rates]) for task, own in tasks]
+    reward = _trend(((row.round, row.my_reward) for row in rows), *windows)
     seconds = _duration(rows)
     return Summary(
-        nodes=tuple(_node(node, rows, first, last) for node, rows in nodes.items()),
+        nodes=tuple(_node(node, rows, *windows) for node, rows in nodes.items()),
         rounds=len(numbers),
         window=window,
         reward=reward,
         ratio=reward.ratio,
-        full_answer_rate=_trend(((row.round, row.full_answer_rate) for row in rows), first, last),
-        tasks={
-            task: _trend(((row.round, row.task_rewards[task]) for row in rows if task in row.task_rewards), first, last)
-            for task in sorted({task for row in rows for task in row.task_rewards})
+        full_answer_rate=_trend(((row.round, row.full_answer_rate) for row in rows), *windows),
+        tagged=_trend(((row.round, row.answer_tag_rate) for row in rows), *windows),
+        given_tagged=_given([(row.round, row.my_reward, row.answer_tag_rate) for row in rows], *windows),
+        full_given_tagged=_given([(row.round, row.full_answer_rate, row.answer_tag_rate) for row in rows], *windows),
+        tasks={task: _trend(((row.round, row.task_rewards[task]) for row in own), *windows) for task, own in tasks},
+        task_tagged={
+            task: _trend(((row.round, row.task_tag_rates[task]) for row in own), *windows) for task, own in counted
+        },
+        task_given_tagged={
+            task: _given([(row.round, row.task_rewards[task], row.task_tag_rates[task]) for row in own], *windows)
+            for task, own in counted
         },
         cumulative_reward=sum(row.my_reward for row in rows),
         external_groups=sum(row.external_groups for row in rows),
@@ -98,6 +120,16 @@ def _node(node: str, rows: Sequence[MetricsRow], first: frozenset[int], last: fr
         cumulative_reward=sum(row.my_reward for row in rows),
         external_groups=sum(row.external_groups for row in rows),
     )
+
+
+def _given(shares: Sequence[tuple[int, float, float]], first: frozenset[int], last: frozenset[int]) -> Trend:
+    """Round, what was earned and what was tagged of each row: the sum of the one over that of the other."""
+    return Trend(_ratio(shares, first), _ratio(shares, last))
+
+
+def _ratio(shares: Sequence[tuple[int, float, float]], rounds: frozenset[int]) -> float | None:
+    tagged = sum(tagged for number, _, tagged in shares if number in rounds)
+    return sum(earned for number, earned, _ in shares if number in rounds) / tagged if tagged > 0 else None
 
 
 def _trend(values: Iterable[tuple[int, float]], first: frozenset[int], last: frozenset[int]) -> Trend:
@@ -131,12 +163,13 @@ def render(summary: Summary) -> str:
     if not summary.rounds:
         return "no node has finished a round yet"
     names = (f"first {summary.window}", f"last {summary.window}", "last/first")
-    tasks = [(shorten(task, 40), *_cells(trend)) for task, trend in summary.tasks.items()]
+    spans = ("reward: first", "last", "tagged: first", "last", "given tagged: first", "last")
+    tasks = [_task_cells(task, summary) for task in summary.tasks]
     nodes = [_node_cells(node) for node in summary.nodes]
     parts = [
         _totals(summary),
-        table(("rounds", *names), [("mean reward", *_cells(summary.reward)), _full(summary)]),
-        table(("task", *names), tasks) if tasks else "",
+        table(("rounds", *names), _measures(summary)),
+        table(("task", *spans), tasks) if tasks else "",
         table(("node", "model", "rounds", *names, "cumulative"), nodes, left=(0, 1)),
     ]
     return "\n\n".join(part for part in parts if part)
@@ -155,8 +188,19 @@ def _models(external_by_model: Mapping[str, int]) -> str:
     return f" ({shorten(counts(dict(external_by_model)), 60)})" if external_by_model else ""
 
 
-def _full(summary: Summary) -> tuple[str, ...]:
-    return ("full answers", *_cells(summary.full_answer_rate))
+def _measures(summary: Summary) -> list[tuple[str, ...]]:
+    return [
+        ("mean reward", *_cells(summary.reward)),
+        ("tagged", *_cells(summary.tagged)),
+        ("reward given tagged", *_cells(summary.given_tagged)),
+        ("full answers", *_cells(summary.full_answer_rate)),
+        ("full answers given tagged", *_cells(summary.full_given_tagged)),
+    ]
+
+
+def _task_cells(task: str, summary: Summary) -> tuple[str, ...]:
+    trends = (summary.tasks[task], summary.task_tagged[task], summary.task_given_tagged[task])
+    return (shorten(task, 28), *(_figure(value) for trend in trends for value in (trend.first, trend.last)))
 
 
 def _node_cells(node: NodeSummary) -> tuple[str, ...]:

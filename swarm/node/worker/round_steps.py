@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from msgspec import UNSET
+
 from swarm.algo.registry import advantage_scaling, sampler
 from swarm.algo.sampling import sample_external, winners
 from swarm.algo.seeds import derive_random
@@ -223,6 +225,7 @@ def _log_round(row: MetricsRow) -> None:
         my_reward=round(row.my_reward, 4),
         cumulative_reward=round(row.cumulative_reward, 4),
         tagged=round(row.answer_tag_rate, 3),
+        given_tagged=None if row.reward_given_tagged is UNSET else round(row.reward_given_tagged, 4),
         local=row.local_groups,
         external=f"{row.external_groups}/{row.external_wanted}",
         pool=f"{row.pool_informative}/{row.pool_groups}",

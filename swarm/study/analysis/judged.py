@@ -49,7 +49,16 @@ class JudgedComparison(NamedTuple):
 
 
 def pass_at_1(judged: pd.DataFrame, window: int = WINDOW_ROUNDS) -> pd.DataFrame:
-    """One row per run and window: `round` (its first), `pass_at_1` (share of full answers), `reward`, `questions`."""
+    """One row per run and window.
+
+    Columns:
+        round: the window's first.
+        pass_at_1: share of questions with the full reward.
+        answered: share of questions with a closed `<answer>`: the format.
+        given_answered: pass_at_1 / answered, the content; NaN where none is answered.
+        reward: mean over the questions.
+        questions: how many there were.
+    """
     return _pass_at_1(judged, RUN, window).reset_index()
 
 
@@ -104,8 +113,13 @@ def _samples(judged: pd.DataFrame, unit: str, window: int) -> dict[int, list[flo
 
 def _pass_at_1(judged: pd.DataFrame, key: list[str], window: int) -> pd.DataFrame:
     windows = judged.assign(
-        round=judged["round"] // window * window, full_answer=judged["full_answer"].astype("float64")
+        round=judged["round"] // window * window, **judged[["full_answer", "answered"]].astype("float64")
     )
-    return windows.groupby([*key, "round"]).agg(
-        pass_at_1=("full_answer", "mean"), reward=("reward", "mean"), questions=("question_id", "size")
+    found = windows.groupby([*key, "round"]).agg(
+        pass_at_1=("full_answer", "mean"),
+        answered=("answered", "mean"),
+        reward=("reward", "mean"),
+        questions=("question_id", "size"),
     )
+    found.insert(2, "given_answered", found["pass_at_1"] / found["answered"].where(found["answered"] > 0))
+    return found

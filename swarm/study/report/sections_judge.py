@@ -45,7 +45,8 @@ def judge_section(judged: pd.DataFrame, record: StudyRecord, look: Look) -> Sect
         (
             "Each round a judge asked every node questions that are in no node's training, answered alone and once. "
             f"pass@1 is the share of them with the full reward, over the nodes and {WINDOW_ROUNDS} rounds; the line is "
-            f"the mean over seeds, the band its 95 % interval from {FEWEST_SEEDS} seeds on.",
+            f"the mean over seeds, the band its 95 % interval from {FEWEST_SEEDS} seeds on. "
+            "It is the share of questions that are answered, with a closed <answer>, times the pass@1 of these.",
             "The test is Welch's between the seeds of a configuration and of its baseline, window by window, with "
             f"Holm's adjustment over the windows of the configuration. With fewer than {FEWEST_SEEDS} seeds no "
             "p-value is given: nodes of one swarm learn from each other, and are no independent samples.",
@@ -84,27 +85,35 @@ def exam_section(exams: pd.DataFrame, look: Look) -> Section | None:
     if exams.empty:
         return None
     means = look.in_order(exam_means(exams), "configuration", "rounds_done")
+    by_task = exams.assign(given_answered=given_answered(exams))
     return Section(
         "Exam before and after",
         (
             "One fixed set of held-out questions, the same for every node and every moment. pass@1 is the share of "
             "questions with the full reward, weighted by the number of questions of each task; 0 rounds is before "
-            "training.",
+            "training. Answered: of completions, those with a closed <answer>; given answered: pass@1 of these alone.",
         ),
         (
             Table("exam", "Over all nodes and tasks, by configuration and rounds trained.", means, _EXAM),
-            Table("exam_by_task", "By node and task.", exams, _EXAM_BY_TASK),
+            Table("exam_by_task", "By node and task.", by_task, _EXAM_BY_TASK),
         ),
     )
 
 
 def exam_means(exams: pd.DataFrame) -> pd.DataFrame:
     """One row per configuration and rounds trained."""
-    weighted = exams.assign(passed=exams["pass_at_1"] * exams["n"], earned=exams["mean_reward"] * exams["n"])
-    groups = weighted.groupby(["configuration", "rounds_done"], observed=True)
-    sums = groups.agg(nodes=("node_id", "nunique"), n=("n", "sum"), passed=("passed", "sum"), earned=("earned", "sum"))
-    sums["pass_at_1"], sums["mean_reward"] = sums["passed"] / sums["n"], sums["earned"] / sums["n"]
-    return sums.drop(columns=["passed", "earned"]).reset_index()
+    measures = ["pass_at_1", "answered", "mean_reward"]
+    weighted = exams.assign(**{name: exams[name] * exams["n"] for name in measures})
+    sums = weighted.groupby(["configuration", "rounds_done"], observed=True).agg(
+        nodes=("node_id", "nunique"), n=("n", "sum"), **{name: (name, "sum") for name in measures}
+    )
+    means = sums.assign(**{name: sums[name] / sums["n"] for name in measures})
+    return means.assign(given_answered=given_answered(means)).reset_index()
+
+
+def given_answered(rows: pd.DataFrame) -> pd.Series[float]:
+    """pass@1 of what is answered; NaN where nothing is."""
+    return rows["pass_at_1"] / rows["answered"].where(rows["answered"] > 0)
 
 
 _WINDOWS = (
@@ -113,6 +122,8 @@ _WINDOWS = (
     Column("from round", "round", whole),
     Column("questions", "questions", whole),
     Column("pass@1", "pass_at_1", percent),
+    Column("answered", "answered", percent),
+    Column("given answered", "given_answered", percent),
     Column("mean reward", "reward", number(3)),
 )
 _COMPARED = (
@@ -135,6 +146,8 @@ _EXAM = (
     Column("nodes", "nodes", whole),
     Column("questions", "n", whole),
     Column("pass@1", "pass_at_1", percent),
+    Column("answered", "answered", percent),
+    Column("given answered", "given_answered", percent),
     Column("mean reward", "mean_reward", number(3)),
 )
 _EXAM_BY_TASK = (
@@ -146,5 +159,7 @@ _EXAM_BY_TASK = (
     Column("task", "task", numeric=False),
     Column("questions", "n", whole),
     Column("pass@1", "pass_at_1", percent),
+    Column("answered", "answered", percent),
+    Column("given answered", "given_answered", percent),
     Column("mean reward", "mean_reward", number(3)),
 )

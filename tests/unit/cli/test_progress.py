@@ -44,3 +44,19 @@ def test_on_own_clocks_nobody_is_waited_for_beyond_the_window(
 ) -> None:
     rows = [("alice", number) for number in range(4)]
     assert play(Layout(tmp_path, "exp"), rows, capsys, clock="own", staleness_window=2) == ["1/9 1 nodes"]
+
+
+def test_a_round_shows_how_much_was_tagged_and_what_that_was_worth(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An eighth of alice's completions and half of bob's, which earned 0.4 and 0.8 each."""
+    layout = Layout(tmp_path, "exp")
+    progress = Progress(run_of(layout), Settings(max_rounds=9), 2)
+    for node, tagged, worth in (("alice", 0.125, 0.4), ("bob", 0.5, 0.8)):
+        row = make_row(layout, node, 0, my_reward=tagged * worth, answer_tag_rate=tagged)
+        append(layout.metrics_file(node), msgspec.json.encode(row))
+    append(layout.metrics_file("bob"), msgspec.json.encode(make_row(layout, "bob", 1, my_reward=0.0)))
+    progress.show_new()
+    first, second = capsys.readouterr().out.splitlines()
+    assert "reward 0.225 (0.050 to 0.400)  tagged  31% x 0.720  external" in first
+    assert "tagged   0% x -      external" in second

@@ -146,7 +146,18 @@ def test_the_table_shows_before_beside_after_and_the_mean_over_tasks() -> None:
     assert lines[3].split()[:6] == ["anna", "all", "tasks", "7", "0.125", "0.625"]
 
 
-def make_row(rounds_done: int, task: str, pass_at_1: float) -> exam.ExamRow:
+def test_the_table_tells_what_is_answered_from_what_is_right_when_answered() -> None:
+    rows = [make_row(0, "bf", 0.0, 0.0), make_row(0, "arc_1d", 0.1, 0.2), make_row(7, "bf", 0.3, 0.6)]
+    lines = render([*rows, make_row(7, "arc_1d", 0.4, 0.8)]).splitlines()
+    assert lines[0].split("  ")[-2:] == ["pass@1 given answered: before", "after"]
+    assert [line.split()[-4:] for line in lines[1:]] == [
+        ["0.000", "0.600", "-", "0.500"],
+        ["0.200", "0.800", "0.500", "0.500"],
+        ["0.100", "0.700", "0.500", "0.500"],
+    ]
+
+
+def make_row(rounds_done: int, task: str, pass_at_1: float, answered: float = 1.0) -> exam.ExamRow:
     return exam.ExamRow(
         node_id="anna",
         model="m",
@@ -155,7 +166,7 @@ def make_row(rounds_done: int, task: str, pass_at_1: float) -> exam.ExamRow:
         n=4,
         pass_at_1=pass_at_1,
         mean_reward=pass_at_1,
-        answered=1.0,
+        answered=answered,
     )
 
 

@@ -45,8 +45,8 @@ def test_metrics_rows_are_shown_if_asked_for(tmp_path: Path) -> None:
     assert "metrics" not in names(layout)
     stream = EventStream(run_of(layout), Wanted(metrics=True, event="metrics"))
     assert [line.split(" ", 1)[1] for line in render(stream.read_last(1))] == [
-        "alice        info     metrics round=1 my_reward=0.11 cumulative_reward=0.21 external_groups=0 "
-        "total_agents=2 seconds_round=2"
+        "alice        info     metrics round=1 my_reward=0.11 answer_tag_rate=0 cumulative_reward=0.21 "
+        "external_groups=0 total_agents=2 seconds_round=2"
     ]
 
 

@@ -66,6 +66,44 @@ def test_tasks_are_averaged_over_the_rounds_they_came_up_in() -> None:
     assert (tasks["arc_1d"].first, tasks["arc_1d"].last) == (None, pytest.approx(0.1))
 
 
+def test_format_and_content_are_told_apart() -> None:
+    """a tags a tenth at first and all at last, b nothing and half; what they tag is worth 0.5 and 0.8."""
+    of_a = [make_row(LAYOUT, "a", n, my_reward=0.05 + n * 0.75, answer_tag_rate=0.1 + n * 0.9) for n in (0, 1)]
+    of_b = [make_row(LAYOUT, "b", n, my_reward=n * 0.4, answer_tag_rate=n * 0.5) for n in (0, 1)]
+    summary = summarise({"a": of_a, "b": of_b})
+    assert (summary.tagged.first, summary.tagged.last) == (pytest.approx(0.05), pytest.approx(0.75))
+    assert (summary.given_tagged.first, summary.given_tagged.last) == (pytest.approx(0.5), pytest.approx(0.8))
+    shown = [line.split()[-3:] for line in render(summary).splitlines() if line.startswith(("tagged", "reward given"))]
+    assert shown == [["0.050", "0.750", "15.00x"], ["0.500", "0.800", "1.60x"]]
+
+
+def test_full_answers_given_tagged_are_free_of_partial_credit() -> None:
+    rows = make_rows("a", [0.3, 0.3], answer_tag_rate=0.5, full_answer_rate=0.25)
+    assert summarise({"a": rows}).full_given_tagged.first == 0.5
+
+
+def test_a_run_that_tagged_nothing_has_no_reward_given_tagged() -> None:
+    summary = summarise({"a": make_rows("a", [0.0, 0.0], task_rewards={"bf": 0.0}, task_tag_rates={"bf": 0.0})})
+    assert (summary.given_tagged.first, summary.full_given_tagged.last) == (None, None)
+    assert summary.task_given_tagged["bf"].last is None
+    assert summary.task_tagged["bf"].last == 0.0
+    (shown,) = (line for line in render(summary).splitlines() if line.startswith("reward given tagged"))
+    assert shown.split()[3:] == ["-", "-", "-"]
+
+
+def test_each_task_has_its_own_format_and_content_and_rows_that_did_not_count_have_no_part() -> None:
+    old = make_row(LAYOUT, "b", 0, task_rewards={"bf": 0.6})
+    rows = [
+        make_row(LAYOUT, "a", 0, task_rewards={"bf": 0.2}, task_tag_rates={"bf": 0.5}),
+        make_row(LAYOUT, "a", 1, task_rewards={"bf": 0.3}, task_tag_rates={"bf": 1.0}),
+    ]
+    summary = summarise({"a": rows, "b": [old]})
+    tagged, given = summary.task_tagged["bf"], summary.task_given_tagged["bf"]
+    assert summary.tasks["bf"].first == pytest.approx(0.4)
+    assert (tagged.first, tagged.last) == (0.5, 1.0)
+    assert (given.first, given.last) == (pytest.approx(0.4), pytest.approx(0.3))
+
+
 def test_external_groups_add_up_by_model() -> None:
     rows = make_rows("a", [0.1, 0.1], external_groups=3, external_by_model={"gpt2": 2, "qwen": 1})
     summary = summarise({"a": rows})
@@ -89,6 +127,8 @@ def test_the_text_fits_a_hundred_columns() -> None:
         [0.1] * 4,
         model="an-organisation/" + "m" * 90,
         task_rewards={"t" * 80: 0.5},
+        task_tag_rates={"t" * 80: 0.5},
+        answer_tag_rate=0.5,
         external_by_model={f"model-{i}" * 4: 1000 for i in range(9)},
     )
     text = render(summarise({"n" * 64: rows}))

@@ -111,6 +111,7 @@ def make_judged(full: Sequence[Sequence[bool]], configuration: str = "8/0", seed
                 "question_id": f"{round_}-{place}",
                 "reward": 1.0 if answered else 0.25,
                 "full_answer": answered,
+                "answered": True,
             }
             for round_, of_nodes in enumerate(full)
             for place, answered in enumerate(of_nodes)

@@ -25,6 +25,16 @@ def test_pass_at_1_is_the_share_of_full_answers_in_each_window() -> None:
     assert found["questions"].tolist() == [4, 2]
 
 
+def test_pass_at_1_is_the_share_of_answers_times_the_share_of_these_that_are_right() -> None:
+    judged = make_judged([[YES, NO], [NO, NO]]).assign(answered=[YES, YES, NO, NO])
+    found = pass_at_1(judged, window=1)
+    assert found["answered"].tolist() == [1.0, 0.0]
+    assert found["given_answered"][0] == 0.5
+    assert pd.isna(found["given_answered"][1])
+    (together_,) = pass_at_1(judged, window=2).to_dict("records")
+    assert (together_["pass_at_1"], together_["answered"], together_["given_answered"]) == (0.25, 0.5, 0.5)
+
+
 def test_seeds_are_the_unit_of_several_runs() -> None:
     swarm = [make_judged([[YES] * n + [NO] * (4 - n)], "4/4", seed) for seed, n in enumerate((4, 3, 3))]
     isolated = [make_judged([[YES] * n + [NO] * (4 - n)], "8/0", seed) for seed, n in enumerate((1, 1, 2))]
