@@ -20,7 +20,7 @@ from swarm.cli.experiment import live_nodes
 from swarm.cli.flags import command_again
 from swarm.cli.say import say
 from swarm.cli.study_view import StudyDisplay, results
-from swarm.config import variable
+from swarm.config import Settings, variable
 from swarm.errors import ConfigError, MemoryPlanError
 from swarm.node.process.stopping import on_signals
 from swarm.node.process.wiring import checked_tasks, versions
@@ -30,9 +30,10 @@ from swarm.planner.planner import plan_for
 from swarm.store.run import Run
 from swarm.study.record import StudyRecord, log_file, read_study, studies, write_study
 from swarm.study.run.builtin import built_in
+from swarm.study.run.defaults import as_begun
 from swarm.study.run.growth import grown
 from swarm.study.run.launch import Launcher
-from swarm.study.run.matrix import Matrix, ignored_settings, resolve, run_settings, shared_settings
+from swarm.study.run.matrix import Matrix, changed_settings, ignored_settings, resolve, run_settings, shared_settings
 from swarm.study.run.matrix_file import read_matrix
 from swarm.study.run.reuse import with_finished_elsewhere
 from swarm.study.run.runner import Runner, StudyView, alone
@@ -76,9 +77,13 @@ def run(
     chosen = _overridden(_matrix(matrix), flags)
     given = {"path": flags.path, "model": flags.model, "learning_rate": flags.learning_rate}
     shared = shared_settings(chosen, given, os.environ, flags.config)
+    folder = shared.shared_folder
+    if chosen.name in studies(folder):
+        new, chosen = shared, as_begun(chosen, read_study(folder, chosen.name))
+        shared = shared_settings(chosen, given, os.environ, flags.config)
+        _say_what_stays(chosen.name, shared, new)
     for name in ignored_settings(shared):
         say(f"{variable(name)} is left out: a study decides it for each run")
-    folder = shared.shared_folder
     again = command_again(["swarm", "study", "run", matrix], flags)
     asked = resolve(chosen, shared, judged=bool(flags.judge), created_at=time.time(), versions=versions(shared))
     with alone(folder, chosen.name):
@@ -87,6 +92,14 @@ def run(
         jobs = _places(record, folder, flags.jobs)
         launcher = Launcher(record, folder, os.environ, versions(shared))
         return anyio.run(_run, launcher, jobs, shared.liveness_timeout, again)
+
+
+def _say_what_stays(study: str, begun: Settings, new: Settings) -> None:
+    before, now = changed_settings(begun), changed_settings(new)
+    for name in sorted({*before, *now}):
+        was, is_now = getattr(begun, name), getattr(new, name)
+        if was != is_now:
+            say(f"{study} goes on with {name} = {was}, as it was begun; a new study would have {is_now}")
 
 
 def _matrix(name: str) -> Matrix:

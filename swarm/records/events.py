@@ -59,6 +59,8 @@ class NodeEvents:
         self.overdue: set[int] = set()
         """Rounds that it closed, as coordinator, at the end of their interval."""
         self.alarms: list[Alarm] = []
+        self.rounds_lost = 0
+        """Updates that it could not redo after it was killed, over all its lives."""
 
     def observe(self, line: bytes) -> None:
         """Take note of the line that comes after those seen."""
@@ -82,6 +84,8 @@ class NodeEvents:
                 self.ending = self.ending or Ending(FINISHED)
             case "process.failed" | "process.crashed" if self.ending is None:
                 self.ending = Ending(event.event.removeprefix("process."), error=str(event.error or ""))
+            case "rounds.lost" if type(event.count) is int:
+                self.rounds_lost += event.count
             case "round.opened" | "round.last_closed" if event.reason == "interval" and event.round:
                 self.overdue.add(event.round - 1)
 
@@ -93,6 +97,7 @@ class _Event(msgspec.Struct):
     reason: object = None
     rounds_done: object = None
     error: object = None
+    count: object = None
 
 
 class Printed(NamedTuple):

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from swarm.config.settings import ADAPTIVE_RULES
 from swarm.errors import ProtocolError, StoreError
 from swarm.records.files import read_form
 from swarm.records.listing import entries
@@ -42,6 +43,12 @@ MEASURES = (
 """What a comparison may be declared on: columns of swarm.study.analysis.measures.totals, one value per run."""
 TESTS = ("welch", "paired")
 """`welch`: Welch's t-test of two independent means; `paired`: Student's t-test of the differences at equal seeds."""
+
+
+FIRST_DEFAULTS: dict[str, Any] = {"profile": "tiny", "model": ["tiny-qwen2"], "empty_update": "skip"}
+"""Of settings whose default is, or may become, another one: what it was when records did not hold any defaults."""
+RENAMED_RULES = {name: f"{name}-scaled" for name in ("reward-trend", "gradient", "multi-signal")}
+"""What the adaptive rules of such records are called now."""
 
 
 class ConfigurationRecord(msgspec.Struct, kw_only=True, frozen=True):
@@ -93,7 +100,10 @@ class StudyRecord(msgspec.Struct, kw_only=True, frozen=True):
     configurations: tuple[ConfigurationRecord, ...]
     """In the order in which they are shown."""
     settings: dict[str, Any] = {}
-    """Setting name -> value that all runs share."""
+    """Setting name -> value that all runs share, of those that were named or are not at their defaults."""
+    defaults: dict[str, Any] | None = None
+    """Setting name -> value of all others, as their defaults were when the study was begun, with which it goes on; None
+    in records of earlier versions, until `read_study` fills in what has changed since."""
     judged: bool = False
     """A judge asks every node a held-out question each round."""
     runs: tuple[RunRecord, ...] = ()
@@ -167,7 +177,26 @@ def read_study(path: Path, study: str) -> StudyRecord:
     if record is None:
         known = ", ".join(studies(path)) or "none"
         raise StoreError(f"no study {study!r} in {path}; there: {known}; begin one with `swarm study run`")
-    return record
+    return record if record.defaults is not None else _with_first_defaults(record)
+
+
+def _with_first_defaults(record: StudyRecord) -> StudyRecord:
+    """A record of an earlier version, by today's names and with the defaults of then where they have changed."""
+    settings = _renamed(record.settings)
+    first = _renamed({**FIRST_DEFAULTS, "adaptive_rule": "gradient"})
+    return msgspec.structs.replace(
+        record,
+        settings=settings,
+        defaults={name: value for name, value in first.items() if name not in settings},
+        configurations=tuple(
+            msgspec.structs.replace(one, settings=_renamed(one.settings)) for one in record.configurations
+        ),
+    )
+
+
+def _renamed(settings: dict[str, Any]) -> dict[str, Any]:
+    rule = RENAMED_RULES.get(str(settings.get("adaptive_rule")))
+    return settings | {"adaptive_rule": rule} if rule in ADAPTIVE_RULES else settings
 
 
 def studies(path: Path) -> list[str]:

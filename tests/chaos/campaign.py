@@ -66,7 +66,7 @@ class Process:
     def kill(self) -> list[int]:
         """As the machine would. Returns the children that it had."""
         assert self.running is not None
-        children = _descendants(self.running.pid)
+        children = descendants(self.running.pid)
         self.running.kill()
         self.running.wait()
         self.running = None
@@ -206,13 +206,14 @@ def python(*arguments: str) -> list[str]:
     return [sys.executable, *arguments]
 
 
-def _descendants(pid: int) -> list[int]:
+def descendants(pid: int) -> list[int]:
+    """The processes that it started, and those that they did."""
     children: list[int] = []
     with suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             with suppress(OSError):
                 children += [int(child) for child in (task / "children").read_text().split()]
-    return children + [grandchild for child in children for grandchild in _descendants(child)]
+    return children + [grandchild for child in children for grandchild in descendants(child)]
 
 
 def _is_running(pid: int) -> bool:

@@ -61,7 +61,7 @@ async def _run(contexts: Sequence[NodeContext]) -> int:
     for ctx in contexts:
         check(ctx.settings)
     to_thread.current_default_thread_limiter().total_tokens += THREADS_PER_NODE * len(contexts)
-    async with worker_maker(contexts[0].settings) as make:
+    async with worker_maker(contexts[0].settings, len(contexts)) as make:
         return await run_until_signal(SeveralNodes({ctx.node_id: partial(_start, make, ctx) for ctx in contexts}))
 
 

@@ -12,6 +12,8 @@ from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+import anyio
+
 from swarm import __version__
 from swarm.algo.registry import advantage_scaling, loss, sampler
 from swarm.config import Settings
@@ -61,11 +63,33 @@ def versions(settings: Settings | None = None) -> dict[str, str]:
     return ours | {name: version(name) for name in (*_RECORDED, *families.packages)}
 
 
+class Barrier:
+    """Holds each of several nodes until the last of them has come.
+
+    Nodes of one process that was killed come back one after the other, as each has its own rounds to redo. The first
+    would find its round open and train without the groups of the others, which do not count as alive yet.
+    """
+
+    def __init__(self, nodes: int) -> None:
+        self._awaited = nodes
+        self._all_there = anyio.Event()
+
+    async def wait(self) -> None:
+        """Come, once, and wait for the others."""
+        self._awaited -= 1
+        if self._awaited <= 0:
+            self._all_there.set()
+        await self._all_there.wait()
+
+
 @asynccontextmanager
-async def worker_maker(settings: Settings) -> AsyncIterator[Callable[[NodeContext], Worker]]:
+async def worker_maker(settings: Settings, nodes: int = 1) -> AsyncIterator[Callable[[NodeContext], Worker]]:
     """What makes the workers of this process, with what they have in common while the block runs.
 
-    That is the scoring children, the compute thread, and the measure of the event loop's lag.
+    That is the scoring children, the compute thread, the measure of the event loop's lag, and their first round.
+
+    Args:
+        nodes: how many will be made.
     """
     from swarm.node.worker.worker import Worker
     from swarm.tasks.scoring import Scorer
@@ -79,8 +103,10 @@ async def worker_maker(settings: Settings) -> AsyncIterator[Callable[[NodeContex
             compute=ComputeExecutor(ctx.clock.monotonic, thread),
             versions=versions(ctx.settings),
             loop_lag=lag.reader(),
+            others_ready=together.wait,
         )
 
+    together = Barrier(nodes)
     async with Scorer(settings.scorer_processes, settings.task_families) as scorer, measured_lag() as lag:
         with compute_thread() as thread:
             yield make

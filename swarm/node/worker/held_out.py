@@ -37,6 +37,16 @@ class HeldOutAnswers:
         self._generator = generator
         self._refused: Counter[str] = Counter()
 
+    async def answer_again(self, round_: int, rounds_trained: int) -> None:
+        """In a round that is redone: answer it, if the kill came before the answer."""
+        place, store = keys.judge_answer(round_, self._ctx.node_id), self._ctx.run.store
+        try:
+            there = await self._ctx.blocking.run(store.stat, place)
+        except (ProtocolError, StoreError):  # a stranger's link, or a folder that is away: the judge does without
+            return
+        if there is None:
+            await self.answer(round_, rounds_trained)
+
     async def answer(self, round_: int, rounds_trained: int) -> None:
         """Answer this round's question, if there is one that can be read; never fails for what a judge wrote."""
         try:

@@ -4,8 +4,9 @@
                                │ own groups: as they were sampled, out of the completions files
                                └ external groups: those that the row names in `trained_on`, out of their files
 
-Nothing is published, no row is written and no reward submitted: all of that was done. On a CPU the weights come out
-bit for bit as they were; a round whose update measures what its row says counts as exact.
+Nothing is published, no row is written and no reward submitted: all of that was done. A judge's question is answered
+where the kill came before the answer. On a CPU the weights come out bit for bit as they were; a round whose update
+measures what its row says counts as exact.
 
 Where a completions file is missing (runs of earlier versions have none) or damaged, the groups are sampled again with
 the same seeds; what was published stays where that gives other texts. With staleness 1 a round's groups were sampled
@@ -156,6 +157,7 @@ class Redo:
         exact = _measures_the_same(own, report, round_.row)
         self._exact += exact
         logger.info("round.redone", round=round_.row.round, exact=exact)
+        await self._steps.held_out.answer_again(round_.row.round, self._steps.rounds_trained)
 
     async def _look_ahead(self, round_: RoundToRedo, following: Sequence[RoundToRedo], *, then_live: bool) -> None:
         """Before the update, as the machine has it: write what was written ahead, or what would be next."""

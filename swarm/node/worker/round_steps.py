@@ -51,7 +51,7 @@ class RoundSteps:
         self._scaling = advantage_scaling(ctx.settings.advantage_scaling)
         self._schedule = IJSchedule(ctx.settings, ctx.node_id)
         self._files = RoundFiles(ctx)
-        self._held_out = HeldOutAnswers(ctx, generator)
+        self.held_out = HeldOutAnswers(ctx, generator)
         self.own_groups = OwnGroups(ctx, generator, self._files)
         self.cumulative_reward = 0.0
         """Sum of my_reward over all rounds of this node, those before a restart included."""
@@ -189,7 +189,7 @@ class RoundSteps:
         await self._files.vote(work.key, winners(mean_rewards([*work.own, *work.pool])))
         _log_round(row)
         self._round_ended = self._ctx.clock.monotonic()
-        await self._held_out.answer(row.round, self.rounds_trained)
+        await self.held_out.answer(row.round, self.rounds_trained)
 
     def _row(self, live_peers: int, loop_lag: float) -> MetricsRow:
         work, intake, busy, now = self.work, self._intake, self._ctx.compute.busy, self._ctx.clock.monotonic()
@@ -208,7 +208,7 @@ class RoundSteps:
         counts.fill(row)
         self._schedule.fill(row, work.split)
         row.cumulative_reward = self.cumulative_reward
-        row.refused_files = dict(counts.refused + self._held_out.take_refused())
+        row.refused_files = dict(counts.refused + self.held_out.take_refused())
         row.seconds_round = now - work.started
         row.executor_busy = (total(busy.since(self._round_ended)) - leased) / whole_round if whole_round else 0.0
         row.seconds_sharing = total(sharing)

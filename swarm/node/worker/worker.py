@@ -64,8 +64,14 @@ class Worker:
         compute: Compute,
         versions: dict[str, str],
         loop_lag: Callable[[], float] = lambda: 0.0,
+        others_ready: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint,
     ) -> None:
-        """`loop_lag`: gives the seconds of the event loop's longest lag since its last call."""
+        """Make a worker that has not begun.
+
+        Args:
+            loop_lag: gives the seconds of the event loop's longest lag since its last call.
+            others_ready: returns once all nodes that are to begin their first round together are ready.
+        """
         assigned, writes = AssignedQuestions(ctx.settings.seed, tasks, ctx.settings.profile), WriteQueue(ctx)
         self._ctx = WorkerContext(
             **vars(ctx), compute=compute, assigned=assigned, task_source=task_source, writes=writes
@@ -73,6 +79,7 @@ class Worker:
         self._load_policy = load_policy
         self._versions = versions
         self._loop_lag = loop_lag
+        self._others_ready = others_ready
         self._events, self._mailbox = anyio.create_memory_object_stream[m.Event](math.inf)
         self._machine = WorkerMachine(ctx.settings)
         self._presence = Presence(ctx, "worker", model=ctx.settings.model[0])
@@ -143,6 +150,7 @@ class Worker:
             rounds_lost=started.redone.lost,
             cumulative_reward=started.steps.cumulative_reward,
         )
+        await self._others_ready()
         self._tell(m.Ready(started.next_round, unsaved=started.redone != NOTHING_REDONE))
 
     # ── decide, carry out ───────────────────────────────────────────────────────────────────────────────────────────

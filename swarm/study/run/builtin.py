@@ -44,6 +44,7 @@ def _matrix(
         seeds=SEEDS,
         configurations=compared,
         settings=SETTINGS,
+        built_in=True,
         declared=tuple(
             DeclaredComparison(configuration=one.name, baseline=one.baseline, hypothesis=hypothesis.format(one.name))
             for one in compared

@@ -7,7 +7,7 @@ import msgspec
 from swarm.config import FUNCTIONS
 from swarm.errors import ExperimentError
 from swarm.study.record import ConfigurationRecord, StudyRecord
-from swarm.study.run.matrix import runs_of
+from swarm.study.run.matrix import FREE, runs_of, stated
 
 
 def grown(there: StudyRecord, asked: StudyRecord) -> StudyRecord:
@@ -27,15 +27,20 @@ def grown(there: StudyRecord, asked: StudyRecord) -> StudyRecord:
     now = {one.name: one for one in asked.configurations}
     _refuse_code([one for one in there.configurations if one.name not in now], there.study)
     configurations = tuple(now.pop(one.name, one) for one in there.configurations) + tuple(now.values())
-    before = {one.name for one in there.configurations}
+    before = [one.name for one in there.configurations]
     declared = (*there.declared, *(one for one in asked.declared if one.configuration not in before))
     seeds = tuple(dict.fromkeys((*there.seeds, *asked.seeds)))
+    now_stated = stated(asked)
+    shared = {**stated(there), **{name: now_stated[name] for name in FREE}}
+    named = (there.settings.keys() - set(FREE)) | (asked.settings.keys() & set(FREE))
     return msgspec.structs.replace(
         asked,
         created_at=there.created_at,
         seeds=seeds,
         configurations=configurations,
         runs=runs_of(there.study, configurations, seeds),
+        settings={name: value for name, value in shared.items() if name in named},
+        defaults={name: value for name, value in shared.items() if name not in named},
         declared=declared,
         versions=there.versions,
     )
@@ -64,17 +69,27 @@ def differences(there: StudyRecord, asked: StudyRecord) -> list[str]:
     ]
     if asked.rounds < there.rounds:
         changed.append(f"rounds were {there.rounds}, now {asked.rounds}: they can only become more")
-    changed += _changed("", there.settings, asked.settings)
+    was, now = stated(there), stated(asked)
+    changed += _changed("", was, now)
     before = {one.name: one.settings for one in there.configurations}
     for one in asked.configurations:
-        changed += _changed(f"{one.name}: ", before.get(one.name, one.settings), one.settings)
+        if one.name in before:
+            changed += _changed_in(one, before[one.name], was, now)
     return changed
 
 
+def _changed_in(
+    one: ConfigurationRecord, before: dict[str, object], was: dict[str, object], now: dict[str, object]
+) -> list[str]:
+    """Differences of one configuration that do not lie in what all runs share."""
+    named = (*before, *one.settings)
+    there, asked = {**was, **before}, {**now, **one.settings}
+    return _changed(f"{one.name}: ", {name: there[name] for name in named}, {name: asked[name] for name in named})
+
+
 def _changed(where: str, was: dict[str, object], now: dict[str, object]) -> list[str]:
-    absent = "the default"
     return [
-        f"{where}{name} was {was.get(name, absent)!r}, now {now.get(name, absent)!r}"
-        for name in dict.fromkeys((*was, *now))
-        if was.get(name, absent) != now.get(name, absent)
+        f"{where}{name} was {was[name]!r}, now {now[name]!r}"
+        for name in now
+        if name not in FREE and was[name] != now[name]
     ]

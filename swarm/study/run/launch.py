@@ -88,7 +88,7 @@ class Launcher:
             )
 
     def _set_aside(self, experiment: str) -> None:
-        """What a killed run left is kept where nothing reads it, and the run begins anew."""
+        """What a run left that lost updates is kept where nothing reads it, and the run begins anew."""
         place, aside = open_place(self.path), f"studies/{self.record.study}/interrupted"
         taken = {entry.name for entry in entries(place.beside(aside), "")}
         number = next(n for n in range(1, len(taken) + 2) if f"{experiment}-{n}" not in taken)

@@ -35,8 +35,17 @@ OWNED = {
     "hub_token": "it is a secret: leave it to the environment",
 }
 """Settings that a study decides for each run, and what to do instead."""
-DEFAULTS: dict[str, Any] = {"checkpoint_interval": 0, "threads": 1}
-"""What every run gets where nobody says otherwise: a run takes one core for minutes, and saves when stopped."""
+DEFAULTS: dict[str, Any] = {
+    "checkpoint_interval": 10,
+    "redo_rounds": 1_000_000,
+    "threads": 1,
+    "empty_update": "step",
+}
+"""What every run gets where nobody says otherwise. A killed run redoes what it had not saved, however much that is; a
+run takes one core; and Adam steps in every round, as in the paper's framework."""
+
+FREE = ("checkpoint_interval", "checkpoint_keep", "redo_rounds", "log_level")
+"""Settings that do not decide what a run computes: a study may go on with others than it was begun with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +64,8 @@ class Matrix:
     """Setting name -> value that all configurations share."""
     declared: tuple[DeclaredComparison, ...] = ()
     """What is to be tested."""
+    built_in: bool = False
+    """Its settings are this version's defaults, and nobody named them."""
 
 
 def with_baseline(configurations: Sequence[ConfigurationRecord], baseline: str) -> tuple[ConfigurationRecord, ...]:
@@ -93,6 +104,7 @@ def resolve(
         seeds=matrix.seeds,
         configurations=configurations,
         settings=settings,
+        defaults=_defaults(shared),
         judged=judged,
         declared=matrix.declared,
         runs=runs_of(matrix.name, configurations, matrix.seeds),
@@ -123,6 +135,17 @@ def ignored_settings(shared: Settings) -> list[str]:
 def changed_settings(shared: Settings) -> dict[str, Any]:
     """Setting name -> value as JSON has it, of those that are not at their defaults and not the study's own."""
     return {name: _as_read_back(getattr(shared, name)) for name in _changed(shared) if name not in OWNED}
+
+
+def _defaults(shared: Settings) -> dict[str, Any]:
+    left = FIELDS.keys() - OWNED.keys() - set(_changed(shared))
+    return {name: _as_read_back(getattr(shared, name)) for name in FIELDS if name in left}
+
+
+def stated(record: StudyRecord) -> dict[str, Any]:
+    """Setting name -> value as JSON has it, of all that the runs of a study share."""
+    fields = {name: _as_read_back(field.default) for name, field in FIELDS.items() if name not in OWNED}
+    return {**fields, **(record.defaults or {}), **record.settings}
 
 
 def _changed(settings: Settings) -> list[str]:
@@ -243,9 +266,9 @@ def run_settings(record: StudyRecord, run: RunRecord, path: Path, *, hub_token: 
         ConfigError: the record holds a setting that this version does not have.
     """
     configuration = next(one for one in record.configurations if one.name == run.configuration)
-    stated = {**record.settings, **configuration.settings}
-    refuse_owned(stated, f"study {record.study!r}")
-    settings = load_settings({}, {}, None, **stated)
+    said = {**stated(record), **configuration.settings}
+    refuse_owned(said, f"study {record.study!r}")
+    settings = load_settings({}, {}, None, **said)
     return replace(
         settings,
         path=str(path),
@@ -259,6 +282,6 @@ def run_settings(record: StudyRecord, run: RunRecord, path: Path, *, hub_token: 
 
 def as_recorded(settings: Settings) -> dict[str, Any]:
     """All settings of a run as JSON has them, without secrets."""
-    stated = asdict(settings)
-    del stated["hub_token"]
-    return {name: _as_read_back(value) for name, value in stated.items()}
+    said = asdict(settings)
+    del said["hub_token"]
+    return {name: _as_read_back(value) for name, value in said.items()}

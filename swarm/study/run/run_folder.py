@@ -1,12 +1,16 @@
-"""Progress of a run, read from its folder: rounds done, rewards, finished or not, whether it can go on after a stop."""
+"""Progress of a run, read from its folder: rounds done, rewards, finished or not, whether it can go on after a kill.
+
+A run goes on where its nodes were: they redo what they trained since their last checkpoints (swarm.node.worker.redo).
+What they could not redo, because of files that are gone or damaged, is counted; such a run is no longer what its
+configuration says. It does not count as finished, and begins anew.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from statistics import fmean
 
-from swarm.records.listing import saved_rounds
-from swarm.records.reader import RunReader, snapshot
+from swarm.records.reader import RunReader
 from swarm.store.run import Run
 
 
@@ -21,8 +25,14 @@ class RunProgress:
     """Sum over nodes and rounds of `my_reward`."""
     finished_after: int | None = None
     """Rounds after which it was over, as its coordinator or all of its workers say; None if it is not."""
+    rounds_lost: int = 0
+    """Updates that its nodes lost for good when they were killed, summed over the nodes."""
 
     def is_finished(self, rounds: int) -> bool:
+        """It is over, after so many rounds at least, none of them lost."""
+        return not self.rounds_lost and self.is_over(rounds)
+
+    def is_over(self, rounds: int) -> bool:
         """It is over, after so many rounds at least."""
         return self.finished_after is not None and self.finished_after >= rounds
 
@@ -37,24 +47,15 @@ def read_progress(reader: RunReader) -> RunProgress:
         finished_after=over.rounds if over else None,
         reward=fmean(n.rewards[last] for n in nodes if last in n.rewards) if last is not None else None,
         cumulative_reward=sum(node.cumulative_reward for node in nodes),
+        rounds_lost=sum(node.rounds_lost for node in now.events.values()),
     )
 
 
 def is_finished(run: Run, rounds: int) -> bool:
-    """The run is over, after so many rounds at least."""
-    over = snapshot(run).finished
-    return over is not None and over.rounds >= rounds
+    """The run is over, after so many rounds at least, none of them lost."""
+    return read_progress(RunReader(run)).is_finished(rounds)
 
 
 def can_go_on(run: Run) -> bool:
-    """Whether every worker saved the last round that it did.
-
-    A swarm that was stopped did. Of one that was killed some nodes would go on with older weights at the round where
-    the clock stands, and the run would no longer be what its configuration says.
-    """
-    now = snapshot(run)
-    if now.problem:
-        return False
-    clock, saved = now.state.round if now.state else 0, saved_rounds(run)
-    done = {node: now.progress[node].rounds_done if node in now.progress else 0 for node in now.workers}
-    return all(max(saved.get(node, ()), default=0) >= max(clock, done[node]) for node in now.workers)
+    """Whether a run that was stopped or killed comes out as if it had not been: no node has lost an update."""
+    return not read_progress(RunReader(run)).rounds_lost

@@ -4,8 +4,9 @@
                       ▲                                                          │
                       └──── ended ◀── processes, and what the folder says ◀──────┘──▶ StudyView ─▶ terminal
 
-A run that a kill -9 left half done is set aside when its turn comes and begun anew (`can_go_on` in run_folder.py,
-`_set_aside` in launch.py); a swarm that outlived its study is waited for (`elsewhere` in schedule.py).
+A run that a kill -9 left half done goes on when its turn comes: its nodes redo what they had not saved. Only where that
+cannot be done is it set aside and begun anew (`can_go_on` in run_folder.py, `_set_aside` in launch.py). A swarm that
+outlived its study is waited for (`elsewhere` in schedule.py).
 
 One process per study: the lock on its folder goes with the process, however that ends. And one thread: it reads a few
 small files four times a second, and what swarm.study.run.launch asks of the kernel holds for each thread.
@@ -161,7 +162,7 @@ class Runner:
     def _start_judges(self) -> None:
         """A judge leaves an experiment that is finished, so one that is to go on must have been opened again."""
         for name, running in self._running.items():
-            if self._record.judged and running.judge is None and not self._progress[name].is_finished(rounds=0):
+            if self._record.judged and running.judge is None and not self._progress[name].is_over(rounds=0):
                 running.judge = self._launcher.start_judge(self._runs[name])
 
     def _look(self) -> None:
@@ -193,11 +194,16 @@ class Runner:
         self._pace.seconds += self._monotonic() - running.started
         self._schedule.ended(name, finished=self._finished(name))
         if self._schedule.states[name] is RunState.FAILED:
-            self._problems[name] = f"exit code {running.swarm.returncode}"
+            self._problems[name] = self._why_failed(name, running)
         elif running.judge and running.judge.returncode and not self._stopping:
             self._problems[name] = (
                 f"its judge ended with exit code {running.judge.returncode}: judged rounds are missing"
             )
+
+    def _why_failed(self, name: str, running: _Running) -> str:
+        if lost := self._progress[name].rounds_lost:
+            return f"its nodes lost {lost} updates that could not be redone after a kill; it begins anew next time"
+        return f"exit code {running.swarm.returncode}"
 
     def _rounds_seen(self, name: str, running: _Running) -> int:
         return max(0, self._progress[name].rounds_done - running.rounds_before)

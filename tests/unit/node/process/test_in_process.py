@@ -17,6 +17,7 @@ from swarm.errors import ConfigError, StoreError
 from swarm.logs import configure_logging, get_logger
 from swarm.node.process.in_process import SeveralNodes, _suited_to_sharing, run_workers
 from swarm.node.process.stopping import run_until_signal
+from swarm.node.process.wiring import Barrier
 from swarm.node.process.worker_settings import cores
 from tests.layout import Layout
 from tests.patience import PATIENCE
@@ -131,6 +132,26 @@ def test_a_setting_that_no_worker_can_run_with_ends_all_before_anything_starts(t
     for node in ("w-0", "w-1"):
         assert events_of(layout.events_file(node).parent, "training_events.jsonl") == ["process.failed"]
     assert not layout.peers.exists()
+
+
+def test_no_node_of_a_process_begins_before_the_last_of_them_is_ready() -> None:
+    begun: list[int] = []
+
+    async def node(number: int, barrier: Barrier) -> None:
+        await barrier.wait()
+        begun.append(number)
+
+    async def main() -> None:
+        barrier = Barrier(3)
+        async with anyio.create_task_group() as nodes:
+            for number in range(2):
+                nodes.start_soon(node, number, barrier)
+            await anyio.wait_all_tasks_blocked()
+            assert begun == []
+            nodes.start_soon(node, 2, barrier)
+        assert sorted(begun) == [0, 1, 2]
+
+    anyio.run(main)
 
 
 def test_nodes_of_one_process_need_no_lease_and_share_the_cores_that_a_large_model_needs() -> None:

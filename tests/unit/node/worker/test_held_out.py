@@ -14,7 +14,15 @@ from swarm.wire.codec import decode, encode
 from swarm.wire.messages import JudgeAnswer, JudgeQuestion, MetricsRow
 from tests.layout import Layout
 from tests.unit.node.factories import FakePolicy, put
-from tests.unit.node.nodes import make_worker, play_to_the_end, rollouts_of, rows_of
+from tests.unit.node.nodes import (
+    make_worker,
+    play_rounds,
+    play_to_the_end,
+    rollouts_of,
+    rows_of,
+    running,
+    until,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -146,3 +154,21 @@ async def test_an_answer_that_cannot_be_written_costs_the_node_nothing(tmp_path:
         await play(layout)
     assert [entry["round"] for entry in logs if entry["event"] == "answer.failed"] == [0]
     assert len(rows_of(layout, "alice")) == len(ROUNDS)
+
+
+async def test_a_question_whose_answer_a_kill_prevented_is_answered_when_the_round_is_redone(tmp_path: Path) -> None:
+    whole, broken = Layout(tmp_path / "whole", "exp"), Layout(tmp_path / "broken", "exp")
+    for layout in (whole, broken):
+        for round_ in ROUNDS:
+            ask(layout, round_)
+    await play(whole)
+    async with running(make_worker(broken, "alice", FakePolicy(), checkpoint_interval=100)):
+        await play_rounds(broken, range(2))
+        await until(broken.judge_answer_file(1, "alice").exists)
+    kept = broken.judge_answer_file(0, "alice").read_bytes()
+    broken.judge_answer_file(1, "alice").unlink()
+    await play_to_the_end(broken, range(2, 3), make_worker(broken, "alice", FakePolicy(), checkpoint_interval=100))
+    assert broken.judge_answer_file(0, "alice").read_bytes() == kept, "it was answered a second time"
+    for round_ in ROUNDS:
+        one, other = answer_of(whole, round_), answer_of(broken, round_)
+        assert (one.response, one.policy) == (other.response, other.policy)

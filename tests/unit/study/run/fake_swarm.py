@@ -2,8 +2,8 @@
 
 It appends its experiment's name to {path}/starts, then does as the file {path}/fate/{experiment} says: `fail`: exit 1
 after a round; `hold`: wait in round 1 until it is asked to stop, then save; `loss`: the same, but save nothing;
-`closed`: end before anything; `judged`: wait in round 1 until a judge has said that it is there. Without that file it
-does all its rounds.
+`gone`: say that two updates could not be redone, and do all rounds; `closed`: end before anything; `judged`: wait in
+round 1 until a judge has said that it is there. Without that file it does all its rounds.
 """
 
 import json
@@ -48,6 +48,16 @@ def reach(round_: int) -> None:
             file.write(json.dumps({**row, "experiment": NAME, "total_agents": 1}) + "\n")
 
 
+def rounds_done() -> int:
+    return len(_read(ROOT / "logs" / "w" / "metrics.jsonl").splitlines())
+
+
+def tell(event: str, **values: object) -> None:
+    (ROOT / "logs" / "w").mkdir(parents=True, exist_ok=True)
+    with (ROOT / "logs" / "w" / "training_events.jsonl").open("a") as file:
+        file.write(json.dumps({"timestamp": 1.0, "event": event, "level": "warning", **values}) + "\n")
+
+
 def save(round_: int) -> None:
     (ROOT / "checkpoints" / f"round_{round_}" / "w").mkdir(parents=True, exist_ok=True)
 
@@ -66,8 +76,9 @@ def main() -> int:
     if fate == "closed":
         return 1
     register("active")
-    saved = [int(folder.name.removeprefix("round_")) for folder in (ROOT / "checkpoints").glob("round_*")]
-    reach(max(saved, default=0) + 1)
+    if fate == "gone":
+        tell("rounds.lost", count=2)
+    reach(rounds_done() + 1)
     sys.stdout.write("one round is done\n")
     if fate == "fail":
         return 1

@@ -38,13 +38,21 @@ def test_more_seeds_rounds_and_configurations_are_added_and_none_is_lost() -> No
 
 def test_the_same_study_is_itself_after_a_round_trip_through_its_file() -> None:
     there = msgspec.json.decode(msgspec.json.encode(make_record()), type=StudyRecord)
-    assert grown(there, make_record(created_at=9.0)) == there
+    once = grown(there, make_record(created_at=9.0))
+    assert grown(msgspec.json.decode(msgspec.json.encode(once), type=StudyRecord), make_record()) == once
+    assert (once.created_at, once.runs, once.settings) == (1.0, there.runs, there.settings)
 
 
 def test_how_results_are_shown_may_change() -> None:
     asked = make_record(ConfigurationRecord(name="a", settings={"local_groups": 4}, group="g"), title="T")
     record = grown(make_record(), asked)
     assert (record.title, record.configurations[0].group) == ("T", "g")
+
+
+def test_how_often_a_run_is_saved_may_change() -> None:
+    asked = make_record(settings={"learning_rate": 1e-4, "checkpoint_interval": 5})
+    record = grown(make_record(settings={"learning_rate": 1e-4, "checkpoint_interval": 0}), asked)
+    assert record.settings == asked.settings
 
 
 def test_what_was_declared_stays_and_nothing_is_declared_of_runs_that_are_there() -> None:
@@ -65,7 +73,8 @@ def test_what_was_declared_stays_and_nothing_is_declared_of_runs_that_are_there(
         (make_record(rounds=9), "rounds were 10, now 9: they can only become more"),
         (make_record(judged=True), "judged was False, now True"),
         (make_record(settings={"learning_rate": 1e-3}), "learning_rate was 0.0001, now 0.001"),
-        (make_record(settings={}), "learning_rate was 0.0001, now 'the default'"),
+        (make_record(settings={}), "learning_rate was 0.0001, now None"),
+        (make_record(settings={"learning_rate": 1e-4, "temperature": 2.0}), "temperature was 1.0, now 2.0"),
         (make_record(ConfigurationRecord(name="a", settings={"local_groups": 3})), "a: local_groups was 4, now 3"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import msgspec
@@ -13,6 +12,8 @@ from swarm.study.run.run_folder import can_go_on, is_finished, read_progress
 from tests.layout import Layout
 from tests.unit.views.factories import (
     append,
+    append_events,
+    make_event,
     make_experiment,
     make_round,
     make_row,
@@ -61,20 +62,18 @@ def test_a_run_that_never_began_can_begin(tmp_path: Path) -> None:
     assert (progress.rounds_done, progress.reward, progress.cumulative_reward) == (0, None, 0.0)
 
 
-def test_a_run_goes_on_only_if_every_worker_saved_every_round_it_did(tmp_path: Path) -> None:
+def test_a_killed_run_goes_on_unless_a_node_lost_updates(tmp_path: Path) -> None:
     layout = make_saved(tmp_path)
-    assert can_go_on(run_of(layout))
-    make_round(layout, "alice", 3)
-    assert not can_go_on(run_of(layout))  # alice did a round more than she saved
-    layout.checkpoint(4, "alice").mkdir(parents=True)
-    assert can_go_on(run_of(layout))
-    write(layout.state_file, make_state(layout, round=4))
-    assert not can_go_on(run_of(layout))  # bob would go on at round 4 with the weights of round 3
-    shutil.rmtree(layout.checkpoints)
-    assert not can_go_on(run_of(layout))
-
-
-def test_a_torn_clock_is_no_ground_to_go_on_from(tmp_path: Path) -> None:
-    layout = make_saved(tmp_path)
+    make_round(layout, "alice", 3)  # more than she saved, and than bob did
     layout.state_file.write_text('{"round": 3')
+    assert can_go_on(run_of(layout))
+    append_events(layout, "bob", {**make_event("rounds.lost", 3.0), "count": 2})
     assert not can_go_on(run_of(layout))
+    assert read_progress(RunReader(run_of(layout))).rounds_lost == 2
+
+
+def test_a_run_that_lost_updates_is_over_but_not_finished(tmp_path: Path) -> None:
+    layout = make_saved(tmp_path)
+    append_events(layout, "alice", {**make_event("rounds.lost", 3.0), "count": 1})
+    progress = read_progress(RunReader(run_of(layout)))
+    assert (progress.is_over(3), progress.is_finished(3), is_finished(run_of(layout), 3)) == (True, False, False)

@@ -274,14 +274,26 @@ def test_a_killed_study_loses_no_finished_run_and_its_swarm_ends_saves_and_goes_
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the kernel does not end the swarm of a killed study")
-def test_a_run_that_could_not_save_begins_anew_and_what_it_left_is_kept(tmp_path: Path) -> None:
+def test_a_run_that_could_not_save_goes_on_all_the_same(tmp_path: Path) -> None:
     kill_in_second_run(tmp_path, "loss")
+    view = ran(tmp_path)
+    assert set(states(view).values()) == {RunState.FINISHED}
+    assert view.runs[1].progress.cumulative_reward == pytest.approx(0.3)
+    assert not (study_folder(tmp_path, "m") / "interrupted").exists()
+
+
+def test_a_run_that_lost_updates_has_failed_and_begins_anew_and_what_it_left_is_kept(tmp_path: Path) -> None:
+    fate(tmp_path, "m-b-s1", "gone")
+    (failed,) = ran(tmp_path).those(RunState.FAILED)
+    assert "m-b-s1" in failed.run.experiment
+    assert "lost 2 updates" in failed.problem
     assert not can_go_on(open_run(tmp_path, "m-b-s1"))
+    fate(tmp_path, "m-b-s1", "finish")
     view = ran(tmp_path)
     assert set(states(view).values()) == {RunState.FINISHED}
     assert view.runs[1].progress.cumulative_reward == pytest.approx(0.3)
     aside = study_folder(tmp_path, "m") / "interrupted" / "m-b-s1-1"
-    assert len((aside / "logs" / "w" / "metrics.jsonl").read_text().splitlines()) == 1
+    assert len((aside / "logs" / "w" / "metrics.jsonl").read_text().splitlines()) == 3
 
 
 def test_a_swarm_that_still_runs_is_waited_for_and_not_started_again(tmp_path: Path) -> None:

@@ -1,0 +1,45 @@
+"""What a setting that nobody names means in a study: today's defaults in a new one, in an old one those it began with.
+
+    nobody named it │ new study                           │ study that is there
+    ────────────────┼─────────────────────────────────────┼───────────────────────────────────────────────────────
+    setting         │ DEFAULTS, else the field's default  │ its record: `settings`, else `defaults`
+    built-in matrix │ its settings                        │ those that the record has for it
+
+So a study goes on with what it was begun with, whatever the defaults are by then; who names another value is refused
+(growth.py). Of the settings in FREE, which do not decide what a run computes, today's count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+
+from swarm.config.settings import FIELDS
+from swarm.study.record import ConfigurationRecord, StudyRecord
+from swarm.study.run.matrix import DEFAULTS, FREE, OWNED, Matrix, stated
+
+
+def as_begun(matrix: Matrix, there: StudyRecord) -> Matrix:
+    """A matrix with what the study was begun with in the place of today's defaults.
+
+    Of a built-in matrix its settings, and those of its configurations, are defaults as well; a file names its own.
+    """
+    named = {} if matrix.built_in else dict(matrix.settings)
+    begun = {name: value for name, value in stated(there).items() if _was_default(name, there, matrix)}
+    return replace(matrix, settings=begun | named, configurations=_as_begun(matrix, there))
+
+
+def _was_default(name: str, there: StudyRecord, matrix: Matrix) -> bool:
+    if name in OWNED or name in FREE or name not in FIELDS:
+        return False
+    return name not in there.settings or name in DEFAULTS or (matrix.built_in and name in matrix.settings)
+
+
+def _as_begun(matrix: Matrix, there: StudyRecord) -> tuple[ConfigurationRecord, ...]:
+    if not matrix.built_in:
+        return matrix.configurations
+    before = {one.name: one.settings for one in there.configurations}
+    return tuple(
+        msgspec.structs.replace(one, settings=before.get(one.name, one.settings)) for one in matrix.configurations
+    )
