@@ -45,6 +45,15 @@ async def is_alive(ctx: NodeContext, holder: PeerFile) -> bool:
     return False
 
 
+def left_behind(ctx: NodeContext, peer: PeerFile) -> bool:
+    """Whether a registration is that of a process of this machine that runs no more.
+
+    One that was killed a moment ago looks alive by its last heartbeat. A swarm that is started again right after it was
+    killed as a whole must not count such registrations in the place of the nodes that are about to come back.
+    """
+    return peer.host == ctx.process.host and not ctx.process.is_running(peer.pid, peer.process_started_at)
+
+
 def _machine(peer: PeerFile) -> str:
     return peer.host.partition("/")[0] or "an unknown machine"
 
@@ -149,8 +158,7 @@ class Presence:
     def _give_way(self, written: PeerFile | None) -> None:
         if written is None or written.incarnation == self._ctx.process.incarnation or written.status == STOPPED:
             return
-        process = self._ctx.process
-        if written.host == process.host and not process.is_running(written.pid, written.process_started_at):
+        if left_behind(self._ctx, written):
             return  # the last words of a dead one, which were late
         if (written.registered_at, written.incarnation) < self.claim:
             self._gave_way = True

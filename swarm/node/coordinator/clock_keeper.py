@@ -14,7 +14,7 @@ from swarm.logs import get_logger
 from swarm.node.base.clock_file import believed_state
 from swarm.node.base.context import NodeContext
 from swarm.node.base.log_once import LogOnce
-from swarm.node.base.presence import Presence
+from swarm.node.base.presence import Presence, read_registered
 from swarm.node.base.submissions import Submissions
 from swarm.node.coordinator.coordinator_machine import (
     CoordinatorMachine,
@@ -25,8 +25,7 @@ from swarm.node.coordinator.coordinator_machine import (
     majority_front,
 )
 from swarm.node.coordinator.resume import resume_point
-from swarm.records.files import read_peers
-from swarm.records.liveness import Liveness
+from swarm.records.liveness import STARTING, Liveness
 from swarm.store.wake_ups import wake_ups
 from swarm.types import RoundKey
 from swarm.wire import keys
@@ -50,7 +49,7 @@ class Observer:
         """What there is to be seen of a round; None if nobody can tell who is there, or where the clock is."""
         clock = self._ctx.clock
         try:
-            peers = read_peers(self._ctx.run, self._liveness.moving(clock.monotonic()))
+            peers = read_registered(self._ctx, self._liveness.moving(clock.monotonic()))
             state = self.state(key)
         except StoreError as error:
             self._unlistable.found(error)
@@ -66,6 +65,7 @@ class Observer:
             clock=clock_of(state) if state else None,
             front=majority_front(key, live, self._submitted),
             submitted_before=self._submitted_before(key),
+            coming=self._liveness.live(now, role="worker", statuses=(STARTING,)),
             rival=self._rival(peers, state, now),
         )
 

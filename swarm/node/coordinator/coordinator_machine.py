@@ -2,8 +2,8 @@
 
         waiting for workers ──enough, or one interval after the first──▶ open(R, S) ──advance──▶ ... ──▶ finished
 
-    open(R, S) waits for: the reward of every live worker that has not been missing all the time, or the end of the
-                          interval with any worker there
+    open(R, S) waits for: the reward of every live worker that has not been missing all the time and, while fewer are
+                          live than are expected, those that are starting; or the end of the interval with any there
     open(R, S) unblocks:  the workers, which wait for the state file to move on
 
 The clock never goes back, and it stands still while no worker is alive. It goes forward to where most of its workers
@@ -49,6 +49,8 @@ class Look:
     """The furthest round that most live workers have done, if it lies beyond the `round_in_hand`."""
     submitted_before: frozenset[str] = frozenset()
     """Nodes whose reward for one of the two rounds before lies there."""
+    coming: frozenset[str] = frozenset()
+    """Workers that are starting: they load their models, or redo what a kill took from their weights."""
     rival: str | None = None
     """A live coordinator with the older claim."""
 
@@ -158,7 +160,7 @@ class CoordinatorMachine:
         if self.key is None:
             enough = len(look.live) >= self._settings.expected_workers
             return self._open(self._resume_at, look, "opened") if overdue or enough else None
-        if look.submitted and self._attendance.awaited(look.live) <= look.submitted:
+        if look.submitted and self._attendance.awaited(look.live) <= look.submitted and not self._some_return(look):
             return self._advance(look, "all_submitted")
         return self._advance(look, "interval") if overdue else None
 
@@ -166,6 +168,10 @@ class CoordinatorMachine:
         """The open round was done by workers that are gone; or the last one was, while no coordinator was there."""
         last = self._resume_at.round + 1 >= self._settings.max_rounds
         return bool(look.submitted) and (self.key is not None or last)
+
+    def _some_return(self, look: Look) -> bool:
+        """Of the workers that the experiment began with some are missing, and some are starting: as after a kill."""
+        return bool(look.coming) and len(look.live) < self._settings.expected_workers
 
     def _open(self, key: RoundKey, look: Look, reason: str, missing: frozenset[str] = frozenset()) -> WriteState:
         self.key = key

@@ -64,22 +64,25 @@ def versions(settings: Settings | None = None) -> dict[str, str]:
 
 
 class Barrier:
-    """Holds each of several nodes until the last of them has come.
+    """Holds each of several nodes until the last of them has come; then it may be used again.
 
     Nodes of one process that was killed come back one after the other, as each has its own rounds to redo. The first
     would find its round open and train without the groups of the others, which do not count as alive yet.
     """
 
     def __init__(self, nodes: int) -> None:
-        self._awaited = nodes
-        self._all_there = anyio.Event()
+        self._nodes = nodes
+        self._come = 0
+        self._gate = anyio.Event()
 
     async def wait(self) -> None:
-        """Come, once, and wait for the others."""
-        self._awaited -= 1
-        if self._awaited <= 0:
-            self._all_there.set()
-        await self._all_there.wait()
+        """Come, and wait for the others."""
+        gate = self._gate
+        self._come += 1
+        if self._come == self._nodes:
+            self._come, self._gate = 0, anyio.Event()
+            gate.set()
+        await gate.wait()
 
 
 @asynccontextmanager

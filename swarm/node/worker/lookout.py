@@ -18,10 +18,10 @@ from swarm.logs import get_logger
 from swarm.node.base.clock_file import believed_state
 from swarm.node.base.context import NodeContext
 from swarm.node.base.log_once import LogOnce
+from swarm.node.base.presence import read_registered
 from swarm.node.sharing.intake import Intake
 from swarm.node.worker.events import ClockSeen, CoordinatorSeen, Event, PeersLive
 from swarm.node.worker.worker_machine import GATHER_SHARE, WorkerMachine
-from swarm.records.files import read_peers
 from swarm.records.listing import nodes_in
 from swarm.records.liveness import Liveness
 from swarm.store.wake_ups import wake_ups
@@ -122,7 +122,7 @@ class Lookout:
         clock = self._ctx.clock
         moving = self._liveness.moving(clock.monotonic())
         try:
-            peers = await self._ctx.blocking.run(read_peers, self._ctx.run, moving)
+            peers = await self._ctx.blocking.run(read_registered, self._ctx, moving)
             publishing = await self._ctx.blocking.run(self._publishing)
         except StoreError as error:
             self._unlistable.found(error)

@@ -70,7 +70,7 @@ class Worker:
 
         Args:
             loop_lag: gives the seconds of the event loop's longest lag since its last call.
-            others_ready: returns once all nodes that are to begin their first round together are ready.
+            others_ready: returns once all nodes that are to begin their first round together have asked as often.
         """
         assigned, writes = AssignedQuestions(ctx.settings.seed, tasks, ctx.settings.profile), WriteQueue(ctx)
         self._ctx = WorkerContext(
@@ -139,8 +139,10 @@ class Worker:
         started = await start(self._ctx, self._load_policy, self._intake)
         self._steps = started.steps
         self._saver = Saver(self._ctx, self._machine, started.policy, started.steps)
+        await self._others_ready()
         self._presence.model, self._presence.status = started.policy.name, ACTIVE
         await self._presence.beat()
+        await self._others_ready()  # to say so
         logger.info(
             "node.ready",
             model=started.policy.name,
@@ -150,7 +152,6 @@ class Worker:
             rounds_lost=started.redone.lost,
             cumulative_reward=started.steps.cumulative_reward,
         )
-        await self._others_ready()
         self._tell(m.Ready(started.next_round, unsaved=started.redone != NOTHING_REDONE))
 
     # ── decide, carry out ───────────────────────────────────────────────────────────────────────────────────────────

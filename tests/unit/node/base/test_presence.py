@@ -15,7 +15,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from swarm.errors import DuplicateNodeError, StoreError
-from swarm.node.base.presence import Presence
+from swarm.node.base.presence import Presence, read_registered
 from swarm.node.process.host import host_identity, process_started_at, this_process
 from swarm.node.process.system import SYSTEM_CLOCK
 from swarm.records.files import read_peer, read_peers
@@ -248,3 +248,13 @@ def test_registrations_that_cannot_be_read_are_left_out(layout: Layout) -> None:
     put(layout.peers / "carol.sync-conflict-1.json", encode(make_peer("carol.sync-conflict-1")))
     layout.peer_file("link").symlink_to(layout.peer_file("bob"))
     assert [peer.peer_id for peer in read_peers(layout.run)] == ["bob"]
+
+
+def test_who_was_killed_before_a_node_looked_does_not_count_as_there_and_who_is_killed_later_does_for_a_while(
+    layout: Layout,
+) -> None:
+    ctx = make_context(layout)
+    for node, host in (("bob", ctx.process.host), ("carol", "elsewhere/boot/pid")):
+        put(layout.peer_file(node), encode(make_peer(node, host=host, pid=7, status=ACTIVE)))
+    assert [peer.peer_id for peer in read_registered(ctx, frozenset())] == ["carol"]
+    assert [peer.peer_id for peer in read_registered(ctx, frozenset({"bob"}))] == ["bob", "carol"]

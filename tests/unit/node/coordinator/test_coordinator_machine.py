@@ -77,6 +77,22 @@ def test_the_first_round_opens_one_interval_after_the_first_worker_came() -> Non
     assert machine.handle(look(1061.0, frozenset({"alice"}))) is not None
 
 
+def test_after_a_kill_a_round_waits_for_the_expected_workers_that_are_starting_until_its_interval_ends() -> None:
+    keeper = open_first(make_machine(expected=2))
+    alice, bob = frozenset({"alice"}), frozenset({"bob"})
+    assert keeper.handle(look(1.0, alice, submitted=alice, coming=bob)) is None
+    decided = keeper.handle(look(61.0, alice, submitted=alice, coming=bob))
+    assert decided is not None
+    assert (decided.key, decided.reason) == (RoundKey(1), "interval")
+
+
+def test_nobody_waits_for_a_worker_that_starts_when_the_expected_ones_are_there() -> None:
+    keeper = open_first(make_machine(expected=2))
+    decided = keeper.handle(look(1.0, submitted=ALICE_BOB, coming=frozenset({"carol"})))
+    assert decided is not None
+    assert decided.reason == "all_submitted"
+
+
 def test_no_round_opens_for_nobody() -> None:
     machine = make_machine(expected=1)
     for now in (0.0, 100.0, 1e6):

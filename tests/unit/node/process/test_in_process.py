@@ -138,8 +138,9 @@ def test_no_node_of_a_process_begins_before_the_last_of_them_is_ready() -> None:
     begun: list[int] = []
 
     async def node(number: int, barrier: Barrier) -> None:
-        await barrier.wait()
-        begun.append(number)
+        for step in range(2):
+            await barrier.wait()
+            begun.append(3 * step + number)
 
     async def main() -> None:
         barrier = Barrier(3)
@@ -149,7 +150,8 @@ def test_no_node_of_a_process_begins_before_the_last_of_them_is_ready() -> None:
             await anyio.wait_all_tasks_blocked()
             assert begun == []
             nodes.start_soon(node, 2, barrier)
-        assert sorted(begun) == [0, 1, 2]
+        assert sorted(begun[:3]) == [0, 1, 2], "a second step was taken before all had taken the first"
+        assert sorted(begun[3:]) == [3, 4, 5]
 
     anyio.run(main)
 
