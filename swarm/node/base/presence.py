@@ -14,7 +14,7 @@ from swarm.errors import DuplicateNodeError, StoreError
 from swarm.logs import begin_files, get_logger
 from swarm.node.base.context import NodeContext
 from swarm.node.base.log_once import LogOnce
-from swarm.records.files import read_peer
+from swarm.records.files import read_peer, read_peers
 from swarm.records.liveness import STARTING, STOPPED
 from swarm.wire import keys
 from swarm.wire.codec import encode
@@ -52,6 +52,16 @@ def left_behind(ctx: NodeContext, peer: PeerFile) -> bool:
     killed as a whole must not count such registrations in the place of the nodes that are about to come back.
     """
     return peer.host == ctx.process.host and not ctx.process.is_running(peer.pid, peer.process_started_at)
+
+
+def read_registered(ctx: NodeContext, moving: frozenset[str]) -> list[PeerFile]:
+    """The registrations, less those that were `left_behind` before this node looked for the first time. Blocking.
+
+    Args:
+        moving: nodes whose heartbeat moves, as this node has seen.
+    """
+    peers = read_peers(ctx.run, moving)
+    return [peer for peer in peers if peer.peer_id in moving or not left_behind(ctx, peer)]
 
 
 def _machine(peer: PeerFile) -> str:
