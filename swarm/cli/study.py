@@ -127,7 +127,8 @@ def seeds_of(text: str) -> tuple[int, ...]:
 def _recorded(folder: Path, asked: StudyRecord) -> StudyRecord:
     """The study as it is from now on, written down: the one that is there with what is asked for on top."""
     there = asked.study in studies(folder)
-    record = with_finished_elsewhere(grown(read_study(folder, asked.study), asked) if there else asked, folder)
+    whole = grown(read_study(folder, asked.study), asked) if there else asked
+    record = with_finished_elsewhere(whole, folder, asked.versions)
     write_study(folder, record)
     return record
 

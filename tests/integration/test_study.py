@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.study_kill import Moment, Size, differences, events, rows_of, run_killed, run_whole, set_aside
 from tests.integration.swarms import environment, json_lines, run_swarm
 from tests.layout import Layout
 
@@ -56,3 +57,17 @@ def test_a_study_runs_its_configurations_as_they_are_named_and_is_then_done(tmp_
     assert again.returncode == 0, again.stdout + again.stderr
     assert written(tmp_path) == before
     assert "pair" in run_swarm(env, "study", "list").stdout
+
+
+@pytest.mark.engine
+def test_a_study_that_was_killed_as_a_whole_has_the_rewards_of_one_that_was_not(tmp_path):
+    size = Size(nodes=2, rounds=6, interval=2)
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    run_whole(whole, size)
+    (killed,) = run_killed(broken, size, [Moment(size.experiments[1], 3, 0.1)])
+    assert killed > 5, "that was not everything"
+    undisturbed = rows_of(whole, size)
+    assert len(undisturbed) == 2 * size.nodes * size.rounds
+    assert differences(undisturbed, rows_of(broken, size)) == []
+    assert sum(event["count"] for event in events(broken, size, "rounds.redone")) > 0, "nothing had to be redone"
+    assert set_aside(broken) == []

@@ -16,16 +16,20 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
 
+import msgspec
+
 from swarm.children import child_environment, module_command
 from swarm.config import SECRETS, Settings, variable, without_settings
 from swarm.errors import ExperimentError, ProtocolError, StoreError
 from swarm.records.files import read_form
 from swarm.records.listing import entries
+from swarm.records.reader import RunReader
 from swarm.store.place import open_place
 from swarm.store.run import Run
 from swarm.study.record import RunFile, RunRecord, StudyRecord, log_file, open_run
+from swarm.study.run.fingerprint import code_digest, model_digests
 from swarm.study.run.matrix import as_recorded, run_settings
-from swarm.study.run.run_folder import can_go_on
+from swarm.study.run.run_folder import can_go_on, read_progress
 from swarm.wire import keys
 from swarm.wire.codec import encode
 
@@ -95,6 +99,8 @@ class Launcher:
         place.move(experiment, f"{aside}/{experiment}-{number}")
 
     def _write_down(self, run: RunRecord, now: float) -> None:
+        there = open_run(self.path, run.experiment)
+        settings = as_recorded(run_settings(self.record, run, self.path))
         file = RunFile(
             study=self.record.study,
             configuration=run.configuration,
@@ -103,11 +109,22 @@ class Launcher:
             nodes=self.record.nodes,
             rounds=self.record.rounds,
             started_at=now,
-            settings=as_recorded(run_settings(self.record, run, self.path)),
+            settings=settings,
             judged=self.record.judged,
             versions=dict(self.versions),
+            code=code_digest(settings, judged=self.record.judged),
+            models=model_digests(settings["model"]),
         )
-        open_run(self.path, run.experiment).store.put(keys.STUDY_RUN, encode(file))
+        there.store.put(keys.STUDY_RUN, encode(_as_one(file, there)))
+
+
+def _as_one(file: RunFile, there: Run) -> RunFile:
+    """A run that was begun with other code, models or libraries is the work of neither."""
+    before = read_form(there.store, keys.STUDY_RUN, RunFile)
+    if before is None or not read_progress(RunReader(there)).rounds_done:
+        return file
+    same = all(getattr(before, name) == getattr(file, name) for name in ("code", "models", "versions"))
+    return file if same else msgspec.structs.replace(file, code="")
 
 
 def _stated(settings: Settings) -> dict[str, str]:

@@ -1,51 +1,76 @@
-"""Reuses finished runs of other studies in the same folder that had the same settings.
+"""Reuses finished runs of other studies in the same folder that were the same runs.
 
-What a run computes follows from its settings, its number of nodes and the versions of the libraries; all of these are
-written down with it. So two studies may share runs, such as the fixed splits that an adaptive rule is held against.
-A model that is a local folder counts as the same while no file in it is younger than the run.
+What a run computes follows from its settings, its number of nodes, the code, the content of its models and the versions
+of the libraries; digests and versions are written down with it. So two studies may share runs, such as the fixed splits
+that an adaptive rule is held against. Runs of versions that wrote no digest, and such as went on with other code than
+they were begun with, are not shared.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from swarm.store.place import open_place
 from swarm.study.record import RunFile, RunRecord, StudyRecord, open_run, read_run
-from swarm.study.run.matrix import as_recorded, run_settings
+from swarm.study.run.fingerprint import code_digest, model_digests
+from swarm.study.run.matrix import FREE, as_recorded, run_settings
 from swarm.study.run.run_folder import is_finished
 
-_NAMES = ("experiment", "path")
-"""Settings that say where a run is, not what it computes."""
+_ELSEWHERE = ("experiment", "path", *FREE)
+"""Settings that say where a run is, or how often it is saved, not what it computes."""
 
 
-def with_finished_elsewhere(record: StudyRecord, path: Path) -> StudyRecord:
-    """The study with runs that are not begun pointing to experiments of other studies that are the same runs."""
+def with_finished_elsewhere(record: StudyRecord, path: Path, versions: Mapping[str, str]) -> StudyRecord:
+    """The study with runs that are not begun pointing to experiments of other studies that are the same runs.
+
+    Args:
+        versions: those with which this process would run them.
+    """
     there = open_place(path).experiments()
     others = [name for name in there if name not in {run.experiment for run in record.runs}]
     known = [file for name in others if (file := read_run(path, name)) and file.experiment == name]
-    runs = tuple(run if run.experiment in there else _found(record, run, known, path) for run in record.runs)
+    runs = tuple(run if run.experiment in there else _found(record, run, known, path, versions) for run in record.runs)
     return msgspec.structs.replace(record, runs=runs)
 
 
-def _found(record: StudyRecord, run: RunRecord, known: list[RunFile], path: Path) -> RunRecord:
-    wanted = _computed(as_recorded(run_settings(record, run, path)))
+def _found(
+    record: StudyRecord, run: RunRecord, known: list[RunFile], path: Path, versions: Mapping[str, str]
+) -> RunRecord:
+    settings = as_recorded(run_settings(record, run, path))
+    wanted = _Wanted(record, _computed(settings), code_digest(settings, judged=record.judged), _libraries(versions))
     for file in known:
-        around = (file.nodes, file.judged, file.versions) == (record.nodes, record.judged, record.versions)
-        same = around and _computed(file.settings) == wanted
-        if same and _models_as_then(file) and is_finished(open_run(path, file.experiment), record.rounds):
+        if wanted.is_that_of(file) and is_finished(open_run(path, file.experiment), record.rounds):
             return msgspec.structs.replace(run, experiment=file.experiment)
     return run
 
 
-def _models_as_then(file: RunFile) -> bool:
-    """No local model was changed after the run had begun."""
-    folders = [Path(name).expanduser() for name in file.settings["model"]]
-    inside = (found for folder in folders for found in folder.rglob("*") if found.is_file())
-    return all(found.stat().st_mtime < file.started_at for found in inside)
+class _Wanted(NamedTuple):
+    """What a run must have been made with."""
+
+    record: StudyRecord
+    settings: dict[str, Any]
+    code: str
+    libraries: dict[str, str]
+
+    def is_that_of(self, file: RunFile) -> bool:
+        record = self.record
+        return (
+            bool(self.code)
+            and (file.code, file.nodes, file.judged) == (self.code, record.nodes, record.judged)
+            and _libraries(file.versions) == self.libraries
+            and _computed(file.settings) == self.settings
+            and file.models == model_digests(self.settings["model"])
+        )
+
+
+def _libraries(versions: Mapping[str, str]) -> dict[str, str]:
+    """Our own code counts by its content."""
+    return {name: version for name, version in versions.items() if name != "swarm"}
 
 
 def _computed(settings: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if name not in _NAMES}
+    return {name: value for name, value in settings.items() if name not in _ELSEWHERE}

@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from swarm.study.record import ConfigurationRecord, RunFile, StudyRecord
+from swarm.study.record import ConfigurationRecord, RunFile, StudyRecord, read_run
+from swarm.study.run.fingerprint import code_digest, model_digests
 from swarm.study.run.matrix import as_recorded, run_settings, runs_of
 from swarm.study.run.reuse import with_finished_elsewhere
 from tests.layout import Layout
@@ -38,9 +39,10 @@ def make_record(study: str, **changes: Any) -> StudyRecord:
     return StudyRecord(**{**fields, **changes})
 
 
-def leave_run(path: Path, record: StudyRecord, configuration: str, *, round_: int = 3) -> str:
+def leave_run(path: Path, record: StudyRecord, configuration: str, *, round_: int = 3, **changes: Any) -> str:
     """What a run leaves that matters here."""
     (run,) = (run for run in record.runs if run.configuration == configuration)
+    settings = as_recorded(run_settings(record, run, path))
     file = RunFile(
         study=record.study,
         configuration=run.configuration,
@@ -49,10 +51,13 @@ def leave_run(path: Path, record: StudyRecord, configuration: str, *, round_: in
         nodes=record.nodes,
         rounds=record.rounds,
         started_at=1.0,
-        settings=as_recorded(run_settings(record, run, path)),
+        settings=settings,
         judged=record.judged,
         versions=record.versions,
+        code=code_digest(settings, judged=record.judged),
+        models=model_digests(settings["model"]),
     )
+    file = msgspec.structs.replace(file, **changes)
     layout = Layout(path, run.experiment)
     layout.state_file.parent.mkdir(parents=True)
     run_file(path, run.experiment).write_bytes(msgspec.json.encode(file))
@@ -61,19 +66,24 @@ def leave_run(path: Path, record: StudyRecord, configuration: str, *, round_: in
     return run.experiment
 
 
+def shared(record: StudyRecord, path: Path) -> StudyRecord:
+    """With the runs that it need not run, in this record's versions."""
+    return with_finished_elsewhere(record, path, record.versions)
+
+
 def experiments_of(record: StudyRecord) -> dict[str, str]:
     return {run.configuration: run.experiment for run in record.runs}
 
 
 def test_a_run_that_another_study_has_finished_is_taken_over(tmp_path: Path) -> None:
     there = leave_run(tmp_path, make_record("first"), "half")
-    second = with_finished_elsewhere(make_record("second"), tmp_path)
+    second = shared(make_record("second"), tmp_path)
     assert experiments_of(second) == {"half": there, "alone": "second-alone-s1"}
 
 
 def test_a_run_that_is_not_finished_is_not_taken_over(tmp_path: Path) -> None:
     leave_run(tmp_path, make_record("first"), "half", round_=2)
-    assert experiments_of(with_finished_elsewhere(make_record("second"), tmp_path))["half"] == "second-half-s1"
+    assert experiments_of(shared(make_record("second"), tmp_path))["half"] == "second-half-s1"
 
 
 def test_a_run_with_anything_else_that_decides_its_result_is_another_run(tmp_path: Path) -> None:
@@ -86,30 +96,56 @@ def test_a_run_with_anything_else_that_decides_its_result_is_another_run(tmp_pat
         "versions": {"versions": {**VERSIONS, "torch": "3"}},
     }
     for what, changes in others.items():
-        found = with_finished_elsewhere(make_record("second", **changes), tmp_path)
+        found = shared(make_record("second", **changes), tmp_path)
         assert experiments_of(found)["half"] == "second-half-s1", what
 
 
 def test_a_run_that_the_study_has_begun_itself_stays_its_own(tmp_path: Path) -> None:
     leave_run(tmp_path, make_record("first"), "half")
     leave_run(tmp_path, make_record("second"), "half", round_=1)
-    assert experiments_of(with_finished_elsewhere(make_record("second"), tmp_path))["half"] == "second-half-s1"
+    assert experiments_of(shared(make_record("second"), tmp_path))["half"] == "second-half-s1"
 
 
 def test_a_damaged_record_of_a_run_is_left_alone(tmp_path: Path) -> None:
     there = leave_run(tmp_path, make_record("first"), "half")
     run_file(tmp_path, there).write_text("{")
-    assert experiments_of(with_finished_elsewhere(make_record("second"), tmp_path))["half"] == "second-half-s1"
+    assert experiments_of(shared(make_record("second"), tmp_path))["half"] == "second-half-s1"
 
 
-def test_a_run_whose_model_folder_has_changed_since_is_another_run(tmp_path: Path) -> None:
+def test_a_run_of_other_code_or_of_code_that_nobody_knows_is_another_run(tmp_path: Path) -> None:
+    for study, code in (("first", "f" * 64), ("old", "")):
+        leave_run(tmp_path, make_record(study), "half", code=code)
+    assert experiments_of(shared(make_record("second"), tmp_path))["half"] == "second-half-s1"
+
+
+def test_a_file_of_a_version_that_wrote_no_digest_is_read_and_its_run_not_taken_over(tmp_path: Path) -> None:
+    there = leave_run(tmp_path, make_record("first"), "half")
+    content = json.loads(run_file(tmp_path, there).read_bytes())
+    del content["code"], content["models"]
+    run_file(tmp_path, there).write_text(json.dumps(content))
+    assert read_run(tmp_path, there) is not None
+    assert experiments_of(shared(make_record("second"), tmp_path))["half"] == "second-half-s1"
+
+
+def test_another_number_of_our_own_version_and_another_way_of_saving_make_no_other_run(tmp_path: Path) -> None:
+    saved = {"learning_rate": 1e-4, "checkpoint_interval": 7}
+    there = leave_run(tmp_path, make_record("first", versions={**VERSIONS, "swarm": "0"}, settings=saved), "half")
+    assert experiments_of(shared(make_record("second"), tmp_path))["half"] == there
+
+
+def test_a_study_that_goes_on_with_other_libraries_takes_over_only_runs_of_these(tmp_path: Path) -> None:
+    there = leave_run(tmp_path, make_record("first"), "half")
+    begun_before = make_record("second", versions={**VERSIONS, "torch": "1"})
+    assert experiments_of(with_finished_elsewhere(begun_before, tmp_path, VERSIONS))["half"] == there
+
+
+def test_a_run_whose_model_folder_holds_something_else_by_now_is_another_run(tmp_path: Path) -> None:
     weights = tmp_path / "model" / "weights"
     weights.parent.mkdir()
     weights.write_bytes(b"as it was")
-    os.utime(weights, (0.5, 0.5))
     settings = {"settings": {"model": [str(weights.parent)]}}
     there = leave_run(tmp_path, make_record("first", **settings), "half")
-    assert experiments_of(with_finished_elsewhere(make_record("second", **settings), tmp_path))["half"] == there
-    os.utime(weights, (1.5, 1.5))
-    found = with_finished_elsewhere(make_record("second", **settings), tmp_path)
-    assert experiments_of(found)["half"] == "second-half-s1"
+    os.utime(weights, (9e9, 9e9))
+    assert experiments_of(shared(make_record("second", **settings), tmp_path))["half"] == there
+    weights.write_bytes(b"as it is!")
+    assert experiments_of(shared(make_record("second", **settings), tmp_path))["half"] == "second-half-s1"

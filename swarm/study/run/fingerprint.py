@@ -1,0 +1,112 @@
+"""Digests of what decides, beside its settings, what a run computes: our own code, functions of the user's, models.
+
+    counts                                                    does not count
+    ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+    types lines errors children       what the rest is made   cli views logs     ask, show, tell
+                                      of                      study              chooses settings, which are recorded
+    config          what settings mean and are by default     warmup             made the embedded models, whose
+    algo tasks policy wire            questions, rewards,                        content counts
+                                      updates, what is shared  services           start `swarm node`
+    store records signing node        what is read when, by   judge              but where a judge was asked for
+                    whom, in which order
+    planner         micro-batches, so the order of sums
+
+The text of every Python file of a part counts, comments and all: to be taken for other code by mistake costs a run, to
+be taken for the same costs a result. Versions of libraries are compared beside it (`RunFile.versions`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import swarm
+from swarm.config import FUNCTIONS
+from swarm.policy.embedded import EMBEDDED, embedded_path
+
+PARTS = (
+    *("types.py", "lines.py", "errors.py", "children.py"),
+    *("config", "algo", "tasks", "policy", "wire", "store", "records", "signing", "node", "planner"),
+)
+"""Files and folders of the package whose code decides what a run computes."""
+JUDGE_PARTS = ("judge",)
+"""And those that decide it where a judge is asked for."""
+
+
+def code_digest(settings: Mapping[str, Any], *, judged: bool, package: Path | None = None) -> str:
+    """Of the code that a run with these settings runs through, the user's own functions included.
+
+    Args:
+        settings: all of a run, as they are recorded.
+        package: the folder of the package `swarm`.
+
+    Returns:
+        Hexadecimal digits; empty where a function of the user's own has no source that can be read.
+    """
+    root = package or Path(swarm.__file__).parent
+    named = [root / part for part in (*PARTS, *(JUDGE_PARTS if judged else ()))]
+    sources = sorted({file for part in named for file in (part.rglob("*.py") if part.is_dir() else [part])})
+    own = [_source(module) for module in sorted(_own_modules(settings))]
+    if None in own:
+        return ""
+    digest = hashlib.sha256()
+    for name, file in (*((file.relative_to(root).as_posix(), file) for file in sources), *(one for one in own if one)):
+        _add(digest, name, file)
+    return digest.hexdigest()
+
+
+def _own_modules(settings: Mapping[str, Any]) -> set[str]:
+    values = [settings.get(name) for name in FUNCTIONS] + list(settings.get("task_families") or ())
+    return {str(value).partition(":")[0] for value in values if ":" in str(value)}
+
+
+def _source(module: str) -> tuple[str, Path] | None:
+    """The file of a module; what it imports in its turn does not count."""
+    try:
+        spec = find_spec(module)
+    except (ImportError, ValueError):
+        return None
+    file = Path(spec.origin) if spec and spec.origin else None
+    return (module, file) if file and file.is_file() else None
+
+
+def model_digests(names: Iterable[str]) -> dict[str, str]:
+    """Model -> digest of its files' content, of embedded models and local folders.
+
+    A model of the Hugging Face Hub is left out: only its name is known before it is loaded.
+    """
+    folders = {name: _folder(name) for name in names}
+    return {name: _of_folder(folder, _state(folder)) for name, folder in folders.items() if folder is not None}
+
+
+def _folder(name: str) -> Path | None:
+    folder = embedded_path(name) if name in EMBEDDED else Path(name).expanduser()
+    return folder if folder.is_dir() else None
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (found for found in sorted(folder.rglob("*")) if found.is_file())
+
+
+def _state(folder: Path) -> tuple[tuple[str, int, int], ...]:
+    """By which a file counts as unchanged within one process, so that gigabytes are read once."""
+    return tuple((str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in _files(folder))
+
+
+@lru_cache(maxsize=64)
+def _of_folder(folder: Path, state: tuple[tuple[str, int, int], ...]) -> str:
+    digest = hashlib.sha256()
+    for file, _, _ in state:
+        _add(digest, Path(file).relative_to(folder).as_posix(), Path(file))
+    return digest.hexdigest()
+
+
+def _add(digest: hashlib._Hash, name: str, file: Path) -> None:
+    """Name and content, each by its own digest, so that no two lists of files look alike."""
+    digest.update(hashlib.sha256(name.encode()).digest())
+    with file.open("rb") as opened:
+        digest.update(hashlib.file_digest(opened, "sha256").digest())
