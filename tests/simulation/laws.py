@@ -93,6 +93,8 @@ class Laws:
         """Nodes that could not redo all of their rounds, and have said so."""
         self._clock_of: dict[str, RoundKey] = {}
         """Where a coordinator's clock stands."""
+        self.clock_has_opened = False
+        """A coordinator has opened round 0, and no power cut takes that back."""
         self._disturbed_at = 0.0
 
     def broken(self, what: str, who: str, round_: int | None = None) -> BrokenLawError:
@@ -137,6 +139,8 @@ class Laws:
         if key.startswith(keys.ROLLOUTS) and durable:
             self._acknowledged.setdefault(host.name, {})[key] = data
             self.nothing_acknowledged_is_lost(host.name)
+        if key == keys.STATE and durable and not decode(data, StateFile, key).held:
+            self.clock_has_opened = True
 
     def _publishes(self, host: Host, key: str, data: bytes) -> None:
         there = self._there(key)
@@ -473,9 +477,13 @@ class Laws:
                 yield state
 
     def _visits_every_round(self) -> None:
-        """Where nothing befell the coordinator or what it sees, the clock visits every stage once, in order."""
+        """Where nothing befell the coordinator or what it sees, the clock visits every stage once, in order.
+
+        A standby that sees the other's goodbye before its last state opens the round before once more.
+        """
         world, plan = self._world, self._world.plan
-        if plan.own_clock or any(world.injected[kind] for kind in _OF_THE_CLOCK):
+        befell = (*_OF_THE_CLOCK, "reordered") if plan.standby else _OF_THE_CLOCK
+        if plan.own_clock or any(world.injected[kind] for kind in befell):
             return
         opened = [key for key, _ in groupby(RoundKey(s.round, s.stage) for s in self.states() if not s.held)]
         every = [RoundKey(r, s) for r in range(plan.rounds) for s in range(plan.stages)]

@@ -151,9 +151,8 @@ class World:
         if not self.coordinators:
             return
         victim = self.rng.choice(self.coordinators)
-        ran = any(not state.held for state in self.laws.states())
         if victim.running:
-            for_good = ran and self.rng.random() < 0.3
+            for_good = self.laws.clock_has_opened and self.rng.random() < 0.3
             self._injected("coordinator_deaths", f"{victim.name}{' for good' if for_good else ''}")
             if for_good:
                 self.quitters.add(victim.name)
