@@ -105,8 +105,8 @@ def denominator_of(loss: Loss) -> Denominator:
 def grpo(batch: LossInputs, settings: LossSettings) -> TokenLosses:
     """GRPO with all tokens alike: -min(r A, clip(r, 1 - clip_low, 1 + clip_high) A), r = exp(logprob - old).
 
-    arXiv:2402.03300, equation 3, with the asymmetric clip and the token mean of DAPO, arXiv:2503.14476, equation 8, as
-    in SAPO, section 4.2.
+    arXiv:2402.03300, equation 3, with the asymmetric clip and the token mean of DAPO, arXiv:2503.14476, equation 8. The
+    clip is that of SAPO, section 4.2; the paper does not say how tokens are averaged, genrl's code does it so.
     """
     ratio_M = (batch.logprobs - batch.old_logprobs).exp()
     return _clipped(ratio_M, batch.advantages, batch, settings)
