@@ -47,27 +47,43 @@ def _row(folder: Path, name: str) -> list[str]:
 
 
 def report(
-    study: str,
+    study: str | None = None,
     /,
     *,
     path: str | None = None,
     output: Path | None = None,
     window: int | None = None,
-    formats: Annotated[str, Parameter("--format")] = "png,svg,csv,parquet",
+    formats: Annotated[str, Parameter("--format")] = "png,svg,pdf,csv,parquet,tex",
+    from_tables: Path | None = None,
+    price_per_hour: float | None = None,
+    currency: str = "USD",
 ) -> None:
     """Write what a study shows: one HTML page, figures and tables.
 
     Args:
         study: Name of the study.
         path: The shared folder.
-        output: Folder to write into; without one, report/ in the study's own folder.
+        output: Folder to write into; without one, report/ in the study's own folder, or here for --from-tables.
         window: Rounds of the moving averages; without one, a tenth of the rounds, at most 100.
         formats: Which files to write beside the page, separated by commas.
+        from_tables: Instead of a study: the tables of an earlier report, from which every number is computed again.
+        price_per_hour: What the machine costs, for the table of costs.
+        currency: Of the price.
     """
     _need_analysis("the report of a study")
-    from swarm.study.report.write import write_report
+    from swarm.study.report.evidence import Price
+    from swarm.study.report.write import write_report, write_report_from_tables
 
-    page = write_report(_folder(path), study, output, window=window, formats=_words(formats))
+    if (study is None) == (from_tables is None):
+        raise ConfigError("name either a study, or a folder of tables with --from-tables")
+    if price_per_hour is not None and not 0 <= price_per_hour < float("inf"):
+        raise ConfigError(f"--price-per-hour must be a price from 0, got {price_per_hour}")
+    price = None if price_per_hour is None else Price(price_per_hour, currency)
+    if from_tables is not None:
+        target = output or Path("report")
+        page = write_report_from_tables(from_tables, target, window=window, formats=_words(formats), price=price)
+    else:
+        page = write_report(_folder(path), str(study), output, window=window, formats=_words(formats), price=price)
     say(f"wrote {page}")
 
 

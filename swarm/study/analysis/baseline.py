@@ -1,9 +1,11 @@
 """The table of a study: each configuration against its baseline.
 
     totals (one row per run) ─finished runs─▶ one sample per configuration ─▶ Comparison, one per configuration
-                                                        └ by group ─▶ Variance, one per group
+                                                        ├ by group ─▶ Variance, one per group
+                                                        └ format x content ─▶ Factors, one per compared configuration
 
-The unit is the seed: a run gives one number, however many nodes and rounds it has.
+The unit is the seed: a run gives one number, however many nodes and rounds it has. What was declared beforehand is
+tested in declared.py; all here is for looking.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from swarm.study.analysis.effect_size import hedges_g, improvement, mean_effect
-from swarm.study.analysis.significance import Anova, Sample, anova, holm, paired_p, welch
+from swarm.study.analysis.significance import Anova, Sample, anova, holm, welch
 from swarm.study.record import ConfigurationRecord, StudyRecord
 
 
@@ -51,13 +53,12 @@ class Comparison(NamedTuple):
     df: float | None = None
     p: float | None = None
     p_holm: float | None = None
-    """Adjusted over all comparisons with the same baseline."""
+    """Adjusted over all of compare_with_baseline's, which are the one family of a study that has declared nothing; None
+    where the study has declared some comparisons, since those are its family then."""
     hedges_g: float | None = None
     g_low: float | None = None
     """95 % interval from the noncentral t distribution."""
     g_high: float | None = None
-    p_paired: float | None = None
-    """Secondary: paired t-test over the seeds that both sides have, whose runs were asked the same questions."""
 
 
 class Variance(NamedTuple):
@@ -84,12 +85,14 @@ def compare_with_baseline(
         column: which of the totals is compared.
     """
     samples = samples_by_configuration(totals, record, column)
-    return _adjusted(
-        [
-            compare_samples(known, by_seed, samples.get(known.baseline) if known.baseline != known.name else None)
-            for known, by_seed in _present(samples, record)
-        ]
-    )
+    compared = [
+        compare_samples(known, by_seed, samples.get(known.baseline) if known.baseline != known.name else None)
+        for known, by_seed in _present(samples, record)
+    ]
+    if record.declared:
+        return compared
+    adjusted = holm([row.p for row in compared])
+    return [row._replace(p_holm=p) for row, p in zip(compared, adjusted, strict=True)]
 
 
 def variance_by_group(totals: pd.DataFrame, record: StudyRecord, column: str = "cumulative_reward") -> list[Variance]:
@@ -141,7 +144,6 @@ def _describe(known: ConfigurationRecord, by_seed: pd.Series[float]) -> Comparis
 def _against(by_seed: pd.Series[float], baseline: pd.Series[float]) -> dict[str, Any]:
     a, b = by_seed.tolist(), baseline.tolist()
     test, gain, g = welch(a, b), improvement(a, b), hedges_g(a, b)
-    shared = by_seed.index.intersection(baseline.index)
     return {
         "improvement": gain.value,
         "improvement_low": gain.low,
@@ -155,19 +157,50 @@ def _against(by_seed: pd.Series[float], baseline: pd.Series[float]) -> dict[str,
         "hedges_g": g.value,
         "g_low": g.low,
         "g_high": g.high,
-        "p_paired": paired_p(by_seed[shared].tolist(), baseline[shared].tolist()),
     }
 
 
-def _adjusted(compared: list[Comparison]) -> list[Comparison]:
-    """With p_holm; a family is what shares a baseline."""
-    families: dict[str, list[int]] = defaultdict(list)
-    for place, row in enumerate(compared):
-        families[row.baseline].append(place)
-    for places in families.values():
-        for place, p in zip(places, holm([compared[place].p for place in places]), strict=True):
-            compared[place] = compared[place]._replace(p_holm=p)
-    return compared
+class Factors(NamedTuple):
+    """What a configuration's cumulative reward is to its baseline's, and of which two factors that comes.
+
+    reward is about format x content: exactly so in every run, and in the ratios of means as far as the runs of a
+    configuration are alike. Each is a ratio of means over runs, with its 95 % interval (effect_size.improvement).
+    """
+
+    configuration: str
+    baseline: str
+    reward: float | None
+    """Of the cumulative rewards."""
+    reward_low: float | None
+    reward_high: float | None
+    format: float | None
+    """Of cumulative_tagged: how many more completions had a closed answer."""
+    format_low: float | None
+    format_high: float | None
+    content: float | None
+    """Of reward_given_tagged: how much more such a completion earned."""
+    content_low: float | None
+    content_high: float | None
+
+
+def format_and_content(totals: pd.DataFrame, record: StudyRecord) -> list[Factors]:
+    """One Factors per configuration whose baseline has finished runs, too, in the record's order."""
+    measured = [
+        samples_by_configuration(totals, record, column)
+        for column in ("cumulative_reward", "cumulative_tagged", "reward_given_tagged")
+    ]
+    return [
+        Factors(known.name, known.baseline, *(value for samples in measured for value in _ratio(samples, known)))
+        for known, _ in _present(measured[0], record)
+        if known.baseline != known.name and known.baseline in measured[0]
+    ]
+
+
+def _ratio(samples: dict[str, pd.Series[float]], known: ConfigurationRecord) -> list[float | None]:
+    if not {known.name, known.baseline} <= samples.keys():
+        return [None] * 3
+    found = improvement(samples[known.name].tolist(), samples[known.baseline].tolist())
+    return [None if percent is None else 1 + percent / 100 for percent in found]
 
 
 def effect_by_start(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
@@ -178,13 +211,13 @@ def effect_by_start(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
         starting_reward: mean of round 0, before any update, over all finished runs of the group.
         n: finished runs.
         improvement, improvement_low, improvement_high: percent over the group's baseline, with its 95 % interval.
-        hedges_g, p_holm
+        hedges_g
     """
     groups = {known.name: known.group for known in record.configurations}
     runs = finished(totals, record)
     starts = runs["starting_reward"].groupby(runs["configuration"].map(groups)).mean()
     labels = ["group", "configuration", "baseline", "n"]
-    numbers = ["improvement", "improvement_low", "improvement_high", "hedges_g", "p_holm"]
+    numbers = ["improvement", "improvement_low", "improvement_high", "hedges_g"]
     compared = pd.DataFrame(compare_with_baseline(totals, record), columns=Comparison._fields)
     table = compared.loc[compared["difference"].notna(), labels + numbers].astype(dict.fromkeys(numbers, "float64"))
     table.insert(3, "starting_reward", table["group"].map(starts))

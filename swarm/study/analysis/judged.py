@@ -1,9 +1,10 @@
 """Held-out pass@1 of configurations against their baselines, by window of rounds.
 
     judged (one row per run, node, round and question) ─▶ pass_at_1       one row per run and window of rounds
-                                                        └▶ compare_judged  one row per configuration and window
+                                                              └▶ compare_judged  one row per configuration and window
 
-The paper's section 6 compares round by round, with nodes as its samples: that is window = 1 and a study of one seed.
+The paper's section 6 compares round by round, with nodes as its samples. Here the seed is the unit: nodes of one swarm
+learn from each other and are no independent samples.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import pandas as pd
 
 from swarm.study.analysis.effect_size import hedges_g
 from swarm.study.analysis.measures import RUN
-from swarm.study.analysis.significance import holm, welch
+from swarm.study.analysis.significance import welch
 from swarm.study.record import ConfigurationRecord, StudyRecord
 
 WINDOW_ROUNDS = 10
@@ -31,20 +32,16 @@ class JudgedComparison(NamedTuple):
     baseline: str
     round: int
     """First of the window."""
-    unit: str
-    """What was tested: `seed`, each run one value, or, where both sides have a single run, `node`, each node one value.
-    Nodes of one swarm learn from each other and are no independent samples: such a p-value is a description of these
-    two runs, and says nothing about other seeds."""
     n: int
+    """Runs, each one value."""
     n_baseline: int
     mean: float
-    """pass@1, mean over the units."""
+    """pass@1, mean over the runs."""
     baseline_mean: float
     t: float | None
     df: float | None
     p: float | None
-    p_holm: float | None
-    """Adjusted over the windows of this configuration."""
+    """Of Welch's test, for looking: as many tests as windows, and not adjusted."""
     hedges_g: float | None
 
 
@@ -59,40 +56,46 @@ def pass_at_1(judged: pd.DataFrame, window: int = WINDOW_ROUNDS) -> pd.DataFrame
         reward: mean over the questions.
         questions: how many there were.
     """
-    return _pass_at_1(judged, RUN, window).reset_index()
+    windows = judged.assign(
+        round=judged["round"] // window * window, **judged[["full_answer", "answered"]].astype("float64")
+    )
+    found = windows.groupby([*RUN, "round"]).agg(
+        pass_at_1=("full_answer", "mean"),
+        answered=("answered", "mean"),
+        reward=("reward", "mean"),
+        questions=("question_id", "size"),
+    )
+    found.insert(2, "given_answered", found["pass_at_1"] / found["answered"].where(found["answered"] > 0))
+    return found.reset_index()
 
 
-def compare_judged(judged: pd.DataFrame, record: StudyRecord, window: int = WINDOW_ROUNDS) -> list[JudgedComparison]:
-    """Welch's t-test of each configuration against its baseline, window by window, adjusted by Holm over the windows.
+def compare_judged(windows: pd.DataFrame, record: StudyRecord) -> list[JudgedComparison]:
+    """Each configuration against its baseline, window by window; windows that one side has not reached are left out.
 
-    Windows in which one side was not judged are left out.
+    Args:
+        windows: from pass_at_1.
+        record: the study.
     """
-    there = set(judged["configuration"])
+    rates = {str(name): _by_window(rows) for name, rows in windows.groupby("configuration")}
     return [
-        row
+        _row(known, round_, rates[known.name][round_], rates[known.baseline][round_])
         for known in record.configurations
-        if known.baseline and known.baseline != known.name and {known.name, known.baseline} <= there
-        for row in _compare(judged, known, window)
+        if known.baseline != known.name and {known.name, known.baseline} <= rates.keys()
+        for round_ in sorted(rates[known.name].keys() & rates[known.baseline].keys())
     ]
 
 
-def _compare(judged: pd.DataFrame, known: ConfigurationRecord, window: int) -> list[JudgedComparison]:
-    mine = judged[judged["configuration"] == known.name]
-    other = judged[judged["configuration"] == known.baseline]
-    unit = "node" if mine["seed"].nunique() == other["seed"].nunique() == 1 else "seed"
-    a, b = _samples(mine, unit, window), _samples(other, unit, window)
-    rows = [_row(known, round_, unit, a[round_], b[round_]) for round_ in sorted(a.keys() & b.keys())]
-    adjusted = holm([row.p for row in rows])
-    return [row._replace(p_holm=p) for row, p in zip(rows, adjusted, strict=True)]
+def _by_window(windows: pd.DataFrame) -> dict[int, list[float]]:
+    """First round of a window -> one pass@1 per run."""
+    return {int(str(round_)): rows["pass_at_1"].tolist() for round_, rows in windows.groupby("round")}
 
 
-def _row(known: ConfigurationRecord, round_: int, unit: str, a: list[float], b: list[float]) -> JudgedComparison:
+def _row(known: ConfigurationRecord, round_: int, a: list[float], b: list[float]) -> JudgedComparison:
     test = welch(a, b)
     return JudgedComparison(
         configuration=known.name,
         baseline=known.baseline,
         round=round_,
-        unit=unit,
         n=len(a),
         n_baseline=len(b),
         mean=sum(a) / len(a),
@@ -100,26 +103,5 @@ def _row(known: ConfigurationRecord, round_: int, unit: str, a: list[float], b: 
         t=test.t,
         df=test.df,
         p=test.p,
-        p_holm=None,
         hedges_g=hedges_g(a, b).value,
     )
-
-
-def _samples(judged: pd.DataFrame, unit: str, window: int) -> dict[int, list[float]]:
-    """First round of a window -> one pass@1 per seed, or per node."""
-    rates = _pass_at_1(judged, ["node_id" if unit == "node" else "seed"], window)["pass_at_1"]
-    return {int(str(round_)): rates_there.tolist() for round_, rates_there in rates.groupby(level="round")}
-
-
-def _pass_at_1(judged: pd.DataFrame, key: list[str], window: int) -> pd.DataFrame:
-    windows = judged.assign(
-        round=judged["round"] // window * window, **judged[["full_answer", "answered"]].astype("float64")
-    )
-    found = windows.groupby([*key, "round"]).agg(
-        pass_at_1=("full_answer", "mean"),
-        answered=("answered", "mean"),
-        reward=("reward", "mean"),
-        questions=("question_id", "size"),
-    )
-    found.insert(2, "given_answered", found["pass_at_1"] / found["answered"].where(found["answered"] > 0))
-    return found

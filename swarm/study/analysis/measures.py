@@ -32,6 +32,13 @@ FINAL_ROUNDS = 10
 STEEP = 0.1
 """A drop is steep if it takes more than this share of the run's highest smoothed reward within WINDOW rounds."""
 SHARES_OF_BEST = (0.25, 0.5, 0.75)
+SPENT = (
+    *("bytes_published", "bytes_fetched", "tokens_generated", "tokens_trained"),
+    *("external_wanted", "external_groups", "seconds_round"),
+)
+"""Columns of the metrics that are summed over nodes and rounds."""
+COSTS = ("tokens_per_node", "trained_per_node", "seconds")
+"""Columns of agent_average that say what a run had spent by the end of a round."""
 
 
 def totals(metrics: pd.DataFrame) -> pd.DataFrame:
@@ -46,9 +53,12 @@ def totals(metrics: pd.DataFrame) -> pd.DataFrame:
         starting_reward, starting_reward_3: mean over the nodes, of round 0 and of the first three rounds. Round 0 is
             answered before any update.
         final_reward: mean of the agent average over the last FINAL_ROUNDS rounds.
-        bytes_published, bytes_fetched, tokens_generated, tokens_trained, external_groups: sums over nodes and rounds.
+        rows: pairs of a node and a round.
+        bytes_published, bytes_fetched, tokens_generated, tokens_trained, external_wanted, external_groups,
+            seconds_round: sums over these.
         wall_seconds: see `seconds` of agent_average, at the last round.
-        mean_adaptive_J: over nodes and rounds; NaN where no adaptive rule was on.
+        mean_adaptive_I, mean_adaptive_J, least_adaptive_J, most_adaptive_J: over the same; NaN where no adaptive rule
+            was on.
     """
     runs = metrics.groupby(RUN, sort=False)
     found = runs.agg(
@@ -56,14 +66,13 @@ def totals(metrics: pd.DataFrame) -> pd.DataFrame:
         cumulative_tagged=("answer_tag_rate", "sum"),
         rounds=("round", "nunique"),
         nodes=("node_id", "nunique"),
-        bytes_published=("bytes_published", "sum"),
-        bytes_fetched=("bytes_fetched", "sum"),
-        tokens_generated=("tokens_generated", "sum"),
-        tokens_trained=("tokens_trained", "sum"),
-        external_groups=("external_groups", "sum"),
+        rows=("node_id", "size"),
+        **{name: (name, "sum") for name in SPENT},
     )
     found["reward_given_tagged"] = _given(found["cumulative_reward"], found["cumulative_tagged"])
-    found["mean_adaptive_J"] = metrics["adaptive_J"].astype("float64").groupby([metrics[key] for key in RUN]).mean()
+    splits = metrics.astype({"adaptive_I": "float64", "adaptive_J": "float64"}).groupby(RUN, sort=False)
+    found["mean_adaptive_I"], found["mean_adaptive_J"] = splits["adaptive_I"].mean(), splits["adaptive_J"].mean()
+    found["least_adaptive_J"], found["most_adaptive_J"] = splits["adaptive_J"].min(), splits["adaptive_J"].max()
     return found.join(_from_curve(agent_average(metrics))).reset_index()
 
 
@@ -89,10 +98,11 @@ def agent_average(metrics: pd.DataFrame) -> pd.DataFrame:
     Columns:
         round, nodes: the round, and how many nodes have a row for it.
         mean: of my_reward over these nodes.
-        minimum, maximum: the worst and the best of them. Their band is a range, not an interval of confidence.
         tagged: mean of answer_tag_rate over them.
         given_tagged: sum of their my_reward / sum of their answer_tag_rate; NaN where no completion was tagged.
-        tokens_per_node: tokens generated up to and with this round, by the run's nodes on average.
+        full_answers: mean of full_answer_rate over them.
+        tokens_per_node, trained_per_node: tokens generated, and trained on, up to and with this round, by the run's
+            nodes on average.
         seconds: from the start of the first round to the end of this one, by the nodes' own clocks on average: the sum
             over rounds of their mean seconds_round + seconds_wait. While a run is stopped it does not grow.
     """
@@ -101,18 +111,55 @@ def agent_average(metrics: pd.DataFrame) -> pd.DataFrame:
     curves = rounds.agg(
         nodes=("node_id", "nunique"),
         mean=("my_reward", "mean"),
-        minimum=("my_reward", "min"),
-        maximum=("my_reward", "max"),
         tagged=("answer_tag_rate", "mean"),
+        full_answers=("full_answer_rate", "mean"),
         tokens_per_node=("tokens_generated", "sum"),
+        trained_per_node=("tokens_trained", "sum"),
         seconds=("seconds", "mean"),
     )
     curves["given_tagged"] = _given(curves["mean"], curves["tagged"])
-    so_far = curves[["tokens_per_node", "seconds"]].groupby(level=RUN).cumsum()
+    so_far = curves[[*COSTS]].groupby(level=RUN).cumsum()
     nodes = metrics.groupby(RUN)["node_id"].nunique()
     curves["tokens_per_node"] = so_far["tokens_per_node"] / nodes
+    curves["trained_per_node"] = so_far["trained_per_node"] / nodes
     curves["seconds"] = so_far["seconds"]
     return curves.reset_index()
+
+
+def by_task(metrics: pd.DataFrame) -> pd.DataFrame:
+    """Format and content of each task: one row per run and task, none where the rows do not tell tasks' tag rates.
+
+    Columns:
+        tagged_first, tagged_last: mean share of tagged completions, over the nodes that asked themselves the task in
+            the first, and in the last, FINAL_ROUNDS rounds of the run; NaN where none did.
+        given_tagged_first, given_tagged_last: sum of their rewards in the task / sum of these shares.
+    """
+    columns = [*RUN, "task", "tagged_first", "tagged_last", "given_tagged_first", "given_tagged_last"]
+    if "task_tag_rates" not in metrics:
+        return pd.DataFrame(columns=columns)
+    end = metrics.groupby(RUN, sort=False)["round"].transform("max")
+    parts = {
+        "first": metrics[metrics["round"] < FINAL_ROUNDS],
+        "last": metrics[metrics["round"] > end - FINAL_ROUNDS],
+    }
+    first, last = (_task_sums(rows).add_suffix(f"_{part}") for part, rows in parts.items())
+    found = first.join(last, how="outer")
+    for part in parts:
+        found[f"given_tagged_{part}"] = _given(found[f"reward_{part}"], found[f"tagged_{part}"])
+    return found.reset_index()[columns]
+
+
+def _task_sums(metrics: pd.DataFrame) -> pd.DataFrame:
+    """Run and task -> mean tag rate and mean reward, over its rows that tell both."""
+    columns = [*RUN, "task_rewards", "task_tag_rates"]
+    told = [
+        (*run, task, rewards[task], rate)
+        for *run, rewards, rates in metrics[columns].itertuples(index=False)
+        for task, rate in (rates or {}).items()
+        if task in rewards
+    ]
+    rows = pd.DataFrame(told, columns=[*RUN, "task", "reward", "tagged"]).astype({"reward": float, "tagged": float})
+    return rows.groupby([*RUN, "task"])[["reward", "tagged"]].mean()
 
 
 def smoothed(curves: pd.DataFrame, window: int = WINDOW) -> pd.Series[float]:
@@ -137,7 +184,7 @@ def rounds_to_threshold(curves: pd.DataFrame, thresholds: Sequence[float], windo
         threshold: of the smoothed agent average.
         round: the first in which it is at least that; NaN if never, which is censored: it took more than rounds_run.
         rounds_run: rounds that the run has.
-        tokens_per_node, seconds: what had been spent by the end of that round, NaN if never.
+        tokens_per_node, trained_per_node, seconds: what had been spent by the end of that round, NaN if never.
     """
     smooth = curves.assign(smoothed=smoothed(curves, window))
     found = [
@@ -145,7 +192,7 @@ def rounds_to_threshold(curves: pd.DataFrame, thresholds: Sequence[float], windo
         for name, run in smooth.groupby(RUN, sort=False)
         for threshold in thresholds
     ]
-    columns = [*RUN, "threshold", "round", "rounds_run", "tokens_per_node", "seconds"]
+    columns = [*RUN, "threshold", "round", "rounds_run", *COSTS]
     return pd.DataFrame(found, columns=columns).astype({"round": "float64"})
 
 
@@ -160,8 +207,7 @@ def median_or_later(costs: pd.Series[float]) -> float:
 
 def _first_at(run: pd.DataFrame, threshold: float) -> dict[str, float]:
     reached = run[run["smoothed"] >= threshold]
-    costs = ["round", "tokens_per_node", "seconds"]
-    first = {str(name): float(reached[name].iloc[0]) for name in costs} if len(reached) else {}
+    first = {name: float(reached[name].iloc[0]) for name in ("round", *COSTS)} if len(reached) else {}
     return {"threshold": threshold, "rounds_run": len(run), **first}
 
 

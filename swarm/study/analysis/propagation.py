@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from swarm.study.analysis.effect_size import Effect, mean_effect
 from swarm.study.analysis.measures import RUN
 
 THRESHOLD = 0.5
@@ -132,28 +133,48 @@ def _groups_by_peer(history: pd.DataFrame, task: str | None) -> Mapping[str, int
     return counts
 
 
-def propagation(metrics: pd.DataFrame, crossed: pd.DataFrame, learned: pd.DataFrame) -> pd.DataFrame:
-    """Crossings and their learners in short: one row per configuration, in the order of the metrics.
+def possible(metrics: pd.DataFrame) -> pd.Series[int]:
+    """Run -> pairs of a node and a task that met in it: as many crossings as there can be."""
+    return meetings(metrics).drop_duplicates([*RUN, "task", "node_id"]).groupby(RUN, sort=False).size()
+
+
+def propagation(runs: pd.DataFrame, crossed: pd.DataFrame, learned: pd.DataFrame) -> pd.DataFrame:
+    """Crossings and their learners in short: one row per configuration, in the order of the runs.
+
+    Args:
+        runs: one row per run, with the `possible` of it.
+        crossed: from crossings.
+        learned: from learners.
 
     Columns:
         crossings: of all its runs, without those from the start.
         possible: pairs of node and task that met in its runs.
         median_lag: rounds, over the crossings that came after another node's; NaN without any.
         learners: those of these that had trained on external groups before.
-        share, chance: their means; NaN without any.
+        runs: that have such learners. What follows has one value per run, the mean over its learners.
+        share, chance: means over these runs; NaN without any.
+        excess, excess_low, excess_high: mean of share - chance over these runs, with its 95 % interval.
     """
-    met = meetings(metrics)[[*RUN, "task", "node_id"]].drop_duplicates()
-    sources = learned[learned["groups"] > 0].groupby("configuration")
+    names = pd.Index(runs["configuration"].unique(), name="configuration")
+    sources = learned[learned["groups"] > 0]
+    by_run = sources.groupby(["configuration", "seed"])[["share", "chance"]].mean()
+    by_run["excess"] = by_run["share"] - by_run["chance"]
+    by_configuration = by_run.groupby("configuration")
     table = pd.DataFrame(
         {
             "crossings": crossed[~crossed["from_start"]].groupby("configuration").size(),
-            "possible": met.groupby("configuration").size(),
+            "possible": runs.groupby("configuration")["possible"].sum(),
             "median_lag": learned.groupby("configuration")["lag"].median(),
-            "learners": sources.size(),
-            "share": sources["share"].mean(),
-            "chance": sources["chance"].mean(),
+            "learners": sources.groupby("configuration").size(),
+            "runs": by_configuration.size(),
+            "share": by_configuration["share"].mean(),
+            "chance": by_configuration["chance"].mean(),
         },
-        index=pd.Index(metrics["configuration"].unique(), name="configuration"),
+        index=names,
     )
-    counts = ["crossings", "possible", "learners"]
+    effects = {str(name): mean_effect(own["excess"].tolist()) for name, own in by_configuration}
+    none = Effect()
+    found = [effects.get(str(name), none) for name in names]
+    table[["excess", "excess_low", "excess_high"]] = pd.DataFrame(found, index=names, dtype="float64")
+    counts = ["crossings", "possible", "learners", "runs"]
     return table.fillna(dict.fromkeys(counts, 0)).astype(dict.fromkeys(counts, "int64")).reset_index()

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,33 +24,36 @@ Sample = Sequence[float]
 """One finite value per run."""
 
 
-class Welch(NamedTuple):
-    """Welch's t-test of two means, two-sided, and the 95 % interval of their difference from the same t."""
+class TTest(NamedTuple):
+    """A t-test of two means, two-sided, and the 95 % interval of their difference from the same t."""
 
     t: float | None = None
     df: float | None = None
-    """Degrees of freedom by Welch and Satterthwaite: not a whole number."""
+    """Degrees of freedom; Welch's and Satterthwaite's are no whole number."""
     p: float | None = None
     low: float | None = None
     high: float | None = None
 
 
-def welch(a: Sample, b: Sample) -> Welch:
+def welch(a: Sample, b: Sample) -> TTest:
     """Test mean(a) against mean(b) without assuming equal variances (Welch, Biometrika 34, 1947)."""
     if _too_few(a, b) or _constant(a, b):
-        return Welch()
+        return TTest()
     with _one_side_may_be_constant():
-        found = stats.ttest_ind(a, b, equal_var=False)
-        interval = found.confidence_interval(0.95)
-    return Welch(*(float(value) for value in (found.statistic, found.df, found.pvalue, interval.low, interval.high)))
+        return _two_sided(stats.ttest_ind(a, b, equal_var=False))
 
 
-def paired_p(a: Sample, b: Sample) -> float | None:
-    """Two-sided p of the paired t-test; a[i] and b[i] come from the same seed, and so from the same questions."""
+def paired(a: Sample, b: Sample) -> TTest:
+    """Student's paired t-test; a[i] and b[i] come from the same seed, and so from the same questions."""
     differences = np.subtract(a, b)
     if _too_few(a, b) or _constant(differences.tolist()):
-        return None
-    return float(stats.ttest_1samp(differences, 0.0).pvalue)
+        return TTest()
+    return _two_sided(stats.ttest_1samp(differences, 0.0))
+
+
+def _two_sided(found: Any) -> TTest:
+    interval = found.confidence_interval(0.95)
+    return TTest(*(float(value) for value in (found.statistic, found.df, found.pvalue, interval.low, interval.high)))
 
 
 class Anova(NamedTuple):

@@ -1,9 +1,13 @@
-"""The input of a report: everything that is read from a study, once."""
+"""The input of a report: a study's per-seed tables, and the rows of its nodes for the figures that show single agents.
+
+shared folder ─read_evidence─▶ Evidence ◀─read_tables─ committed tables      (seed_tables.py)
+                                  └▶ sections: every number of the page comes from the tables alone
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
@@ -12,54 +16,88 @@ import pandas as pd
 from swarm.errors import ConfigError
 from swarm.records.files import read_exam
 from swarm.study.analysis.curves import window_for
+from swarm.study.analysis.judged import pass_at_1
+from swarm.study.analysis.measures import RUN, agent_average, by_task, totals
+from swarm.study.analysis.propagation import crossings, learners, possible
 from swarm.study.record import StudyRecord, open_run, read_run, read_study
 from swarm.study.report.figure_style import Look
 from swarm.study.report.progress import FINISHED, progress_table
 from swarm.study.tables.frames import get_study_judge_metrics, get_study_metrics
 from swarm.wire.messages import ExamRow
 
+DIGITS = 9
+"""Decimals of the curves over rounds, which make up most of the tables."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a machine costs."""
+
+    per_hour: float
+    currency: str = "USD"
+
 
 @dataclass(frozen=True)
 class Evidence:
-    """A study as it lies in the shared folder at one moment."""
+    """A study at one moment, as tables with a column `configuration` and a column `seed`.
+
+    Runs that count are the finished ones, since runs of unequal length do not compare; all, while none is finished.
+    """
 
     record: StudyRecord
-    metrics: pd.DataFrame
-    """From get_study_metrics; of configurations that the record names."""
-    judged: pd.DataFrame
-    """From get_study_judge_metrics."""
+    runs: pd.DataFrame
+    """One row per planned run: the columns of progress_table and totals, `possible` crossings, and `other_versions`:
+    how what it was started with differs from what the study was begun with."""
+    rounds: pd.DataFrame
+    """One row per run and round: from agent_average."""
+    tasks: pd.DataFrame
+    """One row per run that counts and task: from by_task."""
+    crossings: pd.DataFrame
+    """Of the runs that count."""
+    learners: pd.DataFrame
+    """Of the runs that count."""
+    held_out: pd.DataFrame
+    """One row per run that counts and window of rounds: pass_at_1 of what the judge asked; empty without a judge."""
     exams: pd.DataFrame
     """What nodes scored on one fixed set of held-out questions: one row per node, moment and task of the runs that were
     examined, the columns of ExamRow behind `configuration` and `seed`; empty without any."""
-    progress: pd.DataFrame
-    """From progress_table."""
-    versions: Mapping[str, Mapping[str, str]]
-    """Experiment -> versions that it was started with last, of those that wrote them down."""
     window: int
     """Rounds of the moving averages."""
+    metrics: pd.DataFrame | None = None
+    """From get_study_metrics; None where the tables are all there is."""
+    source: str = ""
+    """What `swarm study report` is to be given to write this again."""
+    price: Price | None = None
 
-    @property
+    @cached_property
     def look(self) -> Look:
         return Look(tuple(found.name for found in self.record.configurations))
 
-    @property
-    def finished(self) -> pd.DataFrame:
-        """The metrics of the finished runs, since runs of unequal length do not compare; of all, if none is."""
-        return self._of_finished(self.metrics)
+    @cached_property
+    def counted(self) -> pd.DataFrame:
+        """The runs that count."""
+        return counted(self.runs)
 
-    @property
-    def judged_finished(self) -> pd.DataFrame:
-        """Likewise what the judge asked."""
-        return self._of_finished(self.judged)
-
-    def _of_finished(self, rows: pd.DataFrame) -> pd.DataFrame:
-        runs = self.progress.loc[self.progress["state"] == FINISHED, "experiment"]
-        return rows[rows["experiment"].isin(runs)] if len(runs) else rows
+    @cached_property
+    def counted_rounds(self) -> pd.DataFrame:
+        """Their rounds."""
+        return of_runs(self.rounds, self.counted)
 
     @property
     def command(self) -> str:
         """What writes this report again."""
-        return f"swarm study report {self.record.study} --window {self.window}"
+        return f"swarm study report {self.source or self.record.study} --window {self.window}"
+
+
+def counted(runs: pd.DataFrame) -> pd.DataFrame:
+    """The finished ones, or all that have begun, while none is finished."""
+    finished = runs["state"] == FINISHED
+    return runs[finished if finished.any() else runs["rounds"] > 0]
+
+
+def of_runs(rows: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+    """The rows of these runs."""
+    return rows[rows["experiment"].isin(runs["experiment"])]
 
 
 def read_evidence(path: Path, study: str, window: int | None) -> Evidence:
@@ -75,21 +113,49 @@ def read_evidence(path: Path, study: str, window: int | None) -> Evidence:
         ConfigError: none of its runs has a round yet, or the window is not positive.
         ProtocolError: the exam of a run is there and is not a list of such rows.
     """
-    if window is not None and window < 1:
-        raise ConfigError(f"a moving average needs a window of at least 1 round, got {window}")
     record = read_study(path, study)
+    window = checked_window(window, record)
     metrics = get_study_metrics(path, study)
     if metrics.empty:
         raise ConfigError(f"there is nothing to report: no run of the study {study!r} in {path} has done a round yet")
+    runs = _runs(path, record, metrics)
+    rows = of_runs(metrics, counted(runs))
+    crossed = crossings(rows)
     return Evidence(
         record=record,
-        metrics=metrics,
-        judged=get_study_judge_metrics(path, study),
+        runs=runs,
+        rounds=agent_average(metrics).round(DIGITS),
+        tasks=by_task(rows),
+        crossings=crossed,
+        learners=learners(rows, crossed),
+        held_out=pass_at_1(of_runs(get_study_judge_metrics(path, study), counted(runs))),
         exams=_exams(path, record),
-        progress=progress_table(record, metrics),
-        versions={run.experiment: file.versions for run in record.runs if (file := read_run(path, run.experiment))},
-        window=window or window_for(record.rounds),
+        window=window,
+        metrics=metrics,
     )
+
+
+def checked_window(window: int | None, record: StudyRecord) -> int:
+    """The rounds of the moving averages. Raises ConfigError for less than one."""
+    if window is not None and window < 1:
+        raise ConfigError(f"a moving average needs a window of at least 1 round, got {window}")
+    return window or window_for(record.rounds)
+
+
+def _runs(path: Path, record: StudyRecord, metrics: pd.DataFrame) -> pd.DataFrame:
+    runs = progress_table(record, metrics).merge(totals(metrics).drop(columns="rounds"), on=RUN, how="left")
+    runs = runs.merge(possible(metrics).rename("possible").reset_index(), on=RUN, how="left").fillna({"possible": 0})
+    return runs.assign(other_versions=[_other_versions(path, record, name) for name in runs["experiment"]])
+
+
+def _other_versions(path: Path, record: StudyRecord, experiment: str) -> str:
+    """In which versions a run differs from those that the study was begun with; empty for none, or an unknown one."""
+    file = read_run(path, experiment)
+    if file is None:
+        return ""
+    begun_with, own = record.versions, file.versions
+    changed = [name for name in {**begun_with, **own} if own.get(name) != begun_with.get(name)]
+    return ", ".join(f"{name} {own.get(name, 'none')}, not {begun_with.get(name, 'none')}" for name in changed)
 
 
 def _exams(path: Path, record: StudyRecord) -> pd.DataFrame:

@@ -1,7 +1,7 @@
-"""Style of a study's figures, and their encoding as SVG and PNG.
+"""Style of a study's figures, and their encoding as SVG, PNG and PDF.
 
     figure function ─Figure─▶ svg_text ─▶ figures/*.svg, and inline_svg for the page
-                            └▶ png_bytes ─▶ figures/*.png
+                            └▶ png_bytes, pdf_bytes ─▶ figures/*.png, *.pdf
 
 Figures are 5 inches wide, which is a phone's width at 72 units an inch, so that their letters keep their size there.
 The same data give the same bytes: identifiers come from a fixed salt and nothing writes a date.
@@ -19,6 +19,7 @@ from typing import Any
 import matplotlib
 import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
@@ -60,6 +61,7 @@ _STYLE = {
     "lines.linewidth": 1.5,
     "text.parse_math": False,
     "svg.fonttype": "path",
+    "pdf.fonttype": 42,
     "svg.hashsalt": "swarm",
 }
 
@@ -152,6 +154,14 @@ def png_bytes(figure: Any) -> bytes:
     file = io.BytesIO()
     FigureCanvasAgg(figure)
     figure.savefig(file, format="png", dpi=PNG_DPI, facecolor="white", metadata={"Software": None})
+    return file.getvalue()
+
+
+def pdf_bytes(figure: Any) -> bytes:
+    """The figure on white, as PDF, its letters embedded as text."""
+    file = io.BytesIO()
+    FigureCanvasPdf(figure)
+    figure.savefig(file, format="pdf", facecolor="white", metadata={"CreationDate": None, "Creator": None})
     return file.getvalue()
 
 

@@ -1,4 +1,4 @@
-"""The section with a verdict on each configuration in a sentence, and the limits of the study."""
+"""The first section: what came out in a sentence each, what was declared first, and the limits of the study."""
 
 from __future__ import annotations
 
@@ -9,26 +9,59 @@ import pandas as pd
 from swarm.study.analysis.significance import FEWEST_SEEDS
 from swarm.study.record import StudyRecord
 from swarm.study.report import paper
+from swarm.study.report.evidence import Evidence
 from swarm.study.report.progress import FINISHED
-from swarm.study.report.sections import Section, is_missing, p_value
+from swarm.study.report.sections import Section, is_missing, p_text
+from swarm.study.report.sections_declared import NOTHING, declared_table
+from swarm.study.report.sections_factors import factors_table, what_moved
+from swarm.study.report.sections_headline import comparison_table
 
 ALPHA = 0.05
 
 
-def notes_section(compared: pd.DataFrame, progress: pd.DataFrame, record: StudyRecord) -> Section:
-    """One sentence per configuration with a baseline, and what limits them.
-
-    Args:
-        compared: from comparison_table.
-        progress: from progress_table.
-        record: the study.
-    """
-    verdicts = [verdict(row) for row in compared.to_dict("records") if row.get("baseline")]
-    return Section("In plain words", (*verdicts, *_limits(compared, progress, record)))
+def notes_section(evidence: Evidence) -> Section:
+    """Verdicts on what was declared, sentences on what was not, and what limits both."""
+    record, compared = evidence.record, comparison_table(evidence.runs, evidence.record)
+    declared = [said for row in declared_table(evidence).to_dict("records") if (said := verdict(row))]
+    seen = {(one.configuration, one.baseline) for one in record.declared if one.measure == "cumulative_reward"}
+    looked = [
+        said
+        for row in compared.to_dict("records")
+        if row["baseline"] and (row["configuration"], row["baseline"]) not in seen and (said := observation(row))
+    ]
+    moved = [said for row in factors_table(evidence).to_dict("records") if (said := what_moved(row))]
+    text = (*(declared or ([] if record.declared else [NOTHING])), *looked, *moved)
+    return Section("In plain words", (*text, *_limits(compared, evidence.runs, record)))
 
 
 def verdict(row: dict[Any, Any]) -> str:
-    """Whether a configuration is above its baseline, below it, or neither.
+    """Whether a declared comparison found its configuration above the baseline, below it, or neither.
+
+    Args:
+        row: of declared_table.
+
+    Returns:
+        Nothing where both sides earned nothing: there is nothing to say about two zeros.
+    """
+    pair = f"{row['configuration']} {{}} {row['baseline']} in {row['measure'].replace('_', ' ')}"
+    if is_missing(row["difference"]):
+        return f"Declared: {pair.format('against')} is not tested: one side has no finished run with that measure."
+    if row["mean"] == row["baseline_mean"] == 0:
+        return ""
+    gain = _gain(row)
+    if row["difference"] == 0:
+        return f"Declared: {pair.format('equals')}."
+    if is_missing(row["p_holm"]):
+        return f"Declared: {pair.format('differs from')}{gain}, untested ({row['untested']}): this may be chance."
+    tested = f"{row['test']}, Holm-adjusted {p_text(row['p_holm'])}"
+    side = "above" if row["difference"] >= 0 else "below"
+    if row["p_holm"] >= ALPHA:
+        return f"Declared: {pair.format(f'is not {side}')} beyond chance ({tested}; the means differ{gain})."
+    return f"Declared: {pair.format(f'is {side}')}{gain} ({tested})."
+
+
+def observation(row: dict[Any, Any]) -> str:
+    """A comparison of cumulative rewards that nobody had declared; nothing where both sides earned nothing.
 
     Args:
         row: of comparison_table.
@@ -36,24 +69,30 @@ def verdict(row: dict[Any, Any]) -> str:
     name, baseline = row["configuration"], row["baseline"]
     if is_missing(row["difference"]):
         return f"{name} is not compared: its baseline {baseline} has no finished run."
-    gain = "" if is_missing(row["improvement"]) else f" by {row['improvement']:+.1f} %"
-    if is_missing(row["p_holm"]):
-        return f"{name} differs from {baseline}{gain}, untested ({row['untested']}): this may be chance."
-    p = p_value(row["p_holm"])
-    tested = f"Holm-adjusted p {p if p.startswith('<') else '= ' + p}"
-    if row["p_holm"] >= ALPHA:
-        side = "above" if row["difference"] >= 0 else "below"
-        return f"{name} is not {side} {baseline} beyond chance ({tested}; the means differ{gain})."
-    return f"{name} is {'above' if row['difference'] > 0 else 'below'} {baseline}{gain} ({tested})."
+    if row["mean"] == row["difference"] == 0:
+        return ""
+    where = "at" if row["difference"] == 0 else "above" if row["difference"] > 0 else "below"
+    p, adjusted = (row["p"], "") if is_missing(row["p_holm"]) else (row["p_holm"], "Holm-adjusted ")
+    tested = f"untested ({row['untested']})" if is_missing(p) else f"{adjusted}{p_text(p)}"
+    but = "" if is_missing(p) or p < ALPHA else ", no more than chance may give"
+    return f"Looked at afterwards: {name} lay {where} {baseline}{_gain(row)} ({tested}{but})."
 
 
-def _limits(compared: pd.DataFrame, progress: pd.DataFrame, record: StudyRecord) -> list[str]:
+def _gain(row: dict[Any, Any]) -> str:
+    if is_missing(row["improvement"]):
+        return ""
+    low, high = row["improvement_low"], row["improvement_high"]
+    interval = "" if is_missing(low) else f" ({low:+.1f} to {high:+.1f})"
+    return f" by {row['improvement']:+.1f} %{interval}"
+
+
+def _limits(compared: pd.DataFrame, runs: pd.DataFrame, record: StudyRecord) -> list[str]:
     found = []
-    if lacking := int((progress["state"] != FINISHED).sum()):
-        found.append(f"{lacking} of {len(progress)} planned runs are not finished and count in no comparison.")
-    if gaps := int((progress["rows_missing"] > 0).sum()):
+    if lacking := int((runs["state"] != FINISHED).sum()):
+        found.append(f"{lacking} of {len(runs)} planned runs are not finished and count in no comparison.")
+    if gaps := int((runs["rows_missing"] > 0).sum()):
         found.append(f"{gaps} runs lack rows of some node, and so a part of their sum: see the table of runs.")
-    if strangers := int((progress["rows_beyond"] > 0).sum()):
+    if strangers := int((runs["rows_beyond"] > 0).sum()):
         found.append(f"{strangers} runs have rows of more nodes than the study has, which raise their sum.")
     if len(compared) and compared["n"].min() < FEWEST_SEEDS:
         found.append(f"Some configurations have fewer than {FEWEST_SEEDS} seeds: nothing is tested there.")
@@ -74,7 +113,7 @@ def _order_against_paper(compared: pd.DataFrame) -> str:
     if compared.empty:
         return ""
     ours = compared[compared["configuration"].isin(paper.CUMULATIVE_REWARD)]
-    if len(ours) < 2:
+    if len(ours) < 2 or not ours["mean"].any():
         return ""
     here = ours.sort_values("mean", ascending=False)["configuration"].tolist()
     there = sorted(here, key=lambda name: -paper.CUMULATIVE_REWARD[name])

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from swarm.study.analysis.measures import RUN
 from swarm.study.record import RunRecord, StudyRecord
 
 FINISHED = "finished"
@@ -18,7 +19,7 @@ def progress_table(record: StudyRecord, metrics: pd.DataFrame) -> pd.DataFrame:
     """One row per planned run: the rounds that it has rows of, and how many rows are missing or too many in these."""
     runs = {str(name): rows.groupby("round").size() for name, rows in metrics.groupby("experiment")}
     found = [_run_row(run, runs, record) for run in record.runs]
-    columns = ["configuration", "seed", "experiment", "rounds_done", "rounds", "rows_missing", "rows_beyond", "state"]
+    columns = [*RUN, "rounds", "planned", "rows_missing", "rows_beyond", "state"]
     return pd.DataFrame(found, columns=columns)
 
 
@@ -29,8 +30,8 @@ def _run_row(run: RunRecord, runs: Mapping[str, pd.Series[int]], record: StudyRe
         "configuration": run.configuration,
         "seed": run.seed,
         "experiment": run.experiment,
-        "rounds_done": done,
-        "rounds": record.rounds,
+        "rounds": done,
+        "planned": record.rounds,
         "rows_missing": int(-beyond.clip(upper=0).sum()),
         "rows_beyond": int(beyond.clip(lower=0).sum()),
         "state": FINISHED if done >= record.rounds else "unfinished" if done else "not begun",
@@ -42,7 +43,7 @@ def missing_text(progress: pd.DataFrame) -> str:
     lacking = progress[progress["state"] != FINISHED]
     if lacking.empty:
         return ""
-    named = [f"{row.configuration} seed {row.seed} ({row.rounds_done} of {row.rounds})" for row in lacking.itertuples()]
+    named = [f"{row.configuration} seed {row.seed} ({row.rounds} of {row.planned})" for row in lacking.itertuples()]
     return (
         f"This study is not finished: {len(progress) - len(lacking)} of {len(progress)} runs are. Rounds done of the "
         f"others: {some_of(named)}. Comparisons, thresholds, final rewards, aha moments and held-out questions are of "

@@ -27,8 +27,11 @@ class Column:
     numeric: bool = True
     instead: str = ""
     """Column of the frame whose text stands for a value that there is not."""
+    to: str = ""
+    """Column of an interval's upper end, whose lower one is `source`: shown as one cell, `1.2 to 3.4`."""
 
 
+INTERVAL = "95 % interval"
 CONFIGURATION = Column("configuration", "configuration", numeric=False)
 SEED = Column("seed", "seed")
 
@@ -84,14 +87,29 @@ def signed(digits: int) -> Callable[[Any], str]:
     return lambda value: f"{value:+,.{digits}f}"
 
 
+def times(factor: float) -> str:
+    """1.234 as x1.23."""
+    return f"x{factor:.2f}"
+
+
 def percent(share: float) -> str:
     """0.123 as 12.3 %."""
     return f"{share * 100:.1f} %"
 
 
+def signed_percent(share: float) -> str:
+    """0.123 as +12.3 %."""
+    return f"{share * 100:+.1f} %"
+
+
 def p_value(p: float) -> str:
     """A probability, without a false precision."""
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def p_text(p: float) -> str:
+    """A probability in a sentence: `p = 0.012`, `p < 0.001`."""
+    return f"p {p_value(p)}" if p < 0.001 else f"p = {p_value(p)}"
 
 
 def whole(value: float) -> str:
@@ -105,7 +123,7 @@ def is_missing(value: Any) -> bool:
 
 
 def _shown(column: Column, row: dict[Any, Any]) -> str:
-    value = row[column.source]
-    if not is_missing(value):
-        return column.show(value)
+    values = [row[name] for name in (column.source, column.to) if name]
+    if not any(map(is_missing, values)):
+        return " to ".join(map(column.show, values))
     return (row[column.instead] if column.instead else "") or MISSING

@@ -8,9 +8,22 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
-from swarm.study.analysis.propagation import MEETINGS, SUSTAINED, THRESHOLD, crossings, learners, propagation
+from swarm.study.analysis.propagation import MEETINGS, SUSTAINED, THRESHOLD, propagation
+from swarm.study.report.evidence import Evidence
 from swarm.study.report.figure_style import FAINT, Look, legend_below, new_figure
-from swarm.study.report.sections import CONFIGURATION, SEED, Column, Picture, Section, Table, number, percent, whole
+from swarm.study.report.sections import (
+    CONFIGURATION,
+    INTERVAL,
+    SEED,
+    Column,
+    Picture,
+    Section,
+    Table,
+    number,
+    percent,
+    signed_percent,
+    whole,
+)
 
 MOST_TASKS = 20
 """That are drawn: those with the most crossings. Nodes name the tasks, and could name any number of them."""
@@ -18,23 +31,23 @@ LONGEST_NAME = 40
 """Letters of a task's name."""
 
 
-def aha_section(metrics: pd.DataFrame, look: Look) -> Section:
+def aha_section(evidence: Evidence) -> Section:
     """Crossings, lags and sources of all runs."""
-    crossed = crossings(metrics)
+    crossed, learned, look = evidence.crossings, evidence.learners, evidence.look
     text = (
         f"A node has learned a task when its mean reward over its last {MEETINGS} meetings with it first reaches "
         f"{THRESHOLD} and stays there over the {SUSTAINED} meetings after. Its lag is the rounds since the first node "
         "of the same run did. For those that came later: the share of the external groups they had trained on by then "
         "that came from nodes which had learned the task before, against the share that groups drawn evenly from all "
-        "peers would have had.",
+        "peers would have had: their level of chance. Shares and chances are means over the learners of a run, and of "
+        "these over the runs; the interval of their difference is over runs.",
         "A share above chance is what learning from each other looks like, and no proof of it: a peer that can do a "
         "task publishes more groups with an advantage, and only those are sampled.",
     )
     if crossed.empty:
         return Section("Aha moments", (*text, "No node has crossed the threshold in any run."))
-    learned = learners(metrics, crossed)
     parts: list[Table | Picture] = [
-        Table("aha_moments", "By configuration.", propagation(metrics, crossed, learned), _BY_CONFIGURATION),
+        Table("aha_moments", "By configuration.", propagation(evidence.counted, crossed, learned), _BY_CONFIGURATION),
         Picture(
             "aha_rounds",
             f"Round in which each node learned each task, seed {crossed['seed'].min()}; at most {MOST_TASKS} tasks, "
@@ -106,8 +119,11 @@ _BY_CONFIGURATION = (
     Column("possible", "possible", whole),
     Column("median lag, rounds", "median_lag", number(1)),
     Column("learners with groups", "learners", whole),
+    Column("runs with such", "runs", whole),
     Column("groups from earlier nodes", "share", percent),
-    Column("expected by chance", "chance", percent),
+    Column("by chance", "chance", percent),
+    Column("above chance", "excess", signed_percent),
+    Column(INTERVAL, "excess_low", signed_percent, to="excess_high"),
 )
 _CROSSINGS = (
     *_MOMENT,

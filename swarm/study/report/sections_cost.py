@@ -8,14 +8,16 @@ import numpy as np
 import pandas as pd
 
 from swarm.study.analysis.curves import by_seed, common_rounds, smooth
-from swarm.study.analysis.measures import agent_average
+from swarm.study.analysis.measures import SPENT
+from swarm.study.report.evidence import Evidence
 from swarm.study.report.figure_style import Look, draw_band, draw_curve, legend_below, new_figure
 from swarm.study.report.sections import CONFIGURATION, Column, Picture, Section, Table, number, whole
 from swarm.study.report.sections_reward import REWARD
 
 
-def cost_section(metrics: pd.DataFrame, look: Look, window: int) -> Section:
+def cost_section(evidence: Evidence) -> Section:
     """Generated tokens and wall-clock as other measures of effort than rounds."""
+    rounds, look, window = evidence.rounds, evidence.look, evidence.window
     return Section(
         "Reward against tokens and time",
         (
@@ -30,20 +32,55 @@ def cost_section(metrics: pd.DataFrame, look: Look, window: int) -> Section:
             Picture(
                 "reward_against_tokens",
                 f"Reward (moving average over {window} rounds) against generated tokens.",
-                reward_against_tokens(metrics, look, window),
+                reward_against_tokens(rounds, look, window),
             ),
             Picture(
                 "reward_against_time",
                 f"Reward (moving average over {window} rounds) against wall-clock.",
-                reward_against_time(metrics, look, window),
+                reward_against_time(rounds, look, window),
             ),
         ),
     )
 
 
-def traffic_section(metrics: pd.DataFrame, look: Look) -> Section:
+def effort_section(evidence: Evidence) -> Section:
+    """What a run took: rounds, hours, tokens, and money where a price was given."""
+    price = evidence.price
+    columns = _EFFORT
+    text = (
+        "Means over the runs that count. Hours are the wall-clock of one swarm, as if it had had the machine to "
+        "itself: of two that ran side by side each is counted in full. Tokens are those of all nodes of a run together."
+    )
+    if price:
+        text += f" Costs are these hours at {price.per_hour:g} {price.currency} each."
+        columns += (
+            Column(f"{price.currency}, one run", "cost", number(2)),
+            Column(f"{price.currency}, all runs", "cost_of_all", number(2)),
+        )
+    table = Table("effort", "Of one run, by configuration.", effort_table(evidence), columns)
+    return Section("Hours, tokens and costs" if price else "Hours and tokens", (text,), (table,))
+
+
+def effort_table(evidence: Evidence) -> pd.DataFrame:
+    """One row per configuration: means over its runs, and with a price what they cost."""
+    found = evidence.counted.groupby("configuration", observed=True).agg(
+        seeds=("seed", "size"),
+        rounds=("rounds", "mean"),
+        seconds=("wall_seconds", "mean"),
+        tokens_generated=("tokens_generated", "mean"),
+        tokens_trained=("tokens_trained", "mean"),
+        cumulative_reward=("cumulative_reward", "mean"),
+    )
+    found["hours"] = found["seconds"] / 3600
+    if evidence.price:
+        found["cost"] = found["hours"] * evidence.price.per_hour
+        found["cost_of_all"] = found["cost"] * found["seeds"]
+    return evidence.look.in_order(found.reset_index(), "configuration")
+
+
+def traffic_section(evidence: Evidence) -> Section:
     """Bytes in and out."""
-    traffic = traffic_table(metrics, look)
+    traffic = traffic_table(evidence.runs, evidence.look)
     columns = (
         CONFIGURATION,
         Column("published, bytes", "bytes_published", whole),
@@ -57,45 +94,39 @@ def traffic_section(metrics: pd.DataFrame, look: Look) -> Section:
     return Section(
         "Bytes and tokens",
         (
-            "Means over all nodes, rounds and seeds of a configuration. Fetched counts peers' rollout files as read. "
-            "Where there are fewer external groups than wanted, the pool held no more with an advantage.",
+            "Means over the nodes and rounds of a run, and of these over the seeds. Fetched counts peers' rollout "
+            "files as read. Where there are fewer external groups than wanted, the pool held no more with an "
+            "advantage.",
         ),
         (
             Table("traffic", "Per node and round.", traffic, columns),
             Picture(
-                "bytes_per_round", "Bytes published and fetched per node and round.", bytes_per_round(traffic, look)
+                "bytes_per_round",
+                "Bytes published and fetched per node and round.",
+                bytes_per_round(traffic, evidence.look),
             ),
         ),
     )
 
 
-def traffic_table(metrics: pd.DataFrame, look: Look) -> pd.DataFrame:
-    """Mean per node and round of what was moved and made, one row per configuration."""
-    columns = [
-        "bytes_published",
-        "bytes_fetched",
-        "tokens_generated",
-        "tokens_trained",
-        "external_wanted",
-        "external_groups",
-        "seconds_round",
-    ]
-    means = metrics.groupby("configuration", observed=True)[columns].mean()
-    return means.loc[look.among(means.index)].reset_index()
+def traffic_table(runs: pd.DataFrame, look: Look) -> pd.DataFrame:
+    """Mean per node and round of what was moved and made, one row per configuration with runs that have begun."""
+    begun = runs[runs["rounds"] > 0]
+    per_row = begun[[*SPENT]].div(begun["rows"], axis=0).groupby(begun["configuration"], observed=True).mean()
+    return per_row.loc[look.among(per_row.index)].reset_index()
 
 
-def split_section(metrics: pd.DataFrame, look: Look, window: int) -> Section | None:
+def split_section(evidence: Evidence) -> Section | None:
     """The trajectory of J, if any configuration adapts."""
-    if metrics["adaptive_J"].isna().all():
+    adaptive = evidence.runs.dropna(subset=["mean_adaptive_J"])
+    if adaptive.empty:
         return None
-    adaptive = metrics.dropna(subset=["adaptive_J"]).astype({"adaptive_I": "float64", "adaptive_J": "float64"})
     means = adaptive.groupby("configuration", observed=True).agg(
-        adaptive_I_mean=("adaptive_I", "mean"),
-        adaptive_J_mean=("adaptive_J", "mean"),
-        adaptive_J_min=("adaptive_J", "min"),
-        adaptive_J_max=("adaptive_J", "max"),
+        adaptive_I_mean=("mean_adaptive_I", "mean"),
+        adaptive_J_mean=("mean_adaptive_J", "mean"),
+        adaptive_J_min=("least_adaptive_J", "min"),
+        adaptive_J_max=("most_adaptive_J", "max"),
     )
-    names = look.among(means.index)
     columns = (
         CONFIGURATION,
         Column("mean I", "adaptive_I_mean", number(2)),
@@ -103,37 +134,44 @@ def split_section(metrics: pd.DataFrame, look: Look, window: int) -> Section | N
         Column("least J", "adaptive_J_min", whole),
         Column("largest J", "adaptive_J_max", whole),
     )
-    return Section(
-        "How the split moved",
-        (
-            "I + J is constant; J is what the rule asked for in a round. The line is the mean over nodes and seeds, "
-            "the band the range over these nodes (min to max), not an interval, both as moving averages over "
-            f"{window} rounds and over the rounds that all seeds have reached.",
-        ),
-        (
-            Picture("split_trajectory", "J over the rounds.", split_trajectory(metrics, look, window)),
-            Table("split", "I and J over all rounds, nodes and seeds.", means.loc[names].reset_index(), columns),
-        ),
+    table = Table(
+        "split",
+        "I and J over all rounds, nodes and seeds.",
+        evidence.look.in_order(means.reset_index(), "configuration"),
+        columns,
     )
+    title, what = "How the split moved", "I + J is constant; J is what the rule asked for in a round."
+    if evidence.metrics is None:
+        return Section(title, (what,), (table,))
+    picture = Picture(
+        "split_trajectory",
+        "J over the rounds.",
+        split_trajectory(evidence.metrics, evidence.look, evidence.window),
+    )
+    curves = (
+        f"{what} The line is the mean over nodes and seeds, the band the range over these nodes (min to max), not an "
+        f"interval, both as moving averages over {evidence.window} rounds and over the rounds that all seeds have "
+        "reached."
+    )
+    return Section(title, (curves,), (picture, table))
 
 
-def reward_against_tokens(metrics: pd.DataFrame, look: Look, window: int) -> Any:
+def reward_against_tokens(rounds: pd.DataFrame, look: Look, window: int) -> Any:
     """The moving average of the reward over the tokens that a node has generated so far."""
-    return _against(metrics, look, window, "tokens_per_node", "thousand tokens generated per node", 1000.0)
+    return _against(rounds, look, window, "tokens_per_node", "thousand tokens generated per node", 1000.0)
 
 
-def reward_against_time(metrics: pd.DataFrame, look: Look, window: int) -> Any:
+def reward_against_time(rounds: pd.DataFrame, look: Look, window: int) -> Any:
     """The moving average of the reward over the minutes since the first round began."""
-    return _against(metrics, look, window, "seconds", "minutes since the first round began", 60.0)
+    return _against(rounds, look, window, "seconds", "minutes since the first round began", 60.0)
 
 
-def _against(metrics: pd.DataFrame, look: Look, window: int, cost: str, label: str, unit: float) -> Any:
+def _against(rounds: pd.DataFrame, look: Look, window: int, cost: str, label: str, unit: float) -> Any:
     figure, (axis,) = new_figure(3.0)
-    for name, rows in look.split(agent_average(metrics)):
+    for name, rows in look.split(rounds):
         curves = rows.pivot(index="round", columns="seed", values=["mean", cost])
-        rounds = common_rounds(curves).T.groupby(level=0).mean().T
-        reward = smooth(rounds[["mean"]], window)["mean"]
-        draw_curve(axis, look, name, rounds[cost] / unit, reward)
+        means = common_rounds(curves).T.groupby(level=0).mean().T
+        draw_curve(axis, look, name, means[cost] / unit, smooth(means[["mean"]], window)["mean"])
     axis.set(xlabel=label, ylabel=REWARD)
     legend_below(figure, 4)
     return figure
@@ -174,3 +212,15 @@ def split_trajectory(metrics: pd.DataFrame, look: Look, window: int) -> Any:
     axis.set_ylim(0, float((adaptive["adaptive_I"] + adaptive["adaptive_J"]).max()))
     legend_below(figure, 3)
     return figure
+
+
+_EFFORT: tuple[Column, ...] = (
+    CONFIGURATION,
+    Column("seeds", "seeds", whole),
+    Column("rounds", "rounds", whole),
+    Column("hours", "hours", number(2)),
+    Column("seconds", "seconds", whole),
+    Column("tokens generated", "tokens_generated", whole),
+    Column("tokens trained on", "tokens_trained", whole),
+    Column("cumulative reward", "cumulative_reward", number(2)),
+)

@@ -12,9 +12,11 @@ from swarm.study.analysis.baseline import Variance, compare_with_baseline, finis
 from swarm.study.analysis.significance import FEWEST_SEEDS, Anova
 from swarm.study.record import StudyRecord
 from swarm.study.report import paper
+from swarm.study.report.evidence import Evidence
 from swarm.study.report.figure_style import INK, Look, legend_below, new_figure
 from swarm.study.report.sections import (
     CONFIGURATION,
+    INTERVAL,
     TOO_FEW,
     Column,
     Picture,
@@ -22,37 +24,38 @@ from swarm.study.report.sections import (
     Table,
     is_missing,
     number,
+    p_text,
     p_value,
     signed,
     whole,
 )
 
 
-def headline_section(compared: pd.DataFrame, totals: pd.DataFrame, record: StudyRecord, look: Look) -> Section:
-    """Table, bars and the analysis of variance, over finished runs.
-
-    Args:
-        compared: from comparison_table.
-        totals: one row per run, from swarm.study.analysis.measures.totals.
-        record: the study.
-        look: its configurations.
-    """
+def headline_section(evidence: Evidence) -> Section:
+    """Table, bars and the analysis of variance, over finished runs."""
+    record = evidence.record
+    compared = comparison_table(evidence.runs, record)
     if compared.empty:
         return Section("Cumulative reward", ("No run is finished yet, so there is nothing to compare.",))
     text = (
         "Cumulative reward is the sum over nodes and rounds of a node's mean reward per completion on its own "
         "questions, the paper's measure. Only finished runs count, and each counts once: the seed is the unit. sd is "
-        "over seeds (n - 1); the mean's 95 % interval is Student's t over seeds. Improvement is that of the mean over "
-        "the baseline's mean, with the interval of the ratio's logarithm by Welch's degrees of freedom. t, df and p "
-        "are Welch's two-sided t-test against the baseline; Holm's p is adjusted over all comparisons with the same "
-        "baseline, and is the one to decide by. Hedges' g is the "
-        f"difference in pooled standard deviations. Paired p, unadjusted and secondary, is that of the t-test over the "
-        f"seeds that both sides have. With fewer than {FEWEST_SEEDS} seeds on either side nothing is "
-        f"tested: {TOO_FEW}, no p-value.",
-        *(_variance_text(found) for found in variance_by_group(totals, record)),
+        "over seeds (n - 1). The interval of a mean is that of Student's t; that of an improvement, the mean over the "
+        "baseline's mean, is of the ratio's logarithm with Welch's degrees of freedom. p is that of Welch's two-sided "
+        f"t-test against the baseline. {_family(record)} Hedges' g is the difference in pooled standard deviations. "
+        f"With fewer than {FEWEST_SEEDS} seeds on either side there is neither interval nor test: {TOO_FEW}.",
+        *(_variance_text(found) for found in variance_by_group(evidence.runs, record)),
     )
-    table = Table("comparison", "Cumulative reward by configuration.", compared, _COLUMNS)
-    return Section("Cumulative reward", text, (table, *_figures(compared, finished(totals, record), record, look)))
+    columns = tuple(column for column in _COLUMNS if column.source != "p_holm" or not record.declared)
+    table = Table("comparison", "Cumulative reward by configuration.", compared, columns)
+    runs = finished(evidence.runs, record)
+    return Section("Cumulative reward", text, (table, *_figures(compared, runs, record, evidence.look)))
+
+
+def _family(record: StudyRecord) -> str:
+    if record.declared:
+        return "It is not adjusted: the family of this page is what was declared, above."
+    return "Holm's p is adjusted over all rows of this table: they are the one family of this page."
 
 
 def comparison_table(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
@@ -81,15 +84,11 @@ def _variance_text(found: Variance) -> str:
     test: Anova = found.anova
     if test.f is None or test.p is None:
         return f"{over}{where}: not computed; every configuration needs at least {FEWEST_SEEDS} finished runs."
-    classic = f"F({test.df_between}, {test.df_within}) = {test.f:.2f}, p {_p(test.p)}"
+    classic = f"F({test.df_between}, {test.df_within}) = {test.f:.2f}, {p_text(test.p)}"
     if test.welch_f is None or test.welch_p is None or test.welch_df_within is None:
         return f"{over}{where}: {classic}."
-    robust = f"F({test.df_between}, {test.welch_df_within:.1f}) = {test.welch_f:.2f}, p {_p(test.welch_p)}"
+    robust = f"F({test.df_between}, {test.welch_df_within:.1f}) = {test.welch_f:.2f}, {p_text(test.welch_p)}"
     return f"{over}{where}: {classic}; without assuming equal variances (Welch) {robust}."
-
-
-def _p(p: float) -> str:
-    return p_value(p) if p < 0.001 else f"= {p_value(p)}"
 
 
 def _figures(compared: pd.DataFrame, runs: pd.DataFrame, record: StudyRecord, look: Look) -> tuple[Picture, ...]:
@@ -193,15 +192,10 @@ _COLUMNS = (
     Column("n", "n", whole),
     Column("mean", "mean", number(2)),
     Column("sd", "sd", number(2)),
-    Column("from", "low", number(2)),
-    Column("to", "high", number(2)),
+    Column(INTERVAL, "low", number(2), to="high"),
     Column("improvement, %", "improvement", signed(1)),
-    Column("from", "improvement_low", signed(1)),
-    Column("to", "improvement_high", signed(1)),
-    Column("t", "t", number(2)),
-    Column("df", "df", number(1)),
+    Column(INTERVAL, "improvement_low", signed(1), to="improvement_high"),
     Column("p", "p", p_value, instead="untested"),
     Column("Holm's p", "p_holm", p_value, instead="untested"),
     Column("Hedges' g", "hedges_g", number(2)),
-    Column("paired p", "p_paired", p_value),
 )

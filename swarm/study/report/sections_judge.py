@@ -8,9 +8,10 @@ import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
 from swarm.study.analysis.curves import common_rounds
-from swarm.study.analysis.judged import WINDOW_ROUNDS, compare_judged, pass_at_1
+from swarm.study.analysis.judged import WINDOW_ROUNDS, JudgedComparison, compare_judged
 from swarm.study.analysis.significance import FEWEST_SEEDS
 from swarm.study.record import StudyRecord
+from swarm.study.report.evidence import Evidence
 from swarm.study.report.figure_style import Look, draw_mean, legend_below, new_figure
 from swarm.study.report.sections import (
     CONFIGURATION,
@@ -27,12 +28,12 @@ from swarm.study.report.sections import (
 )
 
 
-def judge_section(judged: pd.DataFrame, record: StudyRecord, look: Look) -> Section | None:
+def judge_section(evidence: Evidence) -> Section | None:
     """Held-out pass@1 by window of rounds, if a judge asked."""
-    if judged.empty:
+    windows, look = evidence.held_out, evidence.look
+    if windows.empty:
         return None
-    windows = pass_at_1(judged, WINDOW_ROUNDS)
-    compared = comparison_by_window(judged, record)
+    compared = comparison_by_window(windows, evidence.record)
     parts: tuple[Table | Picture, ...] = (
         Picture("held_out", f"Held-out pass@1 by window of {WINDOW_ROUNDS} rounds.", held_out_curves(windows, look)),
         Table("held_out_by_window", "By run and window.", windows, _WINDOWS),
@@ -47,23 +48,19 @@ def judge_section(judged: pd.DataFrame, record: StudyRecord, look: Look) -> Sect
             f"pass@1 is the share of them with the full reward, over the nodes and {WINDOW_ROUNDS} rounds; the line is "
             f"the mean over seeds, the band its 95 % interval from {FEWEST_SEEDS} seeds on. "
             "It is the share of questions that are answered, with a closed <answer>, times the pass@1 of these.",
-            "The test is Welch's between the seeds of a configuration and of its baseline, window by window, with "
-            f"Holm's adjustment over the windows of the configuration. With fewer than {FEWEST_SEEDS} seeds no "
-            "p-value is given: nodes of one swarm learn from each other, and are no independent samples.",
+            "p is that of Welch's test between the seeds of a configuration and of its baseline, window by window and "
+            f"not adjusted: one of twenty windows falls below 0.05 by chance alone. With fewer than {FEWEST_SEEDS} "
+            "seeds there is none: nodes of one swarm learn from each other, and are no independent samples.",
         ),
         parts,
     )
 
 
-def comparison_by_window(judged: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
-    """compare_judged as a frame, without the tests whose unit is the node."""
-    compared = pd.DataFrame(compare_judged(judged, record, WINDOW_ROUNDS))
-    if compared.empty:
-        return compared
-    numbers = ["t", "df", "p", "p_holm", "hedges_g"]
-    compared = compared.astype(dict.fromkeys(numbers, "float64"))
-    compared.loc[compared["unit"] == "node", numbers] = float("nan")
-    too_few = (compared["unit"] == "node") | (compared[["n", "n_baseline"]].min(axis=1) < FEWEST_SEEDS)
+def comparison_by_window(windows: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
+    """compare_judged as a frame, with `untested`: why there is no p-value."""
+    compared = pd.DataFrame(compare_judged(windows, record), columns=JudgedComparison._fields)
+    compared = compared.astype(dict.fromkeys(("t", "df", "p", "hedges_g"), "float64"))
+    too_few = compared[["n", "n_baseline"]].min(axis=1) < FEWEST_SEEDS
     return compared.assign(untested=too_few.map({True: TOO_FEW, False: ""}))
 
 
@@ -80,11 +77,12 @@ def held_out_curves(windows: pd.DataFrame, look: Look) -> Any:
     return figure
 
 
-def exam_section(exams: pd.DataFrame, look: Look) -> Section | None:
+def exam_section(evidence: Evidence) -> Section | None:
     """The frozen exam, if there was one."""
+    exams = evidence.exams
     if exams.empty:
         return None
-    means = look.in_order(exam_means(exams), "configuration", "rounds_done")
+    means = evidence.look.in_order(exam_means(exams), "configuration", "rounds_done")
     by_task = exams.assign(given_answered=given_answered(exams))
     return Section(
         "Exam before and after",
@@ -137,7 +135,6 @@ _COMPARED = (
     Column("t", "t", number(2)),
     Column("df", "df", number(1)),
     Column("p", "p", p_value, instead="untested"),
-    Column("Holm's p", "p_holm", p_value, instead="untested"),
     Column("Hedges' g", "hedges_g", number(2)),
 )
 _EXAM = (

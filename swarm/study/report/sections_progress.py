@@ -6,24 +6,24 @@ import pandas as pd
 
 from swarm.study.analysis.curves import by_seed
 from swarm.study.analysis.measures import (
+    COSTS,
     FINAL_ROUNDS,
     SHARES_OF_BEST,
     STEEP,
     WINDOW,
-    agent_average,
     median_or_later,
     oscillation,
     rounds_to_threshold,
     thresholds_of,
 )
+from swarm.study.report.evidence import Evidence
 from swarm.study.report.figure_style import Look
 from swarm.study.report.sections import CONFIGURATION, Column, Section, Table, number, percent, whole
 
 
-def thresholds_section(metrics: pd.DataFrame, totals: pd.DataFrame, look: Look) -> Section:
-    """Sample efficiency."""
-    thresholds = thresholds_of(totals)
-    reached = rounds_to_threshold(agent_average(metrics), thresholds)
+def thresholds_section(evidence: Evidence) -> Section:
+    """Sample efficiency, in rounds and in what they cost."""
+    reached = rounds_to_threshold(evidence.counted_rounds, thresholds_of(evidence.counted))
     shares = ", ".join(f"{share * 100:.0f} %" for share in SHARES_OF_BEST)
     return Section(
         "Rounds to a threshold",
@@ -33,7 +33,14 @@ def thresholds_section(metrics: pd.DataFrame, totals: pd.DataFrame, look: Look) 
             "over all seeds: one that never got there would have taken longer than any that did, and where half of "
             "them never did there is no median. First and last are of the seeds that got there.",
         ),
-        (Table("rounds_to_threshold", "By threshold and configuration.", _by_threshold(reached, look), _THRESHOLDS),),
+        (
+            Table(
+                "rounds_to_threshold",
+                "By threshold and configuration.",
+                _by_threshold(reached, evidence.look),
+                _THRESHOLDS,
+            ),
+        ),
     )
 
 
@@ -45,15 +52,14 @@ def _by_threshold(reached: pd.DataFrame, look: Look) -> pd.DataFrame:
         round=("round", median_or_later),
         first=("round", "min"),
         last=("round", "max"),
-        tokens_per_node=("tokens_per_node", median_or_later),
-        seconds=("seconds", median_or_later),
+        **{cost: (cost, median_or_later) for cost in COSTS},
     )
     return look.in_order(found.reset_index(), "threshold", "configuration")
 
 
-def steadiness_section(metrics: pd.DataFrame, look: Look) -> Section:
+def steadiness_section(evidence: Evidence) -> Section:
     """Oscillation."""
-    runs = oscillation(agent_average(metrics))
+    look, runs = evidence.look, oscillation(evidence.counted_rounds)
     groups = runs.groupby("configuration", observed=True)
     found = groups.agg(
         seeds=("seed", "size"),
@@ -75,16 +81,18 @@ def steadiness_section(metrics: pd.DataFrame, look: Look) -> Section:
     )
 
 
-def final_section(metrics: pd.DataFrame, totals: pd.DataFrame, look: Look) -> Section:
+def final_section(evidence: Evidence) -> Section:
     """What the runs ended with, and how much of it is whole answers."""
-    runs = totals.groupby("configuration", observed=True)
+    look, runs = evidence.look, evidence.counted.groupby("configuration", observed=True)
     found = runs.agg(
         seeds=("seed", "size"),
         starting_reward=("starting_reward", "mean"),
         final_reward=("final_reward", "mean"),
         final_sd=("final_reward", "std"),
     )
-    found["full_answers_first"], found["full_answers_last"] = _full_answers(metrics, first=True), _full_answers(metrics)
+    found["full_answers_first"], found["full_answers_last"] = (
+        _full_answers(evidence.counted_rounds, first=first) for first in (True, False)
+    )
     return Section(
         "Final reward and whole answers",
         (
@@ -97,11 +105,11 @@ def final_section(metrics: pd.DataFrame, totals: pd.DataFrame, look: Look) -> Se
     )
 
 
-def _full_answers(metrics: pd.DataFrame, *, first: bool = False) -> pd.Series[float]:
+def _full_answers(rounds: pd.DataFrame, *, first: bool) -> pd.Series[float]:
     """Configuration -> mean share of full answers over the first or the last FINAL_ROUNDS rounds, and the seeds."""
     found = {}
-    for name, rows in metrics.groupby("configuration", observed=True):
-        curves = by_seed(rows, "full_answer_rate")
+    for name, rows in rounds.groupby("configuration", observed=True):
+        curves = by_seed(rows, "full_answers")
         found[name] = [
             (run.dropna().head(FINAL_ROUNDS) if first else run.dropna().tail(FINAL_ROUNDS)).mean()
             for _, run in curves.items()
@@ -117,7 +125,8 @@ _THRESHOLDS = (
     Column("median round", "round", number(0)),
     Column("first", "first", number(0)),
     Column("last", "last", number(0)),
-    Column("tokens per node", "tokens_per_node", whole),
+    Column("generated tokens per node", "tokens_per_node", whole),
+    Column("trained tokens per node", "trained_per_node", whole),
     Column("seconds", "seconds", whole),
 )
 _OSCILLATION = (

@@ -1,6 +1,6 @@
 """Sections on the rewards over the rounds: of every agent, their average, and the mean over the seeds.
 
-The figures take the rows of a study (swarm.study.get_study_metrics).
+Figures of agents take the rows of the nodes (swarm.study.get_study_metrics), that of the seeds the per-seed table.
 """
 
 from __future__ import annotations
@@ -12,20 +12,27 @@ import pandas as pd
 
 from swarm.study.analysis.curves import by_agent, by_seed, common_rounds, first_seeds, smooth
 from swarm.study.analysis.significance import FEWEST_SEEDS
+from swarm.study.report.evidence import Evidence
 from swarm.study.report.figure_style import Look, draw_band, draw_mean, legend_below, new_figure, panels
 from swarm.study.report.sections import Picture, Section
 
 REWARD = "mean reward per completion"
 
 
-def agents_section(metrics: pd.DataFrame, look: Look, window: int) -> Section:
-    """Every agent on its own."""
+def agents_section(evidence: Evidence) -> Section | None:
+    """Every agent on its own, and their range, where the rows of the nodes are at hand."""
+    if evidence.metrics is None:
+        return None
+    metrics, look, window = evidence.metrics, evidence.look, evidence.window
     return Section(
         "Reward per agent",
         (
             "One panel per configuration, one line per agent, both scales shared. A line is the agent's mean reward "
             f"per completion on its own questions, as a moving average over the last {window} rounds. Lines that lie "
             "close together are agents that learned alike.",
+            "In the second figure the thin line is the mean over the agents of one run, the thick one its moving "
+            f"average over the last {window} rounds. The band is the range over agents (min to max), not an interval: "
+            "it says how far apart the best and the worst agent of a round were, and nothing about other runs.",
         ),
         (
             Picture(
@@ -33,33 +40,32 @@ def agents_section(metrics: pd.DataFrame, look: Look, window: int) -> Section:
                 "Reward per agent in the first seed of each configuration that has rows; the title names the seed.",
                 reward_per_agent(metrics, look, window),
             ),
-        ),
-    )
-
-
-def average_section(metrics: pd.DataFrame, look: Look, window: int) -> Section:
-    """Their mean, in one run and over the seeds."""
-    return Section(
-        "Agent-averaged reward",
-        (
-            "Thin line: mean over the agents of one run. Thick line: its moving average over the last "
-            f"{window} rounds. The band is the range over agents (min to max), not an interval: it says how far apart "
-            "the best and the worst agent of a round were, and nothing about other runs.",
-            "The second figure averages that mean over the seeds, over the rounds that all of them have reached. Its "
-            f"band is the 95 % interval of the mean over seeds by Student's t, drawn from {FEWEST_SEEDS} seeds on. It "
-            "is pointwise: for whether two configurations differ, read the headline table.",
-        ),
-        (
             Picture(
                 "agent_average",
                 "Agent-averaged reward in the first seed of each configuration, with the range over agents (min to "
                 "max), not an interval.",
                 average_and_range(metrics, look, window),
             ),
+        ),
+    )
+
+
+def average_section(evidence: Evidence) -> Section:
+    """Their mean over the seeds."""
+    window = evidence.window
+    return Section(
+        "Agent-averaged reward",
+        (
+            f"Mean over the agents of a run, as a moving average over the last {window} rounds, and of that the mean "
+            "over the seeds, over the rounds that all of them have reached. The band is the 95 % interval of that mean "
+            f"by Student's t, drawn from {FEWEST_SEEDS} seeds on. It is pointwise: for whether two configurations "
+            "differ, read the tables.",
+        ),
+        (
             Picture(
                 "mean_over_seeds",
                 "Agent-averaged reward, mean over seeds, with its 95 % interval.",
-                mean_over_seeds(metrics, look, window),
+                mean_over_seeds(evidence.rounds, evidence.look, window),
             ),
         ),
     )
@@ -98,11 +104,11 @@ def _panel_per_configuration(metrics: pd.DataFrame, look: Look, draw: Callable[[
     return figure
 
 
-def mean_over_seeds(metrics: pd.DataFrame, look: Look, window: int) -> Any:
+def mean_over_seeds(rounds: pd.DataFrame, look: Look, window: int) -> Any:
     """All configurations on one pair of axes: mean over seeds of the agent average, with its band."""
     figure, (axis,) = new_figure(3.2)
-    for name, rows in look.split(metrics):
-        curves = smooth(common_rounds(by_seed(rows)), window)
+    for name, rows in look.split(rounds):
+        curves = smooth(common_rounds(by_seed(rows, "mean")), window)
         if not curves.empty:
             draw_mean(axis, look, name, curves)
     axis.set(xlabel="round", ylabel=REWARD)

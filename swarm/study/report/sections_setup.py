@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
 from swarm.study.record import StudyRecord
+from swarm.study.report.evidence import Evidence
 from swarm.study.report.progress import some_of
 from swarm.study.report.sections import CONFIGURATION, MISSING, SEED, Column, Section, Table, whole
 
 
-def setup_section(record: StudyRecord, command: str) -> Section:
-    """The matrix of a study.
-
-    Args:
-        record: of the study.
-        command: that writes this report again.
-    """
+def setup_section(evidence: Evidence) -> Section:
+    """The matrix of a study."""
+    record = evidence.record
     seeds = ", ".join(map(str, record.seeds)) or "none"
     judged = " A judge asked every node a held-out question each round." if record.judged else ""
     return Section(
@@ -30,20 +26,15 @@ def setup_section(record: StudyRecord, command: str) -> Section:
             "local and b = J external rollout groups per round, unless its settings say otherwise. The unit of all "
             "statistics is the seed, that is, a whole run.",
             f"The runs were made by: {record.command or 'a command that was not recorded'}",
-            f"This report was written by: {command}",
+            f"This report was written by: {evidence.command}",
         ),
         (Table("configurations", "Configurations.", _configurations(record), _CONFIGURATION_COLUMNS),),
     )
 
 
-def runs_section(record: StudyRecord, progress: pd.DataFrame, versions: Mapping[str, Mapping[str, str]]) -> Section:
-    """Every run, and what decided what it computed.
-
-    Args:
-        record: of the study.
-        progress: from progress_table.
-        versions: experiment -> those that it was started with last.
-    """
+def runs_section(evidence: Evidence) -> Section:
+    """Every run, and what decided what it computed."""
+    record = evidence.record
     return Section(
         "Runs, settings and versions",
         (
@@ -52,28 +43,23 @@ def runs_section(record: StudyRecord, progress: pd.DataFrame, versions: Mapping[
             "those of more nodes than were planned, and raise it. Each run is an ordinary experiment of the shared "
             "folder, under the name that the table gives; one that another study had finished with the same settings "
             "is shared with it.",
-            *_other_versions(record, versions),
+            *_other_versions(evidence.runs),
         ),
         (
             Table("settings", "Settings that all runs share.", _pairs(record.settings), _PAIR_COLUMNS),
             Table("versions", "Versions that the study was begun with.", _pairs(record.versions), _PAIR_COLUMNS),
-            Table("runs", "Runs.", progress, _RUN_COLUMNS),
+            Table("runs", "Runs.", evidence.runs, _RUN_COLUMNS),
         ),
     )
 
 
-def _other_versions(record: StudyRecord, versions: Mapping[str, Mapping[str, str]]) -> list[str]:
+def _other_versions(runs: pd.DataFrame) -> list[str]:
     """A sentence on runs that were not computed by the versions that the study was begun with, if there are any."""
-    others = {run: found for run, own in versions.items() if (found := _changed_versions(record.versions, own))}
-    if not others:
+    others = runs[runs["other_versions"] != ""]
+    if others.empty:
         return []
-    what = "; ".join(dict.fromkeys(others.values()))
-    return [f"{len(others)} runs were computed by other versions ({what}): {some_of(list(others))}."]
-
-
-def _changed_versions(begun_with: Mapping[str, str], own: Mapping[str, str]) -> str:
-    changed = [name for name in {**begun_with, **own} if own.get(name) != begun_with.get(name)]
-    return ", ".join(f"{name} {own.get(name, 'none')}, not {begun_with.get(name, 'none')}" for name in changed)
+    what = "; ".join(others["other_versions"].unique())
+    return [f"{len(others)} runs were computed by other versions ({what}): {some_of(others['experiment'].tolist())}."]
 
 
 def _configurations(record: StudyRecord) -> pd.DataFrame:
@@ -109,8 +95,8 @@ _RUN_COLUMNS = (
     CONFIGURATION,
     SEED,
     Column("experiment", "experiment", numeric=False),
-    Column("rounds done", "rounds_done", whole),
-    Column("of", "rounds", whole),
+    Column("rounds done", "rounds", whole),
+    Column("of", "planned", whole),
     Column("rows missing", "rows_missing", whole),
     Column("rows beyond", "rows_beyond", whole),
     Column("state", "state", numeric=False),

@@ -7,9 +7,9 @@ from typing import Any
 import pandas as pd
 
 from swarm.study.analysis.baseline import effect_by_start
-from swarm.study.record import StudyRecord
+from swarm.study.report.evidence import Evidence
 from swarm.study.report.figure_style import INK, Look, legend_below, new_figure
-from swarm.study.report.sections import CONFIGURATION, Column, Picture, Section, Table, number, p_value, signed, whole
+from swarm.study.report.sections import CONFIGURATION, INTERVAL, Column, Picture, Section, Table, number, signed, whole
 
 APART = 0.02
 """Share of the starting reward by which marks of one group stand apart."""
@@ -17,16 +17,9 @@ LINEAR_BELOW = 10.0
 """Percent: effects below it are drawn on a linear scale, since they may be 0 or negative."""
 
 
-def start_section(compared: pd.DataFrame, totals: pd.DataFrame, record: StudyRecord, look: Look) -> Section:
-    """The improvement of every configuration over its baseline, against the baseline's starting reward.
-
-    Args:
-        compared: from comparison_table.
-        totals: one row per run, from swarm.study.analysis.measures.totals.
-        record: the study.
-        look: its configurations.
-    """
-    effect = effect_by_start(totals, record)
+def start_section(evidence: Evidence) -> Section:
+    """The improvement of every configuration over its baseline, against the baseline's starting reward."""
+    effect = effect_by_start(evidence.runs, evidence.record)
     text = (
         "A group of rollouts teaches only if some of its completions earn more than others, so the effect of sharing "
         "may depend on how often the models succeeded to begin with. The starting reward is the mean of round 0, "
@@ -36,14 +29,12 @@ def start_section(compared: pd.DataFrame, totals: pd.DataFrame, record: StudyRec
     )
     if effect.empty:
         return Section("Effect against the starting reward", (*text, "No configuration has a finished baseline yet."))
-    reasons = compared[["configuration", "untested"]]
-    effect = effect.merge(reasons, on="configuration", how="left")
     table = Table("effect_by_start", "Improvement over the baseline, by starting reward.", effect, _COLUMNS)
     figure = Picture(
         "effect_against_start",
         "Improvement over the baseline with its 95 % interval, against the group's starting reward. Marks "
         "of one group are set a little apart.",
-        effect_against_start(effect, look),
+        effect_against_start(effect, evidence.look),
     )
     return Section("Effect against the starting reward", text, (table, figure))
 
@@ -96,8 +87,6 @@ _COLUMNS = (
     Column("n", "n", whole),
     Column("starting reward", "starting_reward", number(4)),
     Column("improvement, %", "improvement", signed(1)),
-    Column("from", "improvement_low", signed(1)),
-    Column("to", "improvement_high", signed(1)),
+    Column(INTERVAL, "improvement_low", signed(1), to="improvement_high"),
     Column("Hedges' g", "hedges_g", number(2)),
-    Column("Holm's p", "p_holm", p_value, instead="untested"),
 )

@@ -1,15 +1,17 @@
-"""`swarm study report`: a study's folder becomes one page, figures and tables.
+"""`swarm study report`: a study's folder, or its committed tables, becomes one page, figures and tables.
 
     study.json, metrics, judge ─Evidence─▶ sections ─▶ index.html
-                                              ├ figures ─▶ figures/{name}.png, .svg
-                                              └ tables ──▶ tables/{name}.csv, .parquet
+                                   │         ├ figures ─▶ figures/{name}.png, .svg, .pdf
+                                   │         └ tables ──▶ tables/{name}.csv, .parquet, .tex
+                                   └ per-seed tables ───▶ tables/study.json, runs.csv, ... ─from tables─▶ Evidence
 
-The same folder gives the same bytes: nothing here asks for the time.
+The same input gives the same bytes: nothing here asks for the time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined
@@ -18,12 +20,14 @@ from markupsafe import Markup
 from swarm.errors import ConfigError, StoreError
 from swarm.study.record import study_folder
 from swarm.study.report.contents import contents
-from swarm.study.report.evidence import Evidence, read_evidence
-from swarm.study.report.figure_style import figure_style, inline_svg, png_bytes, svg_file, svg_text
+from swarm.study.report.evidence import Evidence, Price, read_evidence
+from swarm.study.report.figure_style import figure_style, inline_svg, pdf_bytes, png_bytes, svg_file, svg_text
+from swarm.study.report.latex import latex
 from swarm.study.report.progress import FINISHED, missing_text
 from swarm.study.report.sections import Picture, Section, Table
+from swarm.study.report.seed_tables import FILES, csv_bytes, read_tables, write_tables
 
-FORMATS = ("png", "svg", "csv", "parquet")
+FORMATS = ("png", "svg", "pdf", "csv", "parquet", "tex")
 """What can be written beside the page."""
 Forms = Mapping[str, Callable[[], bytes]]
 """One part of the report in each of its formats."""
@@ -33,7 +37,13 @@ LONGEST_TABLE = 40
 
 
 def write_report(
-    path: Path, study: str, output: Path | None = None, *, window: int | None = None, formats: Collection[str] = FORMATS
+    path: Path,
+    study: str,
+    output: Path | None = None,
+    *,
+    window: int | None = None,
+    formats: Collection[str] = FORMATS,
+    price: Price | None = None,
 ) -> Path:
     """Write the report of a study, whether or not all of its runs are finished.
 
@@ -43,6 +53,7 @@ def write_report(
         output: folder to write into; None: `report` in the study's own.
         window: rounds of the moving averages; None: a tenth of the rounds, at most 100.
         formats: which of FORMATS to write beside the page.
+        price: of the machine, for the table of costs.
 
     Returns:
         The page's file.
@@ -51,10 +62,40 @@ def write_report(
         StoreError: there is no such study, or the output cannot be written.
         ConfigError: none of its runs has a round yet, or an unknown format.
     """
+    _check(formats)
+    evidence = read_evidence(path, study, window)
+    return _written(replace(evidence, price=price), output or study_folder(path, study) / "report", formats)
+
+
+def write_report_from_tables(
+    tables: Path,
+    output: Path,
+    *,
+    window: int | None = None,
+    formats: Collection[str] = FORMATS,
+    price: Price | None = None,
+) -> Path:
+    """Write a report from a study's committed tables: every number of it, without the figures of single agents.
+
+    Args:
+        tables: the folder with study.json, runs.csv and the other per-seed tables.
+        output: folder to write into.
+        window, formats, price: as for write_report.
+
+    Raises:
+        StoreError: the output cannot be written.
+        ConfigError: a table is missing or damaged, or an unknown format.
+    """
+    _check(formats)
+    return _written(replace(read_tables(tables, window), price=price), output, formats)
+
+
+def _check(formats: Collection[str]) -> None:
     if unknown := sorted(set(formats) - set(FORMATS)):
         raise ConfigError(f"a report's files are {', '.join(FORMATS)}; got {', '.join(unknown)}")
-    evidence = read_evidence(path, study, window)
-    folder = output or study_folder(path, study) / "report"
+
+
+def _written(evidence: Evidence, folder: Path, formats: Collection[str]) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)  # before anything is drawn
         return _write(folder, evidence, formats)
@@ -73,19 +114,26 @@ def _write(folder: Path, evidence: Evidence, formats: Collection[str]) -> Path:
     for table in parts:
         if isinstance(table, Table):
             _write_forms(folder / "tables" / table.name, formats, _table_forms(table))
+    if "csv" in formats:
+        write_tables(evidence, folder / "tables")
     page = folder / "index.html"
     page.write_text(render_page(evidence, sections, svgs), encoding="utf-8")
     return page
 
 
 def _figure_forms(picture: Picture, svg: str) -> Forms:
-    return {"svg": lambda: svg_file(svg).encode(), "png": lambda: png_bytes(picture.figure)}
+    return {
+        "svg": lambda: svg_file(svg).encode(),
+        "png": lambda: png_bytes(picture.figure),
+        "pdf": lambda: pdf_bytes(picture.figure),
+    }
 
 
 def _table_forms(table: Table) -> Forms:
     return {
-        "csv": lambda: table.data.to_csv(index=False).encode(),
+        "csv": lambda: csv_bytes(table.data),
         "parquet": lambda: table.data.to_parquet(index=False),
+        "tex": lambda: latex(table).encode(),
     }
 
 
@@ -108,7 +156,7 @@ def render_page(evidence: Evidence, sections: Sequence[Section], svgs: Mapping[s
         sections: in their order.
         svgs: figure name -> SVG document, for every figure of the sections.
     """
-    record, runs = evidence.record, evidence.progress
+    record, runs = evidence.record, evidence.runs
     finished = int((runs["state"] == FINISHED).sum())
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
@@ -119,6 +167,7 @@ def render_page(evidence: Evidence, sections: Sequence[Section], svgs: Mapping[s
         subtitle=f"Study {record.study}: {finished} of {len(runs)} runs finished, {record.nodes} nodes, "
         f"{record.rounds} rounds, {len(record.seeds)} seeds.",
         missing=missing_text(runs),
-        footer=f"Made from the shared folder alone by swarm {record.versions.get('swarm', '')}. The figures lie beside "
-        "this page in figures/, the tables in tables/.",
+        footer=f"Runs made by swarm {record.versions.get('swarm', '')}. The figures lie beside this page in figures/, "
+        f"the tables in tables/. From {', '.join(FILES.values())} and study.json in there `swarm study report "
+        "--from-tables` computes every number of this page again.",
     )

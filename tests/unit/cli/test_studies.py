@@ -28,7 +28,7 @@ def test_report_says_where_it_wrote(tmp_path: Path, capsys: pytest.CaptureFixtur
     arguments = ["study", "report", "small", "--path", str(tmp_path), "--output", str(target), "--window", "2"]
     assert run([*arguments, "--format", "csv, svg"]) == 0
     assert capsys.readouterr().out == f"wrote {target / 'index.html'}\n"
-    assert {file.suffix for file in target.rglob("*.*")} == {".html", ".csv", ".svg"}
+    assert {file.suffix for file in target.rglob("*.*")} == {".html", ".csv", ".json", ".svg"}
     assert "over the last 2 rounds" in (target / "index.html").read_text(encoding="utf-8")
 
 
@@ -74,3 +74,24 @@ def test_help_imports_none_of_the_extra_and_reports_no_pyplot(tmp_path: Path) ->
         "sys.exit(bool(early) or 'matplotlib.pyplot' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_report_is_of_a_study_or_of_tables_and_a_price_is_a_price(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_study(tmp_path, seeds=(1,), rounds=4)
+    target = tmp_path / "page"
+    first = ["study", "report", "small", "--path", str(tmp_path), "--output", str(target), "--format", "csv,tex"]
+    assert run([*first, "--price-per-hour", "1.5", "--currency", "EUR"]) == 0
+    assert "EUR, one run" in (target / "tables" / "effort.tex").read_text()
+    again = ["study", "report", "--from-tables", str(target / "tables"), "--output", str(tmp_path / "again")]
+    assert run([*again, "--format", "csv"]) == 0
+    assert (tmp_path / "again" / "tables" / "comparison.csv").exists()
+    capsys.readouterr()
+    for wrong, said in (
+        (["study", "report"], "name either a study, or a folder of tables"),
+        ([*first, "--from-tables", str(target)], "name either a study, or a folder of tables"),
+        ([*first, "--price-per-hour", "-1"], "--price-per-hour must be a price from 0, got -1"),
+    ):
+        assert run(wrong) == 2
+        assert said in capsys.readouterr().err

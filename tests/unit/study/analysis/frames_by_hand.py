@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from swarm.study.record import ConfigurationRecord, StudyRecord
+from swarm.study.record import ConfigurationRecord, DeclaredComparison, StudyRecord
 
 NODES = ("alice", "bob", "carol", "dave")
 
@@ -27,13 +27,16 @@ def make_metrics(
             "answer_tag_rate": 0.5,
             "task_rewards": {},
             "external_by_peer": {},
+            "external_wanted": 4,
             "external_groups": 4,
+            "full_answer_rate": 0.25,
             "bytes_published": 10,
             "bytes_fetched": 20,
             "tokens_generated": 100,
             "tokens_trained": 50,
             "seconds_round": 3.0,
             "seconds_wait": 1.0,
+            "adaptive_I": float("nan"),
             "adaptive_J": float("nan"),
             **columns,
         }
@@ -46,9 +49,9 @@ def make_metrics(
 def make_curve(means: Sequence[float], **columns: Any) -> pd.DataFrame:
     """The agent average of one run."""
     named = {"configuration": "8/0", "seed": 1, "experiment": "8/0-1"} | columns
-    return pd.DataFrame(
-        {"round": range(len(means)), "mean": means, "tokens_per_node": range(len(means)), "seconds": 0.0}
-    ).assign(**named)
+    return pd.DataFrame({"round": range(len(means)), "mean": means, "tokens_per_node": range(len(means))}).assign(
+        trained_per_node=0.0, seconds=0.0, **named
+    )
 
 
 def make_task_rows(
@@ -84,7 +87,9 @@ def make_totals(values: Mapping[str, Sequence[float]], rounds: int = 10) -> pd.D
     )
 
 
-def make_record(*configurations: ConfigurationRecord | str, rounds: int = 10) -> StudyRecord:
+def make_record(
+    *configurations: ConfigurationRecord | str, rounds: int = 10, declared: Sequence[DeclaredComparison] = ()
+) -> StudyRecord:
     """A study; of plain names the first is the others' baseline."""
     first = configurations[0]
     known = tuple(
@@ -94,7 +99,14 @@ def make_record(*configurations: ConfigurationRecord | str, rounds: int = 10) ->
         for one in configurations
     )
     return StudyRecord(
-        study="small", title="", created_at=0.0, nodes=8, rounds=rounds, seeds=(1, 2, 3), configurations=known
+        study="small",
+        title="",
+        created_at=0.0,
+        nodes=8,
+        rounds=rounds,
+        seeds=(1, 2, 3),
+        configurations=known,
+        declared=tuple(declared),
     )
 
 

@@ -8,8 +8,10 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from swarm.study.analysis.baseline import compare_with_baseline, finished, variance_by_group
-from swarm.study.record import ConfigurationRecord
+from swarm.study.analysis import effect_size
+from swarm.study.analysis.baseline import compare_with_baseline, finished, format_and_content, variance_by_group
+from swarm.study.analysis.significance import holm
+from swarm.study.record import ConfigurationRecord, DeclaredComparison
 from tests.unit.study.analysis.frames_by_hand import make_record, make_totals
 
 ALONE, SHARING, WORSE = [10.0, 12.0, 14.0], [15.0, 18.0, 21.0], [9.0, 13.0, 12.0]
@@ -21,7 +23,7 @@ def test_the_baseline_is_described_and_compared_with_nothing() -> None:
     assert row.low is not None
     assert row.high is not None
     assert (row.low, row.high) == pytest.approx(tuple(stats.ttest_1samp(ALONE, 0.0).confidence_interval(0.95)))
-    assert row[row._fields.index("improvement") :] == (None,) * 14
+    assert row[row._fields.index("improvement") :] == (None,) * 13
 
 
 def test_a_configuration_is_compared_with_its_baseline() -> None:
@@ -32,10 +34,9 @@ def test_a_configuration_is_compared_with_its_baseline() -> None:
     assert (row.difference_low, row.difference_high) == pytest.approx(tuple(direct.confidence_interval(0.95)))
     # pooled sd sqrt((4 + 9) / 2), J(4) = sqrt(2 / pi)
     assert row.hedges_g == pytest.approx(6 / math.sqrt(6.5) * math.sqrt(2 / math.pi))
-    assert row.p_paired == pytest.approx(stats.ttest_rel(SHARING, ALONE).pvalue)
 
 
-def test_p_is_adjusted_over_all_that_share_a_baseline_and_no_others() -> None:
+def test_all_comparisons_of_a_page_are_one_family_whatever_their_baseline() -> None:
     record = make_record(
         ConfigurationRecord(name="small 8/0", settings={}, group="small"),
         ConfigurationRecord(name="small 4/4", settings={}, group="small", baseline="small 8/0"),
@@ -45,27 +46,43 @@ def test_p_is_adjusted_over_all_that_share_a_baseline_and_no_others() -> None:
     )
     values = dict(zip((known.name for known in record.configurations), (ALONE, SHARING, WORSE) * 2, strict=False))
     rows = {row.configuration: row for row in compare_with_baseline(make_totals(values), record)}
-    low, high = rows["small 4/4"], rows["small 2/6"]
-    assert low.p is not None
-    assert high.p is not None
-    assert low.p < high.p
-    assert low.p_holm == pytest.approx(2 * low.p)
-    assert high.p_holm == pytest.approx(high.p)
-    assert rows["large 4/4"].p_holm == rows["large 4/4"].p
-    assert rows["large 4/4"].baseline == "large 8/0"
+    tested = [row for row in rows.values() if row.p is not None]
+    assert [row.configuration for row in tested] == ["small 4/4", "small 2/6", "large 4/4"]
+    assert [row.p_holm for row in tested] == pytest.approx(holm([row.p for row in tested]))
+    assert rows["large 4/4"].p_holm == pytest.approx(3 * (rows["large 4/4"].p or 0))
+
+
+def test_where_something_was_declared_the_rest_has_no_adjusted_p() -> None:
+    record = make_record("8/0", "4/4", declared=[DeclaredComparison(configuration="4/4", baseline="8/0")])
+    _, row = compare_with_baseline(make_totals({"8/0": ALONE, "4/4": SHARING}), record)
+    assert row.p is not None
+    assert row.p_holm is None
+
+
+def test_the_reward_is_taken_apart_into_format_and_content() -> None:
+    totals = make_totals({"8/0": [10.0, 12.0, 14.0], "4/4": [30.0, 36.0, 42.0]})
+    totals["cumulative_tagged"] = [20.0, 24.0, 28.0, 40.0, 48.0, 56.0]
+    totals["reward_given_tagged"] = totals["cumulative_reward"] / totals["cumulative_tagged"]
+    (row,) = format_and_content(totals, make_record("8/0", "4/4"))
+    assert (row.configuration, row.baseline) == ("4/4", "8/0")
+    assert (row.reward, row.format, row.content) == pytest.approx((3, 2, 1.5))
+    gain = effect_size.improvement([30, 36, 42], [10, 12, 14])
+    assert (row.reward_low, row.reward_high) == pytest.approx((1 + gain.low / 100, 1 + gain.high / 100))
+    assert (row.content_low, row.content_high) == pytest.approx((1.5, 1.5))
+
+
+def test_runs_without_any_closed_answer_have_no_content() -> None:
+    totals = make_totals({"8/0": [0.0] * 3, "4/4": [3.0, 3.0, 4.0]})
+    totals["cumulative_tagged"] = totals["cumulative_reward"]
+    totals["reward_given_tagged"] = [float("nan")] * 3 + [1.0] * 3
+    (row,) = format_and_content(totals, make_record("8/0", "4/4"))
+    assert row[2:] == (None,) * 9
 
 
 def test_with_two_seeds_there_is_a_difference_and_no_p() -> None:
     _, row = compare_with_baseline(make_totals({"8/0": ALONE, "4/4": SHARING[:2]}), make_record("8/0", "4/4"))
     assert (row.n, row.difference, row.improvement) == (2, 4.5, pytest.approx(37.5))
-    assert (row.t, row.df, row.p, row.p_holm, row.p_paired, row.low, row.g_low) == (None,) * 7
-
-
-def test_seeds_are_paired_by_their_number() -> None:
-    totals = make_totals({"8/0": [10, 20, 30, 40], "4/4": [21, 32, 44]})
-    totals.loc[totals["configuration"] == "4/4", "seed"] = [2, 3, 4]
-    _, row = compare_with_baseline(totals.iloc[::-1], make_record("8/0", "4/4"))
-    assert row.p_paired == pytest.approx(stats.ttest_rel([21, 32, 44], [20, 30, 40]).pvalue)
+    assert (row.t, row.df, row.p, row.p_holm, row.low, row.g_low) == (None,) * 6
 
 
 def test_a_run_that_has_not_all_its_rounds_is_left_out() -> None:

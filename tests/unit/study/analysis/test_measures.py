@@ -103,12 +103,12 @@ def test_no_rows_have_no_totals() -> None:
     assert rounds_to_threshold(agent_average(nothing), [0.5]).empty
 
 
-def test_the_curve_has_mean_range_and_what_was_spent_so_far() -> None:
+def test_the_curve_has_the_mean_and_what_was_spent_so_far() -> None:
     curve = agent_average(make_metrics([[0.1, 0.3], [0.2, 0.6]]))
     assert curve["round"].tolist() == [0, 1]
     assert curve["mean"].tolist() == pytest.approx([0.2, 0.4])
-    assert curve[["minimum", "maximum"]].to_numpy().tolist() == [[0.1, 0.3], [0.2, 0.6]]
     assert curve["tokens_per_node"].tolist() == [100, 200]
+    assert curve["trained_per_node"].tolist() == [50, 100]
     assert curve["seconds"].tolist() == [4, 8]
 
 

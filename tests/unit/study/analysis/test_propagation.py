@@ -6,6 +6,7 @@ import math
 
 import pandas as pd
 import pytest
+from scipy import stats
 
 from swarm.study.analysis.propagation import (
     ALL_TASKS,
@@ -14,6 +15,7 @@ from swarm.study.analysis.propagation import (
     first_sustained,
     learners,
     meetings,
+    possible,
     propagation,
 )
 from tests.unit.study.analysis.frames_by_hand import make_metrics, make_task_rows
@@ -124,10 +126,29 @@ def test_the_summary_has_a_row_for_every_configuration() -> None:
     rows = pd.concat([isolated, taught(external_by_peer={"alice": 3, "carol": 1})], ignore_index=True)
     rows["configuration"] = ["8/0"] * len(isolated) + ["4/4"] * (len(rows) - len(isolated))
     crossed = crossings(rows)
-    none, some = propagation(rows, crossed, learners(rows, crossed)).to_dict("records")
+    runs = possible(rows).rename("possible").reset_index().iloc[::-1]
+    none, some = propagation(runs, crossed, learners(rows, crossed)).to_dict("records")
     assert (none["configuration"], none["crossings"], none["possible"], none["learners"]) == ("8/0", 0, 1, 0)
     assert (some["configuration"], some["crossings"], some["possible"], some["learners"]) == ("4/4", 2, 3, 1)
-    assert (some["median_lag"], some["share"], some["chance"]) == (3, 0.75, 0.5)
+    assert (some["median_lag"], some["share"], some["chance"], some["excess"]) == (3, 0.75, 0.5, 0.25)
+    assert (some["runs"], none["runs"]) == (1, 0)
+    assert math.isnan(some["excess_low"])
+
+
+def test_shares_above_chance_have_an_interval_over_runs_not_over_learners() -> None:
+    said = [{"alice": 3, "carol": 1}, {"alice": 1, "carol": 1}, {"alice": 2, "carol": 1}]
+    runs = [
+        taught(external_by_peer=counts).assign(seed=seed, experiment=f"run {seed}") for seed, counts in enumerate(said)
+    ]
+    rows = pd.concat(runs, ignore_index=True)
+    crossed = crossings(rows)
+    (found,) = propagation(possible(rows).rename("possible").reset_index(), crossed, learners(rows, crossed)).to_dict(
+        "records"
+    )
+    excess = [3 / 4 - 1 / 2, 0, 2 / 3 - 1 / 2]
+    expected = stats.ttest_1samp(excess, 0.0).confidence_interval(0.95)
+    assert found["runs"] == 3
+    assert (found["excess_low"], found["excess_high"]) == pytest.approx((expected.low, expected.high))
 
 
 def test_no_crossing_at_all_is_an_empty_table() -> None:

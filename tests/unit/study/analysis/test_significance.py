@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from swarm.study.analysis.significance import FEWEST_SEEDS, Anova, Welch, anova, holm, paired_p, welch
+from swarm.study.analysis.significance import FEWEST_SEEDS, Anova, TTest, anova, holm, paired, welch
 
 samples = st.lists(st.integers(-9, 9).map(lambda tenths: tenths / 10), max_size=5)
 probabilities = st.lists(st.none() | st.floats(0, 1), max_size=12)
@@ -32,15 +32,15 @@ def test_the_interval_of_the_difference_is_that_of_the_same_t() -> None:
 
 def test_with_fewer_than_three_runs_on_either_side_nothing_is_tested() -> None:
     assert FEWEST_SEEDS == 3
-    assert welch([1, 2], [3, 4, 5]) == welch([3, 4, 5], [1, 2]) == welch([], []) == Welch()
+    assert welch([1, 2], [3, 4, 5]) == welch([3, 4, 5], [1, 2]) == welch([], []) == TTest()
     assert anova([[1, 2], [3, 4, 5]]) == anova([[1, 2, 3]]) == Anova()
-    assert paired_p([1, 2], [3, 5]) is None
+    assert paired([1, 2], [3, 5]) == TTest()
 
 
 def test_without_spread_on_both_sides_nothing_is_tested() -> None:
-    assert welch([0.1] * 3, [0.1] * 3) == welch([0.1] * 3, [0.2] * 4) == Welch()
+    assert welch([0.1] * 3, [0.1] * 3) == welch([0.1] * 3, [0.2] * 4) == TTest()
     assert anova([[0.1] * 3, [0.3] * 3]) == Anova()
-    assert paired_p([1, 2, 3], [2, 3, 4]) is None
+    assert paired([1, 2, 3], [2, 3, 4]) == TTest()
 
 
 def test_one_side_without_spread_is_tested_by_the_other_ones() -> None:
@@ -52,7 +52,9 @@ def test_one_side_without_spread_is_tested_by_the_other_ones() -> None:
 
 
 def test_the_paired_test_looks_at_differences_alone() -> None:
-    assert paired_p([11, 22, 33], [10, 20, 30]) == pytest.approx(stats.ttest_rel([11, 22, 33], [10, 20, 30]).pvalue)
+    direct = stats.ttest_rel([11, 22, 33], [10, 20, 30])
+    expected = (direct.statistic, 2, direct.pvalue, *direct.confidence_interval(0.95))
+    assert paired([11, 22, 33], [10, 20, 30]) == pytest.approx(expected)
 
 
 def test_anova_gives_the_hand_worked_f() -> None:

@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pandas as pd
 
-from swarm.study.record import ConfigurationRecord, RunRecord, StudyRecord
+from swarm.study.record import ConfigurationRecord, DeclaredComparison, RunRecord, StudyRecord
+from swarm.study.report.evidence import Evidence
+from swarm.study.report.seed_tables import FILES
 from swarm.wire.messages import MetricsRow
 from tests.layout import Layout
 from tests.unit.study_files import record_file
@@ -18,6 +21,10 @@ START = 1_700_000_000.0
 TASKS = ("arc_1d", "fraction_simplification")
 SLOPE = {"8/0": 0.2, "6/2": 0.3, "4/4": 0.5, "2/6": 0.22}
 """How much reward a configuration of these names gains over a run; others gain 0.3."""
+
+
+WORTH = 0.8
+"""Reward of a completion with a closed answer."""
 
 
 def write_study(
@@ -29,6 +36,7 @@ def write_study(
     nodes: Sequence[str] = ("alice", "bob"),
     rounds: int = 12,
     missing: Sequence[str] = (),
+    declared: Sequence[DeclaredComparison] = (),
     **columns: Any,
 ) -> StudyRecord:
     """A study whose first configuration is the others' baseline.
@@ -41,9 +49,11 @@ def write_study(
         nodes: of every run.
         rounds: of every run.
         missing: experiments that have not begun.
+        declared: comparisons.
         columns: of every metrics row, over those that the factory makes up.
     """
     record = make_record(study, configurations, seeds, nodes, rounds)
+    record = msgspec.structs.replace(record, declared=tuple(declared))
     file = record_file(path, study)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(msgspec.json.encode(record))
@@ -78,6 +88,15 @@ def make_record(
     )
 
 
+def make_evidence(record: StudyRecord, *, window: int = 1, **tables: pd.DataFrame) -> Evidence:
+    """The evidence of these tables; `runs` are finished ones; tables that are not given are empty."""
+    empty: dict[str, Any] = dict.fromkeys(FILES, pd.DataFrame())
+    if "runs" in tables:
+        runs = tables["runs"]
+        tables["runs"] = runs.assign(state="finished", rows_missing=0, rows_beyond=0)
+    return Evidence(record=record, window=window, **empty | tables)
+
+
 def write_run(path: Path, run: RunRecord, nodes: Sequence[str], rounds: int, columns: dict[str, Any]) -> None:
     layout = Layout(path, run.experiment)
     for place, node in enumerate(nodes):
@@ -90,7 +109,8 @@ def write_run(path: Path, run: RunRecord, nodes: Sequence[str], rounds: int, col
 def make_row(
     run: RunRecord, nodes: Sequence[str], place: int, number: int, rounds: int, columns: dict[str, Any]
 ) -> MetricsRow:
-    wave = 0.05 * math.sin(1.7 * number + 2.3 * place + 5.1 * run.seed) + 0.02 * math.sin(3.0 * run.seed)
+    luck = 0.01 * math.sin(40.0 * run.seed * SLOPE.get(run.configuration, 0.3))
+    wave = luck + 0.05 * math.sin(1.7 * number + 2.3 * place + 5.1 * run.seed) + 0.02 * math.sin(3.0 * run.seed)
     reward = 0.1 + SLOPE.get(run.configuration, 0.3) * (number + 1) / rounds + wave
     given: dict[str, Any] = {
         "timestamp": START + 2.0 * number,
@@ -102,7 +122,9 @@ def make_row(
         "total_agents": len(nodes),
         "model": "tiny-qwen2",
         "full_answer_rate": reward / 2,
+        "answer_tag_rate": min(1.0, reward / WORTH),
         "task_rewards": {TASKS[0]: reward, TASKS[1]: reward * 0.9},
+        "task_tag_rates": dict.fromkeys(TASKS, min(1.0, reward / WORTH)),
         "external_by_peer": {} if run.configuration == "8/0" else {nodes[(place + 1) % len(nodes)]: 2},
         "tokens_generated": 500,
         "bytes_published": 1500,

@@ -17,10 +17,10 @@ from swarm.study.analysis.curves import mean_band, window_for
 from swarm.study.report.figure_style import PALETTE, Look, figure_style, inline_svg, new_figure, svg_text
 from swarm.study.report.paper import CUMULATIVE_REWARD, improvement
 from swarm.study.report.sections import Column, Picture, Section, Table, number
-from swarm.study.report.sections_headline import comparison_table, headline_section
+from swarm.study.report.sections_headline import headline_section
 from swarm.study.report.sections_reward import average_and_range, mean_over_seeds, reward_per_agent
 from swarm.study.report.sections_start import effect_against_start
-from tests.unit.study.report.report_factory import make_record
+from tests.unit.study.report.report_factory import make_evidence, make_record
 
 LOOK = Look(("8/0", "4/4"))
 
@@ -51,7 +51,7 @@ def make_totals(rewards: dict[str, list[float]], rounds: int) -> Any:
 def headline(rounds: int, nodes: int) -> Section:
     record = make_record("small", ("8/0", "4/4"), (0, 1, 2), [f"w{place}" for place in range(nodes)], rounds)
     totals = make_totals({"8/0": [10.0, 11.0, 12.5], "4/4": [19.0, 20.0, 22.0]}, rounds)
-    return headline_section(comparison_table(totals, record), totals, record, LOOK)
+    return headline_section(make_evidence(record, runs=totals))
 
 
 def marks_of_the_paper(section: Section, name: str) -> list[float]:
@@ -114,7 +114,7 @@ def test_the_moving_average_looks_back_only() -> None:
 
 def test_a_mean_over_seeds_ends_where_the_shortest_run_does() -> None:
     curves = {("8/0", 1, "a"): [0.0, 0.2, 0.4], ("8/0", 2, "a"): [0.2, 0.4]}
-    (axis,) = mean_over_seeds(make_metrics(curves), LOOK, 1).axes
+    (axis,) = mean_over_seeds(make_metrics(curves).rename(columns={"my_reward": "mean"}), LOOK, 1).axes
     assert axis.lines[0].get_ydata().tolist() == pytest.approx([0.1, 0.3])
     assert not axis.collections, "two seeds have no interval"
 
@@ -128,7 +128,7 @@ def test_the_band_of_a_mean_is_students_interval_at_each_round() -> None:
 
 def test_a_configuration_has_one_colour_whichever_others_are_drawn() -> None:
     rewards = make_metrics({("4/4", 1, "a"): [0.1, 0.2]})
-    (axis,) = mean_over_seeds(rewards, LOOK, 1).axes
+    (axis,) = mean_over_seeds(rewards.rename(columns={"my_reward": "mean"}), LOOK, 1).axes
     assert axis.lines[0].get_color() == LOOK.colour("4/4") == PALETTE[1]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -16,16 +17,19 @@ pytest.importorskip("scipy")
 
 from swarm.errors import ConfigError, StoreError
 from swarm.study.analysis.propagation import crossings
-from swarm.study.record import RunFile, read_study
+from swarm.study.analysis.significance import holm
+from swarm.study.record import DeclaredComparison, RunFile, read_study
 from swarm.study.report.contents import contents
-from swarm.study.report.evidence import read_evidence
+from swarm.study.report.evidence import Price, read_evidence
 from swarm.study.report.figure_style import Look
 from swarm.study.report.progress import missing_text
 from swarm.study.report.sections import Table
 from swarm.study.report.sections_aha import crossing_rounds
-from swarm.study.report.sections_cost import reward_against_tokens, split_trajectory
-from swarm.study.report.write import FORMATS, write_report
-from tests.unit.study.report.report_factory import write_study
+from swarm.study.report.sections_cost import effort_section, effort_table, reward_against_tokens, split_trajectory
+from swarm.study.report.seed_tables import FILES
+from swarm.study.report.write import FORMATS, write_report, write_report_from_tables
+from tests.unit.study.report.recomputed import numbers
+from tests.unit.study.report.report_factory import TASKS, write_study
 from tests.unit.study.tables.small_study import SMALL
 from tests.unit.study_files import record_file, run_file
 
@@ -75,7 +79,7 @@ def said_in(path: Path) -> str:
     """All text and all cells of a report, without drawing it."""
     evidence = read_evidence(path, "small", None)
     sections = contents(evidence)
-    words = [missing_text(evidence.progress)]
+    words = [missing_text(evidence.runs)]
     for section in sections:
         words += section.text
         words += [cell for part in section.parts if isinstance(part, Table) for row in part.rows() for cell in row]
@@ -109,9 +113,9 @@ def test_every_figure_and_table_of_the_page_lies_beside_it(small_report: Path) -
     figures, tables = re.findall(r'<figure id="(\w+)"', page), re.findall(r'<table id="(\w+)"', page)
     assert {"cumulative_reward", "reward_per_agent", "agent_average", "split_trajectory", "held_out"} <= set(figures)
     assert {"comparison", "effect_by_start", "oscillation", "rounds_to_threshold"} <= set(tables)
-    expected = {"index.html"}
-    expected |= {f"figures/{name}.{form}" for name in figures for form in ("png", "svg")}
-    expected |= {f"tables/{name}.{form}" for name in tables for form in ("csv", "parquet")}
+    expected = {"index.html", "tables/study.json"} | {f"tables/{name}" for name in FILES.values()}
+    expected |= {f"figures/{name}.{form}" for name in figures for form in ("png", "svg", "pdf")}
+    expected |= {f"tables/{name}.{form}" for name in tables for form in ("csv", "parquet", "tex")}
     assert files_in(small_report).keys() == expected
 
 
@@ -121,12 +125,30 @@ def test_two_runs_give_the_same_bytes(small_report: Path, tmp_path: Path) -> Non
     assert files_in(tmp_path) == files_in(small_report)
 
 
+@ONE_DRAWING
+def test_the_tables_alone_give_every_number_of_the_page_again(small_report: Path, tmp_path: Path) -> None:
+    page = write_report_from_tables(small_report / "tables", tmp_path, formats=("csv",))
+    again, first = files_in(tmp_path / "tables"), files_in(small_report / "tables")
+    assert again == {name: data for name, data in first.items() if Path(name).suffix in (".csv", ".json")}
+    shown, before = (re.findall(r"<td.*?</td>", file.read_text()) for file in (page, small_report / "index.html"))
+    assert len(shown) > 200
+    assert shown == before
+
+
+@ONE_DRAWING
+def test_twenty_numbers_of_the_tables_come_out_of_the_runs_by_other_means(small_report: Path) -> None:
+    found = list(numbers(small_report / "tables"))
+    assert len(found) > 20
+    for what, said, recomputed in found:
+        assert said == pytest.approx(recomputed, rel=1e-9), what
+
+
 def test_names_from_the_folder_are_text_and_only_the_files_asked_for_are_written(tmp_path: Path) -> None:
     record = write_study(tmp_path, task_rewards={HOSTILE: 0.9, "$x^$": 0.8})
     hostile = msgspec.structs.replace(record, title=HOSTILE, settings={HOSTILE: HOSTILE}, versions={HOSTILE: HOSTILE})
     (tmp_path / "studies" / "small" / "study.json").write_bytes(msgspec.json.encode(hostile))
     folder = write_report(tmp_path, "small", formats=("csv",)).parent
-    assert {Path(name).suffix for name in files_in(folder)} == {".html", ".csv"}
+    assert {Path(name).suffix for name in files_in(folder)} == {".html", ".csv", ".json"}
     page = (folder / "index.html").read_text(encoding="utf-8")
     assert "<script" not in page
     assert page.count("&lt;script&gt;") >= 5
@@ -168,17 +190,78 @@ def test_a_study_of_one_seed_prints_no_p_value(tmp_path: Path) -> None:
     assert all(math.isnan(row["p"]) and math.isnan(row["p_holm"]) for row in table_of(tmp_path, "comparison"))
 
 
-def test_three_seeds_are_tested(tmp_path: Path) -> None:
+def titles_of(path: Path) -> list[str]:
+    return [section.title for section in contents(read_evidence(path, "small", None))]
+
+
+def test_what_was_declared_is_tested_first_and_the_rest_is_called_exploratory(tmp_path: Path) -> None:
+    declared = [
+        DeclaredComparison(configuration="4/4", baseline="8/0", hypothesis="sharing pays"),
+        DeclaredComparison(configuration="4/4", baseline="8/0", measure="final_reward", test="paired"),
+    ]
+    write_study(tmp_path, configurations=("8/0", "4/4", "2/6"), declared=declared)
+    titles, words = titles_of(tmp_path), said_in(tmp_path)
+    assert titles[0] == "In plain words"
+    assert titles.index("What was declared") + 1 == titles.index("Looked at afterwards (exploratory)")
+    assert titles.index("Cumulative reward") > titles.index("Looked at afterwards (exploratory)")
+    assert re.search(
+        r"Declared: 4/4 is above 8/0 in cumulative reward by \+\d+\.\d % \(.*? to .*?\) \(welch, Holm", words
+    )
+    assert re.search(r"Declared: 4/4 is above 8/0 in final reward by \+\d+\.\d % \(.*? to .*?\) \(paired, Holm", words)
+    assert re.search(r"Looked at afterwards: 2/6 lay (above|below) 8/0 by", words)
+    assert "Looked at afterwards: 4/4" not in words
+    rows = table_of(tmp_path, "declared")
+    assert [row["p_holm"] for row in rows] == pytest.approx(holm([row["p"] for row in rows]))
+    assert [row["hypothesis"] for row in rows] == ["sharing pays", ""]
+    assert all(math.isnan(row["p_holm"]) for row in table_of(tmp_path, "comparison"))
+
+
+def test_without_a_declaration_no_sentence_is_a_proof(tmp_path: Path) -> None:
     write_study(tmp_path)
     words = said_in(tmp_path)
-    assert re.search(r"4/4 is above 8/0 by \+\d+\.\d % \(Holm-adjusted p ", words)
+    assert "Nothing was declared before the runs" in words
+    assert re.search(r"Looked at afterwards: 4/4 lay above 8/0 by \+\d+\.\d % \(.*?\) \(Holm-adjusted p ", words)
+    assert "Declared:" not in words
+    assert "is above" not in words
     assert "Analysis of variance over 8/0, 4/4: F(1, 4)" in words
-    assert "With fewer than 3 seeds on either side" in words
 
 
 def test_no_difference_is_said_as_plainly_as_one(tmp_path: Path) -> None:
     write_study(tmp_path, configurations=("8/0", "2/6"))
-    assert "2/6 is not above 8/0 beyond chance" in said_in(tmp_path)
+    assert "no more than chance may give" in said_in(tmp_path)
+    record = read_study(tmp_path, "small")
+    declared = msgspec.structs.replace(record, declared=(DeclaredComparison(configuration="2/6", baseline="8/0"),))
+    record_file(tmp_path, "small").write_bytes(msgspec.json.encode(declared))
+    assert "Declared: 2/6 is not above 8/0 in cumulative reward beyond chance" in said_in(tmp_path)
+
+
+def test_nothing_is_said_about_two_zeros(tmp_path: Path) -> None:
+    declared = [DeclaredComparison(configuration="4/4", baseline="8/0")]
+    write_study(tmp_path, declared=declared, my_reward=0.0, answer_tag_rate=0.0)
+    (plain, *_) = contents(read_evidence(tmp_path, "small", None))
+    assert not [said for said in plain.text if "4/4" in said and "8/0" in said and "paper" not in said]
+
+
+def test_the_headline_says_which_of_format_and_content_moved(tmp_path: Path) -> None:
+    write_study(tmp_path)
+    words = said_in(tmp_path)
+    found = re.search(r"4/4 against 8/0: reward x(\S+) .*? = format x(\S+) .*? and content x(\S+) ", words)
+    assert found
+    reward, form, content = map(float, found.groups())
+    assert form * content == pytest.approx(reward, abs=0.03)
+    assert content == 1
+    assert "What moved: the format up; not shown to have moved: the content." in words
+    assert {row["task"] for row in table_of(tmp_path, "tasks")} == set(TASKS)
+
+
+def test_a_price_makes_hours_into_costs(tmp_path: Path) -> None:
+    write_study(tmp_path)
+    evidence = replace(read_evidence(tmp_path, "small", None), price=Price(7200.0, "EUR"))
+    (row, _) = effort_table(evidence).to_dict("records")
+    assert (row["seconds"], row["tokens_generated"]) == (12 * 1.5, 12 * 2 * 500)
+    assert (row["hours"], row["cost"], row["cost_of_all"]) == pytest.approx((18 / 3600, 36, 108))
+    section = effort_section(evidence)
+    assert [column.title for column in section.parts[0].columns][-2:] == ["EUR, one run", "EUR, all runs"]
 
 
 def test_the_paper_stands_beside_as_percentages_unless_the_sums_compare(tmp_path: Path) -> None:
@@ -213,8 +296,8 @@ def test_what_cannot_be_reported_is_refused_before_anything_is_written(tmp_path:
     record = write_study(tmp_path, missing=[f"small-{place}-s{seed}" for place in (0, 1) for seed in (1, 2, 3)])
     with pytest.raises(ConfigError, match="nothing to report"):
         write_report(tmp_path, record.study)
-    with pytest.raises(ConfigError, match="png, svg, csv, parquet; got pdf"):
-        write_report(tmp_path, record.study, formats=(*FORMATS, "pdf"))
+    with pytest.raises(ConfigError, match="png, svg, pdf, csv, parquet, tex; got doc"):
+        write_report(tmp_path, record.study, formats=(*FORMATS, "doc"))
     with pytest.raises(ConfigError, match="window of at least 1 round, got 0"):
         write_report(tmp_path, record.study, window=0)
     with pytest.raises(StoreError, match="no study 'other'"):
@@ -249,7 +332,7 @@ def test_tasks_that_somebody_made_up_do_not_make_a_figure_without_end(tmp_path: 
 def test_curves_over_costs_end_where_a_seed_has_no_more_rounds(tmp_path: Path) -> None:
     write_study(tmp_path, configurations=("8/0",))
     cut_short(tmp_path, "small-0-s3", 5)
-    figure = reward_against_tokens(read_evidence(tmp_path, "small", None).metrics, Look(("8/0",)), 1)
+    figure = reward_against_tokens(read_evidence(tmp_path, "small", None).rounds, Look(("8/0",)), 1)
     (line,) = figure.axes[0].get_lines()
     assert len(line.get_xdata()) == 5
 

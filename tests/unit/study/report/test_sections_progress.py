@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pandas as pd
 
-from swarm.study.analysis.measures import totals
-from swarm.study.report.figure_style import Look
+from swarm.study.analysis.measures import agent_average, totals
 from swarm.study.report.sections import Table
 from swarm.study.report.sections_progress import thresholds_section
 from tests.unit.study.analysis.frames_by_hand import make_metrics
+from tests.unit.study.report.report_factory import make_evidence, make_record
 
 
 def test_a_median_round_knows_of_the_seeds_that_never_got_there() -> None:
@@ -16,13 +16,14 @@ def test_a_median_round_knows_of_the_seeds_that_never_got_there() -> None:
     runs = {"all": [at_once, at_once, at_4], "most": [at_once, at_4, never], "few": [at_once, never, never]}
     frames = [make_metrics(run, name, seed) for name, own in runs.items() for seed, run in enumerate(own)]
     metrics = pd.concat(frames, ignore_index=True)
-    section = thresholds_section(metrics, totals(metrics), Look(tuple(runs)))
+    record = make_record("small", tuple(runs), (0, 1, 2), ("alice",), 8)
+    section = thresholds_section(make_evidence(record, runs=totals(metrics), rounds=agent_average(metrics)))
     (table,) = section.parts
     assert isinstance(table, Table)
     lowest = table.data.groupby("configuration", sort=False).first()
     assert lowest["reached"].tolist() == [3, 2, 1]
     assert lowest["first"].tolist() == [0.0, 0.0, 0.0]
-    medians = lowest[["round", "tokens_per_node", "seconds"]]
-    assert medians.loc["all"].tolist() == [0.0, 100.0, 4.0]
-    assert medians.loc["most"].tolist() == [5.0, 600.0, 24.0]
+    medians = lowest[["round", "tokens_per_node", "trained_per_node", "seconds"]]
+    assert medians.loc["all"].tolist() == [0.0, 100.0, 50.0, 4.0]
+    assert medians.loc["most"].tolist() == [5.0, 600.0, 300.0, 24.0]
     assert medians.loc["few"].isna().all()

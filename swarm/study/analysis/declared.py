@@ -1,0 +1,106 @@
+"""What a study declared before its runs, tested: the one family of its page.
+
+    StudyRecord.declared, totals (one row per run) ─▶ DeclaredResult, one per declared comparison ─Holm─▶ p_holm
+
+The unit is the seed; only finished runs count.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pandas as pd
+
+from swarm.study.analysis.baseline import samples_by_configuration
+from swarm.study.analysis.effect_size import improvement
+from swarm.study.analysis.significance import FEWEST_SEEDS, holm, paired, welch
+from swarm.study.record import DeclaredComparison, StudyRecord
+
+
+class DeclaredResult(NamedTuple):
+    """A declared comparison and what came of it.
+
+    Numbers are None where swarm.study.analysis.significance tests nothing, means also where there is no run.
+    """
+
+    configuration: str
+    baseline: str
+    measure: str
+    test: str
+    hypothesis: str
+    n: int
+    """Runs; of a paired test those whose seed the other side has, too, as on the baseline's."""
+    n_baseline: int
+    mean: float | None
+    baseline_mean: float | None
+    improvement: float | None
+    """Percent by which the mean lies above the baseline's."""
+    improvement_low: float | None
+    """95 % interval of the ratio of means, paired where the test is."""
+    improvement_high: float | None
+    difference: float | None
+    difference_low: float | None
+    """95 % interval from the test's own t."""
+    difference_high: float | None
+    t: float | None
+    df: float | None
+    p: float | None
+    p_holm: float | None = None
+    """Adjusted over all that the study declared and that could be tested."""
+
+    @property
+    def why_untested(self) -> str:
+        """Why there is no p-value; empty where there is one."""
+        if self.p is not None:
+            return ""
+        return f"n < {FEWEST_SEEDS}" if min(self.n, self.n_baseline) < FEWEST_SEEDS else "no spread"
+
+
+def declared_results(totals: pd.DataFrame, record: StudyRecord) -> list[DeclaredResult]:
+    """One DeclaredResult per declared comparison, in the record's order.
+
+    Args:
+        totals: swarm.study.analysis.measures.totals of the study's metrics.
+        record: the study.
+    """
+    tested = [_tested(totals, record, known) for known in record.declared]
+    adjusted = holm([row.p for row in tested])
+    return [row._replace(p_holm=p) for row, p in zip(tested, adjusted, strict=True)]
+
+
+def _tested(totals: pd.DataFrame, record: StudyRecord, known: DeclaredComparison) -> DeclaredResult:
+    a, b = _samples(totals, record, known)
+    in_pairs = known.test == "paired"
+    found = (paired if in_pairs else welch)(a, b)
+    gain = improvement(a, b, paired=in_pairs)
+    means = [sum(x) / len(x) if x else None for x in (a, b)]
+    return DeclaredResult(
+        configuration=known.configuration,
+        baseline=known.baseline,
+        measure=known.measure,
+        test=known.test,
+        hypothesis=known.hypothesis,
+        n=len(a),
+        n_baseline=len(b),
+        mean=means[0],
+        baseline_mean=means[1],
+        improvement=gain.value,
+        improvement_low=gain.low,
+        improvement_high=gain.high,
+        difference=None if means[0] is None or means[1] is None else means[0] - means[1],
+        difference_low=found.low,
+        difference_high=found.high,
+        t=found.t,
+        df=found.df,
+        p=found.p,
+    )
+
+
+def _samples(totals: pd.DataFrame, record: StudyRecord, known: DeclaredComparison) -> tuple[list[float], list[float]]:
+    samples = samples_by_configuration(totals, record, known.measure)
+    none = pd.Series(dtype="float64")
+    a, b = samples.get(known.configuration, none), samples.get(known.baseline, none)
+    if known.test == "paired":
+        shared = a.index.intersection(b.index)
+        a, b = a[shared], b[shared]
+    return a.tolist(), b.tolist()
