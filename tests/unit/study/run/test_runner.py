@@ -29,7 +29,7 @@ from swarm.study.run.schedule import RunState
 from tests.integration.swarms import eventually
 from tests.layout import Layout
 from tests.patience import PATIENCE
-from tests.unit.study_files import run_file
+from tests.unit.study_files import record_file, run_file
 
 FAKE = Path(__file__).parent / "fake_swarm.py"
 STUDY = f"""
@@ -294,6 +294,22 @@ def test_a_run_that_lost_updates_has_failed_and_begins_anew_and_what_it_left_is_
     assert view.runs[1].progress.cumulative_reward == pytest.approx(0.3)
     aside = study_folder(tmp_path, "m") / "interrupted" / "m-b-s1-1"
     assert len((aside / "logs" / "w" / "metrics.jsonl").read_text().splitlines()) == 3
+
+
+def test_a_study_of_an_earlier_version_goes_on_and_says_with_which_of_its_defaults(tmp_path: Path) -> None:
+    first = start_study(tmp_path)
+    said, _ = first.communicate(timeout=PATIENCE)
+    assert first.returncode == 0, said
+    file = record_file(tmp_path, "m")
+    record = json.loads(file.read_bytes())
+    del record["defaults"], record["settings"]["empty_update"], record["settings"]["redo_rounds"]
+    file.write_text(json.dumps(record))
+    more = start_study(tmp_path, "--seeds", "1,2")
+    said, _ = more.communicate(timeout=PATIENCE)
+    assert more.returncode == 0, said
+    assert "m goes on with empty_update = skip, as it was begun; a new study would have step" in said
+    assert json.loads(run_file(tmp_path, "m-a-s2").read_bytes())["settings"]["empty_update"] == "skip"
+    assert starts(tmp_path) == [*ALL, "m-a-s2", "m-b-s2", "m-c-s2"]
 
 
 def test_a_swarm_that_still_runs_is_waited_for_and_not_started_again(tmp_path: Path) -> None:
