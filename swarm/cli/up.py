@@ -122,8 +122,9 @@ def _refuse_what_cannot_go_on(settings: Settings, run: Run) -> None:
         return
     if changed := differences(settings, experiment):
         raise ExperimentError(other_experiment(run, changed))
-    over = snapshot(run).finished
-    if over is not None and over.rounds >= settings.max_rounds:
+    now = snapshot(run)
+    over = now.finished
+    if over is not None and over.rounds >= settings.max_rounds and now.is_saved:  # else a kill came in between
         raise ExperimentError(
             f"{run.store.describe()} is finished after {over.rounds} rounds: ask for more --rounds to go on with it, "
             f"or choose another --experiment for a new one"

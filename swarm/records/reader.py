@@ -16,7 +16,7 @@ from swarm.records.events import NodeEvents
 from swarm.records.files import read_clock, read_experiment, read_peers
 from swarm.records.finished import Finished, finished, rounds_done, rounds_expected
 from swarm.records.growing import Follower
-from swarm.records.listing import count_stage, nodes_with_logs
+from swarm.records.listing import count_stage, nodes_with_logs, saved_rounds
 from swarm.records.progress import NodeProgress
 from swarm.store.run import Run
 from swarm.types import RoundKey
@@ -116,6 +116,13 @@ class Snapshot:
         """Rounds behind the run: by its clock, and by those who went further without it."""
         found = self.progress.values()
         return rounds_done(self.state, [p.own_rounds_done for p in found], [p.rounds_done for p in found])
+
+    @property
+    def is_saved(self) -> bool:
+        """Every worker has a checkpoint of its last round; True as well where there is no checkpoint at all."""
+        saved = saved_rounds(self.run)
+        done = {node: self.progress[node].rounds_done for node in self.workers if node in self.progress}
+        return not saved or all(max(saved.get(node, ()), default=0) >= rounds for node, rounds in done.items())
 
     @property
     def rounds_expected(self) -> int | None:

@@ -39,6 +39,7 @@ DEFAULTS: dict[str, Any] = {
     "checkpoint_interval": 10,
     "redo_rounds": 1_000_000,
     "round_interval": 3600.0,
+    "liveness_timeout": 120.0,
     "threads": 1,
     "empty_update": "step",
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import fmean
 
-from swarm.records.reader import RunReader
+from swarm.records.reader import RunReader, snapshot
 from swarm.store.run import Run
 
 
@@ -54,6 +54,11 @@ def read_progress(reader: RunReader) -> RunProgress:
 def is_finished(run: Run, rounds: int) -> bool:
     """The run is over, after so many rounds at least, none of them lost."""
     return read_progress(RunReader(run)).is_finished(rounds)
+
+
+def is_saved(run: Run) -> bool:
+    """Every node has a checkpoint of its last round, or none has any."""
+    return snapshot(run).is_saved
 
 
 def can_go_on(run: Run) -> bool:

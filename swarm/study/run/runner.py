@@ -29,7 +29,7 @@ from swarm.records.reader import RunReader
 from swarm.store.run import Run
 from swarm.study.record import RunRecord, StudyRecord, open_run, study_folder
 from swarm.study.run.launch import Launcher
-from swarm.study.run.run_folder import RunProgress, read_progress
+from swarm.study.run.run_folder import RunProgress, is_saved, read_progress
 from swarm.study.run.schedule import OVER, RunState, Schedule, seconds_left
 
 POLL_SECONDS = 0.25
@@ -114,7 +114,7 @@ class Runner:
         self._problems: dict[str, str] = {}
         self._pace = _Pace()
         self._stopping = False
-        finished = {name for name in self._runs if self._finished(name)}
+        finished = {name for name in self._runs if self._finished(name) and is_saved(self._open(name))}
         live = {name for name in self._runs if name not in finished and is_live(self._open(name))}
         self._schedule = Schedule(list(self._runs), jobs, finished=finished, elsewhere=live)
 

@@ -33,6 +33,7 @@ from tests.unit.views.test_own_clocks import ROUNDS, START, make_abandoned, make
 
 def with_coordinator(path: Path) -> Layout:
     layout = make_experiment(path, rounds=ROUNDS)
+    layout.checkpoint(ROUNDS, "bob").mkdir()
     make_ended(layout, "alice")
     make_ended(layout, "bob", rounds_done=ROUNDS - 1)  # it was late for the last round
     return layout
@@ -119,6 +120,15 @@ def test_all_agree_whether_a_run_is_finished(
             _refuse_what_cannot_go_on(settings_of(layout, ROUNDS), run)
     else:
         _refuse_what_cannot_go_on(settings_of(layout, ROUNDS), run)
+
+
+def test_a_finished_experiment_whose_last_weights_a_kill_took_may_go_on_to_save_them(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, rounds=ROUNDS)
+    layout.checkpoint(ROUNDS, "bob").mkdir()
+    with pytest.raises(ExperimentError, match=f"finished after {ROUNDS} rounds"):
+        _refuse_what_cannot_go_on(settings_of(layout, ROUNDS), run_of(layout))
+    layout.checkpoint(ROUNDS, "bob").rmdir()
+    _refuse_what_cannot_go_on(settings_of(layout, ROUNDS), run_of(layout))
 
 
 def settings_of(layout: Layout, rounds: int) -> Settings:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from swarm.records.reader import RunReader
-from swarm.study.run.run_folder import can_go_on, is_finished, read_progress
+from swarm.study.run.run_folder import can_go_on, is_finished, is_saved, read_progress
 from tests.layout import Layout
 from tests.unit.views.factories import (
     append,
@@ -77,3 +78,14 @@ def test_a_run_that_lost_updates_is_over_but_not_finished(tmp_path: Path) -> Non
     append_events(layout, "alice", {**make_event("rounds.lost", 3.0), "count": 1})
     progress = read_progress(RunReader(run_of(layout)))
     assert (progress.is_over(3), progress.is_finished(3), is_finished(run_of(layout), 3)) == (True, False, False)
+
+
+def test_a_run_is_saved_when_every_node_has_a_checkpoint_of_its_last_round(tmp_path: Path) -> None:
+    layout = make_saved(tmp_path)
+    assert is_saved(run_of(layout))
+    shutil.rmtree(layout.checkpoint(3, "bob"))
+    assert not is_saved(run_of(layout)), "a kill came between its last round and its last checkpoint"
+    layout.checkpoint(2, "bob").mkdir(parents=True)
+    assert not is_saved(run_of(layout))
+    shutil.rmtree(layout.checkpoints)
+    assert is_saved(run_of(layout)), "somebody has cleaned up"
