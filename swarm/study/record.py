@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from swarm.config.settings import ADAPTIVE_RULES
 from swarm.errors import ProtocolError, StoreError
 from swarm.records.files import read_form
 from swarm.records.listing import entries
@@ -49,6 +48,8 @@ FIRST_DEFAULTS: dict[str, Any] = {"profile": "tiny", "model": ["tiny-qwen2"], "e
 """Of settings whose default is, or may become, another one: what it was when records did not hold any defaults."""
 RENAMED_RULES = {name: f"{name}-scaled" for name in ("reward-trend", "gradient", "multi-signal")}
 """What the adaptive rules of such records are called now."""
+FIRST_RULE = RENAMED_RULES["gradient"]
+"""The adaptive rule of such records where none is named."""
 
 
 class ConfigurationRecord(msgspec.Struct, kw_only=True, frozen=True):
@@ -187,20 +188,26 @@ def read_study(path: Path, study: str) -> StudyRecord:
 def _with_first_defaults(record: StudyRecord) -> StudyRecord:
     """A record of an earlier version, by today's names and with the defaults of then where they have changed."""
     settings = _renamed(record.settings)
-    first = _renamed({**FIRST_DEFAULTS, "adaptive_rule": "gradient"})
+    first = FIRST_DEFAULTS | ({"adaptive_rule": FIRST_RULE} if settings.get("adaptive") else {})
     return msgspec.structs.replace(
         record,
         settings=settings,
         defaults={name: value for name, value in first.items() if name not in settings},
         configurations=tuple(
-            msgspec.structs.replace(one, settings=_renamed(one.settings)) for one in record.configurations
+            msgspec.structs.replace(one, settings=_with_first_rule(_renamed(one.settings), settings))
+            for one in record.configurations
         ),
     )
 
 
+def _with_first_rule(own: dict[str, Any], shared: dict[str, Any]) -> dict[str, Any]:
+    """A rule is named only where one is at work: elsewhere it is refused as of no effect."""
+    return {"adaptive_rule": FIRST_RULE} | own if own.get("adaptive") and "adaptive_rule" not in shared else own
+
+
 def _renamed(settings: dict[str, Any]) -> dict[str, Any]:
     rule = RENAMED_RULES.get(str(settings.get("adaptive_rule")))
-    return settings | {"adaptive_rule": rule} if rule in ADAPTIVE_RULES else settings
+    return settings | {"adaptive_rule": rule} if rule else settings
 
 
 def studies(path: Path) -> list[str]:

@@ -12,6 +12,7 @@ So a study goes on with what it was begun with, whatever the defaults are by the
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 
@@ -37,9 +38,16 @@ def _was_default(name: str, there: StudyRecord, matrix: Matrix) -> bool:
 
 
 def _as_begun(matrix: Matrix, there: StudyRecord) -> tuple[ConfigurationRecord, ...]:
-    if not matrix.built_in:
-        return matrix.configurations
     before = {one.name: one.settings for one in there.configurations}
     return tuple(
-        msgspec.structs.replace(one, settings=before.get(one.name, one.settings)) for one in matrix.configurations
+        msgspec.structs.replace(one, settings=_settings_of(one, before.get(one.name, one.settings), matrix))
+        for one in matrix.configurations
     )
+
+
+def _settings_of(one: ConfigurationRecord, before: dict[str, Any], matrix: Matrix) -> dict[str, Any]:
+    """Of a configuration in a file only its rule can have been a default that the record names: see `read_study`."""
+    if matrix.built_in:
+        return before
+    rule = {name: value for name, value in before.items() if name == "adaptive_rule" and one.settings.get("adaptive")}
+    return {**rule, **one.settings}

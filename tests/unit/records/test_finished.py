@@ -33,7 +33,6 @@ from tests.unit.views.test_own_clocks import ROUNDS, START, make_abandoned, make
 
 def with_coordinator(path: Path) -> Layout:
     layout = make_experiment(path, rounds=ROUNDS)
-    layout.checkpoint(ROUNDS, "bob").mkdir()
     make_ended(layout, "alice")
     make_ended(layout, "bob", rounds_done=ROUNDS - 1)  # it was late for the last round
     return layout
@@ -98,6 +97,8 @@ def test_all_agree_whether_a_run_is_finished(
     tmp_path: Path, make: Callable[[Path], Layout], capsys: pytest.CaptureFixture[str]
 ) -> None:
     layout, over = make(tmp_path), OVER[make]
+    for node in ("alice", "bob"):
+        layout.checkpoint(ROUNDS, node).mkdir(parents=True, exist_ok=True)
     run, asked = run_of(layout), ("--path", str(tmp_path), "--experiment", "exp")
 
     def said(*command: str) -> str:
@@ -123,8 +124,9 @@ def test_all_agree_whether_a_run_is_finished(
 
 
 def test_a_finished_experiment_whose_last_weights_a_kill_took_may_go_on_to_save_them(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path, rounds=ROUNDS)
-    layout.checkpoint(ROUNDS, "bob").mkdir()
+    layout = make_own_clocks(tmp_path)
+    for node in ("alice", "bob"):
+        layout.checkpoint(ROUNDS, node).mkdir(parents=True, exist_ok=True)
     with pytest.raises(ExperimentError, match=f"finished after {ROUNDS} rounds"):
         _refuse_what_cannot_go_on(settings_of(layout, ROUNDS), run_of(layout))
     layout.checkpoint(ROUNDS, "bob").rmdir()

@@ -89,6 +89,28 @@ def test_a_file_s_own_settings_are_named_and_not_defaults(tmp_path: Path) -> Non
         gone_on(replace(mine, settings={**mine.settings, "learning_rate": 0.1}), there)
 
 
+@pytest.mark.parametrize(
+    ("named", "now"), [({}, "gradient-scaled"), ({"adaptive_rule": "multi-signal"}, "multi-signal-scaled")]
+)
+@pytest.mark.parametrize("shared", [True, False])
+def test_an_adaptive_rule_of_an_earlier_version_stays_the_rule_it_was(
+    tmp_path: Path, shared: bool, named: dict[str, Any], now: str
+) -> None:
+    rule: dict[str, Any] = {"adaptive": True, **named}
+    half = {"local_groups": 4, "external_groups": 4}
+    one = ConfigurationRecord(name="a", settings=half if shared else {**half, **rule})
+    begun = replace(built_in("sapo"), configurations=(one,), declared=(), built_in=False)
+    there = of_an_earlier_version(tmp_path, begun, **(rule if shared else {}))
+    assert settings_of(there)["adaptive_rule"] == now
+    named_now = dict.fromkeys(named, now)
+    said = {**begun.settings, **({**rule, **named_now} if shared else {})}
+    again = ConfigurationRecord(name="a", settings=half if shared else {**half, **rule, **named_now})
+    model = {"model": ["tiny-qwen2-rare"], "learning_rate": 2e-4}
+    there = msgspec.structs.replace(there, settings={**there.settings, **model})
+    record = gone_on(replace(begun, settings=said, configurations=(again,)), there)
+    assert settings_of(record)["adaptive_rule"] == now
+
+
 def test_everything_that_a_run_is_started_with_is_in_the_record() -> None:
     record = resolved(built_in("sapo"), {"SWARM_TEMPERATURE": "0.7"})
     assert record.defaults is not None
