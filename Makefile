@@ -36,10 +36,10 @@ check: $(VENV)/.installed-dev
 docs: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.generate
 
-# The table of the README, from nothing: half an hour on two quiet cores. Those of a GPU where one is.
+# The table of docs/speed.md, from nothing: half an hour on two quiet cores. Those of a GPU where one is.
 bench: $(VENV)/.installed-bench
 	for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name || exit 1; done
-	$(BIN)/python -m benchmarks.table --write README.md
+	$(BIN)/python -m benchmarks.table --write docs/speed.md
 
 # torch comes first and by itself, so that nothing else can pull in another build of it.
 $(VENV)/bin/python:

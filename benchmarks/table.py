@@ -1,7 +1,7 @@
-"""The README's benchmark table, made of the result files and of nothing else.
+"""The benchmark table of docs/speed.md, made of the result files and of nothing else.
 
-python -m benchmarks.table --write README.md     put it between the markers
-python -m benchmarks.table --check README.md     exit 1 if it is not what stands there
+python -m benchmarks.table --write docs/speed.md     put it between the markers
+python -m benchmarks.table --check docs/speed.md     exit 1 if it is not what stands there
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class Benchmark:
             return
         result = json.loads(file.read_text())
         for number, row in enumerate(self.rows(result)):
-            where = f"[{place(result)}](benchmarks/results/{file.name})" if number == 0 else ""
+            where = f"[{place(result)}](../benchmarks/results/{file.name})" if number == 0 else ""
             yield f"| {row.what} | {row.target} | {row.measured} | {where} |\n"
 
 

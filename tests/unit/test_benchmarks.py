@@ -1,4 +1,4 @@
-"""The benchmarks' own arithmetic, their result files, and that the README says what those say."""
+"""The benchmarks' own arithmetic, their result files, and that docs/speed.md says what those say."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from benchmarks.gpu import Case, decode_bytes, dense_peak, training_flops
 from benchmarks.models import Shape
 from benchmarks.workload import pattern
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "speed.md"
 RESULT_FILES = sorted(RESULTS.glob("*.json"))
 
 
@@ -206,9 +206,9 @@ def test_a_document_without_its_markers_in_order_is_refused(document: str) -> No
         table.replaced(document, "new\n")
 
 
-def test_the_readme_says_what_the_result_files_say() -> None:
-    text = README.read_text()
-    assert table.replaced(text, table.table()) == text, "run: python -m benchmarks.table --write README.md"
+def test_the_page_says_what_the_result_files_say() -> None:
+    text = PAGE.read_text()
+    assert table.replaced(text, table.table()) == text, "run: python -m benchmarks.table --write docs/speed.md"
 
 
 @pytest.mark.parametrize("file", RESULT_FILES, ids=lambda file: file.name)
