@@ -193,7 +193,7 @@ class Settings:
     """What the rewards of a group, less their mean, are divided by: their standard deviation, or nothing."""
     empty_update: Literal["skip", "step"] = setting("skip", "SWARM_EMPTY_UPDATE")
     """A round in which no group has an advantage: `step`: Adam steps on a gradient of zero, so its momentum goes on, as
-    in genrl, the paper's framework; `skip`: weights and Adam stay as they are."""
+    in genrl 0.1, the paper's framework; `skip`: weights and Adam stay as they are."""
     kl_weight: Annotated[float, real(0)] = setting(0.0, "SWARM_KL_WEIGHT")
     """Weight of the KL penalty towards the initial weights; above 0 a second copy of the model is held."""
     max_grad_norm: Annotated[float, real(0)] = setting(1.0, "SWARM_MAX_GRAD_NORM")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -80,4 +80,12 @@ class _Steps:
     """What Redo wants of the steps of a round."""
 
     own_groups: OwnGroups
+    held_out: _NoJudge = field(default_factory=lambda: _NoJudge())
     rounds_trained: int = 0
+
+
+class _NoJudge:
+    """Held-out questions are not asked once more: they leave the weights alone."""
+
+    async def answer_again(self, round_: int, rounds_trained: int) -> None:
+        pass
