@@ -314,7 +314,7 @@ BUGS = [
     Planted(a_coordinator_does_not_see_who_is_alive, ("it stands still",)),
     Planted(a_fixed_sleep_is_the_barrier, ("it did not wait for",)),
     Planted(what_lies_there_is_not_taken, ("the newest of each peer",)),
-    Planted(nobody_goes_on_without_a_coordinator, ("it stands still",), {"coordinator_deaths": 9.0}),
+    Planted(nobody_goes_on_without_a_coordinator, ("it stands still",), {"coordinator_deaths": 16.0}),
     Planted(nobody_follows_a_coordinator_that_came_back, ("it does not follow", "a round begins where the clock is")),
     Planted(the_first_to_arrive_decides, ("the newest of each peer",)),
     Planted(
