@@ -75,6 +75,21 @@ class Rule(Protocol):
 
 
 @dataclass(frozen=True)
+class Moving:
+    """A rule that moves J after rounds, as `observe` says."""
+
+    settings: RuleSettings
+    j: float
+
+    def wanted(self, rng: Random) -> float:
+        return self.j
+
+    def moved(self, by: float) -> float:
+        """J after a move, cut off to its bounds."""
+        return self.settings.within(self.j + by)
+
+
+@dataclass(frozen=True)
 class RunningMean:
     """Exponential moving average that begins as a plain mean, so that no first value outweighs the next ones."""
 

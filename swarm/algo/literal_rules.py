@@ -13,11 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from random import Random
 from statistics import fmean
 from typing import ClassVar
 
-from swarm.algo.adaptive_rule import RoundSignals, RuleSettings
+from swarm.algo.adaptive_rule import Moving, RoundSignals
 
 WINDOW = 10
 """Rounds of each of the two means that a trend compares."""
@@ -32,22 +31,7 @@ UNKNOWN_QUALITY = 0.5
 
 
 @dataclass(frozen=True)
-class Literal:
-    """A rule that moves J after rounds, as `observe` says."""
-
-    settings: RuleSettings
-    j: float
-
-    def wanted(self, rng: Random) -> float:
-        return self.j
-
-    def moved(self, by: float) -> float:
-        """J after a move, cut off to its bounds."""
-        return self.settings.within(self.j + by)
-
-
-@dataclass(frozen=True)
-class RewardTrend(Literal):
+class RewardTrend(Moving):
     """Version 1: J - 1 after a round with the trend above 0.05, J + 1 with the trend below -0.05.
 
     A rising reward asks for fewer external groups, a falling one for more. The trend is 0 for the first 10 rounds; in
@@ -69,7 +53,7 @@ class RewardTrend(Literal):
 
 
 @dataclass(frozen=True)
-class Gradient(Literal):
+class Gradient(Moving):
     """Version 2: J += alpha * (r - b), b = memory * b + (1 - memory) * r, J rounded to the nearest whole number.
 
     r is a round's reward and b the exponential moving average, which begins as the first reward, so the first round
@@ -92,7 +76,7 @@ class Gradient(Literal):
 
 
 @dataclass(frozen=True)
-class MultiSignal(Literal):
+class MultiSignal(Moving):
     """Version 3, the first of these that holds after a round:
 
         reward trend > 0.05 and variance trend < 0          J - 1

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from random import Random
 from statistics import fmean
 
 from swarm.algo.adaptive_rule import (
     NO_REWARDS,
     NO_VALUES,
+    Moving,
     RewardBaseline,
     RoundSignals,
-    RuleSettings,
     RunningMean,
     clip,
 )
@@ -29,17 +28,6 @@ QUALITY_WEIGHT = 0.3
 """Peers that answer better have something to teach; but who is equally good may have, too, so it counts for less."""
 TREND_WEIGHT = 0.2
 """The reward mostly rises while a swarm learns, whatever the split: the weakest of the three."""
-
-
-@dataclass(frozen=True)
-class Moving:
-    """A rule that moves J after rounds, as `observe` says."""
-
-    settings: RuleSettings
-    j: float
-
-    def wanted(self, rng: Random) -> float:
-        return self.j
 
 
 @dataclass(frozen=True)
@@ -83,7 +71,7 @@ class RewardTrendScaled(Moving):
 
     def _moved(self, recent: float) -> RewardTrendScaled:
         size = 1.0 if self.earlier is None else _share(abs(recent - self.earlier), self.spread.value)
-        j = self.settings.within(self.j + self.settings.alpha * self.settings.total * self.direction * size)
+        j = self.moved(self.settings.alpha * self.settings.total * self.direction * size)
         return replace(self, j=j, window=(), earlier=recent)
 
 
@@ -110,9 +98,7 @@ class GradientScaled(Surprised):
     def observe(self, seen: RoundSignals) -> GradientScaled:
         settings = self.settings
         step = settings.alpha * settings.total * self.rewards.surprise(seen.reward, settings.memory)
-        return replace(
-            self, j=settings.within(self.j + step), rewards=self.rewards.updated(seen.reward, settings.memory)
-        )
+        return replace(self, j=self.moved(step), rewards=self.rewards.updated(seen.reward, settings.memory))
 
 
 @dataclass(frozen=True)
@@ -132,7 +118,7 @@ class MultiSignalScaled(Surprised):
         signal = VARIANCE_WEIGHT * _variance(seen) + QUALITY_WEIGHT * _quality(seen) + TREND_WEIGHT * trend
         return replace(
             self,
-            j=settings.within(self.j + settings.alpha * settings.total * signal),
+            j=self.moved(settings.alpha * settings.total * signal),
             direction=math.copysign(1.0, signal) if signal else self.direction,
             rewards=self.rewards.updated(seen.reward, settings.memory),
         )

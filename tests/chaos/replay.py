@@ -75,17 +75,17 @@ def _difference(replayed: Path, kept: Path) -> str | None:
     return None
 
 
-@dataclass
-class _Steps:
-    """What Redo wants of the steps of a round."""
-
-    own_groups: OwnGroups
-    held_out: _NoJudge = field(default_factory=lambda: _NoJudge())
-    rounds_trained: int = 0
-
-
 class _NoJudge:
     """Held-out questions are not asked once more: they leave the weights alone."""
 
     async def answer_again(self, round_: int, rounds_trained: int) -> None:
         pass
+
+
+@dataclass
+class _Steps:
+    """What Redo wants of the steps of a round."""
+
+    own_groups: OwnGroups
+    held_out: _NoJudge = field(default_factory=_NoJudge)
+    rounds_trained: int = 0

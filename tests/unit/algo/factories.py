@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 from swarm.algo.adaptive_rule import RoundSignals, Rule, RuleSettings
@@ -66,3 +67,20 @@ def make_rule(
     """One of our rules before its first round."""
     highest = total - 1 if max_j is None else max_j
     return RULES[name](RuleSettings(total, initial_j, alpha, memory, min_j, highest))
+
+
+def j_of(rule: Rule) -> float:
+    return rule.wanted(Random(0))
+
+
+def path_of(rule: Rule, rounds: Sequence[RoundSignals]) -> list[float]:
+    """J after each round."""
+    path = []
+    for seen in rounds:
+        rule = rule.observe(seen)
+        path.append(j_of(rule))
+    return path
+
+
+def rewarded(*rewards: float) -> list[RoundSignals]:
+    return [make_seen(round_, reward) for round_, reward in enumerate(rewards)]

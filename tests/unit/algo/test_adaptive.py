@@ -11,29 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.algo.adaptive_rule import RoundSignals, Rule, nearest_split, rounded_split
+from swarm.algo.adaptive_rule import RoundSignals, nearest_split, rounded_split
 from swarm.algo.registry import RULES
 from swarm.algo.scaled_rules import QUALITY_WEIGHT, TREND_WEIGHT, TREND_WINDOW, VARIANCE_WEIGHT
 from swarm.config import ADAPTIVE_RULES
 from swarm.config.settings import SCALED_RULES
-from tests.unit.algo.factories import make_rule, make_seen
-
-
-def j_of(rule: Rule) -> float:
-    return rule.wanted(Random(0))
-
-
-def path_of(rule: Rule, rounds: list[RoundSignals]) -> list[float]:
-    """J after each round."""
-    path = []
-    for seen in rounds:
-        rule = rule.observe(seen)
-        path.append(j_of(rule))
-    return path
-
-
-def rewarded(*rewards: float) -> list[RoundSignals]:
-    return [make_seen(round_, reward) for round_, reward in enumerate(rewards)]
+from tests.unit.algo.factories import j_of, make_rule, make_seen, path_of, rewarded
 
 
 @st.composite

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from random import Random
 from statistics import fmean
 from typing import Any
 
@@ -16,28 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.algo.adaptive_rule import RoundSignals, Rule
+from swarm.algo.adaptive_rule import RoundSignals
 from swarm.config.settings import LITERAL_RULES
-from tests.unit.algo.factories import make_rule, make_seen
+from tests.unit.algo.factories import j_of, make_rule, make_seen, path_of, rewarded
 
 ROUNDS = 45
-
-
-def j_of(rule: Rule) -> float:
-    return rule.wanted(Random(0))
-
-
-def path_of(rule: Rule, rounds: Sequence[RoundSignals]) -> list[float]:
-    """J after each round."""
-    path = []
-    for seen in rounds:
-        rule = rule.observe(seen)
-        path.append(j_of(rule))
-    return path
-
-
-def rewarded(*rewards: float) -> list[RoundSignals]:
-    return [make_seen(round_, reward) for round_, reward in enumerate(rewards)]
 
 
 def windows(*means: float) -> list[float]:
