@@ -134,7 +134,11 @@ def nobody_goes_on_without_a_coordinator(patch: Patch) -> None:
 
 def nobody_follows_a_coordinator_that_came_back(patch: Patch) -> None:
     usual = WorkerMachine._on_coordinator
-    patch.setattr(WorkerMachine, "_on_coordinator", lambda self, alive: usual(self, alive and not self.on_own_clock))
+
+    def on_coordinator(self: WorkerMachine, alive: bool, looked_at: float) -> Sequence[m.Instruction]:
+        return usual(self, alive and not self.on_own_clock, looked_at)
+
+    patch.setattr(WorkerMachine, "_on_coordinator", on_coordinator)
 
 
 def the_first_to_arrive_decides(patch: Patch) -> None:

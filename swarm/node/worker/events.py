@@ -73,10 +73,11 @@ class PeersLive:
 
 @dataclass(frozen=True)
 class CoordinatorSeen:
-    """Whether a coordinator is alive, as of now."""
+    """Whether a coordinator is alive, as a look at the heartbeats shows; told once per heartbeat interval."""
 
     alive: bool
     now: float
+    """When the look began: what has happened since, it may have missed."""
 
 
 @dataclass(frozen=True)

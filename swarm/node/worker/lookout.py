@@ -118,22 +118,21 @@ class Lookout:
             await self._ctx.clock.sleep(self._ctx.settings.heartbeat_interval)
 
     async def look_at_peers(self) -> None:
-        """Look now, and tell."""
-        clock = self._ctx.clock
-        moving = self._liveness.moving(clock.monotonic())
+        """Look now, and tell. Where the folder cannot be listed, no heartbeat is seen to move."""
+        clock, publishing = self._ctx.clock, frozenset[str]()
+        began = clock.monotonic()
         try:
-            peers = await self._ctx.blocking.run(read_registered, self._ctx, moving)
+            peers = await self._ctx.blocking.run(read_registered, self._ctx, self._liveness.moving(began))
             publishing = await self._ctx.blocking.run(self._publishing)
         except StoreError as error:
             self._unlistable.found(error)
-            return
-        self._unlistable.gone()
-        for peer in peers:
-            self._liveness.observe(peer, clock.monotonic(), clock.wall())
-        now = clock.monotonic()
-        self._tell(PeersLive(self.live_peers(), now, publishing))
-        self._tell(CoordinatorSeen(bool(self._liveness.live(now, role="coordinator")), now))
-        self._miss_coordinator()
+        else:
+            self._unlistable.gone()
+            for peer in peers:
+                self._liveness.observe(peer, clock.monotonic(), clock.wall())
+            self._miss_coordinator()
+        self._tell(PeersLive(self.live_peers(), clock.monotonic(), publishing))
+        self._tell(CoordinatorSeen(bool(self._liveness.live(began, role="coordinator")), began))
 
     def _publishing(self) -> frozenset[str]:
         """Nodes with a rollout file for the own round or the one before; for the first before this node has begun."""

@@ -18,6 +18,7 @@ LOADING ─Ready─▶ IDLE ─ClockSeen─▶ GENERATING ─▶ SCORING ─▶ 
     SUBMITTING unblocks:  the coordinator
 
 The clock      coordinator's ──no coordinator alive for `patience` seconds──▶ own ──one is alive again──▶ coordinator's
+                               by a look that began after them
                own          from the start, where there is to be no coordinator
 
 On its own clock a node does one round after the other, and takes of each peer the newest groups that are at most
@@ -97,7 +98,9 @@ class WorkerMachine:
         self._now = -math.inf
         """The latest that any event said."""
         self._coordinator_gone: float | None = None
-        """Since when no coordinator is alive."""
+        """Since when a clock that ran is seen to be kept by no live coordinator."""
+        self._looked_at = -math.inf
+        """When the last look for a coordinator began."""
         self._waiting_since: float | None = None
         """Since when a node on its own clock waits for others to begin with."""
         self._ahead: RoundKey | None = None
@@ -145,8 +148,8 @@ class WorkerMachine:
                 self._somebody_published = self._somebody_published or bool(publishing)
                 self._attendance.seen(publishing)
                 return self._look_around()
-            case CoordinatorSeen(alive):
-                return self._on_coordinator(alive)
+            case CoordinatorSeen(alive, looked_at):
+                return self._on_coordinator(alive, looked_at)
             case PeerArrived(key, peer):
                 self._arrived.setdefault(key, set()).add(peer)
                 return self._look_around()
@@ -181,12 +184,19 @@ class WorkerMachine:
                 self._pace.longest = event.interval * GATHER_SHARE
         return self._look_around()
 
-    def _on_coordinator(self, alive: bool) -> Sequence[Instruction]:
+    def _on_coordinator(self, alive: bool, looked_at: float) -> Sequence[Instruction]:
+        self._looked_at = max(self._looked_at, looked_at)
         if alive:
             self._coordinator_gone, self.on_own_clock = None, self._own_clock
-        elif self._coordinator_gone is None:
+        elif self._coordinator_gone is None and self._clock_ran():
             self._coordinator_gone = self._now
         return self._look_around()
+
+    def _clock_ran(self) -> bool:
+        """Known to a node that has seen the clock, has done rounds, or sees that somebody has published, also where
+        it finds no state file that it can read.
+        """
+        return self._clock is not None or self._next > RoundKey(0) or self._somebody_published
 
     def _idle(self) -> Sequence[Instruction]:
         self.phase, self.wake_at = Phase.IDLE, None
@@ -206,17 +216,13 @@ class WorkerMachine:
     def _go_on_alone(self) -> None:
         """A clock that nobody keeps any longer is kept by the node itself; one that never ran is waited for.
 
-        That it ran, a node knows that has done rounds, or sees that somebody has published, also where it finds no
-        state file that it can read.
+        Only a look that began after patience ended shows that nobody keeps it: of a process that stood still, the last
+        one before may be as old as that, and what has happened since is not known yet.
         """
-        ran = self._clock is not None or self._next > RoundKey(0) or self._somebody_published
-        if self.on_own_clock or self._coordinator_gone is None or not ran:
+        if self._coordinator_gone is None:
             return
-        alone_at = self._coordinator_gone + self._settings.patience_with_coordinator
-        if self._now >= alone_at:
+        if self._looked_at >= self._coordinator_gone + self._settings.patience_with_coordinator:
             self.on_own_clock = True
-        elif math.isfinite(alone_at):
-            self.wake_at = alone_at
 
     def _open_round(self) -> RoundKey | None:
         """The round to begin now, None while there is none."""

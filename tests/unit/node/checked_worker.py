@@ -60,7 +60,10 @@ class CheckedWorker:
         self._live: frozenset[str] = frozenset()
         self._first_round = 0
         self._now = -math.inf
+        self._somebody_published = False
         self._coordinator_gone: float | None = None
+        """Since the first of the looks at a clock that had run, and that nobody kept."""
+        self._looked_at = -math.inf
         self._gather_since = 0.0
         self._late_since = math.inf
         self._waits: list[float] = []
@@ -109,11 +112,11 @@ class CheckedWorker:
                 self.rounds_done = self._first_round = next_round
             case m.ClockSeen():
                 self._note_clock(event)
-            case m.CoordinatorSeen(alive):
-                gone_since = self._now if self._coordinator_gone is None else self._coordinator_gone
-                self._coordinator_gone = None if alive else gone_since
-            case m.PeersLive(nodes):
+            case m.CoordinatorSeen(alive, looked_at):
+                self._note_coordinator(alive, looked_at)
+            case m.PeersLive(nodes, _, publishing):
                 self._live = nodes
+                self._somebody_published = self._somebody_published or bool(publishing)
             case m.PeerArrived(key, peer):
                 self._arrived.setdefault(peer, set()).add(key)
             case m.Stop():
@@ -123,6 +126,13 @@ class CheckedWorker:
             self._gather_since = self._now
             self._late_since = self._now if self._is_late(answered.key) else math.inf
         return answered
+
+    def _note_coordinator(self, alive: bool, looked_at: float) -> None:
+        self._looked_at = max(self._looked_at, looked_at)
+        if alive:
+            self._coordinator_gone = None
+        elif self._coordinator_gone is None and (self._clock or self.rounds_done or self._somebody_published):
+            self._coordinator_gone = self._now
 
     def _note_clock(self, clock: m.ClockSeen) -> None:
         if self._own_clock or (self._clock is not None and clock.key < self._clock):
@@ -188,10 +198,10 @@ class CheckedWorker:
         assert skipped == key.round - self.rounds_done
         if self._own_clock:
             assert key == RoundKey(self.rounds_done), "on its own clock a node does one round after the other"
-        elif key != self._clock:
+        elif key != self._clock or self.machine.on_own_clock:
             assert self._coordinator_gone is not None, "a round begins where the clock is"
-            assert self._now - self._coordinator_gone >= self._patience - ROUNDING, (
-                "a coordinator is waited for with patience"
+            assert self._looked_at - self._coordinator_gone >= self._patience - ROUNDING, (
+                "a coordinator is waited for with patience, and looked for once more when that ends"
             )
             assert key == max(self._clock or key, RoundKey(self.rounds_done)), "alone, too, no round is left out"
 

@@ -6,7 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
 import anyio
 import msgspec
@@ -17,10 +17,13 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from swarm.config import Settings
-from swarm.errors import ConfigError
+from swarm.errors import ConfigError, StoreError
 from swarm.node.base.experiment import read_experiment
 from swarm.node.process.daemon import run_node
+from swarm.node.worker import lookout
 from swarm.node.worker.events import (
+    CoordinatorSeen,
+    Event,
     Generated,
     Instruction,
     PeerArrived,
@@ -30,6 +33,7 @@ from swarm.node.worker.events import (
     Scored,
     Train,
 )
+from swarm.node.worker.worker import Worker
 from swarm.node.worker.worker_machine import WorkerMachine
 from swarm.records import rows as records
 from swarm.tasks.scoring import GroupScore
@@ -54,6 +58,7 @@ pytestmark = pytest.mark.anyio
 
 OWN: dict[str, Any] = {"clock": "own", "round_interval": 1.0}
 PEERS = ("bob", "carol", "dave")
+Told = TypeVar("Told", bound=Event)
 
 
 @pytest.fixture
@@ -167,6 +172,19 @@ async def beat(layout: Layout, number: int, node: str = "coordinator", node_role
     await to_thread.run_sync(layout.put, layout.peer_file(node), encode(peer))
 
 
+def tell_apart(worker: Worker, kind: type[Told]) -> list[Told]:
+    """What a worker is told by its lookout, of one kind; grows as it is told."""
+    told, tell = list[Told](), worker._lookout._tell
+
+    def listen(event: Event) -> None:
+        if isinstance(event, kind):
+            told.append(event)
+        tell(event)
+
+    worker._lookout._tell = listen
+    return told
+
+
 async def test_a_worker_goes_on_without_its_coordinator_and_follows_it_again(layout: Layout) -> None:
     worker = make_worker(layout, "alice", coordinator_patience=0.2, liveness_timeout=0.5, max_rounds=5)
     with capture_logs() as logs:
@@ -188,6 +206,36 @@ async def test_a_worker_goes_on_without_its_coordinator_and_follows_it_again(lay
     assert [log["event"] for log in told[:2]] == ["clock.own", "clock.followed"]
     assert "T" in told[0]["no_coordinator_since"]
     assert done < 9
+
+
+async def test_a_worker_that_can_see_nobody_any_more_goes_on_by_itself(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder that is gone, or cannot be listed, shows no heartbeat: its coordinator may live, and cannot be seen."""
+    worker = make_worker(layout, "alice", coordinator_patience=0.1, liveness_timeout=0.5)
+    followed: list[bool] = []
+    told = tell_apart(worker, CoordinatorSeen)
+    put_state(layout, round=7)
+
+    def unlistable(*_: object) -> NoReturn:
+        followed.append(told[-1].alive)
+        raise StoreError("cannot list peers: Input/output error")
+
+    with capture_logs() as logs:
+        async with running(worker) as codes:
+            for number in range(1, 1000):
+                await beat(layout, number)
+                if told and told[-1].alive:
+                    break
+                await anyio.sleep(0.05)
+            monkeypatch.setattr(lookout, "read_registered", unlistable)
+            await until(lambda: codes)
+    assert followed[0], "the last look that could see anything saw a coordinator"
+    assert [row.round for row in rows_of(layout, "alice")] == [7, 8, 9]
+    assert rows_of(layout, "alice")[-1].clock == "own"
+    told_of = [log["event"] for log in logs]
+    assert told_of.count("peers.unlistable") == 1
+    assert "coordinator.absent" not in told_of, "it may be there"
 
 
 async def test_what_lies_in_the_round_of_a_dead_clock_holds_nobody_up(layout: Layout) -> None:
@@ -220,9 +268,7 @@ async def test_a_worker_alone_finishes_the_rounds_that_the_clock_announced(layou
 
 async def test_a_peer_that_publishes_is_told_of_whether_it_is_read_or_not(layout: Layout) -> None:
     worker = make_worker(layout, "alice")
-    told: list[PeersLive] = []
-    tell = worker._lookout._tell
-    worker._lookout._tell = lambda event: (told.append(event) if isinstance(event, PeersLive) else None, tell(event))[1]
+    told = tell_apart(worker, PeersLive)
     async with running(worker):
         await set_clock(layout, 3)
         await until(lambda: rounds_of(layout, "alice") == [3])

@@ -582,10 +582,42 @@ def test_a_node_whose_coordinator_died_goes_on_by_itself_after_a_while() -> None
     worker = make_worker(patience=20.0)
     run_round(worker, 0)
     worker.handle(m.CoordinatorSeen(False, 5.0))
-    assert worker.machine.wake_at == 25.0
-    assert worker.handle(m.Tick(24.9)) == []
-    assert worker.handle(m.Tick(25.0)) == [m.Generate(R1, 0)]
+    assert worker.handle(m.CoordinatorSeen(False, 24.9)) == []
+    assert worker.handle(m.CoordinatorSeen(False, 25.0)) == [m.Generate(R1, 0)]
     assert worker.machine.on_own_clock
+
+
+def test_a_node_that_stood_still_looks_again_before_it_goes_on_alone() -> None:
+    """It was scheduled again after its patience had ended, and what it knew of its coordinator was as old as that."""
+    worker = make_worker(patience=20.0)
+    run_round(worker, 0)
+    worker.handle(m.CoordinatorSeen(False, 5.0))
+    assert worker.handle(m.Tick(26.0)) == []
+    assert worker.handle(m.PeersLive(PEERS, 26.0)) == []
+    assert worker.handle(clock(1, now=26.0)) == [m.Generate(R1, 0)]
+    assert not worker.machine.on_own_clock
+
+
+def test_a_look_that_began_before_patience_ended_says_nothing_of_what_is_after_it() -> None:
+    worker = make_worker(patience=20.0)
+    run_round(worker, 0)
+    worker.handle(m.CoordinatorSeen(False, 5.0))
+    worker.handle(m.Tick(30.0))
+    assert worker.handle(m.CoordinatorSeen(False, 24.9)) == []
+    assert worker.handle(m.CoordinatorSeen(False, 30.1)) == [m.Generate(R1, 0)]
+
+
+def test_a_coordinator_that_comes_late_is_given_as_much_time_as_any() -> None:
+    """Its clock is seen before it is known to be alive: of a node whose time is wrong, one heartbeat shows nothing."""
+    worker = make_worker(patience=20.0, live=frozenset())
+    worker.handle(m.CoordinatorSeen(False, 0.0))
+    worker.handle(m.CoordinatorSeen(False, 100.0))
+    assert worker.handle(clock(0, now=101.0)) == [m.Generate(R0, 0)]
+    assert not worker.machine.on_own_clock
+    drive(worker, m.Phase.IDLE, 101.0)
+    assert worker.handle(m.CoordinatorSeen(False, 102.0)) == []
+    assert worker.handle(m.CoordinatorSeen(False, 121.9)) == []
+    assert worker.handle(m.CoordinatorSeen(False, 122.0)) == [m.Generate(R1, 0)]
 
 
 def test_who_sees_that_others_have_begun_goes_on_alone_without_ever_having_seen_a_clock() -> None:
@@ -594,13 +626,12 @@ def test_who_sees_that_others_have_begun_goes_on_alone_without_ever_having_seen_
     worker.handle(m.PeersLive(PEERS, 0.0))
     worker.handle(m.CoordinatorSeen(False, 0.0))
     worker.handle(m.Ready(0))
-    assert worker.handle(m.Tick(100.0)) == [], "nobody has begun: a coordinator is yet to come"
+    assert worker.handle(m.CoordinatorSeen(False, 99.0)) == [], "nobody has begun: a coordinator is yet to come"
     worker.handle(m.CoordinatorSeen(True, 100.0))
     worker.handle(m.PeersLive(PEERS, 101.0, publishing=frozenset({"bob"})))
     worker.handle(m.PeersLive(PEERS, 102.0))
     assert worker.handle(m.CoordinatorSeen(False, 110.0)) == []
-    assert worker.machine.wake_at == 130.0
-    assert worker.handle(m.Tick(130.0)) == [m.Generate(R0, 0)]
+    assert worker.handle(m.CoordinatorSeen(False, 130.0)) == [m.Generate(R0, 0)]
 
 
 def test_patience_begins_anew_with_every_coordinator() -> None:
@@ -609,14 +640,14 @@ def test_patience_begins_anew_with_every_coordinator() -> None:
     worker.handle(m.CoordinatorSeen(False, 5.0))
     worker.handle(m.CoordinatorSeen(True, 10.0))
     worker.handle(m.CoordinatorSeen(False, 15.0))
-    assert worker.handle(m.Tick(30.0)) == []
-    assert worker.machine.wake_at == 35.0
+    assert worker.handle(m.CoordinatorSeen(False, 30.0)) == []
+    assert worker.handle(m.CoordinatorSeen(False, 35.0)) == [m.Generate(R1, 0)]
 
 
 def test_a_clock_that_never_ran_is_waited_for() -> None:
     worker = make_worker(patience=20.0)
     worker.handle(m.CoordinatorSeen(False, 0.0))
-    assert worker.handle(m.Tick(1000.0)) == []
+    assert worker.handle(m.CoordinatorSeen(False, 1000.0)) == []
 
 
 def test_a_node_that_has_done_rounds_goes_on_although_it_finds_neither_state_nor_coordinator() -> None:
@@ -624,7 +655,7 @@ def test_a_node_that_has_done_rounds_goes_on_although_it_finds_neither_state_nor
     worker = checked_worker(patience=20.0, max_rounds=6)
     worker.handle(m.Ready(5))
     worker.handle(m.CoordinatorSeen(False, 0.0))
-    assert worker.handle(m.Tick(20.0)) == [m.Generate(R5, 0)]
+    assert worker.handle(m.CoordinatorSeen(False, 20.0)) == [m.Generate(R5, 0)]
     drive(worker, m.Phase.DONE, 20.0)
     assert worker.finish == m.Finish("finished")
 
@@ -633,7 +664,7 @@ def test_a_node_that_went_on_alone_follows_a_coordinator_that_comes_back() -> No
     worker = make_worker(patience=20.0, live=frozenset())
     worker.handle(clock(0))
     worker.handle(m.CoordinatorSeen(False, 0.0))
-    worker.handle(m.Tick(20.0))
+    worker.handle(m.CoordinatorSeen(False, 20.0))
     for _ in range(5):
         worker.answer(worker.pending[0], 20.0)
     assert worker.pending == [m.Generate(R1, 0)]
@@ -647,7 +678,7 @@ def test_a_node_that_went_on_alone_begins_no_round_before_that_of_the_clock() ->
     worker = make_worker(m.Phase.GENERATING, patience=20.0, live=frozenset())
     worker.handle(clock(5))
     worker.handle(m.CoordinatorSeen(False, 0.0))
-    worker.handle(m.Tick(20.0))
+    worker.handle(m.CoordinatorSeen(False, 20.0))
     for _ in range(5):
         worker.answer(worker.pending[0], 20.0)
     assert worker.pending == [m.Generate(R5, 4)]
@@ -660,7 +691,8 @@ def test_a_node_that_leaves_is_not_woken_any_more() -> None:
     worker.handle(m.CoordinatorSeen(False, 5.0))
     assert worker.handle(m.Stop(6.0)) == [m.Save(1)]
     assert worker.machine.wake_at is None
-    assert worker.handle(m.Tick(30.0)) == []
+    assert worker.handle(m.CoordinatorSeen(False, 30.0)) == []
+    assert worker.machine.wake_at is None
 
 
 # ── a peer that never comes ─────────────────────────────────────────────────────────────────────────────────────────
