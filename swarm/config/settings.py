@@ -133,7 +133,8 @@ class Settings:
     staleness_window: Annotated[int, whole(0, 1000)] = setting(2, "SWARM_STALENESS_WINDOW")
     """Without a coordinator: rounds by which a peer's groups may be older or newer than the node's own round."""
     coordinator_patience: Annotated[float, above(0)] | None = setting(None, "SWARM_COORDINATOR_PATIENCE")
-    """After so long without a live coordinator workers go on by themselves; None: twice the round interval."""
+    """After so long without a live coordinator, and a look that still sees none, workers go on by themselves; None:
+    twice the round interval."""
     standby: bool = setting(False, "SWARM_STANDBY", node_flag="standby")
     """A coordinator that waits until no other is alive, and takes the clock over then."""
     expected_workers: Annotated[int, whole(1)] = setting(1, "SWARM_EXPECTED_WORKERS")
