@@ -103,7 +103,7 @@ class Liveness:
 
 
 class Machine(Protocol):
-    """The machine that a viewer runs on."""
+    """The machine that this process runs on."""
 
     @property
     def host(self) -> str:
@@ -111,6 +111,11 @@ class Machine(Protocol):
 
     def is_running(self, pid: int, started_at: float) -> bool:
         """Whether the process with this id is still the one that started then."""
+
+
+def process_runs(peer: PeerFile, here: Machine) -> bool | None:
+    """Whether the process that wrote a registration still runs; None, nobody can tell, if on another machine."""
+    return here.is_running(peer.pid, peer.process_started_at) if peer.host == here.host else None
 
 
 def is_alive(peer: PeerFile, wall: float, timeout: float, here: Machine | None = None) -> bool:
@@ -125,6 +130,5 @@ def is_alive(peer: PeerFile, wall: float, timeout: float, here: Machine | None =
     """
     if peer.status == STOPPED:
         return False
-    if here is not None and peer.host == here.host:
-        return here.is_running(peer.pid, peer.process_started_at)
-    return wall - peer.last_seen <= timeout
+    runs = process_runs(peer, here) if here else None
+    return wall - peer.last_seen <= timeout if runs is None else runs

@@ -15,7 +15,7 @@ from swarm.logs import begin_files, get_logger
 from swarm.node.base.context import NodeContext
 from swarm.node.base.log_once import LogOnce
 from swarm.records.files import read_peer, read_peers
-from swarm.records.liveness import STARTING, STOPPED
+from swarm.records.liveness import STARTING, STOPPED, process_runs
 from swarm.wire import keys
 from swarm.wire.codec import encode
 from swarm.wire.messages import PeerFile
@@ -34,8 +34,8 @@ async def is_alive(ctx: NodeContext, holder: PeerFile) -> bool:
     """
     if holder.status == STOPPED:
         return False
-    if holder.host == ctx.process.host:
-        return ctx.process.is_running(holder.pid, holder.process_started_at)
+    if (runs := process_runs(holder, ctx.process)) is not None:
+        return runs
     beats = {holder.incarnation: holder.beat}
     for _ in range(PROOF_BEATS):
         await ctx.clock.sleep(ctx.settings.heartbeat_interval)
@@ -51,7 +51,7 @@ def left_behind(ctx: NodeContext, peer: PeerFile) -> bool:
     One that was killed a moment ago looks alive by its last heartbeat. A swarm that is started again right after it was
     killed as a whole must not count such registrations in the place of the nodes that are about to come back.
     """
-    return peer.host == ctx.process.host and not ctx.process.is_running(peer.pid, peer.process_started_at)
+    return process_runs(peer, ctx.process) is False
 
 
 def read_registered(ctx: NodeContext, moving: frozenset[str]) -> list[PeerFile]:

@@ -14,7 +14,7 @@ from swarm.records import growing, rows
 from swarm.records.files import LARGEST_REGISTRATION, MOST_PEERS, read_clock, read_peers
 from swarm.records.growing import Growing, lines_of
 from swarm.records.listing import count_files, nodes_with_logs, saved_rounds
-from swarm.records.liveness import is_alive
+from swarm.records.liveness import is_alive, process_runs
 from swarm.records.reader import RunReader, snapshot
 from swarm.records.rows import read_metrics, read_own_rows, read_rows
 from swarm.records.stream import EventStream
@@ -237,3 +237,9 @@ def test_a_node_of_this_machine_lives_by_its_process_and_others_by_their_heartbe
     make: Callable[..., PeerFile] = PeerFile
     peer = make(peer_id="a", registered_at=1.0, node_role="worker", **fields)
     assert is_alive(peer, START, 15.0, Here()) is alive
+
+
+@pytest.mark.parametrize(("host", "pid", "runs"), [("here", 1, True), ("here", 2, False), ("there", 1, None)])
+def test_whether_a_process_runs_is_known_of_this_machine_alone(host: str, pid: int, runs: bool | None) -> None:
+    peer = PeerFile(peer_id="a", registered_at=1.0, node_role="worker", host=host, pid=pid, last_seen=START)
+    assert process_runs(peer, Here()) is runs
