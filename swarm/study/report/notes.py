@@ -101,9 +101,9 @@ def _limits(compared: pd.DataFrame, runs: pd.DataFrame, record: StudyRecord) -> 
         found.append(order)
     if not paper.same_scale(record) and not set(compared.get("configuration", ())).isdisjoint(paper.CUMULATIVE_REWARD):
         found.append(
-            f"The paper trained Qwen2.5-0.5B on {paper.NODES} nodes for {paper.ROUNDS} rounds, once each; this study "
-            f"is {record.nodes} nodes, {record.rounds} rounds: a difference from its percentages is no contradiction "
-            "of them."
+            f"The paper trained Qwen2.5-0.5B on {paper.NODES} nodes for {paper.ROUNDS} rounds, and reports one sum per "
+            f"configuration without a spread; this study is {record.nodes} nodes, {record.rounds} rounds: a difference "
+            "from its percentages is no contradiction of them."
         )
     return found
 

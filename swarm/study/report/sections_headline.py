@@ -105,8 +105,8 @@ def _figures(compared: pd.DataFrame, runs: pd.DataFrame, record: StudyRecord, lo
     pairs = zip(compared["configuration"], compared["baseline"], strict=True)
     if any(paper.improvement(a, b) is not None for a, b in pairs):
         gain += (
-            " Diamonds: the paper's improvements over its own run of the same baseline (Qwen2.5-0.5B, 8 nodes, 2000 "
-            "rounds, one run each)."
+            f" Diamonds: the paper's improvements over its own sum of the same baseline (Qwen2.5-0.5B, {paper.NODES} "
+            f"nodes, {paper.ROUNDS} rounds; one sum per configuration, without a spread)."
         )
     return bars, Picture("improvement", gain, improvement_bars(compared, look))
 

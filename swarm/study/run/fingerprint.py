@@ -37,11 +37,18 @@ JUDGE_PARTS = ("judge",)
 """And those that decide it where a judge is asked for."""
 
 
-def code_digest(settings: Mapping[str, Any], *, judged: bool, package: Path | None = None) -> str:
-    """Of the code that a run with these settings runs through, the user's own functions included.
+def own_modules(settings: Mapping[str, Any]) -> frozenset[str]:
+    """The modules of the user's own functions that a run with these settings, as they are recorded, calls."""
+    values = [settings.get(name) for name in FUNCTIONS] + list(settings.get("task_families") or ())
+    return frozenset(str(value).partition(":")[0] for value in values if ":" in str(value))
+
+
+def code_digest(own: frozenset[str] = frozenset(), *, judged: bool, package: Path | None = None) -> str:
+    """Of the code that a run goes through. Reads every file of it.
 
     Args:
-        settings: all of a run, as they are recorded.
+        own: the run's `own_modules`.
+        judged: a judge is asked for.
         package: the folder of the package `swarm`.
 
     Returns:
@@ -50,18 +57,14 @@ def code_digest(settings: Mapping[str, Any], *, judged: bool, package: Path | No
     root = package or Path(swarm.__file__).parent
     named = [root / part for part in (*PARTS, *(JUDGE_PARTS if judged else ()))]
     sources = sorted({file for part in named for file in (part.rglob("*.py") if part.is_dir() else [part])})
-    own = [_source(module) for module in sorted(_own_modules(settings))]
-    if None in own:
+    owned = [_source(module) for module in sorted(own)]
+    if None in owned:
         return ""
     digest = hashlib.sha256()
-    for name, file in (*((file.relative_to(root).as_posix(), file) for file in sources), *(one for one in own if one)):
+    ours = ((file.relative_to(root).as_posix(), file) for file in sources)
+    for name, file in (*ours, *(one for one in owned if one)):
         _add(digest, name, file)
     return digest.hexdigest()
-
-
-def _own_modules(settings: Mapping[str, Any]) -> set[str]:
-    values = [settings.get(name) for name in FUNCTIONS] + list(settings.get("task_families") or ())
-    return {str(value).partition(":")[0] for value in values if ":" in str(value)}
 
 
 def _source(module: str) -> tuple[str, Path] | None:

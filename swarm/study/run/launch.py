@@ -27,7 +27,7 @@ from swarm.records.reader import RunReader
 from swarm.store.place import open_place
 from swarm.store.run import Run
 from swarm.study.record import RunFile, RunRecord, StudyRecord, log_file, open_run
-from swarm.study.run.fingerprint import code_digest, model_digests
+from swarm.study.run.fingerprint import code_digest, model_digests, own_modules
 from swarm.study.run.matrix import as_recorded, run_settings
 from swarm.study.run.run_folder import can_go_on, read_progress
 from swarm.wire import keys
@@ -112,7 +112,7 @@ class Launcher:
             settings=settings,
             judged=self.record.judged,
             versions=dict(self.versions),
-            code=code_digest(settings, judged=self.record.judged),
+            code=code_digest(own_modules(settings), judged=self.record.judged),
             models=model_digests(settings["model"]),
         )
         there.store.put(keys.STUDY_RUN, encode(_as_one(file, there)))

@@ -9,6 +9,7 @@ they were begun with, are not shared.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ import msgspec
 
 from swarm.store.place import open_place
 from swarm.study.record import RunFile, RunRecord, StudyRecord, open_run, read_run
-from swarm.study.run.fingerprint import code_digest, model_digests
+from swarm.study.run.fingerprint import code_digest, model_digests, own_modules
 from swarm.study.run.matrix import FREE, as_recorded, run_settings
 from swarm.study.run.run_folder import is_finished
 
@@ -33,17 +34,20 @@ def with_finished_elsewhere(record: StudyRecord, path: Path, versions: Mapping[s
     there = open_place(path).experiments()
     others = [name for name in there if name not in {run.experiment for run in record.runs}]
     known = [file for name in others if (file := read_run(path, name)) and file.experiment == name]
-    runs = tuple(run if run.experiment in there else _found(record, run, known, path, versions) for run in record.runs)
+    digest = cache(partial(code_digest, judged=record.judged))  # most runs of a study go through the same code
+
+    def found(run: RunRecord) -> RunRecord:
+        settings = as_recorded(run_settings(record, run, path))
+        wanted = _Wanted(record, _computed(settings), digest(own_modules(settings)), _libraries(versions))
+        return _found(wanted, run, known, path)
+
+    runs = tuple(run if run.experiment in there else found(run) for run in record.runs)
     return msgspec.structs.replace(record, runs=runs)
 
 
-def _found(
-    record: StudyRecord, run: RunRecord, known: list[RunFile], path: Path, versions: Mapping[str, str]
-) -> RunRecord:
-    settings = as_recorded(run_settings(record, run, path))
-    wanted = _Wanted(record, _computed(settings), code_digest(settings, judged=record.judged), _libraries(versions))
+def _found(wanted: _Wanted, run: RunRecord, known: list[RunFile], path: Path) -> RunRecord:
     for file in known:
-        if wanted.is_that_of(file) and is_finished(open_run(path, file.experiment), record.rounds):
+        if wanted.is_that_of(file) and is_finished(open_run(path, file.experiment), wanted.record.rounds):
             return msgspec.structs.replace(run, experiment=file.experiment)
     return run
 

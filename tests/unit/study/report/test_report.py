@@ -266,7 +266,10 @@ def test_a_price_makes_hours_into_costs(tmp_path: Path) -> None:
 
 def test_the_paper_stands_beside_as_percentages_unless_the_sums_compare(tmp_path: Path) -> None:
     record = write_study(tmp_path)
-    assert "so they are not drawn here" in said_in(tmp_path)
+    said = said_in(tmp_path)
+    assert "so they are not drawn here" in said
+    assert "improvements over its own sum of the same baseline (Qwen2.5-0.5B, 8 nodes, 2000 rounds; one sum" in said
+    assert "reports one sum per configuration without a spread; this study is 2 nodes, 12 rounds" in said
     same = msgspec.structs.replace(record, nodes=8, rounds=2000)
     (tmp_path / "studies" / "small" / "study.json").write_bytes(msgspec.json.encode(same))
     assert "No run is finished yet" in said_in(tmp_path)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import swarm
-from swarm.study.run.fingerprint import JUDGE_PARTS, PARTS, code_digest, model_digests
+from swarm.study.run.fingerprint import JUDGE_PARTS, PARTS, code_digest, model_digests, own_modules
 
 LEFT_OUT = {"__init__.py", "__main__.py", "cli", "views", "logs", "study", "warmup", "assets"}
 """Of no influence on what a run computes."""
@@ -38,22 +38,22 @@ def test_every_part_of_the_package_either_counts_or_is_left_out_on_purpose() -> 
 
 
 def test_a_change_counts_exactly_where_it_can_change_a_run(package: Path) -> None:
-    before = {judged: code_digest({}, judged=judged, package=package) for judged in (False, True)}
+    before = {judged: code_digest(judged=judged, package=package) for judged in (False, True)}
     for part, file in list(sources(package)):
         file.write_text("x = 2\n")
-        changed = {judged: code_digest({}, judged=judged, package=package) != before[judged] for judged in before}
+        changed = {judged: code_digest(judged=judged, package=package) != before[judged] for judged in before}
         assert changed == {False: part in PARTS, True: part in (*PARTS, *JUDGE_PARTS)}, part
         file.write_text("x = 1\n")
-    assert code_digest({}, judged=False, package=package) == before[False]
+    assert code_digest(judged=False, package=package) == before[False]
 
 
 def test_a_file_more_or_under_another_name_counts(package: Path) -> None:
-    before = code_digest({}, judged=False, package=package)
+    before = code_digest(judged=False, package=package)
     file = package / "algo" / "deep" / "inside.py"
     file.rename(file.with_name("other.py"))
-    assert code_digest({}, judged=False, package=package) != before
+    assert code_digest(judged=False, package=package) != before
     file.write_text("x = 1\n")
-    assert code_digest({}, judged=False, package=package) != before
+    assert code_digest(judged=False, package=package) != before
 
 
 def test_a_function_of_the_user_s_own_counts_by_its_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,15 +61,15 @@ def test_a_function_of_the_user_s_own_counts_by_its_module(tmp_path: Path, monke
     module = tmp_path / "my_own_rule.py"
     module.write_text("def rule(): ...\n")
     settings = {"adaptive_rule": "my_own_rule:rule", "task_families": ["reasoning-gym"]}
-    before = code_digest(settings, judged=False)
+    before = code_digest(own_modules(settings), judged=False)
     assert before
     module.write_text("def rule(): return 1\n")
-    assert code_digest(settings, judged=False) not in ("", before)
+    assert code_digest(own_modules(settings), judged=False) not in ("", before)
     assert "my_own_rule" not in sys.modules, "it was imported to be looked at"
 
 
 def test_code_that_nobody_can_read_has_no_digest() -> None:
-    assert code_digest({"sampler": "no_such_module:pick"}, judged=False) == ""
+    assert code_digest(frozenset({"no_such_module"}), judged=False) == ""
 
 
 def test_a_model_counts_by_its_content_and_one_of_the_hub_by_its_name_alone(tmp_path: Path) -> None:

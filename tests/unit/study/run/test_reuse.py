@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from swarm.study.record import ConfigurationRecord, RunFile, StudyRecord, read_run
-from swarm.study.run.fingerprint import code_digest, model_digests
+from swarm.study.run import reuse
+from swarm.study.run.fingerprint import code_digest, model_digests, own_modules
 from swarm.study.run.matrix import as_recorded, run_settings, runs_of
 from swarm.study.run.reuse import with_finished_elsewhere
 from tests.layout import Layout
@@ -54,7 +56,7 @@ def leave_run(path: Path, record: StudyRecord, configuration: str, *, round_: in
         settings=settings,
         judged=record.judged,
         versions=record.versions,
-        code=code_digest(settings, judged=record.judged),
+        code=code_digest(own_modules(settings), judged=record.judged),
         models=model_digests(settings["model"]),
     )
     file = msgspec.structs.replace(file, **changes)
@@ -79,6 +81,27 @@ def test_a_run_that_another_study_has_finished_is_taken_over(tmp_path: Path) -> 
     there = leave_run(tmp_path, make_record("first"), "half")
     second = shared(make_record("second"), tmp_path)
     assert experiments_of(second) == {"half": there, "alone": "second-alone-s1"}
+
+
+def test_the_code_is_read_once_for_all_runs_that_go_through_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = leave_run(tmp_path, make_record("first"), "half")
+    read: list[frozenset[str]] = []
+
+    def counted(own: frozenset[str], *, judged: bool) -> str:
+        read.append(own)
+        return code_digest(own, judged=judged)
+
+    monkeypatch.setattr(reuse, "code_digest", counted)
+    configurations = (
+        ConfigurationRecord(name="half", settings={"local_groups": 4, "external_groups": 4}),
+        ConfigurationRecord(name="own", settings={"sampler": "my_own_sampler:pick"}),
+    )
+    runs = runs_of("second", configurations, (1, 2, 3))
+    found = shared(make_record("second", configurations=configurations, runs=runs), tmp_path)
+    assert sorted(read, key=len) == [frozenset(), frozenset({"my_own_sampler"})]
+    assert found.runs[0].experiment == there
 
 
 def test_a_run_that_is_not_finished_is_not_taken_over(tmp_path: Path) -> None:
