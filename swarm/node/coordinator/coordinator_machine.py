@@ -162,7 +162,7 @@ class CoordinatorMachine:
             return self._open(self._resume_at, look, "opened") if overdue or enough else None
         if look.submitted and self._attendance.awaited(look.live) <= look.submitted and not self._some_return(look):
             return self._advance(look, "all_submitted")
-        return self._advance(look, "interval") if overdue else None
+        return self._advance(look, "interval") if overdue and look.live else None
 
     def _nobody_is_left_to_come(self, look: Look) -> bool:
         """The open round was done by workers that are gone; or the last one was, while no coordinator was there."""

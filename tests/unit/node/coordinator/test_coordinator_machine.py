@@ -86,6 +86,16 @@ def test_after_a_kill_a_round_waits_for_the_expected_workers_that_are_starting_u
     assert (decided.key, decided.reason) == (RoundKey(1), "interval")
 
 
+def test_a_round_that_all_have_left_stays_open_for_one_that_is_starting_however_long_that_takes() -> None:
+    keeper = open_first(make_machine(expected=2))
+    alice, bob = frozenset({"alice"}), frozenset({"bob"})
+    assert keeper.handle(look(61.0, NOBODY, submitted=alice, coming=bob)) is None
+    assert keeper.handle(look(1e6, NOBODY, submitted=alice, coming=bob)) is None
+    decided = keeper.handle(look(1e6 + 1, NOBODY, submitted=alice))
+    assert decided is not None
+    assert (decided.key, decided.reason) == (RoundKey(1), "all_submitted"), "it gave up: nobody is waited for"
+
+
 def test_nobody_waits_for_a_worker_that_starts_when_the_expected_ones_are_there() -> None:
     keeper = open_first(make_machine(expected=2))
     decided = keeper.handle(look(1.0, submitted=ALICE_BOB, coming=frozenset({"carol"})))
