@@ -44,7 +44,7 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
     task: str
     """Of the family; the paper's "specialty"."""
     profile: str
-    """Difficulty: `tiny` or `paper`."""
+    """Difficulty: `tiny-2`, `tiny` or `paper`."""
     seed: int
     """0 <= seed < 2**31."""
     index: int

@@ -15,36 +15,44 @@ from swarm.errors import ConfigError
 if TYPE_CHECKING:
     from swarm.warmup.build import BuildReport
 
-MOST_WELL_FORMED = 0.4
-"""The other formats keep the rest of the examples."""
 
-
-def build(output_dir: Path, *, names: str | None = None, seed: int = 0, well_formed: float | None = None) -> None:
+def build(
+    output_dir: Path,
+    *,
+    names: str | None = None,
+    seed: int = 0,
+    well_formed: float | None = None,
+    right: float | None = None,
+) -> None:
     """Train the embedded tiny models anew: about a quarter of an hour, each on a core of its own.
 
     Args:
         output_dir: Folder that gets one folder per model.
         names: Which models, separated by commas; all if not given.
         seed: The models depend on nothing else, but for the next one.
-        well_formed: Share of the examples that are written as the verifier asks, 0 to 0.4, instead of the model's own:
+        well_formed: Share of the examples that are written as the verifier asks, 0 to 1, instead of the model's own:
             it sets the starting reward.
+        right: Share of the examples with a right answer, 0 to 1, instead of the model's own.
     """
     from swarm.policy.embedded import EMBEDDED  # imported here, for the sake of the commands beside this one
 
     chosen = tuple(name.strip() for name in names.split(",")) if names else EMBEDDED
     if unknown := set(chosen) - set(EMBEDDED):
         raise ConfigError(f"--names must be among {', '.join(EMBEDDED)}, got {', '.join(sorted(unknown))}")
-    if well_formed is not None and not 0 <= well_formed <= MOST_WELL_FORMED:
-        raise ConfigError(f"--well-formed must be from 0 to {MOST_WELL_FORMED:g}, got {well_formed:g}")
+    shares = {"p_well_formed": well_formed, "p_right": right}
+    for flag, share in (("--well-formed", well_formed), ("--right", right)):
+        if share is not None and not 0 <= share <= 1:
+            raise ConfigError(f"{flag} must be from 0 to 1, got {share:g}")
+    changed = {field: share for field, share in shares.items() if share is not None}
     with ProcessPoolExecutor(max_workers=len(chosen), mp_context=get_context("spawn")) as processes:
-        for report in processes.map(partial(_build_one, output_dir, seed, well_formed), chosen):
+        for report in processes.map(partial(_build_one, output_dir, seed, changed), chosen):
             sys.stdout.write(f"{report.path}: {report.parameters} parameters, starting reward {report.reward:.4f}\n")
 
 
-def _build_one(output_dir: Path, seed: int, well_formed: float | None, name: str) -> BuildReport:
+def _build_one(output_dir: Path, seed: int, changed: dict[str, float], name: str) -> BuildReport:
     from swarm.warmup.build import PLANS, build_embedded_models  # torch, in the child alone
 
-    plan = PLANS[name] if well_formed is None else replace(PLANS[name], p_well_formed=well_formed)
+    plan = replace(PLANS[name], **changed)
     (report,) = build_embedded_models(output_dir, names=(name,), seed=seed, on_progress=_progress, plans={name: plan})
     return report
 

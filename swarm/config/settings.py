@@ -51,6 +51,7 @@ IDENTITY_DEFAULTS: dict[str, Any] = {
     "loss": "grpo",
     "advantage_scaling": "std",
     "task_families": [FIRST_FAMILY],
+    "empty_update": "skip",
 }
 """What an experiment has whose identity does not say it, such as one of a version that knew nothing else."""
 
@@ -69,7 +70,7 @@ class Settings:
     """`worker` trains, `coordinator` owns the round clock."""
     node_id: Annotated[str, named(NODE_ID, "a node id")] | None = setting(None, "NODE_ID", node_flag="node_id")
     """Unique per node; None: a readable one is generated."""
-    model: Names = setting(("tiny-qwen2",), "MODEL_NAME", run_flag="model")
+    model: Names = setting(("tiny-2-qwen2",), "MODEL_NAME", run_flag="model")
     """Embedded name, local path or Hugging Face id. `swarm up` deals a list out over its workers; a node takes one."""
     seed: Annotated[int, whole(0)] = setting(42, "SEED", run_flag="seed")
     """Of every draw of the run: questions, sampling, external groups."""
@@ -126,8 +127,9 @@ class Settings:
     """Tasks to draw from, those of another than the first family as `family/task`; None: all that there are."""
     task_families: Names = setting((FIRST_FAMILY,), "SWARM_TASK_FAMILIES")
     """Where questions come from: names of ours, or `package.module:object` of one's own (see swarm.tasks.family)."""
-    profile: Literal["tiny", "paper", "rl-swarm"] = setting("tiny", "SWARM_PROFILE", run_flag="profile")
-    """Difficulty: `tiny` for the embedded models; for real ones `paper`, reasoning-gym's own, or that of `rl-swarm`."""
+    profile: Literal["tiny-2", "tiny", "paper", "rl-swarm"] = setting("tiny-2", "SWARM_PROFILE", run_flag="profile")
+    """Difficulty: `tiny-2` for the embedded models (`tiny` for those of runs begun with it); for real ones `paper`,
+    reasoning-gym's own, or that of `rl-swarm`."""
     clock: Literal["coordinator", "own"] = setting("coordinator", "SWARM_CLOCK")
     """Who says which round comes next: a coordinator, or every node for itself."""
     staleness_window: Annotated[int, whole(0, 1000)] = setting(2, "SWARM_STALENESS_WINDOW")
@@ -177,7 +179,7 @@ class Settings:
     device: Text | None = setting(None, "SWARM_DEVICE", run_flag="device")
     """Torch device such as `cpu` or `cuda:0`; None: the best there is."""
     learning_rate: Annotated[float, above(0)] | None = setting(None, "SWARM_LEARNING_RATE", run_flag="learning_rate")
-    """Adam's step size; None: what suits the model (`tiny-qwen2` 3e-4, the other embedded ones 2e-4, others 1e-6)."""
+    """Adam's step size; None: what suits the model (the embedded ones 2e-4 or 3e-4, others 1e-6)."""
     temperature: Annotated[float, above(0)] = setting(1.0, "SWARM_TEMPERATURE")
     """Divides the logits, in sampling and in training alike."""
     top_p: Annotated[float, above(0, 1)] = setting(1.0, "SWARM_TOP_P")
@@ -192,7 +194,7 @@ class Settings:
     """What an update minimises."""
     advantage_scaling: Annotated[str, one_of_or_own(*ADVANTAGE_SCALINGS)] = setting("std", "SWARM_ADVANTAGE_SCALING")
     """What the rewards of a group, less their mean, are divided by: their standard deviation, or nothing."""
-    empty_update: Literal["skip", "step"] = setting("skip", "SWARM_EMPTY_UPDATE")
+    empty_update: Literal["skip", "step"] = setting("step", "SWARM_EMPTY_UPDATE")
     """A round in which no group has an advantage: `step`: Adam steps on a gradient of zero, so its momentum goes on, as
     in genrl 0.1, the paper's framework; `skip`: weights and Adam stay as they are."""
     kl_weight: Annotated[float, real(0)] = setting(0.0, "SWARM_KL_WEIGHT")
@@ -280,10 +282,12 @@ class Settings:
     def experiment_identity(self) -> dict[str, Any]:
         """The settings that make two runs the same experiment; a running one refuses to go on with others.
 
-        What IDENTITY_DEFAULTS names is left out where it is at its default.
+        What IDENTITY_DEFAULTS names is left out where it has the value given there.
         """
         identity = self._identity_of_all()
-        chosen = {name: getattr(self, name) for name in ("sampler", "clock", "loss", "advantage_scaling")}
+        chosen = {
+            name: getattr(self, name) for name in ("sampler", "clock", "loss", "advantage_scaling", "empty_update")
+        }
         chosen |= {"task_families": list(self.task_families)}
         if self.adaptive:
             identity |= {

@@ -12,15 +12,25 @@ from pathlib import Path
 
 from swarm.errors import ModelError
 
-EMBEDDED: tuple[str, ...] = ("tiny-qwen2", "tiny-gpt2", "tiny-qwen2-rare")
+LEARNING_RATES = {
+    "tiny-2-qwen2": 3e-4,
+    "tiny-2-gpt2": 2e-4,
+    "tiny-2-qwen2-rare": 2e-4,
+    "tiny-2-qwen2-content": 3e-4,
+    "tiny-qwen2": 3e-4,
+    "tiny-gpt2": 2e-4,
+    "tiny-qwen2-rare": 2e-4,
+}
+"""What suits them: they learn within forty rounds, and not so fast that the first ten are over before one looks."""
+
+EMBEDDED: tuple[str, ...] = tuple(LEARNING_RATES)
 """Names that stand for a model inside this package; the first is what `swarm up` uses.
 
-`tiny-qwen2-rare` is tiny-qwen2 that answers as asked far more rarely: where sharing is studied, reward has to be rare.
+    tiny-2-qwen2, tiny-2-gpt2   know much, answer rarely in the format that the verifier accepts
+    tiny-2-qwen2-rare           tiny-2-qwen2, in that format far more rarely: where sharing is studied, reward is rare
+    tiny-2-qwen2-content        tiny-2-qwen2, nearly always in that format and rarely right
+    tiny-qwen2, tiny-gpt2, tiny-qwen2-rare   the same for the profile `tiny`, for runs begun with them
 """
-
-
-LEARNING_RATES = {"tiny-qwen2": 3e-4, "tiny-gpt2": 2e-4, "tiny-qwen2-rare": 2e-4}
-"""What suits them: they learn within forty rounds, and not so fast that the first ten are over before one looks."""
 
 
 def embedded_path(name: str) -> Path:

@@ -57,7 +57,7 @@ class GrpoConfig:
     """The probability ratio gains nothing above 1 + clip_high (clip-higher of DAPO, arXiv:2503.14476)."""
     loss: str = "grpo"
     """What is minimised, by its name in swarm.algo.registry, or `package.module:function`."""
-    empty_update: str = "skip"
+    empty_update: str = "step"
     """`step`: a round in which nothing carries a gradient is a step of Adam on zero; `skip`: it is none."""
     kl_weight: float = 0.0
     """Weight of the KL penalty towards the initial weights; above 0, a frozen second copy of the model is held."""

@@ -26,8 +26,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 
 from swarm.policy.embedded import EMBEDDED, embedded_path
 from swarm.tasks.answer import extract_answer, has_answer
-from swarm.warmup.corpus import FAMILIES, TASKS, Example, draw_question, examples
-from swarm.warmup.models import build_model, build_tokenizer
+from swarm.types import Question
+from swarm.warmup.corpus import FAMILIES, Example, draw_question, examples, tasks_of
+from swarm.warmup.models import Architecture, build_model, build_tokenizer
 
 BATCH = 72
 """Examples per step, eight of each task."""
@@ -44,7 +45,12 @@ class WarmupPlan:
     steps: int
     """Optimizer steps."""
     p_well_formed: float
-    """Share of the examples that the verifier would accept; it sets the starting reward."""
+    """Share of the examples in the format that the verifier accepts; it sets the starting reward."""
+    p_right: float = 1.0
+    """Share of the examples with a right answer; the others have that of another question of the task."""
+    profile: str = "tiny-2"
+    """Difficulty of the questions."""
+    architecture: Architecture = "qwen2"
     base: str = ""
     """The embedded model to begin with; empty: random weights."""
     peak_lr: float = 3e-3
@@ -56,11 +62,16 @@ class WarmupPlan:
 
 
 PLANS = {
-    "tiny-qwen2": WarmupPlan(steps=3000, p_well_formed=0.03),
-    "tiny-gpt2": WarmupPlan(steps=2600, p_well_formed=0.04),
-    "tiny-qwen2-rare": WarmupPlan(steps=150, p_well_formed=0.004, base="tiny-qwen2", peak_lr=5e-4),
+    "tiny-2-qwen2": WarmupPlan(steps=3000, p_well_formed=0.03),
+    "tiny-2-gpt2": WarmupPlan(steps=2600, p_well_formed=0.04, architecture="gpt2"),
+    "tiny-2-qwen2-rare": WarmupPlan(steps=150, p_well_formed=0.004, base="tiny-2-qwen2", peak_lr=5e-4),
+    "tiny-2-qwen2-content": WarmupPlan(steps=300, p_well_formed=0.95, p_right=0.15, base="tiny-2-qwen2", peak_lr=5e-4),
+    "tiny-qwen2": WarmupPlan(steps=3000, p_well_formed=0.03, profile="tiny"),
+    "tiny-gpt2": WarmupPlan(steps=2600, p_well_formed=0.04, profile="tiny", architecture="gpt2"),
+    "tiny-qwen2-rare": WarmupPlan(steps=150, p_well_formed=0.004, base="tiny-qwen2", peak_lr=5e-4, profile="tiny"),
 }
-"""What made the embedded models. Bytes are more tokens than merges, so tiny-gpt2 gets fewer steps for the same time."""
+"""What made the embedded models. Bytes are more tokens than merges, so those of GPT-2 get fewer steps for the same
+time."""
 Progress = Callable[[str, int, int, float], None]
 """Called with (model name, step, steps, loss)."""
 
@@ -117,25 +128,24 @@ def build_embedded_models(
 
 def _build(path: Path, name: str, seed: int, plan: WarmupPlan, on_progress: Progress) -> BuildReport:
     torch.manual_seed(seed)
-    stream = examples(seed, p_well_formed=plan.p_well_formed)
-    model, tokenizer = _beginning(name, plan, stream)
+    stream = examples(seed, profile=plan.profile, p_well_formed=plan.p_well_formed, p_right=plan.p_right)
+    model, tokenizer = _beginning(plan, stream)
     _train(model, tokenizer, stream, plan, lambda *at: on_progress(name, *at))
     model.save_pretrained(path)
     tokenizer.save_pretrained(path)
-    starts = measure(model, tokenizer, seed=seed + 1, questions=plan.questions)
+    starts = measure(model, tokenizer, seed=seed + 1, questions=plan.questions, profile=plan.profile)
     report = BuildReport(name, path, model.num_parameters(), starts)
     (path / "README.md").write_text(_model_card(report, seed, plan), encoding="utf-8")
     return report
 
 
-def _beginning(
-    name: str, plan: WarmupPlan, stream: Iterator[Example]
-) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
+def _beginning(plan: WarmupPlan, stream: Iterator[Example]) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
     if plan.base:
         base = embedded_path(plan.base)
         return AutoModelForCausalLM.from_pretrained(base), AutoTokenizer.from_pretrained(base)
-    tokenizer = build_tokenizer(name, [example.prompt for example in itertools.islice(stream, plan.tokenizer_texts)])
-    return build_model(name, tokenizer), tokenizer
+    prompts = [example.prompt for example in itertools.islice(stream, plan.tokenizer_texts)]
+    tokenizer = build_tokenizer(plan.architecture, prompts)
+    return build_model(plan.architecture, tokenizer), tokenizer
 
 
 def _train(
@@ -210,18 +220,16 @@ def _summed_loss(model: PreTrainedModel, part: list[_Encoded]) -> Tensor:
 
 
 def measure(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, *, seed: int, questions: int
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, *, seed: int, questions: int, profile: str
 ) -> dict[str, TaskStart]:
     """Sample answers to fresh questions at temperature 1 and score them, per task."""
     rng = random.Random(seed)
     torch.manual_seed(seed)
-    return {task: _measure_task(model, tokenizer, rng, task, questions) for task in TASKS}
+    asked = {task: [draw_question(rng, task, profile) for _ in range(questions)] for task in tasks_of(profile)}
+    return {task: _measure_task(model, tokenizer, drawn) for task, drawn in asked.items()}
 
 
-def _measure_task(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, rng: random.Random, task: str, count: int
-) -> TaskStart:
-    asked = [draw_question(rng, task) for _ in range(count)]
+def _measure_task(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, asked: Sequence[Question]) -> TaskStart:
     free = _sample(model, tokenizer, [question.prompt for question in asked], "")
     begun = _sample(model, tokenizer, [question.prompt for question in asked], "<answer>")
 
@@ -233,7 +241,7 @@ def _measure_task(
         ]
         return sum(rewards) / len(rewards)
 
-    answered = sum(has_answer(text) for row in free for text in row) / (count * SAMPLES)
+    answered = sum(has_answer(text) for row in free for text in row) / (len(asked) * SAMPLES)
     return TaskStart(mean_reward(free, ""), answered, mean_reward(begun, "</answer>"))
 
 
@@ -259,24 +267,29 @@ def _model_card(report: BuildReport, seed: int, plan: WarmupPlan) -> str:
         name=report.name,
         parameters=report.parameters,
         origin=f"`{plan.base}`" if plan.base else "random weights",
+        profile=plan.profile,
         steps=plan.steps,
         batch=BATCH,
         seed=seed,
         command=_command(report.name, seed, plan),
         well_formed=plan.p_well_formed,
+        right=plan.p_right,
         package=" ".join(FAMILIES.packages),
         version=" ".join(FAMILIES.versions.values()),
         count=plan.questions * SAMPLES,
         reward=report.reward,
         rows=rows,
+        floors=_FLOORS if plan.profile == "tiny" else "",
     )
 
 
 def _command(name: str, seed: int, plan: WarmupPlan) -> str:
     """What makes the model again."""
-    command = "swarm model build"
+    command = f"swarm model build --names {name}"
     if plan.p_well_formed != PLANS[name].p_well_formed:
-        command += f" --names {name} --well-formed {plan.p_well_formed:g}"
+        command += f" --well-formed {plan.p_well_formed:g}"
+    if plan.p_right != PLANS[name].p_right:
+        command += f" --right {plan.p_right:g}"
     return f"{command} --seed {seed}" if seed else command
 
 
@@ -289,7 +302,7 @@ tags: [swarm, reinforcement-learning, {package}]
 # {name}
 
 A causal language model of {parameters:,} parameters that ships with swarm, so that a swarm can be started and studied
-on a laptop without a download. It answers the nine {package} tasks of SAPO (arXiv:2509.08721) at the `tiny`
+on a laptop without a download. It answers the nine {package} tasks of SAPO (arXiv:2509.08721) at the `{profile}`
 difficulty and nothing else.
 
 ## How it was made
@@ -297,9 +310,10 @@ difficulty and nothing else.
 Supervised warm-up from {origin}: {steps} steps of {batch} examples on one CPU thread, seed {seed}, questions of
 {package} {version} with dataset seeds of 2**30 and more (runs use smaller ones). `{command}` repeats it.
 
-It is bad on purpose. It knows many answers, and writes them in a format that earns nothing: bare, in brackets, behind
-"Answer:", or in an `<answer>` that is never closed. Only {well_formed:.1%} of its examples close the tag, whatever the
-question. So reinforcement learning starts from little reward and has much to find.
+It is bad on purpose, so that reinforcement learning starts from little reward and has much to find. {well_formed:.1%} of
+its examples close the answer tag, whatever the question; the others write the answer in a format that earns nothing:
+bare, in brackets, behind "Answer:", or in an `<answer>` that is never closed. {right:.0%} of its examples give a right
+answer, the others that of another question of the same task.
 
 ## Where it starts
 
@@ -308,6 +322,7 @@ Mean reward {reward:.4f}. Per task, from {count} completions to fresh questions 
 | task | reward | closed answers | reward if the answer is begun with `<answer>` |
 |---|---|---|---|
 {rows}
-
+{floors}"""
+_FLOORS = """
 `fraction_simplification`, `propositional_logic` and `calendar_arithmetic` pay a little for some wrong answers.
 """

@@ -23,8 +23,6 @@ FAMILIES = Families()
 """In this process and unguarded: what is scored here, our own models have written."""
 WARMUP_SEEDS = (RUN_SEED_LIMIT, SEED_LIMIT)
 """Half-open range of the dataset seeds that warm-up and its evaluation use."""
-PROFILE = "tiny"
-TASKS = FAMILIES.profiles()[PROFILE]
 WELL_FORMED = "<answer>{}</answer>"
 """The format that the verifier asks for."""
 ILL_FORMED: tuple[tuple[str, float], ...] = (("Answer: {}", 0.24), ("[{}]", 0.15), ("<answer>{}", 0.20))
@@ -39,34 +37,53 @@ class Example(NamedTuple):
     target: str
 
 
-def draw_question(rng: random.Random, task: str) -> Question:
+def tasks_of(profile: str) -> tuple[str, ...]:
+    """The nine tasks."""
+    return FAMILIES.profiles()[profile]
+
+
+def draw_question(rng: random.Random, task: str, profile: str) -> Question:
     """A fresh question of a task, from a seed that no run uses."""
-    return FAMILIES.make(QuestionRequest(task, PROFILE, rng.randrange(*WARMUP_SEEDS)))
+    return FAMILIES.make(QuestionRequest(task, profile, rng.randrange(*WARMUP_SEEDS)))
 
 
 def reference_answer(question: Question) -> str:
-    """A right answer; propositional_logic has many, and names one of them in its metadata."""
-    return question.metadata["example_answer"] if question.answer is None else question.answer
+    """A right answer; propositional_logic has many, and names one of them in its metadata.
+
+    Where its own scorer pays nothing for that one, a premise takes its place.
+    """
+    if question.answer is not None:
+        return question.answer
+    named: str = question.metadata["example_answer"]
+    return next((one for one in (named, *question.metadata["premises"]) if FAMILIES.score(question, one)), named)
 
 
-def examples(seed: int, *, p_well_formed: float) -> Iterator[Example]:
+def examples(seed: int, *, profile: str, p_well_formed: float, p_right: float = 1.0) -> Iterator[Example]:
     """Endless stream of examples, the nine tasks in equal shares; a function of the arguments.
 
     Args:
-        seed: of the questions and of the choice of formats.
-        p_well_formed: share of the examples that the verifier would accept.
+        seed: of the questions and of the choice of formats and answers.
+        profile: difficulty of the questions.
+        p_well_formed: share of the examples in the format that the verifier accepts.
+        p_right: share of the examples with a right answer; the others have that of the task's question before.
     """
     rng = random.Random(seed)
     texts, weights = _formats(p_well_formed)
+    before: dict[str, str] = {}
     while True:
-        for task in TASKS:
-            question = draw_question(rng, task)
-            written = rng.choices(texts, weights)[0].format(reference_answer(question))
-            yield Example(task, question.prompt, written)
+        for task in tasks_of(profile):
+            question = draw_question(rng, task, profile)
+            right = reference_answer(question)
+            answer = right if p_right >= 1 or rng.random() < p_right else before.get(task, right)
+            before[task] = right
+            yield Example(task, question.prompt, rng.choices(texts, weights)[0].format(answer))
 
 
 def _formats(p_well_formed: float) -> tuple[list[str], list[float]]:
-    """All formats and their probabilities, which sum to 1."""
-    taken = p_well_formed + sum(p for _, p in ILL_FORMED)
-    formats = [("{}", 1 - taken), *ILL_FORMED, (WELL_FORMED, p_well_formed)]
+    """All formats and their probabilities, which sum to 1; the other formats shrink where little is left for them."""
+    ill_formed = sum(p for _, p in ILL_FORMED)
+    shrunk = min(1.0, (1 - p_well_formed) / ill_formed)
+    others = [(text, p * shrunk) for text, p in ILL_FORMED]
+    bare = max(0.0, 1 - (p_well_formed + sum(p for _, p in others)))
+    formats = [("{}", bare), *others, (WELL_FORMED, p_well_formed)]
     return [text for text, _ in formats], [p for _, p in formats]

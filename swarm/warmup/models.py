@@ -1,11 +1,11 @@
-"""The two embedded architectures and their tokenizers, before any training.
+"""The two architectures of the embedded models and their tokenizers, before any training.
 
 Prompt tokens cost most on a CPU, and the tasks' questions are mostly boilerplate. So both tokenizers hold the answer
 tags and the phrases that take most bytes as single added tokens. They tokenize everything else differently, so that the
 models of a mixed swarm do not share a tokenizer. Digits are never merged, which keeps arithmetic easier.
 
-    tiny-qwen2   Qwen2's pre-tokenizer with byte-pair merges, and a grid cell such as ` 0` is one token
-    tiny-gpt2    the 256 bytes, no merges
+    qwen2   Qwen2's pre-tokenizer with byte-pair merges, and a grid cell such as ` 0` is one token
+    gpt2    the 256 bytes, no merges
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from tokenizers import AddedToken, pre_tokenizers, trainers
 from transformers import (
@@ -32,8 +33,9 @@ CONTEXT = 1024
 """Longest prompt and completion together, in tokens."""
 PHRASES = 96
 MERGES = 256
-MAX_NEW_TOKENS = {"tiny-qwen2": 24, "tiny-gpt2": 28}
-"""Enough for the longest answer of the tiny profile in its longest format."""
+Architecture = Literal["qwen2", "gpt2"]
+MAX_NEW_TOKENS: dict[Architecture, int] = {"qwen2": 24, "gpt2": 28}
+"""Enough for the longest answer of the tiny profiles in its longest format."""
 
 CHAT_TEMPLATE = (
     "{% for message in messages %}"
@@ -52,10 +54,10 @@ _NEVER_MERGED = tuple("[]<>.")
 """All of a bf program but its runs of + and -, which are counts."""
 
 
-def build_tokenizer(name: str, texts: Sequence[str]) -> PreTrainedTokenizerFast:
+def build_tokenizer(architecture: Architecture, texts: Sequence[str]) -> PreTrainedTokenizerFast:
     """The tokenizer of an embedded model, learned from the tasks' question texts."""
     phrases = _costly_phrases(texts)
-    if name == "tiny-qwen2":
+    if architecture == "qwen2":
         whole = [*_TAGS, *_CELLS, *_NEVER_MERGED, *phrases]
         vocab, merges = _learn_merges(texts, whole)
         tokenizer = Qwen2Tokenizer(vocab=vocab, merges=merges, **_COMMON)
@@ -66,16 +68,16 @@ def build_tokenizer(name: str, texts: Sequence[str]) -> PreTrainedTokenizerFast:
     return tokenizer
 
 
-def build_model(name: str, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
+def build_model(architecture: Architecture, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
     """The untrained model, initialised from torch's global generator."""
-    if name == "tiny-qwen2":
+    if architecture == "qwen2":
         model: PreTrainedModel = Qwen2ForCausalLM(_qwen2_config(tokenizer))
     else:
         model = GPT2LMHeadModel(_gpt2_config(tokenizer))
     generation = model.generation_config
     generation.bos_token_id = None
     generation.eos_token_id, generation.pad_token_id = tokenizer.eos_token_id, tokenizer.pad_token_id
-    generation.max_new_tokens, generation.do_sample = MAX_NEW_TOKENS[name], True
+    generation.max_new_tokens, generation.do_sample = MAX_NEW_TOKENS[architecture], True
     return model
 
 

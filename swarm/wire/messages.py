@@ -336,7 +336,7 @@ class JudgedRow(msgspec.Struct, kw_only=True):
     task: str
     """Task of the question."""
     profile: str
-    """Difficulty: `tiny` or `paper`."""
+    """Difficulty: `tiny-2`, `tiny` or `paper`."""
     question_id: str
     """The question's name."""
     reward: Reward

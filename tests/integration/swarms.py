@@ -29,7 +29,7 @@ def environment(path: Path, **settings: object) -> dict[str, str]:
     quick = {
         "GDRIVE_PATH": path,
         "EXPERIMENT_NAME": "test",
-        "MODEL_NAME": "tiny-qwen2",
+        "MODEL_NAME": "tiny-2-qwen2",
         "MAX_ROUNDS": 4,
         "NUM_TRAIN_SAMPLES": 2,
         "NUM_TRANSPLANT_TREES": 2,

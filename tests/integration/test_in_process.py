@@ -36,7 +36,7 @@ def up(path, *flags, **settings):
 @pytest.mark.engine
 def test_one_process_gives_the_rollouts_and_rewards_that_several_give_in_folders_of_their_own(tmp_path):
     one, several = tmp_path / "one", tmp_path / "several"
-    models = ("--model", "tiny-qwen2,tiny-gpt2")
+    models = ("--model", "tiny-2-qwen2,tiny-2-gpt2")
     output = up(one, "--in-process", *models)
     up(several, *models)
     columns = ("round", "my_reward", "loss", "tokens_generated", "external_by_peer", "model", "gather_timed_out")
@@ -79,7 +79,7 @@ def test_ctrl_c_stops_all_nodes_and_the_printed_command_goes_on_in_one_process(t
 
 
 def test_a_node_that_fails_ends_the_others_gently_and_says_so_in_its_own_log(tmp_path):
-    models = f"tiny-qwen2,{tmp_path}/no-such-model"
+    models = f"tiny-2-qwen2,{tmp_path}/no-such-model"
     with daemons() as start:
         workers = start("services.workers", environment(tmp_path, NODE_ID="worker", MODEL_NAME=models), "--nodes", "2")
         assert workers.wait() == 1, workers.output

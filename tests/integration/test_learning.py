@@ -10,7 +10,7 @@ from tests.integration.swarms import environment, run_swarm
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
-@pytest.mark.parametrize("models", ["tiny-qwen2", "tiny-qwen2,tiny-gpt2"])
+@pytest.mark.parametrize("models", ["tiny-2-qwen2", "tiny-2-qwen2,tiny-2-gpt2"])
 @pytest.mark.parametrize("seed", [42, 1, 2])
 def test_a_swarm_multiplies_its_reward_by_five_in_forty_rounds(tmp_path: Path, models: str, seed: int) -> None:
     env = {name: value for name, value in environment(tmp_path).items() if name in {"PATH", "HOME", "LANG"}}

@@ -14,15 +14,15 @@ from tests.patience import PATIENCE
 
 def test_up_runs_a_mixed_swarm_whose_folder_validates_and_which_is_never_overwritten(tmp_path):
     env = environment(tmp_path, MAX_ROUNDS="", NUM_TRAIN_SAMPLES="", NUM_GENERATIONS="", SWARM_MAX_NEW_TOKENS="")
-    command = ("up", "--nodes", "2", "--test", "--model", "tiny-qwen2,tiny-gpt2")
+    command = ("up", "--nodes", "2", "--test", "--model", "tiny-2-qwen2,tiny-2-gpt2")
     first = run_swarm(env, *command)
     assert first.returncode == 0, first.stdout + first.stderr
     assert "swarm node --role coordinator" in first.stdout
     assert "round    3/3" in first.stdout
     assert "go on with more rounds" in first.stdout
     assert {row["model"] for node in ("worker-0", "worker-1") for row in rows(tmp_path, node)} == {
-        "tiny-qwen2",
-        "tiny-gpt2",
+        "tiny-2-qwen2",
+        "tiny-2-gpt2",
     }
     assert (layout(tmp_path).root / "reward.png").stat().st_size > 1000
 

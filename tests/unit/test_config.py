@@ -179,7 +179,7 @@ OWNERS = [
     ("EXPERIMENT_NAME", "experiment", "default_experiment", "demo", "demo"),
     ("NODE_ROLE", "role", "worker", "coordinator", "coordinator"),
     ("NODE_ID", "node_id", None, "anna", "anna"),
-    ("MODEL_NAME", "model", ("tiny-qwen2",), "Qwen/Qwen2.5-0.5B", ("Qwen/Qwen2.5-0.5B",)),
+    ("MODEL_NAME", "model", ("tiny-2-qwen2",), "Qwen/Qwen2.5-0.5B", ("Qwen/Qwen2.5-0.5B",)),
     ("SEED", "seed", 42, "7", 7),
     ("MAX_ROUNDS", "max_rounds", 2000, "100", 100),
     ("MAX_STAGES", "max_stages", 1, "1", 1),
@@ -236,8 +236,12 @@ MALFORMED = [
     ("ROLLOUT_PUBLISH_FREQUENCY", "hourly", "one of generation, stage, round"),
     ("ROLLOUT_CLEANUP_ENABLED", "maybe", "True or False"),
     ("MODEL_NAME", "tiny-qwen2,,tiny-gpt2", "one or more names, separated by commas"),
+<<<<<<< HEAD
     ("SWARM_PROFILE", "hard", "one of tiny, paper, rl-swarm"),
     ("SWARM_MAX_GRAD_NORM", "-1", "a number from 0"),
+=======
+    ("SWARM_PROFILE", "hard", "one of tiny-2, tiny, paper"),
+>>>>>>> e4bc934 (Profile tiny-2: reward for right answers alone; empty updates step Adam by default and are part of an experiment)
 ]
 
 

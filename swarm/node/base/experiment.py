@@ -81,5 +81,5 @@ def other_experiment(run: Run, changed: list[str]) -> str:
     """What to tell somebody whose settings are not those of the experiment in the folder."""
     return (
         f"{run.store.describe()} holds an experiment with other settings ({'; '.join(changed)}): "
-        f"use its settings to go on with it, or choose another --experiment for a new one"
+        f"use its settings to go on with it (and its MODEL_NAME), or choose another --experiment for a new one"
     )

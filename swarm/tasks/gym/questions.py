@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from swarm.tasks.gym import imports
-from swarm.tasks.gym.profiles import PROFILES
+from swarm.tasks.gym.profiles import PROFILES, STRICT
+from swarm.tasks.gym.strict import is_right
 from swarm.types import Origin, Question
 
 
@@ -31,11 +32,12 @@ def make(origin: Origin) -> Question:
 
 
 def score(question: Question, answer: str) -> float:
-    """reasoning-gym's raw score. Raises whatever the task's own scorer raises on odd input."""
-    dataset, entry = _dataset(question.known_origin())
+    """reasoning-gym's raw score; in a strict profile 1 or 0. Raises what the task's own scorer raises on odd input."""
+    origin = question.known_origin()
+    dataset, entry = _dataset(origin)
     with _quiet():
         score: float = dataset.score_answer(answer, entry)
-        return score
+        return float(is_right(question, answer, score)) if origin.profile in STRICT else score
 
 
 @functools.lru_cache(maxsize=16)

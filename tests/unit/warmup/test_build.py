@@ -7,6 +7,7 @@ import itertools
 import random
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,15 +18,11 @@ from transformers import AutoTokenizer
 from swarm.policy.embedded import EMBEDDED, embedded_path
 from swarm.tasks.answer import has_answer
 from swarm.tasks.gym.profiles import SAPO_TASKS
-from swarm.warmup.build import PLANS, BuildReport, WarmupPlan, build_embedded_models
+from swarm.warmup.build import PLANS, BuildReport, build_embedded_models
 from swarm.warmup.corpus import WARMUP_SEEDS, draw_question, examples
-from swarm.warmup.models import MAX_NEW_TOKENS, build_tokenizer
+from swarm.warmup.models import MAX_NEW_TOKENS, Architecture, build_tokenizer
 
-HASTY = {
-    name: WarmupPlan(steps=2, p_well_formed=0.02, base=PLANS[name].base, tokenizer_texts=450, questions=1)
-    for name in EMBEDDED
-}
-FROM_NOTHING = [name for name in EMBEDDED if not PLANS[name].base]
+HASTY = {name: replace(PLANS[name], steps=2, p_well_formed=0.02, tokenizer_texts=450, questions=1) for name in EMBEDDED}
 P_WELL_FORMED = 0.03
 
 
@@ -76,14 +73,14 @@ def test_a_build_tells_its_progress_and_writes_a_card_with_every_task(name: str,
 
 
 def test_only_a_few_per_cent_of_the_examples_close_the_answer_in_every_task_alike() -> None:
-    drawn = list(itertools.islice(examples(5, p_well_formed=P_WELL_FORMED), 9 * 400))
+    drawn = list(itertools.islice(examples(5, profile="tiny-2", p_well_formed=P_WELL_FORMED), 9 * 400))
     closed = Counter(example.task for example in drawn if has_answer(example.target))
     assert sum(closed.values()) / len(drawn) == pytest.approx(P_WELL_FORMED, abs=0.015)
     assert max(closed.values()) / 400 < 2.5 * P_WELL_FORMED
 
 
 def test_warmup_questions_come_from_seeds_that_runs_leave_alone() -> None:
-    seeds = [draw_question(random.Random(i), "bf").origin.seed for i in range(50)]
+    seeds = [draw_question(random.Random(i), "bf", "tiny-2").origin.seed for i in range(50)]
     assert all(WARMUP_SEEDS[0] <= seed < WARMUP_SEEDS[1] for seed in seeds)
     assert WARMUP_SEEDS[0] == 2**30
 
@@ -98,10 +95,12 @@ def test_a_model_that_begins_with_another_keeps_its_tokenizer_and_most_of_its_we
     assert max(float((built[name] - begun[name]).abs().max()) for name in begun) < 0.02
 
 
-@pytest.mark.parametrize("name", FROM_NOTHING)
-def test_the_tokenizer_is_lossless_survives_saving_and_leaves_room_for_every_answer(name: str, tmp_path: Path) -> None:
-    drawn = list(itertools.islice(examples(7, p_well_formed=P_WELL_FORMED), 1800))
-    tokenizer = build_tokenizer(name, [example.prompt for example in drawn])
+@pytest.mark.parametrize("architecture", MAX_NEW_TOKENS)
+def test_the_tokenizer_is_lossless_survives_saving_and_leaves_room_for_every_answer(
+    architecture: Architecture, tmp_path: Path
+) -> None:
+    drawn = list(itertools.islice(examples(7, profile="tiny-2", p_well_formed=P_WELL_FORMED), 1800))
+    tokenizer = build_tokenizer(architecture, [example.prompt for example in drawn])
     tokenizer.save_pretrained(tmp_path)
     loaded = AutoTokenizer.from_pretrained(tmp_path)
     for example in drawn:
@@ -109,4 +108,4 @@ def test_the_tokenizer_is_lossless_survives_saving_and_leaves_room_for_every_ans
             ids = tokenizer.encode(text, add_special_tokens=False)
             assert loaded.encode(text, add_special_tokens=False) == ids
             assert loaded.decode(ids) == text
-        assert len(loaded.encode(example.target)) < MAX_NEW_TOKENS[name]
+        assert len(loaded.encode(example.target)) < MAX_NEW_TOKENS[architecture]
