@@ -310,10 +310,10 @@ difficulty and nothing else.
 Supervised warm-up from {origin}: {steps} steps of {batch} examples on one CPU thread, seed {seed}, questions of
 {package} {version} with dataset seeds of 2**30 and more (runs use smaller ones). `{command}` repeats it.
 
-It is bad on purpose, so that reinforcement learning starts from little reward and has much to find. {well_formed:.1%} of
-its examples close the answer tag, whatever the question; the others write the answer in a format that earns nothing:
-bare, in brackets, behind "Answer:", or in an `<answer>` that is never closed. {right:.0%} of its examples give a right
-answer, the others that of another question of the same task.
+It is bad on purpose, so that reinforcement learning starts from little reward and has much to find. Of its examples
+{well_formed:.1%} close the answer tag, whatever the question; the others write the answer in a format that earns nothing:
+bare, in brackets, behind "Answer:", or in an `<answer>` that is never closed. {right:.0%} of them give a right answer,
+the others that of another question of the same task.
 
 ## Where it starts
 
