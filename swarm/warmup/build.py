@@ -311,9 +311,9 @@ Supervised warm-up from {origin}: {steps} steps of {batch} examples on one CPU t
 {package} {version} with dataset seeds of 2**30 and more (runs use smaller ones). `{command}` repeats it.
 
 It is bad on purpose, so that reinforcement learning starts from little reward and has much to find. Of its examples
-{well_formed:.1%} close the answer tag, whatever the question; the others write the answer in a format that earns nothing:
-bare, in brackets, behind "Answer:", or in an `<answer>` that is never closed. {right:.0%} of them give a right answer,
-the others that of another question of the same task.
+{well_formed:.1%} close the answer tag, whatever the question; the others are in a format that earns nothing: bare, in
+brackets, behind "Answer:", or in an `<answer>` that is never closed. {right:.0%} of them give a right answer, the others
+that of another question of the same task.
 
 ## Where it starts
 

@@ -236,12 +236,8 @@ MALFORMED = [
     ("ROLLOUT_PUBLISH_FREQUENCY", "hourly", "one of generation, stage, round"),
     ("ROLLOUT_CLEANUP_ENABLED", "maybe", "True or False"),
     ("MODEL_NAME", "tiny-qwen2,,tiny-gpt2", "one or more names, separated by commas"),
-<<<<<<< HEAD
-    ("SWARM_PROFILE", "hard", "one of tiny, paper, rl-swarm"),
+    ("SWARM_PROFILE", "hard", "one of tiny-2, tiny, paper, rl-swarm"),
     ("SWARM_MAX_GRAD_NORM", "-1", "a number from 0"),
-=======
-    ("SWARM_PROFILE", "hard", "one of tiny-2, tiny, paper"),
->>>>>>> e4bc934 (Profile tiny-2: reward for right answers alone; empty updates step Adam by default and are part of an experiment)
 ]
 
 
