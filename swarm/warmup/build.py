@@ -312,7 +312,7 @@ Supervised warm-up from {origin}: {steps} steps of {batch} examples on one CPU t
 
 It is bad on purpose, so that reinforcement learning starts from little reward and has much to find. Of its examples
 {well_formed:.1%} close the answer tag, whatever the question; the others are in a format that earns nothing: bare, in
-brackets, behind "Answer:", or in an `<answer>` that is never closed. {right:.0%} of them give a right answer, the others
+brackets, behind "Answer:", or in an `<answer>` that is never closed. {right:.0%} of them give a right answer, the rest
 that of another question of the same task.
 
 ## Where it starts
