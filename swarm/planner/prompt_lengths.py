@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from swarm.policy.embedded import EMBEDDED
+
 FRAME_TOKENS = 64
 """Instruction and chat template around a question, for models that are not embedded."""
 
@@ -35,6 +37,17 @@ _LONGEST: dict[str, dict[str, tuple[int, int, int]]] = {
         "calendar_arithmetic": (52, 128, 201),
         "binary_matrix": (268, 128, 220),
     },
+    "tiny-2": {
+        "base_conversion": (51, 25, 30),
+        "basic_arithmetic": (12, 11, 15),
+        "arc_1d": (129, 41, 71),
+        "bf": (27, 67, 97),
+        "propositional_logic": (112, 44, 78),
+        "fraction_simplification": (24, 9, 9),
+        "decimal_arithmetic": (38, 20, 22),
+        "calendar_arithmetic": (45, 39, 89),
+        "binary_matrix": (86, 30, 38),
+    },
     "tiny": {
         "base_conversion": (51, 25, 30),
         "basic_arithmetic": (12, 11, 15),
@@ -47,8 +60,8 @@ _LONGEST: dict[str, dict[str, tuple[int, int, int]]] = {
         "binary_matrix": (86, 30, 38),
     },
 }
-"""Profile -> task -> (pieces of the question, tokens of the prompt for tiny-qwen2 and its kin, for tiny-gpt2)."""
-_COLUMN = {"tiny-qwen2": 1, "tiny-gpt2": 2, "tiny-qwen2-rare": 1}
+"""Profile -> task -> (pieces of the question, tokens of the prompt for the embedded models of Qwen2, for those of GPT-2)."""
+_COLUMN = {name: 2 if "gpt2" in name else 1 for name in EMBEDDED}
 
 
 def longest_prompt(model: str, profile: str, tasks: Sequence[str] | None) -> int:
