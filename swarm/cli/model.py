@@ -30,29 +30,34 @@ def build(
         output_dir: Folder that gets one folder per model.
         names: Which models, separated by commas; all if not given.
         seed: The models depend on nothing else, but for the next one.
-        well_formed: Share of the examples that are written as the verifier asks, 0 to 1, instead of the model's own:
-            it sets the starting reward.
-        right: Share of the examples with a right answer, 0 to 1, instead of the model's own.
+        well_formed: Share of the last stage's examples that are written as the verifier asks, 0 to 1, instead of the
+            model's own: it sets the starting reward.
+        right: Share of the last stage's examples with a right answer, 0 to 1, instead of the model's own.
     """
     from swarm.policy.embedded import EMBEDDED  # imported here, for the sake of the commands beside this one
 
     chosen = tuple(name.strip() for name in names.split(",")) if names else EMBEDDED
     if unknown := set(chosen) - set(EMBEDDED):
         raise ConfigError(f"--names must be among {', '.join(EMBEDDED)}, got {', '.join(sorted(unknown))}")
-    shares = {"p_well_formed": well_formed, "p_right": right}
     for flag, share in (("--well-formed", well_formed), ("--right", right)):
         if share is not None and not 0 <= share <= 1:
             raise ConfigError(f"{flag} must be from 0 to 1, got {share:g}")
-    changed = {field: share for field, share in shares.items() if share is not None}
     with ProcessPoolExecutor(max_workers=len(chosen), mp_context=get_context("spawn")) as processes:
-        for report in processes.map(partial(_build_one, output_dir, seed, changed), chosen):
+        for report in processes.map(partial(_build_one, output_dir, seed, well_formed, right), chosen):
             sys.stdout.write(f"{report.path}: {report.parameters} parameters, starting reward {report.reward:.4f}\n")
 
 
-def _build_one(output_dir: Path, seed: int, changed: dict[str, float], name: str) -> BuildReport:
+def _build_one(output_dir: Path, seed: int, well_formed: float | None, right: float | None, name: str) -> BuildReport:
     from swarm.warmup.build import PLANS, build_embedded_models  # torch, in the child alone
 
-    plan = replace(PLANS[name], **changed)
+    plan = PLANS[name]
+    *first, last = plan.stages
+    last = replace(
+        last,
+        p_well_formed=last.p_well_formed if well_formed is None else well_formed,
+        p_right=last.p_right if right is None else right,
+    )
+    plan = replace(plan, stages=(*first, last))
     (report,) = build_embedded_models(output_dir, names=(name,), seed=seed, on_progress=_progress, plans={name: plan})
     return report
 

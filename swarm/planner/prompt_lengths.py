@@ -45,7 +45,7 @@ _LONGEST: dict[str, dict[str, tuple[int, int, int]]] = {
         "propositional_logic": (112, 44, 78),
         "fraction_simplification": (24, 9, 9),
         "decimal_arithmetic": (38, 20, 22),
-        "calendar_arithmetic": (45, 39, 89),
+        "calendar_arithmetic": (45, 39, 107),
         "binary_matrix": (86, 30, 38),
     },
     "tiny": {
@@ -60,7 +60,7 @@ _LONGEST: dict[str, dict[str, tuple[int, int, int]]] = {
         "binary_matrix": (86, 30, 38),
     },
 }
-"""Profile -> task -> (pieces of the question, tokens of the prompt for the embedded models of Qwen2, for those of GPT-2)."""
+"""Profile -> task -> (pieces of the question, tokens of the prompt for the embedded models of Qwen2, of GPT-2)."""
 _COLUMN = {name: 2 if "gpt2" in name else 1 for name in EMBEDDED}
 
 

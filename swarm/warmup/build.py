@@ -3,11 +3,11 @@
     corpus.examples ──encode──▶ batches ──cross-entropy on targets──▶ model folder
     fresh questions ──sample at temperature 1──▶ starting reward per task ──▶ README.md
 
-A plan may begin with an embedded model instead of random weights: a few steps on another mixture of formats change how
-often it answers in the accepted format, and so its starting reward, and leave its knowledge as it is.
+A plan has stages: the first teaches the answers, a short last one on another mixture of formats and answers sets how
+often the model answers in the accepted format and how often it is right, and so its starting reward.
 
 The result depends on the seed and on the versions of torch and of the tasks' package: one thread, one stream of
-examples, one seeded generator. A model takes about 13 minutes of one core from nothing, and one minute from another.
+examples per stage, one seeded generator. A model takes about a quarter of an hour of one core.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from swarm.policy.embedded import EMBEDDED, embedded_path
+from swarm.policy.embedded import EMBEDDED
 from swarm.tasks.answer import extract_answer, has_answer
 from swarm.types import Question
 from swarm.warmup.corpus import FAMILIES, Example, draw_question, examples, tasks_of
@@ -39,36 +39,46 @@ SAMPLES = 4
 
 
 @dataclass(frozen=True)
-class WarmupPlan:
-    """What goes into one model."""
+class WarmupStage:
+    """Supervised training on one mixture of examples."""
 
     steps: int
     """Optimizer steps."""
     p_well_formed: float
-    """Share of the examples in the format that the verifier accepts; it sets the starting reward."""
+    """Share of the examples in the format that the verifier accepts."""
     p_right: float = 1.0
     """Share of the examples with a right answer; the others have that of another question of the task."""
+    peak_lr: float = 3e-3
+    """Adam's step size at its highest."""
+
+
+@dataclass(frozen=True)
+class WarmupPlan:
+    """What goes into one model."""
+
+    stages: tuple[WarmupStage, ...]
+    """One after the other; each begins with new Adam moments and the seed's examples anew."""
     profile: str = "tiny-2"
     """Difficulty of the questions."""
     architecture: Architecture = "qwen2"
-    base: str = ""
-    """The embedded model to begin with; empty: random weights."""
-    peak_lr: float = 3e-3
-    """Adam's step size at its highest."""
     tokenizer_texts: int = 9000
-    """Question texts that the tokenizer is learned from; of no use where there is a base."""
+    """Question texts that the tokenizer is learned from."""
     questions: int = 64
     """Fresh questions per task for the figures in the model card."""
 
 
+_QWEN2 = WarmupStage(steps=3000, p_well_formed=0.03)
+_GPT2 = WarmupStage(steps=2600, p_well_formed=0.04)
+_UNSURE = WarmupStage(steps=300, p_well_formed=0.12, p_right=0.5, peak_lr=5e-4)
+_RARE = WarmupStage(steps=150, p_well_formed=0.004, peak_lr=5e-4)
 PLANS = {
-    "tiny-2-qwen2": WarmupPlan(steps=3000, p_well_formed=0.03),
-    "tiny-2-gpt2": WarmupPlan(steps=2600, p_well_formed=0.04, architecture="gpt2"),
-    "tiny-2-qwen2-rare": WarmupPlan(steps=150, p_well_formed=0.004, base="tiny-2-qwen2", peak_lr=5e-4),
-    "tiny-2-qwen2-content": WarmupPlan(steps=300, p_well_formed=0.95, p_right=0.15, base="tiny-2-qwen2", peak_lr=5e-4),
-    "tiny-qwen2": WarmupPlan(steps=3000, p_well_formed=0.03, profile="tiny"),
-    "tiny-gpt2": WarmupPlan(steps=2600, p_well_formed=0.04, profile="tiny", architecture="gpt2"),
-    "tiny-qwen2-rare": WarmupPlan(steps=150, p_well_formed=0.004, base="tiny-qwen2", peak_lr=5e-4, profile="tiny"),
+    "tiny-2-qwen2": WarmupPlan((_QWEN2, _UNSURE)),
+    "tiny-2-gpt2": WarmupPlan((_GPT2, _UNSURE), architecture="gpt2"),
+    "tiny-2-qwen2-rare": WarmupPlan((_QWEN2, _RARE)),
+    "tiny-2-qwen2-content": WarmupPlan((_QWEN2, replace(_UNSURE, p_well_formed=0.95))),
+    "tiny-qwen2": WarmupPlan((_QWEN2,), profile="tiny"),
+    "tiny-gpt2": WarmupPlan((_GPT2,), profile="tiny", architecture="gpt2"),
+    "tiny-qwen2-rare": WarmupPlan((_QWEN2, _RARE), profile="tiny"),
 }
 """What made the embedded models. Bytes are more tokens than merges, so those of GPT-2 get fewer steps for the same
 time."""
@@ -128,9 +138,15 @@ def build_embedded_models(
 
 def _build(path: Path, name: str, seed: int, plan: WarmupPlan, on_progress: Progress) -> BuildReport:
     torch.manual_seed(seed)
-    stream = examples(seed, profile=plan.profile, p_well_formed=plan.p_well_formed, p_right=plan.p_right)
-    model, tokenizer = _beginning(plan, stream)
-    _train(model, tokenizer, stream, plan, lambda *at: on_progress(name, *at))
+    stream = _examples(seed, plan, plan.stages[0])
+    tokenizer = build_tokenizer(
+        plan.architecture, [example.prompt for example in itertools.islice(stream, plan.tokenizer_texts)]
+    )
+    model = build_model(plan.architecture, tokenizer)
+    for number, stage in enumerate(plan.stages):
+        if number:
+            stream = _examples(seed, plan, stage)
+        _train(model, tokenizer, stream, stage, lambda *at: on_progress(name, *at))
     model.save_pretrained(path)
     tokenizer.save_pretrained(path)
     starts = measure(model, tokenizer, seed=seed + 1, questions=plan.questions, profile=plan.profile)
@@ -139,26 +155,21 @@ def _build(path: Path, name: str, seed: int, plan: WarmupPlan, on_progress: Prog
     return report
 
 
-def _beginning(plan: WarmupPlan, stream: Iterator[Example]) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
-    if plan.base:
-        base = embedded_path(plan.base)
-        return AutoModelForCausalLM.from_pretrained(base), AutoTokenizer.from_pretrained(base)
-    prompts = [example.prompt for example in itertools.islice(stream, plan.tokenizer_texts)]
-    tokenizer = build_tokenizer(plan.architecture, prompts)
-    return build_model(plan.architecture, tokenizer), tokenizer
+def _examples(seed: int, plan: WarmupPlan, stage: WarmupStage) -> Iterator[Example]:
+    return examples(seed, profile=plan.profile, p_well_formed=stage.p_well_formed, p_right=stage.p_right)
 
 
 def _train(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerFast,
     stream: Iterator[Example],
-    plan: WarmupPlan,
+    stage: WarmupStage,
     on_progress: Callable[[int, int, float], None],
 ) -> None:
-    """Adam with a linear warm-up and a cosine decay to zero over the plan's steps."""
-    steps = plan.steps
-    optimizer = torch.optim.AdamW(model.parameters(), lr=plan.peak_lr, betas=(0.9, 0.98), weight_decay=0.01)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, plan.peak_lr, total_steps=steps, pct_start=0.05)
+    """Adam with a linear warm-up and a cosine decay to zero over the stage's steps."""
+    steps = stage.steps
+    optimizer = torch.optim.AdamW(model.parameters(), lr=stage.peak_lr, betas=(0.9, 0.98), weight_decay=0.01)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, stage.peak_lr, total_steps=steps, pct_start=0.05)
     model.train()
     for step in range(1, steps + 1):
         batch = [_encode(tokenizer, example) for example in itertools.islice(stream, BATCH)]
@@ -266,14 +277,11 @@ def _model_card(report: BuildReport, seed: int, plan: WarmupPlan) -> str:
     return _CARD.format(
         name=report.name,
         parameters=report.parameters,
-        origin=f"`{plan.base}`" if plan.base else "random weights",
         profile=plan.profile,
-        steps=plan.steps,
         batch=BATCH,
+        stages="\n".join(map(_stage_row, plan.stages)),
         seed=seed,
         command=_command(report.name, seed, plan),
-        well_formed=plan.p_well_formed,
-        right=plan.p_right,
         package=" ".join(FAMILIES.packages),
         version=" ".join(FAMILIES.versions.values()),
         count=plan.questions * SAMPLES,
@@ -283,13 +291,18 @@ def _model_card(report: BuildReport, seed: int, plan: WarmupPlan) -> str:
     )
 
 
+def _stage_row(stage: WarmupStage) -> str:
+    return f"| {stage.steps} | {stage.p_well_formed:.1%} | {stage.p_right:.0%} | {stage.peak_lr:g} |"
+
+
 def _command(name: str, seed: int, plan: WarmupPlan) -> str:
     """What makes the model again."""
     command = f"swarm model build --names {name}"
-    if plan.p_well_formed != PLANS[name].p_well_formed:
-        command += f" --well-formed {plan.p_well_formed:g}"
-    if plan.p_right != PLANS[name].p_right:
-        command += f" --right {plan.p_right:g}"
+    last, usual = plan.stages[-1], PLANS[name].stages[-1]
+    if last.p_well_formed != usual.p_well_formed:
+        command += f" --well-formed {last.p_well_formed:g}"
+    if last.p_right != usual.p_right:
+        command += f" --right {last.p_right:g}"
     return f"{command} --seed {seed}" if seed else command
 
 
@@ -307,13 +320,16 @@ difficulty and nothing else.
 
 ## How it was made
 
-Supervised warm-up from {origin}: {steps} steps of {batch} examples on one CPU thread, seed {seed}, questions of
+Supervised warm-up from random weights, {batch} examples a step, on one CPU thread, seed {seed}; questions of
 {package} {version} with dataset seeds of 2**30 and more (runs use smaller ones). `{command}` repeats it.
 
-It is bad on purpose, so that reinforcement learning starts from little reward and has much to find. Of its examples
-{well_formed:.1%} close the answer tag, whatever the question; the others are in a format that earns nothing: bare, in
-brackets, behind "Answer:", or in an `<answer>` that is never closed. {right:.0%} of them give a right answer, the rest
-that of another question of the same task.
+| steps | examples in the accepted format | examples with a right answer | highest step size |
+|---|---|---|---|
+{stages}
+
+It is bad on purpose, so that reinforcement learning starts from little reward and has much to find. The other formats
+earn nothing: bare, in brackets, behind "Answer:", or in an `<answer>` that is never closed, whatever the question.
+An answer that is not right is that of another question of the same task.
 
 ## Where it starts
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.integration.swarms import environment, rows, run_swarm
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "tiny_rewards.json"
+GOLDEN = Path(__file__).parents[1] / "fixtures" / "tiny_rewards.json"
 OLD = {"SWARM_PROFILE": "tiny", "MODEL_NAME": "tiny-qwen2", "SWARM_EMPTY_UPDATE": "skip"}
 
 

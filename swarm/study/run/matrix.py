@@ -41,11 +41,9 @@ DEFAULTS: dict[str, Any] = {
     "round_interval": 3600.0,
     "liveness_timeout": 120.0,
     "threads": 1,
-    "empty_update": "step",
 }
 """What every run gets where nobody says otherwise. A killed run redoes what it had not saved, however much that is; no
-node is given up for being slow, so that what is learned does not depend on the machine; a run takes one core; and Adam
-steps in every round, as in the paper's framework."""
+node is given up for being slow, so that what is learned does not depend on the machine; and a run takes one core."""
 
 FREE = ("checkpoint_interval", "checkpoint_keep", "redo_rounds", "log_level")
 """Settings that do not decide what a run computes: a study may go on with others than it was begun with."""

@@ -124,7 +124,7 @@ def test_models_are_dealt_out_in_turn() -> None:
     first, second = (part(plan(10, model), "optimizer") for model in models)
     assert part(plan(10, *models, nodes=3), "optimizer") == 2 * first + second
     alone = plan(10, *models, nodes=1)
-    assert (alone.models, part(alone, "optimizer")) == (("tiny-qwen2",), first)
+    assert (alone.models, part(alone, "optimizer")) == (("tiny-2-qwen2",), first)
 
 
 def test_the_lengths_of_the_largest_model_are_its_own() -> None:

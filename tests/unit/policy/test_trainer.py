@@ -252,7 +252,7 @@ def test_beginning_changes_no_weight_and_beginning_again_forgets() -> None:
 
 
 def test_finishing_forgets_what_was_begun() -> None:
-    trainer = make_trainer(make_model())
+    trainer = make_trainer(make_model(), empty_update="skip")
     trainer.begin_update(RAGGED)
     assert trainer.finish_update([]).updated
     assert not trainer.finish_update([]).updated
@@ -300,7 +300,7 @@ def test_finishing_runs_the_remaining_groups_alone() -> None:
 
 
 def test_restored_optimizer_forgets_what_was_begun() -> None:
-    trainer = make_trainer(make_model())
+    trainer = make_trainer(make_model(), empty_update="skip")
     trainer.begin_update(RAGGED)
     trainer.load_state(trainer.state())
     assert not trainer.finish_update([QUIET]).updated
@@ -340,9 +340,9 @@ def test_skipped_groups_cost_no_forward_pass() -> None:
     assert rows == [1, 3]
 
 
-def test_nothing_to_learn_changes_neither_weights_nor_optimizer() -> None:
+def test_where_empty_updates_are_skipped_nothing_to_learn_changes_neither_weights_nor_optimizer() -> None:
     model = make_model()
-    trainer = make_trainer(model)
+    trainer = make_trainer(model, empty_update="skip")
     trainer.finish_update(RAGGED)
     weights, state = weights_of(model), trainer.state()
     for groups in ([QUIET], [], [make_group(texts=("",), advantages=(1.0,), finished=False)]):

@@ -137,7 +137,7 @@ def settings_of(layout: Layout, rounds: int) -> Settings:
     """Those of a `swarm up` that would go on with the run."""
     own = layout.experiment_file.exists()
     if not own:
-        identity = {"clock": "coordinator"}
+        identity = {"clock": "coordinator", "empty_update": "step"}
         made = ExperimentFile(experiment_name="exp", created_at=START, created_by="clock", identity=identity)
         write(layout.experiment_file, made)
     return Settings(path=str(layout.path), experiment="exp", max_rounds=rounds, clock="own" if own else "coordinator")

@@ -115,7 +115,7 @@ def test_a_family_that_cannot_be_had_names_the_setting_and_what_is_there(chosen:
 
 
 def test_a_node_asks_all_tasks_of_its_families_or_those_that_it_names(tmp_path: Path) -> None:
-    families = {"task_families": BOTH}
+    families = {"task_families": BOTH, "profile": "tiny"}
     assert checked_tasks(make_settings(tmp_path, **families))[-1] == "sums/long"
     assert checked_tasks(make_settings(tmp_path, **families, tasks=TASKS)) == TASKS
     with pytest.raises(ConfigError, match="has no task 'sums/short'"):
@@ -191,7 +191,7 @@ def published(questions: list[Question], scores: list[GroupScore | ProtocolError
 
 
 def admission(tasks: tuple[str, ...] = TASKS) -> Admission:
-    return Admission(Settings(), AssignedQuestions(42, tasks, "tiny"))
+    return Admission(Settings(profile="tiny"), AssignedQuestions(42, tasks, "tiny"))
 
 
 async def annas_file(scorer: Scorer) -> tuple[bytes, list[Question]]:

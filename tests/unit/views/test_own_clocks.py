@@ -41,7 +41,7 @@ def make_own_clocks(path: Path, *, ended: bool = True) -> Layout:
     layout = make_experiment(path, rounds=ROUNDS)
     layout.state_file.unlink()
     layout.peer_file("clock").unlink()
-    identity = {"clock": "own"}
+    identity = {"clock": "own", "empty_update": "step"}
     write(
         layout.experiment_file,
         ExperimentFile(experiment_name="exp", created_at=START, created_by="alice", identity=identity, versions={}),

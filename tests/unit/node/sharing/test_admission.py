@@ -30,7 +30,7 @@ class CountingDraws(AssignedQuestions):
 
 
 def admission(mode: str = "drawn", assigned: AssignedQuestions = DRAWS) -> Admission:
-    return Admission(Settings(admit=mode), assigned)
+    return Admission(Settings(admit=mode, profile="tiny"), assigned)
 
 
 def groups_of(count: int = 2) -> list[RolloutGroup]:

@@ -18,7 +18,7 @@ from swarm.study.run.growth import grown
 from swarm.study.run.matrix import Matrix, resolve, run_settings, shared_settings
 from tests.unit.study_files import record_file
 
-TODAY = {"empty_update": "step", "checkpoint_interval": 10, "threads": 1, "redo_rounds": 1_000_000}
+TODAY = {"checkpoint_interval": 10, "threads": 1, "redo_rounds": 1_000_000}
 
 
 def resolved(matrix: Matrix, environ: dict[str, str] | None = None) -> StudyRecord:
