@@ -70,7 +70,7 @@ class WarmupPlan:
 _QWEN2 = WarmupStage(steps=3000, p_well_formed=0.03)
 _GPT2 = WarmupStage(steps=2600, p_well_formed=0.04)
 _UNSURE = WarmupStage(steps=300, p_well_formed=0.12, p_right=0.5, peak_lr=5e-4)
-_RARE = WarmupStage(steps=150, p_well_formed=0.004, peak_lr=5e-4)
+_RARE = WarmupStage(steps=150, p_well_formed=0.006, peak_lr=5e-4)
 PLANS = {
     "tiny-2-qwen2": WarmupPlan((_QWEN2, _UNSURE)),
     "tiny-2-gpt2": WarmupPlan((_GPT2, _UNSURE), architecture="gpt2"),
@@ -78,7 +78,7 @@ PLANS = {
     "tiny-2-qwen2-content": WarmupPlan((_QWEN2, replace(_UNSURE, p_well_formed=0.95))),
     "tiny-qwen2": WarmupPlan((_QWEN2,), profile="tiny"),
     "tiny-gpt2": WarmupPlan((_GPT2,), profile="tiny", architecture="gpt2"),
-    "tiny-qwen2-rare": WarmupPlan((_QWEN2, _RARE), profile="tiny"),
+    "tiny-qwen2-rare": WarmupPlan((_QWEN2, replace(_RARE, p_well_formed=0.004)), profile="tiny"),
 }
 """What made the embedded models. Bytes are more tokens than merges, so those of GPT-2 get fewer steps for the same
 time."""

@@ -9,11 +9,12 @@ from swarm.errors import ConfigError
 from swarm.study.record import ConfigurationRecord, DeclaredComparison
 from swarm.study.run.matrix import Matrix, did_you_mean, with_baseline
 
-SETTINGS = {"model": ("tiny-qwen2-rare",), "learning_rate": 2e-4}
-"""Of all runs of the built-in matrices. Sharing pays where informative groups are rare; tiny-qwen2, which begins with
-seven times the reward, gains little by it (docs/study/starting-reward)."""
+SETTINGS = {"model": ("tiny-2-qwen2-rare",), "learning_rate": 2e-4}
+"""Of all runs of the built-in matrices. Sharing pays most where informative groups are rare
+(docs/study/starting-reward)."""
 ROUNDS = 100
-SEEDS = (1, 2, 3, 4, 5)
+SEEDS = (6, 7, 8, 9, 10)
+"""Fresh ones: the splits and rules were chosen after looking at seeds 1 to 5."""
 ADAPTIVE_RULES = (*LITERAL_RULES, *SCALED_RULES, "supply", "random")
 """The last one is a control: it moves as much as the others, and follows nothing. They are held against 6/2, the best
 of the fixed splits of `sapo`."""
