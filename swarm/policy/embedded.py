@@ -26,10 +26,11 @@ LEARNING_RATES = {
 EMBEDDED: tuple[str, ...] = tuple(LEARNING_RATES)
 """Names that stand for a model inside this package; the first is what `swarm up` uses.
 
-    tiny-2-qwen2, tiny-2-gpt2   know much, answer rarely in the format that the verifier accepts
-    tiny-2-qwen2-rare           tiny-2-qwen2, in that format far more rarely: where sharing is studied, reward is rare
-    tiny-2-qwen2-content        tiny-2-qwen2, nearly always in that format and rarely right
-    tiny-qwen2, tiny-gpt2, tiny-qwen2-rare   the same for the profile `tiny`, for runs begun with them
+    tiny-2-qwen2, tiny-2-gpt2   rarely in the format that the verifier accepts, and rarely right: both can rise
+    tiny-2-qwen2-rare           right in one of three, and hardly ever in that format: where sharing is studied, reward
+                                is rare
+    tiny-2-qwen2-content        nearly always in that format, and rarely right
+    tiny-qwen2, tiny-gpt2, tiny-qwen2-rare   for the profile `tiny`, for runs begun with it; right in one of two
 """
 
 

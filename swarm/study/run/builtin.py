@@ -17,7 +17,7 @@ SEEDS = (6, 7, 8, 9, 10)
 """Fresh ones: the splits and rules were chosen after looking at seeds 1 to 5."""
 ADAPTIVE_RULES = (*LITERAL_RULES, *SCALED_RULES, "supply", "random")
 """The last one is a control: it moves as much as the others, and follows nothing. They are held against 6/2, the best
-of the fixed splits of `sapo`."""
+fixed split of the first study."""
 
 
 def _split(local: int, external: int) -> ConfigurationRecord:
@@ -76,7 +76,7 @@ MATRICES = {
             "adaptive",
             "Can the split adapt?",
             "6/2",
-            "The cumulative reward of {} differs from that of 6/2, the best fixed split.",
+            "The cumulative reward of {} differs from that of 6/2, the best fixed split of the first study.",
             _split(6, 2),
             _split(4, 4),
             *(_half(rule, adaptive=True, adaptive_rule=rule) for rule in ADAPTIVE_RULES),
