@@ -61,7 +61,7 @@ class Reader:
 def _rollouts(layout: Layout, mode: str) -> str:
     """As the intake does; the reason of the first group's refusal stands for all."""
     settings = Settings(admit=mode, importance_cap=2.0, max_file_bytes=LARGEST)
-    admission = Admission(settings, AssignedQuestions(42, SAPO_TASKS, "tiny"))
+    admission = Admission(settings, AssignedQuestions(42, SAPO_TASKS, "tiny-2"))
     file = PeersFiles(settings, open_place(layout.path).open(layout.experiment)).fetch(KEY, PEER).file
     if isinstance(file, ProtocolError):
         raise file

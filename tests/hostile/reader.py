@@ -69,7 +69,7 @@ class Reader:
             arrived.append(peer)
 
         settings = Settings(path=str(self.layout.path), experiment="exp", admit="regenerable", model=("none",))
-        assigned = AssignedQuestions(settings.seed, SAPO_TASKS, "tiny")
+        assigned = AssignedQuestions(settings.seed, SAPO_TASKS, "tiny-2")
         intake = Intake(make_context(settings, "reader"), assigned, self._scorer, on_arrival)
         with anyio.fail_after(TIMEOUT_S):
             async with anyio.create_task_group() as tasks:

@@ -100,7 +100,6 @@ def make_settings(path: Path, **more: Any) -> Settings:
     fields: dict[str, Any] = {
         "path": str(path),
         "experiment": "exp",
-        "profile": "tiny",
         "max_rounds": 5,
         "local_groups": 2,
         "external_groups": 2,

@@ -21,7 +21,7 @@ class CountingDraws(AssignedQuestions):
     """Remembers how many questions were drawn."""
 
     def __init__(self) -> None:
-        super().__init__(42, TASKS, "tiny")
+        super().__init__(42, TASKS, "tiny-2")
         self.drawn = 0
 
     def questions(self, node: str, key: RoundKey, count: int) -> list[QuestionRequest]:
@@ -30,7 +30,7 @@ class CountingDraws(AssignedQuestions):
 
 
 def admission(mode: str = "drawn", assigned: AssignedQuestions = DRAWS) -> Admission:
-    return Admission(Settings(admit=mode, profile="tiny"), assigned)
+    return Admission(Settings(admit=mode), assigned)
 
 
 def groups_of(count: int = 2) -> list[RolloutGroup]:

@@ -162,7 +162,7 @@ async def test_lesson_the_adaptive_rule_moved_only_j_both_change_in_what_is_aske
 ) -> None:
     make_ghost(layout, "bob", rounds=ROUNDS)
     for round_ in range(ROUNDS):
-        theirs = make_rollouts("bob", RoundKey(round_), groups=20, assigned=AssignedQuestions(3, TASKS, "tiny"))
+        theirs = make_rollouts("bob", RoundKey(round_), groups=20, assigned=AssignedQuestions(3, TASKS, "tiny-2"))
         put(layout.rollout_file(RoundKey(round_), "bob"), encode(theirs))
     policy = FakePolicy()
     worker = make_worker(layout, "alice", policy, adaptive_rule="random", staleness=staleness, seed=3, **ADAPTIVE)
