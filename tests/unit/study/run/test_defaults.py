@@ -84,7 +84,7 @@ def test_who_names_another_value_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_s_own_settings_are_named_and_not_defaults(tmp_path: Path) -> None:
     mine = replace(built_in("sapo"), built_in=False)
-    there = of_an_earlier_version(tmp_path, mine, model=["tiny-qwen2-rare"], learning_rate=2e-4)
+    there = of_an_earlier_version(tmp_path, mine, model=["tiny-2-qwen2-rare"], learning_rate=2e-4)
     with pytest.raises(ExperimentError, match=r"learning_rate was 0\.0002, now 0\.1"):
         gone_on(replace(mine, settings={**mine.settings, "learning_rate": 0.1}), there)
 
@@ -105,7 +105,7 @@ def test_an_adaptive_rule_of_an_earlier_version_stays_the_rule_it_was(
     named_now = dict.fromkeys(named, now)
     said = {**begun.settings, **({**rule, **named_now} if shared else {})}
     again = ConfigurationRecord(name="a", settings=half if shared else {**half, **rule, **named_now})
-    model = {"model": ["tiny-qwen2-rare"], "learning_rate": 2e-4}
+    model = {"model": ["tiny-2-qwen2-rare"], "learning_rate": 2e-4}
     there = msgspec.structs.replace(there, settings={**there.settings, **model})
     record = gone_on(replace(begun, settings=said, configurations=(again,)), there)
     assert settings_of(record)["adaptive_rule"] == now

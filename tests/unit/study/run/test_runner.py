@@ -302,7 +302,7 @@ def test_a_study_of_an_earlier_version_goes_on_and_says_with_which_of_its_defaul
     assert first.returncode == 0, said
     file = record_file(tmp_path, "m")
     record = json.loads(file.read_bytes())
-    del record["defaults"], record["settings"]["empty_update"], record["settings"]["redo_rounds"]
+    del record["defaults"], record["settings"]["redo_rounds"]
     file.write_text(json.dumps(record))
     more = start_study(tmp_path, "--seeds", "1,2")
     said, _ = more.communicate(timeout=PATIENCE)
