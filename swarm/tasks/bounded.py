@@ -1,9 +1,14 @@
 """Runs a job in a forked child with limits on CPU time, wall time, memory and output, and kills it beyond them.
 
-    server ── fork ──▶ child: own session, rlimits, no descriptors but one pipe ── frames ──▶ server
+    server ── fork ──▶ child: own session, rlimits, no descriptors but two pipes ── frames ──▶ server
+                                                                                 ── stderr, cut ──▶ the server's stderr
 
 The child is killed from three sides: by its CPU limit, by its own interval timer, and by the server, which sends
-SIGKILL to its process group when time is up or its output is complete. No `except:` in the child swallows any of them.
+SIGKILL to its process group when time is up or its output is complete. No `except:` in the child swallows any of them,
+and the server's holds whatever the child does to its own.
+
+The child's stderr is a pipe that is read when the child is dead: what does not fit into it is lost, and a writer does
+not wait. The first lines go on to the server's stderr.
 
 macOS has no usable RLIMIT_AS and no parent-death signal: there, memory is bounded only by what can be allocated in the
 time allowed.
@@ -13,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
 import resource
 import select
@@ -20,7 +26,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import NoReturn
 
 import msgspec
@@ -30,6 +35,7 @@ from swarm.tasks.frames import frame, split_frames
 Emit = Callable[[bytes], None]
 """Sends one frame from the child to the server."""
 
+_STDERR_FD = 2
 _PIPE_FD = 3
 _HIGHEST_FD = 4_096
 _PR_SET_PDEATHSIG = 1
@@ -49,22 +55,52 @@ class Limits(msgspec.Struct, frozen=True):
     """All frames together."""
 
 
+STDERR_BYTES = 2_000
+STDERR_LINES = 10
+"""Of what a child says on stderr, so much is passed on."""
+
+
 def run_bounded(job: Callable[[Emit], None], limits: Limits) -> list[bytes]:
     """Run job(emit) in a fork of this process; returns the frames that it emitted before it ended or was killed.
 
     A job shows by its last frame that it came to its end. To be called in a process with a single thread only.
     """
     server, memory = os.getpid(), _address_space(limits)
-    read_fd, write_fd = os.pipe()
+    (read_fd, write_fd), (said_fd, stderr_fd) = os.pipe(), _lossy_pipe()
     child = os.fork()
     if child == 0:
-        _be_the_child(job, write_fd, server, memory, limits)
+        _be_the_child(job, (stderr_fd, write_fd), server, memory, limits)
     os.close(write_fd)
+    os.close(stderr_fd)
     try:
         return split_frames(_read_until_end(read_fd, limits))
     finally:
         os.close(read_fd)
         _kill_group(child)
+        _pass_on(said_fd)
+        os.close(said_fd)
+
+
+def prepare() -> None:
+    """Open what `run_bounded` reads: to be called by a process that will open nothing any more."""
+    _own_memory_fd(os.getpid())
+
+
+def _lossy_pipe() -> tuple[int, int]:
+    """A pipe at either end of which nobody waits."""
+    ends = os.pipe()
+    for end in ends:
+        os.set_blocking(end, False)
+    return ends
+
+
+def _pass_on(said_fd: int) -> None:
+    """Repeat the beginning of what lies in the pipe on this process's stderr."""
+    with contextlib.suppress(BlockingIOError):
+        said = os.read(said_fd, STDERR_BYTES)
+        lines = said.split(b"\n")[:STDERR_LINES]
+        if said:
+            os.write(_STDERR_FD, b"\n".join(lines).removesuffix(b"\n") + b"\n")
 
 
 def _read_until_end(fd: int, limits: Limits) -> bytes:
@@ -89,21 +125,28 @@ def _kill_group(child: int) -> None:
 
 
 def _be_the_child(
-    job: Callable[[Emit], None], write_fd: int, server: int, memory: int | None, limits: Limits
+    job: Callable[[Emit], None], outputs: tuple[int, int], server: int, memory: int | None, limits: Limits
 ) -> NoReturn:
     try:
-        _leave_the_server(write_fd, server)
+        _leave_the_server(outputs, server)
         _apply(limits, memory)
         job(_emit)
     except BaseException as error:  # noqa: BLE001 - the boundary: nothing may return into the server's code
-        os.write(2, f"scoring child failed: {error!r:.500}\n".encode(errors="replace"))
+        _say(f"scoring child failed: {error!r:.500}\n")
     finally:
         os._exit(0)  # no clean-up: buffers and exit handlers belong to the server
 
 
-def _leave_the_server(write_fd: int, server: int) -> None:
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError):  # nobody has to hear it
+        os.write(_STDERR_FD, text.encode(errors="replace"))
+
+
+def _leave_the_server(outputs: tuple[int, int], server: int) -> None:
     """Own session, the server's descriptors closed, and death with the server."""
     os.setsid()
+    stderr_fd, write_fd = outputs
+    os.dup2(stderr_fd, _STDERR_FD)
     os.dup2(write_fd, _PIPE_FD)
     os.closerange(_PIPE_FD + 1, _HIGHEST_FD)
     if _libc is not None:
@@ -130,10 +173,17 @@ def _limit(which: int, value: int) -> None:
 
 def _address_space(limits: Limits) -> int | None:
     """Bytes of address space that the child may have in all, None where the system does not tell."""
-    if sys.platform != "linux":
+    fd = _own_memory_fd(os.getpid())
+    if fd is None:
         return None
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    pages = int(os.pread(fd, 200, 0).split()[0])
     return pages * resource.getpagesize() + limits.memory_bytes
+
+
+@functools.lru_cache(maxsize=1)
+def _own_memory_fd(pid: int) -> int | None:
+    """Open for good, as a server closes the file system to itself; of this process, not of the one that forked it."""
+    return os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC) if sys.platform == "linux" else None
 
 
 def _emit(payload: bytes) -> None:

@@ -3,14 +3,17 @@
 From `enter` on any event that Python audits, but a harmless few, ends the process. What is allowed is listed, not what
 is refused: opening files, sockets, processes, imports, ctypes and executing code are all audited by CPython
 (https://docs.python.org/3/library/audit_events.html), and so will be what it adds later. A breach ends the process
-rather than raising, since scorers have bare `except:` clauses. An audit hook is no jail for code that is executed
-already: that is why a family's `prepare` takes away whatever executes a string.
+rather than raising, since scorers have bare `except:` clauses; it ends whatever has become of stderr and of the os
+module. An audit hook is no jail for code that is executed already: that is why a family's `prepare` takes away whatever
+executes a string, and swarm.tasks.bars what the kernel can refuse.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import sys
+from collections.abc import Callable
 
 REFUSED_EXIT = 77
 """Exit status of a child that tried what it may not."""
@@ -21,10 +24,24 @@ ALLOWED_EVENTS = frozenset({"compile", "builtins.id"})
 
 def enter() -> None:
     """Confine this process for the rest of its life. Everything that it needs must be imported already."""
-    sys.addaudithook(_end_unless_allowed)
+    sys.addaudithook(_hook(ALLOWED_EVENTS, REFUSED_EXIT, select.select, os.write, os._exit))
 
 
-def _end_unless_allowed(event: str, _arguments: tuple[object, ...]) -> None:
-    if event not in ALLOWED_EVENTS:
-        os.write(2, f"scoring child ended: it tried {event}\n".encode())
-        os._exit(REFUSED_EXIT)
+def _hook(
+    allowed: frozenset[str],
+    status: int,
+    select_: Callable[..., tuple[object, ...]],
+    write: Callable[[int, bytes], int],
+    end: Callable[[int], object],
+) -> Callable[[str, tuple[object, ...]], None]:
+    """The hook, which looks nothing up in a module: code in this process can change what lies there."""
+
+    def end_unless_allowed(event: str, _arguments: tuple[object, ...]) -> None:
+        if event not in allowed:
+            try:
+                if select_((), (2,), (), 0)[1]:  # a full pipe would block
+                    write(2, f"scoring child ended: it tried {event:.200}\n".encode(errors="replace"))
+            finally:
+                end(status)
+
+    return end_unless_allowed

@@ -50,6 +50,8 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
 
     versions: dict[str, str]
     """Family -> version."""
+    bars: tuple[str, ...] = ()
+    """Of swarm.tasks.bars: those that are up."""
 
 
 class Made(msgspec.Struct, frozen=True, tag="made"):

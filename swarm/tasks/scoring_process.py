@@ -76,7 +76,7 @@ class ScoringProcess:
     async def wait_until_ready(self) -> None:
         """Wait until the spawned server has imported what it needs. Raises ServerLostError."""
         ready = _decode_ready(await self._exchange(None, self._start_timeout_s))
-        logger.debug("scorer.ready", pid=self.pid, **ready.versions)
+        logger.debug("scorer.ready", pid=self.pid, bars=ready.bars, **ready.versions)
 
     async def call(self, request: bytes, timeout_s: float) -> bytes:
         """Send a request and wait for its reply. Raises ServerLostError; the next call then starts a new server."""

@@ -11,7 +11,8 @@ emitted counts and the node asks for the rest again, one by one. A lone group wh
 scored answer by answer, each in a child with limits of its own, so that such an answer costs its author alone.
 
 All questions are made before any answer is read. From then on the child has seen hostile text, and only
-`swarm.tasks.sandbox` stands between an answer and the rewards of the groups that follow in its batch.
+`swarm.tasks.sandbox` stands between an answer and the rewards of the groups that follow in its batch. Between it
+and the machine stand the limits of `swarm.tasks.bounded` and the bars of `swarm.tasks.bars` too, as many as there are.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from typing import BinaryIO
 import msgspec
 
 from swarm.errors import ProtocolError
-from swarm.tasks import sandbox
+from swarm.tasks import bounded, sandbox
+from swarm.tasks.bars import NO_BARS, Bars, put_up
 from swarm.tasks.bounded import Emit, Limits, run_bounded
 from swarm.tasks.frames import HEADER_BYTES, frame, payload_length
 from swarm.tasks.registry import Families
@@ -57,10 +59,11 @@ def main() -> None:
     requests, replies = _take_over_standard_streams()
     families = Families(sys.argv[1:])
     _prepare(families)
-    replies.write(frame(_encode(Ready(families.versions))))
+    bars = put_up()
+    replies.write(frame(_encode(Ready(families.versions, bars.up))))
     while header := requests.read(HEADER_BYTES):
         batch = _decode_batch(requests.read(payload_length(header)))
-        replies.write(frame(_encode(serve(batch, families))))
+        replies.write(frame(_encode(serve(batch, families, bars))))
 
 
 def _take_over_standard_streams() -> tuple[BinaryIO, BinaryIO]:
@@ -77,17 +80,19 @@ def _prepare(families: Families) -> None:
     """Import and run everything once: after `sandbox.enter` a child can import nothing more."""
     warnings.simplefilter("ignore")  # showing one reads source files, which a child may not
     families.prepare()
+    bounded.prepare()
     gc.collect()
     gc.freeze()  # children share these pages as long as nobody's collector writes to them
 
 
-def serve(batch: Batch, families: Families) -> Sequence[Reply | Unfinished]:
+def serve(batch: Batch, families: Families, bars: Bars = NO_BARS) -> Sequence[Reply | Unfinished]:
     """Answer the requests of a batch, in order."""
-    frames = run_bounded(functools.partial(_batch_job, families, batch.requests), batch.limits)
+    frames = run_bounded(functools.partial(_batch_job, families, bars, batch.requests), batch.limits)
     made = _decode_made(frames[0]) if frames else []  # written before any answer was looked at
     replies = _finished(batch.requests, made, frames[1:])
     if len(batch.requests) == 1 and not replies:
-        return [_see_through(batch.requests[0], made, functools.partial(_score_each_alone, families, batch.limits))]
+        score_each = functools.partial(_score_each_alone, families, bars, batch.limits)
+        return [_see_through(batch.requests[0], made, score_each)]
     return [*replies, *[Unfinished()] * (len(batch.requests) - len(replies))]
 
 
@@ -138,10 +143,12 @@ def _scored(request: ScoreAnswers, made: Made, distinct_outcomes: Sequence[Outco
     return Scored(made.questions[0], rewards, killed=found.count(KILLED), errors=found.count(FAILED))
 
 
-def _score_each_alone(families: Families, limits: Limits, question: Question, answers: Sequence[str]) -> list[Outcome]:
+def _score_each_alone(
+    families: Families, bars: Bars, limits: Limits, question: Question, answers: Sequence[str]
+) -> list[Outcome]:
     outcomes: list[Outcome] = []
     for answer in answers:
-        frames = run_bounded(functools.partial(_answers_job, families, question, [answer]), limits)
+        frames = run_bounded(functools.partial(_answers_job, families, bars, question, [answer]), limits)
         raw = _raw_rewards(frames[0] if frames else b"", 1)
         outcomes.append(KILLED if raw is None else check_reward(raw[0]))
     return outcomes
@@ -159,13 +166,18 @@ def _raw_rewards(payload: bytes, count: int) -> list[float | None] | None:
 # ------------------------------------------------------------------------------------- in the child
 
 
-def _batch_job(families: Families, requests: Sequence[Request], emit: Emit) -> None:
-    sandbox.enter()
+def _batch_job(families: Families, bars: Bars, requests: Sequence[Request], emit: Emit) -> None:
+    _confine(bars)
     made = [_make(families, request) for request in requests]
     emit(_encode(made))
     for request, questions in zip(requests, made, strict=True):
         if isinstance(request, ScoreAnswers) and isinstance(questions, Made):
             _emit_rewards(families, questions.questions[0], request.distinct, emit)
+
+
+def _confine(bars: Bars) -> None:
+    bars.close_calls()
+    sandbox.enter()
 
 
 def _make(families: Families, request: Request) -> Made | Refused:
@@ -180,8 +192,8 @@ def _make(families: Families, request: Request) -> Made | Refused:
     return Made((question,))
 
 
-def _answers_job(families: Families, question: Question, answers: Sequence[str], emit: Emit) -> None:
-    sandbox.enter()
+def _answers_job(families: Families, bars: Bars, question: Question, answers: Sequence[str], emit: Emit) -> None:
+    _confine(bars)
     _emit_rewards(families, question, answers, emit)
 
 

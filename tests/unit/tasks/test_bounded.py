@@ -10,7 +10,8 @@ import pytest
 from tests.patience import PATIENCE
 
 PROLOGUE = """
-import os, resource, signal, subprocess, sys, time
+import contextlib, os, resource, signal, subprocess, sys, time
+from swarm.tasks import bounded
 from swarm.tasks.bounded import Limits, run_bounded
 quick = Limits(cpu_s=1, wall_s=1.0, memory_bytes=64 * 2**20, output_bytes=2**20)
 def show(job, limits=quick): print(run_bounded(job, limits))
@@ -98,13 +99,12 @@ def test_processes_that_a_child_starts_die_with_it() -> None:
 import swarm.tasks.bounded as bounded
 bounded.resource.RLIMIT_NPROC = bounded.resource.RLIMIT_CORE  # so that forking is possible at all
 read_fd, write_fd = os.pipe()
-os.dup2(write_fd, 2)
-os.close(write_fd)
+bounded._HIGHEST_FD = 4  # so that the pipe stays open in the child
 def job(emit):
-    if os.fork() == 0: os.write(2, b'started')
+    if os.fork() == 0: os.write(write_fd, b'started')
     time.sleep(600)
 run_bounded(job, quick)
-os.close(2)
+os.close(write_fd)
 print(os.read(read_fd, 9), os.read(read_fd, 9))  # the second read ends when nobody is left to write
 """
     assert outcome(code) == "b'started' b''"
@@ -113,12 +113,12 @@ print(os.read(read_fd, 9), os.read(read_fd, 9))  # the second read ends when nob
 @pytest.mark.skipif(sys.platform != "linux", reason="the parent-death signal is Linux's own")
 def test_a_child_dies_with_its_server() -> None:
     code = """
+bounded._HIGHEST_FD = 4  # so that the pipe stays open in the child
 read_fd, write_fd = os.pipe()
 if os.fork() == 0:
     def job(emit):
-        os.write(2, b'%d\\n' % os.getpid())
+        os.write(write_fd, b'%d\\n' % os.getpid())
         time.sleep(6000)
-    os.dup2(write_fd, 2)
     run_bounded(job, Limits(wall_s=60))
 os.close(write_fd)
 child = int(os.read(read_fd, 100))
@@ -127,3 +127,56 @@ os.kill(server, signal.SIGKILL)
 print('ended' if os.read(read_fd, 1) == b'' else 'alive')
 """
     assert outcome(code) == "ended"
+
+
+def test_a_flood_on_stderr_is_cut_and_costs_neither_memory_nor_time() -> None:
+    """A hundred megabytes, in lines: an unread pipe is full after 64 KiB, and nobody waits for room."""
+    code = """
+read_fd, write_fd = os.pipe()
+os.dup2(write_fd, 2)
+os.set_blocking(read_fd, False)
+def job(emit):
+    for _ in range(100):
+        with contextlib.suppress(BlockingIOError): os.write(2, b'flood\\n' * 170_000)
+    emit(b'not held up')
+emitted = run_bounded(job, quick)
+said = os.read(read_fd, 10**6)
+print(emitted, said.count(b'\\n'), set(said.splitlines()))
+"""
+    assert outcome(code) == "[b'not held up'] 10 {b'flood'}"
+
+
+def test_a_flood_in_one_line_is_cut_too() -> None:
+    code = """
+read_fd, write_fd = os.pipe()
+os.dup2(write_fd, 2)
+def job(emit):
+    os.write(2, b'x' * 60_000)
+run_bounded(job, quick)
+print(len(os.read(read_fd, 10**6)) - 1 == bounded.STDERR_BYTES)
+"""
+    assert outcome(code) == "True"
+
+
+def test_a_child_that_has_no_timer_and_ignores_signals_is_ended_by_the_server() -> None:
+    code = """
+import signal
+def job(emit):
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.pthread_sigmask(signal.SIG_BLOCK, set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP})
+    emit(b'deaf')
+    time.sleep(600)
+print(run_bounded(job, quick))
+"""
+    assert outcome(code) == "[b'deaf']"
+
+
+def test_nobody_needs_to_hear_that_a_child_failed() -> None:
+    code = """
+def job(emit):
+    emit(b'said')
+    os.close(2)
+    raise ValueError
+print(run_bounded(job, quick))
+"""
+    assert outcome(code) == "[b'said']"

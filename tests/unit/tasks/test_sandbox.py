@@ -34,7 +34,7 @@ ATTEMPTS = {
 def run_confined(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run the code inside the sandbox, wrapped as a scorer's bare except would."""
     program = f"""
-import ast, ctypes, decimal, os, socket, subprocess
+import ast, ctypes, decimal, os, socket, subprocess, sys
 from swarm.tasks import sandbox
 sandbox.enter()
 try: {code}
@@ -59,3 +59,28 @@ def test_reaching_for_the_system_ends_the_process_before_it_happens(code: str, t
 def test_computing_is_allowed(code: str, tmp_path: Path) -> None:
     ended = run_confined(code, tmp_path)
     assert (ended.returncode, ended.stdout) == (0, "survived"), ended.stderr
+
+
+STATES_OF_STDERR = {
+    "closed": "os.close(2)",
+    "full": "r, w = os.pipe(); [os.write(w, bytes(4096)) for _ in range(16)]; os.dup2(w, 2)",
+    "replaced in Python": "os.write = None",
+}
+
+
+@pytest.mark.parametrize("state", STATES_OF_STDERR.values(), ids=STATES_OF_STDERR)
+def test_a_breach_ends_the_process_whatever_stderr_is(state: str, tmp_path: Path) -> None:
+    """A scorer's bare except would go on after an error in the hook; a hook that waits would hold up the server."""
+    assert run_confined(f"{state}; os.mkdir('PLANTED')", tmp_path).returncode == REFUSED_EXIT
+
+
+@pytest.mark.parametrize("change", ["os._exit = print", "sandbox.REFUSED_EXIT = sandbox.ALLOWED_EVENTS = None"])
+def test_a_breach_ends_the_process_whatever_became_of_the_modules(change: str, tmp_path: Path) -> None:
+    code = f"{change}; os.mkdir('PLANTED')"
+    assert run_confined(code, tmp_path).returncode == REFUSED_EXIT
+
+
+def test_a_long_name_of_an_event_ends_the_process_too(tmp_path: Path) -> None:
+    ended = run_confined("sys.audit('x' * 10**6)", tmp_path)
+    assert ended.returncode == REFUSED_EXIT
+    assert len(ended.stderr) < 300
