@@ -159,6 +159,11 @@ class Settings:
     """Groups of one peer and round that are scored; a file with more is refused."""
     peer_completions: Annotated[int, whole(2, 2**20)] = setting(1024, "SWARM_PEER_COMPLETIONS")
     """Completions of one peer and round that are scored; a file with more is refused."""
+    completion_characters: Annotated[int, whole(1)] | None = setting(None, "SWARM_COMPLETION_CHARACTERS")
+    """Longest completion of a peer that is taken, in characters; None: 64 for each token that an own one may have
+    (SWARM_MAX_NEW_TOKENS, 256 where that is not set). A group with a longer one is refused and counted, no more."""
+    pool_bytes: Annotated[int, whole(2**16)] = setting(64 * 2**20, "SWARM_POOL_BYTES")
+    """What all groups of peers together may take in memory; where they take more, those of the largest files go."""
     max_peers: Annotated[int, whole(1, 65536)] = setting(256, "SWARM_MAX_PEERS")
     """Peers whose files are read in one round, live ones first; the names beyond are counted."""
     quarantine_rounds: Annotated[int, whole(0)] = setting(20, "SWARM_QUARANTINE_ROUNDS")

@@ -75,7 +75,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 def trace(name: str, *, bf16: bool, eager: bool, hub_token: str | None = None) -> Footprint:
     """The footprint of an embedded model, a local folder or a hub id; its weights are never read."""
-    config = AutoConfig.from_pretrained(resolve_model(name), token=hub_token)
+    config = AutoConfig.from_pretrained(resolve_model(name), token=hub_token, trust_remote_code=False)
     shared = [MicroBatch(prompts=k, rows=n, prompt_tokens=p, new_tokens=t) for k, n, p, t in _SIZES]
     plain = [replace(batch, prompts=0) for batch in shared[1:]]
     models = [Traced(config, layers=layers, bf16=bf16, eager=eager) for layers in (1, 2)]

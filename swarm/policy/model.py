@@ -27,6 +27,8 @@ _DEFAULT_MAX_NEW_TOKENS = 256
 _NO_CONTEXT_LIMIT = 2**31
 _PROBE_TOLERANCE = 1e-2
 _DIGEST_LENGTH = 32
+_PICKLES = frozenset({".bin", ".pt", ".pth", ".pkl", ".ckpt"})
+"""How the names of weights end that are pickles."""
 _REMEDY = "Check MODEL_NAME, the network and HUGGINGFACE_ACCESS_TOKEN."
 _LOADING_ERRORS = (OSError, ValueError, KeyError, AttributeError, ImportError, RuntimeError, SafetensorError)
 
@@ -131,13 +133,23 @@ def load_model(
     source = resolve_model(name)
     target = _pick_device(device)
     implementation = _attention(name, attention, target, _autocast_dtype(name, target, precision))
-    tokenizer = _load_part(name, "tokenizer", lambda: AutoTokenizer.from_pretrained(source, token=hub_token))
-    config = _load_part(name, "config", lambda: AutoConfig.from_pretrained(source, token=hub_token))
+    _refuse_pickles(name, source)
+    safely: dict[str, Any] = {
+        "token": hub_token,
+        "trust_remote_code": False,
+    }  # not even where a terminal could be asked
+    tokenizer = _load_part(name, "tokenizer", lambda: AutoTokenizer.from_pretrained(source, **safely))
+    config = _load_part(name, "config", lambda: AutoConfig.from_pretrained(source, **safely))
     module = _load_part(
         name,
         "weights",
         lambda: AutoModelForCausalLM.from_pretrained(
-            source, config=config, dtype=torch.float32, token=hub_token, attn_implementation=implementation
+            source,
+            config=config,
+            dtype=torch.float32,
+            attn_implementation=implementation,
+            use_safetensors=True,
+            **safely,
         ),
     )
     return wrap_model(name, module, tokenizer, device=target, max_new_tokens=max_new_tokens, precision=precision)
@@ -180,6 +192,19 @@ def wrap_model(
     )
     _check_head(model)
     return model
+
+
+def _refuse_pickles(name: str, source: str) -> None:
+    """Raises ModelError for a folder whose weights are pickles alone: to read one is to run what it says."""
+    folder = Path(source)
+    if not folder.is_dir() or any(folder.glob("*.safetensors")):
+        return
+    if pickles := sorted(file.name for file in folder.iterdir() if file.suffix in _PICKLES):
+        raise ModelError(
+            f"model {name!r}: expected weights as model.safetensors in {folder.absolute()}, got "
+            f"{', '.join(pickles[:3])}: a pickle runs code when it is read. Load it where you trust it, save it with "
+            "save_pretrained(folder, safe_serialization=True)."
+        )
 
 
 def _model_names() -> str:

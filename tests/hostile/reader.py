@@ -68,7 +68,9 @@ class Reader:
         async def on_arrival(_: RoundKey, peer: str) -> None:
             arrived.append(peer)
 
-        settings = Settings(path=str(self.layout.path), experiment="exp", admit="regenerable", model=("none",))
+        settings = Settings(
+            path=str(self.layout.path), experiment="exp", admit="regenerable", completion_characters=2**20
+        )
         assigned = AssignedQuestions(settings.seed, SAPO_TASKS, "tiny-2")
         intake = Intake(make_context(settings, "reader"), assigned, self._scorer, on_arrival)
         with anyio.fail_after(TIMEOUT_S):

@@ -22,6 +22,10 @@ MOST_TEXT = 4 * 2**20
 """Characters of all responses of one file. What is informative of them stays in memory for as long as its round."""
 LONGEST_PROMPT = 2**16
 """Characters of a prompt that nobody can regenerate."""
+CHARACTERS_PER_TOKEN = 64
+"""Four times the tokens of an own completion, which is what is trained on at most, of 16 characters each."""
+USUAL_TOKENS = 256
+"""Of the longest completion, where no setting says it: what models without a limit of their own get."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,12 @@ class Admission:
         drawn = self._drawn(peer, key, groups) if self.settings.admit == "drawn" else [True] * len(groups)
         return [self._refusal(group, fits) for group, fits in zip(groups, drawn, strict=True)]
 
+    @property
+    def longest_completion(self) -> int:
+        """Characters."""
+        settings = self.settings
+        return settings.completion_characters or CHARACTERS_PER_TOKEN * (settings.max_new_tokens or USUAL_TOKENS)
+
     def is_drawn(self, group: RolloutGroup) -> bool:
         """Whether the run draws this question for this peer, round, stage and slot."""
         return self._drawn(group.peer_id, RoundKey(group.round, group.stage), [group])[0]
@@ -53,6 +63,10 @@ class Admission:
         return [group.slot < len(questions) and _asked(group) == questions[group.slot] for group in groups]
 
     def _refusal(self, group: RolloutGroup, drawn: bool) -> ProtocolError | None:
+        longest, most = max(len(completion.text) for completion in group.completions), self.longest_completion
+        if longest > most:
+            detail = f"a completion of group {group.slot} has {longest} characters, this node takes {most}"
+            return ProtocolError("too_long", f"{detail} (SWARM_COMPLETION_CHARACTERS)")
         if not group.question.verifiable:
             return _unverifiable(group)
         if self.settings.admit != "drawn" or drawn:

@@ -56,7 +56,7 @@ class Intake:
         self._on_arrival = on_arrival
         self._files = PeersFiles(ctx.settings, ctx.run)
         self._admission = Admission(ctx.settings, assigned)
-        self._pool = Pool(self._admission.is_drawn)
+        self._pool = Pool(self._admission.is_drawn, most_bytes=ctx.settings.pool_bytes)
         self._quarantine = Quarantine(ctx.settings.quarantine_rounds)
         self._priority_lock = PriorityLock()
         self._selections: dict[RoundKey, Selection] = {}
@@ -159,7 +159,10 @@ class Intake:
             with self.activity.running():
                 groups = await self._verified(key, peer, rank)
         if key >= self._oldest:
-            self._pool.put(key, peer, groups)
+            for full_key, full_peer in self._pool.put(key, peer, groups):
+                most = self._ctx.settings.pool_bytes
+                detail = f"the groups of all peers take more than {most} bytes (SWARM_POOL_BYTES)"
+                self._refuse(full_key, full_peer, ProtocolError("pool_full", detail))
             await self._on_arrival(key, peer)
 
     async def _verified(self, key: RoundKey, peer: str, rank: int) -> list[ScoredGroup]:

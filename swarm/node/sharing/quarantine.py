@@ -24,8 +24,8 @@ LONGEST = 32
 """Times the first quarantine that any later one may last."""
 NOT_ITS_OWN = frozenset({"unsigned", "bad_signature", "other_key", "pin_unreadable"})
 """Refusals of files that anybody may have put there in the peer's name: nobody is to be quarantined by a stranger."""
-NO_FAULT = frozenset({"unreadable", "generation_failed"}) | NOT_ITS_OWN
-"""These, and those that may say more of this machine than of the peer."""
+NO_FAULT = frozenset({"unreadable", "generation_failed", "too_long", "pool_full"}) | NOT_ITS_OWN
+"""These, and those that may say more of this machine and its settings than of the peer."""
 WEIGHT = {"scorer_abuse": FEWEST_REFUSALS, "poisonous": FEWEST_REFUSALS}
 """A refusal counts as one group, also that of a file, except for those that cost the reader seconds each.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ import torch
 from transformers import AutoConfig, GenerationConfig
 
 from swarm.errors import ConfigError, ModelError
+from swarm.planner.trace import trace
 from swarm.policy import model as model_module
 from swarm.policy.model import LanguageModel, load_model, resolve_model, wrap_model
 from swarm.policy.policy import JoinedPolicy, load_policy
@@ -91,16 +93,37 @@ def test_hub_token_reaches_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("swarm.policy.model.AutoTokenizer.from_pretrained", refuse)
     with pytest.raises(ModelError, match="'owner/model': its tokenizer cannot be loaded: OSError: no network"):
         load_model("owner/model", device="cpu", hub_token="hf_secret")
-    assert seen == [("owner/model", {"token": "hf_secret"})]
+    assert seen == [("owner/model", {"token": "hf_secret", "trust_remote_code": False})]
 
 
-def test_code_in_a_models_folder_never_runs(tmp_path: Path) -> None:
+def test_code_in_a_models_folder_never_runs_and_nobody_is_asked_whether_it_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr("builtins.input", lambda prompt="": asked.append(prompt) or "y")
     save_model(tmp_path)
     config = (tmp_path / "config.json").read_text()
     config = config.replace('"model_type": "qwen2"', '"model_type": "evil", "auto_map": {"AutoConfig": "evil.Config"}')
     (tmp_path / "config.json").write_text(config)
     (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Config: pass")
     with pytest.raises(ModelError):
+        load_model(str(tmp_path), device="cpu")
+    with pytest.raises((ValueError, OSError)):
+        trace(str(tmp_path), bf16=False, eager=False)
+    assert not (tmp_path / "ran").exists()
+    assert asked == []
+
+
+@pytest.mark.parametrize("file", ["pytorch_model.bin", "model.pt"])
+def test_a_pickle_of_weights_is_never_read_and_the_error_says_what_to_do(file: str, tmp_path: Path) -> None:
+    class Evil:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return open, (str(tmp_path / "ran"), "w")
+
+    save_model(tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    (tmp_path / file).write_bytes(pickle.dumps(Evil()))
+    with pytest.raises(ModelError, match=f"expected .*model.safetensors in .*, got {file}: .*safe_serialization"):
         load_model(str(tmp_path), device="cpu")
     assert not (tmp_path / "ran").exists()
 

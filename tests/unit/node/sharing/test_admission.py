@@ -50,6 +50,24 @@ def test_drawn_groups_are_let_in_whatever_the_mode(mode: str) -> None:
     assert admission(mode).refusals("bob", R0, groups_of(64)) == [None] * 64
 
 
+@pytest.mark.parametrize(
+    ("settings", "longest"),
+    [({}, 64 * 256), ({"max_new_tokens": 24}, 64 * 24), ({"max_new_tokens": 24, "completion_characters": 100}, 100)],
+)
+def test_a_completion_that_is_longer_than_this_run_can_produce_refuses_its_group_alone(
+    settings: dict[str, int], longest: int
+) -> None:
+    rules = Admission(Settings(**settings), DRAWS)
+    short, long = groups_of(2)
+    texts = [(Completion("x" * length, True), Completion("", True)) for length in (longest, longest + 1)]
+    groups = [msgspec.structs.replace(group, completions=two) for group, two in zip((short, long), texts, strict=True)]
+    fits, too_long = rules.refusals("bob", R0, groups)
+    assert fits is None
+    assert too_long is not None
+    assert too_long.reason == "too_long"
+    assert "SWARM_COMPLETION_CHARACTERS" in str(too_long)
+
+
 def test_all_responses_of_a_file_together_have_a_limit() -> None:
     group = groups_of(1)[0]
     for characters, fits in ((MOST_TEXT // 2, True), (MOST_TEXT // 2 + 1, False)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,7 +27,7 @@ def at(round_: int, peer: str, slot: int) -> GroupName:
 
 
 def pool_of(*files: list[ScoredGroup], owners: frozenset[GroupName] = frozenset()) -> Pool:
-    pool = Pool(lambda group: name_of(group) in owners)
+    pool = Pool(lambda group: name_of(group) in owners, most_bytes=2**20)
     for file in files:
         first = file[0].group
         pool.put(RoundKey(first.round, first.stage), first.peer_id, file)
@@ -110,3 +112,56 @@ def test_any_order_of_arrival_and_any_repetition_give_the_same_pool(
     for copy in copies:
         assert name_of(copy) not in owners
         assert any(s.group.question == copy.question for s in originals), "an original of it counts"
+
+
+# ── what it may take in memory ──────────────────────────────────────────────────────────────────────────────────────
+LIMIT = 2**16
+
+
+def file_of(peer: str, characters: int, text: str = "x") -> list[ScoredGroup]:
+    one = scored(peer, 0, 7)
+    texts = (Completion(f"{peer} {text * characters}", True), Completion("no", True))
+    return [msgspec.structs.replace(one, group=msgspec.structs.replace(one.group, completions=texts))]
+
+
+def held(pool: Pool, peers: list[str]) -> list[str]:
+    groups, _ = pool.groups([(peer, RoundKey(0)) for peer in peers])
+    return [group.group.peer_id for group in groups]
+
+
+@given(st.permutations([900, 5_000, 20_000, 30_000, 50_000, 70_000]))
+def test_the_smallest_files_that_fit_stay_in_whatever_order_they_came(sizes: list[int]) -> None:
+    pool, gone = Pool(lambda _: False, most_bytes=LIMIT), []
+    for size in sizes:
+        gone += pool.put(RoundKey(0), f"peer-{size}", file_of(f"peer-{size}", size))
+    assert sorted(held(pool, [f"peer-{size}" for size in sizes])) == [
+        "peer-20000",
+        "peer-30000",
+        "peer-5000",
+        "peer-900",
+    ]
+    assert sorted(gone) == [(RoundKey(0), "peer-50000"), (RoundKey(0), "peer-70000")]
+    assert pool.put(RoundKey(0), "peer-50000", file_of("peer-50000", 1)) == []
+    assert "peer-50000" not in held(pool, ["peer-50000"]), "the first that came for it is what counts"
+
+
+def test_a_text_counts_as_many_bytes_as_it_takes_in_memory() -> None:
+    pool = Pool(lambda _: False, most_bytes=LIMIT)
+    assert pool.put(RoundKey(0), "plain", file_of("plain", 20_000)) == []
+    emoji = file_of("emoji", 20_000, "\N{GRINNING FACE}")
+    assert pool.put(RoundKey(0), "emoji", emoji) == [(RoundKey(0), "emoji")]
+
+
+def test_rounds_that_are_forgotten_make_room() -> None:
+    pool = Pool(lambda _: False, most_bytes=LIMIT)
+    pool.put(RoundKey(0), "abe", file_of("abe", 50_000))
+    pool.forget_before(RoundKey(1))
+    assert pool.put(RoundKey(1), "bob", file_of("bob", 50_000)) == []
+
+
+@pytest.mark.parametrize("count", [64, 1024])
+def test_many_short_completions_count_as_well(count: int) -> None:
+    one = scored("abe", 0, 7, rewards=(0.0, 1.0) * (count // 2))
+    texts = tuple(Completion("", True) for _ in range(count))
+    many = [msgspec.structs.replace(one, group=msgspec.structs.replace(one.group, completions=texts))]
+    assert bool(Pool(lambda _: False, most_bytes=LIMIT).put(RoundKey(0), "abe", many)) is (count == 1024)

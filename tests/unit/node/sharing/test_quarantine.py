@@ -34,8 +34,15 @@ def test_most_groups_refused_is_quarantine_from_the_next_round_on() -> None:
 
 @pytest.mark.parametrize(
     ("accepted", "refused"),
-    [(4, {"malformed": 4}), (0, {"malformed": 3}), (0, {"unreadable": 90}), (0, {"generation_failed": 90})],
-    ids=["half of them", "too few to judge by", "a bad disk", "limits of this machine"],
+    [
+        (4, {"malformed": 4}),
+        (0, {"malformed": 3}),
+        (0, {"unreadable": 90}),
+        (0, {"generation_failed": 90}),
+        (0, {"too_long": 90}),
+        (0, {"pool_full": 90}),
+    ],
+    ids=["half of them", "too few to judge by", "a bad disk", "limits of this machine", "other limits", "no room"],
 )
 def test_less_than_that_is_none(accepted: int, refused: dict[str, int]) -> None:
     quarantine = Quarantine(5)
