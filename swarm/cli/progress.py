@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from statistics import fmean
 
 import anyio
 
 from swarm.cli.say import say
+from swarm.cli.surviving import Surviving
 from swarm.config import Settings
-from swarm.errors import SwarmError
 from swarm.records.growing import Growing
 from swarm.records.listing import nodes_with_logs
-from swarm.records.rows import parse_row
+from swarm.records.rows import Odd, parse_row
 from swarm.records.stream import EventStream, Wanted
 from swarm.store.run import Run
 from swarm.views.events import render
+from swarm.views.text import shorten
 from swarm.wire import keys
 from swarm.wire.messages import MetricsRow
 
@@ -25,7 +27,7 @@ REFRESH_SECONDS = 0.5
 class Progress:
     """Follows metrics and events."""
 
-    def __init__(self, run: Run, settings: Settings, workers: int) -> None:
+    def __init__(self, run: Run, settings: Settings, workers: int, surviving: Surviving | None = None) -> None:
         self._run = run
         self._settings = settings
         self._workers = workers
@@ -33,25 +35,33 @@ class Progress:
         """Rounds by which workers may be apart without any of them being late."""
         self._growing: dict[str, Growing] = {}
         self._rounds: dict[int, dict[str, MetricsRow]] = {}
-        self._shown = -1
+        self._shown: set[int] = set()
         self._warnings = EventStream(run, Wanted(level="warning"))
-        self._forget_what_was()
+        self._odd: dict[str, Odd] = defaultdict(Odd)
+        """Rows left out or clamped so far."""
+        self._odd_said: set[str] = set()
+        """Nodes of which that was said."""
+        self._surviving = surviving or Surviving()
+        with self._surviving.view("progress"):
+            self._forget_what_was()
 
     def _forget_what_was(self) -> None:
         """An experiment that goes on shows what is new."""
-        self._shown = max((row.round for _, row in self._new_rows()), default=-1)
+        self._shown.update(row.round for _, row in self._new_rows())
         self._warnings.read()
 
     async def show(self) -> None:
         """Show what comes, until cancelled."""
         while True:
             await anyio.sleep(REFRESH_SECONDS)
-            try:
-                self.show_new(wait_for_all=True)
-            except SwarmError as error:  # a view that fails for a moment must not end what it looks at
-                say(f"progress: {error}")
+            self.show_new(wait_for_all=True)
 
     def show_new(self, *, wait_for_all: bool = False) -> None:
+        """As _show_new, which may fail."""
+        with self._surviving.view("progress"):
+            self._show_new(wait_for_all)
+
+    def _show_new(self, wait_for_all: bool) -> None:
         """Print the rounds that are over and the warnings since the last call.
 
         Args:
@@ -62,20 +72,28 @@ class Progress:
             say(line)
         for node, row in self._new_rows():
             self._rounds.setdefault(row.round, {})[node] = row
+        self._say_what_is_odd()
         newest = max(self._rounds, default=-1)
         for number in sorted(self._rounds):
             if wait_for_all and number >= newest - self._spread and len(self._rounds[number]) < self._workers:
                 return
             rows = self._rounds.pop(number)
-            if number > self._shown:
-                self._shown = number
+            if number not in self._shown:
+                self._shown.add(number)
                 say(self._line(number, list(rows.values())))
 
     def _new_rows(self) -> Iterator[tuple[str, MetricsRow]]:
         for node in nodes_with_logs(self._run):
             growing = self._growing.setdefault(node, Growing(self._run.store, keys.metrics(node)))
             lines = (line for part in growing.look() for line in part.records)
-            yield from ((node, row) for line in lines if (row := parse_row(line, MetricsRow)))
+            rows = (row for line in lines if (row := parse_row(line, MetricsRow, self._odd[node])))
+            yield from ((node, row) for row in rows if row.round < self._settings.max_rounds)
+
+    def _say_what_is_odd(self) -> None:
+        """Once of each node; the summary counts them."""
+        for node in sorted(node for node, odd in self._odd.items() if odd and node not in self._odd_said):
+            self._odd_said.add(node)
+            say(f"{shorten(node, 64)}: rows with numbers out of their range: {self._odd[node].examples[0]}")
 
     def _line(self, number: int, rows: list[MetricsRow]) -> str:
         rewards, tagged = [row.my_reward for row in rows], [row.answer_tag_rate for row in rows]

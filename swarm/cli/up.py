@@ -23,6 +23,7 @@ from swarm.cli.plan_text import changes, verdict
 from swarm.cli.progress import Progress
 from swarm.cli.say import say
 from swarm.cli.supervisor import Child, Supervisor
+from swarm.cli.surviving import Surviving
 from swarm.config import Settings
 from swarm.errors import ConfigError, ExperimentError, MemoryPlanError, StoreError
 from swarm.node.base.experiment import differences, other_experiment, read_experiment
@@ -31,7 +32,7 @@ from swarm.node.process.wiring import checked_tasks
 from swarm.node.process.worker_settings import cores, settings_of_workers
 from swarm.records.files import read_clock
 from swarm.records.reader import snapshot
-from swarm.records.rows import read_metrics
+from swarm.records.rows import read_metrics_and_odd
 from swarm.store.run import Run
 from swarm.views.summary import render, summarise
 from swarm.wire import keys
@@ -163,7 +164,8 @@ def _shared(settings: Settings, nodes: int) -> Settings:
 
 async def _run(settings: Settings, run: Run, nodes: int, children: list[Child], again: str) -> int:
     supervisor = Supervisor(os.environ)
-    progress = Progress(run, settings, nodes)
+    surviving = Surviving()
+    progress = Progress(run, settings, nodes, surviving)
     for child in children:
         say(f"{child.node_id:<12} {child.command}")
     say("the nodes load their models; the first round begins when all are there")
@@ -182,10 +184,11 @@ async def _run(settings: Settings, run: Run, nodes: int, children: list[Child], 
             for child in children:
                 lives.start_soon(supervisor.run, child)
                 if child.role == "coordinator":
-                    await _clock_is_running(run, settings, child)
+                    with surviving.view("waiting for the clock"):
+                        await _clock_is_running(run, settings, child)
         watching.cancel_scope.cancel()
     progress.show_new()
-    return _conclude(supervisor, run, settings, again, exit_code)
+    return _conclude(supervisor, run, settings, again, exit_code, surviving)
 
 
 async def _clock_is_running(run: Run, settings: Settings, coordinator: Child) -> None:
@@ -197,17 +200,25 @@ async def _clock_is_running(run: Run, settings: Settings, coordinator: Child) ->
         await anyio.sleep(POLL_SECONDS)
 
 
-def _conclude(supervisor: Supervisor, run: Run, settings: Settings, again: str, exit_code: int) -> int:
+def _conclude(
+    supervisor: Supervisor, run: Run, settings: Settings, again: str, exit_code: int, surviving: Surviving
+) -> int:
     if failed := supervisor.failure:
         say(f"\n{failed.node_id} failed with exit code {failed.exit_code}; its last lines:")
         for line in failed.lines:
             say(f"  {failed.node_id} | {line}")
         say(f"all of its log: {run.store.describe(keys.stdout(failed.node_id))}")
-    rows = read_metrics(run)
-    if rows:
-        say("\n" + render(summarise(rows)))
-        _plot(rows, run)
-    done = snapshot(run).finished is not None
+    rows: dict[str, list[MetricsRow]] = {}
+    with surviving.view("the summary"):
+        rows, odd = read_metrics_and_odd(run)
+        if rows:
+            say("\n" + render(summarise(rows, odd)))
+    with surviving.view("the plot"):
+        if rows:
+            _plot(rows, run)
+    done = False
+    with surviving.view("asking whether it is finished"):
+        done = snapshot(run).finished is not None
     if failed and not rows:
         say("fix that, then run the same command again")
     elif done:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from swarm.records.rows import MOST_ROWS, Glance, counts, parse_row
+from swarm.records.rows import MOST_ROWS, Glance, Odd, parse_row
 
 OWN = "own"
 """`clock` of a row whose round the node opened by itself."""
@@ -15,7 +15,7 @@ class NodeProgress:
 
     def __init__(self) -> None:
         self.rewards: dict[int, float] = {}
-        """Round -> my_reward, of rows that count."""
+        """Round -> my_reward."""
         self.last: Glance | None = None
         """The row that was written last."""
         self.own_rounds_done = 0
@@ -27,15 +27,17 @@ class NodeProgress:
         """By peer."""
         self.unverified = 0
         """Peers' groups that it trained on whose question could not be made anew."""
+        self.odd = Odd()
+        """Rows left out or clamped."""
         self.torn = False
         """The file ends in a line without its newline."""
 
     def observe(self, line: bytes) -> None:
         """Take note of the line that comes after those seen; what is no row is left out."""
-        if (row := parse_row(line, Glance)) is None:
+        if (row := parse_row(line, Glance, self.odd)) is None:
             return
         self.last = row
-        if counts(row) and len(self.rewards) < MOST_ROWS:
+        if len(self.rewards) < MOST_ROWS:
             self.rewards[row.round] = row.my_reward
         if row.clock == OWN:
             self.own_rounds_done = max(self.own_rounds_done, row.round + 1)

@@ -1,8 +1,8 @@
 """Metrics rows: which a node has, as written and one per round.
 
 The folder says whose a row is, whatever the row says. A node that resumed may write a round again: the last row counts.
-A row whose reward is no share of the full one counts for nothing: one number without bounds would be the whole of a
-sum.
+A row whose reward is no share of the full one is left out: one number without bounds would be the whole of a sum. Any
+other number that is out of its range is clamped (ranges). Both are counted, for whoever shows what the rows add up to.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ import msgspec
 from swarm.errors import StoreError
 from swarm.records.growing import MOST_READS, Growing, lines_of, parse_line
 from swarm.records.listing import nodes_with_logs
+from swarm.records.ranges import KEY_COLUMNS, clamp, is_share
 from swarm.store.run import Run
 from swarm.wire import keys
 from swarm.wire.messages import SCHEMA_VERSION, Count, JudgedRow, MetricsRow
 
 MOST_ROWS = 100_000
 """Rows of one node that are held; rounds, that is."""
+MOST_EXAMPLES = 5
+"""Of rows out of their range that are shown."""
 
 
 class Glance(msgspec.Struct):
@@ -44,21 +47,58 @@ class Glance(msgspec.Struct):
 Form = TypeVar("Form", Glance, MetricsRow, JudgedRow)
 
 
-def parse_row(line: bytes, form: type[Form]) -> Form | None:
-    """One line as a row, or None for anything else, and for a version that is not known."""
+class Odd(msgspec.Struct):
+    """Rows of one node with numbers out of their range."""
+
+    left_out: int = 0
+    """Its reward was no share of the full one."""
+    clamped: int = 0
+    """Some other number was."""
+    examples: list[str] = []
+    """Of the first few, in words."""
+
+    def __bool__(self) -> bool:
+        return bool(self.left_out or self.clamped)
+
+    def note(self, example: str) -> None:
+        """Keep the first few."""
+        if len(self.examples) < MOST_EXAMPLES:
+            self.examples.append(example)
+
+
+def parse_row(line: bytes, form: type[Form], odd: Odd | None = None) -> Form | None:
+    """One line as a row with each number in its range, or None for anything else, and for a version that is not known.
+
+    Args:
+        odd: counts what was left out or clamped.
+    """
     row = parse_line(line, form)
-    return row if row and row.schema_version == SCHEMA_VERSION else None
+    if row is None or row.schema_version != SCHEMA_VERSION:
+        return None
+    odd = Odd() if odd is None else odd
+    like = JudgedRow if isinstance(row, JudgedRow) else MetricsRow
+    reward = getattr(row, KEY_COLUMNS[like])
+    if not is_share(reward):
+        odd.left_out += 1
+        odd.note(f"{KEY_COLUMNS[like]} of round {row.round} expected in [0, 1], got {reward:g}")
+        return None
+    if changed := clamp(row, like):
+        odd.clamped += 1
+        odd.note(f"{changed[0]} of round {row.round} is out of its range")
+    return row
 
 
 class Rows(NamedTuple):
     """What a metrics file holds."""
 
     rows: list[MetricsRow]
-    """As written."""
+    """As written, but for what `odd` says."""
     junk: int
     """Whole lines that are no metrics row."""
     torn: bool
     """The last line has no newline: it is being written, or its writer was killed."""
+    odd: Odd
+    """Rows left out or clamped."""
 
 
 def read_rows(run: Run, node: str, most_reads: int | None = MOST_READS) -> Rows:
@@ -68,15 +108,16 @@ def read_rows(run: Run, node: str, most_reads: int | None = MOST_READS) -> Rows:
         most_reads: None: to the end, however many rows that are.
     """
     rows: list[MetricsRow] = []
-    junk, growing = 0, Growing(run.store, keys.metrics(node))
+    junk, odd, growing = 0, Odd(), Growing(run.store, keys.metrics(node))
     for part in growing.look(most_reads):
-        found = [row for line in part.records if (row := parse_row(line, MetricsRow))]
-        junk += len(part.records) - len(found)
+        before = odd.left_out
+        found = [row for line in part.records if (row := parse_row(line, MetricsRow, odd))]
+        junk += len(part.records) - len(found) - (odd.left_out - before)
         rows += found
         if most_reads and len(rows) >= MOST_ROWS:
             del rows[MOST_ROWS:]
             break
-    return Rows(rows, junk, growing.torn)
+    return Rows(rows, junk, growing.torn, odd)
 
 
 def read_own_rows(run: Run, node: str) -> Rows:
@@ -91,19 +132,20 @@ def read_own_rows(run: Run, node: str) -> Rows:
 
 def read_metrics(run: Run) -> dict[str, list[MetricsRow]]:
     """Node -> its rows that count, one per round in the order of rounds; nodes that have any, by name."""
-    found = {node: one_per_round(read_rows(run, node).rows) for node in nodes_with_logs(run)}
-    return {node: rows for node, rows in found.items() if rows}
+    return read_metrics_and_odd(run)[0]
+
+
+def read_metrics_and_odd(run: Run) -> tuple[dict[str, list[MetricsRow]], dict[str, Odd]]:
+    """As read_metrics; and node -> its rows that were left out or clamped, nodes that have any."""
+    found = {node: read_rows(run, node) for node in nodes_with_logs(run)}
+    rows = {node: one_per_round(of_node.rows) for node, of_node in found.items() if of_node.rows}
+    return rows, {node: of_node.odd for node, of_node in found.items() if of_node.odd}
 
 
 def one_per_round(rows: Iterable[MetricsRow]) -> list[MetricsRow]:
-    """The rows that count, in the order of rounds."""
-    last = {row.round: row for row in rows if counts(row)}
+    """The last row of each round, in the order of rounds."""
+    last = {row.round: row for row in rows}
     return [last[number] for number in sorted(last)]
-
-
-def counts(row: Glance | MetricsRow) -> bool:
-    """Whether its reward is a share of the full one."""
-    return 0 <= row.my_reward <= 1
 
 
 def read_judged(run: Run) -> list[JudgedRow]:

@@ -209,8 +209,9 @@ def one_row_per_node_and_round(run: RunRecords) -> Iterator[str]:
         for row in found.rows:
             if (row.node_id, row.experiment) != (node, run.now.run.experiment):
                 yield f"{file}: round {row.round} is said to be of {row.node_id!r} in {row.experiment!r}"
-            if not 0 <= row.my_reward <= 1:
-                yield f"{file}: my_reward of round {row.round} expected in [0, 1], got {row.my_reward}"
+        if found.odd.left_out:
+            left_out = [example for example in found.odd.examples if " expected in " in example]
+            yield f"{file}: {found.odd.left_out} rows left out: {'; '.join(left_out) or 'rewards out of range'}"
 
 
 def cumulative_reward_adds_up(run: RunRecords) -> Iterator[str]:
@@ -303,6 +304,9 @@ CHECKS: dict[str, Check] = {
 
 def notes(run: RunRecords) -> Iterator[str]:
     """What is worth knowing and no failure."""
+    for node, found in run.rows.items():
+        if found.odd.clamped:
+            yield f"{found.odd.clamped} rows of {node} had a number clamped: {'; '.join(found.odd.examples)}"
     for node in run.now.workers:
         rows = run.rows[node].rows if node in run.rows else []
         done = {row.round for row in rows}

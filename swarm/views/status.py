@@ -9,8 +9,10 @@ from swarm.records.finished import BY_WORKERS
 from swarm.records.liveness import Machine, is_alive
 from swarm.records.progress import NodeProgress
 from swarm.records.reader import RunReader, Snapshot
+from swarm.records.rows import Odd
 from swarm.store.run import Run
 from swarm.views.distrust import Distrust, distrusted, render_distrusted
+from swarm.views.summary import render_odd
 from swarm.views.text import age, counts, printable, shorten, table
 from swarm.wire import keys
 
@@ -39,6 +41,8 @@ class NodeStatus(msgspec.Struct, kw_only=True):
     """Peers' files and groups this node refused, by reason, over the whole run."""
     external_unverified: int
     """Peers' groups it trained on whose question could not be made anew: it runs with SWARM_ADMIT=unverified."""
+    out_of_range: Odd
+    """Of its rows, those that were left out, or in which a number was clamped."""
 
 
 class Status(msgspec.Struct, kw_only=True):
@@ -117,6 +121,7 @@ class StatusReader:
             cumulative_reward=progress.last.cumulative_reward if progress.last else None,
             refused_files=dict(progress.refused),
             external_unverified=progress.unverified,
+            out_of_range=progress.odd,
         )
 
 
@@ -133,7 +138,8 @@ def render(status: Status) -> str:
         return f"{head}\n\nno node has registered yet"
     names = ("node", "role", "live", "status", "phase", "round", "seen", "reward", "cumulative", "refused")
     nodes = table(names, [_cells(node) for node in status.nodes], left=(0, 1, 2, 3, 4, 9))
-    parts = (head, nodes, _believers(status.nodes), render_distrusted(status.distrusted))
+    odd = "\n".join(render_odd({node.node: node.out_of_range for node in status.nodes if node.out_of_range}))
+    parts = (head, nodes, _believers(status.nodes), render_distrusted(status.distrusted), odd)
     return "\n\n".join(part for part in parts if part)
 
 

@@ -8,11 +8,13 @@ from statistics import fmean
 
 import msgspec
 
+from swarm.records.rows import Odd
 from swarm.views.text import age, counts, shorten, table
 from swarm.wire.messages import MetricsRow
 
 WINDOW = 10
 """Rounds that are averaged at the start and at the end."""
+MOST_ODD_LINES = 5
 
 
 class Trend(msgspec.Struct, frozen=True):
@@ -71,10 +73,12 @@ class Summary(msgspec.Struct, frozen=True):
     duration_seconds: float
     """From the start of the first round to the end of the last."""
     rounds_per_minute: float
+    out_of_range: dict[str, Odd] = {}
+    """Node -> its rows that were left out, or in which a number was clamped."""
 
 
-def summarise(metrics: Mapping[str, Sequence[MetricsRow]]) -> Summary:
-    """Summarise node -> its rows, one per round, as records.rows.read_metrics gives them."""
+def summarise(metrics: Mapping[str, Sequence[MetricsRow]], odd: Mapping[str, Odd] | None = None) -> Summary:
+    """Summarise node -> its rows, one per round, and what was odd, as records.rows.read_metrics_and_odd gives them."""
     nodes = dict(sorted(metrics.items()))
     rows = [row for rows in nodes.values() for row in rows]
     numbers = sorted({row.round for row in rows})
@@ -108,6 +112,7 @@ def summarise(metrics: Mapping[str, Sequence[MetricsRow]]) -> Summary:
         external_by_model=_external_by_model(rows),
         duration_seconds=seconds,
         rounds_per_minute=60.0 * len(numbers) / seconds if seconds else 0.0,
+        out_of_range=dict(odd or {}),
     )
 
 
@@ -160,8 +165,9 @@ def _duration(rows: Sequence[MetricsRow]) -> float:
 
 def render(summary: Summary) -> str:
     """The summary as text, at most 100 columns wide."""
+    said = render_odd(summary.out_of_range)
     if not summary.rounds:
-        return "no node has finished a round yet"
+        return "\n".join(["no node has finished a round yet", *said])
     names = (f"first {summary.window}", f"last {summary.window}", "last/first")
     spans = ("reward: first", "last", "tagged: first", "last", "given tagged: first", "last")
     tasks = [_task_cells(task, summary) for task in summary.tasks]
@@ -171,8 +177,18 @@ def render(summary: Summary) -> str:
         table(("rounds", *names), _measures(summary)),
         table(("task", *spans), tasks) if tasks else "",
         table(("node", "model", "rounds", *names, "cumulative"), nodes, left=(0, 1)),
+        "\n".join(said),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def render_odd(odd: Mapping[str, Odd]) -> list[str]:
+    """A line for each of the first nodes with rows out of range, and how many more there are."""
+    lines = [
+        f"{shorten(node, 24)}: {one.left_out} rows left out, {one.clamped} clamped: {shorten(one.examples[0], 80)}"
+        for node, one in sorted(odd.items())[:MOST_ODD_LINES]
+    ]
+    return lines + ([f"and {len(odd) - len(lines)} more nodes"] if len(odd) > len(lines) else [])
 
 
 def _totals(summary: Summary) -> str:
