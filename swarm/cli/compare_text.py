@@ -7,10 +7,11 @@ from typing import Any
 
 import pandas as pd
 
+from swarm.harmless import printable
 from swarm.study.analysis.baseline import Comparison
 from swarm.study.analysis.compare import RunsComparison
 from swarm.study.analysis.significance import FEWEST_SEEDS
-from swarm.views.text import printable, table
+from swarm.views.text import table
 
 NOTHING = "-"
 DIGITS = {"cumulative_reward": 2, "cumulative_tagged": 2} | dict.fromkeys(

@@ -13,9 +13,9 @@ from cyclopts.validators import Number
 
 from swarm.cli.flags import CommonFlags, settings_from
 from swarm.cli.say import print_result
+from swarm.harmless import printable
 from swarm.views.doctor.check import Diagnosis, Finding, Verdict
 from swarm.views.doctor.examine import examine
-from swarm.views.text import printable
 
 _NARROWEST, _WIDEST = 60, 120
 _MARGIN = "  "

@@ -12,17 +12,18 @@ from cyclopts import Parameter
 
 from swarm.cli.flags import CommonFlags, settings_from
 from swarm.cli.say import say
-from swarm.errors import ConfigError, ExperimentError, ProtocolError, StoreError
+from swarm.errors import ConfigError, ExperimentError, ProtocolError, StoreError, SwarmError
+from swarm.harmless import printable
 from swarm.node.process.host import this_process
 from swarm.records.files import read_peers
 from swarm.records.listing import size_of
 from swarm.records.liveness import is_alive
 from swarm.records.reader import Snapshot, snapshot
 from swarm.store.base import Kind
-from swarm.store.place import open_place
+from swarm.store.place import Place, open_place
 from swarm.store.run import Run
 from swarm.study.record import read_study, studies
-from swarm.views.text import age, printable, shorten, size, table
+from swarm.views.text import age, shorten, size, table
 from swarm.wire import keys
 
 WRITER = "clean"
@@ -36,11 +37,21 @@ def list_experiments(*, path: str | None = None) -> None:
         path: The shared folder.
     """
     place = open_place(settings_from(CommonFlags(path=path)).shared_folder)
-    rows = [_row(snapshot(place.open(name)), time.time()) for name in place.experiments()]
+    rows = [_row_of(place, name) for name in place.experiments()]
     if not rows:
         say(f"no experiment in {place.describe()}; begin one with `swarm up`")
         return
     say(table(("experiment", "round", "finished", "workers", "last activity", "size"), rows))
+
+
+def _row_of(place: Place, name: str) -> list[str]:
+    """A row for an experiment that cannot be read, too; a link is not followed."""
+    if place.is_link(name):
+        return [shorten(name, 48), "link", "-", "-", "-", "-"]
+    try:
+        return _row(snapshot(place.open(name)), time.time())
+    except SwarmError as error:
+        return [shorten(name, 48), "-", "-", "-", shorten(str(error), 60), "-"]
 
 
 def _row(now: Snapshot, wall: float) -> list[str]:
@@ -52,8 +63,13 @@ def _row(now: Snapshot, wall: float) -> list[str]:
         "no" if over is None else "yes",
         str(len(now.workers)),
         f"{age(max(0.0, wall - seen))} ago" if seen is not None else "-",
-        size(size_of(now.run.store)),
+        _size_of(now.run),
     ]
+
+
+def _size_of(run: Run, part: str = "") -> str:
+    found = size_of(run.store, part)
+    return size(found.bytes) if found.whole else f"over {size(found.bytes)}"
 
 
 def live_nodes(run: Run, wall: float, liveness_timeout: float) -> list[str]:
@@ -86,7 +102,7 @@ def clean(
         return 0
     if not named and (sharing := _studies_with(settings.shared_folder, run)):
         say(f"{run.experiment} is a run of the study {' and of the study '.join(sharing)}, which will lack it")
-    sizes = {part: size(size_of(run.store, part)) for part in parts}
+    sizes = {part: _size_of(run, part) for part in parts}
     if not (yes or _asked([f"{printable(run.store.describe(part))} ({sizes[part]})" for part in parts])):
         say("nothing was deleted")
         return 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -14,6 +13,7 @@ from cyclopts.validators import Number
 from swarm.cli.flags import CommonFlags, open_experiment, settings_from
 from swarm.cli.say import print_result
 from swarm.errors import ConfigError
+from swarm.harmless import escaped, printable_lines
 from swarm.node.process.host import this_process
 from swarm.records.listing import nodes_with_logs
 from swarm.records.rows import read_metrics_and_odd
@@ -99,14 +99,13 @@ def _refuse_unknown(asked: tuple[str, ...], run: Run) -> None:
 
 def _show_events(events: list[Event], *, as_json: bool) -> None:
     for line in map(_raw, events) if as_json else event_view.render(events):
-        sys.stdout.write(line + "\n")
+        sys.stdout.write(printable_lines(line) + "\n")
     sys.stdout.flush()
 
 
 def _raw(event: Event) -> str:
     """A line as it lies in the folder, what a terminal would obey escaped as in JSON; it need not be JSON at all."""
-    text = event.line.decode("utf-8", "replace")
-    return text if text.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+    return escaped(event.line.decode("utf-8", "replace"))
 
 
 def summary(

@@ -16,7 +16,7 @@ from cyclopts import App, CycloptsError, Parameter
 
 from swarm import __version__
 from swarm.errors import SwarmError
-from swarm.views.text import printable
+from swarm.harmless import printable
 
 app = App(
     name="swarm",

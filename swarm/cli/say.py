@@ -10,13 +10,18 @@ from typing import TypeVar
 
 import msgspec
 
+from swarm.harmless import escaped, printable_lines
+
 Found = TypeVar("Found")
 
 
 def say(text: str) -> None:
-    """Print a line. A terminal that went away, or a reader that has seen enough, must not end a swarm of days."""
+    """Print lines, with nothing in them that a terminal would obey.
+
+    A terminal that went away, or a reader that has seen enough, must not end a swarm of days.
+    """
     with suppress(OSError):
-        print(text, flush=True)  # noqa: T201 - the command's own voice
+        print(printable_lines(text), flush=True)  # noqa: T201 - the command's own voice
 
 
 def print_result(found: Found, render: Callable[[Found], str], *, as_json: bool) -> bool:
@@ -25,8 +30,9 @@ def print_result(found: Found, render: Callable[[Found], str], *, as_json: bool)
     Returns:
         False if the reader has gone, such as `head`: the command goes on, for its exit code says something as well.
     """
+    text = escaped(msgspec.json.encode(found).decode()) if as_json else printable_lines(render(found))
     try:
-        print(msgspec.json.encode(found).decode() if as_json else render(found), flush=True)  # noqa: T201
+        print(text, flush=True)  # noqa: T201
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return False

@@ -11,10 +11,11 @@ from cyclopts import Parameter
 from swarm.cli.flags import CommonFlags, settings_from
 from swarm.cli.say import say
 from swarm.errors import ConfigError, ProtocolError
+from swarm.harmless import printable
 from swarm.records.reader import RunReader
 from swarm.study.record import open_run, read_study, studies
 from swarm.study.run.run_folder import read_progress
-from swarm.views.text import printable, shorten, table
+from swarm.views.text import shorten, table
 
 NEEDED = ("matplotlib", "pandas", "pyarrow", "scipy")
 """The libraries of the extra `analysis`; what uses them is imported by the commands, not by their help."""

@@ -22,6 +22,7 @@ from swarm.cli.say import say
 from swarm.cli.study_view import StudyDisplay, results
 from swarm.config import Settings, variable
 from swarm.errors import ConfigError, MemoryPlanError
+from swarm.harmless import printable
 from swarm.node.process.stopping import on_signals
 from swarm.node.process.wiring import checked_tasks, versions
 from swarm.node.process.worker_settings import cores
@@ -38,7 +39,6 @@ from swarm.study.run.matrix_file import read_matrix
 from swarm.study.run.reuse import with_finished_elsewhere
 from swarm.study.run.runner import Runner, StudyView, alone
 from swarm.study.run.schedule import RunState
-from swarm.views.text import printable
 
 LAST_LINES = 5
 """Of the log of a run that failed."""

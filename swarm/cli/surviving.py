@@ -1,4 +1,4 @@
-"""What only shows a swarm never ends it: a failure of a view is said once, with its type and place, and work goes on."""
+"""What only shows a swarm never ends it: a view's failure is said once, with its type and place, and work goes on."""
 
 from __future__ import annotations
 

@@ -13,6 +13,9 @@ from swarm.store.run import Run
 from swarm.types import RoundKey
 from swarm.wire import keys
 
+MOST_WALKED = 50_000
+"""Names that are looked at for the size of an experiment: some seconds."""
+
 
 def entries(store: Store, prefix: str, *, tags: bool = False) -> Iterator[Entry]:
     """All names of a prefix, in order, at most MOST_NAMES of them. Raises StoreError if it cannot be listed."""
@@ -93,11 +96,26 @@ def saved_rounds(run: Run) -> dict[str, list[int]]:
     return dict(found)
 
 
-def size_of(store: Store, prefix: str = "") -> int:
-    """Bytes of all files below a prefix, as far as it can be listed."""
-    total = 0
-    with suppress(StoreError):
-        for entry in entries(store, prefix, tags=True):
-            below = f"{prefix}/{entry.name}" if prefix else entry.name
-            total += size_of(store, below) if entry.kind is Kind.PREFIX else entry.size
-    return total
+class Size(NamedTuple):
+    """Of the files below a prefix."""
+
+    bytes: int
+    whole: bool
+    """False: there are more names than were looked at."""
+
+
+def size_of(store: Store, prefix: str = "") -> Size:
+    """Bytes of the files below a prefix, at most MOST_WALKED names, as far as it can be listed; no link is followed."""
+    total, left, waiting = 0, MOST_WALKED, [prefix]
+    while waiting:
+        place = waiting.pop()
+        with suppress(StoreError):
+            for entry in entries(store, place, tags=True):
+                if left == 0:
+                    return Size(total, whole=False)
+                left -= 1
+                if entry.kind is Kind.PREFIX:
+                    waiting.append(f"{place}/{entry.name}" if place else entry.name)
+                else:
+                    total += entry.size
+    return Size(total, whole=True)

@@ -28,7 +28,7 @@ MOST_ENTRIES = 1000
 KEY_COLUMNS = {MetricsRow: "my_reward", JudgedRow: "reward"}
 """What a row is left out for."""
 _SLACK = 0.01
-"""Beyond its range a number is clamped without a word: two clocks are read for a share of time."""
+"""So far beyond [0, 1] a share is clamped without a word: two clocks are read for a share of time."""
 _OF_UNIT = {"reward": (0.0, 1.0), "share": (0.0, 1.0), "seconds": (0.0, 1e9), "Unix seconds": (0.0, 1e11)}
 _BY_NAME = {
     "cumulative_reward": (0.0, MOST),
@@ -72,7 +72,7 @@ def clamp(row: msgspec.Struct, like: type[msgspec.Struct] = MetricsRow) -> list[
         like: the form that says what the columns of this name mean.
 
     Returns:
-        the columns that had to be changed, those aside that were beyond their range by a hundredth of it.
+        the columns that had to be changed, shares aside that were hardly beyond [0, 1].
     """
     form = _form(type(row), like)
     values = form.values(row)
@@ -98,9 +98,8 @@ def _clamp_column(row: msgspec.Struct, name: str, of_name: Range) -> list[str]:
     if near is value:
         return []
     setattr(row, name, near)
-    slack = _SLACK * (of_name.high - of_name.low)
-    is_number = isinstance(value, int | float)
-    return [] if is_number and of_name.low - slack <= value <= of_name.high + slack and of_name.high == 1 else [name]
+    is_close = of_name.high == 1 and isinstance(value, int | float) and abs(value - near) <= _SLACK
+    return [] if is_close else [name]
 
 
 def _nearest(value: Any, of_name: Range) -> Any:

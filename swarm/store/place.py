@@ -50,6 +50,10 @@ class Place:
             f"no experiment {name!r} in {self.describe()}: {known}; name one with --experiment, and --path"
         )
 
+    def is_link(self, name: str) -> bool:
+        """An experiment that is a link may lead anywhere."""
+        return (self._path / EXPERIMENTS / name).is_symlink()
+
     def refuse_link(self, name: str) -> None:
         """See that an experiment is no link: what lies elsewhere is not this place's to delete. Raises StoreError."""
         root = self._path / EXPERIMENTS / name

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
+from swarm.harmless import printable
 from swarm.records.growing import parse_line
 from swarm.records.stream import METRICS_EVENT, Event
-from swarm.views.text import printable
 
 _SHOWN_METRICS = (
     *("round", "my_reward", "answer_tag_rate", "reward_given_tagged", "cumulative_reward", "external_groups"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from swarm.config import JUDGE
+from swarm.harmless import printable
 from swarm.records.finished import BY_WORKERS
 from swarm.records.liveness import Machine, is_alive
 from swarm.records.progress import NodeProgress
@@ -13,7 +14,7 @@ from swarm.records.rows import Odd
 from swarm.store.run import Run
 from swarm.views.distrust import Distrust, distrusted, render_distrusted
 from swarm.views.summary import render_odd
-from swarm.views.text import age, counts, printable, shorten, table
+from swarm.views.text import age, counts, shorten, table
 from swarm.wire import keys
 
 NOTHING = NodeProgress()

@@ -1,8 +1,13 @@
-"""Text for a terminal: tables, ages, and words of strangers with nothing in them that a terminal would obey."""
+"""Text for a terminal: tables, ages, sizes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+from swarm.harmless import printable
+
+LONGEST_AGE = 100 * 365 * 86400.0
+"""Seconds; what is older has a clock that nobody believes."""
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[int] = (0,)) -> str:
@@ -16,11 +21,6 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[
     return "\n".join(line(row) for row in [head, *rows])
 
 
-def printable(text: str) -> str:
-    """The text with escape sequences, newlines and the like replaced: files in the folder are anybody's."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-
-
 def shorten(text: str, length: int) -> str:
     """At most so many characters, the last of which says that something was cut."""
     clean = printable(text)
@@ -29,6 +29,8 @@ def shorten(text: str, length: int) -> str:
 
 def age(seconds: float) -> str:
     """A span in the unit that suits it: 3.2s, 45s, 12m, 3.5h, 2.1d."""
+    if seconds > LONGEST_AGE:
+        return ">100y"
     for limit, unit, name in ((10.0, 1.0, "s"), (120.0, 1.0, "s"), (7200.0, 60.0, "m"), (172800.0, 3600.0, "h")):
         if seconds < limit:
             return f"{seconds / unit:.{1 if limit == 10.0 or name == 'h' else 0}f}{name}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from swarm.harmless import printable
 from swarm.store.run import Run
 from swarm.views.checks import CHECKS, notes, read_records
-from swarm.views.text import printable
 
 SHOWN_PROBLEMS = 5
 """Of one check, as text; JSON has them all."""

@@ -16,9 +16,9 @@ import pytest
 
 import swarm
 from swarm.errors import ProtocolError
+from swarm.harmless import printable
 from swarm.records.listing import count_files, nodes_in, nodes_with_logs
 from swarm.views.status import StatusReader, render
-from swarm.views.text import printable
 from swarm.wire import keys
 from swarm.wire.keys import is_node_id
 from tests.fuzz.campaign import CORPUS, MOST_GROWTH, SLOWEST, Found, drawn, placed, seeds

@@ -2,7 +2,8 @@
 
 Dicts and lists are JSON text in CSV and in Parquet (their keys differ from row to row, which neither can type), and
 stay nested in JSON lines. What is missing is an empty field, a null and `null`. All text in CSV is quoted, so that a
-completion's line ends survive. Numbers keep every digit.
+completion's newlines survive; one that a spreadsheet would take for a formula has a `'` in front, and what a terminal
+would obey is escaped in CSV and JSON lines as in JSON. Parquet has all text as it is. Numbers keep every digit.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import msgspec
 
 from swarm.errors import ConfigError
+from swarm.harmless import csv_cell, escaped
 from swarm.store.folder.publish import publish_own
 
 if TYPE_CHECKING:
@@ -57,7 +59,12 @@ def refuse_existing(target: Path, *, force: bool) -> None:
 
 def _csv(frame: DataFrame) -> bytes:
     flat = _flat(frame)
-    return flat.to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n").encode()
+    texts = [name for name, dtype in flat.dtypes.items() if dtype in ("object", "str")]
+    return (
+        flat.assign(**{str(name): flat[name].map(csv_cell) for name in texts})
+        .to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+        .encode()
+    )
 
 
 def _parquet(frame: DataFrame) -> bytes:
@@ -74,7 +81,7 @@ def _parquet(frame: DataFrame) -> bytes:
 def _jsonl(frame: DataFrame) -> bytes:
     plain = {name: column.astype(object).where(column.notna(), None).tolist() for name, column in frame.items()}
     rows = (dict(zip(plain, values, strict=True)) for values in zip(*plain.values(), strict=True))
-    return b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
+    return b"".join(escaped(msgspec.json.encode(row).decode()).encode() + b"\n" for row in rows)
 
 
 def _flat(frame: DataFrame) -> DataFrame:

@@ -55,7 +55,9 @@ def _event(node: str, line: bytes) -> Row | None:
     head = parse_line(line, _Event)
     if head is None:
         return None
-    fields: Row = msgspec.json.decode(line)
+    fields = parse_line(line, dict[str, Any])
+    if fields is None:  # an integer that no number of this machine holds, in a place that the head has none for
+        fields = {"line": line.decode("utf-8", "replace")}
     rest = {name: value for name, value in fields.items() if name not in (*_Event.__struct_fields__, "node_id")}
     return _plain(head) | {"node_id": node, "round": _whole(rest.pop("round", None)), "fields": rest}
 

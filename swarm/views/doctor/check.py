@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from swarm.config import Settings
+from swarm.harmless import printable
 from swarm.records.growing import Growing, parse_line
 from swarm.records.listing import nodes_with_logs
 from swarm.records.reader import snapshot
@@ -19,7 +20,6 @@ from swarm.records.rows import Glance, parse_row
 from swarm.store.health import Health, Survey
 from swarm.store.run import Run
 from swarm.views.doctor.watching import Timing, Watched, watch_nodes
-from swarm.views.text import printable
 from swarm.wire import keys
 
 RECENT = 20

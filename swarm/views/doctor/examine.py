@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 
 from swarm.config import Settings
 from swarm.errors import SwarmError
+from swarm.harmless import printable
 from swarm.store.place import open_place
 from swarm.views.doctor import logs, machine, nodes, place, room, saved
 from swarm.views.doctor.check import Area, CheckContext, Diagnosis, Finding, Verdict
 from swarm.views.doctor.watching import Timing
-from swarm.views.text import printable
 
 Check = Callable[[CheckContext], Iterator[Finding]]
 CHECKS: dict[str, Check] = {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from swarm.views.text import age, counts, printable, shorten, table
+from swarm.harmless import printable
+from swarm.views.text import age, counts, shorten, table
 
 
 @pytest.mark.parametrize(

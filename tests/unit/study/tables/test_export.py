@@ -29,6 +29,8 @@ def read_back(data: bytes, form: Format, columns: Columns) -> pd.DataFrame:
         dtypes = {name: "str" if name in text else dtype for name, dtype in columns.items()}
         missing = {name: [""] for name in columns if name not in text}
         frame = pd.read_csv(io.BytesIO(data), dtype=dtypes, keep_default_na=False, na_values=missing)
+        for name in text:
+            frame[name] = frame[name].str.removeprefix("'")
     else:
         frame = pd.read_parquet(io.BytesIO(data))
     for name in (name for name, dtype in columns.items() if dtype == "object"):
@@ -62,9 +64,26 @@ def test_without_a_row_there_are_the_columns(tmp_path: Path, table: str, form: F
 
 
 def test_the_text_of_a_completion_survives_csv() -> None:
-    rollouts = get_rollouts(SMALL, FULL).head(4).assign(response=["a\rb", 'say "x",\n', "", "NA"])
+    texts = ["a\nb", 'say "x",\n', "", "NA", "-1", "'=1"]
+    rollouts = get_rollouts(SMALL, FULL).head(6).assign(response=texts)
     back = read_back(encode_frame(rollouts, "csv"), "csv", TABLES["rollouts"].columns)
-    assert back["response"].tolist() == ["a\rb", 'say "x",\n', "", "NA"]
+    assert back["response"].tolist() == texts
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "\uff1d1"])
+def test_no_text_in_csv_is_a_formula_and_numbers_stay_numbers(text: str) -> None:
+    frame = pd.DataFrame({"text": [text], "number": [-1.5]})
+    cell, number = encode_frame(frame, "csv").decode().split("\n", 1)[1].rsplit(",", 1)
+    assert cell.startswith("\"'")
+    assert number == "-1.5\n"
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_what_a_terminal_would_obey_is_escaped(form: Format) -> None:
+    frame = pd.DataFrame({"text": ["a\x1b[2J\x9b\u202e\u200bz"], "nested": [{"\u2066": "\x7f"}]})
+    written = encode_frame(frame, form).decode()
+    assert "a\\u001b[2J\\u009b\\u202e\\u200bz" in written
+    assert all(c.isprintable() or c == "\n" for c in written)
 
 
 def test_numbers_keep_every_digit_in_csv() -> None:
