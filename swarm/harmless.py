@@ -35,6 +35,6 @@ def escaped(text: str, keep: str = "") -> str:
 
 
 def csv_cell(text: str) -> str:
-    """A text that a spreadsheet shows and does not compute, by a `'` in front; newlines and tabs stay."""
-    clean = escaped(text, keep="\n\t")
+    """A text that a spreadsheet shows and does not compute, by a `'` in front; line ends and tabs stay."""
+    clean = "\r\n".join(escaped(part, keep="\n\t") for part in text.split("\r\n"))
     return f"'{clean}" if text.startswith(_FORMULA) else clean

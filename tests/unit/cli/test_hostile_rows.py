@@ -90,7 +90,7 @@ def shown(path: Path, *arguments: str) -> str:
 
 
 def assert_harmless(text: str) -> None:
-    bad = {c for c in text if not c.isprintable() and c not in "\n\t"}
+    bad = {c for c in text.replace("\r\n", "\n") if not c.isprintable() and c not in "\n\t"}
     assert not bad, f"{bad!r} in {text[:300]!r}"
 
 
