@@ -3,7 +3,7 @@
     counts                                                    does not count
     ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────
     types lines errors children       what the rest is made   cli views logs     ask, show, tell
-                                      of                      study              chooses settings, which are recorded
+                                      of                      harmless study     chooses settings, which are recorded
     config          what settings mean and are by default     warmup             made the embedded models, whose
     algo tasks policy wire            questions, rewards,                        content counts
                                       updates, what is shared  services           start `swarm node`

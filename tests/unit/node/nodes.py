@@ -157,7 +157,7 @@ def released(policy: FakePolicy) -> Iterator[None]:
 
 
 def rows_of(layout: Layout, node: str) -> list[MetricsRow]:
-    rows, junk, _ = read_rows(layout.run, node)
+    rows, junk, *_ = read_rows(layout.run, node)
     assert not junk
     return rows
 

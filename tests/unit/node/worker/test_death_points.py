@@ -250,7 +250,7 @@ def append(layout: Layout, round_: int) -> None:
 
 
 def rows(layout: Layout) -> list[int]:
-    found, junk, torn = read_rows(layout.run, "alice")
+    found, junk, torn, _ = read_rows(layout.run, "alice")
     assert (junk, torn) == (0, False)
     return [row.round for row in found]
 
