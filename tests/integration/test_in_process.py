@@ -36,7 +36,7 @@ def up(path, *flags, **settings):
 @pytest.mark.engine
 def test_one_process_gives_the_rollouts_and_rewards_that_several_give_in_folders_of_their_own(tmp_path):
     one, several = tmp_path / "one", tmp_path / "several"
-    models = ("--model", "tiny-2-qwen2,tiny-2-gpt2")
+    models = ("--model", "tiny-2-qwen2-content,tiny-2-gpt2")
     output = up(one, "--in-process", *models)
     up(several, *models)
     columns = ("round", "my_reward", "loss", "tokens_generated", "external_by_peer", "model", "gather_timed_out")

@@ -18,7 +18,8 @@ seeds = [7]
 baseline = "4/0"
 [settings]
 generations = 4
-max_new_tokens = 8
+model = ["tiny-2-qwen2-content"]
+max_new_tokens = 24
 [[configurations]]
 name = "4/0"
 settings = { local_groups = 4, external_groups = 0 }
