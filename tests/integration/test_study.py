@@ -41,7 +41,7 @@ def test_a_study_runs_its_configurations_as_they_are_named_and_is_then_done(tmp_
     command = ("study", "run", str(tmp_path / "pair.toml"), "--jobs", "2")
     first = run_swarm(env, *command)
     assert first.returncode == 0, first.stdout + first.stderr
-    assert "of 4/0" in first.stdout
+    assert "all of it: swarm study report pair" in first.stdout
 
     for name, split in (("pair-4-0-s7", (4, 0)), ("pair-2-2-s7", (2, 2))):
         layout = Layout(tmp_path, name)
