@@ -18,8 +18,7 @@ seeds = [7]
 baseline = "4/0"
 [settings]
 generations = 4
-model = ["tiny-2-qwen2-content"]
-max_new_tokens = 24
+max_new_tokens = 8
 [[configurations]]
 name = "4/0"
 settings = { local_groups = 4, external_groups = 0 }
@@ -37,11 +36,13 @@ def written(path: Path) -> dict[str, bytes]:
 @pytest.mark.engine
 def test_a_study_runs_its_configurations_as_they_are_named_and_is_then_done(tmp_path):
     (tmp_path / "pair.toml").write_text(MATRIX)
-    env = {name: value for name, value in environment(tmp_path).items() if not name.startswith(("NUM_", "MAX_"))}
+    earns_at_once = {"MODEL_NAME": "tiny-qwen2", "SWARM_PROFILE": "tiny"}
+    small = environment(tmp_path, **earns_at_once)
+    env = {name: value for name, value in small.items() if not name.startswith(("NUM_", "MAX_"))}
     command = ("study", "run", str(tmp_path / "pair.toml"), "--jobs", "2")
     first = run_swarm(env, *command)
     assert first.returncode == 0, first.stdout + first.stderr
-    assert "all of it: swarm study report pair" in first.stdout
+    assert "of 4/0" in first.stdout
 
     for name, split in (("pair-4-0-s7", (4, 0)), ("pair-2-2-s7", (2, 2))):
         layout = Layout(tmp_path, name)
