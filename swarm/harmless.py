@@ -6,6 +6,7 @@ Not printable are control characters (C0, C1), marks of direction, zero-width an
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20", "'")
 """What a spreadsheet takes for the start of a formula, and the mark that says that it is none."""
@@ -13,14 +14,12 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", 
 
 def printable(text: str) -> str:
     """One line: whatever is not printable replaced, newlines and tabs too."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return _without_marks(text, lambda _: "\N{REPLACEMENT CHARACTER}")
 
 
 def printable_lines(text: str) -> str:
     """As `printable`, but newlines and tabs stay."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return _without_marks(text, lambda _: "\N{REPLACEMENT CHARACTER}", keep="\n\t")
 
 
 def escaped(text: str, keep: str = "") -> str:
@@ -29,12 +28,17 @@ def escaped(text: str, keep: str = "") -> str:
     Args:
         keep: characters that stay as they are.
     """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c in keep else json.dumps(c)[1:-1] for c in text)
+    return _without_marks(text, lambda mark: json.dumps(mark)[1:-1], keep)
 
 
 def csv_cell(text: str) -> str:
     """A text that a spreadsheet shows and does not compute, by a `'` in front; line ends and tabs stay."""
     clean = "\r\n".join(escaped(part, keep="\n\t") for part in text.split("\r\n"))
     return f"'{clean}" if text.startswith(_FORMULA) else clean
+
+
+def _without_marks(text: str, instead: Callable[[str], str], keep: str = "") -> str:
+    """The text with something else in the place of every character that is not printable and not to be kept."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else instead(c) for c in text)

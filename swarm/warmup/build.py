@@ -143,9 +143,8 @@ def _build(path: Path, name: str, seed: int, plan: WarmupPlan, on_progress: Prog
         plan.architecture, [example.prompt for example in itertools.islice(stream, plan.tokenizer_texts)]
     )
     model = build_model(plan.architecture, tokenizer)
-    for number, stage in enumerate(plan.stages):
-        if number:
-            stream = _examples(seed, plan, stage)
+    streams = [stream, *(_examples(seed, plan, stage) for stage in plan.stages[1:])]
+    for stage, stream in zip(plan.stages, streams, strict=True):
         _train(model, tokenizer, stream, stage, lambda *at: on_progress(name, *at))
     model.save_pretrained(path)
     tokenizer.save_pretrained(path)
