@@ -6,8 +6,9 @@ with some more faults than a usual run has. Without any of them the same seeds b
 
 from __future__ import annotations
 
+import gc
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -44,6 +45,13 @@ OFTEN = {
 }
 """Faults that a seed has or has not; here each seed has half of them."""
 Patch = pytest.MonkeyPatch
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_behind() -> Iterator[None]:
+    """What a broken world left open is said of its own test, not of whichever runs when it is collected."""
+    yield
+    gc.collect()
 
 
 def plan_of(seed: int, faults: Mapping[str, float]) -> Plan:

@@ -18,8 +18,9 @@ import sys
 import warnings
 from asyncio import events
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import Context, ContextVar, copy_context
+from types import CoroutineType
 from typing import Any
 
 from anyio._backends._asyncio import _task_states
@@ -145,18 +146,22 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Let go of all that still waits, without letting any of it run on."""
         self._ready.clear()  # type: ignore[attr-defined]
         self._scheduled.clear()  # type: ignore[attr-defined]
-        self._asyncgens.clear()  # type: ignore[attr-defined]
-        tasks, self.everything = self.everything, []
         events._set_running_loop(self)  # for what is cut off in the middle and asks whose it was
         with _unheard():
-            for task in tasks:
-                if not task.done():
-                    task._log_destroy_pending = False  # type: ignore[attr-defined]
-                    _close(task.get_coro())
-                _task_states.pop(task, None)  # it would keep the whole world alive: its value leads back to its key
-            tasks.clear()
+            self._close_everything()
             gc.collect()
         events._set_running_loop(None)
+
+    def _close_everything(self) -> None:
+        for generator in self._asyncgens:  # type: ignore[attr-defined]
+            _close(generator.ag_await)
+        self._asyncgens.clear()  # type: ignore[attr-defined]
+        for task in self.everything:
+            if not task.done():
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
+                _close(task.get_coro())
+            _task_states.pop(task, None)  # it would keep the whole world alive: its value leads back to its key
+        self.everything.clear()
 
 
 @contextmanager
@@ -170,14 +175,15 @@ def _unheard() -> Iterator[None]:
         sys.unraisablehook = before
 
 
-def _close(coroutine: Any) -> None:
-    """Also one that waits for its children whatever comes."""
-    for _ in range(100):
-        try:
-            coroutine.close()
-        except BaseException:  # noqa: BLE001 - whatever it says, nobody listens any more
-            continue
+def _close(coroutine: object) -> None:
+    """From the innermost outwards, each until it has ended: one that waits for its children whatever comes goes on
+    waiting when it is closed, and if its caller has ended by then, it stays until the garbage collector complains."""
+    if not isinstance(coroutine, CoroutineType):
         return
+    _close(coroutine.cr_await)
+    while coroutine.cr_frame is not None:
+        with suppress(BaseException):  # whatever it says, nobody listens any more
+            coroutine.close()
 
 
 def _task(loop: asyncio.AbstractEventLoop, coro: Any, context: Context | None = None, **more: Any) -> asyncio.Task[Any]:

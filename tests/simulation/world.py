@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -231,7 +232,7 @@ class World:
                 self.laws.at_the_end()
                 self.onlooker.look_at_the_end()
             if self.failure is not None:
-                raise self.failure
+                raise _without_frames(self.failure)
             rows = sum(len(self.laws.rows_of(worker.name)) for worker in self.workers)
             rollouts = sum(key.startswith(keys.ROLLOUTS) for key in self.place.history)
             return Outcome(self.now, self.events, rows, rollouts, self.injected, self._digest.hexdigest())
@@ -239,6 +240,7 @@ class World:
             self.over = True
             for host in self.hosts.values():
                 host.life.end()
+            self.failure = None  # its frames hold streams and groups of the dead
             self.loop.drop_everything()
             self.loop.close()
             asyncio.set_event_loop(None)
@@ -291,6 +293,13 @@ class World:
                 assert isinstance(host, WorkerHost)
                 self.laws.rounds_lost(host, str(event["why"]))
         raise structlog.DropEvent
+
+
+def _without_frames(failure: BrokenLawError) -> BrokenLawError:
+    """The same, with where it was raised as a note."""
+    told = BrokenLawError(*failure.args)
+    told.add_note("".join(traceback.format_tb(failure.__traceback__)))
+    return told
 
 
 def _text(about: object) -> str:
