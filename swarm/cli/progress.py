@@ -93,7 +93,7 @@ class Progress:
         """Once of each node; the summary counts them."""
         for node in sorted(node for node, odd in self._odd.items() if odd and node not in self._odd_said):
             self._odd_said.add(node)
-            say(f"{shorten(node, 64)}: rows with numbers out of their range: {self._odd[node].examples[0]}")
+            say(f"{shorten(node, 64)}: rows with numbers out of their range: {self._odd[node].example}")
 
     def _line(self, number: int, rows: list[MetricsRow]) -> str:
         rewards, tagged = [row.my_reward for row in rows], [row.answer_tag_rate for row in rows]

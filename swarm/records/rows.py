@@ -24,7 +24,7 @@ from swarm.wire.messages import SCHEMA_VERSION, Count, JudgedRow, MetricsRow
 MOST_ROWS = 100_000
 """Rows of one node that are held; rounds, that is."""
 MOST_EXAMPLES = 5
-"""Of rows out of their range that are shown."""
+"""Of rows left out, and of rows clamped, that are shown."""
 
 
 class Glance(msgspec.Struct):
@@ -54,16 +54,29 @@ class Odd(msgspec.Struct):
     """Its reward was no share of the full one."""
     clamped: int = 0
     """Some other number was."""
-    examples: list[str] = []
+    why_left_out: list[str] = []
     """Of the first few, in words."""
+    why_clamped: list[str] = []
 
     def __bool__(self) -> bool:
         return bool(self.left_out or self.clamped)
 
-    def note(self, example: str) -> None:
-        """Keep the first few."""
-        if len(self.examples) < MOST_EXAMPLES:
-            self.examples.append(example)
+    @property
+    def example(self) -> str:
+        """One of them, in words; there is one."""
+        return (self.why_left_out or self.why_clamped)[0]
+
+    def leave_out(self, why: str) -> None:
+        """Count a row that is not taken."""
+        self.left_out += 1
+        if len(self.why_left_out) < MOST_EXAMPLES:
+            self.why_left_out.append(why)
+
+    def clamp(self, why: str) -> None:
+        """Count a row with another number changed."""
+        self.clamped += 1
+        if len(self.why_clamped) < MOST_EXAMPLES:
+            self.why_clamped.append(why)
 
 
 def parse_row(line: bytes, form: type[Form], odd: Odd | None = None) -> Form | None:
@@ -79,12 +92,10 @@ def parse_row(line: bytes, form: type[Form], odd: Odd | None = None) -> Form | N
     like = JudgedRow if isinstance(row, JudgedRow) else MetricsRow
     reward = getattr(row, KEY_COLUMNS[like])
     if not is_share(reward):
-        odd.left_out += 1
-        odd.note(f"{KEY_COLUMNS[like]} of round {row.round} expected in [0, 1], got {reward:g}")
+        odd.leave_out(f"{KEY_COLUMNS[like]} of round {row.round} expected in [0, 1], got {reward:g}")
         return None
     if changed := clamp(row, like):
-        odd.clamped += 1
-        odd.note(f"{changed[0]} of round {row.round} is out of its range")
+        odd.clamp(f"{changed[0]} of round {row.round} is out of its range")
     return row
 
 

@@ -1,6 +1,13 @@
 """What must be true of a run. Each check yields one sentence for each thing that is wrong.
 
 A node that skipped rounds, because it was late or killed, is no failure: `notes` tells of it.
+
+Nodes write on while a run is checked. Each writes in one order, and what is looked for is read against it:
+
+    nodes write    state of the clock ─▶ rollouts ─▶ row ─▶ reward        logs begin before any of them
+    read_records   clock, rows (`before`) ─▶ rewards ─▶ rollouts ─▶ clock, rows, events, text (`now`)
+
+So what `before` says has its files; every file that was found is explained by `now`, and every reward by a row of it.
 """
 
 from __future__ import annotations
@@ -16,7 +23,7 @@ from swarm.errors import ProtocolError
 from swarm.records.events import FINISHED, Printed, read_printed
 from swarm.records.files import SMALL_FILE, read_form
 from swarm.records.listing import Counted, count_files, entries
-from swarm.records.reader import Snapshot, snapshot
+from swarm.records.reader import RunReader, Snapshot
 from swarm.records.rows import Rows, read_rows
 from swarm.store.base import Kind
 from swarm.store.run import Run
@@ -32,10 +39,20 @@ LARGEST_FILE = 1 << 30
 CUMULATIVE_TOLERANCE = 1e-6
 
 
+class Before(NamedTuple):
+    """How far a run was before its files were counted."""
+
+    rounds_done: int
+    newest_row: dict[str, int]
+    """Node -> round of the last row that it had."""
+
+
 class RunRecords(NamedTuple):
     """One run. Rollout and reward files are only counted here; the checks open them one at a time."""
 
+    before: Before
     now: Snapshot
+    """After they were counted."""
     partial: bool
     """It need not have finished."""
     rollouts: Counted
@@ -50,15 +67,23 @@ class RunRecords(NamedTuple):
 
 def read_records(run: Run, *, partial: bool) -> RunRecords:
     """Read a run."""
-    now = snapshot(run)
+    reader = RunReader(run)
+    before = _before(reader.refresh())
+    rewards, rollouts = count_files(run.store, keys.REWARDS), count_files(run.store, keys.ROLLOUTS)
+    now = reader.refresh()
     return RunRecords(
+        before=before,
         now=now,
         partial=partial,
-        rollouts=count_files(run.store, keys.ROLLOUTS),
-        rewards=count_files(run.store, keys.REWARDS),
+        rollouts=rollouts,
+        rewards=rewards,
         rows={node: read_rows(run, node) for node in now.logged},
         printed={node: read_printed(run, node) for node in now.logged},
     )
+
+
+def _before(now: Snapshot) -> Before:
+    return Before(now.rounds_done, {node: p.last.round for node, p in now.progress.items() if p.last})
 
 
 Check = Callable[[RunRecords], Iterator[str]]
@@ -70,7 +95,7 @@ def state_is_final(run: RunRecords) -> Iterator[str]:
         yield from _state_is_sound(run, now.state)
     elif now.problem:
         yield now.problem
-    elif not now.own_clocks:
+    elif not now.own_clocks and (run.rollouts.nodes or not run.partial):
         yield f"there is no {run.where(keys.STATE)}"
     if run.partial or now.finished is not None:
         return
@@ -128,29 +153,37 @@ def _given_up(run: RunRecords) -> set[int]:
 
 
 def _gaps(run: RunRecords, counted: Counted, prefix: str, excused: Set[int] = frozenset()) -> Iterator[str]:
-    done, place = run.now.rounds_done, run.where(prefix)
+    done, place = run.before.rounds_done, run.where(prefix)
     there = {key.round for key, nodes in counted.nodes.items() if nodes}
-    open_rounds = {done} if run.partial else set()
-    excused = excused | {done - 1} if run.partial and counted is run.rewards else excused
-    if not done and not there:
+    if not done and not there and not run.partial:
         yield f"{place}: expected at least one round, got none"
     overdue = {number for events in run.now.events.values() for number in events.overdue}
+    excused = excused | ({done - 1} if run.partial else set())  # its reward, or the word that it was overdue, may come
     if missing := gaps(done, there | overdue | excused):
         yield f"{place}: expected files for all rounds 0-{done - 1}, got none for {named(missing)}"
-    if beyond := {number for number in there if number >= done} - open_rounds:
-        yield f"{place}: expected no round after the clock's {done - 1}, got {spans(beyond)}"
+    if beyond := {number for number in there if number >= _rounds_begun(run)}:
+        yield f"{place}: expected no round after the clock's {run.now.rounds_done - 1}, got {spans(beyond)}"
+
+
+def _rounds_begun(run: RunRecords) -> int:
+    """Rounds of which there may be files. One who goes on alone opens the round after that of its last row."""
+    if not run.partial:
+        return run.now.rounds_done
+    return max([run.now.rounds_done, *(progress.rounds_done for progress in run.now.progress.values())]) + 1
 
 
 def files_behind_every_row(run: RunRecords) -> Iterator[str]:
-    newest = {node: row.round for node, row in _rows(run)} if run.partial else {}
+    newest = run.before.newest_row
     for node, row in _rows(run):
+        if row.round > newest.get(node, -1):
+            continue  # written while files were counted
         key = RoundKey(row.round, row.stage)
         for counted, place in (
             (run.rollouts, keys.rollout(key, node)),
             (run.rewards, keys.reward(key, node)),
         ):
             given_up = counted is run.rollouts and not row.bytes_published  # as its folder was unwritable for too long
-            coming = counted is run.rewards and newest.get(node) == row.round  # it is submitted after its row
+            coming = run.partial and counted is run.rewards and newest[node] == row.round  # it comes after its row
             if node not in counted.nodes.get(key, ()) and not given_up and not coming:
                 file = run.where(place)
                 yield f"{file}: expected, since {node} has a metrics row for round {row.round}; it is not there"
@@ -210,8 +243,7 @@ def one_row_per_node_and_round(run: RunRecords) -> Iterator[str]:
             if (row.node_id, row.experiment) != (node, run.now.run.experiment):
                 yield f"{file}: round {row.round} is said to be of {row.node_id!r} in {row.experiment!r}"
         if found.odd.left_out:
-            left_out = [example for example in found.odd.examples if " expected in " in example]
-            yield f"{file}: {found.odd.left_out} rows left out: {'; '.join(left_out) or 'rewards out of range'}"
+            yield f"{file}: {found.odd.left_out} rows left out: {'; '.join(found.odd.why_left_out)}"
 
 
 def cumulative_reward_adds_up(run: RunRecords) -> Iterator[str]:
@@ -228,7 +260,8 @@ def cumulative_reward_adds_up(run: RunRecords) -> Iterator[str]:
 
 
 def logs_are_there(run: RunRecords) -> Iterator[str]:
-    for node in sorted({*run.now.nodes, *run.now.workers}):
+    published = {node for nodes in run.rollouts.nodes.values() for node in nodes}
+    for node in sorted(published if run.partial else {*run.now.nodes, *run.now.workers}):
         if node not in run.now.events or not run.now.events[node].lines:
             yield f"{run.where(keys.events(node))}: expected events, got none"
         if node not in run.printed or not run.printed[node].bytes:
@@ -236,7 +269,7 @@ def logs_are_there(run: RunRecords) -> Iterator[str]:
     for node in sorted({node for nodes in run.rewards.nodes.values() for node in nodes}):
         if node not in run.rows or not run.rows[node].rows:
             yield f"{run.where(keys.metrics(node))}: expected rows, since {node} has submitted rewards; got none"
-    if not run.now.logged:
+    if not run.now.logged and not run.partial:
         yield f"{run.where(keys.LOGS)}: expected the logs of at least one node, got none"
 
 
@@ -249,7 +282,7 @@ def lines_are_whole(run: RunRecords) -> Iterator[str]:
         ):
             if junk:
                 yield f"{run.where(key)}: expected JSON lines of the documented form, got {junk} other ones"
-            if torn:
+            if torn and not run.partial:  # it is being written, or its writer was killed and goes on
                 yield f"{run.where(key)}: the last line expected to end in a newline, but it is torn"
 
 
@@ -306,7 +339,7 @@ def notes(run: RunRecords) -> Iterator[str]:
     """What is worth knowing and no failure."""
     for node, found in run.rows.items():
         if found.odd.clamped:
-            yield f"{found.odd.clamped} rows of {node} had a number clamped: {'; '.join(found.odd.examples)}"
+            yield f"{found.odd.clamped} rows of {node} had a number clamped: {'; '.join(found.odd.why_clamped)}"
     for node in run.now.workers:
         rows = run.rows[node].rows if node in run.rows else []
         done = {row.round for row in rows}

@@ -185,7 +185,7 @@ def render(summary: Summary) -> str:
 def render_odd(odd: Mapping[str, Odd]) -> list[str]:
     """A line for each of the first nodes with rows out of range, and how many more there are."""
     lines = [
-        f"{shorten(node, 24)}: {one.left_out} rows left out, {one.clamped} clamped: {shorten(one.examples[0], 80)}"
+        f"{shorten(node, 24)}: {one.left_out} rows left out, {one.clamped} clamped: {shorten(one.example, 80)}"
         for node, one in sorted(odd.items())[:MOST_ODD_LINES]
     ]
     return lines + ([f"and {len(odd) - len(lines)} more nodes"] if len(odd) > len(lines) else [])

@@ -3,11 +3,12 @@
     python -m tests.chaos.kill --kills 300 --seed 0 --path /tmp/kills             # 4 workers of tiny-qwen2
     python -m tests.chaos.kill --kills 50 --light --path /tmp/light-kills         # without torch, for CI
 
-Held against the folder, by a watcher while the swarm runs and by an audit at its end: no acknowledged rollout or reward
-changes or goes, the clock never goes back, one row per node and round, rewards and cumulative rewards are those of the
-rows, no torn line, every checkpoint and every published group has exactly the updates that the rows tell, no round is
-lost, the swarm finishes, `swarm validate` accepts it, and the last weights are, bit for bit, those that come out if all
-rounds are done once more without a kill. Exit code 1 if any of this fails.
+Held against the folder, by a watcher while the swarm runs and by an audit at its end: `swarm validate --partial` finds
+nothing wrong at any look, no acknowledged rollout or reward changes or goes, the clock never goes back, one row per
+node and round, rewards and cumulative rewards are those of the rows, no torn line, every checkpoint and every published
+group has exactly the updates that the rows tell, no round is lost, the swarm finishes, `swarm validate` accepts it, and
+the last weights are, bit for bit, those that come out if all rounds are done once more without a kill. Exit code 1 if
+any of this fails.
 
 Seed 0 draws the same victims, pauses and absences every time; what these hit is up to the machine.
 """
@@ -162,7 +163,7 @@ def _report(campaign: Campaign, watcher: Watcher, violations: list[str], seconds
     say(f"rounds redone             {sum(count.get('round.redone', 0) for count in events)}")
     say(f"rounds taken up           {sum(count.get('rollouts.taken_up', 0) for count in events)}")
     say(f"on their own clock        {sum(row.clock == 'own' for row in rows)} rows")
-    say(f"acknowledged files        {len(watcher.acknowledged)}, looked at {watcher.looks} times")
+    say(f"acknowledged files        {len(watcher.acknowledged)}, looked at and validated {watcher.looks} times")
     say(f"checkpoints               {len(watcher.checkpoints)}")
     say(f"violations                {len(violations)}")
     for violation in violations:

@@ -17,6 +17,7 @@ from swarm.errors import ProtocolError
 from swarm.records.files import read_state
 from swarm.records.growing import Growing
 from swarm.records.listing import entries, nodes_in, nodes_with_logs, rounds_in, saved_rounds
+from swarm.views.validate import validate
 from swarm.wire import keys
 from swarm.wire.messages import MetricsRow, NodeState
 from tests.layout import Layout
@@ -66,6 +67,7 @@ class Watcher:
     def look(self, *, everything: bool = False) -> None:
         """Once; at whole rounds, or at the newest of them."""
         self.looks += 1
+        self._validate()
         self._look_at_clock()
         self._look_at_rows()
         self._look_at_checkpoints()
@@ -74,6 +76,12 @@ class Watcher:
                 self._look_at_file(file)
         if everything:
             self.violations += [f"{path} was there and is gone" for path in self.acknowledged if not path.exists()]
+
+    def _validate(self) -> None:
+        """As `swarm validate --partial` does, in the midst of whatever the nodes write and die of."""
+        for check in validate(self.layout.run, partial=True).checks:
+            for problem in check.problems:
+                self._say(f"validate --partial, look {self.looks}: {check.name}: {problem}")
 
     def _look_at_clock(self) -> None:
         try:
