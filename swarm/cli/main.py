@@ -34,6 +34,7 @@ _GROUPS = {
 }
 _COMMANDS = {
     "up": ("up:up", "Start a local swarm: a coordinator and workers over one folder."),
+    "down": ("down:down", "End a local swarm, also one whose `swarm up` was killed."),
     "plan": ("plan:plan", "Predict the memory of a swarm, and say whether it fits."),
     "node": ("node:node", "Run one node, a worker or the coordinator, until it is done."),
     "workers": ("node:workers", "Run several workers in one process until they are done."),

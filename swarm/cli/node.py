@@ -10,6 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from swarm.cli.flags import NodeFlags, RunFlags, settings_from
+from swarm.cli.processes import this_process_runs
 from swarm.errors import ConfigError
 from swarm.node.process.daemon import run_node
 
@@ -19,7 +20,9 @@ def node(flags: NodeFlags | None = None) -> int:
 
     Ctrl-C once: finish the step, save, exit 130; twice: end at once. The same command goes on from there.
     """
-    return run_node(settings_from(flags))
+    settings = settings_from(flags)
+    this_process_runs(settings, settings.role, [settings.node_id] if settings.node_id else [])
+    return run_node(settings)
 
 
 def workers(
@@ -36,4 +39,7 @@ def workers(
 
     if nodes < 1:
         raise ConfigError(f"--nodes must be at least 1, got {nodes}")
-    return run_workers(settings_from(flags), nodes)
+    settings = settings_from(flags)
+    name = settings.node_id
+    this_process_runs(settings, settings.role, [f"{name}-{n}" for n in range(nodes)] if name else [])
+    return run_workers(settings, nodes)

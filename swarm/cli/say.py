@@ -24,6 +24,12 @@ def say(text: str) -> None:
         print(printable_lines(text), flush=True)  # noqa: T201 - the command's own voice
 
 
+def warn(text: str) -> None:
+    """Print a line beside the results, on standard error."""
+    with suppress(OSError):
+        print(f"swarm: {printable_lines(text)}", file=sys.stderr, flush=True)  # noqa: T201
+
+
 def print_result(found: Found, render: Callable[[Found], str], *, as_json: bool) -> bool:
     """Print what a command found, as JSON on one line or as text.
 

@@ -19,7 +19,9 @@ import anyio
 from cyclopts import Parameter
 
 from swarm.cli.flags import RunFlags, command_again, open_experiment, settings_from
+from swarm.cli.live import refuse_live
 from swarm.cli.plan_text import changes, verdict
+from swarm.cli.processes import UP, this_process_runs
 from swarm.cli.progress import Progress
 from swarm.cli.say import say
 from swarm.cli.supervisor import Child, Supervisor
@@ -73,6 +75,9 @@ def up(
     settings = replace(settings, clock="own") if no_coordinator else settings
     checked_tasks(settings)
     run = open_experiment(settings, WRITER)
+    names = names_of(settings, nodes)
+    this_process_runs(settings, UP, names)  # before it looks for others: of two that start at once one sees the other
+    refuse_live(settings, run, names)
     _refuse_what_cannot_go_on(settings, run)
     settings = _within_memory(settings, nodes, in_process, force)
     _make_folder(run)
@@ -144,6 +149,12 @@ def daemons_in_process(settings: Settings, nodes: int) -> list[Child]:
     """The coordinator, and one process of all workers: as only one of them computes at a time, the cores are its."""
     environment = _of_workers(settings, nodes).as_environment()
     return [*_coordinators(settings, nodes), Child(f"{WORKER}-*", "workers", environment, ("--nodes", str(nodes)))]
+
+
+def names_of(settings: Settings, nodes: int) -> list[str]:
+    """The ids of all nodes that are started."""
+    workers = settings_of_workers(_of_workers(settings, nodes), nodes)
+    return [child.node_id for child in _coordinators(settings, nodes)] + [str(worker.node_id) for worker in workers]
 
 
 def _coordinators(settings: Settings, nodes: int) -> list[Child]:

@@ -5,10 +5,14 @@ import os
 import re
 import shlex
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from tests.integration.swarms import daemons, environment, events, eventually, layout, rows, run_swarm
+from swarm.node.process.host import is_running
+from tests.integration.swarms import daemons, environment, events, eventually, json_lines, layout, rows, run_swarm
+from tests.layout import Layout
 from tests.patience import PATIENCE
 
 
@@ -95,3 +99,48 @@ def test_a_reader_that_has_seen_enough_does_not_end_the_swarm(tmp_path):
         assert up.process.wait(PATIENCE) == 0
     assert len(rows(tmp_path, "worker-0")) == 3
     assert layout(tmp_path).checkpoint(3, "worker-0").is_dir()
+
+
+@pytest.mark.engine
+def test_what_a_killed_up_leaves_is_refused_by_the_next_and_ended_by_down(tmp_path):
+    """Two swarms in one folder: only the one that is named ends, and it saves what it has."""
+    env = environment(tmp_path, MAX_ROUNDS=100_000, XDG_RUNTIME_DIR=tmp_path)
+    of_other = env | {"EXPERIMENT_NAME": "other"}
+    with daemons() as start, ended_at_last(env, of_other):
+        up = start("swarm", env, "up", "--nodes", "2")
+        other = start("swarm", of_other, "up", "--nodes", "1", "--in-process")
+        eventually(lambda: rows(tmp_path, "worker-1"), "a round")
+        eventually(lambda: json_lines(Layout(tmp_path, "other").metrics_file("worker-0")), "a round of the other")
+        peers = [json.loads(layout(tmp_path).peer_file(node).read_bytes()) for node in ("worker-0", "coordinator")]
+        up.signal(signal.SIGKILL)
+        assert up.wait() == -signal.SIGKILL
+
+        again = run_swarm(env, "up", "--nodes", "2")
+        assert again.returncode == 2
+        assert "is running: coordinator (process" in again.stderr
+        assert f"swarm down --path {tmp_path} --experiment test" in again.stderr
+        assert "resume" not in again.stdout + again.stderr
+
+        ended = run_swarm(env, "down")
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        assert not [peer for peer in peers if is_running(peer["pid"], peer["process_started_at"])]
+        assert other.process.poll() is None
+        done = len(rows(tmp_path, "worker-1"))
+        assert events(tmp_path, "worker-1", "node.finished")[-1]["reason"] == "stopped"
+
+        on = start("swarm", env, "up", "--nodes", "2")
+        eventually(lambda: len(rows(tmp_path, "worker-1")) > done, "a round after that")
+        assert run_swarm(env, "down").returncode == 0
+        assert on.wait() == 143
+        assert other.process.poll() is None
+        assert run_swarm(of_other, "down").returncode == 0
+        assert other.wait() == 143
+
+
+@contextmanager
+def ended_at_last(*environments: dict[str, str]) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for env in environments:
+            run_swarm(env, "down", "--timeout", "0")

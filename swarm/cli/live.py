@@ -1,0 +1,81 @@
+"""Whether an experiment runs already: `swarm up` would only start nodes that have to end at once, since their ids are
+taken, and say how to resume what is not to be resumed.
+
+    processes that this user runs here ─▶ known for sure
+    registrations of the same ids      ─▶ believed when their heartbeat moves while it is watched
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections.abc import Sequence
+
+from swarm.cli.processes import UP, ProcessFile, running
+from swarm.config import Settings
+from swarm.errors import ExperimentError
+from swarm.node.process.host import this_process
+from swarm.records.files import read_peer
+from swarm.records.liveness import is_alive
+from swarm.store.run import Run
+from swarm.wire.messages import PeerFile
+
+BEATS = 3
+"""Heartbeat intervals for which a registration is watched, as a node that finds its id taken does."""
+POLL_SECONDS = 0.1
+
+
+def refuse_live(settings: Settings, run: Run, names: Sequence[str]) -> None:
+    """See that no other `swarm up`, and no node of these names, is running in an experiment.
+
+    Raises:
+        ExperimentError: there is one; says what to do.
+    """
+    with running(settings) as found:
+        taken = [process.file for process in found if process.file.role == UP or {*process.file.nodes} & {*names}]
+    if taken:
+        raise ExperimentError(_running_here(settings, run, taken))
+    if beating := _beating(settings, run, names):
+        raise ExperimentError(
+            f"{run.store.describe()} is running: {', '.join(beating)} beat in it, of another machine or user. Stop "
+            f"them there (`swarm down`), {_other_ways(settings)}"
+        )
+
+
+def _running_here(settings: Settings, run: Run, taken: Sequence[ProcessFile]) -> str:
+    return (
+        f"{run.store.describe()} is running: {', '.join(file.title for file in taken)}. End it with "
+        f"`swarm down {_named(settings)}`, {_other_ways(settings)}"
+    )
+
+
+def _other_ways(settings: Settings) -> str:
+    return (
+        "choose another --experiment for a new one, or join it with a node of another name: "
+        f"`swarm node {_named(settings)} --node-id NAME`"
+    )
+
+
+def _named(settings: Settings) -> str:
+    return shlex.join(["--path", os.fspath(settings.shared_folder), "--experiment", settings.experiment])
+
+
+def _beating(settings: Settings, run: Run, names: Sequence[str]) -> list[str]:
+    """Which of these nodes show a later heartbeat while they are watched; at once where none looks alive."""
+    here, wall = this_process(), time.time()
+    first = {
+        name: peer
+        for name in names
+        if (peer := read_peer(run, name)) and is_alive(peer, wall, settings.liveness_timeout, here)
+    }
+    deadline = time.monotonic() + BEATS * settings.heartbeat_interval
+    while first and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+        if moved := [name for name, peer in first.items() if _moved(peer, read_peer(run, name))]:
+            return moved
+    return []
+
+
+def _moved(before: PeerFile, now: PeerFile | None) -> bool:
+    return now is not None and now.incarnation == before.incarnation and now.beat > before.beat
