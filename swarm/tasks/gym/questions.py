@@ -13,9 +13,8 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-from swarm.tasks.gym import imports
+from swarm.tasks.gym import imports, strict
 from swarm.tasks.gym.profiles import PROFILES, STRICT
-from swarm.tasks.gym.strict import is_right
 from swarm.types import Origin, Question
 
 
@@ -34,10 +33,13 @@ def make(origin: Origin) -> Question:
 def score(question: Question, answer: str) -> float:
     """reasoning-gym's raw score; in a strict profile 1 or 0. Raises what the task's own scorer raises on odd input."""
     origin = question.known_origin()
+    is_strict = origin.profile in STRICT
+    if is_strict and not strict.has_form(question, answer):
+        return 0.0
     dataset, entry = _dataset(origin)
     with _quiet():
         score: float = dataset.score_answer(answer, entry)
-        return float(is_right(question, answer, score)) if origin.profile in STRICT else score
+        return float(strict.is_right(question, answer, score)) if is_strict else score
 
 
 @functools.lru_cache(maxsize=16)
@@ -46,7 +48,7 @@ def _dataset(origin: Origin) -> tuple[Any, dict[str, Any]]:
     from reasoning_gym import create_dataset  # more than a second: only who asks pays
 
     config = PROFILES[origin.profile][origin.task]
-    with _quiet():
+    with _quiet(), strict.rounding() if origin.profile in STRICT else contextlib.nullcontext():
         dataset = create_dataset(origin.task, seed=origin.seed, size=origin.index + 1, **config)
         return dataset, dataset[origin.index]
 

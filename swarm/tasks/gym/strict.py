@@ -4,31 +4,62 @@ reasoning-gym pays for some answers that are not right: a wrong fraction or week
 the key as a part of it the share that it has, a decimal number may be off by one unit of its operands' last place. So
 the mean reward rises without any right answer, and that a mean reward of 0.1 is knowledge cannot be told. Here a reward
 is a right answer, and the mean reward is the share of them (pass@1).
+
+    decimal_arithmetic        the key's number exactly, in any notation; the key rounds halves up, as the question asks
+    fraction_simplification   one fraction in lowest terms and nothing else, or the whole number that it is
+    propositional_logic       what follows from the premises, and not from nothing, with one connective at most, as the
+                              conclusions that the task derives itself have: a disjunction of all variables follows
+                              from nearly any premises
+    all others                the key, as the task writes it
+
+What stays: a premise that is copied follows from the premises; of 0.3 % of the questions of propositional_logic nothing
+follows that says anything; in arc_1d two rules may explain one example.
 """
 
 from __future__ import annotations
 
+import decimal
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 
 from swarm.types import Question
 
-_CONNECTIVES = "\u2227\u2228\u2192\u2194"
-"""And, or, implies, if and only if."""
+_LITERAL = r"\s*(?:¬\s*)*[A-Z]\s*"
+_BINARY = rf"{_LITERAL}[∧∨→↔]{_LITERAL}"
+_VARIABLE = re.compile(r"\s*[A-Z]\s*")
+_FORMS = {
+    "propositional_logic": re.compile(rf"{_LITERAL}|{_BINARY}|\s*(?:¬\s*)*\({_BINARY}\)\s*"),
+    "fraction_simplification": re.compile(
+        r"\s*(?:\d+|\$?\s*(?:\d+\s*/\s*\d+|\\d?frac\s*{\s*\d+\s*}\s*{\s*\d+\s*})\s*\$?)\s*", re.ASCII
+    ),
+}
+"""Task -> the form of an answer that is looked at: what else its own scorer takes is no answer here."""
+TRIVIAL = 0.25
+"""What propositional_logic pays for a conclusion that follows and is a variable, or always true."""
+
+
+@contextmanager
+def rounding() -> Iterator[None]:
+    """While questions are made, halves are rounded up, as decimal_arithmetic asks."""
+    with decimal.localcontext(rounding=decimal.ROUND_HALF_UP):
+        yield
+
+
+def has_form(question: Question, answer: str) -> bool:
+    """Whether an answer can be right at all, before any work is done on it."""
+    form = _FORMS.get(question.known_origin().task)
+    return form is None or form.fullmatch(answer) is not None
 
 
 def is_right(question: Question, answer: str, raw: float) -> bool:
-    """Whether an answer is right, given reasoning-gym's own score of it.
-
-    decimal_arithmetic    the key's number exactly, in any notation
-    propositional_logic   one connective at most, as in the conclusions that the task itself derives: a disjunction of
-                          all variables follows from nearly any premises
-    all others            the full score
-    """
-    if raw < 1:
-        return False
+    """Whether an answer of that form is right, given reasoning-gym's own score of it."""
     task = question.known_origin().task
+    if task == "propositional_logic" and _VARIABLE.fullmatch(answer):
+        return raw >= TRIVIAL
+    if task == "fraction_simplification" and "/" not in answer and "frac" not in answer:
+        return f"{int(answer)}/1" == question.answer
     if task == "decimal_arithmetic":
-        return question.answer is not None and Decimal(answer) == Decimal(question.answer)
-    if task == "propositional_logic":
-        return sum(answer.count(sign) for sign in _CONNECTIVES) <= 1
-    return True
+        return raw >= 1 and question.answer is not None and Decimal(answer) == Decimal(question.answer)
+    return raw >= 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from decimal import Decimal
 
 import pytest
 
@@ -63,6 +64,79 @@ def test_a_decimal_that_is_off_within_the_tasks_own_tolerance_is_wrong() -> None
     assert FAMILIES.score(tolerant, near) == 1.0
     assert FAMILIES.score(question, near) == 0.0
     assert FAMILIES.score(question, f"{question.answer}0") == 1.0
+
+
+def test_a_decimal_on_a_half_is_rounded_up_as_the_question_asks() -> None:
+    found = 0
+    for seed in range(4000):
+        question = make_question("decimal_arithmetic", "tiny-2", seed)
+        tolerant = in_profile(question, "tiny")
+        if question.answer != tolerant.answer:
+            found += 1
+            assert abs(Decimal(str(question.answer))) > abs(Decimal(str(tolerant.answer))), question.prompt
+            assert FAMILIES.score(question, str(question.answer)) == 1.0
+            assert FAMILIES.score(question, str(tolerant.answer)) == 0.0
+    assert 4 <= found <= 60
+
+
+PREMISES = ["(T ∧ V)", "¬W"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "right"),
+    [
+        ("T", 1),
+        (" V ", 1),
+        ("¬W", 1),
+        ("¬¬T", 1),
+        ("(T ∨ P)", 1),
+        ("T ∧ V", 1),
+        ("¬(W ∧ P)", 1),
+        ("(W → P)", 1),
+        ("W", 0),
+        ("P", 0),
+        ("(P ∨ ¬P)", 0),
+        ("(T → T)", 0),
+        ("(V ∨ banana)", 0),
+        ("¬banana", 0),
+        ("(T ∨ Z)", 0),
+        ("((T ∨ P) ∨ Q)", 0),
+        ("T, V", 0),
+        ("(T ∨ P", 0),
+        ("", 0),
+    ],
+)
+def test_what_follows_in_one_step_is_right_in_propositional_logic(answer: str, right: int) -> None:
+    question = next(
+        q
+        for q in (make_question("propositional_logic", "tiny-2", seed) for seed in range(20000))
+        if sorted(q.metadata["premises"]) == sorted(PREMISES)
+    )
+    assert FAMILIES.score(question, answer) == right
+
+
+def test_a_long_conclusion_costs_nothing() -> None:
+    (question,) = drawn("propositional_logic")[:1]
+    words = " ∨ ".join(f"w{n}" for n in range(40))
+    assert FAMILIES.score(question, f"({words})") == 0.0, "its truth table would have 2**40 rows"
+
+
+@pytest.mark.parametrize(
+    ("answer", "right"),
+    [
+        ("1", 1),
+        ("1/1", 1),
+        ("$1/1$", 1),
+        ("2/2", 0),
+        ("1/1 or 3/4", 0),
+        ("\\frac{1}{1} or \\frac{3}{4}", 0),
+        ("1 1", 0),
+    ],
+)
+def test_a_fraction_stands_alone_and_may_be_whole(answer: str, right: int) -> None:
+    drawn = (make_question("fraction_simplification", "tiny-2", seed) for seed in range(2000))
+    question = next(one for one in drawn if one.answer == "1/1")
+    assert FAMILIES.score(question, answer) == right
 
 
 def in_profile(question: Question, profile: str) -> Question:
