@@ -33,6 +33,7 @@ MEASURES = (
     "final_reward",
     "cumulative_tagged",
     "reward_given_tagged",
+    "reward_given_tagged_balanced",
     "starting_reward",
     "starting_reward_3",
     "tokens_generated",

@@ -49,6 +49,9 @@ def totals(metrics: pd.DataFrame) -> pd.DataFrame:
         cumulative_tagged: sum of answer_tag_rate over nodes and rounds: the format's part.
         reward_given_tagged: cumulative_reward / cumulative_tagged, the content's part, so that their product is the
             cumulative reward. NaN where no completion was tagged.
+        reward_given_tagged_balanced: mean over the tasks of a task's rewards over its tagged completions, so that it
+            does not depend on how many questions of a task a run happened to draw. NaN where a task has none, or the
+            rows do not tell tasks' tag rates.
         rounds, nodes: how many different ones have rows.
         starting_reward, starting_reward_3: mean over the nodes, of round 0 and of the first three rounds. Round 0 is
             answered before any update.
@@ -70,6 +73,7 @@ def totals(metrics: pd.DataFrame) -> pd.DataFrame:
         **{name: (name, "sum") for name in SPENT},
     )
     found["reward_given_tagged"] = _given(found["cumulative_reward"], found["cumulative_tagged"])
+    found["reward_given_tagged_balanced"] = _balanced(metrics)
     splits = metrics.astype({"adaptive_I": "float64", "adaptive_J": "float64"}).groupby(RUN, sort=False)
     found["mean_adaptive_I"], found["mean_adaptive_J"] = splits["adaptive_I"].mean(), splits["adaptive_J"].mean()
     found["least_adaptive_J"], found["most_adaptive_J"] = splits["adaptive_J"].min(), splits["adaptive_J"].max()
@@ -78,6 +82,14 @@ def totals(metrics: pd.DataFrame) -> pd.DataFrame:
 
 def _given(reward: pd.Series[float], tagged: pd.Series[float]) -> pd.Series[float]:
     return reward / tagged.where(tagged > 0)
+
+
+def _balanced(metrics: pd.DataFrame) -> pd.Series[float] | float:
+    if "task_tag_rates" not in metrics:
+        return math.nan
+    tasks = _task_sums(metrics)
+    given = _given(tasks["reward"], tasks["tagged"])
+    return given.groupby(RUN).mean().where(~given.isna().groupby(RUN).any())
 
 
 def _from_curve(curves: pd.DataFrame) -> pd.DataFrame:

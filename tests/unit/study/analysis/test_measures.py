@@ -75,6 +75,30 @@ def test_without_a_tagged_completion_there_is_no_reward_given_tagged() -> None:
     assert [math.isnan(value) for value in given] == [True, False, True]
 
 
+def test_the_balanced_reward_given_tagged_does_not_depend_on_how_often_a_task_was_drawn() -> None:
+    """An easy task at 0.8 and a hard one at 0.2: whether one, or the other, is drawn three times of four."""
+    easy, hard = (
+        {"task_rewards": {"easy": 0.4}, "task_tag_rates": {"easy": 0.5}},
+        {
+            "task_rewards": {"hard": 0.2},
+            "task_tag_rates": {"hard": 1.0},
+        },
+    )
+    found = []
+    for seed, drawn in enumerate(([easy, easy, easy, hard], [hard, hard, easy, hard])):
+        metrics = make_metrics([[0.1]] * 4, seed=seed).assign(
+            answer_tag_rate=[sum(d["task_tag_rates"].values()) for d in drawn]
+        )
+        metrics["task_rewards"] = [row["task_rewards"] for row in drawn]
+        metrics["task_tag_rates"] = [row["task_tag_rates"] for row in drawn]
+        found.append(metrics)
+    rows = totals(pd.concat(found, ignore_index=True))
+    assert rows["reward_given_tagged_balanced"].tolist() == pytest.approx([0.5, 0.5])
+    silent = found[0].assign(task_tag_rates=[{"easy": 0.5}] * 3 + [{"hard": 0.0}])
+    assert math.isnan(totals(silent)["reward_given_tagged_balanced"][0])
+    assert math.isnan(totals(make_metrics([[0.1]]))["reward_given_tagged_balanced"][0])
+
+
 @settings(max_examples=25)
 @given(st.lists(st.lists(st.integers(0, 8), min_size=2, max_size=2), min_size=1, max_size=8), st.floats(0, 1))
 def test_the_cumulative_reward_is_format_times_content(tagged: list[list[int]], worth: float) -> None:
