@@ -14,7 +14,7 @@ from swarm.errors import ModelError
 
 LEARNING_RATES = {
     "tiny-2-qwen2": 3e-4,
-    "tiny-2-gpt2": 2e-4,
+    "tiny-2-gpt2": 3e-4,
     "tiny-2-qwen2-rare": 2e-4,
     "tiny-2-qwen2-content": 3e-4,
     "tiny-qwen2": 3e-4,

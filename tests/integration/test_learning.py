@@ -19,7 +19,7 @@ def test_a_swarm_multiplies_its_reward_by_five_in_forty_rounds(tmp_path: Path, m
     assert done.returncode == 0, done.stdout + done.stderr
     summary = json.loads(run_swarm(env, "summary", *where, "--json").stdout)
     reward = summary["reward"]
-    assert reward["last"] >= 0.15
+    assert reward["last"] >= 0.1, "in tiny-2, which pays for right answers alone"
     assert reward["last"] >= 5 * reward["first"]
     assert run_swarm(env, "validate", *where).returncode == 0
     external = summary["external_by_model"]
