@@ -299,10 +299,10 @@ def a_heartbeat_does_not_move(patch: Patch) -> None:
 def a_dead_process_is_taken_for_alive(patch: Patch) -> None:
     """Nobody with the same name can start again."""
 
-    async def alive(ctx: Any, holder: Any) -> bool:
-        return holder.status != "stopped"
+    async def first_alive(ctx: Any, holders: Any) -> Any:
+        return next((holder for holder in holders if holder.status != "stopped"), None)
 
-    patch.setattr("swarm.node.base.presence.is_alive", alive)
+    patch.setattr("swarm.node.base.presence.first_alive", first_alive)
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,22 @@
 """A node's registration and heartbeat in `peers/{node}.json`.
 
 One live process per node id: the second one refuses to start. There is no lock on a replicated folder, so this is
-settled by what can be read: on one machine by the process id, else by watching whether the heartbeat moves; two that
-slipped in at the same moment notice each other by their incarnation, and the one that registered later gives way.
+settled by what can be read: a registration of a process of this machine that runs no more is dead, any other one alive
+if it is seen to beat (heartbeats.py). Two that slipped in at the same moment notice each other by their incarnation,
+and the one that registered later gives way to the other's beats. A claim that does not beat is written over, and said
+once. A beat that somebody wrote higher than the own one would make this node look dead: the next own one is higher.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import math
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
 from swarm.errors import DuplicateNodeError, StoreError
 from swarm.logs import begin_files, get_logger
 from swarm.node.base.context import NodeContext
+from swarm.node.base.heartbeats import PROOF_BEATS, Heartbeats
 from swarm.node.base.log_once import LogOnce
 from swarm.records.files import read_peer, read_peers
 from swarm.records.liveness import STARTING, STOPPED, process_runs
@@ -22,27 +26,27 @@ from swarm.wire.messages import PeerFile
 
 logger = get_logger(__name__)
 
-PROOF_BEATS = 3
-"""How many heartbeat intervals an unmoving file of another machine is watched before its id counts as free."""
+HIGHEST_BEAT = 2**53 - 1
+"""That a registration can hold."""
 
 
-async def is_alive(ctx: NodeContext, holder: PeerFile) -> bool:
-    """Whether the process that wrote a registration still runs: by its process id on this machine, else by its beat.
+async def first_alive(ctx: NodeContext, holders: Collection[PeerFile]) -> PeerFile | None:
+    """One of some registrations whose process still runs, by its beat; None if none does.
 
-    Watching one of another machine takes a few heartbeat intervals: one incarnation has to beat while it is watched, so
-    that old files which somebody puts back by turns do not look like one that lives.
+    All are watched together for a few heartbeat intervals. That a process of this machine has the number that one names
+    proves nothing: numbers stand in every registration.
     """
-    if holder.status == STOPPED:
-        return False
-    if (runs := process_runs(holder, ctx.process)) is not None:
-        return runs
-    beats = {holder.incarnation: holder.beat}
-    for _ in range(PROOF_BEATS):
+    waiting = [peer for peer in holders if peer.status != STOPPED and process_runs(peer, ctx.process) is not False]
+    hearts = Heartbeats(proof=1)
+    for peer in waiting:
+        hearts.observe(peer)
+    for _ in range(PROOF_BEATS if waiting else 0):
         await ctx.clock.sleep(ctx.settings.heartbeat_interval)
-        now = await ctx.blocking.run(read_peer, ctx.run, holder.peer_id)
-        if now and now.beat > beats.setdefault(now.incarnation, now.beat):
-            return now.status != STOPPED
-    return False
+        names = {peer.peer_id for peer in waiting}
+        for peer in await ctx.blocking.run(read_peers, ctx.run, names):
+            if peer.peer_id in names and hearts.observe(peer) and peer.status != STOPPED:
+                return peer
+    return None
 
 
 def left_behind(ctx: NodeContext, peer: PeerFile) -> bool:
@@ -80,14 +84,20 @@ class Presence:
         self.stage = 0
         self.phase = ""
         self._registered_at = 0.0
+        self._dead_until = -math.inf
+        """Lives that began until then were over when this one began."""
         self._beat = 0
         self._gave_way = False
+        self._incarnation = ctx.process.incarnation
+        self._lives = 1
+        self._rivals = Heartbeats()
         self._failing = LogOnce("heartbeat.failed", over="heartbeat.healed")
+        self._contested = LogOnce("node_id.contested", over="node_id.uncontested")
 
     @property
     def claim(self) -> tuple[float, str]:
         """Of two processes that want the same thing, the one with the smaller claim has it."""
-        return self._registered_at, self._ctx.process.incarnation
+        return self._registered_at, self._incarnation
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
@@ -112,12 +122,13 @@ class Presence:
         """
         ctx = self._ctx
         holder = await self._written()
-        if holder and await is_alive(ctx, holder):
+        if holder and await first_alive(ctx, [holder]):
             raise DuplicateNodeError(
                 f"node id {ctx.node_id!r} is taken in experiment {ctx.run.experiment!r}: process {holder.pid} on "
                 f"{_machine(holder)}, a {holder.node_role}, is alive; stop it or choose another NODE_ID"
             )
         self._registered_at = ctx.clock.wall()
+        self._dead_until = holder.registered_at if holder else -math.inf
         await self.beat(durable=True)  # what this node writes is believed only as long as it is registered
         begin_files(ctx.node_id)  # not before: they may have been another process's
 
@@ -139,7 +150,7 @@ class Presence:
             round=self.round,
             stage=self.stage,
             phase=self.phase,
-            incarnation=self._ctx.process.incarnation,
+            incarnation=self._incarnation,
             host=ctx.process.host,
             pid=ctx.process.pid,
             process_started_at=ctx.process.started_at,
@@ -166,16 +177,34 @@ class Presence:
                 self._failing.gone()
 
     def _give_way(self, written: PeerFile | None) -> None:
-        if written is None or written.incarnation == self._ctx.process.incarnation or written.status == STOPPED:
+        """Look at what stands in the place of the last beat: this node's own, or somebody else's.
+
+        Raises:
+            DuplicateNodeError: another process with the older claim, which beats.
+        """
+        if written is None or written.incarnation == self._incarnation:
+            self._outbeat(written)
+            self._contested.gone()
             return
-        if left_behind(self._ctx, written):
-            return  # the last words of a dead one, which were late
-        if (written.registered_at, written.incarnation) < self.claim:
-            self._gave_way = True
-            raise DuplicateNodeError(
-                f"node id {self._ctx.node_id!r} is used by two processes: process {written.pid} on "
-                f"{_machine(written)} registered first; this one ends"
-            )
+        if written.status == STOPPED or left_behind(self._ctx, written) or written.registered_at <= self._dead_until:
+            return  # the last words of a dead one, which were late, or which somebody recorded
+        if (written.registered_at, written.incarnation) >= self.claim:
+            return  # it is the other one's turn to give way
+        if not self._rivals.observe(written):
+            self._contested.found(f"process {written.pid} on {_machine(written)} claims it")
+            return
+        self._gave_way = True
+        raise DuplicateNodeError(
+            f"node id {self._ctx.node_id!r} is used by two processes: process {written.pid} on "
+            f"{_machine(written)} registered first; this one ends"
+        )
+
+    def _outbeat(self, written: PeerFile | None) -> None:
+        if written is not None and written.beat > self._beat:  # nobody has written that but a stranger
+            self._beat = written.beat
+        if self._beat >= HIGHEST_BEAT:
+            self._lives += 1
+            self._incarnation, self._beat = f"{self._ctx.process.incarnation}-{self._lives}", 0
 
     async def _leave(self) -> None:
         if self._gave_way:

@@ -13,6 +13,7 @@ from swarm.errors import StoreError
 from swarm.logs import get_logger
 from swarm.node.base.clock_file import believed_state
 from swarm.node.base.context import NodeContext
+from swarm.node.base.heartbeats import Heartbeats
 from swarm.node.base.log_once import LogOnce
 from swarm.node.base.presence import Presence, read_registered
 from swarm.node.base.submissions import Submissions
@@ -43,6 +44,7 @@ class Observer:
         self._presence = presence
         self._liveness = liveness
         self._submissions = Submissions(ctx.run)
+        self._hearts = Heartbeats()
         self._unlistable = LogOnce("folder.unlistable", over="folder.listable")
 
     def look(self, key: RoundKey) -> Look | None:
@@ -91,11 +93,13 @@ class Observer:
     def _rival(self, peers: list[PeerFile], state: StateFile | None, now: float) -> str | None:
         """A coordinator active whose claim is the older one, which both can see.
 
-        It must have written the clock: a mere registration that beats would else leave the swarm without one.
+        It must have written the clock, and have been seen to beat while this one is active: a mere registration, or a
+        file that lies there, would else leave the swarm without one.
         """
         alive = self._liveness.live(now, role="coordinator") - {self._ctx.node_id}
-        writers = [peer for peer in peers if state and peer.peer_id == state.updated_by and peer.peer_id in alive]
-        return next((p.peer_id for p in writers if (p.registered_at, p.incarnation) < self._presence.claim), None)
+        beating = {peer.peer_id: peer for peer in peers if peer.peer_id in alive and self._hearts.observe(peer)}
+        writer = beating.get(state.updated_by) if state else None
+        return writer.peer_id if writer and (writer.registered_at, writer.incarnation) < self._presence.claim else None
 
 
 class ClockKeeper:

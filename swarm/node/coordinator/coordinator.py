@@ -17,7 +17,7 @@ from swarm.node.base.clock_file import believed_state
 from swarm.node.base.context import NodeContext
 from swarm.node.base.experiment import claim_experiment, other_experiment
 from swarm.node.base.log_once import LogOnce
-from swarm.node.base.presence import Presence, is_alive
+from swarm.node.base.presence import Presence, first_alive
 from swarm.node.coordinator.clock_keeper import ClockKeeper
 from swarm.records.files import read_peers
 from swarm.records.liveness import ACTIVE, STANDBY, STARTING, Liveness
@@ -116,14 +116,21 @@ class Coordinator:
             await clock.sleep(ctx.settings.heartbeat_interval)
 
     async def _refuse_second_coordinator(self) -> None:
-        """One clock, one owner: another live coordinator is refused whatever its name."""
+        """One clock, one owner: another one that beats is refused whatever its name.
+
+        Of those that beat, where there is a clock, only the one that keeps it: a mere registration keeps nobody away.
+        """
         ctx = self._ctx
-        for peer in await ctx.blocking.run(read_peers, ctx.run):
-            if peer.node_role != "coordinator" or peer.peer_id == ctx.node_id or peer.status == STANDBY:
-                continue
-            if await is_alive(ctx, peer):
-                raise DuplicateNodeError(
-                    f"coordinator {peer.peer_id!r} already owns the clock of experiment {ctx.run.experiment!r}; "
-                    f"stop it first, choose another EXPERIMENT_NAME, or wait beside it with --standby to take over "
-                    f"when it dies"
-                )
+        state, _ = await ctx.blocking.run(believed_state, ctx.run)
+        peers = [
+            peer
+            for peer in await ctx.blocking.run(read_peers, ctx.run)
+            if peer.node_role == "coordinator" and peer.peer_id != ctx.node_id and peer.status != STANDBY
+            if state is None or peer.peer_id == state.updated_by
+        ]
+        if peer := await first_alive(ctx, peers):
+            raise DuplicateNodeError(
+                f"coordinator {peer.peer_id!r} already owns the clock of experiment {ctx.run.experiment!r}; "
+                f"stop it first, choose another EXPERIMENT_NAME, or wait beside it with --standby to take over "
+                f"when it dies"
+            )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import anyio
+import msgspec
 import pytest
 from structlog.testing import capture_logs
 
@@ -19,7 +20,7 @@ from swarm.node.base.presence import Presence, read_registered
 from swarm.node.process.host import host_identity, process_started_at, this_process
 from swarm.node.process.system import SYSTEM_CLOCK
 from swarm.records.files import read_peer, read_peers
-from swarm.records.liveness import ACTIVE, STARTING, STOPPED
+from swarm.records.liveness import ACTIVE, STARTING, STOPPED, Liveness
 from swarm.wire.codec import encode
 from swarm.wire.messages import PeerFile
 from tests.layout import Layout
@@ -88,13 +89,24 @@ async def test_a_registration_survives_a_power_cut_and_a_heartbeat_need_not(
     assert not synced
 
 
-async def test_the_id_of_a_live_process_on_this_host_is_refused_at_once(layout: Layout) -> None:
+async def test_the_id_of_a_live_process_on_this_host_is_refused(layout: Layout) -> None:
     holder = make_presence(layout)
     await holder.register()
-    before = layout.peer_file("alice").read_bytes()
-    with anyio.fail_after(PATIENCE), pytest.raises(DuplicateNodeError, match=r"choose another NODE_ID"):
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(holder.keep_beating)
+        with anyio.fail_after(PATIENCE), pytest.raises(DuplicateNodeError, match=r"choose another NODE_ID"):
+            await make_presence(layout).register()
+        tasks.cancel_scope.cancel()
+    assert registered(layout).registered_at == 1000.0
+
+
+async def test_a_file_that_names_a_process_which_runs_and_does_not_beat_keeps_no_id_taken(layout: Layout) -> None:
+    """The numbers of processes stand in every registration: one of a peer was copied, and a node could not start."""
+    here = this_process()
+    hold(layout, host=here.host, pid=here.pid, process_started_at=here.started_at, beat=9, last_seen=2e9)
+    with anyio.fail_after(PATIENCE):
         await make_presence(layout).register()
-    assert layout.peer_file("alice").read_bytes() == before
+    assert registered(layout).beat == 1
 
 
 async def test_the_id_of_a_dead_process_is_taken_over_at_once(layout: Layout) -> None:
@@ -193,13 +205,70 @@ async def test_of_two_processes_that_slipped_in_at_once_the_later_gives_way(layo
     first, second = make_presence(layout, registered_at=1.0), make_presence(layout, registered_at=2.0)
     await first.register()
     layout.peer_file("alice").unlink()  # as if both had looked before either had written
-    with anyio.fail_after(PATIENCE), pytest.raises(DuplicateNodeError, match="registered first"):  # noqa: PT012
-        async with second.held():
-            await first.beat()
-            await second.keep_beating()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(first.keep_beating)
+        with anyio.fail_after(PATIENCE), pytest.raises(DuplicateNodeError, match="registered first"):
+            async with second.held():
+                await second.keep_beating()
+        tasks.cancel_scope.cancel()
     peer = registered(layout)
     assert peer.registered_at == 1.0, "the file speaks for the one that stays"
     assert peer.status != STOPPED
+
+
+FOREIGN = {"host": "elsewhere/boot/pid", "pid": 1, "registered_at": 0.0, "incarnation": "00"}
+
+
+async def contested(layout: Layout, presence: Presence, claims: Iterable[PeerFile]) -> None:
+    """The node beats while these are put in the place of its registration, one after the other."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(presence.keep_beating)
+        for claim in claims:
+            put(layout.peer_file("alice"), encode(claim))
+            await until(lambda: registered(layout).incarnation == presence.claim[1])
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_claim_that_does_not_beat_ends_nobody_however_old_it_is_and_however_often_it_is_written(
+    layout: Layout,
+) -> None:
+    presence = make_presence(layout)
+    await presence.register()
+    claim = make_peer("alice", beat=7, last_seen=2e9, **FOREIGN)
+    with capture_logs() as logs:
+        await contested(layout, presence, [claim] * 10)
+    assert registered(layout).registered_at == 1000.0
+    assert [log["event"] for log in logs][:1] == ["node_id.contested"]
+
+
+async def test_incarnations_that_come_one_after_the_other_end_nobody(layout: Layout) -> None:
+    presence = make_presence(layout)
+    await presence.register()
+    claims = [make_peer("alice", beat=number, **{**FOREIGN, "incarnation": f"{number}"}) for number in range(10)]
+    await contested(layout, presence, claims)
+
+
+async def test_the_recorded_beats_of_a_life_before_end_nobody(layout: Layout) -> None:
+    """A signature proves who wrote them, not when."""
+    hold(layout, beat=3, **FOREIGN)
+    presence = make_presence(layout)
+    await presence.register()
+    await contested(layout, presence, [make_peer("alice", beat=beat, **FOREIGN) for beat in range(10)])
+
+
+@pytest.mark.parametrize("beat", [10**6, 2**53 - 1])
+async def test_a_beat_that_somebody_wrote_higher_does_not_make_a_node_look_dead(layout: Layout, beat: int) -> None:
+    presence = make_presence(layout)
+    await presence.register()
+    put(layout.peer_file("alice"), encode(msgspec.structs.replace(registered(layout), beat=beat)))
+    liveness = Liveness(10.0)
+    liveness.observe(registered(layout), now=0.0, wall=0.0)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(presence.keep_beating)
+        await until(lambda: (peer := registered(layout)).beat > beat or peer.beat < 10)
+        tasks.cancel_scope.cancel()
+    liveness.observe(registered(layout), now=15.0, wall=0.0)
+    assert "alice" in liveness.moving(20.0)
 
 
 async def test_a_heartbeat_moves_and_tells_what_the_node_does(layout: Layout) -> None:

@@ -374,6 +374,38 @@ async def test_a_registration_that_keeps_no_clock_takes_it_from_nobody(layout: L
     assert "coordinator.steps_down" not in events_of(logs)
 
 
+async def test_an_older_claim_that_does_not_beat_takes_the_clock_from_nobody_although_the_state_names_it(
+    layout: Layout,
+) -> None:
+    make_ghost(layout, "bob")
+    older = make_peer("older", node_role="coordinator", registered_at=0.0, beat=1, last_seen=time.time())
+    with capture_logs() as logs:
+        async with running(make_coordinator(layout, max_rounds=5, round_interval=60.0, **STAYS)) as codes:
+            await until(lambda: round_now(layout) == 0)
+            put(layout.peer_file("older"), encode(older))
+            for round_ in range(5):
+                put_state(layout, round=round_, updated_by="older", max_rounds=5)
+                await submit_rounds(layout, range(round_, round_ + 1))
+            await until(lambda: codes)
+    assert "coordinator.steps_down" not in events_of(logs)
+
+
+async def test_registrations_that_do_not_beat_keep_no_coordinator_from_starting(layout: Layout) -> None:
+    for number in range(20):
+        stranger = make_peer(f"older-{number}", node_role="coordinator", last_seen=time.time())
+        put(layout.peer_file(stranger.peer_id), encode(stranger))
+    async with running(make_coordinator(layout)):
+        await until(lambda: (peer := read_peer(layout.run, "clock")) and peer.status == "active")
+
+
+async def test_one_that_beats_and_keeps_no_clock_keeps_no_coordinator_from_starting_where_there_is_one(
+    layout: Layout,
+) -> None:
+    put_state(layout, round=0, updated_by="clock")
+    async with beating(layout, "idler", node_role="coordinator"), running(make_coordinator(layout)):
+        await until(lambda: (peer := read_peer(layout.run, "clock")) and peer.status == "active")
+
+
 async def test_a_coordinator_that_was_paused_does_not_take_the_clock_back(layout: Layout) -> None:
     """It looked, was paused, and writes only now that another one is far ahead."""
     make_ghost(layout, "bob")
