@@ -62,6 +62,10 @@ def one_of_or_own(*known: str) -> Meta:
     )
 
 
+WorkerNames = Annotated[
+    tuple[Annotated[str, Meta(pattern=rf"^({NODE_ID.pattern}|[A-Za-z0-9+/]{{43}}=)\Z")], ...],
+    Meta(min_length=1, description="node ids or public keys, separated by commas"),
+]
 Text = Annotated[str, Meta(pattern=r"\S", description="a non-empty text")]
 Names = Annotated[
     tuple[Annotated[str, Meta(pattern=r"^[^,]*[^,\s][^,]*\Z")], ...],
@@ -91,7 +95,15 @@ def allowed(kind: Any) -> str:
         return "one of " + ", ".join(get_args(kind))
     if get_origin(kind) is Annotated:
         return str(kind.__metadata__[0].description)
-    return "True or False" if kind is bool else allowed(get_args(kind)[0])
+    if kind is bool:
+        return "True or False"
+    return ", or ".join(allowed(option) for option in get_args(kind) if option is not type(None))
+
+
+def options(kind: Any) -> list[Any]:
+    """The plain types that a value of this annotated type may have, None left out."""
+    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    return [plain_type(option) for option in kinds if option is not type(None)]
 
 
 def plain_type(kind: Any) -> Any:

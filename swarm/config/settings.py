@@ -15,6 +15,7 @@ from swarm.config.constraints import (
     NODE_ID,
     Names,
     Text,
+    WorkerNames,
     above,
     named,
     one_of_or_own,
@@ -139,8 +140,10 @@ class Settings:
     twice the round interval."""
     standby: bool = setting(False, "SWARM_STANDBY", node_flag="standby")
     """A coordinator that waits until no other is alive, and takes the clock over then."""
-    expected_workers: Annotated[int, whole(1)] = setting(1, "SWARM_EXPECTED_WORKERS")
-    """Round 0 opens when so many workers are there, or after one round interval with at least one."""
+    expected_workers: Annotated[int, whole(1)] | WorkerNames = setting(1, "SWARM_EXPECTED_WORKERS")
+    """Round 0 opens when so many workers are there, or those of these names or public keys (`anna,ben`), or after one
+    round interval with at least one of them. A number can be filled by strangers; with names only theirs move the
+    clock forward."""
     heartbeat_interval: Annotated[float, above(0)] = setting(1.0, "SWARM_HEARTBEAT_INTERVAL")
     """Seconds between a node's signs of life."""
     liveness_timeout: Annotated[float, above(0)] = setting(15.0, "SWARM_LIVENESS_TIMEOUT")
@@ -246,6 +249,16 @@ class Settings:
     def private_folder(self) -> Path:
         """The key folder as an absolute path."""
         return Path(self.key_folder).expanduser().absolute()
+
+    @property
+    def expected_count(self) -> int:
+        """How many workers are expected."""
+        return self.expected_workers if isinstance(self.expected_workers, int) else len(self.expected_workers)
+
+    @property
+    def expected_names(self) -> frozenset[str]:
+        """The names and public keys of those that are expected; none where any will do."""
+        return frozenset() if isinstance(self.expected_workers, int) else frozenset(self.expected_workers)
 
     @property
     def total_groups(self) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from swarm.config.constraints import allowed, plain_type
+from swarm.config.constraints import allowed, options
 from swarm.config.environment import RETIRED, VARIABLES
 from swarm.config.presets import PRESET, PRESET_VARIABLE, preset
 from swarm.config.settings import ADAPTIVE, FIELDS, JUDGE, QUICK, Settings, variable
@@ -116,7 +116,7 @@ def _parse(name: str, value: object, source: str) -> Any:
     f = FIELDS[name]
     kind: Any = f.type
     try:
-        plain = _FROM_TEXT.get(plain_type(kind), str.strip)(value) if isinstance(value, str) else value
+        plain = _from_text(options(kind), value) if isinstance(value, str) else value
         parsed = msgspec.convert(plain, kind)
     except (ValueError, KeyError, msgspec.ValidationError):
         raise ConfigError(
@@ -129,6 +129,17 @@ def _parse(name: str, value: object, source: str) -> Any:
             f"which this version does not have; only {f.default!r} works"
         )
     return parsed
+
+
+def _from_text(kinds: list[Any], text: str) -> object:
+    """A value of the first of these types that the text can be. Raises ValueError or KeyError if it can be none."""
+    first, *others = kinds
+    try:
+        return _FROM_TEXT.get(first, str.strip)(text)
+    except ValueError:
+        if not others:
+            raise
+        return _from_text(others, text)
 
 
 def _check(settings: Settings, given: set[str]) -> Settings:

@@ -49,6 +49,12 @@ class Signatures:
                 f"new key, `swarm keys forget {author}`",
             )
 
+    def key_of(self, author: str) -> str | None:
+        try:
+            return self._held_to(author)
+        except ProtocolError:
+            return None
+
     def _held_to(self, author: str) -> str | None:
         try:
             return self._known.of(author)

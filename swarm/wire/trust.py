@@ -26,6 +26,9 @@ class Trust(Protocol):
                 `pin_unreadable` if that cannot be found out.
         """
 
+    def key_of(self, author: str) -> str | None:
+        """The public key that an author is held to, base64; None if there is none, or it cannot be looked up."""
+
 
 class Trusting:
     """Signing is off: files are taken for what their names say."""
@@ -36,6 +39,9 @@ class Trusting:
         return data
 
     def check(self, data: bytes, key: str) -> None:
+        return None
+
+    def key_of(self, author: str) -> str | None:
         return None
 
 

@@ -263,6 +263,26 @@ def test_a_list_of_names_holds_names(tmp_path: Path, text: str) -> None:
         load_settings({}, {}, toml(tmp_path, text))
 
 
+@pytest.mark.parametrize(
+    ("text", "count", "names"),
+    [
+        ("3", 3, []),
+        ("anna,ben", 2, ["anna", "ben"]),
+        ("anna", 1, ["anna"]),
+        (f"anna, {'A' * 43}=", 2, ["anna", f"{'A' * 43}="]),
+    ],
+)
+def test_workers_are_expected_by_number_or_by_name_or_key(text: str, count: int, names: list[str]) -> None:
+    settings = load({"SWARM_EXPECTED_WORKERS": text})
+    assert (settings.expected_count, settings.expected_names) == (count, frozenset(names))
+    assert load(settings.as_environment()) == settings
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "../anna", "anna,", "1.5.json"])
+def test_workers_are_expected_by_nothing_else(text: str) -> None:
+    assert "a whole number from 1, or node ids or public keys" in refusal({"SWARM_EXPECTED_WORKERS": text})
+
+
 def test_a_malformed_flag_is_refused_as_one() -> None:
     assert "got 0 from the command line" in refusal(generations=0)
 

@@ -10,7 +10,7 @@ once. A beat that somebody wrote higher than the own one would make this node lo
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Iterable, Set
 from contextlib import asynccontextmanager
 
 from swarm.errors import DuplicateNodeError, StoreError
@@ -26,6 +26,8 @@ from swarm.wire.messages import PeerFile
 
 logger = get_logger(__name__)
 
+MOST_MOVING = 256
+"""Registrations that are read before others because they move."""
 HIGHEST_BEAT = 2**53 - 1
 """That a registration can hold."""
 
@@ -58,14 +60,23 @@ def left_behind(ctx: NodeContext, peer: PeerFile) -> bool:
     return process_runs(peer, ctx.process) is False
 
 
-def read_registered(ctx: NodeContext, moving: frozenset[str]) -> list[PeerFile]:
+def read_registered(ctx: NodeContext, moving: frozenset[str], earned: Set[str] = frozenset()) -> list[PeerFile]:
     """The registrations, less those that were `left_behind` before this node looked for the first time. Blocking.
 
     Args:
         moving: nodes whose heartbeat moves, as this node has seen.
+        earned: nodes that have done their part: however many others move, these are seen.
     """
-    peers = read_peers(ctx.run, moving)
+    peers = read_peers(ctx.run, moving | earned if len(moving) < MOST_MOVING else earned)
     return [peer for peer in peers if peer.peer_id in moving or not left_behind(ctx, peer)]
+
+
+def names_and_keys(ctx: NodeContext, nodes: Iterable[str]) -> frozenset[str]:
+    """What the setting `expected_workers` may call some nodes: their names, and the keys that they sign with."""
+    named = frozenset(nodes)
+    if not ctx.settings.expected_names:
+        return named
+    return named | {key for node in named if (key := ctx.run.trust.key_of(node))}
 
 
 def _machine(peer: PeerFile) -> str:

@@ -1,13 +1,27 @@
-"""Lists the nodes that have submitted a reward for a round; checks signatures where they are on."""
+"""Finds the rewards of a round that count: well formed, of the place where they lie, and with rollouts beside them.
+
+A name in a folder costs nothing. So each file is read, once as long as it stays as it is; and of a node that was never
+seen to publish a round, the rollouts of that round must lie there as well. Of a node that was, the reward is enough:
+its rollouts may be late, cleaned away, or have somebody else's object in their place.
+"""
 
 from __future__ import annotations
 
-from swarm.errors import ProtocolError
+from collections.abc import Collection, Set
+from contextlib import suppress
+
+from swarm.errors import ProtocolError, StoreError
 from swarm.records.files import read_reward
-from swarm.records.listing import nodes_in
+from swarm.records.listing import entries, nodes_in
+from swarm.store.base import Entry
 from swarm.store.run import Run
 from swarm.types import RoundKey
 from swarm.wire import keys
+
+MOST_READ = 512
+"""Files of one stage that are read in one look, those of nodes that have published before first."""
+MOST_PROVEN = 4096
+"""Nodes that are remembered."""
 
 
 def has_submitted(run: Run, key: RoundKey, node: str) -> bool:
@@ -20,23 +34,45 @@ def has_submitted(run: Run, key: RoundKey, node: str) -> bool:
 
 
 class Submissions:
-    """Rewards of rounds, by name alone; where signatures are asked for each file is looked into, once if it is good."""
+    """What was found so far."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._good: set[tuple[RoundKey, str]] = set()
+        self._read: dict[RoundKey, dict[str, tuple[str, bool]]] = {}
+        """Node -> the tag of its reward file, and whether that is one."""
+        self._proven: dict[str, None] = {}
+
+    @property
+    def proven(self) -> Set[str]:
+        """Nodes that were seen to have published a round: a reward that is one, and rollouts."""
+        return self._proven.keys()
 
     def of(self, key: RoundKey) -> frozenset[str]:
-        """The nodes with a reward for this round and stage. Blocking. Raises StoreError."""
-        nodes = nodes_in(self._run.store, keys.rewards(key))
-        if not self._run.trust.asks:
-            return frozenset(nodes)
-        return frozenset(node for node in nodes if self._is_good(key, node))
+        """The nodes with a reward that counts for this round and stage. Blocking. Raises StoreError."""
+        rewards = self._rewards(key)
+        if strangers := rewards - self.proven:
+            for node in sorted(self._with_rollouts(key, strangers))[: MOST_PROVEN - len(self._proven)]:
+                self._proven[node] = None
+        return frozenset(rewards & self.proven)
 
     def forget_before(self, round_: int) -> None:
-        self._good = {known for known in self._good if known[0].round >= round_}
+        self._read = {key: nodes for key, nodes in self._read.items() if key.round >= round_}
 
-    def _is_good(self, key: RoundKey, node: str) -> bool:
-        if (key, node) not in self._good and has_submitted(self._run, key, node):
-            self._good.add((key, node))
-        return (key, node) in self._good
+    def _rewards(self, key: RoundKey) -> Set[str]:
+        """The nodes whose reward file is one."""
+        known = self._read.setdefault(key, {})
+        there = {node: entry.tag for entry in self._listed(key) if (node := keys.node_of(entry.name))}
+        new = [node for node, tag in there.items() if node not in known or known[node][0] != tag]
+        for node in sorted(new, key=lambda node: (node not in self._proven, node))[:MOST_READ]:
+            with suppress(StoreError):  # it cannot be read now
+                known[node] = there[node], has_submitted(self._run, key, node)
+        return {node for node in there if known.get(node, ("", False))[1]}
+
+    def _listed(self, key: RoundKey) -> Collection[Entry]:
+        return list(entries(self._run.store, keys.rewards(key), tags=True))
+
+    def _with_rollouts(self, key: RoundKey, nodes: Set[str]) -> Set[str]:
+        try:
+            return nodes & nodes_in(self._run.store, keys.rollouts(key))
+        except StoreError:  # something stands where they should lie, which is nobody's fault who published
+            return nodes

@@ -15,9 +15,10 @@ from swarm.node.base.clock_file import believed_state
 from swarm.node.base.context import NodeContext
 from swarm.node.base.heartbeats import Heartbeats
 from swarm.node.base.log_once import LogOnce
-from swarm.node.base.presence import Presence, read_registered
+from swarm.node.base.presence import Presence, names_and_keys, read_registered
 from swarm.node.base.submissions import Submissions
 from swarm.node.coordinator.coordinator_machine import (
+    MOST_EMPTY,
     CoordinatorMachine,
     FolderClock,
     Look,
@@ -51,7 +52,7 @@ class Observer:
         """What there is to be seen of a round; None if nobody can tell who is there, or where the clock is."""
         clock = self._ctx.clock
         try:
-            peers = read_registered(self._ctx, self._liveness.moving(clock.monotonic()))
+            peers = read_registered(self._ctx, self._liveness.moving(clock.monotonic()), self._submissions.proven)
             state = self.state(key)
         except StoreError as error:
             self._unlistable.found(error)
@@ -59,17 +60,25 @@ class Observer:
         for peer in peers:
             self._liveness.observe(peer, clock.monotonic(), clock.wall())
         now = clock.monotonic()
-        live = self._liveness.live(now, role="worker")
+        live, before, submitted = self._liveness.live(now, role="worker"), self._before(key), self._submitted(key)
+        self._submitted(RoundKey(key.round + 1))  # who went on alone has earned a say by that
         return Look(
             now=now,
             live=live,
-            submitted=self._submitted(key),
+            submitted=submitted,
             clock=clock_of(state) if state else None,
-            front=majority_front(key, live, self._submitted),
-            submitted_before=self._submitted_before(key),
+            front=majority_front(key, self._voters(live), self._submitted),
+            called=names_and_keys(self._ctx, live),
+            submitted_before=before,
             coming=self._liveness.live(now, role="worker", statuses=(STARTING,)),
             rival=self._rival(peers, state, now),
         )
+
+    def _voters(self, live: frozenset[str]) -> frozenset[str]:
+        """Who says where the workers have come to: the expected ones, or those that have published a round."""
+        if names := self._ctx.settings.expected_names:
+            return frozenset(node for node in live if names & names_and_keys(self._ctx, [node]))
+        return live & self._submissions.proven
 
     def state(self, key: RoundKey) -> StateFile | None:
         """The state file, if a coordinator of this experiment can have written it by now. Raises StoreError."""
@@ -85,8 +94,8 @@ class Observer:
         self._unlistable.gone()
         return nodes
 
-    def _submitted_before(self, key: RoundKey) -> frozenset[str]:
-        before = range(max(0, key.round - 2), key.round)
+    def _before(self, key: RoundKey) -> frozenset[str]:
+        before = range(max(0, key.round - MOST_EMPTY), key.round)
         self._submissions.forget_before(before.start)
         return frozenset[str]().union(*(self._submitted(RoundKey(round_)) for round_ in before))
 

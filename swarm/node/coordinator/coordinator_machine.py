@@ -2,12 +2,14 @@
 
         waiting for workers ──enough, or one interval after the first──▶ open(R, S) ──advance──▶ ... ──▶ finished
 
-    open(R, S) waits for: the reward of every live worker that has not been missing all the time and, while fewer are
-                          live than are expected, those that are starting; or the end of the interval with any there
+    open(R, S) waits for: the reward of every live worker that is worth waiting for (attendance.py) and, while fewer are
+                          live than are expected, of those that are starting; or the end of the interval with any there
     open(R, S) unblocks:  the workers, which wait for the state file to move on
 
-The clock never goes back, and it stands still while no worker is alive. It goes forward to where most of its workers
-are, which have gone on without it, and to where another coordinator has taken it.
+The clock never goes back. It stands still while no worker is alive, and MOST_EMPTY rounds after the last one that a
+reward came for: names that beat and do nothing use up no more. It goes forward to where most of its workers are, which
+have gone on without it, and to where another coordinator has taken it. Only a reward that counts (submissions.py) moves
+it; where workers are expected by name, only theirs open it and move it forward.
 
 What the folder says is held against what was decided, at every look: a state that could not be written, was torn or
 was taken away is written again, before anything else is decided. Of two coordinators the one that came later steps
@@ -23,6 +25,9 @@ from typing import NamedTuple
 from swarm.config import Settings
 from swarm.node.base.attendance import Attendance
 from swarm.types import RoundKey
+
+MOST_EMPTY = 3
+"""Rounds in a row that may end although no reward came for them or those before."""
 
 
 class FolderClock(NamedTuple):
@@ -48,7 +53,9 @@ class Look:
     front: RoundKey | None = None
     """The furthest round that most live workers have done, if it lies beyond the `round_in_hand`."""
     submitted_before: frozenset[str] = frozenset()
-    """Nodes whose reward for one of the two rounds before lies there."""
+    """Nodes whose reward for one of the MOST_EMPTY rounds before lies there."""
+    called: frozenset[str] = frozenset()
+    """What the live workers are called in the setting `expected_workers`: names and public keys."""
     coming: frozenset[str] = frozenset()
     """Workers that are starting: they load their models, or redo what a kill took from their weights."""
     rival: str | None = None
@@ -78,18 +85,19 @@ Decision = WriteState | StepDown
 
 
 def majority_front(
-    key: RoundKey, live: frozenset[str], submitted: Callable[[RoundKey], frozenset[str]]
+    key: RoundKey, voters: frozenset[str], submitted: Callable[[RoundKey], frozenset[str]]
 ) -> RoundKey | None:
-    """The furthest round after `key` that more than half of the live workers have submitted a reward for.
+    """The furthest round after `key` that more than half of the voters have submitted a reward for.
 
     Workers without a coordinator do every round, so there is no gap to look beyond; and one liar moves nobody's clock.
 
     Args:
-        submitted: the nodes whose reward for a round lies in the folder.
+        voters: the live workers that have earned a say.
+        submitted: the nodes with a reward that counts for a round.
     """
     furthest = None
     following = RoundKey(key.round + 1)
-    while 2 * len(live & submitted(following)) > len(live):
+    while 2 * len(voters & submitted(following)) > len(voters):
         furthest, following = following, RoundKey(following.round + 1)
     return furthest
 
@@ -99,7 +107,9 @@ class CoordinatorMachine:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._attendance = Attendance()
+        self._attendance = Attendance(settings.round_interval)
+        self._empty = 0
+        """Rounds in a row that have ended without a reward for them or those before."""
         self.key: RoundKey | None = None
         """The open round and stage; None before the first."""
         self.finished = False
@@ -150,28 +160,42 @@ class CoordinatorMachine:
             self.key, self.finished = look.clock.key, True
 
     def _keep_time(self, look: Look) -> WriteState | None:
-        self._attendance.seen(look.submitted | look.submitted_before)
-        if not look.live and not self._nobody_is_left_to_come(look):
+        self._attendance.earn(look.submitted | look.submitted_before)
+        if not self._somebody_is_there(look) and not self._nobody_is_left_to_come(look):
             self._opened_at = None  # the interval counts from when somebody is there
             return None
         if self._opened_at is None:
             self._opened_at = look.now
         overdue = look.now - self._opened_at >= self._settings.round_interval
         if self.key is None:
-            enough = len(look.live) >= self._settings.expected_workers
-            return self._open(self._resume_at, look, "opened") if overdue or enough else None
-        if look.submitted and self._attendance.awaited(look.live) <= look.submitted and not self._some_return(look):
+            return self._open(self._resume_at, look, "opened") if overdue or self._expected_are_there(look) else None
+        returning = self._returning(look)
+        if not look.live and returning:
+            return None  # nobody waits with it
+        if not self._attendance.wait(look.live | returning, look.submitted, look.now) and look.submitted:
             return self._advance(look, "all_submitted")
-        return self._advance(look, "interval") if overdue and look.live else None
+        return self._advance(look, "interval") if overdue and look.live and self._may_pass(look) else None
+
+    def _may_pass(self, look: Look) -> bool:
+        return bool(look.submitted or look.submitted_before) or self._empty < MOST_EMPTY
 
     def _nobody_is_left_to_come(self, look: Look) -> bool:
         """The open round was done by workers that are gone; or the last one was, while no coordinator was there."""
         last = self._resume_at.round + 1 >= self._settings.max_rounds
         return bool(look.submitted) and (self.key is not None or last)
 
-    def _some_return(self, look: Look) -> bool:
-        """Of the workers that the experiment began with some are missing, and some are starting: as after a kill."""
-        return bool(look.coming) and len(look.live) < self._settings.expected_workers
+    def _returning(self, look: Look) -> frozenset[str]:
+        """Those that are starting while some of the expected workers are missing, as after a kill."""
+        return frozenset() if self._expected_are_there(look) else look.coming
+
+    def _expected_are_there(self, look: Look) -> bool:
+        names = self._settings.expected_names
+        return names <= look.called if names else len(look.live) >= self._settings.expected_count
+
+    def _somebody_is_there(self, look: Look) -> bool:
+        """Before the first round, where workers are expected by name, one of them."""
+        names = self._settings.expected_names
+        return bool(names & look.called if names and self.key is None else look.live)
 
     def _open(self, key: RoundKey, look: Look, reason: str, missing: frozenset[str] = frozenset()) -> WriteState:
         self.key = key
@@ -181,7 +205,8 @@ class CoordinatorMachine:
     def _advance(self, look: Look, reason: str) -> WriteState:
         assert self.key is not None
         missing = look.live - look.submitted
-        self._attendance.close(look.live, look.submitted)
+        self._attendance.close(look.live | self._returning(look), look.submitted)
+        self._empty = 0 if look.submitted or look.submitted_before else self._empty + 1
         if self.key.stage + 1 < self._settings.max_stages:
             return self._open(RoundKey(self.key.round, self.key.stage + 1), look, reason, missing)
         if self.key.round + 1 < self._settings.max_rounds:

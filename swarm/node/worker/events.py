@@ -69,6 +69,8 @@ class PeersLive:
     publishing: frozenset[str] = frozenset()
     """Those that have published for this node's round, or the one before it, whether that was taken in or not; of a
     node that has begun none yet, for the first."""
+    called: frozenset[str] = frozenset()
+    """What these workers and this node are called in the setting `expected_workers`: names and public keys."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,8 @@ class PeerArrived:
     key: RoundKey
     peer: str
     now: float
+    valid: bool = True
+    """Something of it was: such a peer has earned to be waited for."""
 
 
 @dataclass(frozen=True)

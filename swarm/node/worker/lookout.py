@@ -18,7 +18,7 @@ from swarm.logs import get_logger
 from swarm.node.base.clock_file import believed_state
 from swarm.node.base.context import NodeContext
 from swarm.node.base.log_once import LogOnce
-from swarm.node.base.presence import read_registered
+from swarm.node.base.presence import names_and_keys, read_registered
 from swarm.node.sharing.intake import Intake
 from swarm.node.worker.events import ClockSeen, CoordinatorSeen, Event, PeersLive
 from swarm.node.worker.worker_machine import GATHER_SHARE, WorkerMachine
@@ -45,6 +45,8 @@ class Lookout:
         self._open_round: RoundKey | None = None
         self._unreadable = LogOnce("state.unreadable", over="state.readable")
         self._unlistable = LogOnce("peers.unlistable", over="peers.listable")
+        self._coordinators: frozenset[str] = frozenset()
+        """Who has written the state file that was read last."""
         self._coordinator_seen = ctx.clock.monotonic()
         self._misses_coordinator = False
         self._taken_in: set[tuple[RoundKey, str]] = set()
@@ -104,6 +106,8 @@ class Lookout:
             state, problem = await self._ctx.blocking.run(believed_state, self._ctx.run)
         except StoreError as error:
             state, problem = None, str(error)
+        if state:
+            self._coordinators = frozenset({state.updated_by})
         if problem:
             self._unreadable.found(problem)
         else:
@@ -122,7 +126,8 @@ class Lookout:
         clock, publishing = self._ctx.clock, frozenset[str]()
         began = clock.monotonic()
         try:
-            peers = await self._ctx.blocking.run(read_registered, self._ctx, self._liveness.moving(began))
+            moving, earned = self._liveness.moving(began), self._machine.earned | self._coordinators
+            peers = await self._ctx.blocking.run(read_registered, self._ctx, moving, earned)
             publishing = await self._ctx.blocking.run(self._publishing)
         except StoreError as error:
             self._unlistable.found(error)
@@ -131,7 +136,9 @@ class Lookout:
             for peer in peers:
                 self._liveness.observe(peer, clock.monotonic(), clock.wall())
             self._miss_coordinator()
-        self._tell(PeersLive(self.live_peers(), clock.monotonic(), publishing))
+        live = self.live_peers()
+        called = names_and_keys(self._ctx, live | {self._ctx.node_id})
+        self._tell(PeersLive(live, clock.monotonic(), publishing, called))
         self._tell(CoordinatorSeen(bool(self._liveness.live(began, role="coordinator")), began))
 
     def _publishing(self) -> frozenset[str]:

@@ -132,7 +132,8 @@ class Worker:
 
     async def _on_arrival(self, key: RoundKey, peer: str) -> None:
         self._lookout.arrived(key, peer)
-        self._tell(m.PeerArrived(key, peer, self._ctx.clock.monotonic()))
+        valid = bool(self._intake.groups(((peer, key),)))
+        self._tell(m.PeerArrived(key, peer, self._ctx.clock.monotonic(), valid))
 
     async def _start(self) -> None:
         await compare_experiment(self._ctx, self._versions)

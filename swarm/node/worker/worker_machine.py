@@ -13,7 +13,7 @@ LOADING ─Ready─▶ IDLE ─ClockSeen─▶ GENERATING ─▶ SCORING ─▶ 
 
     IDLE       waits for: the state file to name a round that this node has not done; on a clock of its own for nothing,
                           or, before round 0, for the workers that are to begin with it
-    GATHERING  waits for: the groups of every live peer that has not been missing all the time; ends early when the
+    GATHERING  waits for: the groups of every live peer that is worth waiting for (attendance.py); ends early when the
                           last is in, late at the deadline, and a moment after the clock has moved on without us
     SUBMITTING unblocks:  the coordinator
 
@@ -33,7 +33,7 @@ first.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from swarm.config import Settings
 from swarm.node.base.attendance import Attendance
@@ -85,7 +85,7 @@ class WorkerMachine:
         self._max_rounds = settings.max_rounds
         """After how many rounds a node on its own clock is finished, unless a coordinator said otherwise."""
         self._pace = GatherPace(longest=settings.round_interval * GATHER_SHARE)
-        self._attendance = Attendance()
+        self._attendance = Attendance(self._pace.longest)
         self.on_own_clock = self._own_clock
         """Nobody else says which round comes next."""
         self.phase = Phase.LOADING
@@ -110,6 +110,7 @@ class WorkerMachine:
         self._finished = False
         self._stopping = False
         self._live: frozenset[str] = frozenset()
+        self._called: frozenset[str] = frozenset()
         self._somebody_published = False
         self._arrived: dict[RoundKey, set[str]] = {}
         self._gather_since = 0.0
@@ -120,6 +121,11 @@ class WorkerMachine:
     def rounds_done(self) -> int:
         """The first round that is not behind this node."""
         return self._next.round
+
+    @property
+    def earned(self) -> Set[str]:
+        """Peers of which something valid was taken in."""
+        return self._attendance.earned
 
     def _late(self, key: RoundKey) -> bool:
         return self._finished or (self._clock is not None and self._clock > key)
@@ -143,15 +149,16 @@ class WorkerMachine:
                 return self._leave() if self._stopping else self._publish(key)
             case Published(key) if self._working(key, Phase.PUBLISHING):
                 return self._begin_gather()
-            case PeersLive(nodes, _, publishing):
-                self._live = nodes
+            case PeersLive(nodes, _, publishing, called):
+                self._live, self._called = nodes, called
                 self._somebody_published = self._somebody_published or bool(publishing)
                 self._attendance.seen(publishing)
                 return self._look_around()
             case CoordinatorSeen(alive, looked_at):
                 return self._on_coordinator(alive, looked_at)
-            case PeerArrived(key, peer):
+            case PeerArrived(key, peer, _, valid):
                 self._arrived.setdefault(key, set()).add(peer)
+                self._attendance.earn([peer] if valid else [])
                 return self._look_around()
             case Tick():
                 return self._look_around()
@@ -181,7 +188,7 @@ class WorkerMachine:
             self._clock, self._finished = event.key, event.finished
             self._max_rounds = event.max_rounds or self._max_rounds
             if event.interval:
-                self._pace.longest = event.interval * GATHER_SHARE
+                self._pace.longest = self._attendance.longest = event.interval * GATHER_SHARE
         return self._look_around()
 
     def _on_coordinator(self, alive: bool, looked_at: float) -> Sequence[Instruction]:
@@ -234,7 +241,8 @@ class WorkerMachine:
 
     def _enough_are_there(self) -> bool:
         """Those that begin together learn from each other from round 0 on; who comes later finds them at work."""
-        if self._next.round or len(self._live) + 1 >= self._settings.expected_workers:
+        names, live = self._settings.expected_names, len(self._live) + 1
+        if self._next.round or (names <= self._called if names else live >= self._settings.expected_count):
             return True
         if self._waiting_since is None:
             self._waiting_since = self._now
@@ -285,13 +293,13 @@ class WorkerMachine:
         if self._late(self.key):
             self.wake_at = min(self.wake_at, self._now + LATE_GRACE)
         sources = self._sources(self.key)
-        awaited = self._attendance.awaited(self._live)
-        complete = awaited <= sources.keys()
+        missing = self._attendance.wait(self._live, sources.keys(), min(self._now, self.wake_at))
+        awaited, complete = self._attendance.awaited(self._live), not missing
         if not complete and not self._stopping and self._now < self.wake_at:
             return ()
         if not self._stopping:
             self._pace.observe(self._now - self._gather_since)
-            self._attendance.close(self._live, sources)
+            self._attendance.close(self._live, sources.keys())
         self.wake_at = None
         return self._enter(Phase.TRAINING, self._train(sources, awaited, timed_out=not complete))
 

@@ -58,8 +58,8 @@ def measure_need(context: CheckContext) -> Need:
         return Need(taken / rounds, files / rounds, left, False, checkpoints)
     settings = context.settings
     completions = settings.most_local_groups * settings.generations
-    taken = settings.expected_workers * (completions * BYTES_PER_COMPLETION + BYTES_PER_ROW)
-    return Need(taken, settings.expected_workers * FILES_PER_ROUND, left, True, checkpoints)
+    taken = settings.expected_count * (completions * BYTES_PER_COMPLETION + BYTES_PER_ROW)
+    return Need(taken, settings.expected_count * FILES_PER_ROUND, left, True, checkpoints)
 
 
 def _temporary() -> tuple[str, int]:

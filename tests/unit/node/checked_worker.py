@@ -68,6 +68,12 @@ class CheckedWorker:
         self._late_since = math.inf
         self._waits: list[float] = []
         self._absences: Counter[str] = Counter()
+        self._earned: set[str] = set()
+        self._newcomers_cost = 0
+        """Rounds, and seconds, that ended without a newcomer or were waited for one: the most that it can be."""
+        self._newcomers_took = 0.0
+        self._newcomers: set[str] = set()
+        """Those that were alive at some moment since this gathering began."""
 
     @property
     def done(self) -> bool:
@@ -116,14 +122,17 @@ class CheckedWorker:
                 self._note_coordinator(alive, looked_at)
             case m.PeersLive(nodes, _, publishing):
                 self._live = nodes
+                self._newcomers |= nodes - self._earned
                 self._somebody_published = self._somebody_published or bool(publishing)
-            case m.PeerArrived(key, peer):
+            case m.PeerArrived(key, peer, _, valid):
+                self._earned |= {peer} if valid else set()
                 self._arrived.setdefault(peer, set()).add(key)
             case m.Stop():
                 self._stopping = True
         answered = self._answered_by(event)
         if isinstance(answered, m.Publish):
             self._gather_since = self._now
+            self._newcomers = set(self._live - self._earned)
             self._late_since = self._now if self._is_late(answered.key) else math.inf
         return answered
 
@@ -231,10 +240,16 @@ class CheckedWorker:
         """No fixed sleep is a barrier: live peers are waited for as long as the swarm has needed lately."""
         waited = self._now - self._gather_since
         missing = {peer for peer in self._live - train.heard if self._absences[peer] < MOST_ABSENCES}
+        newcomers = self._newcomers
+        graceful = self._newcomers_took < MOST_ABSENCES * self._longest_gather
+        if not graceful or self._newcomers_cost >= MOST_ABSENCES:
+            missing &= self._earned
         if missing and self._now - self._late_since < LATE_GRACE:
             usual = GatherPace.FACTOR * max(self._waits[-GatherPace.WINDOW :], default=math.inf) + GatherPace.SLACK
             assert waited >= min(self._longest_gather, usual) - ROUNDING, f"it did not wait for {sorted(missing)}"
         self._waits.append(waited)
+        self._newcomers_cost += bool(newcomers - train.heard)
+        self._newcomers_took += waited if newcomers else 0.0
         self._absences = Counter({peer: self._absences[peer] + 1 for peer in self._live - train.heard})
 
     def _check_begin(self, key: RoundKey) -> None:

@@ -226,6 +226,33 @@ async def test_a_worker_that_is_alive_and_never_submits_holds_nobody_up_for_long
     assert reasons[1:5] == ["interval", "interval", "interval", "all_submitted"]
 
 
+async def test_fakes_that_beat_and_submit_rubbish_move_no_clock(layout: Layout) -> None:
+    """Three of them once moved it by 500 rounds, to the end of the experiment."""
+    for node in ("bob", "fake-0", "fake-1", "fake-2"):
+        make_ghost(layout, node)
+    for round_ in range(1, 60):
+        for number in range(3):
+            put(layout.reward_file(RoundKey(round_), f"fake-{number}"), b"x")
+    with capture_logs() as logs:
+        async with running(make_coordinator(layout, max_rounds=60, round_interval=0.3, **STAYS)):
+            await submit_rounds(layout, range(8))
+    assert opened(logs)[:8] == [*range(8)]
+    reasons = [log["reason"] for log in logs if log["event"] == "round.opened"]
+    assert reasons[4:8] == ["all_submitted"] * 4
+
+
+async def test_round_0_waits_for_the_workers_that_are_expected_by_name_and_fakes_do_not_fill_their_places(
+    layout: Layout,
+) -> None:
+    for node in ("bob", "fake-0", "fake-1"):
+        make_ghost(layout, node)
+    async with running(make_coordinator(layout, expected_workers=("bob", "carol"), round_interval=60.0, **STAYS)):
+        await until(lambda: (peer := read_peer(layout.run, "clock")) and peer.status == "active" and peer.beat > 3)
+        assert not layout.state_file.exists()
+        make_ghost(layout, "carol")
+        await until(lambda: round_now(layout) == 0)
+
+
 # ── a folder that is in trouble ─────────────────────────────────────────────────────────────────────────────────────
 @pytest.mark.parametrize(
     "content",

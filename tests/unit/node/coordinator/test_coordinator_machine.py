@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -75,6 +76,24 @@ def test_the_first_round_opens_one_interval_after_the_first_worker_came() -> Non
     assert machine.handle(look(1001.0, frozenset({"alice"}))) is None
     assert machine.handle(look(1060.9, frozenset({"alice"}))) is None
     assert machine.handle(look(1061.0, frozenset({"alice"}))) is not None
+
+
+def test_the_interval_before_round_0_counts_from_the_first_worker_that_is_expected_by_name() -> None:
+    machine = CoordinatorMachine(Settings(expected_workers=("anna", "ben"), round_interval=60.0))
+    fakes = frozenset({"fake-0", "fake-1"})
+    for now in (0.0, 100.0, 1e6):
+        assert machine.handle(look(now, fakes, called=fakes)) is None
+    anna = fakes | {"anna"}
+    assert machine.handle(look(1e6 + 1, anna, called=anna)) is None
+    assert machine.handle(look(1e6 + 61, anna, called=anna)) is not None
+
+
+def test_an_expected_worker_may_be_named_by_the_key_that_it_signs_with() -> None:
+    key = "A" * 43 + "="
+    machine = CoordinatorMachine(Settings(expected_workers=("anna", key)))
+    anna = frozenset({"anna"})
+    assert machine.handle(look(0.0, anna, called=anna)) is None
+    assert machine.handle(look(1.0, ALICE_BOB, called=anna | {"bob", key})) is not None
 
 
 def test_after_a_kill_a_round_waits_for_the_expected_workers_that_are_starting_until_its_interval_ends() -> None:
@@ -364,6 +383,63 @@ def test_a_live_worker_that_never_submits_holds_up_three_rounds_and_no_more() ->
     write = machine.handle(look(now + 1.0, submitted=frozenset({"alice"})))
     assert write
     assert (write.reason, write.missing) == ("all_submitted", frozenset({"bob"}))
+
+
+ALICE = frozenset({"alice"})
+
+
+def rounds_with_strangers(strangers_at: Callable[[float], frozenset[str]], rounds: int) -> float:
+    """Seconds for so many rounds of a swarm of alice alone, who needs a second for each, by a clock of 60 s rounds."""
+    machine, now, since = open_first(make_machine(rounds=rounds, interval=60.0)), 0.0, 0.0
+    while not machine.machine.finished:
+        now += 0.5
+        done = ALICE if now - since >= 1.0 else NOBODY
+        if machine.handle(look(now, ALICE | strangers_at(now), submitted=done)):
+            since = now
+    return now
+
+
+STRANGERS = {
+    "one that stays": lambda now: frozenset({"stranger"}),
+    "one every five seconds": lambda now: frozenset({f"stranger-{int(now / 5)}"}),
+    "one that comes and goes": lambda now: frozenset({"stranger"}) if now % 60 < 55 else frozenset(),
+    "five thousand": lambda now: frozenset(f"stranger-{number}" for number in range(5000)),
+}
+
+
+@pytest.mark.parametrize("strangers_at", STRANGERS.values(), ids=STRANGERS)
+def test_names_that_never_publish_cost_a_run_three_intervals_at_most_however_many_they_are(
+    strangers_at: Callable[[float], frozenset[str]],
+) -> None:
+    """A new name every five seconds once left a swarm five percent of its pace."""
+    rounds = 40 if strangers_at is STRANGERS["five thousand"] else 400
+    alone = rounds_with_strangers(lambda now: NOBODY, rounds)
+    assert rounds_with_strangers(strangers_at, rounds) <= alone + 3 * 60.0 + 10.0
+
+
+def test_strangers_that_are_starting_for_ever_cost_no_more_where_an_expected_worker_is_missing() -> None:
+    machine, now = open_first(make_machine(rounds=200, interval=60.0, expected=2)), 0.0
+    while not machine.machine.finished and now < 1e5:
+        now += 0.5
+        strangers = frozenset({f"stranger-{int(now / 5)}"})
+        machine.handle(look(now, ALICE, submitted=ALICE, coming=strangers))
+    assert now <= 200 * 0.5 + 3 * 60.0 + 10.0
+
+
+def test_a_newcomer_that_publishes_at_last_costs_the_next_one_nothing() -> None:
+    machine, now = liar_for(3)
+    machine.handle(look(now + 1.0, submitted=ALICE_BOB))
+    carol = frozenset({"carol"})
+    assert machine.handle(look(now + 2.0, ALICE_BOB | carol, submitted=ALICE_BOB)) is None
+
+
+def test_names_that_beat_and_do_nothing_use_up_no_more_than_three_rounds() -> None:
+    machine, now = open_first(make_machine(rounds=90, interval=60.0)), 0.0
+    for _ in range(1000):
+        now += 30.0
+        machine.handle(look(now, frozenset({f"stranger-{int(now / 100)}"})))
+    assert machine.key == RoundKey(3)
+    assert machine.handle(look(now + 1.0, ALICE, submitted=ALICE)), "whoever does a round moves it on"
 
 
 @pytest.mark.parametrize("late", ["submitted", "submitted_before"])

@@ -719,8 +719,35 @@ def test_a_live_peer_that_never_publishes_is_waited_for_three_times() -> None:
 
 def test_a_peer_that_publishes_again_is_waited_for_again() -> None:
     worker = absent_for(3)
-    worker.handle(m.PeersLive(PEERS, 300.5, publishing=frozenset({"carol"})))
+    worker.handle(m.PeerArrived(RoundKey(2), "carol", 300.5))
     assert worker.handle(m.PeerArrived(RoundKey(3), "bob", 301.0)) == []
+
+
+@pytest.mark.parametrize("published", [m.PeersLive(PEERS, 300.5, frozenset({"carol"}))])
+@pytest.mark.parametrize("refused", [True, False])
+def test_a_file_of_which_nothing_is_valid_earns_nobody_that_others_wait(published: m.PeersLive, refused: bool) -> None:
+    worker = absent_for(3)
+    worker.handle(published)
+    if refused:
+        worker.handle(m.PeerArrived(RoundKey(2), "carol", 300.5, valid=False))
+    assert worker.handle(m.PeerArrived(RoundKey(3), "bob", 301.0)) != []
+
+
+def test_new_names_round_after_round_cost_no_more_than_one_that_never_publishes() -> None:
+    worker = make_worker(round_interval=20.0, live=frozenset({"bob"}))
+    waits = []
+    for round_ in range(30):
+        begun = 100.0 * round_
+        worker.handle(m.PeersLive(frozenset({"bob", f"new-{round_}"}), begun))
+        worker.handle(clock(round_, now=begun))
+        drive(worker, m.Phase.GATHERING, begun)
+        worker.handle(m.PeerArrived(RoundKey(round_), "bob", begun))
+        waited = worker.machine.wake_at - begun if worker.machine.wake_at is not None else 0.0
+        worker.handle(m.Tick(begun + waited))
+        waits.append(waited)
+        drive(worker, m.Phase.IDLE, begun + waited)
+    assert sum(wait > 0 for wait in waits) <= 3
+    assert sum(waits) <= 3 * 10.0
 
 
 # ── whatever happens ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,0 +1,89 @@
+"""Which rewards count."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from swarm.node.base.submissions import MOST_READ, Submissions
+from swarm.types import RoundKey
+from swarm.wire.codec import encode
+from tests.layout import Layout
+from tests.unit.node.factories import make_rollouts, put, put_reward, run_of
+
+R0, R1 = RoundKey(0), RoundKey(1)
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(tmp_path, "exp")
+
+
+def bare_reward(layout: Layout, key: RoundKey, node: str) -> None:
+    """A reward without rollouts."""
+    put_reward(layout, key, node)
+    layout.rollout_file(key, node).unlink()
+
+
+def test_a_reward_with_its_rollouts_counts_and_proves_its_node(layout: Layout) -> None:
+    put_reward(layout, R0, "bob")
+    submissions = Submissions(run_of(layout))
+    assert submissions.of(R0) == {"bob"}
+    assert submissions.proven == {"bob"}
+
+
+def test_what_is_no_reward_or_another_ones_counts_for_nothing(layout: Layout) -> None:
+    """Three fakes with files that held `x` moved a clock by 500 rounds."""
+    put_reward(layout, R1, "bob")
+    for node, content in (("x", b"x"), ("empty", b""), ("moved", layout.reward_file(R1, "bob").read_bytes())):
+        put(layout.rollout_file(R0, node), encode(make_rollouts(node, R0)))
+        put(layout.reward_file(R0, node), content)
+    layout.reward_file(R0, "folder").mkdir(parents=True)
+    layout.reward_file(R0, "link").symlink_to(layout.reward_file(R1, "bob"))
+    assert Submissions(run_of(layout)).of(R0) == frozenset()
+
+
+def test_a_reward_without_rollouts_counts_only_of_a_node_that_was_seen_to_publish(layout: Layout) -> None:
+    put_reward(layout, R0, "bob")
+    for node in ("bob", "fake"):
+        bare_reward(layout, R1, node)
+    submissions = Submissions(run_of(layout))
+    assert submissions.of(R1) == frozenset()
+    submissions.of(R0)
+    assert submissions.of(R1) == {"bob"}
+
+
+def test_what_stands_in_the_place_of_a_rounds_rollouts_costs_nobody_his_reward(layout: Layout) -> None:
+    put_reward(layout, R0, "bob")
+    layout.rollout_file(R0, "bob").unlink()
+    layout.rollouts_of(R0).rmdir()
+    put(layout.rollouts_of(R0), b"a file")
+    assert Submissions(run_of(layout)).of(R0) == {"bob"}
+
+
+def test_a_file_is_read_once_and_again_when_it_has_become_another(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_reward(layout, R0, "bob")
+    put(layout.reward_file(R0, "x"), b"x")
+    submissions, read = Submissions(run_of(layout)), []
+    usual = submissions._run.get_checked
+    monkeypatch.setattr(
+        type(submissions._run), "get_checked", lambda _, key, limit: (read.append(key), usual(key, limit))[1]
+    )
+    for _ in range(3):
+        submissions.of(R0)
+    assert len(read) == 2
+    put_reward(layout, R0, "x")
+    assert submissions.of(R0) == {"bob", "x"}
+
+
+def test_a_flood_of_files_does_not_keep_those_out_who_have_published_before(layout: Layout) -> None:
+    put_reward(layout, R0, "bob")
+    submissions = Submissions(run_of(layout))
+    submissions.of(R0)
+    for number in range(MOST_READ):
+        put(layout.reward_file(R1, f"a-{number:04}"), b"x")
+    put_reward(layout, R1, "bob")
+    assert submissions.of(R1) == {"bob"}
