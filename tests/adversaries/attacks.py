@@ -1,0 +1,278 @@
+"""What a stranger with write access to the folder may put there: one function per attack, of files alone.
+
+Each is called with the folder of a running experiment and how often it was called before, and writes as its attacker
+does at one moment. None looks at what the nodes do with it; `python -m tests.adversaries.table` measures that.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from swarm.types import RoundKey
+from tests.layout import Layout
+
+VICTIM = "w0"
+"""The worker whose own keys are written over."""
+BIG = 2 << 20
+"""Characters of a completion."""
+NAMES, NAMES_AT_ONCE, JUNK = 60, 2_000, 20_000
+SYBILS = ("sybil0", "sybil1", "sybil2")
+AHEAD = 50
+"""Rounds for which the Sybils say that they are done."""
+TERABYTE = 1 << 40
+
+Attack = Callable[[Layout, int], None]
+
+
+# ── lines ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+def rows_that_overflow(layout: Layout, tick: int) -> None:
+    """Rows of a stranger whose rewards have no finite sum."""
+    row = {"round": 0, "stage": 0, "node_id": "mallory", "my_reward": 1e308, "cumulative_reward": 1e308}
+    _append(layout.metrics_file("mallory"), *(json.dumps(row | {"round": 3 * tick + i}) for i in range(3)))
+
+
+def rows_for_a_node(layout: Layout, tick: int) -> None:
+    """The same rows in a worker's own log."""
+    row = {"round": 10**9 + tick, "stage": 0, "node_id": VICTIM, "my_reward": 1e308, "cumulative_reward": -1e308}
+    _append(layout.metrics_file(VICTIM), json.dumps(row))
+
+
+def events_that_are_odd(layout: Layout, tick: int) -> None:
+    """Integers of 5,000 digits, control characters, direction marks, a million brackets."""
+    event = '{"event":"round.opened","timestamp":1.0,"round":%s,"reason":"\\u202e\\u009b2J"}'
+    _append(layout.events_file("mallory"), event % ("9" * 5000), "[" * 1_000_000, event % tick)
+
+
+# ── rollouts ────────────────────────────────────────────────────────────────────────────────────────────────────────
+def big_groups(layout: Layout, tick: int) -> None:
+    """Two completions of two million characters, with one emoji each, under sixty names."""
+    del tick
+    key, text = _open_round(layout), "\N{GRINNING FACE}" + "x" * (BIG - 1)
+    entries = [{"prompt": "p", "response": text, "reward": 1.0}] * 2
+    for number in range(NAMES):
+        name = f"big{number}"
+        file = {"peer_id": name, "round": key.round, "stage": key.stage, "timestamp": 1.0, "rollouts": {"0": entries}}
+        _write(layout.rollout_file(key, name), json.dumps(file, ensure_ascii=False).encode())
+
+
+def junk_names(layout: Layout, tick: int) -> None:
+    """Twenty thousand files in the open round; after that a hundred a second."""
+    folder = layout.rollouts_of(_open_round(layout))
+    for number in range(JUNK if tick == 0 else 100):
+        _write(folder / f"junk{tick}-{number}.json", b"{}")
+
+
+def no_files_among_rollouts(layout: Layout, tick: int) -> None:
+    """A pipe, a socket, links, a sparse terabyte in the open round; a link in place of the next ones."""
+    key = _open_round(layout)
+    folder = layout.rollouts_of(key)
+    folder.mkdir(parents=True, exist_ok=True)
+    for place in OBJECTS.values():
+        with suppress(OSError):
+            place(folder / f"{place.__name__.strip('_')}{tick}.json")
+    for ahead in (1, 2, 3):
+        with suppress(OSError):
+            (layout.rollouts / f"round_{key.round + ahead}").symlink_to("/usr")
+
+
+# ── the clock, and who is there ─────────────────────────────────────────────────────────────────────────────────────
+def clock_far_ahead(layout: Layout, tick: int) -> None:
+    """A state file that names a round of a million."""
+    _forge_state(layout, round=10**6 + tick)
+
+
+def clock_finished(layout: Layout, tick: int) -> None:
+    """A state file that says that the run is over."""
+    del tick
+    _forge_state(layout, finished=True)
+
+
+def new_name(layout: Layout, tick: int) -> None:
+    """A registration under one more name."""
+    _register(layout, f"name{tick}")
+
+
+def names_at_once(layout: Layout, tick: int) -> None:
+    """Two thousand registrations; after that ten a second."""
+    for number in range(NAMES_AT_ONCE if tick == 0 else 10):
+        _register(layout, f"name{tick}-{number}")
+
+
+def sybils(layout: Layout, tick: int) -> None:
+    """Three names that beat, and whose rewards of the next fifty rounds are there: `x`."""
+    key = _open_round(layout)
+    for name in SYBILS:
+        _register(layout, name, beat=tick + 1)
+        for ahead in range(AHEAD):
+            _write(layout.reward_file(RoundKey(key.round + ahead), name), b"x")
+
+
+def another_life(layout: Layout, tick: int) -> None:
+    """A registration of a worker's name that is older than it and of another process."""
+    del tick
+    _register(layout, VICTIM, registered_at=0, incarnation="00000000000000000000000000000000")
+
+
+def a_later_life(layout: Layout, tick: int) -> None:
+    """One that claims to have begun after it."""
+    _register(layout, VICTIM, registered_at=time.time() + 1e6, incarnation=f"{tick:032x}", beat=10**9)
+
+
+# ── objects in the way ──────────────────────────────────────────────────────────────────────────────────────────────
+def _folder(path: Path) -> None:
+    path.mkdir()
+    (path / "in-the-way").write_bytes(b"x")
+
+
+def _file(path: Path) -> None:
+    path.write_bytes(b"x")
+
+
+def _pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as unix, _inside(path.parent):
+        unix.bind(path.name)
+
+
+def _link(path: Path) -> None:
+    path.symlink_to("/etc/passwd")
+
+
+def _endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def _sparse(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(TERABYTE)
+
+
+OBJECTS: dict[str, Callable[[Path], None]] = {
+    "folder": _folder,
+    "pipe": _pipe,
+    "socket": _socket,
+    "link": _link,
+    "endless link": _endless,
+    "sparse terabyte": _sparse,
+}
+PLACES: dict[str, Callable[[Layout], Path]] = {
+    "metrics": lambda layout: layout.metrics_file(VICTIM),
+    "events": lambda layout: layout.events_file(VICTIM),
+    "stdout": lambda layout: layout.stdout_file(VICTIM),
+    "registration": lambda layout: layout.peer_file(VICTIM),
+    "next rollouts": lambda layout: layout.rollout_file(_next_round(layout), VICTIM),
+    "next reward": lambda layout: layout.reward_file(_next_round(layout), VICTIM),
+    "state": lambda layout: layout.state_file,
+    "experiment": lambda layout: layout.experiment_file,
+    "temporary files": lambda layout: layout.path / ".tmp" / VICTIM,
+    "next checkpoint": lambda layout: layout.checkpoint(_next_checkpoint(layout), VICTIM),
+}
+
+
+def _in_the_way(place: Callable[[Layout], Path], thing: Callable[[Path], None]) -> Attack:
+    def attack(layout: Layout, tick: int) -> None:
+        del tick
+        path = place(layout)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(OSError):  # the node may be in the way
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+            thing(path)
+
+    return attack
+
+
+ATTACKS: dict[str, Attack] = {
+    **{
+        attack.__name__.replace("_", " "): attack
+        for attack in (
+            rows_that_overflow,
+            rows_for_a_node,
+            events_that_are_odd,
+            big_groups,
+            junk_names,
+            no_files_among_rollouts,
+            clock_far_ahead,
+            clock_finished,
+            new_name,
+            names_at_once,
+            sybils,
+            another_life,
+            a_later_life,
+        )
+    },
+    **{
+        f"{what}: {kind}": _in_the_way(place, thing)
+        for what, place in PLACES.items()
+        for kind, thing in OBJECTS.items()
+    },
+}
+
+
+# ── how ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+def _open_round(layout: Layout) -> RoundKey:
+    """The newest round that has any rollouts, whatever the clock has been made to say."""
+    rounds = [int(name.removeprefix("round_")) for name in os.listdir(layout.rollouts) if name[6:].isdigit()]
+    real = [number for number in rounds if (layout.rollouts / f"round_{number}" / "stage_0").is_dir()]
+    return RoundKey(max((number for number in real if _is_honest(layout, number)), default=0))
+
+
+def _is_honest(layout: Layout, number: int) -> bool:
+    return any(name.startswith("w") for name in os.listdir(layout.rollouts / f"round_{number}" / "stage_0"))
+
+
+def _next_round(layout: Layout) -> RoundKey:
+    return RoundKey(_open_round(layout).round + 2)
+
+
+def _next_checkpoint(layout: Layout) -> int:
+    return (_open_round(layout).round // 10 + 1) * 10
+
+
+def _forge_state(layout: Layout, **fields: Any) -> None:
+    with suppress(OSError, ValueError):
+        state = json.loads(layout.state_file.read_bytes())
+        _write(layout.state_file, json.dumps(state | {"updated_at": time.time()} | fields).encode())
+
+
+def _register(layout: Layout, name: str, **fields: Any) -> None:
+    now = time.time()
+    peer = {"peer_id": name, "registered_at": now, "last_seen": now, "node_role": "worker", "beat": 1, "model": "x"}
+    _write(layout.peer_file(name), json.dumps(peer | {"incarnation": f"{name:0>32}"[:32]} | fields).encode())
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Whole, as everybody may who can write there; what is in the way stays."""
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f"{path.name}.x")
+        temporary.write_bytes(data)
+        temporary.replace(path)
+
+
+def _append(path: Path, *lines: str) -> None:
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as file:
+            file.writelines(line.encode() + b"\n" for line in lines)
+
+
+@contextmanager
+def _inside(folder: Path) -> Iterator[None]:
+    """A socket's name may have no more than 107 bytes."""
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
