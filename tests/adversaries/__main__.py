@@ -1,12 +1,13 @@
 """Four honest workers with and without an adversary among them: do they learn the same, and is it named?
 
     python -m tests.adversaries --path FOLDER --seeds 42,1,2 --rounds 40
+    python -m tests.adversaries --path FOLDER --seeds 42,1,2 --kinds all      # all at once, and every other attack
 
-Every run is a real swarm: a coordinator, four workers of tiny-qwen2 in one process, and the adversary as a process of
-its own. Runs that are there already are not run again. Prints, per kind, the honest nodes' cumulative reward against
-that of the swarms without it, the largest gap between the mean reward curves (moving average of ten rounds) in units of
-the spread over seeds, and who names the adversary in `swarm status --json`. Exit code 1 if one is not named, or the
-honest nodes fell behind by more than the noise.
+Every run is a real swarm: a coordinator, four workers in one process, and the adversary as a process of its own. Runs
+that are there already are not run again. Prints, per kind, the honest nodes' cumulative reward against that of the
+swarms without it, the largest gap between the mean reward curves (moving average of ten rounds) in units of the spread
+over seeds, and who names the adversary in `swarm status --json`. Exit code 1 if one is not named, or the honest nodes
+fell behind by more than the noise.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from tests.layout import Layout
 from tests.unit.views.factories import run_of
 
 HONEST, WINDOW = 4, 10
-NONE = "none"
+NONE, ALL = "none", "all"
 PATIENCE_S = 1800.0
 INTERVAL_S = "20"
 """Some never submit: until they are no longer waited for, a round takes so long. It is the same in all runs."""
@@ -51,18 +52,24 @@ def run(path: Path, kind: str, seed: int, rounds: int) -> Layout:
         "NUM_TRANSPLANT_TREES": "4",
         "CHECKPOINT_INTERVAL": "0",
         "COORDINATOR_ROUND_INTERVAL": INTERVAL_S,
-        "SWARM_EXPECTED_WORKERS": str(HONEST + (kind != NONE)),
+        "SWARM_EXPECTED_WORKERS": str(HONEST + len(_strangers(kind))),
     }
     with ExitStack() as running:
         _start(running, environment | {"NODE_ROLE": "coordinator"}, "services.coordinator")
-        if kind != NONE:
-            _start(running, environment | {"NODE_ID": kind}, "tests.adversaries.stranger", kind)
+        for one in _strangers(kind):
+            _start(running, environment | {"NODE_ID": one}, "tests.adversaries.stranger", one)
+        if kind == ALL:
+            _start(running, environment, "tests.adversaries.writer", "worker-0", "worker")
         workers = _start(running, environment | {"NODE_ID": "worker"}, "services.workers", "--nodes", str(HONEST))
         code = workers.wait(PATIENCE_S)
     if code:
         raise SystemExit(f"{layout.root}: the honest workers ended with exit code {code}")
     (path / f"{layout.experiment}.done").touch()
     return layout
+
+
+def _strangers(kind: str) -> tuple[str, ...]:
+    return tuple(KINDS) if kind == ALL else (kind,) if kind != NONE else ()
 
 
 def _start(running: ExitStack, environment: dict[str, str], module: str, *arguments: str) -> subprocess.Popen[bytes]:
@@ -113,7 +120,7 @@ def main() -> int:
         totals, without = ([HONEST * sum(one) for one in some] for some in (found, base))
         difference = fmean(totals) - fmean(without)
         noise = 2 * (stdev(totals) ** 2 / len(totals) + stdev(without) ** 2 / len(without)) ** 0.5
-        names = [_named(Layout(options.path, f"{kind}-{seed}"), kind) for seed in seeds]
+        names = [_named(Layout(options.path, f"{kind}-{seed}"), _strangers(kind)) for seed in seeds]
         failed |= difference < -noise or not all(names)
         _say(
             f"{kind:<8} {_spread(totals):>24} {difference:>+10.2f} {noise:>6.2f} {_gap(found, base):>21.2f}  {names[0]}"
@@ -130,11 +137,11 @@ def _gap(found: list[list[float]], base: list[list[float]]) -> float:
     )
 
 
-def _named(layout: Layout, kind: str) -> str:
-    """What the status says of the adversary, empty if nothing."""
+def _named(layout: Layout, strangers: tuple[str, ...]) -> str:
+    """What the status says of the adversaries, empty if nothing of one of them."""
     status = StatusReader(run_of(layout), liveness_timeout=15.0).read(time.time())
-    about = [one for one in status.distrusted if one.peer == kind or one.peer.startswith(f"{kind}-")]
-    if not about:
+    about = [one for one in status.distrusted if one.peer.partition("-")[0] in strangers]
+    if {one.peer.partition("-")[0] for one in about} != set(strangers):
         return ""
     reasons = sum((Counter(one.refused) for one in about), Counter[str]())
     nodes = {node for one in about for node in one.refused_by}

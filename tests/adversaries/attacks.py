@@ -14,13 +14,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from swarm.types import RoundKey
 from tests.layout import Layout
 
-VICTIM = "w0"
-"""The worker whose own keys are written over."""
 BIG = 2 << 20
 """Characters of a completion."""
 NAMES, NAMES_AT_ONCE, JUNK = 60, 2_000, 20_000
@@ -29,101 +27,112 @@ AHEAD = 50
 """Rounds for which the Sybils say that they are done."""
 TERABYTE = 1 << 40
 
-Attack = Callable[[Layout, int], None]
+
+class Target(NamedTuple):
+    """What is attacked."""
+
+    layout: Layout
+    victim: str
+    """The worker whose own keys are written over."""
+    honest: str
+    """What the names of all honest workers begin with."""
+
+
+Attack = Callable[[Target, int], None]
 
 
 # ── lines ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-def rows_that_overflow(layout: Layout, tick: int) -> None:
+def rows_that_overflow(at: Target, tick: int) -> None:
     """Rows of a stranger whose rewards have no finite sum."""
     row = {"round": 0, "stage": 0, "node_id": "mallory", "my_reward": 1e308, "cumulative_reward": 1e308}
-    _append(layout.metrics_file("mallory"), *(json.dumps(row | {"round": 3 * tick + i}) for i in range(3)))
+    _append(at.layout.metrics_file("mallory"), *(json.dumps(row | {"round": 3 * tick + i}) for i in range(3)))
 
 
-def rows_for_a_node(layout: Layout, tick: int) -> None:
+def rows_for_a_node(at: Target, tick: int) -> None:
     """The same rows in a worker's own log."""
-    row = {"round": 10**9 + tick, "stage": 0, "node_id": VICTIM, "my_reward": 1e308, "cumulative_reward": -1e308}
-    _append(layout.metrics_file(VICTIM), json.dumps(row))
+    row = {"round": 10**9 + tick, "stage": 0, "node_id": at.victim, "my_reward": 1e308, "cumulative_reward": -1e308}
+    _append(at.layout.metrics_file(at.victim), json.dumps(row))
 
 
-def events_that_are_odd(layout: Layout, tick: int) -> None:
+def events_that_are_odd(at: Target, tick: int) -> None:
     """Integers of 5,000 digits, control characters, direction marks, a million brackets."""
     event = '{"event":"round.opened","timestamp":1.0,"round":%s,"reason":"\\u202e\\u009b2J"}'
-    _append(layout.events_file("mallory"), event % ("9" * 5000), "[" * 1_000_000, event % tick)
+    _append(at.layout.events_file("mallory"), event % ("9" * 5000), "[" * 1_000_000, event % tick)
 
 
 # ── rollouts ────────────────────────────────────────────────────────────────────────────────────────────────────────
-def big_groups(layout: Layout, tick: int) -> None:
+def big_groups(at: Target, tick: int) -> None:
     """Two completions of two million characters, with one emoji each, under sixty names."""
     del tick
-    key, text = _open_round(layout), "\N{GRINNING FACE}" + "x" * (BIG - 1)
+    key, text = _open_round(at), "\N{GRINNING FACE}" + "x" * (BIG - 1)
     entries = [{"prompt": "p", "response": text, "reward": 1.0}] * 2
     for number in range(NAMES):
         name = f"big{number}"
         file = {"peer_id": name, "round": key.round, "stage": key.stage, "timestamp": 1.0, "rollouts": {"0": entries}}
-        _write(layout.rollout_file(key, name), json.dumps(file, ensure_ascii=False).encode())
+        _write(at.layout.rollout_file(key, name), json.dumps(file, ensure_ascii=False).encode())
 
 
-def junk_names(layout: Layout, tick: int) -> None:
+def junk_names(at: Target, tick: int) -> None:
     """Twenty thousand files in the open round; after that a hundred a second."""
-    folder = layout.rollouts_of(_open_round(layout))
+    folder = at.layout.rollouts_of(_open_round(at))
     for number in range(JUNK if tick == 0 else 100):
         _write(folder / f"junk{tick}-{number}.json", b"{}")
 
 
-def no_files_among_rollouts(layout: Layout, tick: int) -> None:
+def no_files_among_rollouts(at: Target, tick: int) -> None:
     """A pipe, a socket, links, a sparse terabyte in the open round; a link in place of the next ones."""
-    key = _open_round(layout)
-    folder = layout.rollouts_of(key)
+    key = _open_round(at)
+    folder = at.layout.rollouts_of(key)
     folder.mkdir(parents=True, exist_ok=True)
     for place in OBJECTS.values():
         with suppress(OSError):
             place(folder / f"{place.__name__.strip('_')}{tick}.json")
     for ahead in (1, 2, 3):
         with suppress(OSError):
-            (layout.rollouts / f"round_{key.round + ahead}").symlink_to("/usr")
+            (at.layout.rollouts / f"round_{key.round + ahead}").symlink_to("/usr")
 
 
 # ── the clock, and who is there ─────────────────────────────────────────────────────────────────────────────────────
-def clock_far_ahead(layout: Layout, tick: int) -> None:
+def clock_far_ahead(at: Target, tick: int) -> None:
     """A state file that names a round of a million."""
-    _forge_state(layout, round=10**6 + tick)
+    _forge_state(at.layout, round=10**6 + tick)
 
 
-def clock_finished(layout: Layout, tick: int) -> None:
+def clock_finished(at: Target, tick: int) -> None:
     """A state file that says that the run is over."""
     del tick
-    _forge_state(layout, finished=True)
+    _forge_state(at.layout, finished=True)
 
 
-def new_name(layout: Layout, tick: int) -> None:
+def new_name(at: Target, tick: int) -> None:
     """A registration under one more name."""
-    _register(layout, f"name{tick}")
+    _register(at.layout, f"name{tick}")
 
 
-def names_at_once(layout: Layout, tick: int) -> None:
+def names_at_once(at: Target, tick: int) -> None:
     """Two thousand registrations; after that ten a second."""
     for number in range(NAMES_AT_ONCE if tick == 0 else 10):
-        _register(layout, f"name{tick}-{number}")
+        _register(at.layout, f"name{tick}-{number}")
 
 
-def sybils(layout: Layout, tick: int) -> None:
+def sybils(at: Target, tick: int) -> None:
     """Three names that beat, and whose rewards of the next fifty rounds are there: `x`."""
-    key = _open_round(layout)
+    key = _open_round(at)
     for name in SYBILS:
-        _register(layout, name, beat=tick + 1)
+        _register(at.layout, name, beat=tick + 1)
         for ahead in range(AHEAD):
-            _write(layout.reward_file(RoundKey(key.round + ahead), name), b"x")
+            _write(at.layout.reward_file(RoundKey(key.round + ahead), name), b"x")
 
 
-def another_life(layout: Layout, tick: int) -> None:
+def another_life(at: Target, tick: int) -> None:
     """A registration of a worker's name that is older than it and of another process."""
     del tick
-    _register(layout, VICTIM, registered_at=0, incarnation="00000000000000000000000000000000")
+    _register(at.layout, at.victim, registered_at=0, incarnation="00000000000000000000000000000000")
 
 
-def a_later_life(layout: Layout, tick: int) -> None:
+def a_later_life(at: Target, tick: int) -> None:
     """One that claims to have begun after it."""
-    _register(layout, VICTIM, registered_at=time.time() + 1e6, incarnation=f"{tick:032x}", beat=10**9)
+    _register(at.layout, at.victim, registered_at=time.time() + 1e6, incarnation=f"{tick:032x}", beat=10**9)
 
 
 # ── objects in the way ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -166,24 +175,24 @@ OBJECTS: dict[str, Callable[[Path], None]] = {
     "endless link": _endless,
     "sparse terabyte": _sparse,
 }
-PLACES: dict[str, Callable[[Layout], Path]] = {
-    "metrics": lambda layout: layout.metrics_file(VICTIM),
-    "events": lambda layout: layout.events_file(VICTIM),
-    "stdout": lambda layout: layout.stdout_file(VICTIM),
-    "registration": lambda layout: layout.peer_file(VICTIM),
-    "next rollouts": lambda layout: layout.rollout_file(_next_round(layout), VICTIM),
-    "next reward": lambda layout: layout.reward_file(_next_round(layout), VICTIM),
-    "state": lambda layout: layout.state_file,
-    "experiment": lambda layout: layout.experiment_file,
-    "temporary files": lambda layout: layout.path / ".tmp" / VICTIM,
-    "next checkpoint": lambda layout: layout.checkpoint(_next_checkpoint(layout), VICTIM),
+PLACES: dict[str, Callable[[Target], Path]] = {
+    "metrics": lambda at: at.layout.metrics_file(at.victim),
+    "events": lambda at: at.layout.events_file(at.victim),
+    "stdout": lambda at: at.layout.stdout_file(at.victim),
+    "registration": lambda at: at.layout.peer_file(at.victim),
+    "next rollouts": lambda at: at.layout.rollout_file(_next_round(at), at.victim),
+    "next reward": lambda at: at.layout.reward_file(_next_round(at), at.victim),
+    "state": lambda at: at.layout.state_file,
+    "experiment": lambda at: at.layout.experiment_file,
+    "temporary files": lambda at: at.layout.path / ".tmp" / at.victim,
+    "next checkpoint": lambda at: at.layout.checkpoint(_next_checkpoint(at), at.victim),
 }
 
 
-def _in_the_way(place: Callable[[Layout], Path], thing: Callable[[Path], None]) -> Attack:
-    def attack(layout: Layout, tick: int) -> None:
+def _in_the_way(place: Callable[[Target], Path], thing: Callable[[Path], None]) -> Attack:
+    def attack(at: Target, tick: int) -> None:
         del tick
-        path = place(layout)
+        path = place(at)
         path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(OSError):  # the node may be in the way
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
@@ -220,23 +229,24 @@ ATTACKS: dict[str, Attack] = {
 
 
 # ── how ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-def _open_round(layout: Layout) -> RoundKey:
-    """The newest round that has any rollouts, whatever the clock has been made to say."""
-    rounds = [int(name.removeprefix("round_")) for name in os.listdir(layout.rollouts) if name[6:].isdigit()]
-    real = [number for number in rounds if (layout.rollouts / f"round_{number}" / "stage_0").is_dir()]
-    return RoundKey(max((number for number in real if _is_honest(layout, number)), default=0))
+def _open_round(at: Target) -> RoundKey:
+    """The newest round of which an honest worker has rollouts, whatever the clock has been made to say."""
+    rounds = [int(name[6:]) for name in os.listdir(at.layout.rollouts) if name[6:].isdigit()]
+    return RoundKey(max((number for number in rounds if _is_honest(at, number)), default=0))
 
 
-def _is_honest(layout: Layout, number: int) -> bool:
-    return any(name.startswith("w") for name in os.listdir(layout.rollouts / f"round_{number}" / "stage_0"))
+def _is_honest(at: Target, number: int) -> bool:
+    with suppress(OSError):
+        return any(name.startswith(at.honest) for name in os.listdir(at.layout.rollouts_of(RoundKey(number))))
+    return False
 
 
-def _next_round(layout: Layout) -> RoundKey:
-    return RoundKey(_open_round(layout).round + 2)
+def _next_round(at: Target) -> RoundKey:
+    return RoundKey(_open_round(at).round + 2)
 
 
-def _next_checkpoint(layout: Layout) -> int:
-    return (_open_round(layout).round // 10 + 1) * 10
+def _next_checkpoint(at: Target) -> int:
+    return (_open_round(at).round // 10 + 1) * 10
 
 
 def _forge_state(layout: Layout, **fields: Any) -> None:

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from swarm.config import without_settings
-from tests.adversaries.attacks import ATTACKS, Attack
+from tests.adversaries.attacks import ATTACKS, Attack, Target
 from tests.layout import Layout
 
 WORKERS = ("w0", "w1", "w2")
@@ -81,6 +81,7 @@ class Swarm:
         if signed:
             self.environment |= {"SWARM_SIGNING": "require", "SWARM_KEY_FOLDER": str(path.absolute() / "keys")}
             subprocess.run(_python("swarm", "keys", "new"), env=self.environment, check=True, capture_output=True)
+        self.target = Target(self.layout, victim=WORKERS[0], honest="w")
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._ends = ExitStack()
 
@@ -171,7 +172,7 @@ class Watch:
         tick = 0
         while (now := time.monotonic()) < begun + seconds:
             if attack is not None and now >= begun + tick:
-                attack(self._swarm.layout, tick)
+                attack(self._swarm.target, tick)
                 tick += 1
             self._look(memory)
             time.sleep(0.1)
@@ -200,7 +201,7 @@ def measure(path: Path, attack: Attack, *, every_second: bool, signed: bool) -> 
         if every_second:
             during = watch.over(DURING_S, memory, attack)
         else:
-            attack(swarm.layout, 0)
+            attack(swarm.target, 0)
             during = watch.over(DURING_S, memory)
         after = watch.over(AFTER_S, memory)
         lost = (*swarm.ended(), *swarm.failing_views(), *swarm.stop())
