@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from swarm.errors import ConfigError, DuplicateNodeError, ExperimentError, ProtocolError, SwarmError
+from swarm.node.base.submissions import TRACES
 from swarm.node.base.write_queue import LONGEST_PAUSE
 from swarm.node.coordinator.coordinator_machine import Decision, Look, WriteState
 from swarm.node.sharing.assigned_questions import AssignedQuestions
@@ -326,8 +327,15 @@ class Laws:
             return
         if there is None or self._world.injected["stale_reads"] or not there.updated_by.startswith("coordinator"):
             return
-        if (there.round, there.stage) > (state.round, state.stage):
+        if (there.round, there.stage) > (state.round, state.stage) and self._is_borne_out(host, there):
             raise self.broken(f"it writes the state back from round {there.round}", host.name, state.round)
+
+    def _is_borne_out(self, host: Host, state: StateFile) -> bool:
+        """Another coordinator, which lives, stands for it, and this one sees rewards of the rounds before."""
+        other, rounds = self._world.hosts[state.updated_by], range(max(0, state.round - TRACES), state.round)
+        seen = (host.handle.sees(keys.reward(RoundKey(r), w.name)) for r in rounds for w in self._world.workers)
+        cut_off = self._world.now - self._world.network.connected_since(other.name, host.name) < BOUND_FOLLOWING
+        return other is not host and other.running and not cut_off and any(seen)
 
     def takes_over(self, coordinator: CoordinatorHost, key: RoundKey) -> None:
         state = self._state_that(coordinator)

@@ -6,17 +6,23 @@ from swarm.errors import ProtocolError
 from swarm.records.files import read_peer, read_state
 from swarm.store.run import Run
 from swarm.wire import keys
-from swarm.wire.messages import StateFile
+from swarm.wire.messages import PeerFile, StateFile
 
 
 def believed_state(run: Run, most_rounds: int | None = None) -> tuple[StateFile | None, str]:
-    """What a coordinator of this experiment can have written. Blocking.
+    """As `written_state`, the state alone."""
+    written, problem = written_state(run, most_rounds)
+    return (written[0] if written else None), problem
+
+
+def written_state(run: Run, most_rounds: int | None = None) -> tuple[tuple[StateFile, PeerFile] | None, str]:
+    """What a coordinator of this experiment can have written, and that one's registration. Blocking.
 
     Args:
         most_rounds: where the clock can be at most; None: where the file itself says that the experiment ends.
 
     Returns:
-        The state, or None and what is wrong with the file; None and nothing while there is no file.
+        Both, or None and what is wrong with the file; None and nothing while there is no file.
 
     Raises:
         StoreError: nobody can tell.
@@ -27,13 +33,14 @@ def believed_state(run: Run, most_rounds: int | None = None) -> tuple[StateFile 
         return None, str(error)
     if state is None:
         return None, ""
-    doubt = _doubt(run, state, most_rounds)
-    return (None, f"{run.store.describe(keys.STATE)}: {doubt}") if doubt else (state, "")
-
-
-def _doubt(run: Run, state: StateFile, most_rounds: int | None) -> str:
     writer = read_peer(run, state.updated_by) if keys.is_node_id(state.updated_by) else None
     if writer is None or writer.node_role != "coordinator":
-        return f"expected to be written by a registered coordinator, got updated_by = {state.updated_by[:80]!r}"
+        doubt = f"expected to be written by a registered coordinator, got updated_by = {state.updated_by[:80]!r}"
+    elif not (doubt := _beyond_the_end(state, most_rounds)):
+        return (state, writer), ""
+    return None, f"{run.store.describe(keys.STATE)}: {doubt}"
+
+
+def _beyond_the_end(state: StateFile, most_rounds: int | None) -> str:
     most = most_rounds if most_rounds is not None else state.max_rounds or state.round  # 0: its writer did not say
     return f"expected round at most {most}, got {state.round}" if state.round > most else ""

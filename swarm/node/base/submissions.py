@@ -20,6 +20,8 @@ from swarm.wire import keys
 
 MOST_READ = 512
 """Files of one stage that are read in one look, those of nodes that have published before first."""
+TRACES = 5
+"""A clock that was kept by the rules stands no more than so many rounds after a reward, one that came late included."""
 MOST_PROVEN = 4096
 """Nodes that are remembered."""
 
@@ -54,6 +56,13 @@ class Submissions:
             for node in sorted(self._with_rollouts(key, strangers))[: MOST_PROVEN - len(self._proven)]:
                 self._proven[node] = None
         return frozenset(rewards & self.proven)
+
+    def lie_before(self, round_: int) -> bool:
+        """Whether a reward that counts lies in one of the TRACES rounds before this one. Blocking."""
+        rounds = range(max(0, round_ - TRACES), round_)
+        with suppress(StoreError):
+            return any(self.of(RoundKey(before)) for before in reversed(rounds))
+        return False
 
     def forget_before(self, round_: int) -> None:
         self._read = {key: nodes for key, nodes in self._read.items() if key.round >= round_}

@@ -9,11 +9,14 @@ the machine has it written again. So a full or read-only folder stops the clock,
 
 from __future__ import annotations
 
+import math
+from contextlib import suppress
+
 from swarm.errors import StoreError
 from swarm.logs import get_logger
-from swarm.node.base.clock_file import believed_state
+from swarm.node.base.clock_file import written_state
 from swarm.node.base.context import NodeContext
-from swarm.node.base.heartbeats import Heartbeats
+from swarm.node.base.heartbeats import PROOF_BEATS, Heartbeats
 from swarm.node.base.log_once import LogOnce
 from swarm.node.base.presence import Presence, names_and_keys, read_registered
 from swarm.node.base.submissions import Submissions
@@ -27,7 +30,7 @@ from swarm.node.coordinator.coordinator_machine import (
     majority_front,
 )
 from swarm.node.coordinator.resume import resume_point
-from swarm.records.liveness import STARTING, Liveness
+from swarm.records.liveness import STARTING, STOPPED, Liveness
 from swarm.store.wake_ups import wake_ups
 from swarm.types import RoundKey
 from swarm.wire import keys
@@ -35,6 +38,9 @@ from swarm.wire.codec import encode
 from swarm.wire.messages import PeerFile, StateFile
 
 logger = get_logger(__name__)
+
+DOUBTS_APART = 4.0
+"""Liveness timeouts between two times that a coordinator waits for another to show that it lives."""
 
 
 class Observer:
@@ -46,6 +52,10 @@ class Observer:
         self._liveness = liveness
         self._submissions = Submissions(ctx.run)
         self._hearts = Heartbeats()
+        self.in_doubt = False
+        """Nobody can tell whose the clock is."""
+        self._doubted_at = -math.inf
+        self._doubtful = LogOnce("state.doubted", over="state.undoubted")
         self._unlistable = LogOnce("folder.unlistable", over="folder.listable")
 
     def look(self, key: RoundKey) -> Look | None:
@@ -59,6 +69,8 @@ class Observer:
             return None
         for peer in peers:
             self._liveness.observe(peer, clock.monotonic(), clock.wall())
+        if self.in_doubt:
+            return None
         now = clock.monotonic()
         live, before, submitted = self._liveness.live(now, role="worker"), self._before(key), self._submitted(key)
         self._submitted(RoundKey(key.round + 1))  # who went on alone has earned a say by that
@@ -81,8 +93,35 @@ class Observer:
         return live & self._submissions.proven
 
     def state(self, key: RoundKey) -> StateFile | None:
-        """The state file, if a coordinator of this experiment can have written it by now. Raises StoreError."""
-        return believed_state(self._ctx.run, most_rounds=max(self._ctx.settings.max_rounds, key.round))[0]
+        """The state file, if a coordinator of this experiment can have written it by now. Raises StoreError.
+
+        One that is further than this coordinator's clock is another's, which lives, says of itself that it has come
+        there, and has rewards in the rounds before to show for it; or a stranger's, and written over. Where another
+        coordinator may yet show that it lives, that is waited for a little: `in_doubt`.
+        """
+        self.in_doubt = False
+        written, _ = written_state(self._ctx.run, most_rounds=max(self._ctx.settings.max_rounds, key.round))
+        if written is None:
+            return None
+        state, writer = written
+        if RoundKey(state.round, state.stage) > key and not self._keeps_it(writer, state):
+            self._doubtful.found(f"round {state.round} by {writer.peer_id}, expected {key.round}")
+            self.in_doubt = writer.peer_id != self._ctx.node_id and writer.status != STOPPED and self._may_wait()
+            return None
+        self._doubtful.gone()
+        return state
+
+    def _may_wait(self) -> bool:
+        """For PROOF_BEATS beats, and not again soon."""
+        now, settings = self._ctx.clock.monotonic(), self._ctx.settings
+        if now - self._doubted_at > DOUBTS_APART * settings.liveness_timeout:
+            self._doubted_at = now
+        return now - self._doubted_at < PROOF_BEATS * settings.heartbeat_interval
+
+    def _keeps_it(self, writer: PeerFile, state: StateFile) -> bool:
+        others = self._liveness.live(self._ctx.clock.monotonic(), role="coordinator") - {self._ctx.node_id}
+        vouches = writer.peer_id in others and writer.round >= state.round
+        return vouches and self._submissions.lie_before(state.round)
 
     def _submitted(self, key: RoundKey) -> frozenset[str]:
         """Nobody where the folder cannot be listed, as when a stranger put a link there: the interval ends then."""
@@ -180,7 +219,6 @@ class ClockKeeper:
                     logger.warning("coordinator.steps_down", rival=rival, round=self._machine.round_in_hand.round)
                     return False
                 case WriteState() as write:
-                    self._presence.round, self._presence.stage = write.key
                     if not await self._write(write) or write.reason == "restored":
                         return None  # whatever it is that keeps the file from saying so, it has until the next wake-up
         return None
@@ -192,7 +230,11 @@ class ClockKeeper:
 
     # ── write ───────────────────────────────────────────────────────────────────────────────────────────────────────
     async def _write(self, write: WriteState, *, held: bool = False) -> bool:
-        """Try once; False if the folder does not say it now."""
+        """Try once; False if the folder does not say it now. This node's registration names the round before."""
+        if (self._presence.round, self._presence.stage) != write.key:
+            self._presence.round, self._presence.stage = write.key
+            with suppress(StoreError):  # the next heartbeat says it
+                await self._presence.beat()
         now = self._ctx.clock.wall()
         state = StateFile(
             round=write.key.round,
@@ -223,6 +265,8 @@ class ClockKeeper:
     def _publish_forwards(self, state: StateFile) -> bool:
         """Not over a later round: this process may have been paused since it looked, and another have taken over."""
         there = self._observer.state(self._machine.round_in_hand)
+        if self._observer.in_doubt:
+            return False
         if there is not None and clock_of(there).key > clock_of(state).key:
             return False
         self._ctx.run.put_sealed(keys.STATE, encode(state))

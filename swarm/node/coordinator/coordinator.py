@@ -19,6 +19,7 @@ from swarm.node.base.experiment import claim_experiment, other_experiment
 from swarm.node.base.log_once import LogOnce
 from swarm.node.base.presence import Presence, first_alive
 from swarm.node.coordinator.clock_keeper import ClockKeeper
+from swarm.node.coordinator.resume import is_over
 from swarm.records.files import read_peers
 from swarm.records.liveness import ACTIVE, STANDBY, STARTING, Liveness
 
@@ -94,13 +95,11 @@ class Coordinator:
             True if no other coordinator is alive; False if the experiment is finished.
         """
         ctx, clock, liveness = self._ctx, self._ctx.clock, self._liveness
-        since, unlistable = clock.monotonic(), LogOnce("folder.unlistable", over="folder.listable")
+        over, since, unlistable = False, clock.monotonic(), LogOnce("folder.unlistable", over="folder.listable")
         logger.info("coordinator.stands_by", experiment=ctx.run.experiment)
         while True:
             try:
-                state, _ = await ctx.blocking.run(believed_state, ctx.run)
-                if state is not None and state.finished:
-                    return False
+                over = await ctx.blocking.run(is_over, ctx.run, ctx.settings.max_rounds)
                 peers = await ctx.blocking.run(read_peers, ctx.run)
             except StoreError as error:
                 unlistable.found(error)
@@ -111,6 +110,8 @@ class Coordinator:
                     liveness.observe(peer, clock.monotonic(), clock.wall())
             now = clock.monotonic()
             others = liveness.live(now, role="coordinator", statuses=(STARTING, ACTIVE)) - {ctx.node_id}
+            if over and not others:
+                return False
             if not others and now - since >= ctx.settings.liveness_timeout:
                 return True
             await clock.sleep(ctx.settings.heartbeat_interval)

@@ -7,7 +7,8 @@ from contextlib import suppress
 
 from swarm.errors import StoreError
 from swarm.node.base.clock_file import believed_state
-from swarm.node.base.submissions import has_submitted
+from swarm.node.base.submissions import TRACES, Submissions, has_submitted
+from swarm.node.coordinator.coordinator_machine import MOST_EMPTY
 from swarm.records.files import read_peers
 from swarm.records.listing import entries, nodes_in, rounds_in
 from swarm.store.run import Run
@@ -27,9 +28,18 @@ def resume_point(run: Run, max_rounds: int) -> tuple[RoundKey, StateFile | None,
     """
     traces = clock_from_traces(run)
     state, problem = believed_state(run, most_rounds=max(max_rounds, traces.round + 1))
+    if state and state.round > MOST_EMPTY and not Submissions(run).lie_before(state.round):
+        problem = f"expected a reward in one of the {TRACES} rounds before {state.round}, got none"
+        state = None
     if state is None:
         return min(traces, RoundKey(max_rounds)), None, problem
     return max(RoundKey(state.round, state.stage), min(traces, RoundKey(max_rounds))), state, ""
+
+
+def is_over(run: Run, max_rounds: int) -> bool:
+    """Whether a coordinator has ended the experiment, and rewards bear it out. Blocking. Raises StoreError."""
+    state, _ = believed_state(run)
+    return bool(state and state.finished and state.round >= max_rounds and Submissions(run).lie_before(state.round))
 
 
 def clock_from_traces(run: Run) -> RoundKey:

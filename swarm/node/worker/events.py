@@ -42,6 +42,8 @@ class ClockSeen:
     """The longest that the coordinator keeps a round open, seconds; 0: it did not say."""
     max_rounds: int = 0
     """How many rounds there will be; 0: it did not say."""
+    back: bool = False
+    """Beyond doubt, although it is behind what was seen before, which nobody's clock was."""
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,13 @@ from anyio.abc import TaskGroup
 
 from swarm.errors import StoreError
 from swarm.logs import get_logger
-from swarm.node.base.clock_file import believed_state
+from swarm.node.base.clock_belief import ClockBelief, Sighting
+from swarm.node.base.clock_file import written_state
 from swarm.node.base.context import NodeContext
+from swarm.node.base.heartbeats import PROOF_BEATS
 from swarm.node.base.log_once import LogOnce
 from swarm.node.base.presence import names_and_keys, read_registered
+from swarm.node.base.submissions import TRACES, Submissions
 from swarm.node.sharing.intake import Intake
 from swarm.node.worker.events import ClockSeen, CoordinatorSeen, Event, PeersLive
 from swarm.node.worker.worker_machine import GATHER_SHARE, WorkerMachine
@@ -27,7 +30,6 @@ from swarm.records.liveness import Liveness
 from swarm.store.wake_ups import wake_ups
 from swarm.types import RoundKey
 from swarm.wire import keys
-from swarm.wire.messages import StateFile
 
 logger = get_logger(__name__)
 
@@ -43,6 +45,9 @@ class Lookout:
         self._tell = tell
         self._liveness = Liveness(ctx.settings.liveness_timeout)
         self._open_round: RoundKey | None = None
+        self._belief = ClockBelief(PROOF_BEATS * ctx.settings.heartbeat_interval)
+        self._submissions = Submissions(ctx.run)
+        self._doubtful = LogOnce("state.doubted", over="state.undoubted")
         self._unreadable = LogOnce("state.unreadable", over="state.readable")
         self._unlistable = LogOnce("peers.unlistable", over="peers.listable")
         self._coordinators: frozenset[str] = frozenset()
@@ -63,11 +68,12 @@ class Lookout:
 
     async def _look(self, tasks: TaskGroup) -> None:
         settings = self._ctx.settings
-        state = None if settings.clock == "own" else await self._read_state()
-        if state and not state.held:
-            self._open_round = RoundKey(state.round, state.stage)
-            now = self._ctx.clock.monotonic()
-            self._tell(ClockSeen(self._open_round, state.finished, now, state.round_interval, state.max_rounds))
+        seen = None if settings.clock == "own" else await self._read_state()
+        if seen and not seen.state.held and await self._believes(seen):
+            before, self._open_round = self._open_round, seen.key
+            back = before is not None and seen.key < before
+            told = (seen.state.finished, seen.now, seen.state.round_interval, self._belief.announced)
+            self._tell(ClockSeen(seen.key, *told, back=back))
         if settings.shares:
             rounds = self._rounds_to_list()
             oldest = min((key.round for key in rounds), default=0) - settings.staleness_window
@@ -101,18 +107,34 @@ class Lookout:
         self._taken_in.add((key, peer))
         self._arrival.set()
 
-    async def _read_state(self) -> StateFile | None:
+    async def _read_state(self) -> Sighting | None:
         try:
-            state, problem = await self._ctx.blocking.run(believed_state, self._ctx.run)
+            written, problem = await self._ctx.blocking.run(written_state, self._ctx.run)
         except StoreError as error:
-            state, problem = None, str(error)
-        if state:
-            self._coordinators = frozenset({state.updated_by})
+            written, problem = None, str(error)
         if problem:
             self._unreadable.found(problem)
         else:
             self._unreadable.gone()
-        return state
+        if not written:
+            return None
+        (state, writer), clock = written, self._ctx.clock
+        self._coordinators = frozenset({writer.peer_id})
+        self._liveness.observe(writer, clock.monotonic(), clock.wall())
+        alive = self._liveness.live(clock.monotonic(), role="coordinator")
+        return Sighting(state, writer, clock.monotonic(), alive=writer.peer_id in alive, nobody=not alive)
+
+    async def _believes(self, seen: Sighting) -> bool:
+        done, traces = self._machine.rounds_done, False
+        if self._belief.needs_traces(seen, done):
+            traces = await self._ctx.blocking.run(self._submissions.lie_before, seen.state.round)
+            self._submissions.forget_before(seen.state.round - TRACES)
+        if self._belief.believes(seen, done, traces=traces):
+            self._doubtful.gone()
+            return True
+        if seen.key >= (self._open_round or seen.key):
+            self._doubtful.found(f"round {seen.state.round}{', finished' if seen.state.finished else ''}")
+        return False
 
     # ── who is alive ────────────────────────────────────────────────────────────────────────────────────────────────
     async def watch_peers(self) -> None:

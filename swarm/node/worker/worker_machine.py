@@ -184,7 +184,7 @@ class WorkerMachine:
 
     def _on_clock(self, event: ClockSeen) -> Sequence[Instruction]:
         older = self._clock is not None and event.key < self._clock  # a stale copy of the file: it never goes back
-        if not self._own_clock and not older:
+        if not self._own_clock and (not older or event.back):
             self._clock, self._finished = event.key, event.finished
             self._max_rounds = event.max_rounds or self._max_rounds
             if event.interval:

@@ -144,7 +144,7 @@ class CheckedWorker:
             self._coordinator_gone = self._now
 
     def _note_clock(self, clock: m.ClockSeen) -> None:
-        if self._own_clock or (self._clock is not None and clock.key < self._clock):
+        if self._own_clock or (self._clock is not None and clock.key < self._clock and not clock.back):
             return
         self._clock, self._finished = clock.key, clock.finished
         self._max_rounds = clock.max_rounds or self._max_rounds

@@ -23,7 +23,16 @@ from swarm.wire.codec import decode, encode
 from swarm.wire.messages import MetricsRow, RolloutFile
 from tests.layout import Layout
 from tests.patience import PATIENCE
-from tests.unit.node.factories import TASKS, FakePolicy, FakeTaskSource, make_peer, make_settings, make_state, run_of
+from tests.unit.node.factories import (
+    TASKS,
+    FakePolicy,
+    FakeTaskSource,
+    make_peer,
+    make_settings,
+    make_state,
+    put_traces,
+    run_of,
+)
 
 WITHIN = PATIENCE
 """Seconds after which a test gives up; each needs one or two."""
@@ -124,8 +133,9 @@ async def until(condition: Callable[[], object]) -> None:
 
 async def set_clock(layout: Layout, round_: int, *, finished: bool = False) -> None:
     """Be the coordinator, of which nothing else is seen."""
+    await to_thread.run_sync(put_traces, layout, round_)
     state = make_state(round=round_, finished=finished)
-    registration = make_peer(state.updated_by, node_role="coordinator")
+    registration = make_peer(state.updated_by, node_role="coordinator", round=round_)
     for file, content in ((layout.peer_file(state.updated_by), registration), (layout.state_file, state)):
         await to_thread.run_sync(layout.put, file, encode(content))
 

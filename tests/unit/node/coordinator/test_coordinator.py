@@ -134,7 +134,7 @@ async def test_a_coordinator_never_restarts_at_round_0_for_want_of_a_state_file(
 
 
 async def test_a_coordinator_goes_on_where_the_state_file_says(layout: Layout) -> None:
-    make_ghost(layout, "bob")
+    make_ghost(layout, "bob", rounds=7)
     put_state(layout, round=7, created_at=5.0)
     with capture_logs() as logs:
         async with running(make_coordinator(layout, max_rounds=9, **STAYS)) as codes:
@@ -433,6 +433,26 @@ async def test_one_that_beats_and_keeps_no_clock_keeps_no_coordinator_from_start
         await until(lambda: (peer := read_peer(layout.run, "clock")) and peer.status == "active")
 
 
+JUMPS: dict[str, dict[str, Any]] = {
+    "far": {"round": 60, "updated_by": "clock"},
+    "to the end": {"round": 90, "updated_by": "clock", "finished": True},
+    "by a dead one": {"round": 60, "updated_by": "spare"},
+}
+
+
+@pytest.mark.parametrize("jump", JUMPS.values(), ids=JUMPS)
+async def test_a_jump_that_no_living_coordinator_stands_for_is_written_over(
+    layout: Layout, jump: dict[str, Any]
+) -> None:
+    """One write of the state file once ended the experiment for everybody."""
+    make_ghost(layout, "bob")
+    async with running(make_coordinator(layout, max_rounds=90, round_interval=60.0, **STAYS)) as codes:
+        await submit_rounds(layout, range(3))
+        put_state(layout, max_rounds=90, **jump)
+        await submit_rounds(layout, range(3, 6))
+        assert not codes
+
+
 async def test_a_coordinator_that_was_paused_does_not_take_the_clock_back(layout: Layout) -> None:
     """It looked, was paused, and writes only now that another one is far ahead."""
     make_ghost(layout, "bob")
@@ -442,6 +462,7 @@ async def test_a_coordinator_that_was_paused_does_not_take_the_clock_back(layout
     class Paused(ClockKeeper):
         def _publish_forwards(self, state: StateFile) -> bool:
             if state.round == 1:
+                put_reward(layout, RoundKey(39), "bob")
                 put_state(layout, round=40, updated_by="spare", max_rounds=90)
             written = super()._publish_forwards(state)
             seen.append(round_now(layout))
@@ -451,10 +472,11 @@ async def test_a_coordinator_that_was_paused_does_not_take_the_clock_back(layout
         patch.setattr("swarm.node.coordinator.coordinator.ClockKeeper", Paused)
         async with running(coordinator):
             await until(lambda: round_now(layout) == 0)
-            put_reward(layout, RoundKey(0), "bob")
-            await until(lambda: round_now(layout) == 40)
-            put_reward(layout, RoundKey(40), "bob")
-            await until(lambda: round_now(layout) == 41)
+            async with beating(layout, "spare", node_role="coordinator", round=40, registered_at=3e9):
+                put_reward(layout, RoundKey(0), "bob")
+                await until(lambda: round_now(layout) == 40)
+                put_reward(layout, RoundKey(40), "bob")
+                await until(lambda: round_now(layout) == 41)
     assert seen == sorted(seen)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,6 +66,15 @@ def test_a_whole_state_file_is_believed(layout: Layout) -> None:
     assert state is not None
     assert state.created_at == make_state().created_at
     assert not problem
+
+
+@pytest.mark.parametrize("more", [{"round": 60}, {"round": MOST, "finished": True}], ids=["a jump", "the end"])
+def test_a_state_that_no_reward_bears_out_is_not_believed(layout: Layout, more: dict[str, Any]) -> None:
+    make_ghost(layout, "alice", rounds=8)
+    put_state(layout, max_rounds=MOST, **more)
+    key, state, problem = resume_point(run_of(layout), MOST)
+    assert (key, state) == (RoundKey(7), None)
+    assert "expected a reward in one of the 5 rounds before" in problem
 
 
 def test_a_state_file_that_workers_without_a_coordinator_left_behind_is_not_gone_back_to(layout: Layout) -> None:

@@ -50,6 +50,7 @@ from tests.unit.node.factories import (
     make_state,
     put,
     put_state,
+    put_traces,
     run_of,
 )
 from tests.unit.node.nodes import make_worker, rows_of, run_all, running, set_clock, until
@@ -215,6 +216,7 @@ async def test_a_worker_that_can_see_nobody_any_more_goes_on_by_itself(
     worker = make_worker(layout, "alice", coordinator_patience=0.1, liveness_timeout=0.5)
     followed: list[bool] = []
     told = tell_apart(worker, CoordinatorSeen)
+    put_traces(layout, 7)
     put_state(layout, round=7)
 
     def unlistable(*_: object) -> NoReturn:

@@ -36,6 +36,7 @@ from tests.unit.node.factories import (
     newest_checkpoint,
     put,
     put_state,
+    put_traces,
 )
 from tests.unit.node.nodes import (
     make_coordinator,
@@ -511,6 +512,7 @@ async def test_a_last_checkpoint_that_cannot_be_written_is_no_success(
 
 
 async def test_nobody_begins_the_round_of_a_coordinator_that_waits_for_its_workers(layout: Layout) -> None:
+    put_traces(layout, 3)
     put_state(layout, round=3, held=True)
     worker = make_worker(layout, "alice")
     async with running(worker):
@@ -533,3 +535,19 @@ async def test_a_worker_says_once_that_nobody_keeps_the_clock_and_when_somebody_
     assert events[:2] == ["coordinator.absent", "coordinator.ready"]
     assert events.count("coordinator.absent") == 1
     assert events.count("coordinator.back") == 1
+
+
+# ── a clock that somebody has written over ──────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize(
+    "fake", [{"round": 9}, {"round": 2, "finished": True, "max_rounds": 2}, {"round": 10, "finished": True}]
+)
+async def test_one_write_of_the_state_file_sends_no_worker_away(layout: Layout, fake: dict[str, Any]) -> None:
+    """A huge round, or the end: what a worker did then was for good."""
+    async with running(make_worker(layout, "alice")) as codes:
+        await play_rounds(layout, range(2))
+        with capture_logs() as logs:
+            put_state(layout, **fake)
+            await until(lambda: "state.doubted" in [log["event"] for log in logs])
+        await play_rounds(layout, range(2, 4))
+        assert not codes
+    assert [row.round for row in rows_of(layout, "alice")] == [0, 1, 2, 3]

@@ -1,0 +1,118 @@
+"""Decides whether a node believes what the state file says. Pure.
+
+    no further than the own next round ─────────────────────────────────▶ believed: it costs no round
+    as far as what was believed before ─────────────────────────────────▶ believed
+    the end, where this node has done all rounds that were announced ───▶ believed
+    a jump beyond it, or another end:
+        its writer beats, and its registration names that round
+            and rewards lie in the rounds just before ──────────────────▶ believed, unless it is the end
+            and it stays, while the writer beats on ────────────────────▶ believed
+        no coordinator is alive, and rewards lie in the rounds just before,
+            or this node has done them all; and it stays ───────────────▶ believed
+        else ───────────────────────────────────────────────────────────▶ not believed
+
+One write of a file is a moment's work, and what follows from a jump is for good: rounds are left out, or the node ends.
+A coordinator that lives writes over what it has not written, so that what stays is its own word. The clock stops three
+rounds after the last reward, so that there is one near every round that it can have come to.
+
+What was believed and is contradicted for as long, by a coordinator that beats, is believed no more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from swarm.records.liveness import STOPPED
+from swarm.types import RoundKey
+from swarm.wire.messages import PeerFile, StateFile
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """One look at the state file."""
+
+    state: StateFile
+    writer: PeerFile
+    """The registration of the coordinator that it names, as it was at that moment."""
+    now: float
+    """Seconds."""
+    alive: bool
+    """The writer's heart beats."""
+    nobody: bool
+    """No coordinator's does."""
+
+    @property
+    def key(self) -> RoundKey:
+        return RoundKey(self.state.round, self.state.stage)
+
+    @property
+    def vouched(self) -> bool:
+        """The writer is alive, and says of itself that it keeps this round, or a later one."""
+        return self.alive and self.writer.status != STOPPED and self.writer.round >= self.state.round
+
+
+class _Said(NamedTuple):
+    """What has been said again and again."""
+
+    key: RoundKey
+    finished: bool
+    since: float
+    beat: tuple[str, int]
+    """Of the writer when it began."""
+
+
+class ClockBelief:
+    """Of one node."""
+
+    def __init__(self, settle: float) -> None:
+        """`settle`: seconds for which a jump has to stay."""
+        self._settle = settle
+        self._known = RoundKey(-1)
+        self.announced = 0
+        """After how many rounds the experiment ends, the most that was believed; 0: not said."""
+        self._said: _Said | None = None
+
+    def needs_traces(self, seen: Sighting, done: int) -> bool:
+        """Whether it matters that rewards lie in the rounds before: else there is no need to look for them."""
+        return not self._costs_nothing(seen, done)
+
+    def believes(self, seen: Sighting, done: int, *, traces: bool) -> bool:
+        """Take note of a look, and judge it.
+
+        Args:
+            done: the first round that this node has not done.
+            traces: a reward that counts lies in one of the rounds just before.
+        """
+        if seen.key < self._known:
+            back = self._stays(seen, supported=seen.vouched and seen.writer.round == seen.state.round)
+            if back:
+                self._known, self._said = seen.key, None
+            return back
+        certain = self._costs_nothing(seen, done)
+        at_once = seen.vouched and traces and not seen.state.finished
+        borne_out = seen.nobody and (traces or done >= seen.state.round)
+        if certain or at_once or self._stays(seen, supported=seen.vouched or borne_out):
+            self._believe(seen)
+            return True
+        return False
+
+    def _costs_nothing(self, seen: Sighting, done: int) -> bool:
+        if seen.state.finished:
+            return 0 < self.announced <= seen.state.round <= done
+        return seen.key.round <= done or seen.key <= self._known
+
+    def _stays(self, seen: Sighting, *, supported: bool) -> bool:
+        beat = (seen.writer.incarnation, seen.writer.beat)
+        said = self._said
+        if not supported:
+            self._said = None
+            return False
+        if said is None or seen.key < said.key or seen.state.finished != said.finished:
+            self._said = said = _Said(seen.key, seen.state.finished, seen.now, beat)
+        beaten = beat[0] == said.beat[0] and beat[1] > said.beat[1]
+        return seen.now - said.since >= self._settle and (beaten or seen.nobody)
+
+    def _believe(self, seen: Sighting) -> None:
+        self._known, self._said = seen.key, None
+        self.announced = max(self.announced, seen.state.max_rounds)

@@ -1,0 +1,123 @@
+"""What a worker believes of the state file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from swarm.node.base.clock_belief import ClockBelief, Sighting
+from swarm.records.liveness import ACTIVE, STOPPED
+from tests.unit.node.factories import make_peer, make_state
+
+SETTLE = 3.0
+
+
+def sighting(
+    round_: int,
+    now: float = 0.0,
+    *,
+    vouches: int | None = None,
+    beat: int | None = None,
+    coordinator: str = "alive",
+    **more: Any,
+) -> Sighting:
+    """A look at round `round_`; the coordinator says of itself that it is at `vouches`, and beats once per second."""
+    writer = make_peer(
+        "coordinator",
+        node_role="coordinator",
+        round=round_ if vouches is None else vouches,
+        beat=int(now) if beat is None else beat,
+        status=STOPPED if coordinator == "left" else ACTIVE,
+    )
+    alive = coordinator == "alive"
+    return Sighting(
+        make_state(round=round_, max_rounds=more.pop("max_rounds", 40), **more), writer, now, alive, not alive
+    )
+
+
+def belief_at(round_: int = 5) -> ClockBelief:
+    belief = ClockBelief(SETTLE)
+    assert belief.believes(sighting(round_), round_, traces=True)
+    return belief
+
+
+def after_a_while(belief: ClockBelief, *looks: Sighting, done: int = 5, traces: bool = False) -> bool:
+    return [belief.believes(look, done, traces=traces) for look in looks][-1]
+
+
+def every_second(round_: int, seconds: int = 4, **more: Any) -> list[Sighting]:
+    return [sighting(round_, float(second), **more) for second in range(seconds)]
+
+
+@pytest.mark.parametrize("round_", [5, 6])
+def test_the_own_next_round_is_believed_at_once(round_: int) -> None:
+    assert belief_at().believes(sighting(round_, vouches=-1), done=round_, traces=False)
+
+
+def test_a_jump_is_believed_at_once_of_a_coordinator_that_says_so_itself_where_rewards_bear_it_out() -> None:
+    assert belief_at().believes(sighting(9), done=5, traces=True)
+    assert not belief_at().believes(sighting(9, vouches=5), done=5, traces=True)
+    assert not belief_at().believes(sighting(9), done=5, traces=False)
+
+
+def test_a_jump_that_nothing_bears_out_is_believed_when_it_stays_and_its_coordinator_beats() -> None:
+    assert after_a_while(belief_at(), *every_second(900))
+    assert not after_a_while(belief_at(), *every_second(900, seconds=3))
+    assert not after_a_while(belief_at(), *every_second(900, seconds=99, beat=7)), "a file that lies there beats not"
+    assert not after_a_while(belief_at(), *every_second(900, seconds=99, vouches=5)), "it says that it is elsewhere"
+
+
+def test_a_jump_that_is_contradicted_meanwhile_is_not_believed() -> None:
+    belief = belief_at()
+    for second in range(60):
+        fake, true = sighting(900, second + 0.1), sighting(5, second + 0.9)
+        assert not belief.believes(fake, 5, traces=False)
+        assert belief.believes(true, 5, traces=False)
+
+
+def test_without_a_coordinator_a_jump_needs_rewards_that_bear_it_out_and_to_stay() -> None:
+    assert not after_a_while(belief_at(), *every_second(900, seconds=99, coordinator="dead"))
+    assert after_a_while(belief_at(), *every_second(9, coordinator="dead"), traces=True)
+    assert not belief_at().believes(sighting(9, coordinator="dead"), 5, traces=True)
+
+
+# ── the end ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_the_end_is_believed_at_once_by_who_has_done_all_rounds_that_were_announced() -> None:
+    assert belief_at().believes(sighting(40, finished=True, vouches=-1), done=40, traces=False)
+
+
+@pytest.mark.parametrize("round_", [5, 6, 40])
+def test_another_end_is_not_believed_for_one_write(round_: int) -> None:
+    assert not belief_at().believes(sighting(round_, finished=True, max_rounds=round_), done=5, traces=True)
+
+
+def test_an_end_is_not_announced_nearer_by_one_write_and_then_reached_by_another() -> None:
+    belief = belief_at()
+    assert belief.believes(sighting(5, max_rounds=5), done=5, traces=True)
+    assert not belief.believes(sighting(5, finished=True, max_rounds=5), done=5, traces=True)
+    assert belief.announced == 40
+
+
+@pytest.mark.parametrize(
+    ("coordinator", "traces", "done", "believed"),
+    [("left", True, 5, True), ("left", False, 40, True), ("left", False, 5, False), ("alive", True, 5, True)],
+)
+def test_an_end_that_stays_is_believed(coordinator: str, traces: bool, done: int, believed: bool) -> None:
+    looks = every_second(40, finished=True, coordinator=coordinator)
+    assert after_a_while(ClockBelief(SETTLE), *looks, traces=traces, done=done) == believed
+
+
+# ── back ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_who_was_misled_comes_back_when_the_coordinator_keeps_saying_otherwise() -> None:
+    belief = ClockBelief(SETTLE)
+    assert after_a_while(belief, *every_second(900))
+    assert [belief.believes(sighting(6, 10.0 + second), 5, traces=True) for second in range(5)] == [False] * 3 + [
+        True
+    ] * 2
+    assert belief.believes(sighting(7, 15.0), 7, traces=True)
+
+
+def test_a_stale_copy_of_the_file_takes_nobody_back() -> None:
+    assert not after_a_while(belief_at(9), *every_second(6, seconds=99, vouches=9), done=9, traces=True)
+    assert not after_a_while(belief_at(9), *every_second(6, seconds=99, coordinator="dead"), done=9, traces=True)
