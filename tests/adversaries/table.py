@@ -6,8 +6,8 @@
 
 Each row is a swarm of real processes, a coordinator and three workers without torch, as fast as they can:
 
-    settle ─▶ pace before ─▶ the attack (once, or every second) ─▶ pace during ─▶ no more writes ─▶ pace after
-           ─▶ status, summary, validate --partial, export ─▶ SIGTERM to all
+    settle ─▶ pace before ─▶ the attack (once, or every second) ─▶ pace during ─▶ no more writes for one interval
+           ─▶ pace after ─▶ status, summary, validate --partial, export ─▶ SIGTERM to all
 
 Columns: rounds per second of the slowest worker, during and after the attack over those before; the longest time
 without a round; who ended, or did not end at SIGTERM; most memory that a process took more; views that failed.
@@ -203,6 +203,7 @@ def measure(path: Path, attack: Attack, *, every_second: bool, signed: bool) -> 
         else:
             attack(swarm.target, 0)
             during = watch.over(DURING_S, memory)
+        watch.over(INTERVAL_S, memory)  # a round that waits for the attacker's names may end with its interval
         after = watch.over(AFTER_S, memory)
         lost = (*swarm.ended(), *swarm.failing_views(), *swarm.stop())
         return Row(before, during, after, watch.longest, watch.megabytes, lost)

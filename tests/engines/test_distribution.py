@@ -6,25 +6,18 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tarfile
-import venv
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from tests.engines.installed import install, run
 from tests.integration.hostile_folder import make_hostile, marks
 from tests.integration.swarms import environment
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("distribution"), pytest.mark.timeout(300)]
-
-
-def run(*command: str | Path, **keywords: object) -> str:
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False, **keywords)  # type: ignore[call-overload]
-    assert done.returncode == 0, done.stdout + done.stderr
-    return str(done.stdout)
 
 
 @pytest.fixture(scope="module")
@@ -39,15 +32,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The `bin` of an environment with the wheel in it and the packages of this one beneath."""
-    home = tmp_path_factory.mktemp("environment")
-    venv.create(home, with_pip=False)
     (wheel,) = built.glob("*.whl")
-    run(sys.executable, "-m", "pip", "--python", home, "install", "--no-deps", "--quiet", wheel)
-    (packages,) = (home / "lib").glob("python*/site-packages")
-    (packages / "beneath.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    for pth in Path(sysconfig.get_path("purelib")).glob("_shared.pth"):
-        (packages / pth.name).write_text(pth.read_text())
-    return home / "bin"
+    return install(wheel, tmp_path_factory.mktemp("environment"))
 
 
 def test_wheel_and_sdist_hold_the_package_its_models_and_its_forms(built: Path) -> None:

@@ -1,0 +1,108 @@
+"""A run that the version before this one began, and whose nodes are replaced by this one's, one after the other."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from swarm.records.files import read_state
+from tests.engines.installed import install, run
+from tests.integration.swarms import environment, eventually, layout, rows, run_swarm
+
+ROOT = Path(__file__).parents[2]
+BEFORE = "f29a9c0"
+"""The last commit with the form that files and settings had before stores, task families and `tiny-2`."""
+ENDLESS = 1_000_000
+LAST_ROUNDS = 10
+ASKED_TO_END = 128 + signal.SIGTERM
+pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("distribution"), pytest.mark.timeout(600)]
+Start = Callable[..., subprocess.Popen[bytes]]
+
+
+@pytest.fixture(scope="module")
+def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of an environment with the wheel of the version before, and this one's packages beneath."""
+    source, home = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("environment")
+    archive = source / "before.tar"
+    made = subprocess.run(["git", "archive", "-o", archive, BEFORE], cwd=ROOT, capture_output=True, check=False)
+    if made.returncode:
+        pytest.skip(f"this checkout does not hold commit {BEFORE}: {made.stderr.decode()}")
+    with tarfile.open(archive) as packed:
+        packed.extractall(source / "checkout", filter="data")
+    run(sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", source, source / "checkout")
+    (wheel,) = source.glob("*.whl")
+    return install(wheel, home) / "python"
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts a node by an interpreter; whatever still runs at the end is killed."""
+    with ExitStack() as running, (tmp_path / "said.txt").open("wb") as said:
+
+        def started(python: Path | str, module: str, env: dict[str, str]) -> subprocess.Popen[bytes]:
+            process = subprocess.Popen(
+                [python, "-P", "-m", module], env=env, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT
+            )
+            running.callback(process.wait)
+            running.callback(process.kill)
+            return process
+
+        yield started
+
+
+def test_old_and_new_nodes_train_on_each_other_and_a_run_is_upgraded_node_by_node(
+    before: Path, start: Start, tmp_path: Path
+) -> None:
+    was = environment(
+        tmp_path,
+        MODEL_NAME="tiny-qwen2",
+        SWARM_PROFILE="tiny",
+        SWARM_EXPECTED_WORKERS=2,
+        MAX_ROUNDS=ENDLESS,
+        CHECKPOINT_INTERVAL=5,
+    )
+    env = was | {"SWARM_EMPTY_UPDATE": "skip"}  # as the changelog says
+    clock = start(before, "services.coordinator", was | {"NODE_ROLE": "coordinator"})
+    nodes = {name: start(before, "services.worker", was | {"NODE_ID": name}) for name in ("anna", "ben")}
+    eventually(lambda: clock.poll() is not None or _rounds(tmp_path) >= 3, "three rounds of the version before")
+    assert clock.poll() is None
+    for name in nodes:
+        nodes[name].terminate()
+        assert nodes[name].wait(120) == ASKED_TO_END
+        done = len(rows(tmp_path, name))
+        nodes[name] = start(sys.executable, "services.worker", env | {"NODE_ID": name})
+        eventually(lambda name=name, done=done: _shared(tmp_path, name, done), f"{name} to share with the other again")  # type: ignore[misc]
+    clock.terminate()
+    assert clock.wait(120) == ASKED_TO_END
+    last = str(_rounds(tmp_path) + LAST_ROUNDS)
+    clock = start(sys.executable, "services.coordinator", env | {"NODE_ROLE": "coordinator", "MAX_ROUNDS": last})
+    assert [process.wait(300) for process in (*nodes.values(), clock)] == [0, 0, 0]
+    for name in nodes:
+        found = rows(tmp_path, name)
+        assert [row["round"] for row in found] == sorted({row["round"] for row in found}), "each round once"
+        assert all(not any(row["refused_files"].values()) for row in found), "neither refuses the other's files"
+    checked = run_swarm(env, "validate")
+    assert checked.returncode == 0, checked.stdout
+
+
+def _rounds(path: Path) -> int:
+    state = read_state(layout(path).run)
+    return state.round if state else 0
+
+
+def _shared(path: Path, name: str, done: int) -> bool:
+    """After its restart the node has trained on the other's groups in some rounds, and the other on its."""
+    other = {"anna": "ben", "ben": "anna"}[name]
+    since = rows(path, name)[done:]
+    first = min((row["round"] for row in since), default=ENDLESS)
+    return (
+        sum(row["peers_heard"] for row in since) >= 3
+        and sum(row["peers_heard"] for row in rows(path, other) if row["round"] > first) >= 3
+    )
