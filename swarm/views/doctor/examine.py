@@ -9,7 +9,7 @@ from swarm.config import Settings
 from swarm.errors import SwarmError
 from swarm.harmless import printable
 from swarm.store.place import open_place
-from swarm.views.doctor import logs, machine, nodes, place, room, saved
+from swarm.views.doctor import logs, machine, nodes, place, room, saved, scoring
 from swarm.views.doctor.check import Area, CheckContext, Diagnosis, Finding, Verdict
 from swarm.views.doctor.watching import Timing
 
@@ -29,6 +29,7 @@ CHECKS: dict[str, Check] = {
     "files": room.check_files,
     "saved": saved.check_saved,
     "machine": machine.check,
+    "scoring": scoring.check,
 }
 """Every area, in the order in which it is reported."""
 BEATS = 3.5
