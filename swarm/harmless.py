@@ -37,6 +37,11 @@ def csv_cell(text: str) -> str:
     return f"'{clean}" if text.startswith(_FORMULA) else clean
 
 
+def text_of_cell(cell: str) -> str:
+    """The text that csv_cell made this of, control characters aside."""
+    return cell[1:] if cell.startswith("'") else cell
+
+
 def _without_marks(text: str, instead: Callable[[str], str], keep: str = "") -> str:
     """The text with something else in the place of every character that is not printable and not to be kept."""
     if text.isprintable():

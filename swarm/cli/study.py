@@ -20,6 +20,7 @@ from swarm.cli.experiment import live_nodes
 from swarm.cli.flags import command_again
 from swarm.cli.say import say
 from swarm.cli.study_view import StudyDisplay, results
+from swarm.cli.surviving import Surviving
 from swarm.config import Settings, variable
 from swarm.errors import ConfigError, MemoryPlanError
 from swarm.harmless import printable
@@ -169,7 +170,7 @@ async def _run(launcher: Launcher, jobs: int, liveness_timeout: float, again: st
         return bool(live_nodes(run, time.time(), liveness_timeout))
 
     runner = Runner(launcher, jobs, is_live=is_live, monotonic=time.monotonic, wall=time.time)
-    display = StudyDisplay(time.monotonic)
+    display, surviving = StudyDisplay(time.monotonic), Surviving()
     exit_code = 0
     record = launcher.record
     say(f"{record.title}: {len(record.runs)} runs of {record.rounds} rounds, {jobs} at a time")
@@ -181,8 +182,12 @@ async def _run(launcher: Launcher, jobs: int, liveness_timeout: float, again: st
             display.say("stopping: every swarm finishes its step and saves; once more ends them at once")
             runner.stop()
 
+        def show(view: StudyView) -> None:
+            with surviving.view("the study's display"):
+                display.show(view)
+
         tasks.start_soon(on_signals, stop, runner.insist)
-        view = await runner.run(display.show)
+        view = await runner.run(show)
         tasks.cancel_scope.cancel()
     return _conclude(view, launcher.path, again, exit_code)
 

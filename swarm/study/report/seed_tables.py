@@ -17,6 +17,7 @@ import msgspec
 import pandas as pd
 
 from swarm.errors import ConfigError
+from swarm.harmless import csv_cell, text_of_cell
 from swarm.study.record import RECORD, StudyRecord
 from swarm.study.report.evidence import Evidence, checked_window
 from swarm.wire.codec import encode
@@ -46,8 +47,14 @@ def write_tables(evidence: Evidence, folder: Path) -> None:
 
 
 def csv_bytes(frame: pd.DataFrame) -> bytes:
-    """A frame as CSV, without its index."""
-    return frame.to_csv(index=False, lineterminator="\n").encode()
+    """A frame as CSV, without its index; no text in it is a formula, for some may come from strangers' rows."""
+    texts = frame.select_dtypes(["object", "str"]).columns
+    harmless = {str(name): frame[name].map(_harmless) for name in texts}
+    return frame.assign(**harmless).to_csv(index=False, lineterminator="\n").encode()
+
+
+def _harmless(cell: object) -> object:
+    return csv_cell(cell) if isinstance(cell, str) else cell
 
 
 def _without_path(command: str) -> str:
@@ -87,11 +94,15 @@ def _record(file: Path) -> StudyRecord:
 def _table(file: Path) -> pd.DataFrame:
     try:
         read = pd.read_csv(file, dtype="str", keep_default_na=False)
-        return pd.DataFrame({name: read[name] if name in TEXT else _numbers(read[name].tolist()) for name in read})
+        return pd.DataFrame({name: _column(name, read[name]) for name in map(str, read)})
     except FileNotFoundError:
         raise ConfigError(f"no {file.name} in {file.parent}: write the tables anew with `swarm study report`") from None
     except ValueError as error:
         raise ConfigError(f"{file} is no table of `swarm study report`: {error}") from None
+
+
+def _column(name: str, cells: pd.Series[str]) -> pd.Series[Any]:
+    return cells.map(text_of_cell) if name in TEXT else _numbers(cells.tolist())
 
 
 def _numbers(cells: list[str]) -> pd.Series[Any]:

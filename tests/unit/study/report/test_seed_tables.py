@@ -64,3 +64,15 @@ def test_tables_are_small_enough_for_a_repository(tmp_path: Path) -> None:
     write_tables(read_evidence(tmp_path, "small", None), tmp_path / "tables")
     assert sum(file.stat().st_size for file in (tmp_path / "tables").iterdir()) < 30_000
     assert isinstance(pd.read_csv(tmp_path / "tables" / "rounds.csv"), pd.DataFrame)
+
+
+def test_text_in_a_table_is_no_formula_and_is_read_as_it_was(tmp_path: Path) -> None:
+    write_study(tmp_path)
+    evidence = read_evidence(tmp_path, "small", None)
+    names = ["=1+1", "@x", "'quoted", " -2", "plain"] * len(evidence.rounds)
+    rounds = evidence.rounds.assign(experiment=names[: len(evidence.rounds)])
+    write_tables(type(evidence)(**{**vars(evidence), "rounds": rounds}), tmp_path / "tables")
+    text = (tmp_path / "tables" / "rounds.csv").read_text()
+    assert ",'=1+1," in text
+    assert ",=1+1," not in text
+    assert read_tables(tmp_path / "tables", None).rounds["experiment"].tolist() == rounds["experiment"].tolist()
