@@ -20,6 +20,8 @@ MOST_WAITING = 4 * 2**20
 """Bytes of log lines that wait for a file; the oldest beyond it are dropped and counted."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _BLOCK = 64 * 1024
+MOST_TORN = 4 * 2**20
+"""Bytes; what stands longer than this without a newline was not written by us, and may be a hole of a terabyte."""
 
 
 class LogFile(Protocol):
@@ -63,6 +65,9 @@ class LineFile:
     def write(self, line: bytes, *, fsync: bool = False) -> None:
         """Append line and a newline, all of it or nothing. Raises OSError, as a full disk does."""
         size = self._size()
+        if self._is_gone():
+            self.reopen()
+            self._torn, size = self._ends_torn(), self._size()
         try:
             self._append((b"\n" if self._torn else b"") + line + b"\n")
             if fsync:
@@ -86,20 +91,31 @@ class LineFile:
                 self._torn = self._ends_torn()
 
     def cut_torn_line(self) -> None:
-        """Remove half a line at the end. Only for a file that nobody else writes. Raises OSError."""
-        if self._torn:
-            os.ftruncate(self._fd, self._whole())
+        """Remove half a line at the end, unless it is too long for one. Only for a file that nobody else writes.
+
+        Raises:
+            OSError: it cannot be cut.
+        """
+        if self._torn and (whole := self._whole()) is not None:
+            os.ftruncate(self._fd, whole)
             self._torn = False
 
-    def _whole(self) -> int:
-        """Bytes up to and with the last newline."""
+    def _whole(self) -> int | None:
+        """Bytes up to and with the last newline; None: there is none near the end, so this is no torn line."""
         end = self._size()
+        give_up = end - MOST_TORN
         while end > 0:
+            if end <= give_up:
+                return None
             start = max(0, end - _BLOCK)
             if (found := os.pread(self._fd, end - start, start).rfind(b"\n")) >= 0:
                 return start + found + 1
             end = start
         return 0
+
+    def _is_gone(self) -> bool:
+        """Whether it has no name any more: somebody removed it, or put something else in its place."""
+        return os.fstat(self._fd).st_nlink == 0
 
     def has_lines(self) -> bool:
         return self._size() > 0

@@ -32,6 +32,8 @@ MODEL_DIR = "model"
 WEIGHTS = f"{MODEL_DIR}/model.safetensors"
 OPTIMIZER = "optimizer.safetensors"
 MANIFEST = "manifest.json"
+LARGEST_MANIFEST = 64 << 20
+"""Bytes; one has some 100 for each parameter."""
 _FIRST, _SECOND = "first_moment/", "second_moment/"
 
 _Layout = dict[str, tuple[str, tuple[int, ...]]]
@@ -138,11 +140,11 @@ def read(directory: str, model: LanguageModel) -> tuple[dict[str, Tensor], Optim
     _expect(root, "model", model.name, manifest.model, "Set MODEL_NAME to the checkpoint's, or resume elsewhere.")
     architecture = type(model.module).__name__
     _expect(root, "architecture", architecture, manifest.architecture, "Set MODEL_NAME to the checkpoint's.")
+    live = named_weights(model.module)
     for name in (WEIGHTS, OPTIMIZER):
-        stamp = _stamp(root / name) if (root / name).is_file() else None
+        stamp = _stamp(root / name, _most_bytes(live)) if (root / name).is_file() else None
         _expect(root, f"stamp of {name}", manifest.files.get(name), stamp, _TORN)
     weights, moments = _load(root / WEIGHTS), _load(root / OPTIMIZER)
-    live = named_weights(model.module)
     _expect_layout(root / WEIGHTS, _layout(live), weights)
     trained = {name: live[name] for name in manifest.steps if name in live}
     _expect(root, "optimized parameters", sorted(manifest.steps), sorted(trained), _TORN)
@@ -199,7 +201,8 @@ def _moments(state: OptimizerState) -> dict[str, Tensor]:
 
 def _read_manifest(root: Path) -> Manifest:
     try:
-        return msgspec.json.decode((root / MANIFEST).read_bytes(), type=Manifest)
+        with (root / MANIFEST).open("rb") as file:
+            return msgspec.json.decode(file.read(LARGEST_MANIFEST), type=Manifest)
     except (OSError, msgspec.DecodeError) as error:
         raise CheckpointError(f"checkpoint {root}: {MANIFEST} cannot be read: {error}. {_TORN}") from error
 
@@ -212,6 +215,18 @@ def _load(path: Path) -> dict[str, Tensor]:
         raise CheckpointError(f"checkpoint {path}: cannot be read: {error}. {_TORN}") from error
 
 
-def _stamp(path: Path) -> FileStamp:
-    with path.open("rb") as file:
-        return FileStamp(bytes=path.stat().st_size, sha256=hashlib.file_digest(file, "sha256").hexdigest())
+def _most_bytes(live: Mapping[str, Tensor]) -> int:
+    """What no file of a checkpoint comes near: two moments of 8 bytes a weight, and its tables."""
+    return sum(16 * tensor.numel() for tensor in live.values()) + (1 << 26)
+
+
+def _stamp(path: Path, most: int = 1 << 62) -> FileStamp:
+    """Raises CheckpointError: it cannot be read, or has more than `most` bytes, such as one hole of a terabyte."""
+    try:
+        with path.open("rb") as file:
+            size = path.stat().st_size
+            if size > most:
+                raise CheckpointError(f"checkpoint {path}: expected at most {most} bytes, got {size}. {_TORN}")
+            return FileStamp(bytes=size, sha256=hashlib.file_digest(file, "sha256").hexdigest())
+    except OSError as error:
+        raise CheckpointError(f"checkpoint {path}: cannot be read: {error}. {_TORN}") from error

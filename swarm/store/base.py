@@ -24,6 +24,8 @@ What every implementation promises, and tests/conformance holds, one test per pr
     growing     Records of one key come whole, once each, in the order of appending. One writer per key.
     bounded     No call takes in more than its `limit`, whatever lies there; nothing blocks on odd files or follows
                 links.
+    own way     What else stands at a key where its writer writes (a prefix, a link, a pipe, a file with a second name)
+                goes, and is logged; at the top of an experiment it stays, and the write is refused.
     listing     Listing is the truth about what is there; hints only say that it is time to list.
 
 What a reader has to live with: a write becomes visible late (`facts().freshness` seconds, usually); a listing may still

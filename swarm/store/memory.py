@@ -124,7 +124,7 @@ class MemoryStore:
             there = folder.get(name)
             if there is not None and if_absent:
                 raise AlreadyThereError(f"{self.describe(key)} is there already")
-            if isinstance(there, dict):
+            if isinstance(there, dict) and folder is self._place.root:
                 raise self._blocked(key, "a prefix stands there")
             folder[name] = _File(bytes(data), self._place.count(), self._place.count())
 
@@ -168,7 +168,7 @@ class MemoryStore:
             except OSError as error:
                 raise StoreError(f"cannot write {self.describe(prefix)}: {error}") from error
         with self._writing(prefix) as (folder, name):
-            if isinstance(folder.get(name), _File):
+            if isinstance(folder.get(name), _File) and folder is self._place.root:
                 raise self._blocked(prefix, "a file stands there")
             folder[name] = bundle
 
@@ -198,9 +198,9 @@ class MemoryStore:
         lines = b"".join(record + b"\n" for record in records)
         with self._writing(key) as (folder, name):
             file = folder.get(name)
-            if isinstance(file, dict):
+            if isinstance(file, dict) and folder is self._place.root:
                 raise self._blocked(key, "a prefix stands there")
-            if file is None:
+            if file is None or isinstance(file, dict):
                 file = folder[name] = _File(bytearray(), 0, self._place.count())
             if not isinstance(file.data, bytearray):
                 file.data = bytearray(file.data)

@@ -16,7 +16,7 @@ import pytest
 
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.lines import LogFile
-from swarm.store.base import MOST_PER_READ, PAGE, Blob, Page, Records, Store
+from swarm.store.base import MOST_PER_READ, PAGE, Blob, Kind, Page, Records, Store
 from tests.conformance.worlds import World
 
 ANY = 1 << 40
@@ -331,6 +331,31 @@ class SaysNeverThatItIsBlocked(Broken):
             self.inner.put(key, data, if_absent=if_absent, durable=durable)
         except StoreError as error:
             raise StoreError(str(error)) from error
+
+
+class IsStoppedByWhatStandsThere(Broken):
+    noticed_by = (
+        "what_stands_in_the_way_of_a_file_goes",
+        "what_stands_in_the_way_of_records_goes",
+        "what_stands_in_the_way_of_a_bundle_goes",
+    )
+
+    def put(self, key: str, data: bytes, *, if_absent: bool = False, durable: bool = True) -> None:
+        self._see_that_it_is(key, Kind.FILE)
+        self.inner.put(key, data, if_absent=if_absent, durable=durable)
+
+    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool) -> None:
+        self._see_that_it_is(key, Kind.FILE)
+        self.inner.append_records(key, records, durable=durable)
+
+    def put_bundle(self, prefix: str, fill: Callable[[Path], None]) -> None:
+        self._see_that_it_is(prefix, Kind.PREFIX)
+        self.inner.put_bundle(prefix, fill)
+
+    def _see_that_it_is(self, key: str, kind: Kind) -> None:
+        found = self.inner.stat(key)
+        if found is not None and found.kind is not kind:
+            raise StoreError(f"a {found.kind} stands at {key}", blocked=True)
 
 
 class GoesWhereKeysLead(Broken):

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from swarm.errors import ProtocolError
+from swarm.errors import ProtocolError, StoreError
 from swarm.store.base import Store
 from tests.conformance.worlds import World
 
@@ -28,6 +28,7 @@ KEY = "rollouts/round_3/stage_0/anna.json"
 BUNDLE = "checkpoints/round_5/anna"
 LOG = "logs/anna/metrics.jsonl"
 ODD = ("fifo", "link", "socket", "folder")
+IN_THE_WAY = (*ODD, "hard link")
 
 
 def promise(name: str) -> Callable[[Check], Check]:
@@ -77,6 +78,13 @@ def fails(kind: type[BaseException], attempt: Callable[[], object]) -> BaseExcep
     except kind as error:
         return error
     raise AssertionError(f"expected {kind.__name__}")
+
+
+def succeeds(attempt: Callable[[], object]) -> None:
+    try:
+        attempt()
+    except StoreError as error:
+        raise AssertionError(f"refused: {error}") from error
 
 
 def while_writing(write: Callable[[int], object], look: Callable[[], object], changes: int) -> None:

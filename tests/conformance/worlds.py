@@ -29,7 +29,7 @@ class World(Protocol):
         """The host of a writer loses its power: whatever need not be durable goes."""
 
     def put_odd(self, key: str, kind: str) -> bool:
-        """A stranger puts a `fifo`, `link`, `socket`, `sparse` or `folder` at a key; False where there is no such."""
+        """A stranger puts a `fifo`, `link`, `socket`, `sparse`, `folder` or `hard link` at a key; False: none."""
 
 
 class Folder:
@@ -63,6 +63,9 @@ class Folder:
                 os.truncate(place, 10 * 2**30)
             case "folder":
                 place.mkdir()
+                (place / "below").write_bytes(b"junk")
+            case "hard link":
+                os.link(self._outside / "secret", place)
         return True
 
 

@@ -11,6 +11,7 @@ from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.store.base import Store
 from tests.conformance.promises import (
     BUNDLE,
+    IN_THE_WAY,
     KEY,
     LOG,
     content,
@@ -20,6 +21,7 @@ from tests.conformance.promises import (
     promise,
     reading,
     soon,
+    succeeds,
     while_writing,
 )
 from tests.conformance.worlds import World
@@ -207,3 +209,47 @@ def check_whoever_sees_a_write_sees_what_its_writer_put_before(world: World, tmp
 
 def last_of(store: Store) -> bytes:
     return (store.read_records(LOG).records or [b""])[-1]
+
+
+# ── own way ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+def put_in_the_way(world: World, key: str, kind: str) -> None:
+    """Something else than what its writer would write; where there are no odd files, a prefix with something in it."""
+    if not world.put_odd(key, kind):
+        world.open("a stranger").put(f"{key}/below", b"junk")
+
+
+@promise("own way")
+def check_what_stands_in_the_way_of_a_file_goes(world: World, tmp: Path) -> None:
+    for kind in IN_THE_WAY:
+        key = f"peers/round_1/{kind}.json"
+        put_in_the_way(world, key, kind)
+        succeeds(lambda key=key: world.open("anna").put(key, b"{}"))  # type: ignore[misc]
+        assert reading(world.open(), key) == b"{}"
+
+
+@promise("own way")
+def check_what_stands_in_the_way_of_records_goes(world: World, tmp: Path) -> None:
+    for kind in IN_THE_WAY:
+        node = kind.replace(" ", "")
+        for key in (f"logs/{node}/metrics.jsonl", f"logs/{node}/stdout.log"):
+            put_in_the_way(world, key, kind)
+        succeeds(lambda node=node: write_records(world.open(node), node))  # type: ignore[misc]
+        assert world.open().read_records(f"logs/{node}/metrics.jsonl").records[-1] == b"row"
+        assert world.open().read_records(f"logs/{node}/stdout.log").records[-1] == b"line"
+
+
+def write_records(store: Store, node: str) -> None:
+    store.append_records(f"logs/{node}/metrics.jsonl", [b"row"], durable=True)
+    log = store.open_log(f"logs/{node}/stdout.log")
+    log.write(b"line")
+    log.close()
+
+
+@promise("own way")
+def check_what_stands_in_the_way_of_a_bundle_goes(world: World, tmp: Path) -> None:
+    for kind in IN_THE_WAY:
+        prefix = f"checkpoints/round_5/{kind.replace(' ', '')}"
+        if not world.put_odd(prefix, kind):
+            world.open("a stranger").put(prefix, b"junk")
+        succeeds(lambda prefix=prefix: world.open("anna").put_bundle(prefix, filled(a=b"1")))  # type: ignore[misc]
+        assert content(world.open(), prefix) == {"a": b"1", "model/a": b"1"}

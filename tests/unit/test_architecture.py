@@ -95,3 +95,77 @@ def test_a_node_neither_sleeps_nor_starts_threads_nor_opens_files_by_itself(room
 )
 def test_what_a_node_must_not_use_is_found_however_it_is_written(code: str) -> None:
     assert not names_of_anyio(ast.parse(code)) <= ANYIO
+
+
+OPENERS = {
+    *("open", "fdopen", "read_text", "read_bytes", "write_text", "write_bytes", "scandir", "listdir", "iterdir"),
+    *("glob", "rglob", "load_file", "save_file", "rmtree", "copyfile", "copyfileobj", "mkdir", "makedirs"),
+}
+NOT_BELOW_THE_SHARED_PLACE = {
+    "swarm/cli/main.py": "/dev/null",
+    "swarm/cli/processes.py": "the user's private runtime folder, /proc",
+    "swarm/cli/say.py": "/dev/null",
+    "swarm/config/meanings.py": "the package's own source",
+    "swarm/config/sources.py": "the settings file that the user names",
+    "swarm/node/process/host.py": "/proc",
+    "swarm/node/process/lease.py": "a private folder of this machine",
+    "swarm/node/worker/checkpoints.py": "the local folder of a bundle that the store has opened or takes over",
+    "swarm/planner/footprint.py": "the package's own table, the user's cache",
+    "swarm/planner/free_memory.py": "/proc and /sys",
+    "swarm/planner/probe.py": "/proc",
+    "swarm/planner/shape.py": "the model folder that the user names",
+    "swarm/policy/model.py": "the model folder that the user names",
+    "swarm/policy/snapshot.py": "the local folder of a bundle that the store has opened or takes over",
+    "swarm/signing/keys.py": "the user's private folder",
+    "swarm/signing/known_keys.py": "the user's private folder",
+    "swarm/study/run/fingerprint.py": "the package's own source, the models",
+    "swarm/study/run/matrix_file.py": "the matrix file that the user names",
+    "swarm/tasks/bounded.py": "/proc",
+    "swarm/tasks/scoring_server.py": "its own descriptors, /dev/null",
+    "swarm/views/plot.py": "the file that the user names",
+    "swarm/warmup/build.py": "the folder that the user names",
+}
+"""Modules outside swarm.store that open files by themselves -> what they open."""
+BELOW_IT_STILL = {
+    "swarm/cli/study.py": "the log of a study's run, shown when it failed",
+    "swarm/study/report/seed_tables.py": "the tables of a report",
+    "swarm/study/report/write.py": "the page and figures of a report",
+    "swarm/study/run/launch.py": "the log of a study's run",
+    "swarm/study/run/runner.py": "the lock of a study",
+}
+"""What of a study is opened by name: its folder is the one's who runs it, and no node reads or writes there."""
+
+
+def opens(tree: ast.AST) -> list[str]:
+    """Names of the calls in a module that open, list, make or remove files, but those of a place or store."""
+    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    names = [(f.id, "") if isinstance(f, ast.Name) else (f.attr, ast.unparse(f.value)) for f in calls if _is_named(f)]
+    return [name for name, on in names if name in OPENERS and on not in ("place", "shared") and "open_place(" not in on]
+
+
+def _is_named(called: ast.expr) -> bool:
+    return isinstance(called, ast.Name | ast.Attribute)
+
+
+def test_what_lies_below_the_shared_place_is_opened_by_the_store_alone() -> None:
+    """Who opens a file elsewhere says here which; only the store knows links, pipes and terabytes."""
+    files = [file for part in ("swarm", "services") for file in (ROOT / part).rglob("*.py")]
+    opening = {str(file.relative_to(ROOT)) for file in files if opens(ast.parse(file.read_text()))}
+    outside = {name for name in opening if not name.startswith("swarm/store/")}
+    assert outside - {*NOT_BELOW_THE_SHARED_PLACE, *BELOW_IT_STILL} == set(), "open it through the store"
+    assert {*NOT_BELOW_THE_SHARED_PLACE, *BELOW_IT_STILL} - outside == set(), "these open nothing any more"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "open(f)",
+        "Path(f).read_text()",
+        "os.open(f, 0)",
+        "import shutil; shutil.rmtree(f)",
+        "load_file(f)",
+        "f.open('rb')",
+    ],
+)
+def test_a_direct_open_is_found_however_it_is_written(code: str) -> None:
+    assert opens(ast.parse(code))

@@ -52,7 +52,7 @@ def save_checkpoint(store: Store, state: NodeState, snapshot: Snapshot, *, keep:
             f"earlier checkpoints are untouched"
         ) from error
     with suppress(StoreError):  # the new one is safe; what is old is found again next time
-        _prune(store, state.node_id, keep)
+        _prune(store, state.node_id, keep, state.rounds_done)
     return where
 
 
@@ -62,8 +62,9 @@ def _fill(snapshot: Snapshot, state: NodeState, folder: object) -> None:
         file.write(encode(state))
 
 
-def _prune(store: Store, node: str, keep: int) -> None:
-    rounds = _own_rounds(store, node)
+def _prune(store: Store, node: str, keep: int, newest: int) -> None:
+    """What seems to be newer than the one just written does not count: anybody can make a folder of that name."""
+    rounds = [rounds_done for rounds_done in _own_rounds(store, node) if rounds_done <= newest]
     for rounds_done in rounds[:-keep]:
         store.remove_prefix(keys.checkpoint(rounds_done, node))
     for round_ in rounds_in(store, keys.COMPLETIONS):
@@ -72,13 +73,13 @@ def _prune(store: Store, node: str, keep: int) -> None:
 
 
 def _own_rounds(store: Store, node: str) -> list[int]:
-    return [r for r in rounds_in(store, keys.CHECKPOINTS) if _is_bundle(store, keys.checkpoint(r, node))]
+    return [r for r in rounds_in(store, keys.CHECKPOINTS) if _holds_files(store, keys.checkpoint(r, node))]
 
 
-def _is_bundle(store: Store, prefix: str) -> bool:
-    with suppress(ProtocolError):  # a link or file stands in the place of the folder above it
-        entry = store.stat(prefix)
-        return entry is not None and entry.kind is Kind.PREFIX
+def _holds_files(store: Store, prefix: str) -> bool:
+    """False for what no node left there, as a bundle is there whole or not: a link, or a folder without files."""
+    with suppress(StoreError):  # it, or what is above it, is a link or a file
+        return any(entry.kind is Kind.FILE for entry in store.list(prefix).entries)
     return False
 
 

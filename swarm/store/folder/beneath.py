@@ -6,9 +6,9 @@
 O_NOFOLLOW guards the last name of a path alone. So every folder on the way is opened by its name within the folder
 before it (openat), which works on Linux and macOS alike.
 
-Where the folder of a round or stage is to be made and a link or a file stands in its place, that goes: no node ever
-puts one there, and it would keep everybody from publishing in that round. In the place of any other folder, such as
-`checkpoints`, it stays and is refused, for it may be the user's own.
+Where the folder of a round or stage, of a node's logs or of drafts is to be made and a link or a file stands in its
+place, that goes: no node ever puts one there, and it would keep nodes from writing. In the place of any other folder,
+such as `checkpoints`, it stays and is refused, for it may be the user's own.
 """
 
 from __future__ import annotations
@@ -16,18 +16,20 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 import stat
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 
-from swarm.wire.keys import round_of, stage_of
+from swarm.wire.keys import DRAFTS, LOGS, round_of, stage_of
 
 EXPERIMENTS = "experiments"
 """The folder of all experiments in a shared folder."""
+_AT_ONCE = 1000
+"""Names of a folder that are held in memory while it is removed."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
@@ -106,8 +108,11 @@ def rename_beneath(source: Within, target: Within) -> None:
         os.rename(source.name, target.name, src_dir_fd=origin, dst_dir_fd=place)
 
 
-def remove_tree(folder: Within) -> None:
-    """Remove a folder of an experiment with all that is in it; links inside are removed, not followed.
+def remove_tree(folder: Within, most: int = 10**9) -> None:
+    """Remove a folder of an experiment with all that is in it, however deep; links inside are removed, not followed.
+
+    Args:
+        most: names that are removed; where there are more, the rest stays.
 
     Raises:
         OSError: something could not be removed, or the folder is a link. What is not there is removed already.
@@ -115,7 +120,43 @@ def remove_tree(folder: Within) -> None:
     with contextlib.suppress(FileNotFoundError), opened_folder(folder.parent) as parent:
         if stat.S_ISLNK(os.stat(folder.name, dir_fd=parent, follow_symlinks=False).st_mode):
             raise OSError(errno.ELOOP, "a symbolic link, which is not followed", str(folder))
-        shutil.rmtree(folder.name, dir_fd=parent)
+        top = os.open(folder.name, _FOLDER | os.O_NOFOLLOW, dir_fd=parent)
+        try:
+            while most > 0 and (names := _some_names(top)):
+                most -= len(names)
+                for name in names:
+                    _remove_one(name, top)
+        finally:
+            os.close(top)
+        if most > 0:
+            os.rmdir(folder.name, dir_fd=parent)
+
+
+def _some_names(folder: int) -> list[str]:
+    with os.scandir(folder) as entries:
+        return [entry.name for entry in islice(entries, _AT_ONCE)]
+
+
+def _remove_one(name: str, top: int) -> None:
+    """Remove a file, or a folder whose own folders are first brought to the top: no depth is too deep that way."""
+    if not _unlinked(name, top):
+        below = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=top)
+        try:
+            while names := _some_names(below):
+                for each in names:
+                    if not _unlinked(each, below):
+                        os.rename(each, uuid.uuid4().hex, src_dir_fd=below, dst_dir_fd=top)
+        finally:
+            os.close(below)
+        os.rmdir(name, dir_fd=top)
+
+
+def _unlinked(name: str, folder: int) -> bool:
+    """Remove a name that is no folder's; False for a folder."""
+    if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+        return False
+    os.unlink(name, dir_fd=folder)
+    return True
 
 
 def prune(removed: Within) -> None:
@@ -169,11 +210,11 @@ def _step(above: int, name: str, grown: list[Within] | None, place: Within) -> i
                 raise
             _make(above, name, grown, place)
         except OSError as error:
-            if grown is None or not _is_round(name) or error.errno not in (errno.ENOTDIR, errno.ELOOP):
+            if grown is None or not _is_ours(place, name) or error.errno not in (errno.ENOTDIR, errno.ELOOP):
                 raise
             with contextlib.suppress(FileNotFoundError, IsADirectoryError):  # another node was quicker
                 os.unlink(name, dir_fd=above)
-            _tell_of_obstacle((place / name).path)
+            tell_of_obstacle((place / name).path)
             _make(above, name, grown, place)
         return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=above)
     except OSError as error:
@@ -189,11 +230,15 @@ def _make(above: int, name: str, grown: list[Within], place: Within) -> None:
         grown.insert(0, place)
 
 
-def _is_round(name: str) -> bool:
-    return round_of(name) is not None or stage_of(name) is not None
+def _is_ours(place: Within, name: str) -> bool:
+    """Whether a folder is one of those that only nodes make: no user keeps anything there."""
+    if round_of(name) is not None or stage_of(name) is not None:
+        return True
+    return place.names in ((DRAFTS,), (LOGS,)) or (not place.names and name == DRAFTS)
 
 
-def _tell_of_obstacle(path: Path) -> None:
+def tell_of_obstacle(path: Path) -> None:
+    """Log that something went which stood in the way."""
     from swarm.logs import get_logger  # here, for commands that only look do without it
 
     get_logger(__name__).warning("obstacle.removed", path=str(path))

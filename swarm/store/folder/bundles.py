@@ -18,7 +18,10 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import quote, unquote
 
 from swarm.errors import ProtocolError, StoreError
@@ -33,12 +36,16 @@ from swarm.store.folder.beneath import (
     rename_beneath,
 )
 from swarm.store.folder.fetch import list_page, refusing
+from swarm.store.folder.obstacles import clear_for_bundle, may_clear
 from swarm.store.folder.publish import failing_to_write, sync_folder, sync_opened
 from swarm.wire import keys
 
 MOST_IN_A_BUNDLE = 10_000
 """Files and folders; a checkpoint has some ten."""
+MOST_BYTES_IN_A_BUNDLE = 1 << 38
+"""Of all its files; those of a model of 7 billion parameters and its optimizer have 84 GB."""
 _REPLACED = "replaced-"
+_PIECE = 1 << 20
 _ATTEMPTS = 5
 """Times that a bundle which is replaced while it is opened is opened again."""
 
@@ -53,9 +60,12 @@ def put_bundle(target: Within, fill: Callable[[Path], None], drafts: Within) -> 
     try:
         with failing_to_write(target):
             make_folder(half)
-            fill(half.path)
             with opened_folder(half) as folder:
+                mode = stat.S_IMODE(os.fstat(folder).st_mode)
+                os.fchmod(folder, 0o700)  # nobody puts a link where `fill`, which opens by name, would follow it
+                fill(half.path)
                 _sync_all(folder)
+                os.fchmod(folder, mode)
             _swap_in(half, target, drafts)
     finally:
         _remove(half)  # gone already where all went well
@@ -87,6 +97,8 @@ def _swap_in(half: Within, target: Within, drafts: Within) -> None:
             raise
     else:
         replaced = None
+        if may_clear(target):
+            clear_for_bundle(target)
         rename_beneath(half, target)
     for folder in (target.parent, *grown):
         sync_folder(folder)
@@ -192,32 +204,53 @@ def _gather(prefix: Within, own: Path) -> bool:
     """Collect the files; False if the bundle was replaced or removed meanwhile, so that they may not be all."""
     with refusing(prefix, errno.ENOTDIR, errno.ELOOP):
         with opened_folder(prefix) as folder:
-            _take(folder, own, MOST_IN_A_BUNDLE)
+            _take(folder, own, _Room())
             there = os.fstat(folder)
         with opened_folder(prefix) as folder:
             return os.path.samestat(there, os.fstat(folder))
 
 
-def _take(folder: int, own: Path, left: int) -> int:
-    """Link or copy what is in a folder, links and odd files left out; returns how many more may come."""
-    for name in os.listdir(folder):
-        if (left := left - 1) < 0:
-            raise ProtocolError("oversized", f"a bundle has more than {MOST_IN_A_BUNDLE} files")
+@dataclass
+class _Room:
+    """For what may still come of a bundle."""
+
+    files: int = MOST_IN_A_BUNDLE
+    bytes: int = MOST_BYTES_IN_A_BUNDLE
+
+    def take(self, size: int) -> None:
+        """Raises ProtocolError: `oversized`."""
+        self.files -= 1
+        self.bytes -= size
+        if self.files < 0 or self.bytes < 0:
+            raise ProtocolError(
+                "oversized", f"a bundle has more than {MOST_IN_A_BUNDLE} files or {MOST_BYTES_IN_A_BUNDLE} bytes"
+            )
+
+
+def _take(folder: int, own: Path, room: _Room) -> None:
+    """Link or copy what is in a folder, links and odd files left out."""
+    for name in _names(folder, room.files + 1):
         with contextlib.suppress(FileNotFoundError):  # replaced meanwhile, which is found afterwards
-            mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            mode = found.st_mode
+            room.take(found.st_size if stat.S_ISREG(mode) else 0)
             if stat.S_ISDIR(mode):
                 (own / name).mkdir()
                 below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
                 try:
-                    left = _take(below, own / name, left)
+                    _take(below, own / name, room)
                 finally:
                     os.close(below)
             elif stat.S_ISREG(mode):
-                _take_file(name, folder, own / name)
-    return left
+                _take_file(name, folder, own / name, found.st_size)
 
 
-def _take_file(name: str, folder: int, copy: Path) -> None:
+def _names(folder: int, most: int) -> list[str]:
+    with os.scandir(folder) as entries:
+        return [entry.name for entry in islice(entries, most)]
+
+
+def _take_file(name: str, folder: int, copy: Path, size: int) -> None:
     try:
         os.link(name, copy, src_dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -226,7 +259,14 @@ def _take_file(name: str, folder: int, copy: Path) -> None:
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
         with open(descriptor, "rb") as source, open(copy, "xb") as target:
             if stat.S_ISREG(os.fstat(descriptor).st_mode):
-                shutil.copyfileobj(source, target, 1 << 20)
+                _copy(source, target, size)
     else:
         if not copy.is_file() or copy.is_symlink():  # swapped since we looked
             copy.unlink()
+
+
+def _copy(source: BinaryIO, target: BinaryIO, size: int) -> None:
+    """Copy as many bytes as there were, should it grow meanwhile."""
+    while size > 0 and (piece := source.read(min(size, _PIECE))):
+        size -= len(piece)
+        target.write(piece)

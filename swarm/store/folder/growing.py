@@ -19,23 +19,25 @@ from swarm.lines import LineFile
 from swarm.store.base import MOST_PER_RECORD, Records
 from swarm.store.folder.beneath import Within, make_folder, open_beneath
 from swarm.store.folder.fetch import open_regular
+from swarm.store.folder.obstacles import IN_THE_WAY, clear, may_clear
 from swarm.store.folder.publish import failing_to_write, sync_folder
 
 _HEAD = 256
 """Bytes at a file's start by which it is known again: the first record's timestamp is among them."""
 _MOST_RECORDS = 100_000
 """Records that one reading gives, should they be tiny."""
+_ATTEMPTS = 3
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK
 
 
-def append(file: Within, records: Sequence[bytes], *, durable: bool) -> None:
+def append(file: Within, records: Sequence[bytes], drafts: Within, *, durable: bool) -> None:
     """As Store.append_records.
 
     Raises:
-        StoreError: it cannot be written; `blocked` where something else than a file of ours alone stands there.
+        StoreError: it cannot be written.
     """
     lines = b"\n".join(records)
-    with failing_to_write(file), closing(LineFile(lambda: open_to_append(file))) as growing:
+    with failing_to_write(file), closing(LineFile(lambda: open_to_append(file, drafts))) as growing:
         new = not growing.has_lines()
         growing.cut_torn_line()
         if not growing.ends_with(lines):
@@ -46,15 +48,28 @@ def append(file: Within, records: Sequence[bytes], *, durable: bool) -> None:
             sync_folder(file.parent)
 
 
-def open_to_append(file: Within) -> int:
+def open_to_append(file: Within, drafts: Within) -> int:
     """A descriptor of a regular file that has no other name, made if it is missing; its folders must be no links.
 
+    What stands in its way goes, see swarm.store.folder.obstacles.
+
     Raises:
-        OSError: EEXIST where something else than a file stands there, EMLINK where the file has another name: what is
-            appended would end up in a file outside that somebody linked to.
+        OSError: it cannot be opened, or somebody puts something there again and again.
     """
     for folder in make_folder(file.parent):
         sync_folder(folder)
+    for _ in range(_ATTEMPTS):
+        try:
+            return _open_alone(file)
+        except OSError as error:
+            if error.errno not in (*IN_THE_WAY, errno.EACCES, errno.EPERM) or not may_clear(file):
+                raise
+            clear(file, drafts)
+    return _open_alone(file)
+
+
+def _open_alone(file: Within) -> int:
+    """Raises OSError: EEXIST where something else than a file stands there, EMLINK where the file has another name."""
     descriptor = open_beneath(file, _FLAGS, 0o644)
     found = os.fstat(descriptor)
     if stat.S_ISREG(found.st_mode) and found.st_nlink <= 1:
@@ -94,6 +109,8 @@ def _read_on(file: BufferedReader, cursor: _Cursor, limit: int) -> Records:
     file.seek(offset)
     end, found, torn = offset + limit, list[bytes](), False
     while (more := offset < end and len(found) < _MOST_RECORDS) and not torn:
+        if in_long:
+            offset = file.seek(_next_data(file.fileno(), offset, size))
         part = file.readline(MOST_PER_RECORD + 1)
         ended = part.endswith(b"\n")
         at_end = not ended and len(part) <= MOST_PER_RECORD
@@ -105,6 +122,17 @@ def _read_on(file: BufferedReader, cursor: _Cursor, limit: int) -> Records:
             found.append(b"" if in_long else part[:-1])
         in_long, torn = not ended, at_end
     return Records(found, str(_Cursor(offset, _digest(file, offset), in_long)), torn, not more, not same)
+
+
+def _next_data(descriptor: int, offset: int, size: int) -> int:
+    """Where bytes come that somebody wrote: a hole of a terabyte costs who made it nothing, and a reader no time."""
+    buffered_to = os.lseek(descriptor, 0, os.SEEK_CUR)
+    try:
+        return os.lseek(descriptor, offset, os.SEEK_DATA)
+    except OSError as error:
+        return max(offset, size) if error.errno == errno.ENXIO else offset
+    finally:
+        os.lseek(descriptor, buffered_to, os.SEEK_SET)
 
 
 def _digest(file: BufferedReader, offset: int) -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from swarm.errors import AlreadyThereError, StoreError
 from swarm.store.folder.beneath import EXPERIMENTS, Within, opened_folder, what_went_wrong
+from swarm.store.folder.obstacles import clear, may_clear
 
 NOT_ON_DISK = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.ESTALE)
 """What fsync of a folder says where the folder was lost; anything else is a mount that syncs no folders."""
@@ -26,7 +27,9 @@ BLOCKED = {errno.ENOTDIR, errno.EISDIR, errno.ENOTEMPTY, errno.EEXIST, errno.ELO
 """Something else stands at the place; EMLINK: a file to append to has another name as well."""
 
 
-def publish(target: Within, data: bytes, temporary: Within, *, durable: bool = True, if_absent: bool = False) -> None:
+def publish(
+    target: Within, data: bytes, temporary: Within, *, durable: bool = True, if_absent: bool = False, own: bool = False
+) -> None:
     """Write to a temporary name outside every watched folder, then rename over the target.
 
     Blocking; 60 kB takes some 7 ms when durable, 0.1 ms when not, so the caller is a thread. In an experiment, no link
@@ -36,6 +39,7 @@ def publish(target: Within, data: bytes, temporary: Within, *, durable: bool = T
         temporary: the node's own folder for half-written files, on the same file system as the target.
         durable: fsync the file and its folder, so that what was acknowledged survives a power cut. Where the folder is
             new, those above it are synced in any case.
+        own: the name is one that nobody but a node gives: what else stands there goes, a folder too.
 
     Raises:
         AlreadyThereError: something is there, and is to be replaced by nothing.
@@ -48,7 +52,13 @@ def publish(target: Within, data: bytes, temporary: Within, *, durable: bool = T
         opened_folder(target.parent, grown) as place,  # first: it may make the root as well
         opened_folder(temporary, []) as drafts,
     ):
-        _write_whole(target.name, place, data, drafts, durable=durable, if_absent=if_absent)
+        try:
+            _write_whole(target.name, place, data, drafts, durable=durable, if_absent=if_absent)
+        except IsADirectoryError:
+            if if_absent or not own or not may_clear(target):
+                raise
+            clear(target, temporary)
+            _write_whole(target.name, place, data, drafts, durable=durable, if_absent=if_absent)
         if durable:
             sync_opened(place)
         for folder in grown:  # durable or not: others may count on it that what they are in is there

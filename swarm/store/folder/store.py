@@ -40,7 +40,7 @@ class FolderStore:
         return str(self._at(key))
 
     def put(self, key: str, data: bytes, *, if_absent: bool = False, durable: bool = True) -> None:
-        publish(self._at(key), data, self._drafts(), durable=durable, if_absent=if_absent)
+        publish(self._at(key), data, self._drafts(), durable=durable, if_absent=if_absent, own=True)
         self._held_something = True
 
     def get(self, key: str, limit: int) -> Blob:
@@ -70,9 +70,9 @@ class FolderStore:
         return bundles.open_bundle(self._at(prefix), self._drafts() if self._writer else None)
 
     def append_records(self, key: str, records: Sequence[bytes], *, durable: bool) -> None:
-        self._drafts()
+        drafts = self._drafts()
         if records:
-            growing.append(self._at(key), records, durable=durable)
+            growing.append(self._at(key), records, drafts, durable=durable)
 
     def read_records(self, key: str, cursor: str = "", limit: int = MOST_PER_READ) -> Records:
         return growing.read_on(self._at(key), cursor, limit)
@@ -83,8 +83,7 @@ class FolderStore:
             return LineFile(partial(self._open_to_append, at))
 
     def _open_to_append(self, at: Within) -> int:
-        self._drafts()
-        return growing.open_to_append(at)
+        return growing.open_to_append(at, self._drafts())
 
     def sync(self, key: str) -> None:
         self._drafts()

@@ -308,3 +308,19 @@ def test_completions_stay_as_long_as_a_checkpoint_that_is_kept_needs_them(tmp_pa
     left = sorted(path.relative_to(layout.root).as_posix() for path in layout.root.glob("completions/*/*"))
     assert left == [keys.completions(1, "bob"), *(keys.completions(round_, "alice") for round_ in range(4, 8))]
     assert len(list((layout.root / "completions").iterdir())) == 5, "no empty folders either"
+
+
+def test_folders_that_somebody_made_for_rounds_to_come_cost_no_checkpoint(tmp_path: Path) -> None:
+    """Neither are the node's own removed as older ones, nor does one without files keep it from starting."""
+    layout = Layout(tmp_path, "exp")
+    assert newest_checkpoint(layout, "alice") is None
+    layout.checkpoint(90, "alice").mkdir(parents=True)
+    assert newest_checkpoint(layout, "alice") is None
+    for rounds_done in (91, 92):
+        layout.checkpoint(rounds_done, "alice").mkdir(parents=True)
+        (layout.checkpoint(rounds_done, "alice") / "node.json").write_bytes(b"junk")
+    for rounds_done in (1, 2, 3):
+        save(layout, rounds_done)
+    found = newest_checkpoint(layout, "alice")
+    assert found is not None
+    assert found[0].rounds_done == 3

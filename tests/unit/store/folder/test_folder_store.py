@@ -13,7 +13,7 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from swarm.errors import AlreadyThereError, ExperimentError, StoreError
+from swarm.errors import AlreadyThereError, ExperimentError, ProtocolError, StoreError
 from swarm.store.folder.store import FolderStore
 from swarm.store.place import open_place
 
@@ -54,16 +54,66 @@ def test_a_log_that_loses_its_share_is_not_begun_anew_under_the_mount_point(tmp_
     log.close()
 
 
-def test_a_file_with_another_name_is_not_appended_to_and_may_be_read(tmp_path: Path) -> None:
+def test_a_file_with_another_name_is_never_appended_to_but_a_copy_with_its_permissions(tmp_path: Path) -> None:
     store = FolderStore(tmp_path / "run", "anna")
     (tmp_path / "secret").write_bytes(b"theirs\n")
     (tmp_path / "run" / "logs" / "anna").mkdir(parents=True)
+    (tmp_path / "secret").chmod(0o600)
     os.link(tmp_path / "secret", tmp_path / "run" / LOG)
-    for attempt in (lambda: store.append_records(LOG, [b"row"], durable=True), lambda: store.open_log(LOG)):
-        with pytest.raises(StoreError, match="another name"):
-            attempt()
-    assert (tmp_path / "secret").read_bytes() == b"theirs\n"
     assert FolderStore(tmp_path / "run").read_records(LOG).records == [b"theirs"]
+    store.append_records(LOG, [b"row"], durable=True)
+    assert (tmp_path / "secret").read_bytes() == b"theirs\n"
+    assert FolderStore(tmp_path / "run").read_records(LOG).records == [b"theirs", b"row"]
+    assert (tmp_path / "run" / LOG).stat().st_mode & 0o777 == 0o600, "what was private stays so"
+
+
+def test_a_terabyte_of_nothing_costs_neither_its_reader_nor_its_writer_time(tmp_path: Path) -> None:
+    """A sparse file in the place of a log: its hole is one junk record, and rows follow it."""
+    store = FolderStore(tmp_path / "run", "anna")
+    store.append_records(LOG, [b"before"], durable=True)
+    os.truncate(tmp_path / "run" / LOG, 1 << 40)
+    store.append_records(LOG, [b"row"], durable=True)
+    store.append_records(LOG, [b"next"], durable=True)
+    found, cursor, more, looks = list[bytes](), "", True, 0
+    while more:
+        records, cursor, _, more, _ = store.read_records(LOG, cursor)
+        found, looks = found + records, looks + 1
+    assert (found, looks < 5) == ([b"before", b"", b"row", b"next"], True)
+
+
+def test_a_log_whose_name_was_taken_away_is_opened_again(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "run", "anna")
+    log = store.open_log(LOG)
+    log.write(b"one")
+    (tmp_path / "run" / LOG).unlink()
+    os.mkfifo(tmp_path / "run" / LOG)
+    log.write(b"two")
+    log.close()
+    assert store.read_records(LOG).records == [b"two"]
+
+
+def test_a_folder_in_the_way_goes_however_deep_it_is(tmp_path: Path) -> None:
+    store, here = FolderStore(tmp_path / "run", "anna"), os.getcwd()
+    deep = tmp_path / "run" / LOG
+    deep.mkdir(parents=True)
+    try:
+        os.chdir(deep)
+        for _ in range(3000):
+            os.mkdir("x")
+            os.chdir("x")
+    finally:
+        os.chdir(here)
+    store.append_records(LOG, [b"row"], durable=True)
+    assert store.read_records(LOG).records == [b"row"]
+    assert list((tmp_path / "run" / ".tmp" / "anna").iterdir()) == []
+
+
+def test_of_a_bundle_no_more_is_taken_than_fits(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "run", "anna")
+    store.put_bundle("checkpoints/round_5/anna", lambda folder: (folder / "a").touch())
+    os.truncate(tmp_path / "run" / "checkpoints" / "round_5" / "anna" / "a", 1 << 40)
+    with pytest.raises(ProtocolError, match="oversized"), store.open_bundle("checkpoints/round_5/anna"):
+        pass
 
 
 def full(*_: Any, **__: Any) -> int:

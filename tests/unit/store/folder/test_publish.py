@@ -101,9 +101,13 @@ def test_a_file_of_the_users_own_follows_no_link_within_an_experiment(tmp_path: 
     assert (tmp_path / "mine" / "exam.json").read_bytes() == b"1"
     logs = tmp_path / "experiments" / "demo" / "logs"
     logs.mkdir(parents=True)
-    (logs / "anna").symlink_to(tmp_path / "mine")
+    (logs / "mine").mkdir()
+    (logs / "mine" / "linked").symlink_to(tmp_path / "mine")
     with pytest.raises(StoreError, match="symbolic link"):
-        publish_own(logs / "anna" / "exam.json", b"2")
+        publish_own(logs / "mine" / "linked" / "exam.json", b"2")
+    with pytest.raises(StoreError, match="cannot write"):
+        publish_own(logs / "mine", b"2")
+    assert (logs / "mine" / "linked").is_symlink(), "a folder that a user names by mistake stays"
     assert (tmp_path / "mine" / "exam.json").read_bytes() == b"1"
 
 

@@ -1,0 +1,134 @@
+"""Whatever object a stranger puts in a node's way, the node goes on, and is never deaf to SIGTERM."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+from pathlib import Path
+
+import pytest
+
+from swarm.types import RoundKey
+from swarm.wire import keys
+from tests.conformance.worlds import bind
+from tests.integration.swarms import LIGHT, Daemon, daemons, environment, eventually, layout
+from tests.layout import Layout
+
+NODE = "anna"
+AHEAD = 6
+"""Rounds that are spoiled at once."""
+
+
+def put(kind: str, place: Path, outside: Path) -> None:
+    """Put an object at a place, in that of whatever is there."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if os.path.lexists(place):
+        os.rename(place, outside / f"was-{len(list(outside.iterdir()))}")
+    match kind:
+        case "folder":
+            (place / "below").mkdir(parents=True)
+        case "link to a file":
+            place.symlink_to(outside / "precious")
+        case "link to /dev/zero":
+            place.symlink_to("/dev/zero")
+        case "fifo":
+            os.mkfifo(place)
+        case "socket":
+            bind(place)
+        case "hard link":
+            os.link(outside / "precious", place)
+        case "sparse terabyte":
+            place.touch()
+            os.truncate(place, 1 << 40)
+        case "file":
+            place.write_bytes(b"junk\n")
+
+
+KINDS = ["folder", "link to a file", "link to /dev/zero", "fifo", "socket", "hard link", "sparse terabyte", "file"]
+
+
+def own_keys(rounds: range) -> list[str]:
+    """What a node writes: before its first round, and in these."""
+    found = [keys.events(NODE), keys.stdout(NODE), keys.metrics(NODE), keys.peer(NODE), f"{keys.DRAFTS}/{NODE}"]
+    return found if rounds.start == 0 else []
+
+
+def round_keys(rounds: range) -> list[str]:
+    of_each = [
+        (
+            keys.rollout(RoundKey(number), NODE),
+            keys.reward(RoundKey(number), NODE),
+            keys.completions(number, NODE),
+            keys.winners(number, NODE),
+            keys.checkpoint(number + 1, NODE),
+        )
+        for number in rounds
+    ]
+    return [key for of_one in of_each for key in of_one]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_node_goes_on_past_objects_at_each_of_its_keys(tmp_path: Path, kind: str) -> None:
+    """Before it starts; in rounds to come while it runs; and where its heartbeat and checkpoints are."""
+    shared, outside = tmp_path / "shared", tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_bytes(b"precious\n")
+    place = layout(shared)
+    for key in own_keys(range(1)) + round_keys(range(2)):
+        if not (kind == "file" and key.startswith((keys.LOGS, keys.PEERS))):
+            put(kind, place.root / key, outside)
+    env = environment(
+        shared, NODE_ID=NODE, MAX_ROUNDS=100_000, SWARM_CLOCK="own", SWARM_EXPECTED_WORKERS=1, CHECKPOINT_INTERVAL=1
+    )
+    with daemons() as start:
+        node = start(LIGHT, env)
+        eventually(lambda: len(done(shared)) >= 3, f"rounds past the objects it began with, {kind}")
+        ahead = done(shared)[-1] + 3
+        for key in round_keys(range(ahead, ahead + AHEAD)):
+            put(kind, place.root / key, outside)
+        put(kind, place.root / keys.peer(NODE), outside)
+        eventually(lambda: done(shared)[-1] > ahead + AHEAD, f"rounds past those in which there was a {kind}")
+        eventually(lambda: beats(place), "a heartbeat in the place of the object")
+        ended_by_sigterm(node)
+    numbers = done(shared)
+    assert numbers == sorted(set(numbers))
+    for number in range(ahead, ahead + AHEAD):
+        assert json.loads(place.rollout_file(RoundKey(number), NODE).read_bytes())["peer_id"] == NODE
+        assert json.loads(place.reward_file(RoundKey(number), NODE).read_bytes())["peer_id"] == NODE
+    assert (outside / "precious").read_bytes() == b"precious\n"
+    if kind not in ("sparse terabyte", "file"):
+        assert b'"obstacle.removed"' in place.events_file(NODE).read_bytes()
+
+
+def done(shared: Path) -> list[int]:
+    """The rounds with a row; other lines are a stranger's."""
+    file = layout(shared).metrics_file(NODE)
+    if not is_the_nodes_own(file):
+        return []
+    with file.open("rb") as opened:
+        if file.stat().st_size >= 1 << 40:  # what was written behind the hole
+            opened.seek(1 << 40)
+        lines = opened.read().split(b"\n")
+    return [json.loads(line)["round"] for line in lines if line.startswith(b"{") and line.endswith(b"}")]
+
+
+def is_the_nodes_own(file: Path) -> bool:
+    """A regular file with no other name; any other would keep the one who looks waiting as well."""
+    try:
+        found = file.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+
+
+def beats(place: Layout) -> bool:
+    """The heartbeat is there again."""
+    file = place.peer_file(NODE)
+    return is_the_nodes_own(file) and file.stat().st_size < 10_000 and file.read_bytes().startswith(b"{")
+
+
+def ended_by_sigterm(node: Daemon) -> None:
+    node.signal(signal.SIGTERM)
+    assert node.wait() == 143, node.output
