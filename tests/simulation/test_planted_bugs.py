@@ -336,7 +336,7 @@ BUGS = [
     Planted(checkpoints_are_never_loaded, ("not in the weights",)),
     Planted(a_round_is_redone_twice, ("its weights hold a round twice",)),
     Planted(redo_takes_external_groups_in_another_order, ("comes out as another one",)),
-    Planted(published_rollouts_are_drawn_anew, ("a published rollout file is changed",)),
+    Planted(published_rollouts_are_drawn_anew, ("a published rollout file is changed", "all of it is there")),
     Planted(the_cumulative_reward_begins_anew_at_a_restart, ("its cumulative reward is",)),
     Planted(a_checkpoint_does_not_wait_for_rows, ("a checkpoint holds an update",), {"full_disks": 8.0}),
     Planted(a_write_is_acknowledged_before_it_is_durable, ("an acknowledged rollout file is lost",)),
