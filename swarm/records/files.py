@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from swarm.errors import ProtocolError
-from swarm.records.listing import nodes_in
-from swarm.store.base import Store
+from swarm.records.listing import entries
+from swarm.store.base import Kind, Store
 from swarm.store.run import Run
 from swarm.types import RoundKey
 from swarm.wire import keys
@@ -84,15 +84,40 @@ def read_peer(run: Run, node: str) -> PeerFile | None:
     return {peer.peer_id: peer for peer in _peers(run, [node])}.get(node)
 
 
-def read_peers(run: Run, first: Collection[str] = ()) -> list[PeerFile]:
-    """The registrations that can be read, at most MOST_PEERS of them, by name.
+class PeerReader:
+    """Reads the registrations of a run again and again, each version of each once."""
 
-    Args:
-        first: nodes that are read before any other, such as those known to be alive, so that a flood of registrations
-            costs a look some time and nobody the sight of its peers.
-    """
-    there = nodes_in(run.store, keys.PEERS)
-    return _peers(run, sorted([*sorted(there & set(first)), *sorted(there - set(first))][:MOST_PEERS]))
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._seen: dict[str, tuple[str, PeerFile | None]] = {}
+        """Node -> version, and what it says; None: nothing that can be read, or is to be believed."""
+
+    def read(self, first: Collection[str] = ()) -> list[PeerFile]:
+        """The registrations that can be read, at most MOST_PEERS of them, by name. Blocking.
+
+        Args:
+            first: nodes that are read before any other, such as those known to be alive, so that a flood of
+                registrations costs a look some time and nobody the sight of its peers.
+
+        Raises:
+            StoreError: they cannot be listed.
+        """
+        there = {
+            node: entry.tag
+            for entry in entries(self._run.store, keys.PEERS, tags=True)
+            if entry.kind is Kind.FILE and (node := keys.node_of(entry.name))
+        }
+        nodes = sorted([*sorted(there.keys() & set(first)), *sorted(there.keys() - set(first))][:MOST_PEERS])
+        new = [node for node in nodes if self._seen.get(node, ("", None))[0] != there[node]]
+        found = {peer.peer_id: peer for peer in _peers(self._run, new)}
+        self._seen = {node: self._seen[node] for node in nodes if node in self._seen}
+        self._seen |= {node: (there[node], found.get(node)) for node in new}
+        return [peer for node in nodes if (peer := self._seen[node][1])]
+
+
+def read_peers(run: Run, first: Collection[str] = ()) -> list[PeerFile]:
+    """The registrations, for those who look once. As PeerReader.read."""
+    return PeerReader(run).read(first)
 
 
 def _peers(run: Run, nodes: list[str]) -> list[PeerFile]:

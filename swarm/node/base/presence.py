@@ -18,7 +18,7 @@ from swarm.logs import begin_files, get_logger
 from swarm.node.base.context import NodeContext
 from swarm.node.base.heartbeats import PROOF_BEATS, Heartbeats
 from swarm.node.base.log_once import LogOnce
-from swarm.records.files import read_peer, read_peers
+from swarm.records.files import PeerReader, read_peer, read_peers
 from swarm.records.liveness import STARTING, STOPPED, process_runs
 from swarm.wire import keys
 from swarm.wire.codec import encode
@@ -60,14 +60,17 @@ def left_behind(ctx: NodeContext, peer: PeerFile) -> bool:
     return process_runs(peer, ctx.process) is False
 
 
-def read_registered(ctx: NodeContext, moving: frozenset[str], earned: Set[str] = frozenset()) -> list[PeerFile]:
+def read_registered(
+    ctx: NodeContext, reader: PeerReader, moving: frozenset[str], earned: Set[str] = frozenset()
+) -> list[PeerFile]:
     """The registrations, less those that were `left_behind` before this node looked for the first time. Blocking.
 
     Args:
+        reader: of this run, and of this node for its life.
         moving: nodes whose heartbeat moves, as this node has seen.
         earned: nodes that have done their part: however many others move, these are seen.
     """
-    peers = read_peers(ctx.run, moving | earned if len(moving) < MOST_MOVING else earned)
+    peers = reader.read(moving | earned if len(moving) < MOST_MOVING else earned)
     return [peer for peer in peers if peer.peer_id in moving or not left_behind(ctx, peer)]
 
 

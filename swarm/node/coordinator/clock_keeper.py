@@ -30,6 +30,7 @@ from swarm.node.coordinator.coordinator_machine import (
     majority_front,
 )
 from swarm.node.coordinator.resume import resume_point
+from swarm.records.files import PeerReader
 from swarm.records.liveness import STARTING, STOPPED, Liveness
 from swarm.store.wake_ups import wake_ups
 from swarm.types import RoundKey
@@ -50,6 +51,7 @@ class Observer:
         self._ctx = ctx
         self._presence = presence
         self._liveness = liveness
+        self._peers = PeerReader(ctx.run)
         self._submissions = Submissions(ctx.run)
         self._hearts = Heartbeats()
         self.in_doubt = False
@@ -62,7 +64,9 @@ class Observer:
         """What there is to be seen of a round; None if nobody can tell who is there, or where the clock is."""
         clock = self._ctx.clock
         try:
-            peers = read_registered(self._ctx, self._liveness.moving(clock.monotonic()), self._submissions.proven)
+            peers = read_registered(
+                self._ctx, self._peers, self._liveness.moving(clock.monotonic()), self._submissions.proven
+            )
             state = self.state(key)
         except StoreError as error:
             self._unlistable.found(error)

@@ -25,6 +25,7 @@ from swarm.node.base.submissions import TRACES, Submissions
 from swarm.node.sharing.intake import Intake
 from swarm.node.worker.events import ClockSeen, CoordinatorSeen, Event, PeersLive
 from swarm.node.worker.worker_machine import GATHER_SHARE, WorkerMachine
+from swarm.records.files import PeerReader
 from swarm.records.listing import nodes_in
 from swarm.records.liveness import Liveness
 from swarm.store.wake_ups import wake_ups
@@ -46,6 +47,7 @@ class Lookout:
         self._liveness = Liveness(ctx.settings.liveness_timeout)
         self._open_round: RoundKey | None = None
         self._belief = ClockBelief(PROOF_BEATS * ctx.settings.heartbeat_interval)
+        self._peers = PeerReader(ctx.run)
         self._submissions = Submissions(ctx.run)
         self._doubtful = LogOnce("state.doubted", over="state.undoubted")
         self._unreadable = LogOnce("state.unreadable", over="state.readable")
@@ -149,7 +151,7 @@ class Lookout:
         began = clock.monotonic()
         try:
             moving, earned = self._liveness.moving(began), self._machine.earned | self._coordinators
-            peers = await self._ctx.blocking.run(read_registered, self._ctx, moving, earned)
+            peers = await self._ctx.blocking.run(read_registered, self._ctx, self._peers, moving, earned)
             publishing = await self._ctx.blocking.run(self._publishing)
         except StoreError as error:
             self._unlistable.found(error)

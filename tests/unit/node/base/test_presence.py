@@ -19,7 +19,7 @@ from swarm.errors import DuplicateNodeError, StoreError
 from swarm.node.base.presence import Presence, read_registered
 from swarm.node.process.host import host_identity, process_started_at, this_process
 from swarm.node.process.system import SYSTEM_CLOCK
-from swarm.records.files import read_peer, read_peers
+from swarm.records.files import PeerReader, read_peer, read_peers
 from swarm.records.liveness import ACTIVE, STARTING, STOPPED, Liveness
 from swarm.wire.codec import encode
 from swarm.wire.messages import PeerFile
@@ -325,5 +325,6 @@ def test_who_was_killed_before_a_node_looked_does_not_count_as_there_and_who_is_
     ctx = make_context(layout)
     for node, host in (("bob", ctx.process.host), ("carol", "elsewhere/boot/pid")):
         put(layout.peer_file(node), encode(make_peer(node, host=host, pid=7, status=ACTIVE)))
-    assert [peer.peer_id for peer in read_registered(ctx, frozenset())] == ["carol"]
-    assert [peer.peer_id for peer in read_registered(ctx, frozenset({"bob"}))] == ["bob", "carol"]
+    reader = PeerReader(ctx.run)
+    assert [peer.peer_id for peer in read_registered(ctx, reader, frozenset())] == ["carol"]
+    assert [peer.peer_id for peer in read_registered(ctx, reader, frozenset({"bob"}))] == ["bob", "carol"]
