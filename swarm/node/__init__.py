@@ -8,8 +8,9 @@ Five rooms; imports point along the arrows against the flow, and nowhere else:
 base         what every node has
   context                               what every part is given: store, clock, how blocking work is done
   log_once, timeline                    repeated problems said once, and waited for; intervals
-  presence, attendance                  registration and heartbeat, who is waited for
-  clock_file, experiment, submissions   the state file as far as it can be believed, experiment.json, rewards
+  presence, heartbeats, attendance      registration and heartbeat, which of them beat, who is waited for
+  clock_file, clock_belief              the state file as far as it can be read, and when a jump in it is believed
+  experiment, submissions               experiment.json, rewards
   write_queue                           what must reach the shared place, in order, also when that is full or read-only
 
 sharing      peers' files on their way into the swarm pool
