@@ -1,7 +1,8 @@
 """What a stranger with write access to the folder may put there: one function per attack, of files alone.
 
 Each is called with the folder of a running experiment and how often it was called before, and writes as its attacker
-does at one moment. None looks at what the nodes do with it; `python -m tests.adversaries.table` measures that.
+does at one moment. Those on the round clock and on who waits for whom are in `coordination`. None looks at what the
+nodes do with it; `python -m tests.adversaries.table` measures that.
 """
 
 from __future__ import annotations
@@ -10,21 +11,18 @@ import json
 import os
 import shutil
 import socket
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from swarm.types import RoundKey
+from tests.adversaries import coordination
 from tests.layout import Layout
 
 BIG = 2 << 20
 """Characters of a completion."""
-NAMES, NAMES_AT_ONCE, JUNK = 60, 2_000, 20_000
-SYBILS = ("sybil0", "sybil1", "sybil2")
-AHEAD = 50
-"""Rounds for which the Sybils say that they are done."""
+NAMES, JUNK = 60, 20_000
 TERABYTE = 1 << 40
 
 
@@ -93,46 +91,8 @@ def no_files_among_rollouts(at: Target, tick: int) -> None:
 
 
 # ── the clock, and who is there ─────────────────────────────────────────────────────────────────────────────────────
-def clock_far_ahead(at: Target, tick: int) -> None:
-    """A state file that names a round of a million."""
-    _forge_state(at.layout, round=10**6 + tick)
-
-
-def clock_finished(at: Target, tick: int) -> None:
-    """A state file that says that the run is over."""
-    del tick
-    _forge_state(at.layout, finished=True)
-
-
-def new_name(at: Target, tick: int) -> None:
-    """A registration under one more name."""
-    _register(at.layout, f"name{tick}")
-
-
-def names_at_once(at: Target, tick: int) -> None:
-    """Two thousand registrations; after that ten a second."""
-    for number in range(NAMES_AT_ONCE if tick == 0 else 10):
-        _register(at.layout, f"name{tick}-{number}")
-
-
-def sybils(at: Target, tick: int) -> None:
-    """Three names that beat, and whose rewards of the next fifty rounds are there: `x`."""
-    key = _open_round(at)
-    for name in SYBILS:
-        _register(at.layout, name, beat=tick + 1)
-        for ahead in range(AHEAD):
-            _write(at.layout.reward_file(RoundKey(key.round + ahead), name), b"x")
-
-
-def another_life(at: Target, tick: int) -> None:
-    """A registration of a worker's name that is older than it and of another process."""
-    del tick
-    _register(at.layout, at.victim, registered_at=0, incarnation="00000000000000000000000000000000")
-
-
-def a_later_life(at: Target, tick: int) -> None:
-    """One that claims to have begun after it."""
-    _register(at.layout, at.victim, registered_at=time.time() + 1e6, incarnation=f"{tick:032x}", beat=10**9)
+def _of_coordination(attack: coordination.Attack) -> Attack:
+    return lambda at, tick: attack(at.layout.path, at.layout.experiment)
 
 
 # ── objects in the way ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -211,15 +171,9 @@ ATTACKS: dict[str, Attack] = {
             big_groups,
             junk_names,
             no_files_among_rollouts,
-            clock_far_ahead,
-            clock_finished,
-            new_name,
-            names_at_once,
-            sybils,
-            another_life,
-            a_later_life,
         )
     },
+    **{name.replace("-", " "): _of_coordination(attack) for name, attack in coordination.ATTACKS.items()},
     **{
         f"{what}: {kind}": _in_the_way(place, thing)
         for what, place in PLACES.items()
@@ -247,18 +201,6 @@ def _next_round(at: Target) -> RoundKey:
 
 def _next_checkpoint(at: Target) -> int:
     return (_open_round(at).round // 10 + 1) * 10
-
-
-def _forge_state(layout: Layout, **fields: Any) -> None:
-    with suppress(OSError, ValueError):
-        state = json.loads(layout.state_file.read_bytes())
-        _write(layout.state_file, json.dumps(state | {"updated_at": time.time()} | fields).encode())
-
-
-def _register(layout: Layout, name: str, **fields: Any) -> None:
-    now = time.time()
-    peer = {"peer_id": name, "registered_at": now, "last_seen": now, "node_role": "worker", "beat": 1, "model": "x"}
-    _write(layout.peer_file(name), json.dumps(peer | {"incarnation": f"{name:0>32}"[:32]} | fields).encode())
 
 
 def _write(path: Path, data: bytes) -> None:
