@@ -59,6 +59,8 @@ def put_run(layout: Layout) -> None:
     for number in range(3):
         put_round(layout, number, 0.5 * (number + 1))
     put_checkpoint(layout, 3)
+    for log in (layout.events_file("a"), layout.stdout_file("a")):
+        put(log, b'{"event":"node.starting","timestamp":1.0}\n')
     put(layout.state_file, encode(make_state(round=2)))
 
 

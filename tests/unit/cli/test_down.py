@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -54,6 +55,7 @@ Start = Callable[..., "subprocess.Popen[str]"]
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     """Starts a process that is registered: `start(experiment, role, does)`."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # other tests' swarms stand in the usual one
     with ExitStack() as started:
 
         def start(experiment: str, role: str = "worker", does: str = "ends") -> subprocess.Popen[str]:

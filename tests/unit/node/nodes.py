@@ -10,14 +10,17 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import anyio
+import pytest
 from anyio import to_thread
 
+from swarm.errors import StoreError
 from swarm.node.base.context import Clock, NodeContext, ProcessIdentity
 from swarm.node.coordinator.coordinator import Coordinator
 from swarm.node.process.executor import ComputeExecutor
 from swarm.node.process.system import SYSTEM_CLOCK, ThreadBlocking
 from swarm.node.worker.worker import Worker
 from swarm.records.rows import read_rows
+from swarm.store.folder.store import FolderStore
 from swarm.types import RoundKey
 from swarm.wire.codec import decode, encode
 from swarm.wire.messages import MetricsRow, RolloutFile
@@ -175,3 +178,18 @@ def rows_of(layout: Layout, node: str) -> list[MetricsRow]:
 def rollouts_of(layout: Layout, round_: int, node: str) -> RolloutFile:
     file = layout.rollout_file(RoundKey(round_), node)
     return decode(file.read_bytes(), RolloutFile, file.name)
+
+
+@contextmanager
+def unwritable(node: str) -> Iterator[None]:
+    """For the block, nothing can be put by this node."""
+    usual = FolderStore.put
+
+    def put(store: FolderStore, key: str, data: bytes, **more: Any) -> None:
+        if store._writer == node:
+            raise StoreError("no room for it")
+        usual(store, key, data, **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FolderStore, "put", put)
+        yield

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
-import shutil
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from swarm.wire.messages import PeerFile
 from tests.layout import Layout
 from tests.patience import PATIENCE
 from tests.unit.node.factories import make_peer, put
-from tests.unit.node.nodes import make_context, until
+from tests.unit.node.nodes import make_context, until, unwritable
 from tests.unit.node.process.test_host import start_child
 
 pytestmark = pytest.mark.anyio
@@ -56,15 +55,6 @@ def hold(layout: Layout, **more: object) -> PeerFile:
     peer = make_peer("alice", status=ACTIVE, **more)
     put(layout.peer_file("alice"), encode(peer))
     return peer
-
-
-@contextmanager
-def unwritable(layout: Layout) -> Iterator[None]:
-    """A file lies where this node's half-written files would."""
-    shutil.rmtree(layout.temporary("alice"), ignore_errors=True)
-    put(layout.temporary("alice"), b"")
-    yield
-    layout.temporary("alice").unlink()
 
 
 async def test_a_registration_says_who_where_and_that_it_is_loading(layout: Layout) -> None:
@@ -288,7 +278,7 @@ async def test_heartbeats_that_fail_are_logged_once_and_survived(layout: Layout)
     await presence.register()
     with capture_logs() as logs:
         async with anyio.create_task_group() as tasks:
-            with unwritable(layout):
+            with unwritable("alice"):
                 tasks.start_soon(presence.keep_beating)
                 await until(lambda: presence._beat >= 5)
             await until(lambda: registered(layout).beat >= 5)
@@ -299,13 +289,13 @@ async def test_heartbeats_that_fail_are_logged_once_and_survived(layout: Layout)
 async def test_a_goodbye_that_cannot_be_written_does_not_hide_why_the_node_ended(layout: Layout) -> None:
     with capture_logs() as logs, ExitStack() as trouble, pytest.raises(KeyError):  # noqa: PT012 - its end belongs to it
         async with make_presence(layout).held():
-            trouble.enter_context(unwritable(layout))
+            trouble.enter_context(unwritable("alice"))
             raise KeyError("bug")
     assert [log["event"] for log in logs] == ["heartbeat.failed"]
 
 
 async def test_a_registration_that_cannot_be_written_is_an_error(layout: Layout) -> None:
-    with unwritable(layout), pytest.raises(StoreError):
+    with unwritable("alice"), pytest.raises(StoreError):
         await make_presence(layout).register()
 
 

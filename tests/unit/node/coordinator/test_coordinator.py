@@ -6,8 +6,8 @@ import itertools
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from swarm.wire.codec import encode
 from swarm.wire.messages import StateFile
 from tests.layout import Layout
 from tests.unit.node.factories import make_ghost, make_peer, make_state, put, put_reward, put_state, run_of
-from tests.unit.node.nodes import make_coordinator, run_all, running, until
+from tests.unit.node.nodes import make_coordinator, run_all, running, until, unwritable
 
 pytestmark = pytest.mark.anyio
 
@@ -39,16 +39,6 @@ def layout(tmp_path: Path) -> Layout:
 
 
 QUICK: dict[str, Any] = {"liveness_timeout": 0.5}
-
-
-@contextmanager
-def unwritable(layout: Layout) -> Iterator[None]:
-    """A file lies where the coordinator's half-written files would."""
-    folder = layout.temporary("clock")
-    folder.rename(folder.with_name("away"))
-    put(folder, b"")
-    yield
-    folder.unlink()
 
 
 @asynccontextmanager
@@ -287,7 +277,7 @@ async def test_a_coordinator_lives_on_while_nothing_can_be_written_and_heals(lay
     with capture_logs() as logs:
         async with running(make_coordinator(layout, max_rounds=3, round_interval=60.0, **STAYS)) as codes:
             await until(lambda: round_now(layout) == 0)
-            with unwritable(layout):
+            with unwritable("clock"):
                 put_reward(layout, RoundKey(0), "bob")
                 await until(lambda: "state.unwritable" in events_of(logs))
                 await anyio.sleep(0.3)  # several looks at the folder
@@ -307,7 +297,7 @@ async def test_the_end_is_told_once_the_folder_says_it(layout: Layout) -> None:
     with capture_logs() as logs:
         async with running(make_coordinator(layout, max_rounds=1, round_interval=60.0, **STAYS)) as codes:
             await until(lambda: round_now(layout) == 0)
-            with unwritable(layout):
+            with unwritable("clock"):
                 put_reward(layout, RoundKey(0), "bob")
                 await until(lambda: "state.unwritable" in events_of(logs))
                 assert not codes
