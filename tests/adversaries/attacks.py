@@ -162,18 +162,15 @@ def _in_the_way(place: Callable[[Target], Path], thing: Callable[[Path], None]) 
 
 
 ATTACKS: dict[str, Attack] = {
-    **{
-        attack.__name__.replace("_", " "): attack
-        for attack in (
-            rows_that_overflow,
-            rows_for_a_node,
-            events_that_are_odd,
-            big_groups,
-            junk_names,
-            no_files_among_rollouts,
-        )
-    },
-    **{name.replace("-", " "): _of_coordination(attack) for name, attack in coordination.ATTACKS.items()},
+    **coordination.by_name(
+        rows_that_overflow,
+        rows_for_a_node,
+        events_that_are_odd,
+        big_groups,
+        junk_names,
+        no_files_among_rollouts,
+    ),
+    **{name: _of_coordination(attack) for name, attack in coordination.ATTACKS.items()},
     **{
         f"{what}: {kind}": _in_the_way(place, thing)
         for what, place in PLACES.items()

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -27,6 +28,7 @@ from swarm.wire.messages import PeerFile, RewardFile, RolloutFile, StateFile
 from tests.layout import Layout
 
 Attack = Callable[[Path, str], None]
+Named = TypeVar("Named", bound=Callable[..., None])
 FAR = 10**6
 FLOOD = 5000
 SYBILS = 8
@@ -161,26 +163,28 @@ def older_coordinator(path: Path, experiment: str) -> None:
     _write_state(path, experiment, updated_by="an-older-one")
 
 
-ATTACKS: dict[str, Attack] = {
-    attack.__name__.replace("_", "-"): attack
-    for attack in (
-        new_name,
-        silent_worker,
-        five_thousand_names,
-        starting_for_ever,
-        huge_round,
-        last_round,
-        finished,
-        finished_at_the_end,
-        malformed_rewards,
-        bare_rewards,
-        forged_rounds,
-        older_claims,
-        highest_beats,
-        older_coordinator,
-    )
-}
-"""By the names that people type; `forged-rounds` earns what nobody promises to withhold."""
+def by_name(*attacks: Named) -> dict[str, Named]:
+    """Attacks by the names that people type."""
+    return {attack.__name__.replace("_", "-"): attack for attack in attacks}
+
+
+ATTACKS: dict[str, Attack] = by_name(
+    new_name,
+    silent_worker,
+    five_thousand_names,
+    starting_for_ever,
+    huge_round,
+    last_round,
+    finished,
+    finished_at_the_end,
+    malformed_rewards,
+    bare_rewards,
+    forged_rounds,
+    older_claims,
+    highest_beats,
+    older_coordinator,
+)
+"""`forged-rounds` earns what nobody promises to withhold."""
 
 
 def main() -> int:

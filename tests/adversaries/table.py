@@ -2,7 +2,7 @@
 
     python -m tests.adversaries.table --path FOLDER                        # each written once
     python -m tests.adversaries.table --path FOLDER --every-second
-    python -m tests.adversaries.table --path FOLDER --signed --attacks "sybils,new name"
+    python -m tests.adversaries.table --path FOLDER --signed --attacks "bare-rewards,new-name"
 
 Each row is a swarm of real processes, a coordinator and three workers without torch, as fast as they can:
 

@@ -78,10 +78,9 @@ class Attendance:
 
     def wait(self, live: Iterable[str], present: Set[str], now: float) -> frozenset[str]:
         """A round is waited for: who of the awaited is missing at this moment, seconds."""
-        missing = self.awaited(live) - present
         if self._since is not None:
             self._waited = min(self._waited + max(0.0, now - self._since), self.longest)
-            missing = self.awaited(live) - present
+        missing = self.awaited(live) - present
         only_newcomers = bool(missing) and not missing & self.earned
         self._since = now if only_newcomers else None
         if only_newcomers:

@@ -17,9 +17,10 @@ import msgspec
 import pandas as pd
 
 from swarm.errors import ConfigError
-from swarm.harmless import csv_cell, text_of_cell
+from swarm.harmless import text_of_cell
 from swarm.study.record import RECORD, StudyRecord
 from swarm.study.report.evidence import Evidence, checked_window
+from swarm.study.tables.export import without_formulas
 from swarm.wire.codec import encode
 
 FILES = {
@@ -47,14 +48,8 @@ def write_tables(evidence: Evidence, folder: Path) -> None:
 
 
 def csv_bytes(frame: pd.DataFrame) -> bytes:
-    """A frame as CSV, without its index; no text in it is a formula, for some may come from strangers' rows."""
-    texts = frame.select_dtypes(["object", "str"]).columns
-    harmless = {str(name): frame[name].map(_harmless) for name in texts}
-    return frame.assign(**harmless).to_csv(index=False, lineterminator="\n").encode()
-
-
-def _harmless(cell: object) -> object:
-    return csv_cell(cell) if isinstance(cell, str) else cell
+    """A frame as CSV, without its index; no text in it is a formula."""
+    return without_formulas(frame).to_csv(index=False, lineterminator="\n").encode()
 
 
 def _without_path(command: str) -> str:

@@ -58,13 +58,18 @@ def refuse_existing(target: Path, *, force: bool) -> None:
 
 
 def _csv(frame: DataFrame) -> bytes:
-    flat = _flat(frame)
-    texts = [name for name, dtype in flat.dtypes.items() if dtype in ("object", "str")]
-    return (
-        flat.assign(**{str(name): flat[name].map(csv_cell) for name in texts})
-        .to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
-        .encode()
-    )
+    flat = without_formulas(_flat(frame))
+    return flat.to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n").encode()
+
+
+def without_formulas(frame: DataFrame) -> DataFrame:
+    """The frame with each text as csv_cell makes it: some may come from strangers' rows."""
+    texts = [str(name) for name, dtype in frame.dtypes.items() if dtype in ("object", "str")]
+    return frame.assign(**{name: frame[name].map(_harmless) for name in texts})
+
+
+def _harmless(cell: object) -> object:
+    return csv_cell(cell) if isinstance(cell, str) else cell
 
 
 def _parquet(frame: DataFrame) -> bytes:
