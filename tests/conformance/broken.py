@@ -54,15 +54,46 @@ class BrokenWorld:
 
 
 # ── atomic ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-class WritesInTwoParts(Broken):
+class WritesInSteps(Broken):
+    """Lets readers look between two steps, so that what they could see does not depend on the threads' turns."""
+
+    noticed_by = ()
+
+    @property
+    def _looked(self) -> threading.Condition:
+        return cast(threading.Condition, self.common.setdefault("looked", threading.Condition()))
+
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            with self._looked:
+                self.common["looks"] = self.common.get("looks", 0) + 1
+                self._looked.notify_all()
+
+    def let_readers_look(self) -> None:
+        """Where somebody reads, wait for a look that began after the last step."""
+        with self._looked:
+            before = self.common.get("looks", 0)
+            if before:
+                self._looked.wait_for(lambda: self.common["looks"] > before + 1, timeout=0.2)
+
+
+class WritesInTwoParts(WritesInSteps):
     noticed_by = ("a_file_is_read_whole_while_it_is_replaced",)
 
     def put(self, key: str, data: bytes, *, if_absent: bool = False, durable: bool = True) -> None:
         self.inner.put(key, data[: len(data) // 2], if_absent=if_absent, durable=durable)
+        self.let_readers_look()
         self.inner.put(key, data, durable=durable)
 
+    def get(self, key: str, limit: int) -> Blob:
+        with self.looking():
+            return self.inner.get(key, limit)
 
-class WritesBundlesFileByFile(Broken):
+
+class WritesBundlesFileByFile(WritesInSteps):
     noticed_by = (
         "a_bundle_is_seen_whole_while_it_is_replaced",
         "a_bundle_that_cannot_be_filled_leaves_the_one_before",
@@ -77,8 +108,13 @@ class WritesBundlesFileByFile(Broken):
             finally:
                 for path in Path(name).rglob("*"):
                     if path.is_file():
-                        data = [path.read_bytes() for _ in range(50)]  # time enough to be seen between two files
-                        self.inner.put(f"{prefix}/{path.relative_to(name).as_posix()}", data[0])
+                        self.inner.put(f"{prefix}/{path.relative_to(name).as_posix()}", path.read_bytes())
+                        self.let_readers_look()
+
+    @contextmanager
+    def open_bundle(self, prefix: str) -> Iterator[Path]:
+        with self.looking(), self.inner.open_bundle(prefix) as folder:
+            yield folder
 
 
 # ── durable ─────────────────────────────────────────────────────────────────────────────────────────────────────────

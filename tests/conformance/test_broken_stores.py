@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.conformance import reading, writing  # noqa: F401 - they name the checks
-from tests.conformance.broken import Broken, BrokenWorld
+from tests.conformance.broken import Broken, BrokenWorld, WritesInSteps
 from tests.conformance.promises import PROMISES
 from tests.conformance.worlds import WORLDS
 
 CHECKS = {check.__name__.removeprefix("check_"): check for checks in PROMISES.values() for check in checks}
-CASES = [(kind, check) for kind in Broken.__subclasses__() for check in kind.noticed_by]
+KINDS = [*Broken.__subclasses__(), *WritesInSteps.__subclasses__()]
+CASES = [(kind, check) for kind in KINDS for check in kind.noticed_by]
 
 
 @pytest.mark.parametrize(("kind", "check"), CASES, ids=[f"{kind.__name__}-{check}" for kind, check in CASES])
