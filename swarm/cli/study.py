@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
+from collections import deque
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,14 +24,15 @@ from swarm.cli.study_view import StudyDisplay, results
 from swarm.cli.surviving import Surviving
 from swarm.config import Settings, variable
 from swarm.errors import ConfigError, MemoryPlanError
-from swarm.harmless import printable
 from swarm.node.process.stopping import on_signals
 from swarm.node.process.wiring import checked_tasks, versions
 from swarm.node.process.worker_settings import cores
 from swarm.planner.plan import RESERVE, Plan
 from swarm.planner.planner import plan_for
+from swarm.records.growing import Growing
+from swarm.store.base import Store
 from swarm.store.run import Run
-from swarm.study.record import StudyRecord, log_file, read_study, studies, write_study
+from swarm.study.record import StudyRecord, read_study, run_log, studies, study_store, write_study
 from swarm.study.run.builtin import built_in
 from swarm.study.run.defaults import as_begun
 from swarm.study.run.growth import grown
@@ -40,9 +42,14 @@ from swarm.study.run.matrix_file import read_matrix
 from swarm.study.run.reuse import with_finished_elsewhere
 from swarm.study.run.runner import Runner, StudyView, alone
 from swarm.study.run.schedule import RunState
+from swarm.views.text import shorten
 
 LAST_LINES = 5
 """Of the log of a run that failed."""
+MOST_READS = 128
+"""Of such a log, 8 MiB each."""
+LONGEST_LINE = 1000
+"""Characters that are shown of each."""
 
 
 @Parameter(name="*")
@@ -198,9 +205,9 @@ def _conclude(view: StudyView, folder: Path, again: str, exit_code: int) -> int:
     if len(view.those(RunState.FINISHED)) == len(view.runs):
         exit_code = 0  # it was asked to stop when there was nothing left to do
     for one in failed:
-        log = log_file(folder, view.record.study, one.run.experiment)
-        say(f"\n{one.run.experiment} failed: {one.problem}; the end of {log}:")
-        for line in _last_lines(log):
+        store, log = study_store(folder, view.record.study), run_log(one.run.experiment)
+        say(f"\n{one.run.experiment} failed: {one.problem}; the end of {store.describe(log)}:")
+        for line in _last_lines(store, log):
             say(f"  {line}")
     if exit_code or failed:
         say(f"{'go on' if exit_code else 'try them again'}: {again}")
@@ -209,9 +216,7 @@ def _conclude(view: StudyView, folder: Path, again: str, exit_code: int) -> int:
     return exit_code or (1 if failed else 0)
 
 
-def _last_lines(log: Path) -> list[str]:
-    try:
-        lines = log.read_text("utf-8", "replace").splitlines()
-    except FileNotFoundError:
-        return []
-    return [printable(line) for line in lines[-LAST_LINES:]]
+def _last_lines(store: Store, log: str) -> list[str]:
+    """The end of a run's log; nothing of what is no file."""
+    lines = (line for part in Growing(store, log).look(MOST_READS) for line in part.records)
+    return [shorten(line.decode("utf-8", "replace"), LONGEST_LINE) for line in deque(lines, LAST_LINES)]

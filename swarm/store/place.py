@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import shutil
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 from swarm.errors import ExperimentError, StoreError
@@ -13,6 +15,8 @@ from swarm.store.folder.store import FolderStore
 from swarm.store.health import Health
 from swarm.store.run import Run
 from swarm.wire.trust import TRUSTING, Trust
+
+LOCK = ".lock"
 
 
 def open_place(path: Path | str) -> Place:
@@ -74,6 +78,22 @@ class Place:
     def beside(self, folder: str, writer: str | None = None) -> Store:
         """What else lies in the place beside its experiments, such as `studies/mine`; it need not be there."""
         return FolderStore(self._path / folder, writer)
+
+    @contextmanager
+    def alone(self, folder: str, writer: str) -> Iterator[None]:
+        """Be the one process that works in a folder beside the experiments, for the block; the lock goes with it.
+
+        Raises:
+            StoreError: another one does, or the lock's file cannot be opened.
+        """
+        with closing(FolderStore(self._path / folder, writer).open_log(LOCK)) as lock:
+            try:
+                fcntl.flock(lock.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise StoreError(
+                    f"{self._path / folder} is being run by another process: wait for it, or stop it"
+                ) from None
+            yield
 
     def move(self, name: str, folder: str) -> None:
         """Move an experiment, as it is, to an empty place beside the experiments. Raises StoreError."""

@@ -153,23 +153,24 @@ def read_run(path: Path, experiment: str) -> RunFile | None:
         return None
 
 
-def log_file(path: Path, study: str, experiment: str) -> Path:
-    """What a run said on its terminal."""
-    return study_folder(path, study) / "logs" / f"{experiment}.log"
+def run_log(experiment: str) -> str:
+    """Key of what a run said on its terminal, in its study's store."""
+    return f"logs/{experiment}.log"
 
 
 def study_folder(path: Path, study: str) -> Path:
-    """All of a study that is not in its experiments: its record, the logs of its runs, its report."""
+    """All of a study that is not in its experiments: its record, the logs of its runs, its report; for messages."""
     return path / STUDIES / study
+
+
+def study_store(path: Path, study: str) -> Store:
+    """The same, to read and write; it need not be there yet."""
+    return open_place(path).beside(f"{STUDIES}/{study}", WRITER)
 
 
 def write_study(path: Path, record: StudyRecord) -> None:
     """Write a study down. Raises StoreError if that cannot be done."""
-    _store(path, record.study).put(RECORD, encode(record))
-
-
-def _store(path: Path, study: str) -> Store:
-    return open_place(path).beside(f"{STUDIES}/{study}", WRITER)
+    study_store(path, record.study).put(RECORD, encode(record))
 
 
 def read_study(path: Path, study: str) -> StudyRecord:
@@ -179,7 +180,7 @@ def read_study(path: Path, study: str) -> StudyRecord:
         StoreError: there is no such study; the message names those that there are.
         ProtocolError: its record is not readable.
     """
-    record = read_form(_store(path, study), RECORD, StudyRecord, LARGEST_RECORD)
+    record = read_form(study_store(path, study), RECORD, StudyRecord, LARGEST_RECORD)
     if record is None:
         known = ", ".join(studies(path)) or "none"
         raise StoreError(f"no study {study!r} in {path}; there: {known}; begin one with `swarm study run`")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import stat
 from pathlib import Path
@@ -12,41 +11,13 @@ import pytest
 
 from swarm.types import RoundKey
 from swarm.wire import keys
-from tests.conformance.worlds import bind
 from tests.integration.swarms import LIGHT, Daemon, daemons, environment, eventually, layout
 from tests.layout import Layout
+from tests.objects import KINDS, put
 
 NODE = "anna"
 AHEAD = 6
 """Rounds that are spoiled at once."""
-
-
-def put(kind: str, place: Path, outside: Path) -> None:
-    """Put an object at a place, in that of whatever is there."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    if os.path.lexists(place):
-        os.rename(place, outside / f"was-{len(list(outside.iterdir()))}")
-    match kind:
-        case "folder":
-            (place / "below").mkdir(parents=True)
-        case "link to a file":
-            place.symlink_to(outside / "precious")
-        case "link to /dev/zero":
-            place.symlink_to("/dev/zero")
-        case "fifo":
-            os.mkfifo(place)
-        case "socket":
-            bind(place)
-        case "hard link":
-            os.link(outside / "precious", place)
-        case "sparse terabyte":
-            place.touch()
-            os.truncate(place, 1 << 40)
-        case "file":
-            place.write_bytes(b"junk\n")
-
-
-KINDS = ["folder", "link to a file", "link to /dev/zero", "fifo", "socket", "hard link", "sparse terabyte", "file"]
 
 
 def own_keys(rounds: range) -> list[str]:

@@ -14,3 +14,7 @@ def record_file(path: Path, study: str) -> Path:
 
 def run_file(path: Path, experiment: str) -> Path:
     return Layout(path, experiment).root / "study_run.json"
+
+
+def log_file(path: Path, study: str, experiment: str) -> Path:
+    return study_folder(path, study) / "logs" / f"{experiment}.log"

@@ -118,6 +118,7 @@ NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/policy/snapshot.py": "the local folder of a bundle that the store has opened or takes over",
     "swarm/signing/keys.py": "the user's private folder",
     "swarm/signing/known_keys.py": "the user's private folder",
+    "swarm/study/report/write.py": "the package's own template",
     "swarm/study/run/fingerprint.py": "the package's own source, the models",
     "swarm/study/run/matrix_file.py": "the matrix file that the user names",
     "swarm/tasks/bounded.py": "/proc",
@@ -126,14 +127,6 @@ NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/warmup/build.py": "the folder that the user names",
 }
 """Modules outside swarm.store that open files by themselves -> what they open."""
-BELOW_IT_STILL = {
-    "swarm/cli/study.py": "the log of a study's run, shown when it failed",
-    "swarm/study/report/seed_tables.py": "the tables of a report",
-    "swarm/study/report/write.py": "the page and figures of a report",
-    "swarm/study/run/launch.py": "the log of a study's run",
-    "swarm/study/run/runner.py": "the lock of a study",
-}
-"""What of a study is opened by name: its folder is the one's who runs it, and no node reads or writes there."""
 
 
 def opens(tree: ast.AST) -> list[str]:
@@ -152,8 +145,8 @@ def test_what_lies_below_the_shared_place_is_opened_by_the_store_alone() -> None
     files = [file for part in ("swarm", "services") for file in (ROOT / part).rglob("*.py")]
     opening = {str(file.relative_to(ROOT)) for file in files if opens(ast.parse(file.read_text()))}
     outside = {name for name in opening if not name.startswith("swarm/store/")}
-    assert outside - {*NOT_BELOW_THE_SHARED_PLACE, *BELOW_IT_STILL} == set(), "open it through the store"
-    assert {*NOT_BELOW_THE_SHARED_PLACE, *BELOW_IT_STILL} - outside == set(), "these open nothing any more"
+    assert outside - NOT_BELOW_THE_SHARED_PLACE.keys() == set(), "open it through the store"
+    assert NOT_BELOW_THE_SHARED_PLACE.keys() - outside == set(), "these open nothing any more"
 
 
 @pytest.mark.parametrize(

@@ -69,8 +69,17 @@ def publish_own(target: Path, data: bytes) -> None:
     """As publish, to a file of the user's own, with the links above it followed; in an experiment, none of its own."""
     parts = Path(os.path.abspath(target)).parts
     own = next((at + 2 for at in range(len(parts) - 2) if parts[at] == EXPERIMENTS), len(parts) - 1)
-    place = Within(Path(*parts[:own]), parts[own:])
-    publish(place, data, place.parent)
+    publish_below(Path(*parts[:own]), "/".join(parts[own:]), data)
+
+
+def publish_below(folder: Path, name: str, data: bytes, *, durable: bool = True) -> None:
+    """As publish, to a file of a folder that the user names: links to the folder are followed, in it none.
+
+    Args:
+        name: from the folder on, such as `figures/reward.png`.
+    """
+    place = Within(folder, tuple(name.split("/")))
+    publish(place, data, place.parent, durable=durable)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from swarm.errors import ProtocolError, StoreError
-from swarm.lines import LineFile, LogFile
+from swarm.lines import LineFile
 from swarm.store.base import MOST_NAMES, MOST_PER_READ, PAGE, Blob, Entry, Facts, Page, Records, get_each
 from swarm.store.folder import bundles, growing
 from swarm.store.folder.beneath import Within, make_folder, opened_folder, prune
@@ -77,7 +77,7 @@ class FolderStore:
     def read_records(self, key: str, cursor: str = "", limit: int = MOST_PER_READ) -> Records:
         return growing.read_on(self._at(key), cursor, limit)
 
-    def open_log(self, key: str) -> LogFile:
+    def open_log(self, key: str) -> LineFile:
         at = self._at(key)
         with failing_to_write(at):
             return LineFile(partial(self._open_to_append, at))

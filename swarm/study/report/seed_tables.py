@@ -10,19 +10,26 @@ from __future__ import annotations
 import math
 import re
 import shlex
+from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pandas as pd
 
-from swarm.errors import ConfigError
+from swarm.errors import ConfigError, ProtocolError
 from swarm.harmless import text_of_cell
-from swarm.study.record import RECORD, StudyRecord
+from swarm.store.base import Store
+from swarm.store.place import open_place
+from swarm.study.record import LARGEST_RECORD, RECORD, StudyRecord
 from swarm.study.report.evidence import Evidence, checked_window
 from swarm.study.tables.export import without_formulas
 from swarm.wire.codec import encode
 
+Put = Callable[[str, bytes], None]
+"""Writes a file of a report, named from the report's folder on. Raises StoreError."""
+TABLES = "tables"
 FILES = {
     "runs": "runs.csv",
     "rounds": "rounds.csv",
@@ -35,16 +42,24 @@ FILES = {
 """Field of Evidence -> its file, named as the table of the page where there is one."""
 TEXT = {"configuration", "experiment", "task", "node_id", "model", "state", "other_versions", "basis"}
 """Columns of text: nothing in them is a number, or missing."""
+LARGEST_TABLE = 1 << 28
+"""Bytes of a table that is read; one of 1000 runs of 1000 rounds has half of it."""
+LONGEST_HEADER = 1 << 16
+"""Bytes of its first line; every column costs memory."""
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
-def write_tables(evidence: Evidence, folder: Path) -> None:
+def write_tables(evidence: Evidence, put: Put) -> None:
     """Write a study's record and per-seed tables."""
-    folder.mkdir(parents=True, exist_ok=True)
-    record = msgspec.structs.replace(evidence.record, command=_without_path(evidence.record.command))
-    (folder / RECORD).write_bytes(msgspec.json.format(encode(record), indent=1) + b"\n")
+    write_record(evidence, put)
     for field, name in FILES.items():
-        (folder / name).write_bytes(csv_bytes(getattr(evidence, field)))
+        put(f"{TABLES}/{name}", csv_bytes(getattr(evidence, field)))
+
+
+def write_record(evidence: Evidence, put: Put) -> None:
+    """Write the record alone, without what is only of this place."""
+    record = msgspec.structs.replace(evidence.record, command=_without_path(evidence.record.command))
+    put(f"{TABLES}/{RECORD}", msgspec.json.format(encode(record), indent=1) + b"\n")
 
 
 def csv_bytes(frame: pd.DataFrame) -> bytes:
@@ -63,37 +78,41 @@ def read_tables(folder: Path, window: int | None) -> Evidence:
     """A study from its committed tables.
 
     Args:
-        folder: that write_tables wrote.
+        folder: that write_tables wrote; no link in it is followed.
         window: rounds of the moving averages; None: a tenth of the rounds, at most 100.
 
     Raises:
         ConfigError: a table is missing or damaged, or the window is not positive.
     """
-    record = _record(folder / RECORD)
-    tables: dict[str, Any] = {field: _table(folder / name) for field, name in FILES.items()}
+    store = open_place(folder).beside("")
+    record = _record(store)
+    tables: dict[str, Any] = {field: _table(store, name) for field, name in FILES.items()}
     source = f"--from-tables {shlex.quote(str(folder))}"
     return Evidence(record=record, window=checked_window(window, record), source=source, **tables)
 
 
-def _record(file: Path) -> StudyRecord:
+def _record(store: Store) -> StudyRecord:
     try:
-        return msgspec.json.decode(file.read_bytes(), type=StudyRecord)
+        return msgspec.json.decode(store.get(RECORD, LARGEST_RECORD).data, type=StudyRecord)
     except FileNotFoundError:
         raise ConfigError(
-            f"no {file.name} in {file.parent}: expected a folder of tables of `swarm study report`"
+            f"no {RECORD} in {store.describe()}: expected a folder of tables of `swarm study report`"
         ) from None
-    except msgspec.MsgspecError as error:
-        raise ConfigError(f"{file} is no record of a study: {error}") from None
+    except (msgspec.MsgspecError, ProtocolError) as error:
+        raise ConfigError(f"{store.describe(RECORD)} is no record of a study: {error}") from None
 
 
-def _table(file: Path) -> pd.DataFrame:
+def _table(store: Store, name: str) -> pd.DataFrame:
     try:
-        read = pd.read_csv(file, dtype="str", keep_default_na=False)
-        return pd.DataFrame({name: _column(name, read[name]) for name in map(str, read)})
+        data = store.get(name, LARGEST_TABLE).data
+        if b"\n" not in data[:LONGEST_HEADER]:
+            raise ValueError(f"its first line has more than {LONGEST_HEADER} bytes, or no end")
+        read = pd.read_csv(BytesIO(data), dtype="str", keep_default_na=False)
+        return pd.DataFrame({column: _column(column, read[column]) for column in map(str, read)})
     except FileNotFoundError:
-        raise ConfigError(f"no {file.name} in {file.parent}: write the tables anew with `swarm study report`") from None
-    except ValueError as error:
-        raise ConfigError(f"{file} is no table of `swarm study report`: {error}") from None
+        raise ConfigError(f"no {name} in {store.describe()}: write the tables anew with `swarm study report`") from None
+    except (ValueError, ProtocolError) as error:
+        raise ConfigError(f"{store.describe(name)} is no table of `swarm study report`: {error}") from None
 
 
 def _column(name: str, cells: pd.Series[str]) -> pd.Series[Any]:

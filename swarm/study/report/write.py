@@ -12,21 +12,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from swarm.errors import ConfigError, StoreError
-from swarm.study.record import study_folder
+from swarm.store.folder.publish import publish_below
+from swarm.study.record import study_folder, study_store
 from swarm.study.report.contents import contents
 from swarm.study.report.evidence import Evidence, Price, read_evidence
 from swarm.study.report.figure_style import figure_style, inline_svg, pdf_bytes, png_bytes, svg_file, svg_text
 from swarm.study.report.latex import latex
 from swarm.study.report.progress import FINISHED, missing_text
 from swarm.study.report.sections import Picture, Section, Table
-from swarm.study.report.seed_tables import FILES, csv_bytes, read_tables, write_tables
+from swarm.study.report.seed_tables import FILES, TABLES, Put, csv_bytes, read_tables, write_record, write_tables
 
+REPORT = "report"
+"""Of a study, where no other folder is named."""
+PAGE = "index.html"
 FORMATS = ("png", "svg", "pdf", "csv", "parquet", "tex")
 """What can be written beside the page."""
 Forms = Mapping[str, Callable[[], bytes]]
@@ -64,7 +69,10 @@ def write_report(
     """
     _check(formats)
     evidence = read_evidence(path, study, window)
-    return _written(replace(evidence, price=price), output or study_folder(path, study) / "report", formats)
+    priced = replace(evidence, price=price)
+    if output:
+        return _written(priced, output, partial(publish_below, output, durable=False), formats)
+    return _written(priced, study_folder(path, study) / REPORT, _into_study(path, study), formats)
 
 
 def write_report_from_tables(
@@ -87,7 +95,14 @@ def write_report_from_tables(
         ConfigError: a table is missing or damaged, or an unknown format.
     """
     _check(formats)
-    return _written(replace(read_tables(tables, window), price=price), output, formats)
+    evidence = replace(read_tables(tables, window), price=price)
+    return _written(evidence, output, partial(publish_below, output, durable=False), formats)
+
+
+def _into_study(path: Path, study: str) -> Put:
+    """Others may write there, too: what stands in the way of a file goes, and nothing is followed."""
+    store = study_store(path, study)
+    return lambda name, data: store.put(f"{REPORT}/{name}", data, durable=False)
 
 
 def _check(formats: Collection[str]) -> None:
@@ -95,30 +110,30 @@ def _check(formats: Collection[str]) -> None:
         raise ConfigError(f"a report's files are {', '.join(FORMATS)}; got {', '.join(unknown)}")
 
 
-def _written(evidence: Evidence, folder: Path, formats: Collection[str]) -> Path:
+def _written(evidence: Evidence, folder: Path, put: Put, formats: Collection[str]) -> Path:
     try:
-        folder.mkdir(parents=True, exist_ok=True)  # before anything is drawn
-        return _write(folder, evidence, formats)
-    except OSError as error:
-        raise StoreError(f"cannot write the report into {folder}: {error.strerror or error}; see --output") from None
+        _write(evidence, put, formats)
+    except StoreError as error:
+        raise StoreError(f"cannot write the report into {folder}: {error}; see --output") from None
+    return folder / PAGE
 
 
-def _write(folder: Path, evidence: Evidence, formats: Collection[str]) -> Path:
+def _write(evidence: Evidence, put: Put, formats: Collection[str]) -> None:
+    if "csv" in formats:
+        write_record(evidence, put)  # before anything is drawn: not everywhere can be written
     with figure_style():
         sections = contents(evidence)
         parts = [part for section in sections for part in section.parts]
         pictures = [part for part in parts if isinstance(part, Picture)]
         svgs = {picture.name: svg_text(picture.figure) for picture in pictures}
         for picture in pictures:
-            _write_forms(folder / "figures" / picture.name, formats, _figure_forms(picture, svgs[picture.name]))
+            _write_forms(put, f"figures/{picture.name}", formats, _figure_forms(picture, svgs[picture.name]))
     for table in parts:
         if isinstance(table, Table):
-            _write_forms(folder / "tables" / table.name, formats, _table_forms(table))
+            _write_forms(put, f"{TABLES}/{table.name}", formats, _table_forms(table))
     if "csv" in formats:
-        write_tables(evidence, folder / "tables")
-    page = folder / "index.html"
-    page.write_text(render_page(evidence, sections, svgs), encoding="utf-8")
-    return page
+        write_tables(evidence, put)
+    put(PAGE, render_page(evidence, sections, svgs).encode())
 
 
 def _figure_forms(picture: Picture, svg: str) -> Forms:
@@ -137,12 +152,11 @@ def _table_forms(table: Table) -> Forms:
     }
 
 
-def _write_forms(file: Path, formats: Collection[str], forms: Forms) -> None:
+def _write_forms(put: Put, name: str, formats: Collection[str], forms: Forms) -> None:
     """Write those of a part's files that are asked for."""
-    file.parent.mkdir(parents=True, exist_ok=True)
     for form, encoded in forms.items():
         if form in formats:
-            (file.parent / f"{file.name}.{form}").write_bytes(encoded())
+            put(f"{name}.{form}", encoded())
 
 
 def render_page(evidence: Evidence, sections: Sequence[Section], svgs: Mapping[str, str]) -> str:

@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, fields
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
@@ -21,12 +22,13 @@ import msgspec
 from swarm.children import child_environment, module_command
 from swarm.config import SECRETS, Settings, variable, without_settings
 from swarm.errors import ExperimentError, ProtocolError, StoreError
+from swarm.lines import LogFile
 from swarm.records.files import read_form
 from swarm.records.listing import entries
 from swarm.records.reader import RunReader
 from swarm.store.place import open_place
 from swarm.store.run import Run
-from swarm.study.record import RunFile, RunRecord, StudyRecord, log_file, open_run
+from swarm.study.record import RunFile, RunRecord, StudyRecord, open_run, run_log, study_store
 from swarm.study.run.fingerprint import code_digest, model_digests, own_modules
 from swarm.study.run.matrix import as_recorded, run_settings
 from swarm.study.run.run_folder import can_go_on, read_progress
@@ -70,9 +72,9 @@ class Launcher:
         return self._process(run, *JUDGE)
 
     def _process(self, run: RunRecord, *command: str) -> Popen[bytes]:
-        return start_with_us(
-            command, child_environment(self._environment(run)), log_file(self.path, self.record.study, run.experiment)
-        )
+        store = study_store(self.path, self.record.study)
+        with closing(store.open_log(run_log(run.experiment))) as log:
+            return start_with_us(command, child_environment(self._environment(run)), log)
 
     def _environment(self, run: RunRecord) -> dict[str, str]:
         secrets = {name: self.environ[name] for name in SECRETS if name in self.environ}
@@ -137,22 +139,20 @@ def _stated(settings: Settings) -> dict[str, str]:
     }
 
 
-def start_with_us(command: Sequence[str], environment: Mapping[str, str], log: Path) -> Popen[bytes]:
+def start_with_us(command: Sequence[str], environment: Mapping[str, str], log: LogFile) -> Popen[bytes]:
     """Start a process whose output is appended to `log`.
 
     It is in a session of its own: a Ctrl-C in the terminal is for us to pass on.
     """
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as output:
-        return Popen(
-            command,
-            env=dict(environment),
-            stdin=DEVNULL,
-            stdout=output,
-            stderr=STDOUT,
-            start_new_session=True,
-            preexec_fn=_end_with(os.getpid()) if sys.platform == "linux" else None,
-        )
+    return Popen(
+        command,
+        env=dict(environment),
+        stdin=DEVNULL,
+        stdout=log.fileno(),
+        stderr=STDOUT,
+        start_new_session=True,
+        preexec_fn=_end_with(os.getpid()) if sys.platform == "linux" else None,
+    )
 
 
 def _end_with(parent: int) -> Callable[[], None]:

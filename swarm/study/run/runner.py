@@ -14,20 +14,20 @@ small files four times a second, and what swarm.study.run.launch asks of the ker
 
 from __future__ import annotations
 
-import fcntl
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
 
 import anyio
 
-from swarm.errors import StoreError, SwarmError
+from swarm.errors import SwarmError
 from swarm.records.reader import RunReader
+from swarm.store.place import open_place
 from swarm.store.run import Run
-from swarm.study.record import RunRecord, StudyRecord, open_run, study_folder
+from swarm.study.record import STUDIES, WRITER, RunRecord, StudyRecord, open_run
 from swarm.study.run.launch import Launcher
 from swarm.study.run.run_folder import RunProgress, is_saved, read_progress
 from swarm.study.run.schedule import OVER, RunState, Schedule, seconds_left
@@ -163,7 +163,14 @@ class Runner:
         """A judge leaves an experiment that is finished, so one that is to go on must have been opened again."""
         for name, running in self._running.items():
             if self._record.judged and running.judge is None and not self._progress[name].is_over(rounds=0):
-                running.judge = self._launcher.start_judge(self._runs[name])
+                self._start_judge(name, running)
+
+    def _start_judge(self, name: str, running: _Running) -> None:
+        try:
+            running.judge = self._launcher.start_judge(self._runs[name])
+            self._problems.pop(name, None)
+        except (SwarmError, OSError) as error:  # as for a run; it is tried again at the next look
+            self._problems[name] = f"its judge could not be started: {error}"
 
     def _look(self) -> None:
         for name in [*self._running, *self._schedule.those(RunState.ELSEWHERE)]:
@@ -231,24 +238,6 @@ class Runner:
         return open_run(self._path, name)
 
 
-@contextmanager
-def alone(path: Path, study: str) -> Iterator[None]:
-    """Be the one process that runs this study.
-
-    Raises:
-        StoreError: another one does, or the folder cannot be written.
-    """
-    folder = study_folder(path, study)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / ".lock").open("w")
-    except OSError as error:
-        raise StoreError(f"cannot write {folder}: {error.strerror or error}; name a --path that is writable") from None
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise StoreError(
-                f"study {study!r} in {path} is being run by another process: wait for it, or stop it"
-            ) from None
-        yield
+def alone(path: Path, study: str) -> AbstractContextManager[None]:
+    """Be the one process that runs this study, for the block. Raises StoreError as Place.alone does."""
+    return open_place(path).alone(f"{STUDIES}/{study}", WRITER)

@@ -19,7 +19,7 @@ from swarm.cli.experiment import live_nodes
 from swarm.errors import StoreError
 from swarm.records.reader import RunReader
 from swarm.store.run import Run
-from swarm.study.record import ConfigurationRecord, RunFile, StudyRecord, log_file, open_run, study_folder
+from swarm.study.record import ConfigurationRecord, RunFile, StudyRecord, open_run, study_folder
 from swarm.study.run import launch, runner
 from swarm.study.run.launch import Launcher
 from swarm.study.run.matrix import runs_of
@@ -29,7 +29,7 @@ from swarm.study.run.schedule import RunState
 from tests.integration.swarms import eventually
 from tests.layout import Layout
 from tests.patience import PATIENCE
-from tests.unit.study_files import record_file, run_file
+from tests.unit.study_files import log_file, record_file, run_file
 
 FAKE = Path(__file__).parent / "fake_swarm.py"
 STUDY = f"""
