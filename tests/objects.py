@@ -46,16 +46,20 @@ def put(kind: str, place: Path, outside: Path) -> None:
             place.write_bytes(b"junk\n")
 
 
+class Hung(BaseException):
+    """A call hung; nothing that handles errors handles this."""
+
+
 @contextmanager
 def bounded(most: int = 1 << 30) -> Iterator[None]:
     """No call in the block hangs, or takes more than `most` bytes of address space.
 
     Raises:
-        TimeoutError: it hung.
+        Hung: it did.
     """
 
     def hung(number: int, frame: object) -> None:
-        raise TimeoutError("a call hung")
+        raise Hung
 
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     pages = int(Path("/proc/self/statm").read_text().split()[0]) if Path("/proc/self/statm").exists() else 0

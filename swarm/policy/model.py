@@ -149,6 +149,7 @@ def load_model(
             dtype=torch.float32,
             attn_implementation=implementation,
             use_safetensors=True,
+            disable_mmap=Path(source).is_dir(),  # others may cut a file there: of a mapped one this process would die
             **safely,
         ),
     )
@@ -312,10 +313,10 @@ def disable_dropout(module: nn.Module) -> None:
 
 
 def _own_memory(module: nn.Module) -> None:
-    """Copy weights out of the mapped file they may be views of.
+    """Copy weights out of the file they may be views of.
 
-    The file may change or vanish on a shared folder; and fresh memory is aligned alike in every process, without which
-    sums can differ in the last bit from one load to the next.
+    Fresh memory is aligned alike in every process, without which sums can differ in the last bit from one load to the
+    next.
     """
     for parameter in module.parameters():
         parameter.data = parameter.data.clone()
