@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import time
+from collections.abc import Callable, Collection
 from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from swarm.errors import ProtocolError
-from swarm.records.listing import entries
+from swarm.records.listing import NodeFiles
 from swarm.store.base import Kind, Store
 from swarm.store.run import Run
 from swarm.types import RoundKey
@@ -87,8 +88,10 @@ def read_peer(run: Run, node: str) -> PeerFile | None:
 class PeerReader:
     """Reads the registrations of a run again and again, each version of each once."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, now: Callable[[], float] = time.monotonic) -> None:
+        """`now`: monotonic seconds."""
         self._run = run
+        self._files = NodeFiles(run.store, now)
         self._seen: dict[str, tuple[str, PeerFile | None]] = {}
         """Node -> version, and what it says; None: nothing that can be read, or is to be believed."""
 
@@ -96,22 +99,20 @@ class PeerReader:
         """The registrations that can be read, at most MOST_PEERS of them, by name. Blocking.
 
         Args:
-            first: nodes that are read before any other, such as those known to be alive, so that a flood of
-                registrations costs a look some time and nobody the sight of its peers.
+            first: nodes that are read before any other, such as those known to be alive, and alone while a flood of
+                registrations is not listed again: it costs a look some time and nobody the sight of its peers.
 
         Raises:
             StoreError: they cannot be listed.
         """
-        there = {
-            node: entry.tag
-            for entry in entries(self._run.store, keys.PEERS, tags=True)
-            if entry.kind is Kind.FILE and (node := keys.node_of(entry.name))
-        }
+        found = self._files.find(keys.PEERS, first, tags=True)
+        there = {node: entry.tag for node, entry in found.items() if entry.kind is Kind.FILE}
         nodes = sorted([*sorted(there.keys() & set(first)), *sorted(there.keys() - set(first))][:MOST_PEERS])
         new = [node for node in nodes if self._seen.get(node, ("", None))[0] != there[node]]
-        found = {peer.peer_id: peer for peer in _peers(self._run, new)}
-        self._seen = {node: self._seen[node] for node in nodes if node in self._seen}
-        self._seen |= {node: (there[node], found.get(node)) for node in new}
+        read = {peer.peer_id: peer for peer in _peers(self._run, new)}
+        self._seen |= {node: (there[node], read.get(node)) for node in new}
+        if len(self._seen) > 2 * MOST_PEERS:
+            self._seen = {node: self._seen[node] for node in nodes}
         return [peer for node in nodes if (peer := self._seen[node][1])]
 
 

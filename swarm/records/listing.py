@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
-from swarm.errors import StoreError
-from swarm.store.base import MOST_NAMES, Entry, Kind, Store
+from swarm.errors import ProtocolError, StoreError
+from swarm.store.base import MOST_NAMES, PAGE, Entry, Kind, Store
 from swarm.store.run import Run
 from swarm.types import RoundKey
 from swarm.wire import keys
 
 MOST_WALKED = 50_000
 """Names that are looked at for the size of an experiment: some seconds."""
+LISTINGS_APART = 50.0
+"""A flooded prefix is listed so many-th part of the time."""
 
 
 def entries(store: Store, prefix: str, *, tags: bool = False) -> Iterator[Entry]:
@@ -29,6 +32,46 @@ def entries(store: Store, prefix: str, *, tags: bool = False) -> Iterator[Entry]
 def nodes_in(store: Store, prefix: str) -> set[str]:
     """The nodes that have a `{node}.json` in this prefix. Raises StoreError if it cannot be listed."""
     return {node for entry in entries(store, prefix) if (node := keys.node_of(entry.name))}
+
+
+class NodeFiles:
+    """The `{node}.json` of some prefixes, looked for again and again.
+
+    Names cost a stranger nothing, and a listing takes the longer the more there are. So after one of more than PAGE
+    names the prefix is not listed for LISTINGS_APART times as long as that took, and the nodes that the caller knows
+    are looked for by name.
+    """
+
+    def __init__(self, store: Store, now: Callable[[], float]) -> None:
+        """`now`: monotonic seconds."""
+        self._store = store
+        self._now = now
+        self._list_at: dict[str, float] = {}
+        """Prefix of too many names -> when it may be listed again."""
+
+    def find(self, prefix: str, known: Collection[str], *, tags: bool = False) -> dict[str, Entry]:
+        """Node -> what stands at its name. Blocking.
+
+        Raises:
+            StoreError: the prefix cannot be listed.
+        """
+        began = self._now()
+        if began < self._list_at.get(prefix, -math.inf):
+            return self._by_name(prefix, known)
+        there = list(entries(self._store, prefix, tags=tags))
+        ended = self._now()
+        self._list_at = {flooded: at for flooded, at in self._list_at.items() if at > ended}
+        if len(there) > PAGE:
+            self._list_at[prefix] = ended + LISTINGS_APART * (ended - began)
+        return {node: entry for entry in there if (node := keys.node_of(entry.name))}
+
+    def _by_name(self, prefix: str, known: Collection[str]) -> dict[str, Entry]:
+        found = {}
+        for node in sorted(known):
+            with suppress(ProtocolError):  # something else stands in the place of the prefix by now
+                if entry := self._store.stat(f"{prefix}/{node}.json"):
+                    found[node] = entry
+        return found
 
 
 def rounds_in(store: Store, prefix: str) -> list[int]:

@@ -7,13 +7,14 @@ its rollouts may be late, cleaned away, or have somebody else's object in their 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Set
+import time
+from collections.abc import Callable, Set
 from contextlib import suppress
+from itertools import islice
 
 from swarm.errors import ProtocolError, StoreError
 from swarm.records.files import read_reward
-from swarm.records.listing import entries, nodes_in
-from swarm.store.base import Entry
+from swarm.records.listing import NodeFiles
 from swarm.store.run import Run
 from swarm.types import RoundKey
 from swarm.wire import keys
@@ -38,8 +39,10 @@ def has_submitted(run: Run, key: RoundKey, node: str) -> bool:
 class Submissions:
     """What was found so far."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, now: Callable[[], float] = time.monotonic) -> None:
+        """`now`: monotonic seconds."""
         self._run = run
+        self._files = NodeFiles(run.store, now)
         self._read: dict[RoundKey, dict[str, tuple[str, bool]]] = {}
         """Node -> the tag of its reward file, and whether that is one."""
         self._proven: dict[str, None] = {}
@@ -70,18 +73,17 @@ class Submissions:
     def _rewards(self, key: RoundKey) -> Set[str]:
         """The nodes whose reward file is one."""
         known = self._read.setdefault(key, {})
-        there = {node: entry.tag for entry in self._listed(key) if (node := keys.node_of(entry.name))}
+        proven = islice(self._proven, MOST_READ)
+        found = self._files.find(keys.rewards(key), {*proven, *islice(known, MOST_READ)}, tags=True)
+        there = {node: entry.tag for node, entry in found.items()}
         new = [node for node, tag in there.items() if node not in known or known[node][0] != tag]
         for node in sorted(new, key=lambda node: (node not in self._proven, node))[:MOST_READ]:
             with suppress(StoreError):  # it cannot be read now
                 known[node] = there[node], has_submitted(self._run, key, node)
         return {node for node in there if known.get(node, ("", False))[1]}
 
-    def _listed(self, key: RoundKey) -> Collection[Entry]:
-        return list(entries(self._run.store, keys.rewards(key), tags=True))
-
     def _with_rollouts(self, key: RoundKey, nodes: Set[str]) -> Set[str]:
         try:
-            return nodes & nodes_in(self._run.store, keys.rollouts(key))
+            return nodes & self._files.find(keys.rollouts(key), sorted(nodes)[:MOST_READ]).keys()
         except StoreError:  # something stands where they should lie, which is nobody's fault who published
             return nodes

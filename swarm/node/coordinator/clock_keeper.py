@@ -51,8 +51,8 @@ class Observer:
         self._ctx = ctx
         self._presence = presence
         self._liveness = liveness
-        self._peers = PeerReader(ctx.run)
-        self._submissions = Submissions(ctx.run)
+        self._peers = PeerReader(ctx.run, ctx.clock.monotonic)
+        self._submissions = Submissions(ctx.run, ctx.clock.monotonic)
         self._hearts = Heartbeats()
         self.in_doubt = False
         """Nobody can tell whose the clock is."""

@@ -8,7 +8,7 @@ Listing is the truth; a wake-up only says that it is time to list.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 
 import anyio
 from anyio.abc import TaskGroup
@@ -26,7 +26,7 @@ from swarm.node.sharing.intake import Intake
 from swarm.node.worker.events import ClockSeen, CoordinatorSeen, Event, PeersLive
 from swarm.node.worker.worker_machine import GATHER_SHARE, WorkerMachine
 from swarm.records.files import PeerReader
-from swarm.records.listing import nodes_in
+from swarm.records.listing import NodeFiles
 from swarm.records.liveness import Liveness
 from swarm.store.wake_ups import wake_ups
 from swarm.types import RoundKey
@@ -47,8 +47,9 @@ class Lookout:
         self._liveness = Liveness(ctx.settings.liveness_timeout)
         self._open_round: RoundKey | None = None
         self._belief = ClockBelief(PROOF_BEATS * ctx.settings.heartbeat_interval)
-        self._peers = PeerReader(ctx.run)
-        self._submissions = Submissions(ctx.run)
+        self._peers = PeerReader(ctx.run, ctx.clock.monotonic)
+        self._submissions = Submissions(ctx.run, ctx.clock.monotonic)
+        self._files = NodeFiles(ctx.run.store, ctx.clock.monotonic)
         self._doubtful = LogOnce("state.doubted", over="state.undoubted")
         self._unreadable = LogOnce("state.unreadable", over="state.readable")
         self._unlistable = LogOnce("peers.unlistable", over="peers.listable")
@@ -171,12 +172,12 @@ class Lookout:
         before = mine._replace(round=max(0, mine.round - 1))
         return frozenset[str]().union(*(self._nodes(key) for key in {mine, before}))
 
-    def _nodes(self, key: RoundKey) -> set[str]:
+    def _nodes(self, key: RoundKey) -> Set[str]:
         """The nodes with a rollout file; none where that cannot be listed, of which the Intake tells."""
         try:
-            return nodes_in(self._ctx.run.store, keys.rollouts(key))
+            return self._files.find(keys.rollouts(key), self.live_peers() | self._machine.earned).keys()
         except StoreError:
-            return set()
+            return frozenset()
 
     def seconds_without_coordinator(self) -> float:
         """Since one was last seen alive, or since this node began to look."""
