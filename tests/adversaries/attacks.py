@@ -161,7 +161,12 @@ def _in_the_way(place: Callable[[Target], Path], thing: Callable[[Path], None]) 
     return attack
 
 
-ATTACKS: dict[str, Attack] = {
+def _each_in_turn(place: Callable[[Target], Path]) -> Attack:
+    things = [_in_the_way(place, thing) for thing in OBJECTS.values()]
+    return lambda at, tick: things[tick % len(things)](at, tick)
+
+
+_OF_FILES: dict[str, Attack] = {
     **coordination.by_name(
         rows_that_overflow,
         rows_for_a_node,
@@ -171,12 +176,15 @@ ATTACKS: dict[str, Attack] = {
         no_files_among_rollouts,
     ),
     **{name: _of_coordination(attack) for name, attack in coordination.ATTACKS.items()},
-    **{
-        f"{what}: {kind}": _in_the_way(place, thing)
-        for what, place in PLACES.items()
-        for kind, thing in OBJECTS.items()
-    },
 }
+ONCE: dict[str, Attack] = _OF_FILES | {
+    f"{what}: {kind}": _in_the_way(place, thing) for what, place in PLACES.items() for kind, thing in OBJECTS.items()
+}
+"""Written once."""
+EVERY_SECOND: dict[str, Attack] = _OF_FILES | {
+    f"{what}: each kind in turn": _each_in_turn(place) for what, place in PLACES.items()
+}
+"""Written again every second."""
 
 
 # ── how ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

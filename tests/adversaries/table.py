@@ -1,17 +1,19 @@
 """What each attack on the folder costs an honest swarm: one row per attack.
 
-    python -m tests.adversaries.table --path FOLDER                        # each written once
+    python -m tests.adversaries.table --path FOLDER --jobs 4               # each written once
     python -m tests.adversaries.table --path FOLDER --every-second
     python -m tests.adversaries.table --path FOLDER --signed --attacks "bare-rewards,new-name"
 
-Each row is a swarm of real processes, a coordinator and three workers without torch, as fast as they can:
+Each row is a swarm of real processes, a coordinator and three workers without torch whose rounds hold half a second of
+computing, as on a GPU that leaves the processor free:
 
     settle ─▶ pace before ─▶ the attack (once, or every second) ─▶ pace during ─▶ no more writes for one interval
            ─▶ pace after ─▶ status, summary, validate --partial, export ─▶ SIGTERM to all
 
-Columns: rounds per second of the slowest worker, during and after the attack over those before; the longest time
-without a round; who ended, or did not end at SIGTERM; most memory that a process took more; views that failed.
-Exit code 1 if any node or view was lost.
+Columns: rounds per second of the slowest worker before; during and after the attack over that; the longest time
+without a round; most memory that a process took more; who ended, or did not end at SIGTERM, and views that failed.
+Where several rows are measured at once (`--jobs`), an attack that takes processor time slows the others' rows as well:
+measure those that matter alone. Exit code 1 if any node or view was lost.
 """
 
 from __future__ import annotations
@@ -23,18 +25,24 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
 from swarm.config import without_settings
-from tests.adversaries.attacks import ATTACKS, Attack, Target
+from tests.adversaries.attacks import EVERY_SECOND, ONCE, Attack, Target
+from tests.chaos.light_worker import FIXED_STEP
 from tests.layout import Layout
 
 WORKERS = ("w0", "w1", "w2")
 INTERVAL_S = 5.0
 """COORDINATOR_ROUND_INTERVAL: what an attack that is written once may cost at most."""
-BEFORE_S, DURING_S, AFTER_S = 5.0, 15.0, 7.0
+BEFORE_S, DURING_S, AFTER_S = 15.0, 20.0, 12.0
+STEP_S = 0.25
+"""Of generating, and of training; the processor is free."""
 START_S, STOP_S, VIEW_S = 120.0, 20.0, 60.0
 VIEWS = (("status", "--json"), ("summary", "--json"), ("validate", "--partial", "--json"), ("logs", "-n", "5"))
 """Each ends with exit code 0, or 1 where it found fault with the run."""
@@ -54,6 +62,7 @@ SETTINGS = {
     "SWARM_LIVENESS_TIMEOUT": "10",
     "SWARM_RECONCILE_INTERVAL": "0.5",
     "SWARM_LOG_LEVEL": "warning",
+    FIXED_STEP: f"{STEP_S:g}",
 }
 
 
@@ -190,8 +199,9 @@ class Watch:
         self.megabytes = max(self.megabytes, *grown, 0.0)
 
 
-def measure(path: Path, attack: Attack, *, every_second: bool, signed: bool) -> Row:
-    """One swarm under one attack."""
+def measure(path: Path, name: str, *, every_second: bool, signed: bool) -> Row:
+    """One swarm under the attack of this name."""
+    attack = (EVERY_SECOND if every_second else ONCE)[name]
     with Swarm(path, signed=signed) as swarm:
         _settle(swarm)
         watch = Watch(swarm)
@@ -232,20 +242,24 @@ def _resident(pid: int) -> float:
 
 def main() -> int:
     options = _options()
-    names = options.attacks.split(",") if options.attacks else list(ATTACKS)
+    names = options.attacks.split(",") if options.attacks else [*(EVERY_SECOND if options.every_second else ONCE)]
     _say(f"{'attack':<32} {'before/s':>8} {'during':>7} {'after':>7} {'longest':>8} {'MB':>6}  lost")
+    row_of = partial(measure, every_second=options.every_second, signed=options.signed)
     lost = False
-    for number, name in enumerate(names):
-        row = measure(
-            options.path / f"{number:03}", ATTACKS[name], every_second=options.every_second, signed=options.signed
-        )
-        lost |= bool(row.lost)
-        during, after = (f"{pace / row.before:.0%}" if row.before else "-" for pace in (row.during, row.after))
-        _say(
-            f"{name:<32} {row.before:>8.2f} {during:>7} {after:>7} {row.longest:>6.1f} s {row.megabytes:>+6.0f}  "
-            f"{', '.join(row.lost) or '-'}"
-        )
+    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as processes:
+        paths = [options.path / f"{number:03}" for number in range(len(names))]
+        for name, row in zip(names, processes.map(row_of, paths, names), strict=True):
+            lost |= bool(row.lost)
+            _say(_as_text(name, row))
     return int(lost)
+
+
+def _as_text(name: str, row: Row) -> str:
+    during, after = (f"{pace / row.before:.0%}" if row.before else "-" for pace in (row.during, row.after))
+    return (
+        f"{name:<32} {row.before:>8.2f} {during:>7} {after:>7} {row.longest:>6.1f} s {row.megabytes:>+6.0f}  "
+        f"{', '.join(row.lost) or '-'}"
+    )
 
 
 def _say(text: str) -> None:
@@ -258,6 +272,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--every-second", action="store_true", help="attack every second; else once")
     parser.add_argument("--signed", action="store_true", help="with SWARM_SIGNING=require; the attacker has no key")
     parser.add_argument("--attacks", default="", help="names separated by commas; else all")
+    parser.add_argument("--jobs", type=int, default=1, help="rows at once")
     return parser.parse_args()
 
 

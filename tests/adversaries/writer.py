@@ -14,7 +14,7 @@ import time
 from contextlib import suppress
 
 from swarm.config import load_settings
-from tests.adversaries.attacks import ATTACKS, PLACES, Target
+from tests.adversaries.attacks import ONCE, PLACES, Target
 from tests.layout import Layout
 
 PAUSE_S = 0.1
@@ -30,7 +30,7 @@ def removes(name: str) -> bool:
 def main() -> None:
     settings = load_settings({}, os.environ)
     target = Target(Layout(settings.shared_folder, settings.experiment), victim=sys.argv[1], honest=sys.argv[2])
-    attacks = [attack for name, attack in ATTACKS.items() if not removes(name)]
+    attacks = [attack for name, attack in ONCE.items() if not removes(name)]
     for tick in itertools.count():
         for attack in attacks:
             with suppress(OSError):  # nothing is there yet

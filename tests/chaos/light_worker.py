@@ -27,6 +27,8 @@ from tests.unit.node.factories import TASKS, FakePolicy, FakeTaskSource
 
 STEP = 0.02
 """Mean seconds of a step of the policy: there has to be a moment to be killed in."""
+FIXED_STEP = "LIGHT_STEP"
+"""Variable: seconds of every step, in which the processor is free, as while a GPU computes."""
 
 
 @dataclass
@@ -46,7 +48,9 @@ class LightPolicy(FakePolicy):
         return report
 
     def _pause(self) -> None:
-        if self.step:
+        if fixed := os.environ.get(FIXED_STEP):
+            time.sleep(float(fixed))
+        elif self.step:
             time.sleep(random.expovariate(1 / self.step))
 
 
