@@ -108,6 +108,8 @@ def main() -> int:
     options = _options()
     options.path.mkdir(parents=True, exist_ok=True)
     seeds = [int(seed) for seed in options.seeds.split(",")]
+    if len(seeds) < 2:
+        raise SystemExit("--seeds: expected at least two, separated by commas, for the noise between them")
     curves = {
         kind: [curve(run(options.path, kind, seed, options.rounds), options.rounds) for seed in seeds]
         for kind in (NONE, *options.kinds.split(","))
