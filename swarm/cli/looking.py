@@ -24,6 +24,7 @@ from swarm.views import status as status_view
 from swarm.views import summary as summary_view
 from swarm.views import validate as validate_view
 from swarm.views.plot import save_reward_plot
+from swarm.views.text import shorten
 from swarm.wire import keys
 
 REFRESH_SECONDS = 2.0
@@ -31,6 +32,8 @@ REFRESH_SECONDS = 2.0
 POLL_SECONDS = 0.5
 """The folder is listed and read so often while logs are followed: no file events are needed, so any file system will
 do."""
+MOST_NAMED = 1000
+"""Characters of the names that there are."""
 _CLEAR = "\x1b[2J\x1b[H"
 
 
@@ -90,11 +93,11 @@ def logs(
 
 
 def _refuse_unknown(asked: tuple[str, ...], run: Run) -> None:
-    there = nodes_with_logs(run)
+    there = nodes_with_logs(run) if asked else []
     for name in asked:
         if name not in there:
-            logs = run.store.describe(keys.LOGS)
-            raise ConfigError(f"--node {name}: no such node has logs in {logs}; there are {', '.join(there)}")
+            logs, names = run.store.describe(keys.LOGS), shorten(", ".join(there), MOST_NAMED)
+            raise ConfigError(f"--node {name}: no such node has logs in {logs}; there are {names}")
 
 
 def _show_events(events: list[Event], *, as_json: bool) -> None:
@@ -131,6 +134,7 @@ def validate(
     *,
     common: CommonFlags | None = None,
     partial: bool = False,
+    node: Annotated[tuple[str, ...], Parameter("--node")] = (),
     as_json: Annotated[bool, Parameter("--json")] = False,
 ) -> int:
     """Check the folder of a run; exit 1 if it is not whole.
@@ -138,8 +142,11 @@ def validate(
     Args:
         common: which experiment.
         partial: Accept a run that has not finished.
+        node: Only what this node put there, whatever else lies there; give it again for another one.
         as_json: JSON instead of text.
     """
-    report = validate_view.validate(open_experiment(settings_from(common)), partial=partial)
+    run = open_experiment(settings_from(common))
+    _refuse_unknown(node, run)
+    report = validate_view.validate(run, partial=partial, only=frozenset(node))
     print_result(report, validate_view.render, as_json=as_json)
     return 0 if report.ok else 1

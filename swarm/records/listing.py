@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Set
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -95,6 +95,10 @@ class Counted(NamedTuple):
     def files(self) -> Iterator[tuple[RoundKey, str]]:
         """Stage and node of each file, in this order."""
         return ((key, node) for key in sorted(self.nodes) for node in sorted(self.nodes[key]))
+
+    def of(self, nodes: Set[str], rounds: int) -> Counted:
+        """The part of these nodes, in the rounds before `rounds`."""
+        return Counted({key: there & nodes for key, there in self.nodes.items() if key.round < rounds}, [])
 
 
 def count_files(store: Store, prefix: str) -> Counted:

@@ -9,6 +9,7 @@ A Snapshot reads each of its parts when that is first asked for, so who wants th
 
 from __future__ import annotations
 
+from collections.abc import Set
 from functools import cached_property
 
 from swarm.errors import ProtocolError
@@ -27,8 +28,10 @@ from swarm.wire.messages import ExperimentFile, PeerFile, StateFile
 class RunReader:
     """Owns how far each growing file of a run has been read."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, only: Set[str] = frozenset()) -> None:
+        """`only`: the nodes that are looked at; empty: all."""
         self.run = run
+        self.only = only
         self._progress: dict[str, Follower[NodeProgress]] = {}
         self._events: dict[str, Follower[NodeEvents]] = {}
 
@@ -59,6 +62,9 @@ class Snapshot:
         self.problem = clock.problem
         """Why it cannot be read."""
 
+    def _asked_for(self, node: str) -> bool:
+        return not self._reader.only or node in self._reader.only
+
     @cached_property
     def experiment(self) -> ExperimentFile | None:
         """What the run is; None where nobody wrote it, or it cannot be read."""
@@ -75,12 +81,12 @@ class Snapshot:
     @cached_property
     def peers(self) -> dict[str, PeerFile]:
         """The registrations that can be read."""
-        return {peer.peer_id: peer for peer in read_peers(self.run)}
+        return {peer.peer_id: peer for peer in read_peers(self.run, self._reader.only) if self._asked_for(peer.peer_id)}
 
     @cached_property
     def logged(self) -> list[str]:
         """Nodes that have logs."""
-        return nodes_with_logs(self.run)
+        return [node for node in nodes_with_logs(self.run) if self._asked_for(node)]
 
     @property
     def nodes(self) -> list[str]:

@@ -55,6 +55,8 @@ class RunRecords(NamedTuple):
     """After they were counted."""
     partial: bool
     """It need not have finished."""
+    only: Set[str]
+    """The nodes whose records are checked; empty: all, and that nothing else lies there."""
     rollouts: Counted
     rewards: Counted
     rows: dict[str, Rows]
@@ -65,21 +67,26 @@ class RunRecords(NamedTuple):
         return self.now.run.store.describe(key)
 
 
-def read_records(run: Run, *, partial: bool) -> RunRecords:
-    """Read a run."""
-    reader = RunReader(run)
+def read_records(run: Run, *, partial: bool, only: Set[str] = frozenset()) -> RunRecords:
+    """Read a run, or what `only` some of its nodes have put there in the rounds that it had."""
+    reader = RunReader(run, only)
     before = _before(reader.refresh())
     rewards, rollouts = count_files(run.store, keys.REWARDS), count_files(run.store, keys.ROLLOUTS)
     now = reader.refresh()
-    return RunRecords(
+    found = RunRecords(
         before=before,
         now=now,
         partial=partial,
+        only=only,
         rollouts=rollouts,
         rewards=rewards,
         rows={node: read_rows(run, node) for node in now.logged},
         printed={node: read_printed(run, node) for node in now.logged},
     )
+    if not only:
+        return found
+    rounds = _rounds_begun(found)
+    return found._replace(rewards=rewards.of(only, rounds), rollouts=rollouts.of(only, rounds))
 
 
 def _before(now: Snapshot) -> Before:
@@ -287,7 +294,9 @@ def lines_are_whole(run: RunRecords) -> Iterator[str]:
 
 
 def names_are_clean(run: RunRecords) -> Iterator[str]:
-    """No temporary, conflicting or foreign name lies where files are counted."""
+    """No temporary, conflicting or foreign name lies where files are counted; of some nodes alone nobody can say."""
+    if run.only:
+        return
     strays = [*run.rollouts.strays, *run.rewards.strays, *_no_nodes(run, keys.PEERS)]
     state, name = keys.STATE.split("/")
     strays += [f"{state}/{entry.name}" for entry in entries(run.now.run.store, state) if entry.name != name]
@@ -305,7 +314,7 @@ def _no_nodes(run: RunRecords, prefix: str) -> list[str]:
 
 
 def checkpoints_are_named_by_round(run: RunRecords) -> Iterator[str]:
-    for entry in entries(run.now.run.store, keys.CHECKPOINTS):
+    for entry in () if run.only else entries(run.now.run.store, keys.CHECKPOINTS):
         if keys.round_of(entry.name) is None:
             yield f"{run.where(f'{keys.CHECKPOINTS}/{entry.name}')}: expected only round_<number> here"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 import msgspec
 
 from swarm.harmless import printable
@@ -30,13 +32,14 @@ class Report(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-def validate(run: Run, *, partial: bool = False) -> Report:
+def validate(run: Run, *, partial: bool = False, only: Set[str] = frozenset()) -> Report:
     """Check a run.
 
     Args:
         partial: accept a run that has not finished.
+        only: the nodes whose records are checked, whatever others have put there; empty: all.
     """
-    found = read_records(run, partial=partial)
+    found = read_records(run, partial=partial, only=only)
     problems = {name: tuple(check(found)) for name, check in CHECKS.items()}
     return Report(
         experiment=run.experiment,

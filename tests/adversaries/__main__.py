@@ -52,7 +52,7 @@ def run(path: Path, kind: str, seed: int, rounds: int) -> Layout:
         "NUM_TRANSPLANT_TREES": "4",
         "CHECKPOINT_INTERVAL": "0",
         "COORDINATOR_ROUND_INTERVAL": INTERVAL_S,
-        "SWARM_EXPECTED_WORKERS": str(HONEST + len(_strangers(kind))),
+        "SWARM_EXPECTED_WORKERS": _expected(kind),
     }
     with ExitStack() as running:
         _start(running, environment | {"NODE_ROLE": "coordinator"}, "services.coordinator")
@@ -66,6 +66,13 @@ def run(path: Path, kind: str, seed: int, rounds: int) -> Layout:
         raise SystemExit(f"{layout.root}: the honest workers ended with exit code {code}")
     (path / f"{layout.experiment}.done").touch()
     return layout
+
+
+def _expected(kind: str) -> str:
+    """By name where there are names without number, which would fill any count."""
+    if kind == ALL:
+        return ",".join(f"worker-{number}" for number in range(HONEST))
+    return str(HONEST + len(_strangers(kind)))
 
 
 def _strangers(kind: str) -> tuple[str, ...]:

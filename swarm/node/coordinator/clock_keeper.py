@@ -10,6 +10,7 @@ the machine has it written again. So a full or read-only folder stops the clock,
 from __future__ import annotations
 
 import math
+from collections.abc import Set
 from contextlib import suppress
 
 from swarm.errors import StoreError
@@ -40,6 +41,8 @@ from swarm.wire.messages import PeerFile, StateFile
 
 logger = get_logger(__name__)
 
+MOST_NAMED = 64
+"""Nodes that an event names."""
 DOUBTS_APART = 4.0
 """Liveness timeouts between two times that a coordinator waits for another to show that it lives."""
 
@@ -229,7 +232,7 @@ class ClockKeeper:
 
     def _tell_of_awaited(self, live: frozenset[str]) -> None:
         if self._machine.key is None and live != self._awaiting:
-            logger.info("workers.awaited", present=sorted(live), expected=self._ctx.settings.expected_workers)
+            logger.info("workers.awaited", present=_named(live), expected=self._ctx.settings.expected_workers)
             self._awaiting = live
 
     # ── write ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -286,8 +289,14 @@ def _log(write: WriteState, held: bool) -> None:
         round=write.key.round,
         stage=write.key.stage,
         reason=write.reason,
-        missing=sorted(write.missing),
+        missing=_named(write.missing),
     )
+
+
+def _named(nodes: Set[str]) -> list[str]:
+    """For the log, which a flood of names must not fill."""
+    names = sorted(nodes)
+    return names if len(names) <= MOST_NAMED else [*names[:MOST_NAMED], f"and {len(names) - MOST_NAMED} more"]
 
 
 def clock_of(state: StateFile) -> FolderClock:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from swarm.cli.main import run
+from swarm.types import RoundKey
 from tests.unit.views.factories import make_experiment
 
 
@@ -76,6 +77,19 @@ def test_validate_exits_1_for_a_run_that_is_not_whole(tmp_path: Path, capsys: py
     capsys.readouterr()
     assert look(tmp_path, "validate", "--json") == 1
     assert json.loads(capsys.readouterr().out)["ok"] is False
+
+
+def test_validate_checks_some_nodes_alone_and_refuses_names_that_nobody_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    layout = make_experiment(tmp_path)
+    layout.rollout_file(RoundKey(0), "alice").unlink()
+    assert look(tmp_path, "validate") == 1
+    assert look(tmp_path, "validate", "--node", "bob") == 0
+    assert look(tmp_path, "validate", "--node", "bob", "--node", "alice") == 1
+    capsys.readouterr()
+    assert look(tmp_path, "validate", "--node", "bbo") == 2
+    assert "--node bbo: no such node has logs" in capsys.readouterr().err
 
 
 def test_summary_as_text_json_and_plot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
