@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection
 from typing import NamedTuple, TypeVar
 
@@ -88,8 +87,8 @@ def read_peer(run: Run, node: str) -> PeerFile | None:
 class PeerReader:
     """Reads the registrations of a run again and again, each version of each once."""
 
-    def __init__(self, run: Run, now: Callable[[], float] = time.monotonic) -> None:
-        """`now`: monotonic seconds."""
+    def __init__(self, run: Run, now: Callable[[], float] = lambda: 0.0) -> None:
+        """`now`: monotonic seconds; who looks once needs none."""
         self._run = run
         self._files = NodeFiles(run.store, now)
         self._seen: dict[str, tuple[str, PeerFile | None]] = {}
