@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from swarm.config.constraints import allowed, options
+from swarm.config.constraints import NODE_ID, allowed, options
 from swarm.config.environment import RETIRED, VARIABLES
 from swarm.config.presets import PRESET, PRESET_VARIABLE, preset
 from swarm.config.settings import ADAPTIVE, FIELDS, JUDGE, QUICK, Settings, variable
@@ -151,6 +151,11 @@ def _check(settings: Settings, given: set[str]) -> Settings:
     if settings.node_id == JUDGE:
         raise ConfigError(
             f"{variable('node_id')} must not be {JUDGE!r}: logs/{JUDGE} belongs to the judge; choose another"
+        )
+    if settings.signing == "off" and (keys := sorted(n for n in settings.expected_names if not NODE_ID.fullmatch(n))):
+        raise ConfigError(
+            f"{variable('expected_workers')} names the public key {keys[0]}, and without signatures nobody shows a "
+            f"key: set {variable('signing')} to on or require, or name node ids alone"
         )
     if settings.liveness_timeout < 3 * settings.heartbeat_interval:
         raise ConfigError(

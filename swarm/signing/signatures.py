@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from pathlib import Path
 
 from swarm.errors import ProtocolError
@@ -19,10 +20,20 @@ class Signatures:
 
     asks = True
 
-    def __init__(self, key_folder: Path, shared_folder: Path, experiment: str, *, required: bool) -> None:
-        """Raises ConfigError without a usable key."""
+    def __init__(
+        self,
+        key_folder: Path,
+        shared_folder: Path,
+        experiment: str,
+        *,
+        required: bool,
+        expected: Set[str] = frozenset(),
+    ) -> None:
+        """As make_trust. Raises ConfigError without a usable key."""
         self._key = load_key(key_folder)
         self._own = public_text(self._key)
+        self._trusted = expected | {self._own}
+        """A stranger who was first under a name does not shut out who has one of these keys."""
         self._known = KnownKeys(key_folder, shared_folder, experiment)
         self._experiment = experiment
         self._required = required
@@ -38,11 +49,9 @@ class Signatures:
                 raise ProtocolError("unsigned", f"{place} is not signed, {self._expected(author, held_to)}")
             return
         verify(signature, place)
-        if signature.public_key == self._own and held_to is not None:
-            return  # nobody else has this key: whoever came first in the name of a node of ours cannot shut it out
-        if held_to is None:
-            held_to = self._pin(author, signature.public_key)
-        if held_to != signature.public_key:
+        if held_to is None or (signature.public_key in self._trusted and held_to not in self._trusted):
+            held_to = self._pin(author, signature.public_key, before=held_to)
+        if signature.public_key not in (held_to, self._own):  # nobody else has the own one
             raise ProtocolError(
                 "other_key",
                 f"{place} is signed by {signature.public_key}, {self._expected(author, held_to)}; if {author} has a "
@@ -61,13 +70,15 @@ class Signatures:
         except OSError as error:  # not knowing is no reason to believe
             raise ProtocolError("pin_unreadable", f"the key of {author} cannot be looked up: {error}") from None
 
-    def _pin(self, author: str, public_key: str) -> str:
+    def _pin(self, author: str, public_key: str, before: str | None) -> str:
         try:
+            if before is not None:
+                self._known.forget(author)
             held_to = self._known.pin(author, public_key)
         except OSError as error:
             logger.warning("key.not_remembered", author=author, error=str(error))
             return public_key
-        logger.info("key.pinned", author=author, public_key=held_to)
+        logger.info("key.pinned", author=author, public_key=held_to, **({"before": before} if before else {}))
         return held_to
 
     @staticmethod

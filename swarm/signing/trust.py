@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from pathlib import Path
 
 from swarm.errors import ConfigError
 from swarm.wire.trust import TRUSTING, Trust
 
 
-def make_trust(signing: str, key_folder: Path, shared_folder: Path, experiment: str) -> Trust:
+def make_trust(
+    signing: str, key_folder: Path, shared_folder: Path, experiment: str, expected: Set[str] = frozenset()
+) -> Trust:
     """What a node does about signatures.
 
     Args:
         signing: `off`, `on` or `require`.
+        expected: public keys of others that, as the own one, come before whoever was first seen under a name.
 
     Raises:
         ConfigError: there is no key, or the extra is not installed.
@@ -25,4 +29,4 @@ def make_trust(signing: str, key_folder: Path, shared_folder: Path, experiment: 
         raise ConfigError(
             'SWARM_SIGNING needs the package cryptography: pip install "swarm-sapo[signing]", or leave signing off'
         ) from None
-    return Signatures(key_folder, shared_folder, experiment, required=signing == "require")
+    return Signatures(key_folder, shared_folder, experiment, required=signing == "require", expected=expected)

@@ -273,9 +273,16 @@ def test_a_list_of_names_holds_names(tmp_path: Path, text: str) -> None:
     ],
 )
 def test_workers_are_expected_by_number_or_by_name_or_key(text: str, count: int, names: list[str]) -> None:
-    settings = load({"SWARM_EXPECTED_WORKERS": text})
+    settings = load({"SWARM_EXPECTED_WORKERS": text, "SWARM_SIGNING": "on"})
     assert (settings.expected_count, settings.expected_names) == (count, frozenset(names))
     assert load(settings.as_environment()) == settings
+
+
+def test_a_worker_that_is_expected_by_its_key_has_to_sign() -> None:
+    key = "A" * 43 + "="
+    said = refusal({"SWARM_EXPECTED_WORKERS": f"anna,{key}"})
+    assert f"names the public key {key}" in said
+    assert "set SWARM_SIGNING to on or require" in said
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "../anna", "anna,", "1.5.json"])

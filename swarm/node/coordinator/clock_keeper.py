@@ -218,7 +218,7 @@ class ClockKeeper:
     async def _decide(self) -> bool | None:
         """Look and carry out until there is nothing more to do for now; None, or what `keep` returns."""
         while look := await self._ctx.blocking.run(self._observer.look, self._machine.round_in_hand):
-            self._tell_of_awaited(look.live)
+            self._tell_of_awaited(look)
             match self._machine.handle(look):
                 case None:
                     return True if self._machine.finished else None
@@ -230,10 +230,15 @@ class ClockKeeper:
                         return None  # whatever it is that keeps the file from saying so, it has until the next wake-up
         return None
 
-    def _tell_of_awaited(self, live: frozenset[str]) -> None:
-        if self._machine.key is None and live != self._awaiting:
-            logger.info("workers.awaited", present=_named(live), expected=self._ctx.settings.expected_workers)
-            self._awaiting = live
+    def _tell_of_awaited(self, look: Look) -> None:
+        """Who is there, and, where names or keys are expected, which of them nobody there has."""
+        if self._machine.key is None and look.called != self._awaiting:
+            settings = self._ctx.settings
+            missing = sorted(settings.expected_names - look.called)
+            logger.info(
+                "workers.awaited", present=_named(look.live), expected=settings.expected_workers, missing=missing
+            )
+            self._awaiting = look.called
 
     # ── write ───────────────────────────────────────────────────────────────────────────────────────────────────────
     async def _write(self, write: WriteState, *, held: bool = False) -> bool:

@@ -39,7 +39,8 @@ _RECORDED = ("torch", "transformers", "anyio", "watchfiles", "msgspec", "structl
 
 def make_context(settings: Settings, node_id: str) -> NodeContext:
     """A node of this process in its experiment. Raises ConfigError: it is to sign, and there is no key."""
-    trust = make_trust(settings.signing, settings.private_folder, settings.shared_folder, settings.experiment)
+    place, names = (settings.shared_folder, settings.experiment), settings.expected_names
+    trust = make_trust(settings.signing, settings.private_folder, *place, expected=names)
     return NodeContext(
         settings=settings,
         node_id=node_id,
