@@ -109,7 +109,7 @@ def count_files(store: Store, prefix: str) -> Counted:
         if round_ is None or of_round.kind is not Kind.PREFIX:
             counted.strays.append(place)
             continue
-        for of_stage in entries(store, place):
+        for of_stage in _listed(store, place, counted.strays):
             stage = keys.stage_of(of_stage.name)
             if stage is None or of_stage.kind is not Kind.PREFIX:
                 counted.strays.append(f"{place}/{of_stage.name}")
@@ -120,24 +120,31 @@ def count_files(store: Store, prefix: str) -> Counted:
     return counted
 
 
+def _listed(store: Store, prefix: str, strays: list[str]) -> list[Entry]:
+    """The names of a prefix; where it cannot be listed, as a folder of no permissions, it is itself a stray."""
+    try:
+        return [*entries(store, prefix)]
+    except StoreError:
+        strays.append(prefix)
+        return []
+
+
 def count_stage(store: Store, prefix: str) -> tuple[set[str], list[str]]:
     """The nodes that have a file in one stage's prefix, and the keys of the other names in it.
 
     What cannot be listed, such as a link that somebody put there, is itself a stray: those who only look go on.
     """
-    try:
-        names = [entry.name for entry in entries(store, prefix)]
-    except StoreError:
-        return set(), [prefix]
+    strays = list[str]()
+    names = [entry.name for entry in _listed(store, prefix, strays)]
     nodes = {node for name in names if (node := keys.node_of(name))}
-    return nodes, [f"{prefix}/{name}" for name in names if not keys.node_of(name)]
+    return nodes, strays + [f"{prefix}/{name}" for name in names if not keys.node_of(name)]
 
 
 def saved_rounds(run: Run) -> dict[str, list[int]]:
     """Node -> the rounds behind each of its checkpoints, in order. Raises StoreError if they cannot be listed."""
     found: dict[str, list[int]] = defaultdict(list)
     for rounds_done in rounds_in(run.store, keys.CHECKPOINTS):
-        for entry in entries(run.store, f"{keys.CHECKPOINTS}/round_{rounds_done}"):
+        for entry in _listed(run.store, f"{keys.CHECKPOINTS}/round_{rounds_done}", []):
             if entry.kind is Kind.PREFIX and keys.is_node_id(entry.name):
                 found[entry.name].append(rounds_done)
     return dict(found)

@@ -4,6 +4,7 @@
     link, pipe, socket, device  unlinked, never followed
     file with another name too  a copy of its own takes its place: what is written to it must not end up elsewhere
     file that is not ours and cannot be opened   renamed aside: `{name}.aside-*`
+    file of ours that was closed to us           opened to us again, with what is in it
 
 Never at the top of an experiment (`rollouts`, `logs` ...): what stands there may be the user's own, and is refused.
 """
@@ -25,6 +26,7 @@ MOST_COPIED = 1 << 30
 _MOST_REMOVED = 10_000
 """Names of a folder that are removed at once; the rest goes when the writer starts again."""
 _PIECE = 1 << 20
+_OURS = stat.S_IRUSR | stat.S_IWUSR
 
 
 def may_clear(place: Within) -> bool:
@@ -44,6 +46,8 @@ def clear(place: Within, drafts: Within) -> None:
             _make_own(place.name, folder, drafts)
         elif found.st_nlink > 1 or found.st_uid != os.geteuid():
             os.rename(place.name, f"{place.name}.aside-{uuid.uuid4().hex[:8]}", src_dir_fd=folder, dst_dir_fd=folder)
+        elif found.st_mode & _OURS != _OURS:
+            os.chmod(place.name, stat.S_IMODE(found.st_mode) | _OURS, dir_fd=folder)
         else:
             return
         tell_of_obstacle(place.path)

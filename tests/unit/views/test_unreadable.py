@@ -1,0 +1,65 @@
+"""What cannot be read, for want of a permission, is stepped around by who looks, and named by `validate`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from swarm.cli.main import run
+from swarm.errors import ProtocolError
+from swarm.store.folder.store import FolderStore
+from swarm.types import RoundKey
+from tests.layout import Layout
+from tests.permissions import close, permissions_count, reopen
+from tests.unit.views.factories import make_experiment
+
+FILES: dict[str, Callable[[Layout], Path]] = {
+    "rollouts": lambda layout: layout.rollout_file(RoundKey(1), "bob"),
+    "reward": lambda layout: layout.reward_file(RoundKey(1), "bob"),
+    "vote": lambda layout: layout.winners_file(1, "bob"),
+    "registration": lambda layout: layout.peer_file("bob"),
+    "rows": lambda layout: layout.metrics_file("bob"),
+    "events": lambda layout: layout.events_file("bob"),
+    "output": lambda layout: layout.stdout_file("bob"),
+    "state": lambda layout: layout.state_file,
+    "folder of logs": lambda layout: layout.metrics_file("bob").parent,
+    "folder of checkpoints": lambda layout: layout.checkpoint(3, "alice").parent,
+    "folder of a round": lambda layout: layout.rollout_file(RoundKey(1), "bob").parents[1],
+}
+COMMANDS = ("status", "summary", "logs", "experiment list", "validate", "validate --partial")
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Iterator[Layout]:
+    yield make_experiment(tmp_path)
+    reopen(tmp_path)
+
+
+@pytest.mark.parametrize("what", FILES)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_who_looks_steps_around_what_cannot_be_read(
+    layout: Layout, capsys: pytest.CaptureFixture[str], command: str, what: str
+) -> None:
+    place = FILES[what](layout)
+    close(place)
+    more = ["--experiment", "exp"] if command != "experiment list" else []
+    with permissions_count():
+        code = run([*command.split(), "--path", str(layout.path), *more])
+    said = capsys.readouterr()
+    assert "Traceback" not in said.err
+    assert code in ((0, 1) if "validate" in command else (0,))
+    if command in ("status", "summary", "logs"):
+        assert "alice" in said.out
+    if command == "validate" and what not in ("vote", "registration", "output", "folder of checkpoints"):
+        assert code == 1
+        assert "bob" in said.out or place.name in said.out
+
+
+def test_permissions_count_for_root_too(tmp_path: Path) -> None:
+    """Without this none of these tests could fail."""
+    (tmp_path / "a.json").write_bytes(b"{}")
+    close(tmp_path / "a.json")
+    with permissions_count(), pytest.raises(ProtocolError, match=r"unreadable: .*Permission denied"):
+        FolderStore(tmp_path).get("a.json", 100)
