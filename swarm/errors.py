@@ -17,6 +17,8 @@ Messages say what, where, what was expected, what was got, and what to do.
 
 from __future__ import annotations
 
+from typing import Self
+
 
 class SwarmError(Exception):
     """Base of every error that swarm raises on purpose."""
@@ -67,6 +69,11 @@ class ProtocolError(SwarmError):
         super().__init__(f"{reason}: {detail}")
         self.reason = reason
         self.detail = detail
+
+    def as_value(self) -> Self:
+        """Itself, for who keeps it: without the frames that it came through, which hold what was read and refused."""
+        self.__context__ = self.__cause__ = None
+        return self.with_traceback(None)
 
 
 class ModelError(SwarmError):

@@ -236,7 +236,7 @@ def _get_if_there(store: Store, key: str, limit: int) -> Blob | ProtocolError | 
     except FileNotFoundError:
         return None
     except ProtocolError as refused:
-        return refused
+        return refused.as_value()
 
 
 def copy_whole(store: Store, key: str, target: Path, limit: int) -> None:

@@ -97,7 +97,7 @@ class PeersFiles:
         try:
             return Fetched(reading, self.parse(key, peer, blob.data))
         except ProtocolError as error:
-            return Fetched(reading, error)
+            return Fetched(reading, error.as_value())
 
     def parse(self, key: RoundKey, peer: str, data: bytes) -> PeersFile:
         """What the bytes of a peer's file for one stage say, once its signature is what this node asks for.

@@ -92,7 +92,7 @@ async def _verdict(source: TaskSource, group: RolloutGroup, claims: Claims) -> V
     try:
         score = await _score_in_slices(source, group)
     except ProtocolError as error:
-        return Verdict(None, error)
+        return Verdict(None, error.as_value())
     if score.killed > MOST_KILLED:
         return Verdict(None, None, killed=score.killed)  # for which its whole file is refused
     rewards = false_rewards(claims, score) if group.question.verifiable else 0
@@ -162,7 +162,7 @@ async def score_groups(source: TaskSource, groups: Sequence[RolloutGroup]) -> li
         try:
             found[position] = await score_group(source, group)
         except ProtocolError as error:
-            found[position] = error
+            found[position] = error.as_value()
 
     async with anyio.create_task_group() as tasks:
         for position, group in enumerate(groups):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -188,6 +190,49 @@ async def test_of_what_nobody_can_learn_from_no_text_stays_in_memory(layout: Lay
     await intake.look()
     assert [(s.group.completions, s.group.question.prompt) for s in intake.groups("bob")] == [((), "")] * 2
     assert [s.rewards for s in intake.groups("bob")] == [(0.0,) * 4] * 2
+
+
+def unknown_origins(file: RolloutFile) -> None:
+    for group in file.groups.values():
+        group.origin = None
+
+
+def wrong_form(file: RolloutFile) -> None:
+    file.rollouts["0"][0].reward = "much"  # type: ignore[assignment]
+
+
+def misplaced(file: RolloutFile) -> None:
+    file.round += 1
+
+
+def too_long(file: RolloutFile) -> None:
+    """As it is."""
+
+
+REFUSED = {"no_origin": unknown_origins, "malformed": wrong_form, "misplaced": misplaced, "too_long": too_long}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+async def test_what_was_refused_is_let_go_at_once(layout: Layout, reason: str) -> None:
+    """Sixty files of 4 MB once left a worker a gigabyte larger: the refusals held the frames that had read them."""
+    size, names = 2**18, [f"big-{number}" for number in range(24)]
+    for name in names:
+        file = make_rollouts(name, R0, groups=1, size=4)
+        for entry in file.rollouts["0"]:
+            entry.response = "\N{GRINNING FACE}" + "x" * size
+        REFUSED[reason](file)
+        put(layout.rollout_file(R0, name), encode(file))
+    intake = TestedIntake(layout)
+    gc.disable()
+    tracemalloc.start()
+    try:
+        await intake.look()
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+    assert intake.refused() == {name: {reason: 1} for name in names}
+    assert held < 4 * size * 4, "bytes, as one file takes in memory, of 24"
 
 
 async def test_token_ids_stay_in_memory_only_where_they_are_weighed_by(layout: Layout) -> None:
