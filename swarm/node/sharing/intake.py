@@ -4,7 +4,10 @@
             selection.py     reading.py               admission.py  verification.py              pool.py
 
     waits for   the priority lock: one file at a time, those of peers with a clean record first (priority_lock.py)
-    unblocks    the gathering, by PeerArrived: also of a peer whose file was refused, or is not read at all
+    unblocks    the gathering, by PeerArrived: also of a peer whose groups were refused, or that is not read at all
+
+What is no file that can be taken (a link, half a file, one that its author did not sign) may be a stranger's doing in a
+peer's name: it is no arrival, and once something else lies there that is read instead.
 
 All of it goes on while the executor computes. Whatever is wrong is counted by reason and peer, and named in the log as
 far as there is room (intake_counts.py); how often it happens decides who is read at all (quarantine.py).
@@ -13,6 +16,7 @@ far as there is room (intake_counts.py); how often it happens decides who is rea
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence, Set
+from dataclasses import replace
 
 from anyio.abc import TaskGroup
 
@@ -27,7 +31,7 @@ from swarm.node.sharing.intake_counts import Counts, Refusals
 from swarm.node.sharing.pool import Pool
 from swarm.node.sharing.priority_lock import PriorityLock
 from swarm.node.sharing.quarantine import Quarantine
-from swarm.node.sharing.reading import MOST_AGAIN, PeersFile, PeersFiles, Reading
+from swarm.node.sharing.reading import PeersFile, PeersFiles, Reading
 from swarm.node.sharing.selection import Selection, random_order
 from swarm.node.sharing.trained_groups import GroupName, name_of
 from swarm.node.sharing.verification import TaskSource, Verdict, verify
@@ -48,9 +52,11 @@ class Intake:
         ctx: NodeContext,
         assigned: AssignedQuestions,
         task_source: TaskSource,
-        on_arrival: Callable[[RoundKey, str], Awaitable[None]],
+        on_arrival: Callable[[RoundKey, str, bool], Awaitable[None]],
     ) -> None:
-        """`on_arrival`: told of every peer and stage once its file is in the pool, refused, or is not to be read."""
+        """`on_arrival`: told of every peer and stage once its file is in the pool, refused, or is not to be read; False
+        if it could not be taken for the peer's word, and another one may come.
+        """
         self._ctx = ctx
         self._task_source = task_source
         self._on_arrival = on_arrival
@@ -120,7 +126,7 @@ class Intake:
     async def _look_at(self, key: RoundKey, live: Set[str], selection: Selection, tasks: TaskGroup) -> None:
         clean = self._quarantine.clean()
         self._counts.alive |= live
-        read = {peer: r for peer, r in self._readings.get(key, {}).items() if r.again < MOST_AGAIN}
+        read = {peer: r for peer, r in self._readings.get(key, {}).items() if r.may_be_read_again}
         only = (clean | live) - selection.taken if selection.flooded else None
         try:
             tags = await self._ctx.blocking.run(self._files.tags, key, read.keys(), only)
@@ -131,18 +137,22 @@ class Intake:
         choice = selection.choose(tags.keys() - {self._ctx.node_id}, clean, live)
         if choice.flood:
             self._refusals.flood(self._counts, key, choice.flood, self._ctx.settings.max_peers)
-        for peer in choice.read:
-            tasks.start_soon(self._take, key, peer, self._rank(peer, clean, live))
+        changed = [peer for peer, reading in read.items() if tags.get(peer, "") not in ("", reading.tag)]
+        replaced = [peer for peer in changed if read[peer].refused and peer in clean | live]
+        for peer in replaced:
+            self._readings[key][peer] = replace(read[peer], tag=tags[peer])  # it is read once
+        for peer in [*choice.read, *replaced]:
+            tasks.start_soon(self._take, key, peer, tags[peer], self._rank(peer, clean, live))
         await self._pass_over(key, choice.passed_over, selection)
-        for peer, reading in read.items():
-            if tags.get(peer, "") not in ("", reading.tag):
-                await self._look_again(key, peer, reading)
+        for peer in changed:
+            if not read[peer].refused:
+                await self._look_again(key, peer, read[peer])
 
     async def _pass_over(self, key: RoundKey, peers: Sequence[str], selection: Selection) -> None:
         """Nobody waits for those that are not read."""
         selection.taken.update(peers)
         for peer in peers:
-            await self._on_arrival(key, peer)
+            await self._on_arrival(key, peer, True)
 
     def _rank(self, peer: str, clean: Set[str], live: Set[str]) -> int:
         if peer in clean:
@@ -152,22 +162,26 @@ class Intake:
         return ALIVE if peer in live else STRANGER
 
     # ── one file ────────────────────────────────────────────────────────────────────────────────────────────────────
-    async def _take(self, key: RoundKey, peer: str, rank: int) -> None:
+    async def _take(self, key: RoundKey, peer: str, tag: str, rank: int) -> None:
         async with self._priority_lock.hold(rank):
             if key < self._oldest:
                 return
             with self.activity.running():
-                groups = await self._verified(key, peer, rank)
-        if key >= self._oldest:
-            for full_key, full_peer in self._pool.put(key, peer, groups):
-                most = self._ctx.settings.pool_bytes
-                detail = f"the groups of all peers take more than {most} bytes (SWARM_POOL_BYTES)"
-                self._refuse(full_key, full_peer, ProtocolError("pool_full", detail))
-            await self._on_arrival(key, peer)
+                groups = await self._verified(key, peer, tag, rank)
+        if key < self._oldest:
+            return
+        for full_key, full_peer in self._pool.put(key, peer, groups) if groups is not None else ():
+            most = self._ctx.settings.pool_bytes
+            detail = f"the groups of all peers take more than {most} bytes (SWARM_POOL_BYTES)"
+            self._refuse(full_key, full_peer, ProtocolError("pool_full", detail))
+        await self._on_arrival(key, peer, groups is not None)
 
-    async def _verified(self, key: RoundKey, peer: str, rank: int) -> list[ScoredGroup]:
+    async def _verified(self, key: RoundKey, peer: str, tag: str, rank: int) -> list[ScoredGroup] | None:
+        """The groups of one file that may come in; None if it is no file that can be taken."""
         try:
-            file = await self._read(key, peer)
+            file = await self._read(key, peer, tag)
+            if file is None:
+                return None
             self._admission.check_size(file.groups)
             accepted = await self._accepted(key, peer, file, rank)
         except FileNotFoundError:
@@ -183,13 +197,17 @@ class Intake:
         logger.debug("peer.arrived", peer=peer, round=key.round, groups=len(accepted), bytes=file.size)
         return accepted
 
-    async def _read(self, key: RoundKey, peer: str) -> PeersFile:
-        fetched = await self._ctx.blocking.run(self._files.fetch, key, peer)
-        self._readings.setdefault(key, {})[peer] = fetched.reading
+    async def _read(self, key: RoundKey, peer: str, tag: str) -> PeersFile | None:
+        """None: it cannot be taken, which is counted the first time."""
+        fetched = await self._ctx.blocking.run(self._files.fetch, key, peer, tag)
+        before = self._readings.setdefault(key, {}).get(peer)
+        self._readings[key][peer] = replace(fetched.reading, again=before.again + 1 if before else 0)
         self._counts.bytes_fetched += fetched.reading.size
-        if isinstance(fetched.file, ProtocolError):
-            raise fetched.file
-        return fetched.file
+        if not isinstance(fetched.file, ProtocolError):
+            return fetched.file
+        if before is None:
+            self._refuse(key, peer, fetched.file)
+        return None
 
     async def _accepted(self, key: RoundKey, peer: str, file: PeersFile, rank: int) -> list[ScoredGroup]:
         """The groups of one file that may come in; none at all of one that abuses the scorer."""

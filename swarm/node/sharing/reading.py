@@ -23,6 +23,8 @@ from swarm.wire.messages import RolloutFile
 
 MOST_AGAIN = 3
 """Times that an unchanged file is read again, because somebody touched it, before it is left alone."""
+MOST_TRIES = 16
+"""Times that what lies at one name is read, each time something else, until it is a file that can be taken."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,13 @@ class Reading:
     """Bytes."""
     again: int = 0
     """How often it was read again because its tag had changed."""
+    refused: bool = False
+    """It is no file that can be taken, perhaps a stranger's: what comes in its place is read as if it came first."""
+
+    @property
+    def may_be_read_again(self) -> bool:
+        """Should its tag be another one."""
+        return self.again < (MOST_TRIES - 1 if self.refused else MOST_AGAIN)
 
 
 class PeersFile(NamedTuple):
@@ -90,14 +99,19 @@ class PeersFiles:
                     found[node] = entry.tag if entry.kind is Kind.FILE else ""
         return found
 
-    def fetch(self, key: RoundKey, peer: str) -> Fetched:
-        """Read a file. Raises FileNotFoundError, and ProtocolError and StoreError as Store.get does."""
-        blob = self._run.store.get(keys.rollout(key, peer), self._limit)
-        reading = Reading(blob.tag, _digest(blob.data), len(blob.data))
+    def fetch(self, key: RoundKey, peer: str, tag: str = "") -> Fetched:
+        """Read a file. Raises FileNotFoundError and StoreError as Store.get does.
+
+        Args:
+            tag: as it was listed; what cannot be read at all is known by that.
+        """
+        reading = Reading(tag, b"", 0)
         try:
+            blob = self._run.store.get(keys.rollout(key, peer), self._limit)
+            reading = Reading(blob.tag, _digest(blob.data), len(blob.data))
             return Fetched(reading, self.parse(key, peer, blob.data))
         except ProtocolError as error:
-            return Fetched(reading, error.as_value())
+            return Fetched(replace(reading, refused=True), error.as_value())
 
     def parse(self, key: RoundKey, peer: str, data: bytes) -> PeersFile:
         """What the bytes of a peer's file for one stage say, once its signature is what this node asks for.

@@ -130,8 +130,10 @@ class Worker:
     def _tell(self, event: m.Event) -> None:
         self._events.send_nowait(event)
 
-    async def _on_arrival(self, key: RoundKey, peer: str) -> None:
+    async def _on_arrival(self, key: RoundKey, peer: str, spoke: bool) -> None:
         self._lookout.arrived(key, peer)
+        if not spoke:
+            return
         valid = bool(self._intake.groups(((peer, key),)))
         self._tell(m.PeerArrived(key, peer, self._ctx.clock.monotonic(), valid))
 

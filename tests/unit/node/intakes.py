@@ -31,10 +31,12 @@ class TestedIntake:
         self.layout = layout
         self.source = source or FakeTaskSource()
         self.arrived: list[tuple[RoundKey, str]] = []
+        self.silent: list[tuple[RoundKey, str]] = []
+        """What was no file that can be taken."""
         self.intake = Intake(make_context(layout, ME, **settings), DRAWS, self.source, self._on_arrival)
 
-    async def _on_arrival(self, key: RoundKey, peer: str) -> None:
-        self.arrived.append((key, peer))
+    async def _on_arrival(self, key: RoundKey, peer: str, spoke: bool) -> None:
+        (self.arrived if spoke else self.silent).append((key, peer))
 
     async def look(self, *keys: RoundKey, live: Collection[str] = ()) -> None:
         """Look once, and see all files that were found through."""
