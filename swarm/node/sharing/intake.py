@@ -4,10 +4,10 @@
             selection.py     reading.py               admission.py  verification.py              pool.py
 
     waits for   the priority lock: one file at a time, those of peers with a clean record first (priority_lock.py)
-    unblocks    the gathering, by PeerArrived: also of a peer whose groups were refused, or that is not read at all
+    unblocks    the gathering, by PeerArrived: also of a peer whose file was refused, or is not read at all
 
-What is no file that can be taken (a link, half a file, one that its author did not sign) may be a stranger's doing in a
-peer's name: it is no arrival, and once something else lies there that is read instead.
+Where there is no file that can be taken, and later there is, that one is read: the first may be a stranger's. What
+certainly is (a link, something that its author did not sign) is no arrival of the peer's.
 
 All of it goes on while the executor computes. Whatever is wrong is counted by reason and peer, and named in the log as
 far as there is room (intake_counts.py); how often it happens decides who is read at all (quarantine.py).
@@ -30,7 +30,7 @@ from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.sharing.intake_counts import Counts, Refusals
 from swarm.node.sharing.pool import Pool
 from swarm.node.sharing.priority_lock import PriorityLock
-from swarm.node.sharing.quarantine import Quarantine
+from swarm.node.sharing.quarantine import NOT_ITS_OWN, Quarantine
 from swarm.node.sharing.reading import PeersFile, PeersFiles, Reading
 from swarm.node.sharing.selection import Selection, random_order
 from swarm.node.sharing.trained_groups import GroupName, name_of
@@ -40,6 +40,8 @@ from swarm.wire.messages import MetricsRow
 
 logger = get_logger(__name__)
 
+NOT_THE_PEERS = NOT_ITS_OWN | {"not_a_file"}
+"""Reasons for which what lies at a peer's name is none of its files."""
 CLEAN, ALIVE, STRANGER, REFUSED, COSTLY = range(5)
 """Ranks, in the order in which peers' files are read; COSTLY: scoring some of the file had to be killed."""
 
@@ -55,7 +57,7 @@ class Intake:
         on_arrival: Callable[[RoundKey, str, bool], Awaitable[None]],
     ) -> None:
         """`on_arrival`: told of every peer and stage once its file is in the pool, refused, or is not to be read; False
-        if it could not be taken for the peer's word, and another one may come.
+        if what lies there is not the peer's.
         """
         self._ctx = ctx
         self._task_source = task_source
@@ -174,7 +176,8 @@ class Intake:
             most = self._ctx.settings.pool_bytes
             detail = f"the groups of all peers take more than {most} bytes (SWARM_POOL_BYTES)"
             self._refuse(full_key, full_peer, ProtocolError("pool_full", detail))
-        await self._on_arrival(key, peer, groups is not None)
+        reading = self._readings.get(key, {}).get(peer)
+        await self._on_arrival(key, peer, reading is None or reading.refused not in NOT_THE_PEERS)
 
     async def _verified(self, key: RoundKey, peer: str, tag: str, rank: int) -> list[ScoredGroup] | None:
         """The groups of one file that may come in; None if it is no file that can be taken."""

@@ -39,8 +39,8 @@ class Reading:
     """Bytes."""
     again: int = 0
     """How often it was read again because its tag had changed."""
-    refused: bool = False
-    """It is no file that can be taken, perhaps a stranger's: what comes in its place is read as if it came first."""
+    refused: str = ""
+    """Why it is no file that can be taken. It may be a stranger's: what comes in its place is read as if first."""
 
     @property
     def may_be_read_again(self) -> bool:
@@ -111,7 +111,7 @@ class PeersFiles:
             reading = Reading(blob.tag, _digest(blob.data), len(blob.data))
             return Fetched(reading, self.parse(key, peer, blob.data))
         except ProtocolError as error:
-            return Fetched(replace(reading, refused=True), error.as_value())
+            return Fetched(replace(reading, refused=error.reason), error.as_value())
 
     def parse(self, key: RoundKey, peer: str, data: bytes) -> PeersFile:
         """What the bytes of a peer's file for one stage say, once its signature is what this node asks for.
