@@ -9,10 +9,11 @@ So a study needs no database: its results are the folders of its runs.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
+from swarm.config import EXPERIMENT_NAME
 from swarm.errors import ProtocolError, StoreError
 from swarm.records.files import read_form
 from swarm.records.listing import entries
@@ -53,6 +54,10 @@ FIRST_RULE = RENAMED_RULES["gradient"]
 """The adaptive rule of such records where none is named."""
 
 
+FolderName = Annotated[str, msgspec.Meta(pattern=f"^(?:{EXPERIMENT_NAME.pattern})\\Z")]
+"""Of an experiment or study: whoever writes a record names nothing outside the shared folder by it."""
+
+
 class ConfigurationRecord(msgspec.Struct, kw_only=True, frozen=True):
     """One way to train a swarm, run once per seed."""
 
@@ -85,14 +90,14 @@ class RunRecord(msgspec.Struct, kw_only=True, frozen=True):
 
     configuration: str
     seed: int
-    experiment: str
+    experiment: FolderName
     """Name of its experiment in the shared folder."""
 
 
 class StudyRecord(msgspec.Struct, kw_only=True, frozen=True):
     """A matrix of configurations and seeds, resolved."""
 
-    study: str
+    study: FolderName
     title: str
     created_at: float
     """Unix seconds."""

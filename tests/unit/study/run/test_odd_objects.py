@@ -12,11 +12,12 @@ import anyio
 import msgspec
 import pytest
 
-from swarm.errors import StoreError
-from swarm.study.record import study_folder
+from swarm.errors import ProtocolError, StoreError
+from swarm.study.record import read_study, study_folder
 from swarm.study.run import launch, runner
 from swarm.study.run.runner import StudyView, alone
 from swarm.study.run.schedule import RunState
+from swarm.wire.codec import encode
 from tests.objects import KINDS, bounded, put
 from tests.patience import PATIENCE
 from tests.unit.study.run.test_runner import (
@@ -130,3 +131,18 @@ def test_the_end_of_a_log_that_is_no_log_any_more_is_shown_or_left_out(
     assert "m-b-s1 failed: exit code 1; the end of" in said
     assert "precious" not in said or kind == "hard link"
     assert ("junk" in said) == (kind == "file")
+
+
+@pytest.mark.parametrize("name", ["../../outside", "/etc", "..", "a/b", ".hidden", "name\n"])
+def test_a_record_that_names_something_outside_the_shared_folder_is_refused(tmp_path: Path, name: str) -> None:
+    record = make_record()
+    (run, *_) = record.runs
+    for tampered in (
+        msgspec.structs.replace(record, study=name),
+        msgspec.structs.replace(record, runs=(msgspec.structs.replace(run, experiment=name),)),
+    ):
+        file = study_folder(tmp_path, "m") / "study.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(encode(tampered))
+        with pytest.raises(ProtocolError, match="malformed"):
+            read_study(tmp_path, "m")
