@@ -3,6 +3,7 @@
     python -m tests.adversaries.table --path FOLDER --jobs 4               # each written once
     python -m tests.adversaries.table --path FOLDER --every-second
     python -m tests.adversaries.table --path FOLDER --signed --attacks "bare-rewards,new-name"
+    python -m tests.adversaries.table --path FOLDER --every-second --elsewhere --attacks junk-names
 
 Each row is a swarm of real processes, a coordinator and three workers without torch whose rounds hold half a second of
 computing, as on a GPU that leaves the processor free:
@@ -21,6 +22,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -199,14 +201,16 @@ class Watch:
         self.megabytes = max(self.megabytes, *grown, 0.0)
 
 
-def measure(path: Path, name: str, *, every_second: bool, signed: bool) -> Row:
-    """One swarm under the attack of this name."""
+def measure(path: Path, name: str, *, every_second: bool, signed: bool, elsewhere: bool) -> Row:
+    """One swarm under the attack of this name; or beside it, where a copy of its folder is attacked."""
     attack = (EVERY_SECOND if every_second else ONCE)[name]
     with Swarm(path, signed=signed) as swarm:
         _settle(swarm)
         watch = Watch(swarm)
         before = watch.over(BEFORE_S, {})
         memory = swarm.memory()
+        if elsewhere:
+            swarm.target = swarm.target._replace(layout=_copy(swarm.layout, path / "elsewhere"))
         watch = Watch(swarm)
         if every_second:
             during = watch.over(DURING_S, memory, attack)
@@ -217,6 +221,11 @@ def measure(path: Path, name: str, *, every_second: bool, signed: bool) -> Row:
         after = watch.over(AFTER_S, memory)
         lost = (*swarm.ended(), *swarm.failing_views(), *swarm.stop())
         return Row(before, during, after, watch.longest, watch.megabytes, lost)
+
+
+def _copy(layout: Layout, path: Path) -> Layout:
+    shutil.copytree(layout.root, path / "experiments" / layout.experiment, ignore_dangling_symlinks=True)
+    return Layout(path, layout.experiment)
 
 
 def _settle(swarm: Swarm) -> None:
@@ -244,7 +253,7 @@ def main() -> int:
     options = _options()
     names = options.attacks.split(",") if options.attacks else [*(EVERY_SECOND if options.every_second else ONCE)]
     _say(f"{'attack':<32} {'before/s':>8} {'during':>7} {'after':>7} {'longest':>8} {'MB':>6}  lost")
-    row_of = partial(measure, every_second=options.every_second, signed=options.signed)
+    row_of = partial(measure, every_second=options.every_second, signed=options.signed, elsewhere=options.elsewhere)
     lost = False
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as processes:
         paths = [options.path / f"{number:03}" for number in range(len(names))]
@@ -272,6 +281,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--every-second", action="store_true", help="attack every second; else once")
     parser.add_argument("--signed", action="store_true", help="with SWARM_SIGNING=require; the attacker has no key")
     parser.add_argument("--attacks", default="", help="names separated by commas; else all")
+    parser.add_argument(
+        "--elsewhere", action="store_true", help="attack a copy: what the attacker's own work costs here"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="rows at once")
     return parser.parse_args()
 

@@ -15,6 +15,7 @@ far as there is room (intake_counts.py); how often it happens decides who is rea
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence, Set
 from dataclasses import replace
 
@@ -27,7 +28,7 @@ from swarm.node.base.log_once import LogOnce
 from swarm.node.base.timeline import Timeline
 from swarm.node.sharing.admission import Admission
 from swarm.node.sharing.assigned_questions import AssignedQuestions
-from swarm.node.sharing.intake_counts import Counts, Refusals
+from swarm.node.sharing.intake_counts import OTHERS, Counts, Refusals
 from swarm.node.sharing.pool import Pool
 from swarm.node.sharing.priority_lock import PriorityLock
 from swarm.node.sharing.quarantine import NOT_ITS_OWN, Quarantine
@@ -69,6 +70,8 @@ class Intake:
         self._priority_lock = PriorityLock()
         self._selections: dict[RoundKey, Selection] = {}
         self._readings: dict[RoundKey, dict[str, Reading]] = {}
+        self._of_strangers: Counter[RoundKey] = Counter()
+        """Bytes that were read of nodes that are neither alive nor known for good files: together about one file's."""
         self._copies: set[GroupName] = set()
         """Groups that were counted as copied."""
         self._oldest = RoundKey(0)
@@ -104,6 +107,7 @@ class Intake:
         self._pool.forget_before(key)
         self._selections = {k: selection for k, selection in self._selections.items() if k >= key}
         self._readings = {k: readings for k, readings in self._readings.items() if k >= key}
+        self._of_strangers = Counter({k: read for k, read in self._of_strangers.items() if k >= key})
         self._copies = {name for name in self._copies if name.key >= key}
         self._refusals.forget_before(key.round)
         self.activity.forget_before(self._ctx.clock.monotonic())
@@ -181,8 +185,14 @@ class Intake:
 
     async def _verified(self, key: RoundKey, peer: str, tag: str, rank: int) -> list[ScoredGroup] | None:
         """The groups of one file that may come in; None if it is no file that can be taken."""
+        is_stranger = rank in (STRANGER, REFUSED)
+        if is_stranger and self._of_strangers[key] >= self._ctx.settings.max_file_bytes:
+            self._counts.refused_by_peer[OTHERS]["flood"] += 1
+            return []
         try:
             file = await self._read(key, peer, tag)
+            if is_stranger:
+                self._of_strangers[key] += self._readings[key][peer].size
             if file is None:
                 return None
             self._admission.check_size(file.groups)

@@ -168,6 +168,18 @@ async def test_a_flood_of_names_keeps_no_live_peer_out_and_is_said_once(layout: 
     assert [log["names"] for log in logs if log["event"] == "rollouts.flood"] == [293]
 
 
+async def test_strangers_together_have_no_more_read_than_one_file_may_hold(layout: Layout) -> None:
+    intake = TestedIntake(layout, max_file_bytes=100_000)
+    publish(layout, make_rollouts("zoe", R0))
+    for number in range(10):
+        put(layout.rollout_file(R0, f"big-{number}"), b"x" * 40_000)
+    await intake.look(live={"zoe"})
+    assert len(intake.groups("zoe")) == 2
+    counts = intake.intake.close_round(0)
+    assert counts.refused == {"malformed": 3, "flood": 7}
+    assert counts.bytes_fetched < 130_000
+
+
 async def test_a_peer_that_is_refused_again_and_again_gets_a_few_lines_and_all_counts(layout: Layout) -> None:
     intake = TestedIntake(layout)
     publish(layout, as_spoken_by(make_rollouts("bob", R0, groups=60), "mallory", R0))
@@ -226,7 +238,7 @@ async def test_what_was_refused_is_let_go_at_once(layout: Layout, reason: str) -
     gc.disable()
     tracemalloc.start()
     try:
-        await intake.look()
+        await intake.look(live=set(names))
         held, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
