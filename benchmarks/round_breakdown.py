@@ -30,6 +30,7 @@ from swarm.node.process.executor import ComputeExecutor, compute_thread
 from swarm.node.process.wiring import make_context
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.sharing.intake import Intake
+from swarm.records.listing import nodes_in
 from swarm.store.place import Place, open_place
 from swarm.store.run import Run
 from swarm.store.wake_ups import wake_ups
@@ -75,7 +76,7 @@ async def latencies(files: int) -> dict[str, list[float]]:
             groups = await _groups(scorer)
             arrived: dict[str, anyio.Event] = {}
 
-            async def on_arrival(key: RoundKey, peer: str) -> None:
+            async def on_arrival(key: RoundKey, peer: str, _: bool) -> None:
                 arrived[peer].set()
 
             settings = Settings(path=path, experiment="benchmark")
@@ -101,7 +102,8 @@ async def latencies(files: int) -> dict[str, list[float]]:
 async def _listen(run: Run, intake: Intake, tasks: Any) -> None:
     async with wake_ups(run.store, [keys.ROLLOUTS], 2.0, anyio.sleep, hints=True) as wakes:
         async for _ in wakes:
-            await intake.look({RoundKey(0)}, set(), tasks)
+            publishers = nodes_in(run.store, keys.rollouts(RoundKey(0)))
+            await intake.look({RoundKey(0)}, publishers, tasks)
 
 
 def _update(policy: Policy, groups: list[TrainGroup]) -> None:

@@ -65,7 +65,7 @@ class Reader:
     async def _read(self, key: RoundKey) -> tuple[dict[str, list[ScoredGroup]], dict[str, dict[str, int]]]:
         arrived: list[str] = []
 
-        async def on_arrival(_: RoundKey, peer: str) -> None:
+        async def on_arrival(_: RoundKey, peer: str, __: bool) -> None:
             arrived.append(peer)
 
         settings = Settings(
@@ -75,7 +75,7 @@ class Reader:
         intake = Intake(make_context(settings, "reader"), assigned, self._scorer, on_arrival)
         with anyio.fail_after(TIMEOUT_S):
             async with anyio.create_task_group() as tasks:
-                await intake.look({key}, set(), tasks)
+                await intake.look({key}, {file.stem for file in self.layout.rollouts_of(key).iterdir()}, tasks)
         taken = {peer: intake.groups([(peer, key)]) for peer in arrived}
         return taken, {peer: dict(reasons) for peer, reasons in intake.close_round(key.round).refused_by_peer.items()}
 

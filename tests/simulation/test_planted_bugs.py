@@ -282,9 +282,9 @@ def the_reward_comes_before_the_row(patch: Patch) -> None:
 def a_peer_is_told_of_before_its_file_is_in_the_pool(patch: Patch) -> None:
     usual = Intake._take
 
-    async def take(self: Intake, key: RoundKey, peer: str, rank: int) -> None:
-        await self._on_arrival(key, peer)
-        await usual(self, key, peer, rank)
+    async def take(self: Intake, key: RoundKey, peer: str, tag: str, rank: int) -> None:
+        await self._on_arrival(key, peer, True)
+        await usual(self, key, peer, tag, rank)
 
     patch.setattr(Intake, "_take", take)
 
