@@ -208,7 +208,7 @@ class Laws:
     def _pooled(self, host: Host, row: MetricsRow) -> None:
         """What was said to have arrived was there to be learned from, where nobody writes anything odd."""
         train = host.train  # type: ignore[attr-defined]
-        odd = self.strangers.have_earned or any(self._world.injected[kind] for kind in _OF_A_POOL)
+        odd = any(self._world.injected[kind] for kind in _OF_A_POOL)
         if (
             odd
             or train is None

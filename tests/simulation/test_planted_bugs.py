@@ -89,11 +89,13 @@ def rounds_advance_twice(patch: Patch) -> None:
 
 
 def a_coordinator_restarts_at_round_0(patch: Patch) -> None:
-    patch.setattr(clock_keeper, "resume_point", lambda *asked: (RoundKey(0), *resume.resume_point(*asked)[1:]))
+    patch.setattr(
+        clock_keeper, "resume_point", lambda run, rounds: (RoundKey(0), *resume.resume_point(run, rounds)[1:])
+    )
 
 
 def a_torn_state_is_taken_for_round_0(patch: Patch) -> None:
-    patch.setattr(resume, "clock_from_traces", lambda *asked: RoundKey(0))
+    patch.setattr(resume, "clock_from_traces", lambda run: RoundKey(0))
 
 
 def a_dead_worker_is_waited_for_for_ever(patch: Patch) -> None:

@@ -108,7 +108,7 @@ class Vandal(Bystander):
 class Crowd(Bystander):
     """Names that register, ever new ones or many that beat on, and never publish anything."""
 
-    MOST = 12
+    MOST = 25
 
     def __init__(self, world: World, name: str) -> None:
         super().__init__(world, name)
