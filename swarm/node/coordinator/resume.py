@@ -57,28 +57,16 @@ def clock_from_traces(run: Run) -> RoundKey:
 
 
 def _furthest(run: Run) -> dict[str, RoundKey]:
-    """The last round and stage that each worker has a reward for: registered ones, or any where none is registered.
-
-    Of those alone that have rollouts beside one of their rewards: a reward without costs a stranger nothing.
-    """
+    """The last round and stage that each worker has a reward for: registered ones, or any where none is registered."""
     workers = {peer.peer_id for peer in read_peers(run) if peer.node_role == "worker"}
     furthest: dict[str, RoundKey] = {}
-    published: set[str] = set()
     for key, submitted in _last_to_first(run):
-        left = (submitted & workers if workers else submitted) - published
-        done = {node for node in left if has_submitted(run, key, node)}
-        furthest = dict.fromkeys(done, key) | furthest
-        published |= _with_rollouts(run, key, done)
-        if workers and published == workers:
+        for node in (submitted & workers if workers else submitted) - furthest.keys():
+            if has_submitted(run, key, node):
+                furthest[node] = key
+        if workers and furthest.keys() == workers:
             break
-    return {node: key for node, key in furthest.items() if node in published}
-
-
-def _with_rollouts(run: Run, key: RoundKey, nodes: set[str]) -> set[str]:
-    """Those of some nodes that have rollouts for a round; all where something stands in the place of the round's."""
-    with suppress(StoreError):
-        return nodes & nodes_in(run.store, keys.rollouts(key))
-    return nodes
+    return furthest
 
 
 def _last_to_first(run: Run) -> Iterator[tuple[RoundKey, set[str]]]:
