@@ -70,6 +70,8 @@ class Intake:
         self._priority_lock = PriorityLock()
         self._selections: dict[RoundKey, Selection] = {}
         self._readings: dict[RoundKey, dict[str, Reading]] = {}
+        self._live: Set[str] = frozenset()
+        """As of the last look."""
         self._of_strangers: Counter[RoundKey] = Counter()
         """Bytes that were read of nodes that are neither alive nor known for good files: together about one file's."""
         self._copies: set[GroupName] = set()
@@ -132,6 +134,7 @@ class Intake:
     async def _look_at(self, key: RoundKey, live: Set[str], selection: Selection, tasks: TaskGroup) -> None:
         clean = self._quarantine.clean()
         self._counts.alive |= live
+        self._live = live
         read = {peer: r for peer, r in self._readings.get(key, {}).items() if r.may_be_read_again}
         only = (clean | live) - selection.taken if selection.flooded else None
         try:
@@ -185,7 +188,7 @@ class Intake:
 
     async def _verified(self, key: RoundKey, peer: str, tag: str, rank: int) -> list[ScoredGroup] | None:
         """The groups of one file that may come in; None if it is no file that can be taken."""
-        is_stranger = rank in (STRANGER, REFUSED)
+        is_stranger = rank != CLEAN and peer not in self._live
         if is_stranger and self._of_strangers[key] >= self._ctx.settings.max_file_bytes:
             self._counts.refused_by_peer[OTHERS]["flood"] += 1
             return []

@@ -180,6 +180,19 @@ async def test_strangers_together_have_no_more_read_than_one_file_may_hold(layou
     assert counts.bytes_fetched < 130_000
 
 
+async def test_strangers_bytes_keep_no_living_peer_out_that_was_refused_before(layout: Layout) -> None:
+    intake = TestedIntake(layout, max_file_bytes=100_000)
+    put(layout.rollout_file(R0, "zoe"), b"x")
+    await intake.look(live={"zoe"})
+    assert intake.refused() == {"zoe": {"malformed": 1}}
+    for number in range(10):
+        put(layout.rollout_file(R1, f"big-{number}"), b"x" * 40_000)
+    await intake.look(R1, live={"zoe"})
+    publish(layout, make_rollouts("zoe", R1))
+    await intake.look(R1, live={"zoe"})
+    assert len(intake.groups("zoe", key=R1)) == 2
+
+
 async def test_a_peer_that_is_refused_again_and_again_gets_a_few_lines_and_all_counts(layout: Layout) -> None:
     intake = TestedIntake(layout)
     publish(layout, as_spoken_by(make_rollouts("bob", R0, groups=60), "mallory", R0))
