@@ -40,7 +40,7 @@ for what lies there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from enum import StrEnum
 from pathlib import Path
@@ -217,11 +217,19 @@ class Store(Protocol):
     def remove_prefix(self, prefix: str) -> None:
         """Remove everything below a prefix: first out of sight, so that nobody finds half of a bundle."""
 
-    async def watch(self, prefixes: Sequence[str], interval: float, hint: Callable[[], None]) -> None:
+    async def watch(
+        self,
+        prefixes: Sequence[str],
+        interval: float,
+        hint: Callable[[], None],
+        among_them: Callable[[], Collection[str]] = tuple,
+    ) -> None:
         """Call `hint`, in the event loop, when something below these prefixes may have changed; until cancelled.
 
         Args:
             interval: seconds after which the reader lists anyway; so that it can be told when hints stay away.
+            among_them: prefixes below those that matter most now, asked for again and again: a store that can only
+                watch some of what lies there watches these.
         """
 
 

@@ -12,7 +12,7 @@ handle answers nothing any more: each further call is told to `Faults.reached` a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -115,7 +115,13 @@ class FaultyStore:
             return Records([], cursor)  # they come together with the last of them
         return self._inner.read_records(key, cursor, limit)
 
-    async def watch(self, prefixes: Sequence[str], interval: float, hint: Callable[[], None]) -> None:
+    async def watch(
+        self,
+        prefixes: Sequence[str],
+        interval: float,
+        hint: Callable[[], None],
+        among_them: Callable[[], Collection[str]] = tuple,
+    ) -> None:
         self._alive()
 
         async def pass_on(delay: float) -> None:
@@ -125,7 +131,7 @@ class FaultyStore:
 
         send, receive = anyio.create_memory_object_stream[None](1)
         async with send, receive, anyio.create_task_group() as tasks:
-            tasks.start_soon(self._inner.watch, prefixes, interval, partial(wake, send))
+            tasks.start_soon(self._inner.watch, prefixes, interval, partial(wake, send), among_them)
             async for _ in receive:
                 for delay in self._faults.hints(self._name):
                     tasks.start_soon(pass_on, delay)

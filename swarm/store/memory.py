@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import Context, copy_context
 from dataclasses import dataclass
@@ -261,7 +261,13 @@ class MemoryStore:
             self._place.tell(key)
 
     # ── watching ─────────────────────────────────────────────────────────────────────────────────────────────────────
-    async def watch(self, prefixes: Sequence[str], interval: float, hint: Callable[[], None]) -> None:
+    async def watch(
+        self,
+        prefixes: Sequence[str],
+        interval: float,
+        hint: Callable[[], None],
+        among_them: Callable[[], Collection[str]] = tuple,
+    ) -> None:
         listener = _Listener(tuple(prefixes), hint, asyncio.get_running_loop(), copy_context())
         self._place.listeners.append(listener)
         try:

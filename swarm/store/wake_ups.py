@@ -8,7 +8,7 @@ A hint may be lost or never come, so with none at all everything is still found 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 
@@ -21,7 +21,13 @@ from swarm.store.base import Store
 
 @asynccontextmanager
 async def wake_ups(
-    store: Store, prefixes: Sequence[str], interval: float, sleep: Callable[[float], Awaitable[None]], *, hints: bool
+    store: Store,
+    prefixes: Sequence[str],
+    interval: float,
+    sleep: Callable[[float], Awaitable[None]],
+    *,
+    hints: bool,
+    among_them: Callable[[], Collection[str]] = tuple,
 ) -> AsyncIterator[ObjectReceiveStream[None]]:
     """A stream that gives one item at once, and again when something below the prefixes may have changed.
 
@@ -29,12 +35,13 @@ async def wake_ups(
         interval: seconds after which a wake-up comes in any case.
         sleep: waits for some seconds.
         hints: False: the interval alone wakes, as where the settings turn watching off.
+        among_them: prefixes below those that matter most now, as of Store.watch.
     """
     send, receive = anyio.create_memory_object_stream[None](1)
     async with send, receive, anyio.create_task_group() as tasks:
         tasks.start_soon(_every, interval, sleep, send)
         if hints:
-            tasks.start_soon(store.watch, prefixes, interval, partial(wake, send))
+            tasks.start_soon(store.watch, prefixes, interval, partial(wake, send), among_them)
         yield receive
         tasks.cancel_scope.cancel()
 

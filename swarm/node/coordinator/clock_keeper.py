@@ -182,7 +182,10 @@ class ClockKeeper:
         interval = min(self._ctx.settings.reconcile_interval, self._ctx.settings.heartbeat_interval)
         done: bool | None = None
         ctx, hints = self._ctx, self._ctx.settings.watch == "auto"
-        async with wake_ups(ctx.run.store, [keys.REWARDS, keys.PEERS], interval, ctx.clock.sleep, hints=hints) as wakes:
+        prefixes, counted = [keys.REWARDS, keys.PEERS], lambda: [keys.rewards(self._machine.round_in_hand)]
+        async with wake_ups(
+            ctx.run.store, prefixes, interval, ctx.clock.sleep, hints=hints, among_them=counted
+        ) as wakes:
             while done is None:
                 await wakes.receive()
                 done = await self._decide()

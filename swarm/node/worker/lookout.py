@@ -65,7 +65,9 @@ class Lookout:
         """Until cancelled: the round clock, and peers' files, which are taken in by tasks of their own."""
         ctx, prefixes = self._ctx, [keys.STATE.partition("/")[0], keys.ROLLOUTS]
         interval, hints = ctx.settings.reconcile_interval, ctx.settings.watch == "auto"
-        async with wake_ups(ctx.run.store, prefixes, interval, ctx.clock.sleep, hints=hints) as wakes:
+        async with wake_ups(
+            ctx.run.store, prefixes, interval, ctx.clock.sleep, hints=hints, among_them=self._stages_to_list
+        ) as wakes:
             async for _ in wakes:
                 await self._look(tasks)
 
@@ -90,6 +92,9 @@ class Lookout:
             return {key for key in (self._open_round, mine) if key}
         middle, window = mine.round if mine else 0, self._ctx.settings.staleness_window
         return {RoundKey(round_) for round_ in range(max(0, middle - window), middle + window + 1)}
+
+    def _stages_to_list(self) -> list[str]:
+        return [keys.rollouts(key) for key in self._rounds_to_list()]
 
     async def take_in_what_is_there(self, tasks: TaskGroup) -> None:
         """List, and wait until the files of live peers that lie there by now are taken in.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
@@ -110,10 +110,17 @@ class FolderStore:
     def remove_prefix(self, prefix: str) -> None:
         bundles.remove_prefix(self._at(prefix), self._drafts())
 
-    async def watch(self, prefixes: Sequence[str], interval: float, hint: Callable[[], None]) -> None:
+    async def watch(
+        self,
+        prefixes: Sequence[str],
+        interval: float,
+        hint: Callable[[], None],
+        among_them: Callable[[], Collection[str]] = tuple,
+    ) -> None:
         from swarm.store.folder.watch import watch  # here, for commands that only look start without it
 
-        await watch([self._at(prefix) for prefix in prefixes], interval, hint, self._make)
+        roots = [self._at(prefix) for prefix in prefixes]
+        await watch(roots, interval, hint, self._make, lambda: [self._at(prefix) for prefix in among_them()])
 
     def _make(self, folder: Within) -> None:
         if self._writer is not None:

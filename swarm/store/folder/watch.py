@@ -5,6 +5,7 @@
     rollouts/                 given, so watched
       round_9/ round_8/ ...   the newest, by the kernel's own time of change
         stage_0/ ...          the same
+      round_5/stage_0/        named as what matters now: watched if it is there, however many are newer
 
 Events get lost (new folders, overflowed queues) or never come (network mounts), so a hint also comes after every
 failure of the watcher, which is restarted with back-off.
@@ -31,7 +32,7 @@ import watchfiles
 from anyio import to_thread
 
 from swarm.logs import get_logger
-from swarm.store.folder.beneath import Within, opened_folder
+from swarm.store.folder.beneath import Within, is_folder, opened_folder
 from swarm.store.folder.filesystem import filesystem_of
 from swarm.store.health import NEWEST_WATCHED
 
@@ -59,7 +60,11 @@ _PANIC = "PanicException"
 
 
 async def watch(
-    roots: Sequence[Within], interval: float, hint: Callable[[], None], make: Callable[[Within], object]
+    roots: Sequence[Within],
+    interval: float,
+    hint: Callable[[], None],
+    make: Callable[[Within], object],
+    among_them: Callable[[], Sequence[Within]] = tuple,
 ) -> None:
     """Call `hint` after events, starts, failures and ends of the watcher; as Store.watch.
 
@@ -70,7 +75,7 @@ async def watch(
     if not place.delivers_events:
         logger.info("watch.listing_only", kind=place.kind, mount=place.mount, interval=interval)
         return
-    watcher = _Watcher(roots, hint, make)
+    watcher = _Watcher(roots, hint, make, among_them)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_notice_silence, watcher, max(interval, SILENCE_LEAST))
         await watcher.run()
@@ -79,9 +84,16 @@ async def watch(
 class _Watcher:
     """The library's watcher, started anew when it failed, or when there are other folders to watch."""
 
-    def __init__(self, roots: Sequence[Within], hint: Callable[[], None], make: Callable[[Within], object]) -> None:
+    def __init__(
+        self,
+        roots: Sequence[Within],
+        hint: Callable[[], None],
+        make: Callable[[Within], object],
+        among_them: Callable[[], Sequence[Within]],
+    ) -> None:
         self._find = partial(watched_folders, roots, make)
         self._hint = hint
+        self._among_them = among_them
         self.watched: frozenset[Path] = frozenset()
         """Empty while it does not watch."""
         self.heard = 0
@@ -118,7 +130,7 @@ class _Watcher:
 
     async def _while_folders_stay(self) -> str:
         """Wake for every event until a folder came or went: "". Raises whatever the library does."""
-        watched = await to_thread.run_sync(self._find)
+        watched = await to_thread.run_sync(self._find, self._among_them())
         changes = watchfiles.awatch(*sorted(watched), recursive=False, **OPTIONS)
         async with aclosing(changes), anyio.create_task_group() as tasks:
             tasks.start_soon(self._catch_up, watched)  # runs when the next line waits: the watches are in place by then
@@ -126,7 +138,7 @@ class _Watcher:
                 if batch:
                     self.heard += 1
                     self._hint()
-                if not self.watched or await to_thread.run_sync(_other_folders, batch, watched):
+                if not self.watched or await to_thread.run_sync(self._others_to_watch, batch, self._among_them()):
                     return ""
         return "the watcher ended by itself"
 
@@ -135,17 +147,26 @@ class _Watcher:
         self.heard += 1
         self.watched = watched
         self._hint()
-        if await to_thread.run_sync(self._find) != watched:
+        if await to_thread.run_sync(self._find, self._among_them()) != watched:
             self.watched = frozenset()
 
+    def _others_to_watch(self, batch: set[tuple[watchfiles.Change, str]], among_them: Sequence[Within]) -> bool:
+        """Whether one that matters now is there and not watched, or what `_other_folders` says. Blocking."""
+        unwatched = (place for place in among_them if place.path not in self.watched)
+        return any(is_folder(place) for place in unwatched) or _other_folders(batch, self.watched)
 
-def watched_folders(roots: Sequence[Within], make: Callable[[Within], object]) -> frozenset[Path]:
-    """The folders to watch now; roots that are missing are made. Blocking.
+
+def watched_folders(
+    roots: Sequence[Within], make: Callable[[Within], object], among_them: Sequence[Within] = ()
+) -> frozenset[Path]:
+    """The folders to watch now, with those among them that are named and there; roots that are missing are made.
+
+    Blocking.
 
     Raises:
         OSError: a root cannot be made, read, or is a link within an experiment.
     """
-    found = set(roots)
+    found = {*roots, *filter(is_folder, among_them)}
     for root in roots:
         make(root)
         for folder in _newest_in(root):

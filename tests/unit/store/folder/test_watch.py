@@ -286,6 +286,25 @@ def test_whoever_floods_the_folder_with_folders_gets_few_watches(tmp_path: Path)
     assert tmp_path / "round_100" in watched_folders([Within(tmp_path)], make_folder)
 
 
+@pytest.mark.anyio
+async def test_a_folder_that_matters_now_is_watched_however_many_are_newer(tmp_path: Path) -> None:
+    stages = [tmp_path / f"round_{number}" / "stage_0" for number in range(2 * NEWEST_WATCHED)]
+    for stage in stages:
+        stage.mkdir(parents=True)
+    old = [stage for stage in stages if stage.parent not in watched_folders([Within(tmp_path)], make_folder)]
+    matters: list[str] = []
+    store = FolderStore(tmp_path.parent, "test")
+    waking_up = waking.wake_ups(store, [tmp_path.name], NEVER, anyio.sleep, hints=True, among_them=lambda: matters)
+    async with waking_up as wakes:
+        await until_watched(1 + 2 * NEWEST_WATCHED)
+        for stage in old[:2]:
+            matters[:] = [f"{tmp_path.name}/{stage.relative_to(tmp_path)}"]
+            await until_watched(1 + 2 * NEWEST_WATCHED + 1)
+            await drain(wakes)
+            (stage / "anna.json").touch()
+            await wait_for(stage / "anna.json", wakes)
+
+
 # ── where events do not come ────────────────────────────────────────────────────────────────────────────────────────
 @pytest.mark.anyio
 async def test_where_no_events_arrive_the_folder_is_listed_only_and_it_is_said_once(
