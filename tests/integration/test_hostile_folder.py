@@ -14,14 +14,16 @@ from tests.integration.hostile_folder import make_hostile, marks
 from tests.integration.swarms import environment
 from tests.patience import PATIENCE
 
-COMMANDS = {
-    "up": ("up", "--nodes", "1", "--rounds", "2"),
-    "up, one process": ("up", "--nodes", "2", "--rounds", "2", "--in-process"),
-    "plan": ("plan", "--nodes", "2"),
-}
+COMMANDS = [
+    pytest.param(("up", "--nodes", "1", "--rounds", "2"), id="up", marks=pytest.mark.engine),
+    pytest.param(
+        ("up", "--nodes", "2", "--rounds", "2", "--in-process"), id="up, one process", marks=pytest.mark.engine
+    ),
+    pytest.param(("plan", "--nodes", "2"), id="plan"),
+]
 
 
-@pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS)
+@pytest.mark.parametrize("arguments", COMMANDS)
 def test_a_command_in_a_hostile_folder_executes_nothing_of_it(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     folder = make_hostile(tmp_path)
     env = environment(folder) | {"GDRIVE_PATH": "."}

@@ -8,7 +8,11 @@ from tests.integration.swarms import LIGHT, daemons, environment, events, eventu
 
 
 @pytest.mark.parametrize(
-    ("module", "number", "code"), [("services.worker", signal.SIGINT, 130), (LIGHT, signal.SIGTERM, 143)]
+    ("module", "number", "code"),
+    [
+        pytest.param("services.worker", signal.SIGINT, 130, marks=pytest.mark.engine),
+        (LIGHT, signal.SIGTERM, 143),
+    ],
 )
 def test_a_signalled_worker_finishes_its_step_saves_and_says_so_by_its_exit_code(tmp_path, module, number, code):
     env = environment(tmp_path, MAX_ROUNDS=100_000, NUM_TRANSPLANT_TREES=0, NODE_ID="w")

@@ -62,9 +62,9 @@ def plan_of(seed: int, faults: Mapping[str, float]) -> Plan:
     return replace(drawn, rounds=4, faults=replace(calm, **often, **faults))
 
 
-def first_broken_law(faults: Mapping[str, float], seeds: int = SEEDS) -> str:
-    """What the first seed that breaks a law says; nothing if none does."""
-    for seed in range(seeds):
+def first_broken_law(faults: Mapping[str, float], first: int = 0, seeds: int = SEEDS) -> str:
+    """What the first seed that breaks a law says, those before `first` coming last; nothing if none does."""
+    for seed in (*range(first, seeds), *range(first)):
         try:
             World(plan_of(seed, faults)).run()
         except BrokenLawError as broken:
@@ -313,22 +313,31 @@ class Planted:
     says: tuple[str, ...]
     with_faults: Mapping[str, float] = field(default_factory=dict)
     """Where it shows."""
+    first: int = 0
+    """The seed to begin with, since it was caught there: the others follow."""
 
 
 BUGS = [
     Planted(rounds_advance_twice, ("the clock goes from",)),
-    Planted(a_coordinator_restarts_at_round_0, ("it takes the clock over",)),
+    Planted(a_coordinator_restarts_at_round_0, ("it takes the clock over",), first=7),
     Planted(
-        a_torn_state_is_taken_for_round_0, ("it takes the clock over",), {"vandals": 1.0, "coordinator_deaths": 4.0}
+        a_torn_state_is_taken_for_round_0,
+        ("it takes the clock over",),
+        {"vandals": 1.0, "coordinator_deaths": 4.0},
+        first=5,
     ),
     Planted(a_dead_worker_is_waited_for_for_ever, ("it stands still",)),
-    Planted(the_clock_goes_back_to_a_stale_state, ("the clock goes back", "the clock goes from")),
+    Planted(the_clock_goes_back_to_a_stale_state, ("the clock goes back", "the clock goes from"), first=3),
     Planted(a_coordinator_does_not_see_who_is_alive, ("it stands still",)),
     Planted(a_fixed_sleep_is_the_barrier, ("it did not wait for",)),
     Planted(what_lies_there_is_not_taken, ("the newest of each peer",)),
-    Planted(nobody_goes_on_without_a_coordinator, ("it stands still",), {"coordinator_deaths": 16.0}),
-    Planted(nobody_follows_a_coordinator_that_came_back, ("it does not follow", "a round begins where the clock is")),
-    Planted(the_first_to_arrive_decides, ("the newest of each peer",)),
+    Planted(nobody_goes_on_without_a_coordinator, ("it stands still",), {"coordinator_deaths": 16.0}, first=10),
+    Planted(
+        nobody_follows_a_coordinator_that_came_back,
+        ("it does not follow", "a round begins where the clock is"),
+        first=10,
+    ),
+    Planted(the_first_to_arrive_decides, ("the newest of each peer",), first=5),
     Planted(
         rows_are_forgotten_at_a_restart,
         ("has two rows", "is done again", "not in the weights", "cumulative reward"),
@@ -338,7 +347,7 @@ BUGS = [
     Planted(redo_takes_external_groups_in_another_order, ("comes out as another one",)),
     Planted(published_rollouts_are_drawn_anew, ("a published rollout file is changed", "all of it is there")),
     Planted(the_cumulative_reward_begins_anew_at_a_restart, ("its cumulative reward is",)),
-    Planted(a_checkpoint_does_not_wait_for_rows, ("a checkpoint holds an update",), {"full_disks": 8.0}),
+    Planted(a_checkpoint_does_not_wait_for_rows, ("a checkpoint holds an update",), {"full_disks": 8.0}, first=9),
     Planted(a_write_is_acknowledged_before_it_is_durable, ("an acknowledged rollout file is lost",)),
     Planted(
         a_row_is_acknowledged_before_it_is_durable,
@@ -357,7 +366,7 @@ BUGS = [
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.plant.__name__)
 def test_a_planted_bug_is_caught(bug: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
     bug.plant(monkeypatch)
-    said = first_broken_law(bug.with_faults)
+    said = first_broken_law(bug.with_faults, bug.first)
     assert any(part in said for part in bug.says), said or f"{SEEDS} seeds broke no law"
 
 

@@ -49,8 +49,14 @@ def rounds_of(world: World, node: str) -> list[int]:
 
 # ── whatever goes wrong ─────────────────────────────────────────────────────────────────────────────────────────────
 @pytest.mark.timeout(300)
-def test_swarms_keep_all_laws_whatever_goes_wrong_and_everything_does() -> None:
-    injected = run_all(range(30))
+def test_swarms_keep_all_laws_whatever_goes_wrong() -> None:
+    run_all(range(10))
+
+
+@pytest.mark.engine
+@pytest.mark.timeout(600)
+def test_many_swarms_keep_all_laws_and_everything_goes_wrong() -> None:
+    injected = run_all(range(10, 70))
     missing = {field.name for field in fields(Faults)} - NO_COUNT_OF_THEIR_OWN - {k for k, n in injected.items() if n}
     assert not missing
     assert all(injected[f"in_writing:{kind}"] for kind in ("kill", "power_cut", "pause"))
@@ -155,11 +161,10 @@ def test_a_killed_node_writes_nothing_more_and_goes_on_where_its_rows_end() -> N
 
 
 # ── the same seed ───────────────────────────────────────────────────────────────────────────────────────────────────
-@pytest.mark.parametrize("seed", range(2))
-def test_a_seed_gives_the_same_trace(seed: int) -> None:
-    plan = Plan.drawn(seed, workers=FEW)
+def test_a_seed_gives_the_same_trace() -> None:
+    plan = Plan.drawn(1, workers=FEW)
     assert traced(plan) == traced(plan)
-    assert run(plan).digest != run(Plan.drawn(seed + 1, workers=FEW)).digest
+    assert run(plan).digest != run(Plan.drawn(2, workers=FEW)).digest
 
 
 def test_a_seed_gives_the_same_trace_in_another_process_byte_for_byte() -> None:

@@ -107,6 +107,7 @@ def test_a_model_of_ones_own_is_traced_once_and_remembered(tmp_path: Path, monke
     assert len(calls) == 2, "what cannot be read is traced again"
 
 
+@pytest.mark.engine
 def test_a_child_traces_and_says_why_it_cannot(tmp_path: Path) -> None:
     make_config("gpt2").save_pretrained(tmp_path)
     found = module.trace_in_child(Settings(model=(str(tmp_path),)), bf16=False)

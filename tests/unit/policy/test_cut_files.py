@@ -6,18 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.patience import PATIENCE
 
 CHECKPOINT = """
-import os, sys
-from pathlib import Path
+import os
 from swarm.errors import CheckpointError
 from swarm.policy import snapshot
 from tests.unit.policy.test_snapshot import identical, some_policy, train, weights_of, write
 
-folder, when = Path(sys.argv[1]), sys.argv[2]
 policy = some_policy()
 train(policy, 1)
 write(policy, folder)
@@ -41,13 +37,11 @@ else:
 """
 MODEL = """
 import os, sys
-from pathlib import Path
 from transformers import modeling_utils
 from swarm.errors import ModelError
 from swarm.policy.model import load_model
 from tests.unit.policy.factories import make_model
 
-folder, when = Path(sys.argv[1]), sys.argv[2]
 model = make_model()
 model.module.save_pretrained(folder)
 model.tokenizer.save_pretrained(folder)
@@ -79,22 +73,29 @@ else:
 """
 
 
-@pytest.mark.parametrize("program", [CHECKPOINT, MODEL], ids=["checkpoint", "model"])
-def test_a_file_that_is_cut_after_it_was_opened_is_loaded_whole(program: str, tmp_path: Path) -> None:
-    done = run(program, tmp_path, "after")
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout == "restored True\n"
+EACH = """
+import sys
+from pathlib import Path
+from tests.unit.policy.test_cut_files import PROGRAMS
+
+for name, program in PROGRAMS.items():
+    for when in ("after", "before"):
+        print(f"{name} {when}: ", end="")
+        folder = Path(sys.argv[1]) / f"{name} {when}"
+        folder.mkdir()
+        exec(program, {"folder": folder, "when": when})
+        sys.stdout.flush()
+"""
+"""All in one process, because torch takes seconds to import: the end of it is seen as well as that of one of four."""
+PROGRAMS = {"checkpoint": CHECKPOINT, "model": MODEL}
 
 
-@pytest.mark.parametrize("program", [CHECKPOINT, MODEL], ids=["checkpoint", "model"])
-def test_a_file_that_is_cut_before_it_is_read_is_refused(program: str, tmp_path: Path) -> None:
-    done = run(program, tmp_path, "before")
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.startswith("refused: ")
-    assert "model" in done.stdout
-
-
-def run(program: str, folder: Path, when: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", program, str(folder), when]
-    root = Path(__file__).parents[3]
-    return subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=PATIENCE, check=False)
+def test_a_file_that_is_cut_after_it_was_opened_is_loaded_whole_and_before_it_is_read_refused(tmp_path: Path) -> None:
+    command, root = [sys.executable, "-c", EACH, str(tmp_path)], Path(__file__).parents[3]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+    said = dict(line.split(": ", 1) for line in done.stdout.splitlines())
+    for name in PROGRAMS:
+        assert said[f"{name} after"] == "restored True"
+        assert said[f"{name} before"].startswith("refused: ")
+        assert "model" in said[f"{name} before"]

@@ -120,6 +120,7 @@ def test_every_figure_and_table_of_the_page_lies_beside_it(small_report: Path) -
 
 
 @ONE_DRAWING
+@pytest.mark.engine
 def test_two_runs_give_the_same_bytes(small_report: Path, tmp_path: Path) -> None:
     write_report(SMALL, "small", tmp_path)
     assert files_in(tmp_path) == files_in(small_report)
