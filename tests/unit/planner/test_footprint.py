@@ -59,6 +59,7 @@ def test_a_footprint_tells_the_peak_of_any_size_and_depth(tmp_path: Path) -> Non
     assert 0.9 * checkpointed < found.checkpointed.bytes(alone, 5) < 1.4 * checkpointed
 
 
+@pytest.mark.engine
 def test_the_footprints_in_the_package_are_those_of_a_trace() -> None:
     shape = model_shape("tiny-gpt2")
     there, traced = footprint(shape, Settings(), bf16=False), trace("tiny-gpt2", bf16=False, eager=False)

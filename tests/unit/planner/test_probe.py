@@ -33,6 +33,7 @@ def interpreter(tmp_path: Path, script: str) -> str:
     return str(file)
 
 
+@pytest.mark.engine
 def test_the_prediction_is_near_what_a_real_step_holds() -> None:
     settings = Settings(device="cpu", threads=1, max_new_tokens=24)
     plan = make_plan(settings, 1, in_process=False)
