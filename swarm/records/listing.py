@@ -135,9 +135,10 @@ def count_stage(store: Store, prefix: str) -> tuple[set[str], list[str]]:
     What cannot be listed, such as a link that somebody put there, is itself a stray: those who only look go on.
     """
     strays = list[str]()
-    names = [entry.name for entry in _listed(store, prefix, strays)]
-    nodes = {node for name in names if (node := keys.node_of(name))}
-    return nodes, strays + [f"{prefix}/{name}" for name in names if not keys.node_of(name)]
+    found = [*_listed(store, prefix, strays)]
+    nodes = {entry.name: keys.node_of(entry.name) for entry in found if entry.kind is not Kind.PREFIX}
+    strays += [f"{prefix}/{entry.name}" for entry in found if not nodes.get(entry.name)]
+    return {node for node in nodes.values() if node}, strays
 
 
 def saved_rounds(run: Run) -> dict[str, list[int]]:

@@ -9,6 +9,7 @@
     nodes.py           the real worker and coordinator on a host, and the machines within them under watch
     watched_store.py   a host's store in memory, faulty, and watched
     villains.py, onlooker.py    who else is there
+    stranger_laws.py   what those who mean no good may cost the others
     laws.py            what has to hold after every step
     world.py           everything put together
     lines.py           which share of the product's lines all this executes

@@ -54,11 +54,27 @@ class Faults:
     """Share of runs with a node that registers and beats, and neither publishes nor submits."""
     vandals: float = 0.0
     """Share of runs with a node that writes rubbish over the state file and into the rounds."""
+    crowds: float = 0.0
+    """Share of runs in which ever new names register, or many at once, and none ever publishes."""
+    forgers: float = 0.0
+    """Share of runs in which somebody writes clocks that no coordinator has kept."""
+    sybils: float = 0.0
+    """Share of runs with fakes that beat and have rewards for rounds that nobody has done."""
+    obstructers: float = 0.0
+    """Share of runs in which prefixes lie where nodes are about to write files, and files where they save."""
+    claimants: float = 0.0
+    """Share of runs in which registrations of other lives lie in the place of a node's own."""
 
     @classmethod
-    def drawn(cls, rng: Random) -> Faults:
-        """Half of the kinds, each at a rate of its own, so that runs differ in what they are made of."""
-        return cls(**{kind: most * rng.random() if rng.random() < 0.5 else 0.0 for kind, most in _MOST.items()})
+    def drawn(cls, rng: Random, of_strangers: Random) -> Faults:
+        """Half of the kinds, each at a rate of its own, so that runs differ in what they are made of.
+
+        Args:
+            of_strangers: draws who else writes into the place.
+        """
+        kinds = ((rng, _MOST), (of_strangers, STRANGERS))
+        rates = {kind: m * r.random() if r.random() < 0.5 else 0.0 for r, most in kinds for kind, m in most.items()}
+        return cls(**rates)
 
     def without(self, *kinds: str) -> Faults:
         """The same, but for these."""
@@ -89,3 +105,4 @@ _MOST = {
     "liars": 1.0,
     "vandals": 1.0,
 }
+STRANGERS = {"crowds": 0.7, "forgers": 0.7, "sybils": 0.7, "obstructers": 0.7, "claimants": 0.7}

@@ -26,6 +26,7 @@ from swarm.node.base.write_queue import LONGEST_PAUSE
 from swarm.node.coordinator.coordinator_machine import Decision, Look, WriteState
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.worker.worker_machine import Phase
+from swarm.store.base import Kind
 from swarm.types import RoundKey
 from swarm.wire import keys
 from swarm.wire.codec import decode
@@ -33,6 +34,7 @@ from swarm.wire.messages import RewardFile, RolloutFile, StateFile
 from swarm.wire.metrics import MetricsRow
 from tests.simulation.engine import WEIGHTS, Update, prompt_of, read_weights
 from tests.simulation.plan import TASKS
+from tests.simulation.stranger_laws import StrangerLaws
 
 if TYPE_CHECKING:
     from tests.simulation.hosts import Host
@@ -60,6 +62,9 @@ _OF_THE_CLOCK = (
     "pauses",
     "stale_reads",
     "vandalised_states",
+    "forged_states",
+    "obstructions",
+    "beating_claims",
 )
 """Faults after which a clock may stand still, jump or be restored."""
 
@@ -82,6 +87,7 @@ class Laws:
     def __init__(self, world: World) -> None:
         self._world = world
         self._truth = world.memory.open()
+        self.strangers = StrangerLaws(world, self)
         self._acknowledged: dict[str, dict[str, bytes]] = {}
         """Node -> key of its rollout file -> what it published."""
         self._round_of: dict[str, RoundKey] = {}
@@ -135,6 +141,7 @@ class Laws:
             self._rewards(host, key, data)
         elif key == keys.STATE and not host.life.paused:  # else it lands late, which no coordinator can know
             self._moves_the_state(host, decode(data, StateFile, key))
+        self.strangers.puts(host, key, data)
 
     def has_put(self, host: Host, key: str, data: bytes, *, durable: bool) -> None:
         if key.startswith(keys.ROLLOUTS) and durable:
@@ -164,14 +171,14 @@ class Laws:
     def _there(self, key: str) -> bytes | None:
         try:
             return self._truth.get(key, ANY_SIZE).data
-        except FileNotFoundError:
+        except (FileNotFoundError, ProtocolError):  # something else stands there
             return None
 
     # ── rows and rewards ────────────────────────────────────────────────────────────────────────────────────────────
     def rows_of(self, node: str) -> list[MetricsRow]:
         """As they are in the node's file now."""
         entry = self._truth.stat(keys.metrics(node))
-        if entry is None:
+        if entry is None or entry.kind is not Kind.FILE:
             return []
         tag, rows = self._rows.get(node, ("", []))
         if tag != entry.tag:
@@ -201,7 +208,7 @@ class Laws:
     def _pooled(self, host: Host, row: MetricsRow) -> None:
         """What was said to have arrived was there to be learned from, where nobody writes anything odd."""
         train = host.train  # type: ignore[attr-defined]
-        odd = any(self._world.injected[kind] for kind in _OF_A_POOL)
+        odd = self.strangers.have_earned or any(self._world.injected[kind] for kind in _OF_A_POOL)
         if (
             odd
             or train is None
@@ -269,6 +276,8 @@ class Laws:
     def _rounds_of(self, worker: WorkerHost) -> list[RoundKey]:
         rounds = []
         for update in worker.policy.updates:
+            if beyond := [prompt for prompt in update.own if prompt not in self._round_of]:
+                raise self.broken(f"it does rounds that the experiment has not: {beyond[0]}", worker.name)
             found = {self._key_of(prompt) for prompt in update.own}
             if len(found) != 1:
                 raise self.broken(f"it trains on own questions of rounds {sorted(found)} at once", worker.name)
@@ -325,7 +334,7 @@ class Laws:
             there = None if seen is None else decode(seen, StateFile, "")
         except ProtocolError:
             return
-        if there is None or self._world.injected["stale_reads"] or not there.updated_by.startswith("coordinator"):
+        if there is None or self._world.injected["stale_reads"] or not self.strangers.is_genuine(seen):
             return
         if (there.round, there.stage) > (state.round, state.stage) and self._is_borne_out(host, there):
             raise self.broken(f"it writes the state back from round {there.round}", host.name, state.round)
@@ -351,11 +360,7 @@ class Laws:
     def _state_that(self, coordinator: CoordinatorHost) -> StateFile | None:
         """The state file as a coordinator read it, where it can be believed."""
         blob = coordinator.handle.state_read
-        try:
-            state = blob and decode(blob.data, StateFile, "")
-        except ProtocolError:
-            return None
-        return state if state and state.updated_by.startswith("coordinator") else None
+        return decode(blob.data, StateFile, "") if blob and self.strangers.is_genuine(blob.data) else None
 
     def _reached(self, coordinator: CoordinatorHost) -> dict[str, RoundKey]:
         """How far each worker has come, by what this coordinator sees for sure: what is a while old."""
@@ -388,7 +393,7 @@ class Laws:
             following = RoundKey(stood.round + 1)
         allowed = {"restored": stood, "opened": stood, "all_submitted": following, "interval": following}
         if write.reason == "caught_up":
-            if look.front != key:
+            if look.front != key and not self.strangers.anybody_may():  # they may show more rounds than there are
                 raise self.broken("the clock jumps to where most workers are not", who, key.round)
         elif write.reason == "interval" and not look.live:
             raise self.broken("the clock goes on although nobody is there", who, key.round)
@@ -405,6 +410,10 @@ class Laws:
     def ended(self, host: Host, code: int, error: Exception | None) -> None:
         """A node has ended by itself."""
         if isinstance(error, BrokenLawError):
+            return
+        if code == 0 and not host.coordinates:
+            self.strangers.ends(host)  # type: ignore[arg-type]
+        if isinstance(error, DuplicateNodeError) and self.strangers.may_give_way(host):
             return
         if error is not None and (
             not isinstance(error, SwarmError) or isinstance(error, ConfigError | ExperimentError | DuplicateNodeError)
@@ -439,18 +448,22 @@ class Laws:
         return max([self._disturbed_at, *(coordinator.disturbed_at for coordinator in self._world.coordinators)])
 
     def _nobody_to_follow(self, worker: WorkerHost) -> None:
+        if keeper := self.keeper_seen_by(worker):
+            raise self.broken(f"it does not follow {keeper.name}, which is there", worker.name)
+
+    def keeper_seen_by(self, worker: WorkerHost) -> CoordinatorHost | None:
+        """A coordinator that keeps the clock, for so long that a worker must have seen it."""
         world = self._world
         for coordinator in world.coordinators:
-            if not coordinator.keeps_the_clock:
-                continue
             seen_since = max(
                 coordinator.active_since,
                 coordinator.disturbed_at,
                 worker.disturbed_at,
                 world.network.connected_since(coordinator.name, worker.name),
             )
-            if world.now - seen_since > BOUND_FOLLOWING:
-                raise self.broken(f"it does not follow {coordinator.name}, there since {seen_since:.1f}", worker.name)
+            if coordinator.keeps_the_clock and world.now - seen_since > BOUND_FOLLOWING:
+                return coordinator
+        return None
 
     def within_time(self) -> None:
         if self._world.now > LONGEST_RUN:
@@ -490,8 +503,8 @@ class Laws:
         A standby that sees the other's goodbye before its last state opens the round before once more.
         """
         world, plan = self._world, self._world.plan
-        befell = (*_OF_THE_CLOCK, "reordered") if plan.standby else _OF_THE_CLOCK
-        if plan.own_clock or any(world.injected[kind] for kind in befell):
+        befell = (*_OF_THE_CLOCK, "reordered", "claims") if plan.standby else _OF_THE_CLOCK
+        if plan.own_clock or self.strangers.have_earned or any(world.injected[kind] for kind in befell):
             return
         opened = [key for key, _ in groupby(RoundKey(s.round, s.stage) for s in self.states() if not s.held)]
         every = [RoundKey(r, s) for r in range(plan.rounds) for s in range(plan.stages)]

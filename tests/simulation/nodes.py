@@ -22,6 +22,7 @@ from swarm.types import RoundKey, ScoredGroup
 from tests.simulation.engine import LightPolicy, LightTasks, Update
 from tests.simulation.hosts import HOST, Host, QueuedCompute
 from tests.simulation.plan import TASKS
+from tests.simulation.stranger_laws import Loss
 from tests.unit.node.checked_worker import CheckedWorker
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ class WatchedWorkerMachine:
         assert isinstance(host, WorkerHost)
         self._host = host
         self._checked = CheckedWorker(settings)
+        self._loss = Loss()
         host.machine = self
 
     def __getattr__(self, name: str) -> Any:
@@ -142,6 +144,7 @@ class WatchedWorkerMachine:
         if isinstance(event, m.Ready):
             world.laws.resumed(host, event.next_round)
         world.stepped(host, event, instructions)
+        world.laws.strangers.handled(host, self._checked.machine, self._loss, instructions)
         for instruction in instructions:
             if isinstance(instruction, m.Train):
                 host.train = instruction
@@ -160,6 +163,7 @@ class WatchedCoordinatorMachine(CoordinatorMachine):
         host = HOST.get()
         assert isinstance(host, CoordinatorHost)
         self._host = host
+        self._loss = Loss()
 
     def resume(self, key: RoundKey) -> WriteState | None:
         self._host.world.laws.takes_over(self._host, key)
@@ -171,6 +175,7 @@ class WatchedCoordinatorMachine(CoordinatorMachine):
         with world.laws.of(self._host):
             decision = super().handle(look)
         world.laws.decided(self._host, look, decision)
+        world.laws.strangers.decided(self._host, self._loss, look, decision)
         if decision is not None:
             world.note(self._host.name, "decides", decision)
             if not isinstance(decision, WriteState):

@@ -12,6 +12,8 @@ FAULTS_UNTIL = 60.0
 """Virtual seconds in which faults begin; a run that is left alone takes about as long."""
 LARGE_SWARM_EVERY, LARGE_SWARM = 100, 30
 """One seed in so many has so many workers, for fewer rounds."""
+ROUNDS_TO_TAKE = 6
+"""More rounds where somebody lies about the clock: what a jump may cost without breaking a law must not be all."""
 EXPERIMENT = "simulated"
 TASKS = ("sums", "words", "grids")
 
@@ -33,6 +35,8 @@ class Plan:
     """There is no coordinator at all."""
     standby: bool = False
     """There is a second coordinator."""
+    named: bool = False
+    """Workers are expected by name, not by number."""
     hints: bool = False
     """The place tells of changes; else listing finds them."""
     interval: float = 20.0
@@ -51,11 +55,14 @@ class Plan:
         rng = Random(f"plan {seed}")
         large = seed % LARGE_SWARM_EVERY == LARGE_SWARM_EVERY - 1
         own_clock = rng.random() < 0.15
+        of_strangers = Random(f"strangers {seed}")
+        size, rounds = (LARGE_SWARM, 2) if large else (rng.randint(3, 8), rng.randint(4, 6))
+        faults = Faults.drawn(rng, of_strangers)
         drawn = cls(
             seed=seed,
-            workers=LARGE_SWARM if large else rng.randint(3, 8),
-            rounds=2 if large else rng.randint(4, 6),
-            faults=Faults.drawn(rng),
+            workers=size,
+            rounds=rounds + ROUNDS_TO_TAKE * bool(not large and (faults.forgers or faults.sybils)),
+            faults=faults,
             stages=2 if not own_clock and rng.random() < 0.05 else 1,
             external_groups=0 if rng.random() < 0.05 else 2,
             checkpoint_interval=rng.randrange(4),
@@ -64,8 +71,13 @@ class Plan:
             own_clock=own_clock,
             standby=rng.random() < 0.3,
             hints=not large and rng.random() < 0.4,
+            named=faults.sybils > 0 and of_strangers.random() < 0.4,
         )
         return drawn if workers is None else replace(drawn, workers=workers)
+
+    @property
+    def worker_names(self) -> tuple[str, ...]:
+        return tuple(f"node{number:02}" for number in range(self.workers))
 
     def settings(self, node: str, *, standby: bool = False) -> Settings:
         """Of one node."""
@@ -86,7 +98,7 @@ class Plan:
             checkpoint_interval=self.checkpoint_interval,
             clock="own" if self.own_clock else "coordinator",
             standby=standby,
-            expected_workers=self.workers,
+            expected_workers=self.worker_names if self.named else self.workers,
             heartbeat_interval=self.heartbeat,
             liveness_timeout=self.timeout,
             reconcile_interval=1.5,

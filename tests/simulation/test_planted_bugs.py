@@ -14,7 +14,11 @@ from typing import Any
 
 import pytest
 
+from swarm.node.base.attendance import Attendance
+from swarm.node.base.clock_belief import ClockBelief
+from swarm.node.base.heartbeats import Heartbeats
 from swarm.node.base.presence import Presence
+from swarm.node.base.submissions import Submissions
 from swarm.node.base.write_queue import WriteQueue
 from swarm.node.coordinator import clock_keeper, resume
 from swarm.node.coordinator.coordinator_machine import CoordinatorMachine, Look, WriteState
@@ -27,7 +31,9 @@ from swarm.node.worker.round_files import RoundFiles
 from swarm.node.worker.round_steps import RoundSteps
 from swarm.node.worker.saving import Saver
 from swarm.node.worker.worker_machine import WorkerMachine
+from swarm.store.memory import MemoryStore
 from swarm.types import RoundKey
+from tests.simulation.faults import STRANGERS
 from tests.simulation.laws import BrokenLawError
 from tests.simulation.plan import Plan
 from tests.simulation.watched_store import WatchedStore
@@ -58,8 +64,8 @@ def plan_of(seed: int, faults: Mapping[str, float]) -> Plan:
     drawn = Plan.drawn(seed, workers=WORKERS)
     often = {kind: number for place, (kind, number) in enumerate(OFTEN.items()) if (seed >> place % 3) & 1}
     often = {kind: number for kind, number in often.items() if kind not in faults}
-    calm = drawn.faults.without("vandals", "liars", "quitters", "late_joiners", "slow")
-    return replace(drawn, rounds=4, faults=replace(calm, **often, **faults))
+    calm = drawn.faults.without("vandals", "liars", "quitters", "late_joiners", "slow", *STRANGERS)
+    return replace(drawn, rounds=4, named=False, faults=replace(calm, **often, **faults))
 
 
 def first_broken_law(faults: Mapping[str, float], first: int = 0, seeds: int = SEEDS) -> str:
@@ -83,13 +89,11 @@ def rounds_advance_twice(patch: Patch) -> None:
 
 
 def a_coordinator_restarts_at_round_0(patch: Patch) -> None:
-    patch.setattr(
-        clock_keeper, "resume_point", lambda run, rounds: (RoundKey(0), *resume.resume_point(run, rounds)[1:])
-    )
+    patch.setattr(clock_keeper, "resume_point", lambda *asked: (RoundKey(0), *resume.resume_point(*asked)[1:]))
 
 
 def a_torn_state_is_taken_for_round_0(patch: Patch) -> None:
-    patch.setattr(resume, "clock_from_traces", lambda run: RoundKey(0))
+    patch.setattr(resume, "clock_from_traces", lambda *asked: RoundKey(0))
 
 
 def a_dead_worker_is_waited_for_for_ever(patch: Patch) -> None:
@@ -305,6 +309,34 @@ def a_dead_process_is_taken_for_alive(patch: Patch) -> None:
     patch.setattr("swarm.node.base.presence.first_alive", first_alive)
 
 
+# ── strangers ───────────────────────────────────────────────────────────────────────────────────────────────────────
+def every_newcomer_has_a_grace_of_its_own(patch: Patch) -> None:
+    patch.setattr(Attendance, "_grace_lasts", lambda self: True)
+
+
+def whatever_the_state_file_says_is_believed(patch: Patch) -> None:
+    patch.setattr(ClockBelief, "believes", lambda self, seen, done, *, traces: True)
+
+
+def a_reward_counts_without_rollouts(patch: Patch) -> None:
+    patch.setattr(Submissions, "_with_rollouts", lambda self, key, nodes: nodes)
+
+
+def what_stands_in_the_way_stays(patch: Patch) -> None:
+    usual = MemoryStore.put
+
+    def put(self: MemoryStore, key: str, data: bytes, **how: bool) -> None:
+        if isinstance(self._place.find(key), dict):
+            raise self._blocked(key, "a prefix stands there")
+        usual(self, key, data, **how)
+
+    patch.setattr(MemoryStore, "put", put)
+
+
+def a_registration_need_not_beat(patch: Patch) -> None:
+    patch.setattr(Heartbeats, "observe", lambda self, peer: True)
+
+
 @dataclass(frozen=True)
 class Planted:
     """One bug, and a part of what the broken law says."""
@@ -359,6 +391,19 @@ BUGS = [
     Planted(a_peer_is_told_of_before_its_file_is_in_the_pool, ("are in its pool",)),
     Planted(a_heartbeat_does_not_move, ("it stands still", "it does not follow")),
     Planted(a_dead_process_is_taken_for_alive, ("a node ends with DuplicateNodeError",)),
+    Planted(every_newcomer_has_a_grace_of_its_own, ("names that never publish cost it",), {"crowds": 1.0}),
+    Planted(
+        whatever_the_state_file_says_is_believed,
+        ("leaves out rounds for a clock", "nobody has said that all are done", "rounds that the experiment has not"),
+        {"forgers": 1.0},
+    ),
+    Planted(a_reward_counts_without_rollouts, ("the clock jumps to where",), {"sybils": 1.0}),
+    Planted(
+        what_stands_in_the_way_stays,
+        ("a row without its reward", "it trained before it tried to publish", "a node ends with StoreError"),
+        {"obstructers": 1.0},
+    ),
+    Planted(a_registration_need_not_beat, ("a node ends with DuplicateNodeError",), {"claimants": 1.0}),
 ]
 
 

@@ -23,7 +23,7 @@ from tests.simulation.network import Network, Partition
 from tests.simulation.nodes import CoordinatorHost, WorkerHost, watched
 from tests.simulation.onlooker import Onlooker
 from tests.simulation.plan import FAULTS_UNTIL, Plan
-from tests.simulation.villains import Liar, Vandal
+from tests.simulation.villains import VILLAINS
 from tests.simulation.virtual_time import VirtualLoop
 
 LOOK_EVERY = 2.0
@@ -63,7 +63,7 @@ class World:
         self.place = FaultyPlace(self.network, self.loop.time)
         self.laws = Laws(self)
         self.hosts: dict[str, Host] = {}
-        self.workers = [self._worker(f"node{number:02}") for number in range(plan.workers)]
+        self.workers = [self._worker(name) for name in plan.worker_names]
         count = 0 if plan.own_clock else 1 + plan.standby
         self.coordinators = [CoordinatorHost(self, f"coordinator{n}", standby=plan.standby) for n in range(count)]
         self.hosts = {host.name: host for host in (*self.workers, *self.coordinators)}
@@ -101,7 +101,7 @@ class World:
         for worker in self.workers:
             late = self.happens("late_joiners", self.faults.late_joiners)
             self.after(rng.uniform(0.0, FAULTS_UNTIL if late else 3.0), worker.start)
-        for kind, villain in (("liars", Liar), ("vandals", Vandal)):
+        for kind, villain in VILLAINS.items():
             if self.happens(kind, getattr(self.faults, kind)):
                 host = self.hosts[villain.__name__.lower()] = villain(self, villain.__name__.lower())
                 self.after(rng.uniform(0.0, 20.0), host.start)
@@ -259,6 +259,7 @@ class World:
     def _look(self) -> None:
         try:
             self.laws.within_time()
+            self.laws.strangers.kept()
             for worker in self.workers:
                 if worker.running:
                     self.laws.still_goes_on(worker)

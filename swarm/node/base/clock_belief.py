@@ -7,13 +7,18 @@
         its writer beats, and its registration names that round
             and rewards lie in the rounds just before ──────────────────▶ believed, unless it is the end
             and it stays, while the writer beats on ────────────────────▶ believed
-        no coordinator is alive, and rewards lie in the rounds just before,
+        no coordinator is alive, its writer's registration names that round
+            (of an end: with its goodbye), and rewards lie in the rounds just before,
             or this node has done them all; and it stays ───────────────▶ believed
         else ───────────────────────────────────────────────────────────▶ not believed
 
 One write of a file is a moment's work, and what follows from a jump is for good: rounds are left out, or the node ends.
 A coordinator that lives writes over what it has not written, so that what stays is its own word. The clock stops three
 rounds after the last reward, so that there is one near every round that it can have come to.
+
+After how many rounds the experiment ends is first taken from whatever is believed, how long a round stays open from a
+coordinator that beats; other terms are believed of one that beats alone, and after they have stayed as long as a jump
+has to.
 
 What was believed and is contradicted for as long, by a coordinator that beats, is believed no more.
 """
@@ -51,6 +56,14 @@ class Sighting:
         """The writer is alive, and says of itself that it keeps this round, or a later one."""
         return self.alive and self.writer.status != STOPPED and self.writer.round >= self.state.round
 
+    @property
+    def left_behind(self) -> bool:
+        """No coordinator is alive, and the writer's last words name this round; those of an end are its goodbye."""
+        said = self.writer.round >= self.state.round
+        if self.state.finished:
+            said = self.writer.round == self.state.round and self.writer.status == STOPPED
+        return self.nobody and said
+
 
 class _Said(NamedTuple):
     """What has been said again and again."""
@@ -62,6 +75,13 @@ class _Said(NamedTuple):
     """Of the writer when it began."""
 
 
+class _Terms(NamedTuple):
+    """What a state file says besides where the clock is; nothing in the folder could bear it out."""
+
+    max_rounds: int
+    interval: float
+
+
 class ClockBelief:
     """Of one node."""
 
@@ -69,9 +89,20 @@ class ClockBelief:
         """`settle`: seconds for which a jump has to stay."""
         self._settle = settle
         self._known = RoundKey(-1)
-        self.announced = 0
-        """After how many rounds the experiment ends, the most that was believed; 0: not said."""
+        self._terms = _Terms(0, 0.0)
+        self._offered: tuple[_Terms, float] | None = None
+        """Other terms that are said now, and since when."""
         self._said: _Said | None = None
+
+    @property
+    def announced(self) -> int:
+        """After how many rounds the experiment ends; 0: not said by anybody who is believed."""
+        return self._terms.max_rounds
+
+    @property
+    def interval(self) -> float:
+        """The longest that a round stays open, seconds; 0.0: not said by anybody who is believed."""
+        return self._terms.interval
 
     def needs_traces(self, seen: Sighting, done: int) -> bool:
         """Whether it matters that rewards lie in the rounds before: else there is no need to look for them."""
@@ -91,7 +122,7 @@ class ClockBelief:
             return back
         certain = self._costs_nothing(seen, done)
         at_once = seen.vouched and traces and not seen.state.finished
-        borne_out = seen.nobody and (traces or done >= seen.state.round)
+        borne_out = seen.left_behind and (traces or done >= seen.state.round)
         if certain or at_once or self._stays(seen, supported=seen.vouched or borne_out):
             self._believe(seen)
             return True
@@ -115,4 +146,17 @@ class ClockBelief:
 
     def _believe(self, seen: Sighting) -> None:
         self._known, self._said = seen.key, None
-        self.announced = max(self.announced, seen.state.max_rounds)
+        if not self._terms.max_rounds:  # what nobody stands for may still be how many rounds there were to be
+            self._terms = _Terms(seen.state.max_rounds, seen.state.round_interval if seen.vouched else 0.0)
+        elif seen.vouched and not seen.state.finished:
+            self._hear_terms(seen)
+
+    def _hear_terms(self, seen: Sighting) -> None:
+        """Others than before, if they stay."""
+        said = _Terms(seen.state.max_rounds, seen.state.round_interval)
+        if said == self._terms:
+            self._offered = None
+        elif self._offered is None or self._offered[0] != said:
+            self._offered = said, seen.now
+        elif seen.now - self._offered[1] >= self._settle:
+            self._terms, self._offered = said, None

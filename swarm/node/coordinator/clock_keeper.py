@@ -213,7 +213,8 @@ class ClockKeeper:
     async def _resume_point(self) -> tuple[RoundKey, StateFile | None, str]:
         while True:
             try:
-                return await self._ctx.blocking.run(resume_point, self._ctx.run, self._ctx.settings.max_rounds)
+                most, names = self._ctx.settings.max_rounds, self._ctx.settings.expected_names
+                return await self._ctx.blocking.run(resume_point, self._ctx.run, most, names)
             except StoreError as error:
                 self._unlistable.found(error)
             await self._ctx.clock.sleep(self._ctx.settings.heartbeat_interval)

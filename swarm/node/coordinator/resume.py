@@ -17,16 +17,19 @@ from swarm.wire import keys
 from swarm.wire.messages import StateFile
 
 
-def resume_point(run: Run, max_rounds: int) -> tuple[RoundKey, StateFile | None, str]:
+def resume_point(
+    run: Run, max_rounds: int, expected: frozenset[str] = frozenset()
+) -> tuple[RoundKey, StateFile | None, str]:
     """Where a starting coordinator goes on: never before a state that can be believed.
 
     Args:
         max_rounds: of the experiment as it is asked for now, which may be fewer than were done.
+        expected: names or keys of the workers whose rounds alone say where the clock is; none: all workers' do.
 
     Returns:
         The round and stage; the state file if it can be believed; and what is wrong with it if it cannot.
     """
-    traces = clock_from_traces(run)
+    traces = clock_from_traces(run, expected)
     state, problem = believed_state(run, most_rounds=max(max_rounds, traces.round + 1))
     if state and state.round > MOST_EMPTY and not Submissions(run).lie_before(state.round):
         problem = f"expected a reward in one of the {TRACES} rounds before {state.round}, got none"
@@ -42,7 +45,7 @@ def is_over(run: Run, max_rounds: int) -> bool:
     return bool(state and state.finished and state.round >= max_rounds and Submissions(run).lie_before(state.round))
 
 
-def clock_from_traces(run: Run) -> RoundKey:
+def clock_from_traces(run: Run, expected: frozenset[str] = frozenset()) -> RoundKey:
     """Where the clock must have been, from the rewards of the rounds that workers did.
 
     No single node's word is taken for it, and no folder's: of the workers that ever submitted a reward, more than half
@@ -52,21 +55,39 @@ def clock_from_traces(run: Run) -> RoundKey:
     Returns:
         The furthest such round and stage; round 0 if there is none.
     """
-    reached = sorted(_furthest(run).values(), reverse=True)
+    reached = sorted(_furthest(run, expected).values(), reverse=True)
     return reached[len(reached) // 2] if reached else RoundKey(0)
 
 
-def _furthest(run: Run) -> dict[str, RoundKey]:
-    """The last round and stage that each worker has a reward for: registered ones, or any where none is registered."""
-    workers = {peer.peer_id for peer in read_peers(run) if peer.node_role == "worker"}
+def _furthest(run: Run, expected: frozenset[str]) -> dict[str, RoundKey]:
+    """The last round and stage that each worker has a reward for: registered ones, or any where none is registered.
+
+    Of those alone that have rollouts beside one of their rewards: a reward without costs a stranger nothing.
+    """
+    registered = {peer.peer_id for peer in read_peers(run) if peer.node_role == "worker"}
+    workers = {node for node in registered if not expected or _is_expected(run, node, expected)}
     furthest: dict[str, RoundKey] = {}
+    published: set[str] = set()
     for key, submitted in _last_to_first(run):
-        for node in (submitted & workers if workers else submitted) - furthest.keys():
-            if has_submitted(run, key, node):
-                furthest[node] = key
-        if workers and furthest.keys() == workers:
+        left = {node for node in submitted - published if not expected or _is_expected(run, node, expected)}
+        left &= workers or left
+        done = {node for node in left if has_submitted(run, key, node)}
+        furthest = dict.fromkeys(done, key) | furthest
+        published |= _with_rollouts(run, key, done)
+        if workers and published == workers:
             break
-    return furthest
+    return {node: key for node, key in furthest.items() if node in published}
+
+
+def _is_expected(run: Run, node: str, expected: frozenset[str]) -> bool:
+    return node in expected or run.trust.key_of(node) in expected
+
+
+def _with_rollouts(run: Run, key: RoundKey, nodes: set[str]) -> set[str]:
+    """Those of some nodes that have rollouts for a round; all where something stands in the place of the round's."""
+    with suppress(StoreError):
+        return nodes & nodes_in(run.store, keys.rollouts(key))
+    return nodes
 
 
 def _last_to_first(run: Run) -> Iterator[tuple[RoundKey, set[str]]]:

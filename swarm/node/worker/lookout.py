@@ -77,7 +77,7 @@ class Lookout:
         if seen and not seen.state.held and await self._believes(seen):
             before, self._open_round = self._open_round, seen.key
             back = before is not None and seen.key < before
-            told = (seen.state.finished, seen.now, seen.state.round_interval, self._belief.announced)
+            told = (seen.state.finished, seen.now, self._belief.interval, self._belief.announced)
             self._tell(ClockSeen(seen.key, *told, back=back))
         if settings.shares:
             rounds = self._rounds_to_list()

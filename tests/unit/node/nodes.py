@@ -19,6 +19,7 @@ from swarm.node.coordinator.coordinator import Coordinator
 from swarm.node.process.executor import ComputeExecutor
 from swarm.node.process.system import SYSTEM_CLOCK, ThreadBlocking
 from swarm.node.worker.worker import Worker
+from swarm.records.liveness import ACTIVE, STOPPED
 from swarm.records.rows import read_rows
 from swarm.store.folder.store import FolderStore
 from swarm.types import RoundKey
@@ -135,10 +136,11 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 async def set_clock(layout: Layout, round_: int, *, finished: bool = False) -> None:
-    """Be the coordinator, of which nothing else is seen."""
+    """Be the coordinator, of which nothing else is seen; at the end it says goodbye."""
     await to_thread.run_sync(put_traces, layout, round_)
     state = make_state(round=round_, finished=finished)
-    registration = make_peer(state.updated_by, node_role="coordinator", round=round_)
+    status = STOPPED if finished else ACTIVE
+    registration = make_peer(state.updated_by, node_role="coordinator", round=round_, status=status)
     for file, content in ((layout.peer_file(state.updated_by), registration), (layout.state_file, state)):
         await to_thread.run_sync(layout.put, file, encode(content))
 

@@ -82,6 +82,21 @@ def test_without_a_coordinator_a_jump_needs_rewards_that_bear_it_out_and_to_stay
     assert not belief_at().believes(sighting(9, coordinator="dead"), 5, traces=True)
 
 
+def test_without_a_coordinator_a_jump_needs_a_writer_whose_last_words_name_it() -> None:
+    """One write is not enough, while a coordinator is paused or being replaced, to have rounds left out."""
+    belief, looks = belief_at(), every_second(9, seconds=99, coordinator="dead", vouches=5)
+    assert not any(belief.believes(look, 5, traces=True) for look in looks)
+
+
+@pytest.mark.parametrize(("coordinator", "vouches"), [("dead", 7), ("dead", 5), ("left", 8)])
+def test_without_a_coordinator_an_end_needs_a_writer_that_said_goodbye_there(coordinator: str, vouches: int) -> None:
+    """While the coordinator was paused, one write that said `finished` once ended every worker."""
+    end = {"finished": True, "max_rounds": 7}
+    belief, looks = belief_at(), every_second(7, seconds=99, coordinator=coordinator, vouches=vouches, **end)
+    assert not any(belief.believes(look, 7, traces=True) for look in looks)
+    assert after_a_while(belief_at(), *every_second(7, coordinator="left", **end), traces=True, done=7)
+
+
 # ── the end ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 def test_the_end_is_believed_at_once_by_who_has_done_all_rounds_that_were_announced() -> None:
     assert belief_at().believes(sighting(40, finished=True, vouches=-1), done=40, traces=False)
@@ -106,6 +121,24 @@ def test_an_end_is_not_announced_nearer_by_one_write_and_then_reached_by_another
 def test_an_end_that_stays_is_believed(coordinator: str, traces: bool, done: int, believed: bool) -> None:
     looks = every_second(40, finished=True, coordinator=coordinator)
     assert after_a_while(ClockBelief(SETTLE), *looks, traces=traces, done=done) == believed
+
+
+# ── terms ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("terms", [{"max_rounds": 10**6}, {"max_rounds": 6}, {"round_interval": 1e12}])
+def test_how_long_and_how_often_is_not_said_by_one_write_beside_the_right_round(terms: dict[str, Any]) -> None:
+    """A huge number of rounds once kept nodes without a coordinator going for ever; a huge interval, waiting."""
+    belief = belief_at()
+    before = belief.announced, belief.interval
+    for second in range(60):
+        assert belief.believes(sighting(5, second + 0.1, **terms), 5, traces=True)
+        assert belief.believes(sighting(5, second + 0.9), 5, traces=True)
+        assert (belief.announced, belief.interval) == before
+    after_a_while(belief, *every_second(5, seconds=99, coordinator="dead", **terms))
+    assert (belief.announced, belief.interval) == before
+    after_a_while(belief, *every_second(5, **terms))
+    assert (belief.announced, belief.interval) == tuple(
+        {"max_rounds": before[0], "round_interval": before[1], **terms}.values()
+    )
 
 
 # ── back ────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -167,9 +167,11 @@ def test_settings_that_contradict_the_role_are_refused(
 
 
 # ── a coordinator that dies ─────────────────────────────────────────────────────────────────────────────────────────
-async def beat(layout: Layout, number: int, node: str = "coordinator", node_role: str = "coordinator") -> None:
+async def beat(
+    layout: Layout, number: int, node: str = "coordinator", node_role: str = "coordinator", round_: int = -1
+) -> None:
     """One heartbeat: of the coordinator of which `set_clock` speaks, if nothing else is said."""
-    peer = make_peer(node, node_role=node_role, beat=number)
+    peer = make_peer(node, node_role=node_role, beat=number, round=round_)
     await to_thread.run_sync(layout.put, layout.peer_file(node), encode(peer))
 
 
@@ -226,7 +228,7 @@ async def test_a_worker_that_can_see_nobody_any_more_goes_on_by_itself(
     with capture_logs() as logs:
         async with running(worker) as codes:
             for number in range(1, 1000):
-                await beat(layout, number)
+                await beat(layout, number, round_=7)
                 if told and told[-1].alive:
                     break
                 await anyio.sleep(0.05)
