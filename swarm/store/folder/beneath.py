@@ -210,10 +210,15 @@ def _step(above: int, name: str, grown: list[Within] | None, place: Within) -> i
                 raise
             _make(above, name, grown, place)
         except OSError as error:
-            if grown is None or not _is_ours(place, name) or error.errno not in (errno.ENOTDIR, errno.ELOOP):
+            if grown is None or not _is_ours(place, name):
                 raise
             with contextlib.suppress(FileNotFoundError, IsADirectoryError):  # another node was quicker
-                os.unlink(name, dir_fd=above)
+                if isinstance(error, PermissionError):
+                    _open_up(above, name)
+                elif error.errno in (errno.ENOTDIR, errno.ELOOP):
+                    os.unlink(name, dir_fd=above)
+                else:
+                    raise
             tell_of_obstacle((place / name).path)
             _make(above, name, grown, place)
         return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=above)
@@ -228,6 +233,23 @@ def _make(above: int, name: str, grown: list[Within], place: Within) -> None:
     with contextlib.suppress(FileExistsError):  # another node made it in between
         os.mkdir(name, dir_fd=above)
         grown.insert(0, place)
+
+
+def _open_up(above: int, name: str) -> None:
+    """A folder that is closed to us: ours is opened again, another's is renamed aside with what is in it."""
+    with contextlib.suppress(PermissionError):
+        os.close(os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=above))
+        return  # another node was quicker
+    found = os.stat(name, dir_fd=above, follow_symlinks=False)
+    if found.st_uid == os.geteuid():
+        os.chmod(name, stat.S_IMODE(found.st_mode) | stat.S_IRWXU, dir_fd=above)
+    else:
+        os.rename(name, aside(name), src_dir_fd=above, dst_dir_fd=above)
+
+
+def aside(name: str) -> str:
+    """A new name for what stood in the way and may still be of use to somebody."""
+    return f"{name}.aside-{uuid.uuid4().hex[:8]}"
 
 
 def _is_ours(place: Within, name: str) -> bool:

@@ -5,6 +5,7 @@
     file with another name too  a copy of its own takes its place: what is written to it must not end up elsewhere
     file that is not ours and cannot be opened   renamed aside: `{name}.aside-*`
     file of ours that was closed to us           opened to us again, with what is in it
+    folder above it that was closed to us        the same, where only nodes make such folders; another's: renamed aside
 
 Never at the top of an experiment (`rollouts`, `logs` ...): what stands there may be the user's own, and is refused.
 """
@@ -17,7 +18,7 @@ import os
 import stat
 import uuid
 
-from swarm.store.folder.beneath import Within, make_folder, opened_folder, remove_tree, tell_of_obstacle
+from swarm.store.folder.beneath import Within, aside, make_folder, opened_folder, remove_tree, tell_of_obstacle
 
 IN_THE_WAY = (errno.EISDIR, errno.ENOTDIR, errno.ENOTEMPTY, errno.EEXIST, errno.ELOOP, errno.ENXIO, errno.EMLINK)
 """What the system says where something else stands than what is to be written; EMLINK: open_to_append."""
@@ -45,7 +46,7 @@ def clear(place: Within, drafts: Within) -> None:
         elif found.st_nlink > 1 and found.st_size <= MOST_COPIED:
             _make_own(place.name, folder, drafts)
         elif found.st_nlink > 1 or found.st_uid != os.geteuid():
-            os.rename(place.name, f"{place.name}.aside-{uuid.uuid4().hex[:8]}", src_dir_fd=folder, dst_dir_fd=folder)
+            os.rename(place.name, aside(place.name), src_dir_fd=folder, dst_dir_fd=folder)
         elif found.st_mode & _OURS != _OURS:
             os.chmod(place.name, stat.S_IMODE(found.st_mode) | _OURS, dir_fd=folder)
         else:

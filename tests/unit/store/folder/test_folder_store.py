@@ -16,6 +16,7 @@ from structlog.testing import capture_logs
 from swarm.errors import AlreadyThereError, ExperimentError, ProtocolError, StoreError
 from swarm.store.folder.store import FolderStore
 from swarm.store.place import open_place
+from tests.permissions import close, permissions_count, reopen
 
 LOG = "logs/anna/metrics.jsonl"
 
@@ -90,6 +91,27 @@ def test_a_log_whose_name_was_taken_away_is_opened_again(tmp_path: Path) -> None
     log.write(b"two")
     log.close()
     assert store.read_records(LOG).records == [b"two"]
+
+
+@pytest.mark.parametrize("owner", ["ours", "another's"])
+@pytest.mark.parametrize("above", ["rollouts/round_3", "rollouts/round_3/stage_0", "logs/anna", ".tmp/anna"])
+def test_a_folder_above_that_is_closed_holds_up_nobody_who_writes_below(tmp_path: Path, above: str, owner: str) -> None:
+    store, closed = FolderStore(tmp_path / "run", "anna"), tmp_path / "run" / above
+    (closed / "stage_0").mkdir(parents=True)
+    if owner == "another's":
+        if os.geteuid() != 0:
+            pytest.skip("only root can give a folder to another")
+        os.chown(closed, 12345, -1)
+    close(closed)
+    try:
+        with permissions_count():
+            store.put("rollouts/round_3/stage_0/anna.json", b"{}")
+            store.append_records(LOG, [b"row"], durable=True)
+            assert store.get("rollouts/round_3/stage_0/anna.json", 10).data == b"{}"
+            assert store.read_records(LOG).records == [b"row"]
+        assert len(list(closed.parent.glob(f"{closed.name}.aside-*"))) == (owner == "another's")
+    finally:
+        reopen(tmp_path)
 
 
 def test_a_folder_in_the_way_goes_however_deep_it_is(tmp_path: Path) -> None:
