@@ -359,7 +359,9 @@ class Laws:
 
     def _state_that(self, coordinator: CoordinatorHost) -> StateFile | None:
         """The state file as a coordinator read it, where it can be believed."""
-        blob = coordinator.handle.state_read
+        blob, injected = coordinator.handle.state_read, self._world.injected
+        if injected["stale_reads"] and injected["obstructions"]:
+            return None  # its writer's registration may have been put away for a moment, and that moment be seen later
         return decode(blob.data, StateFile, "") if blob and self.strangers.is_genuine(blob.data) else None
 
     def _reached(self, coordinator: CoordinatorHost) -> dict[str, RoundKey]:
