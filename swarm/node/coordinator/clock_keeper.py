@@ -91,13 +91,19 @@ class Observer:
             submitted_before=before,
             coming=self._liveness.live(now, role="worker", statuses=(STARTING,)),
             rival=self._rival(peers, state, now),
+            without_a_say=self._without_a_say(submitted | before),
         )
 
     def _voters(self, live: frozenset[str]) -> frozenset[str]:
         """Who says where the workers have come to: the expected ones, or those that have published a round."""
-        if names := self._ctx.settings.expected_names:
-            return frozenset(node for node in live if names & names_and_keys(self._ctx, [node]))
+        if self._ctx.settings.expected_names:
+            return live - self._without_a_say(live)
         return live & self._submissions.proven
+
+    def _without_a_say(self, nodes: frozenset[str]) -> frozenset[str]:
+        """Others than the expected ones, where workers are expected by name or key."""
+        names = self._ctx.settings.expected_names
+        return frozenset(node for node in nodes if names and not names & names_and_keys(self._ctx, [node]))
 
     def state(self, key: RoundKey) -> StateFile | None:
         """The state file, if a coordinator of this experiment can have written it by now. Raises StoreError.

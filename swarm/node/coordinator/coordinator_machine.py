@@ -60,6 +60,18 @@ class Look:
     """Workers that are starting: they load their models, or redo what a kill took from their weights."""
     rival: str | None = None
     """A live coordinator with the older claim."""
+    without_a_say: frozenset[str] = frozenset()
+    """Of all who submitted, those who move no clock: not the expected ones, where workers are expected by name."""
+
+    @property
+    def counted(self) -> frozenset[str]:
+        """Those with a say who submitted a reward for the round."""
+        return self.submitted - self.without_a_say
+
+    @property
+    def counted_lately(self) -> frozenset[str]:
+        """The same, for the round or one of the MOST_EMPTY before."""
+        return (self.submitted | self.submitted_before) - self.without_a_say
 
 
 @dataclass(frozen=True)
@@ -172,17 +184,17 @@ class CoordinatorMachine:
         returning = self._returning(look)
         if not look.live and returning:
             return None  # nobody waits with it
-        if not self._attendance.wait(look.live | returning, look.submitted, look.now) and look.submitted:
+        if not self._attendance.wait(look.live | returning, look.submitted, look.now) and look.counted:
             return self._advance(look, "all_submitted")
         return self._advance(look, "interval") if overdue and look.live and self._may_pass(look) else None
 
     def _may_pass(self, look: Look) -> bool:
-        return bool(look.submitted or look.submitted_before) or self._empty < MOST_EMPTY
+        return bool(look.counted_lately) or self._empty < MOST_EMPTY
 
     def _nobody_is_left_to_come(self, look: Look) -> bool:
         """The open round was done by workers that are gone; or the last one was, while no coordinator was there."""
         last = self._resume_at.round + 1 >= self._settings.max_rounds
-        return bool(look.submitted) and (self.key is not None or last)
+        return bool(look.counted) and (self.key is not None or last)
 
     def _returning(self, look: Look) -> frozenset[str]:
         """Those that are starting while some of the expected workers are missing, as after a kill."""
@@ -206,7 +218,7 @@ class CoordinatorMachine:
         assert self.key is not None
         missing = look.live - look.submitted
         self._attendance.close(look.live | self._returning(look), look.submitted)
-        self._empty = 0 if look.submitted or look.submitted_before else self._empty + 1
+        self._empty = 0 if look.counted_lately else self._empty + 1
         if self.key.stage + 1 < self._settings.max_stages:
             return self._open(RoundKey(self.key.round, self.key.stage + 1), look, reason, missing)
         if self.key.round + 1 < self._settings.max_rounds:

@@ -170,6 +170,19 @@ def test_a_worker_that_died_is_not_waited_for() -> None:
     assert write == WriteState(RoundKey(1), finished=False, reason="all_submitted")
 
 
+def test_who_has_no_say_closes_no_round_and_keeps_no_clock_going() -> None:
+    """Strangers, where workers are expected by name: while those were cut off, fakes ran the clock to its end."""
+    machine, fakes = open_first(make_machine(interval=60.0)), frozenset({"sybil-0", "sybil-1"})
+    for now in (1.0, 59.0):
+        assert machine.handle(look(now, live=fakes, submitted=fakes, without_a_say=fakes)) is None
+    opened = [
+        machine.handle(look(60.0 * n, fakes, fakes, submitted_before=fakes, without_a_say=fakes)) for n in range(1, 9)
+    ]
+    assert [write.key.round for write in opened if write] == [1, 2, 3]
+    write = machine.handle(look(999.0, live=fakes, submitted=fakes | ALICE_BOB, without_a_say=fakes))
+    assert write == WriteState(RoundKey(4), finished=False, reason="all_submitted")
+
+
 def test_a_worker_that_submitted_and_left_counts() -> None:
     machine = open_first(make_machine())
     write = machine.handle(look(1.0, live=frozenset({"bob"}), submitted=ALICE_BOB))
