@@ -109,12 +109,15 @@ class ClockBelief:
         return not self._costs_nothing(seen, done)
 
     def believes(self, seen: Sighting, done: int, *, traces: bool) -> bool:
-        """Take note of a look, and judge it.
+        """Take note of a look, and judge it. A clock that is held, until workers are there, is none to follow.
 
         Args:
             done: the first round that this node has not done.
             traces: a reward that counts lies in one of the rounds just before.
         """
+        if seen.state.held:  # it moves nobody, but whatever else was said does not stay
+            self._said = None if seen.vouched else self._said
+            return False
         if seen.key < self._known:
             back = self._stays(seen, supported=seen.vouched and seen.writer.round == seen.state.round)
             if back:

@@ -74,7 +74,7 @@ class Lookout:
     async def _look(self, tasks: TaskGroup) -> None:
         settings = self._ctx.settings
         seen = None if settings.clock == "own" else await self._read_state()
-        if seen and not seen.state.held and await self._believes(seen):
+        if seen and await self._believes(seen):
             before, self._open_round = self._open_round, seen.key
             back = before is not None and seen.key < before
             told = (seen.state.finished, seen.now, self._belief.interval, self._belief.announced)
@@ -140,7 +140,7 @@ class Lookout:
         if self._belief.believes(seen, done, traces=traces):
             self._doubtful.gone()
             return True
-        if seen.key >= (self._open_round or seen.key):
+        if not seen.state.held and seen.key >= (self._open_round or seen.key):
             self._doubtful.found(f"round {seen.state.round}{', finished' if seen.state.finished else ''}")
         return False
 

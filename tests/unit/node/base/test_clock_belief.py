@@ -76,6 +76,14 @@ def test_a_jump_that_is_contradicted_meanwhile_is_not_believed() -> None:
         assert belief.believes(true, 5, traces=False)
 
 
+def test_a_clock_that_is_held_moves_nobody_and_contradicts_what_was_said_meanwhile() -> None:
+    """An end written before the coordinator came, and seen once more in a stale read, once ended a worker."""
+    belief = belief_at()
+    for second in range(60):
+        assert not belief.believes(sighting(900, second + 0.1), 5, traces=False)
+        assert not belief.believes(sighting(5, second + 0.9, held=True), 5, traces=False)
+
+
 def test_without_a_coordinator_a_jump_needs_rewards_that_bear_it_out_and_to_stay() -> None:
     assert not after_a_while(belief_at(), *every_second(900, seconds=99, coordinator="dead"))
     assert after_a_while(belief_at(), *every_second(9, coordinator="dead"), traces=True)
