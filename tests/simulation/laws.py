@@ -30,7 +30,7 @@ from swarm.store.base import Kind
 from swarm.types import RoundKey
 from swarm.wire import keys
 from swarm.wire.codec import decode
-from swarm.wire.messages import RewardFile, RolloutFile, StateFile
+from swarm.wire.messages import PeerFile, RewardFile, RolloutFile, StateFile
 from swarm.wire.metrics import MetricsRow
 from tests.simulation.engine import WEIGHTS, Update, prompt_of, read_weights
 from tests.simulation.plan import TASKS
@@ -340,11 +340,19 @@ class Laws:
             raise self.broken(f"it writes the state back from round {there.round}", host.name, state.round)
 
     def _is_borne_out(self, host: Host, state: StateFile) -> bool:
-        """Another coordinator, which lives, stands for it, and this one sees rewards of the rounds before."""
+        """Another coordinator, which lives, stands for it, and this one sees that, and rewards of the rounds before."""
         other, rounds = self._world.hosts[state.updated_by], range(max(0, state.round - TRACES), state.round)
         seen = (host.handle.sees(keys.reward(RoundKey(r), w.name)) for r in rounds for w in self._world.workers)
         cut_off = self._world.now - self._world.network.connected_since(other.name, host.name) < BOUND_FOLLOWING
-        return other is not host and other.running and not cut_off and any(seen)
+        return other is not host and other.running and not cut_off and any(seen) and self._vouches(other, host, state)
+
+    def _vouches(self, other: Host, host: Host, state: StateFile) -> bool:
+        """The registration of one coordinator, as another sees it, says that it is there."""
+        registration = host.handle.sees(keys.peer(other.name))
+        try:
+            return registration is not None and decode(registration, PeerFile, "").round >= state.round
+        except ProtocolError:
+            return False
 
     def takes_over(self, coordinator: CoordinatorHost, key: RoundKey) -> None:
         state = self._state_that(coordinator)

@@ -105,7 +105,7 @@ class StrangerLaws:
         return self.have_earned and not self._world.plan.named
 
     def kept(self) -> None:
-        """Where a coordinator lives, a stranger's state is written over."""
+        """Where a coordinator has opened a round, a stranger's state is written over."""
         world, strange_since = self._world, None
         for version in reversed(world.place.history.get(keys.STATE, ())):
             if version.data is not None and self.is_genuine(version.data):
@@ -116,7 +116,8 @@ class StrangerLaws:
         for coordinator in world.coordinators:
             connected = world.network.connected_since(coordinator.name, strange_since.writer)
             since = max(coordinator.active_since, coordinator.disturbed_at, connected, strange_since.time)
-            if coordinator.keeps_the_clock and world.now - since > BOUND_RESTORED:
+            opened = coordinator.machine is not None and coordinator.machine.key is not None
+            if opened and coordinator.keeps_the_clock and world.now - since > BOUND_RESTORED:
                 raise self._laws.broken(f"a stranger's state stays since {strange_since.time:.1f} s", coordinator.name)
 
     # ── workers ─────────────────────────────────────────────────────────────────────────────────────────────────────
