@@ -143,6 +143,8 @@ class Intake:
             self._unlistable.found(error)
             return
         self._unlistable.gone()
+        if key < self._oldest:
+            return  # the clock went on while the round was listed
         choice = selection.choose(tags.keys() - {self._ctx.node_id}, clean, live)
         if choice.flood:
             self._refusals.flood(self._counts, key, choice.flood, self._ctx.settings.max_peers)

@@ -571,3 +571,22 @@ async def test_who_writes_junk_again_and_again_is_read_a_bounded_number_of_times
         await intake.look(live={"bob"})
     assert len(read) == MOST_TRIES
     assert intake.refused() == {"bob": {"malformed": 1}}
+
+
+async def test_a_round_that_is_left_while_it_is_listed_is_let_alone(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clock that strangers drove on and on once ended workers: what was known of the round had gone meanwhile."""
+    intake, file, usual = TestedIntake(layout), layout.rollout_file(R0, "bob"), PeersFiles.tags
+    put(file, b"junk")
+    await intake.look(live={"bob"})
+    put(file, b"other junk")
+
+    def tags(*given: Any) -> Any:
+        found = usual(*given)
+        intake.intake.forget_before(RoundKey(1))
+        return found
+
+    monkeypatch.setattr(PeersFiles, "tags", tags)
+    await intake.look(live={"bob"})
+    assert intake.refused() == {"bob": {"malformed": 1}}
