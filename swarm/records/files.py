@@ -9,6 +9,7 @@ import msgspec
 
 from swarm.errors import ProtocolError
 from swarm.records.listing import NodeFiles
+from swarm.records.liveness import STOPPED
 from swarm.store.base import Kind, Store
 from swarm.store.run import Run
 from swarm.types import RoundKey
@@ -62,11 +63,18 @@ def read_state(run: Run) -> StateFile | None:
 
 
 def read_clock(run: Run) -> Clock:
-    """The round clock for those who only look."""
+    """The round clock for those who only look: what was written in the name of a coordinator after it left is none."""
     try:
-        return Clock(read_state(run))
+        state = read_state(run)
     except ProtocolError as error:
         return Clock(None, str(error))
+    writer = read_peer(run, state.updated_by) if state and keys.is_node_id(state.updated_by) else None
+    if state and writer and writer.status == STOPPED and 0 <= writer.round < state.round:
+        left = f"{state.updated_by} left at round {writer.round}"
+        return Clock(
+            None, f"{run.store.describe(keys.STATE)}: expected round {writer.round}, got {state.round}: {left}"
+        )
+    return Clock(state)
 
 
 def read_experiment(run: Run) -> ExperimentFile | None:

@@ -130,7 +130,8 @@ def main() -> int:
         difference = fmean(totals) - fmean(without)
         noise = 2 * (stdev(totals) ** 2 / len(totals) + stdev(without) ** 2 / len(without)) ** 0.5
         names = [_named(Layout(options.path, f"{kind}-{seed}"), _strangers(kind)) for seed in seeds]
-        failed |= difference < -noise or not all(names)
+        hidden = kind == ALL  # among thousands of names those of single adversaries are counted as `*`
+        failed |= difference < -noise or not (hidden or all(names))
         _say(
             f"{kind:<8} {_spread(totals):>24} {difference:>+10.2f} {noise:>6.2f} {_gap(found, base):>21.2f}  {names[0]}"
         )

@@ -14,7 +14,7 @@ from swarm.records import growing, rows
 from swarm.records.files import LARGEST_REGISTRATION, MOST_PEERS, PeerReader, read_clock, read_peers
 from swarm.records.growing import Growing, lines_of
 from swarm.records.listing import count_files, nodes_with_logs, saved_rounds
-from swarm.records.liveness import is_alive, process_runs
+from swarm.records.liveness import STOPPED, is_alive, process_runs
 from swarm.records.reader import RunReader, snapshot
 from swarm.records.rows import read_metrics, read_own_rows, read_rows
 from swarm.records.stream import EventStream
@@ -33,6 +33,7 @@ from tests.unit.views.factories import (
     make_peer,
     make_round,
     make_row,
+    make_state,
     reward_of,
     run_of,
     write,
@@ -211,6 +212,22 @@ def test_of_a_run_that_is_not_there_there_is_nothing_to_tell(tmp_path: Path) -> 
     assert read_clock(run_of(Layout(tmp_path, "none"))).state is None
     assert nodes_with_logs(run_of(Layout(tmp_path, "none"))) == []
     assert list(lines_of(run_of(Layout(tmp_path, "none")).store, keys.JUDGED)) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "left_at", "believed"), [(STOPPED, 40, False), (STOPPED, 99, True), ("active", 40, True)]
+)
+def test_a_clock_written_in_the_name_of_a_coordinator_after_it_left_is_none(
+    tmp_path: Path, status: str, left_at: int, believed: bool
+) -> None:
+    """A run of 40 rounds that had ended once counted as one of two million, since a stranger wrote its state last."""
+    layout = Layout(tmp_path, "exp")
+    state = make_state(layout, round=99, finished=True, max_rounds=99)
+    layout.put(layout.state_file, encode(state))
+    make_peer(layout, "clock", node_role="coordinator", status=status, round=left_at)
+    found = read_clock(run_of(layout))
+    assert (found.state == state, found.problem == "") == (believed, believed)
+    assert believed or "expected round 40, got 99: clock left at round 40" in found.problem
 
 
 class Here:

@@ -31,8 +31,7 @@ def make_experiment(
 ) -> Layout:
     """A finished run of some workers and the coordinator `clock`."""
     layout = Layout(path, name)
-    write(layout.state_file, make_state(layout, round=rounds, max_rounds=rounds, finished=True))
-    make_peer(layout, "clock", node_role="coordinator", status="stopped")
+    set_clock(layout, rounds, max_rounds=rounds, finished=True)
     append_events(layout, "clock", make_event("coordinator.started", START))
     print_to(layout, "clock", "opened round 0")
     for worker in workers:
@@ -43,6 +42,12 @@ def make_experiment(
             make_round(layout, worker, number)
     layout.checkpoint(rounds, "alice").mkdir(parents=True)
     return layout
+
+
+def set_clock(layout: Layout, round_: int, **state: Any) -> None:
+    """What a coordinator that has left says of the clock: in its state and in its goodbye."""
+    write(layout.state_file, make_state(layout, round=round_, **state))
+    make_peer(layout, "clock", node_role="coordinator", status="stopped", round=round_)
 
 
 def run_of(layout: Layout) -> Run:

@@ -27,6 +27,7 @@ from tests.unit.views.factories import (
     print_to,
     reward_of,
     run_of,
+    set_clock,
     write,
 )
 
@@ -95,7 +96,7 @@ def test_the_state_must_be_readable_and_final(tmp_path: Path, spoil: Callable[[L
 
 def test_a_round_that_ended_at_its_interval_without_anybody_is_no_gap(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, rounds=5)
-    write(layout.state_file, make_state(layout, round=6, max_rounds=6, finished=True))
+    set_clock(layout, 6, max_rounds=6, finished=True)
     assert "got none for round 5" in problems(check(layout))
     append_events(layout, "clock", make_event("round.last_closed", 1.7e9, round=6, stage=0, reason="interval"))
     assert failed(check(layout)) == []
@@ -209,7 +210,7 @@ def test_a_row_of_another_node_is_caught(tmp_path: Path) -> None:
 
 def test_a_cumulative_reward_that_was_reset_is_caught(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, rounds=2)
-    write(layout.state_file, make_state(layout, round=3, max_rounds=3, finished=True))
+    set_clock(layout, 3, max_rounds=3, finished=True)
     make_round(layout, "bob", 2)
     lines = layout.metrics_file("bob").read_bytes().splitlines()[:2]
     reset = make_row(layout, "bob", 2, cumulative_reward=reward_of(2))

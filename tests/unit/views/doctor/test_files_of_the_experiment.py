@@ -14,7 +14,7 @@ from swarm.views.doctor import room, saved
 from swarm.wire.messages import NodeState
 from tests.layout import Layout
 from tests.unit.views.doctor.patients import FAILURE, OK, WARNING, Scene, look, make_patient
-from tests.unit.views.factories import make_experiment, make_state, write
+from tests.unit.views.factories import make_experiment, make_state, set_clock, write
 
 
 def state_verdict(layout: Layout, scene: Scene | None = None, **settings: object) -> tuple[object, str]:
@@ -55,7 +55,7 @@ def test_a_state_behind_the_rewards_is_told_of(tmp_path: Path) -> None:
 
 def test_a_clock_that_runs_away_from_live_workers_is_a_warning(tmp_path: Path) -> None:
     layout, scene = make_experiment(tmp_path), Scene()
-    write(layout.state_file, make_state(layout, round=30, max_rounds=100))
+    set_clock(layout, 30, max_rounds=100)
     assert state_verdict(layout)[0] is OK  # nobody is there
     scene.beats(layout, "alice", round=30)
     assert state_verdict(layout, scene)[0] is WARNING
