@@ -51,6 +51,10 @@ from swarm.lines import LogFile
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
+Hint = Callable[[], None]
+"""Called when something may have changed."""
+Prefixes = Callable[[], Collection[str]]
+"""Asked for again and again, since what it gives changes."""
 
 MOST_NAMES = 500_000
 """A listing ends after so many names, should somebody flood a prefix. Runs have some thousands."""
@@ -217,13 +221,7 @@ class Store(Protocol):
     def remove_prefix(self, prefix: str) -> None:
         """Remove everything below a prefix: first out of sight, so that nobody finds half of a bundle."""
 
-    async def watch(
-        self,
-        prefixes: Sequence[str],
-        interval: float,
-        hint: Callable[[], None],
-        among_them: Callable[[], Collection[str]] = tuple,
-    ) -> None:
+    async def watch(self, prefixes: Sequence[str], interval: float, hint: Hint, among_them: Prefixes = tuple) -> None:
         """Call `hint`, in the event loop, when something below these prefixes may have changed; until cancelled.
 
         Args:

@@ -12,7 +12,7 @@ handle answers nothing any more: each further call is told to `Faults.reached` a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -28,8 +28,10 @@ from swarm.store.base import (
     Blob,
     Entry,
     Facts,
+    Hint,
     Kind,
     Page,
+    Prefixes,
     Records,
     Store,
     copy_whole,
@@ -115,13 +117,7 @@ class FaultyStore:
             return Records([], cursor)  # they come together with the last of them
         return self._inner.read_records(key, cursor, limit)
 
-    async def watch(
-        self,
-        prefixes: Sequence[str],
-        interval: float,
-        hint: Callable[[], None],
-        among_them: Callable[[], Collection[str]] = tuple,
-    ) -> None:
+    async def watch(self, prefixes: Sequence[str], interval: float, hint: Hint, among_them: Prefixes = tuple) -> None:
         self._alive()
 
         async def pass_on(delay: float) -> None:

@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import tempfile
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import Context, copy_context
 from dataclasses import dataclass
@@ -33,8 +33,10 @@ from swarm.store.base import (
     Blob,
     Entry,
     Facts,
+    Hint,
     Kind,
     Page,
+    Prefixes,
     Records,
     copy_whole,
     get_each,
@@ -56,7 +58,7 @@ _Folder = dict[str, Union["_Folder", _File]]
 @dataclass(slots=True, eq=False)
 class _Listener:
     prefixes: tuple[str, ...]
-    hint: Callable[[], None]
+    hint: Hint
     loop: asyncio.AbstractEventLoop
     context: Context
 
@@ -261,13 +263,7 @@ class MemoryStore:
             self._place.tell(key)
 
     # ── watching ─────────────────────────────────────────────────────────────────────────────────────────────────────
-    async def watch(
-        self,
-        prefixes: Sequence[str],
-        interval: float,
-        hint: Callable[[], None],
-        among_them: Callable[[], Collection[str]] = tuple,
-    ) -> None:
+    async def watch(self, prefixes: Sequence[str], interval: float, hint: Hint, among_them: Prefixes = tuple) -> None:
         listener = _Listener(tuple(prefixes), hint, asyncio.get_running_loop(), copy_context())
         self._place.listeners.append(listener)
         try:

@@ -8,7 +8,7 @@ A hint may be lost or never come, so with none at all everything is still found 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 
@@ -16,7 +16,7 @@ import anyio
 from anyio.abc import ObjectReceiveStream
 from anyio.streams.memory import MemoryObjectSendStream
 
-from swarm.store.base import Store
+from swarm.store.base import Prefixes, Store
 
 
 @asynccontextmanager
@@ -27,7 +27,7 @@ async def wake_ups(
     sleep: Callable[[float], Awaitable[None]],
     *,
     hints: bool,
-    among_them: Callable[[], Collection[str]] = tuple,
+    among_them: Prefixes = tuple,
 ) -> AsyncIterator[ObjectReceiveStream[None]]:
     """A stream that gives one item at once, and again when something below the prefixes may have changed.
 

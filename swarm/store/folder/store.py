@@ -5,14 +5,26 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
 
 from swarm.errors import ProtocolError, StoreError
 from swarm.lines import LineFile
-from swarm.store.base import MOST_NAMES, MOST_PER_READ, PAGE, Blob, Entry, Facts, Page, Records, get_each
+from swarm.store.base import (
+    MOST_NAMES,
+    MOST_PER_READ,
+    PAGE,
+    Blob,
+    Entry,
+    Facts,
+    Hint,
+    Page,
+    Prefixes,
+    Records,
+    get_each,
+)
 from swarm.store.folder import bundles, growing
 from swarm.store.folder.beneath import Within, make_folder, opened_folder, prune
 from swarm.store.folder.fetch import copy_out, list_page, look_at, open_regular, read_tagged
@@ -110,13 +122,7 @@ class FolderStore:
     def remove_prefix(self, prefix: str) -> None:
         bundles.remove_prefix(self._at(prefix), self._drafts())
 
-    async def watch(
-        self,
-        prefixes: Sequence[str],
-        interval: float,
-        hint: Callable[[], None],
-        among_them: Callable[[], Collection[str]] = tuple,
-    ) -> None:
+    async def watch(self, prefixes: Sequence[str], interval: float, hint: Hint, among_them: Prefixes = tuple) -> None:
         from swarm.store.folder.watch import watch  # here, for commands that only look start without it
 
         roots = [self._at(prefix) for prefix in prefixes]
