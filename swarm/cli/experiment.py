@@ -18,6 +18,7 @@ from swarm.node.process.host import this_process
 from swarm.records.files import read_peers
 from swarm.records.listing import size_of
 from swarm.records.liveness import is_alive
+from swarm.records.made_by import as_ours
 from swarm.records.reader import Snapshot, snapshot
 from swarm.store.base import Kind
 from swarm.store.place import Place, open_place
@@ -41,17 +42,19 @@ def list_experiments(*, path: str | None = None) -> None:
     if not rows:
         say(f"no experiment in {place.describe()}; begin one with `swarm up`")
         return
-    say(table(("experiment", "round", "finished", "workers", "last activity", "size"), rows))
+    names = ("experiment", "round", "finished", "workers", "last activity", "size", "made by")
+    shown = len(names) if any(row[-1] for row in rows) else len(names) - 1
+    say(table(names[:shown], [row[:shown] for row in rows], left=(0, len(names) - 1)))
 
 
 def _row_of(place: Place, name: str) -> list[str]:
     """A row for an experiment that cannot be read, too; a link is not followed."""
     if place.is_link(name):
-        return [shorten(name, 48), "link", "-", "-", "-", "-"]
+        return [shorten(name, 48), "link", "-", "-", "-", "-", ""]
     try:
-        return _row(snapshot(place.open(name)), time.time())
+        return _row(snapshot(as_ours(place.open(name))), time.time())
     except SwarmError as error:
-        return [shorten(name, 48), "-", "-", "-", shorten(str(error), 60), "-"]
+        return [shorten(name, 48), "-", "-", "-", shorten(str(error), 60), "-", ""]
 
 
 def _row(now: Snapshot, wall: float) -> list[str]:
@@ -59,12 +62,19 @@ def _row(now: Snapshot, wall: float) -> list[str]:
     seen = max([p.last_seen for p in now.peers.values()] + ([state.updated_at] if state else []), default=None)
     return [
         shorten(now.run.experiment, 48),
-        f"{state.round}/{state.max_rounds}" if state else "torn" if now.problem else str(over.rounds if over else "-"),
+        f"{state.round}/{state.max_rounds}" if state else "torn" if now.problem else _rounds(now),
         "no" if over is None else "yes",
         str(len(now.workers)),
         f"{age(max(0.0, wall - seen))} ago" if seen is not None else "-",
         _size_of(now.run),
+        now.made_by,
     ]
+
+
+def _rounds(now: Snapshot) -> str:
+    """Of a run without a coordinator's clock."""
+    over = now.finished
+    return str(over.rounds if over else now.rounds_done if now.made_by else "-")
 
 
 def _size_of(run: Run, part: str = "") -> str:

@@ -19,6 +19,7 @@ from swarm.config.constraints import plain_type
 from swarm.config.meanings import meanings
 from swarm.config.presets import PRESETS
 from swarm.config.settings import FIELDS
+from swarm.records.made_by import as_ours
 from swarm.store.place import open_place
 from swarm.store.run import Run
 
@@ -84,8 +85,10 @@ def settings_from(flags: CommonFlags | None, environ: Mapping[str, str] = os.env
 
 
 def open_experiment(settings: Settings, writer: str | None = None) -> Run:
-    """The experiment that the settings name: for a writer, there or not; to read alone, one that is there."""
-    return open_place(settings.shared_folder).open(settings.experiment, writer)
+    """The experiment that the settings name: for a writer, there or not; to read alone, one that is there, whoever made
+    it."""
+    run = open_place(settings.shared_folder).open(settings.experiment, writer)
+    return as_ours(run) if writer is None else run
 
 
 def as_settings(flags: CommonFlags) -> dict[str, Any]:

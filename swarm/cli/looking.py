@@ -16,7 +16,7 @@ from swarm.errors import ConfigError
 from swarm.harmless import escaped, printable_lines
 from swarm.node.process.host import this_process
 from swarm.records.listing import nodes_with_logs
-from swarm.records.rows import read_metrics_and_odd
+from swarm.records.rows import read_metrics
 from swarm.records.stream import Event, EventStream, Wanted
 from swarm.store.run import Run
 from swarm.views import events as event_view
@@ -124,10 +124,10 @@ def summary(
         plot: Draw reward per round to this PNG or SVG file.
         as_json: JSON instead of tables.
     """
-    metrics, odd = read_metrics_and_odd(open_experiment(settings_from(common)))
-    print_result(summary_view.summarise(metrics, odd), summary_view.render, as_json=as_json)
+    run = open_experiment(settings_from(common))
+    print_result(summary_view.summarise_run(run), summary_view.render, as_json=as_json)
     if plot is not None:
-        save_reward_plot(metrics, plot)
+        save_reward_plot(read_metrics(run), plot)
 
 
 def validate(

@@ -33,6 +33,7 @@ from swarm.node.process.stopping import INTERRUPTED, on_signals
 from swarm.node.process.wiring import checked_tasks
 from swarm.node.process.worker_settings import cores, settings_of_workers
 from swarm.records.files import read_clock
+from swarm.records.made_by import refuse_foreign
 from swarm.records.reader import snapshot
 from swarm.records.rows import read_metrics_and_odd
 from swarm.store.run import Run
@@ -75,6 +76,7 @@ def up(
     settings = replace(settings, clock="own") if no_coordinator else settings
     checked_tasks(settings)
     run = open_experiment(settings, WRITER)
+    refuse_foreign(run)
     names = names_of(settings, nodes)
     this_process_runs(settings, UP, names)  # before it looks for others: of two that start at once one sees the other
     refuse_live(settings, run, names)

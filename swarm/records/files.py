@@ -6,8 +6,10 @@ from collections.abc import Callable, Collection
 from typing import NamedTuple, TypeVar
 
 import msgspec
+from msgspec import UNSET
 
 from swarm.errors import ProtocolError
+from swarm.harmless import printable
 from swarm.records.listing import NodeFiles
 from swarm.records.liveness import STOPPED
 from swarm.store.base import Kind, Store
@@ -24,6 +26,8 @@ LARGEST_REGISTRATION = 8 * 1024
 """Bytes. One has some 500; all of them are held in memory, and anybody may add more."""
 MOST_PEERS = 1000
 """Registrations read in one look: some 25 ms."""
+LONGEST_MAKER = 40
+"""Characters."""
 LARGEST_EXAM = 16 * 2**20
 """Bytes."""
 
@@ -80,6 +84,12 @@ def read_clock(run: Run) -> Clock:
 def read_experiment(run: Run) -> ExperimentFile | None:
     """What makes the experiment what it is; None before anybody wrote it. Raises ProtocolError as read_form does."""
     return read_form(run.store, keys.EXPERIMENT, ExperimentFile)
+
+
+def maker_of(experiment: ExperimentFile | None) -> str:
+    """Another program that made a run, as its experiment.json says, short and printable; empty: nodes of this one."""
+    said = experiment.made_by if experiment else UNSET
+    return printable(said)[:LONGEST_MAKER] if isinstance(said, str) else ""
 
 
 def read_reward(run: Run, key: RoundKey, node: str) -> RewardFile | None:

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from swarm.errors import ProtocolError
 from swarm.records.events import NodeEvents
-from swarm.records.files import read_clock, read_experiment, read_peers
+from swarm.records.files import maker_of, read_clock, read_experiment, read_peers
 from swarm.records.finished import Finished, finished, rounds_done, rounds_expected
 from swarm.records.growing import Follower
 from swarm.records.listing import count_stage, nodes_with_logs, saved_rounds
@@ -74,6 +74,11 @@ class Snapshot:
             return None
 
     @property
+    def made_by(self) -> str:
+        """Another program that made the run, such as `rl-swarm`; empty: nodes of this one, or nobody yet."""
+        return maker_of(self.experiment)
+
+    @property
     def own_clocks(self) -> bool:
         """It is an experiment without a coordinator: each node keeps its own clock."""
         return self.experiment is not None and self.experiment.identity.get("clock") == "own"
@@ -121,6 +126,8 @@ class Snapshot:
     def rounds_done(self) -> int:
         """Rounds behind the run: by its clock, and by those who went further without it."""
         found = self.progress.values()
+        if self.made_by:  # not every round of such a run has a row
+            return max([0, *(peer.round + 1 for peer in self.peers.values()), *(p.rounds_done for p in found)])
         return rounds_done(self.state, [p.own_rounds_done for p in found], [p.rounds_done for p in found])
 
     @property

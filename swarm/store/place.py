@@ -24,6 +24,11 @@ def open_place(path: Path | str) -> Place:
     return Place(Path(path))
 
 
+def open_folder(folder: Path) -> Run:
+    """The run in a folder, wherever that lies, to be read alone; its name is the experiment's."""
+    return Run(folder.resolve().name, FolderStore(folder))
+
+
 class Place:
     """Where experiments are."""
 

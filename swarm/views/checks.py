@@ -156,7 +156,12 @@ def rewards_of_every_round(run: RunRecords) -> Iterator[str]:
 
 def _given_up(run: RunRecords) -> set[int]:
     """Rounds of which a node's row says that its rollouts never reached the folder, which was unwritable."""
-    return {row.round for _, row in _rows(run) if not row.bytes_published}
+    return {row.round for _, row in _rows(run) if _never_published(run, row)}
+
+
+def _never_published(run: RunRecords, row: MetricsRow) -> bool:
+    """As this program's rows say; rl-swarm's do not."""
+    return not row.bytes_published and not run.now.made_by
 
 
 def _gaps(run: RunRecords, counted: Counted, prefix: str, excused: Set[int] = frozenset()) -> Iterator[str]:
@@ -189,7 +194,9 @@ def files_behind_every_row(run: RunRecords) -> Iterator[str]:
             (run.rollouts, keys.rollout(key, node)),
             (run.rewards, keys.reward(key, node)),
         ):
-            given_up = counted is run.rollouts and not row.bytes_published  # as its folder was unwritable for too long
+            given_up = counted is run.rollouts and _never_published(
+                run, row
+            )  # as its folder was unwritable for too long
             coming = run.partial and counted is run.rewards and newest[node] == row.round  # it comes after its row
             if node not in counted.nodes.get(key, ()) and not given_up and not coming:
                 file = run.where(place)
@@ -203,7 +210,7 @@ def rollout_files_have_their_form(run: RunRecords) -> Iterator[str]:
         try:
             rollouts = read_form(run.now.run.store, place, RolloutFile, LARGEST_FILE)
             if rollouts is not None:
-                to_groups(rollouts, node, key)
+                to_groups(rollouts, node, key, origin_needed=not run.now.made_by)
         except ProtocolError as error:
             yield f"{file}: {error}"
             continue
@@ -346,6 +353,8 @@ CHECKS: dict[str, Check] = {
 
 def notes(run: RunRecords) -> Iterator[str]:
     """What is worth knowing and no failure."""
+    if run.now.made_by:
+        yield f"made by {run.now.made_by}: checked as far as its records go, rewards as means per completion"
     for node, found in run.rows.items():
         if found.odd.clamped:
             yield f"{found.odd.clamped} rows of {node} had a number clamped: {'; '.join(found.odd.why_clamped)}"
@@ -353,9 +362,12 @@ def notes(run: RunRecords) -> Iterator[str]:
         rows = run.rows[node].rows if node in run.rows else []
         done = {row.round for row in rows}
         if skipped := gaps(run.now.rounds_done, done):
-            yield f"{node} has no metrics row for {named(skipped)} (joined late, was late, or was stopped)"
+            why = "joined late, was late, or was stopped"
+            if run.now.made_by:
+                why += f", or {run.now.made_by} left no reward that can be read as one"
+            yield f"{node} has no metrics row for {named(skipped)} ({why})"
         published = {key.round for key, nodes in run.rollouts.nodes.items() if node in nodes}
-        if given_up := {row.round for row in rows if not row.bytes_published} - published:
+        if given_up := {row.round for row in rows if _never_published(run, row)} - published:
             yield f"{node} never published its rollouts of {spans(given_up)}: the folder refused writes for too long"
         submitted = {key.round for key, nodes in run.rewards.nodes.items() if node in nodes}
         if cut := submitted - done:

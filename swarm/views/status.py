@@ -13,7 +13,7 @@ from swarm.records.reader import RunReader, Snapshot
 from swarm.records.rows import Odd
 from swarm.store.run import Run
 from swarm.views.distrust import Distrust, distrusted, render_distrusted
-from swarm.views.summary import render_odd
+from swarm.views.summary import render_maker, render_odd
 from swarm.views.text import age, counts, shorten, table
 from swarm.wire import keys
 
@@ -73,6 +73,8 @@ class Status(msgspec.Struct, kw_only=True):
     nodes: list[NodeStatus]
     distrusted: list[Distrust]
     """Peers that others refuse, the most refused first."""
+    made_by: str = ""
+    """Another program that made the run, such as `rl-swarm`; empty: this one."""
 
 
 class StatusReader:
@@ -104,6 +106,7 @@ class StatusReader:
             problem=now.problem,
             nodes=[self._node(node, now, wall) for node in now.nodes],
             distrusted=distrusted(now.progress),
+            made_by=now.made_by,
         )
 
     def _node(self, node: str, now: Snapshot, wall: float) -> NodeStatus:
@@ -129,12 +132,15 @@ class StatusReader:
 def _last_move(now: Snapshot, by_workers: bool) -> float:
     """When the clock last moved, or the last worker ended a round."""
     rows = [progress.last.timestamp for progress in now.progress.values() if progress.last] if by_workers else []
+    if not rows and now.state is None:  # of another program, without a reward on record
+        rows = [now.peers[node].last_seen for node in now.workers if node in now.peers]
     return max([*rows, now.state.updated_at if now.state else 0.0])
 
 
 def render(status: Status) -> str:
     """The status as text for a terminal."""
-    head = f"{status.experiment} in {printable(status.path)}\n{_clock(status)}"
+    maker = f"{render_maker(status.made_by)}\n" if status.made_by else ""
+    head = f"{status.experiment} in {printable(status.path)}\n{maker}{_clock(status)}"
     if not status.nodes:
         return f"{head}\n\nno node has registered yet"
     names = ("node", "role", "live", "status", "phase", "round", "seen", "reward", "cumulative", "refused")

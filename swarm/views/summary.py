@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from statistics import fmean
 
 import msgspec
 
-from swarm.records.rows import Odd
+from swarm.records.made_by import made_by, unknown_columns
+from swarm.records.rows import Odd, read_metrics_and_odd
+from swarm.store.run import Run
 from swarm.views.text import age, counts, shorten, table
 from swarm.wire.messages import MetricsRow
 
@@ -29,6 +31,16 @@ class Trend(msgspec.Struct, frozen=True):
         return self.last / self.first if self.first and self.last is not None else None
 
 
+NOTHING = Trend(None, None)
+_TRENDS = {
+    "full_answer_rate": "full_answer_rate",
+    "tagged": "answer_tag_rate",
+    "given_tagged": "answer_tag_rate",
+    "full_given_tagged": "answer_tag_rate",
+}
+"""Field of the summary -> column without which it is unknown."""
+
+
 class NodeSummary(msgspec.Struct, frozen=True):
     """One node's part."""
 
@@ -38,7 +50,8 @@ class NodeSummary(msgspec.Struct, frozen=True):
     reward: Trend
     cumulative_reward: float
     """Sum over its rounds of its mean reward per completion."""
-    external_groups: int
+    external_groups: int | None
+    """None where nobody counted them, as in a run of another program."""
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -68,13 +81,30 @@ class Summary(msgspec.Struct, frozen=True):
     """Of the same rows."""
     cumulative_reward: float
     """Sum over nodes and rounds of the node's mean reward, the SAPO paper's headline figure."""
-    external_groups: int
+    external_groups: int | None
     external_by_model: dict[str, int]
     duration_seconds: float
     """From the start of the first round to the end of the last."""
     rounds_per_minute: float
     out_of_range: dict[str, Odd] = {}
     """Node -> its rows that were left out, or in which a number was clamped."""
+    made_by: str = ""
+    """Another program that made the run, such as `rl-swarm`; what it does not record is None. Empty: this one."""
+
+
+def summarise_run(run: Run) -> Summary:
+    """The summary of an experiment, whoever made it. Raises StoreError: its place fails."""
+    metrics, odd = read_metrics_and_odd(run)
+    return without(summarise(metrics, odd), unknown_columns(run), made_by(run))
+
+
+def without(summary: Summary, unknown: Set[str], maker: str) -> Summary:
+    """The summary of a run that another program made: what is computed from columns that it lacks is unknown."""
+    if not unknown:
+        return summary
+    lacking = {field: NOTHING for field, column in _TRENDS.items() if column in unknown}
+    nodes = tuple(msgspec.structs.replace(node, external_groups=None) for node in summary.nodes)
+    return msgspec.structs.replace(summary, nodes=nodes, external_groups=None, made_by=maker, **lacking)
 
 
 def summarise(metrics: Mapping[str, Sequence[MetricsRow]], odd: Mapping[str, Odd] | None = None) -> Summary:
@@ -167,12 +197,13 @@ def render(summary: Summary) -> str:
     """The summary as text, at most 100 columns wide."""
     said = render_odd(summary.out_of_range)
     if not summary.rounds:
-        return "\n".join(["no node has finished a round yet", *said])
+        return "\n".join([_nothing(summary.made_by), *said])
     names = (f"first {summary.window}", f"last {summary.window}", "last/first")
     spans = ("reward: first", "last", "tagged: first", "last", "given tagged: first", "last")
     tasks = [_task_cells(task, summary) for task in summary.tasks]
     nodes = [_node_cells(node) for node in summary.nodes]
     parts = [
+        render_maker(summary.made_by),
         _totals(summary),
         table(("rounds", *names), _measures(summary)),
         table(("task", *spans), tasks) if tasks else "",
@@ -180,6 +211,19 @@ def render(summary: Summary) -> str:
         "\n".join(said),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def render_maker(maker: str) -> str:
+    """What is to be known of a run that another program made; empty for one of this program."""
+    if not maker:
+        return ""
+    return f"made by {maker}: rewards are brought to means per completion, '-' is what it did not record"
+
+
+def _nothing(maker: str) -> str:
+    if maker:
+        return f"made by {maker}, which left no reward of any round; `swarm validate` says what there is"
+    return "no node has finished a round yet"
 
 
 def render_odd(odd: Mapping[str, Odd]) -> list[str]:
@@ -192,11 +236,12 @@ def render_odd(odd: Mapping[str, Odd]) -> list[str]:
 
 
 def _totals(summary: Summary) -> str:
+    external = "-" if summary.external_groups is None else summary.external_groups
     return (
         f"{summary.rounds} rounds by {len(summary.nodes)} nodes in {age(summary.duration_seconds)}, "
         f"{summary.rounds_per_minute:.1f} rounds per minute\n"
         f"cumulative reward {summary.cumulative_reward:.2f}\n"
-        f"external groups   {summary.external_groups}{_models(summary.external_by_model)}"
+        f"external groups   {external}{_models(summary.external_by_model)}"
     )
 
 

@@ -13,6 +13,7 @@ checkpoints/round_R/{node}/           R rounds are done; a bundle               
 logs/{node}/metrics.jsonl, training_events.jsonl, stdout.log                                   the node
 logs/judge/judge.jsonl                what the answers were worth                              the judge
 exam.json                             held-out questions before and after the training         the examiner
+import.json                           of an imported run: where each number came from            the importer
 study_run.json                        all that a run of a study was started with               the study
 .tmp/{writer}/                        drafts of a folder store; never watched, never counted   the writer
 """
@@ -37,6 +38,7 @@ CHECKPOINTS = "checkpoints"
 LOGS = "logs"
 EXAM = "exam.json"
 STUDY_RUN = "study_run.json"
+IMPORT = "import.json"
 DRAFTS = ".tmp"
 JUDGED = f"{LOGS}/{JUDGE}/judge.jsonl"
 
@@ -44,6 +46,7 @@ COORDINATOR = "@clock"
 """Owner of the state file: whoever coordinates, and no node's name."""
 EXAMINER = "@exam"
 STUDY = "@study"
+IMPORTER = "@import"
 ANYBODY = "@first"
 """Owner of experiment.json: the first node that writes it."""
 
@@ -141,7 +144,7 @@ def stdout(node: str) -> str:
 
 def owner_of(key: str) -> str | None:
     """Who may write at a key: a node, JUDGE, one of the names with an @ above; None for a key that is none of these."""
-    fixed = {EXPERIMENT: ANYBODY, STATE: COORDINATOR, EXAM: EXAMINER, STUDY_RUN: STUDY}
+    fixed = {EXPERIMENT: ANYBODY, STATE: COORDINATOR, EXAM: EXAMINER, STUDY_RUN: STUDY, IMPORT: IMPORTER}
     if key in fixed:
         return fixed[key]
     parts = key.split("/")

@@ -260,6 +260,8 @@ class ExperimentFile(msgspec.Struct, kw_only=True):
     there only if it is not `uniform`, and `adaptive` with the adaptive settings only if it is on."""
     versions: dict[str, str] = {}
     """Library -> version at the creator."""
+    made_by: str | UnsetType = UNSET
+    """Another program that made the run, such as `rl-swarm`: it is read, and no node starts in it."""
     schema_version: int = SCHEMA_VERSION
 
 

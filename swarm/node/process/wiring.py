@@ -25,6 +25,7 @@ from swarm.node.process.host import this_process
 from swarm.node.process.lag import measured_lag
 from swarm.node.process.system import SYSTEM_CLOCK, ThreadBlocking
 from swarm.node.worker.ij_schedule import make_rule
+from swarm.records.made_by import refuse_foreign
 from swarm.signing.trust import make_trust
 from swarm.store.place import open_place
 from swarm.tasks.registry import Families
@@ -38,13 +39,20 @@ _RECORDED = ("torch", "transformers", "anyio", "watchfiles", "msgspec", "structl
 
 
 def make_context(settings: Settings, node_id: str) -> NodeContext:
-    """A node of this process in its experiment. Raises ConfigError: it is to sign, and there is no key."""
+    """A node of this process in its experiment.
+
+    Raises:
+        ConfigError: it is to sign, and there is no key.
+        ExperimentError: another program made the experiment.
+    """
     place, names = (settings.shared_folder, settings.experiment), settings.expected_names
     trust = make_trust(settings.signing, settings.private_folder, *place, expected=names)
+    run = open_place(settings.shared_folder).open(settings.experiment, writer=node_id, trust=trust)
+    refuse_foreign(run)
     return NodeContext(
         settings=settings,
         node_id=node_id,
-        run=open_place(settings.shared_folder).open(settings.experiment, writer=node_id, trust=trust),
+        run=run,
         clock=SYSTEM_CLOCK,
         blocking=ThreadBlocking(),
         process=this_process(),

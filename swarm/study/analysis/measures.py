@@ -72,6 +72,9 @@ def totals(metrics: pd.DataFrame) -> pd.DataFrame:
         rows=("node_id", "size"),
         **{name: (name, "sum") for name in SPENT},
     )
+    for name in ("answer_tag_rate", *SPENT):  # a sum of nothing that anybody recorded is not 0
+        column = "cumulative_tagged" if name == "answer_tag_rate" else name
+        found[column] = found[column].where(runs[name].count() > 0)
     found["reward_given_tagged"] = _given(found["cumulative_reward"], found["cumulative_tagged"])
     found["reward_given_tagged_balanced"] = _balanced(metrics)
     splits = metrics.astype({"adaptive_I": "float64", "adaptive_J": "float64"}).groupby(RUN, sort=False)

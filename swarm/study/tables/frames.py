@@ -3,8 +3,9 @@
     folder ─ rows ─▶ list of plain rows ─ columns ─▶ DataFrame
 
 Every function works during a run and after a crash, and returns the same columns and dtypes whether or not there is a
-row yet. docs/metrics.md says what each column means. pandas is imported when a frame is made, not before: it costs half
-a second, and is part of the extra `swarm-sapo[analysis]`.
+row yet. What nobody recorded, as in a run made by rl-swarm, is missing, in the nullable dtype where there is one.
+docs/metrics.md says what each column means. pandas is imported when a frame is made, not before: it costs half a
+second, and is part of the extra `swarm-sapo[analysis]`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from swarm.errors import ConfigError
+from swarm.records.made_by import as_ours
 from swarm.store.place import open_place
 from swarm.store.run import Run
 from swarm.study.record import open_run, read_study
@@ -24,6 +26,9 @@ from swarm.study.tables.rows import Row
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+
+NULLABLE = {"int64": "Int64", "bool": "boolean"}
 
 
 class Table(NamedTuple):
@@ -105,7 +110,7 @@ def get_study_judge_metrics(path: Path | str, study: str) -> DataFrame:
 
 def experiment_frame(path: Path | str, name: str, table: Table) -> DataFrame:
     """One table of an experiment. Raises as get_experiment_metrics does."""
-    return _frame(table.read(open_place(path).open(name)), table.columns)
+    return _frame(table.read(as_ours(open_place(path).open(name))), table.columns)
 
 
 def study_frame(path: Path | str, study: str, table: Table) -> DataFrame:
@@ -126,10 +131,16 @@ def study_frame(path: Path | str, study: str, table: Table) -> DataFrame:
 def _frame(found: Iterable[Row], dtypes: Columns) -> DataFrame:
     """Rows as a frame with these columns; with no row at all, too."""
     pandas, found = _pandas(), list(found)
+    columns = {name: [row[name] for row in found] for name in dtypes}
     frame: DataFrame = pandas.DataFrame(
-        {name: pandas.Series([row[name] for row in found], dtype=dtype) for name, dtype in dtypes.items()}
+        {name: pandas.Series(values, dtype=_dtype(dtypes[name], values)) for name, values in columns.items()}
     )
     return frame
+
+
+def _dtype(dtype: str, values: list[Any]) -> str:
+    """The nullable one where what every row of this program has is missing, as in a run that it did not make."""
+    return NULLABLE.get(dtype, dtype) if None in values else dtype
 
 
 def _pandas() -> Any:

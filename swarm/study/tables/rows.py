@@ -17,6 +17,7 @@ from swarm.errors import ProtocolError
 from swarm.records.files import read_form
 from swarm.records.growing import parse_line
 from swarm.records.listing import count_files
+from swarm.records.made_by import made_by, unknown_columns
 from swarm.records.rows import read_judged, read_metrics
 from swarm.records.stream import EventStream
 from swarm.store.run import Run
@@ -35,9 +36,10 @@ LARGEST_FILE = 1 << 30
 
 def metrics_rows(run: Run) -> list[Row]:
     """One row per node and round, by round and node."""
+    unknown = dict.fromkeys(unknown_columns(run))
     found = [(row.round, node, row) for node, rows in read_metrics(run).items() for row in rows]
     found.sort(key=lambda one: one[:2])
-    return [_plain(row) | {"node_id": node, "experiment": run.experiment} for _, node, row in found]
+    return [_plain(row) | {"node_id": node, "experiment": run.experiment} | unknown for _, node, row in found]
 
 
 class _Event(msgspec.Struct):
@@ -72,8 +74,9 @@ def rollout_rows(run: Run, rounds: Collection[int] | None = None) -> list[Row]:
     Args:
         rounds: only these; None: all that the folder still has.
     """
+    unknown = {"finished": None} if made_by(run) else {}
     return [
-        row
+        row | unknown
         for key, node in count_files(run.store, keys.ROLLOUTS).files
         if rounds is None or key.round in rounds
         if (file := _read_own(run, keys.rollout(key, node), RolloutFile, key, node))

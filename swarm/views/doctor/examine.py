@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from swarm.config import Settings
 from swarm.errors import SwarmError
 from swarm.harmless import printable
+from swarm.records.made_by import as_ours
 from swarm.store.place import open_place
 from swarm.views.doctor import logs, machine, nodes, place, room, saved, scoring
 from swarm.views.doctor.check import Area, CheckContext, Diagnosis, Finding, Verdict
@@ -22,6 +23,7 @@ CHECKS: dict[str, Check] = {
     "clocks": place.check_clock,
     "events": place.check_events,
     "inotify": place.check_inotify,
+    "maker": nodes.check_maker,
     "nodes": nodes.check,
     "trust": logs.check_trust,
     "versions": logs.check_versions,
@@ -48,7 +50,7 @@ def examine(settings: Settings, *, seconds: float | None = None, timing: Timing 
     name, shared = settings.experiment, open_place(settings.shared_folder)
     watched_for = max(SHORTEST, BEATS * settings.heartbeat_interval) if seconds is None else seconds
     with shared.health(name) as health:
-        run = shared.open(name) if health.there else None
+        run = as_ours(shared.open(name)) if health.there else None
         context = CheckContext(settings, run, health, watched_for, timing)
         findings = tuple(finding for area, check in CHECKS.items() for finding in _look(area, check, context))
     ok = not any(finding.verdict is Verdict.FAILURE for finding in findings)

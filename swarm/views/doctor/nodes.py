@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from swarm.records.files import read_clock
+from swarm.records.made_by import made_by
 from swarm.views.doctor.check import Area, CheckContext, Finding
 from swarm.views.doctor.watching import Watch, Watched
 from swarm.views.text import age
@@ -15,6 +16,13 @@ LAG_TOLERATED = 1
 """Rounds behind the clock: the round that opens while a node still trains is no lag."""
 SKEW_TOLERATED = 5.0
 """Seconds, for the same reason as that of the file server (place.py)."""
+
+
+def check_maker(context: CheckContext) -> Iterator[Finding]:
+    """Another program made the run: nodes refuse to start in it."""
+    if context.run is not None and (maker := made_by(context.run)):
+        fix = "choose another --experiment for a new run; this one is looked at and imported alone"
+        yield Area("maker").warning("made by", f"{maker}: no node of this program starts here", fix)
 
 
 def check(context: CheckContext) -> Iterator[Finding]:

@@ -1,0 +1,157 @@
+"""All that is known of a run made by rl-swarm, read from its place as often as asked."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from itertools import islice
+from typing import TypeVar
+
+import msgspec
+
+from swarm.errors import ProtocolError
+from swarm.records.growing import Growing, lines_of, parse_line
+from swarm.records.listing import entries, nodes_in, rounds_in
+from swarm.records.rl_swarm.forms import Clock, Line, Progress, Registration, Reward, Rollouts, said_in
+from swarm.records.rl_swarm.nodes import NodeFacts
+from swarm.records.rows import MOST_ROWS
+from swarm.store.base import Entry, Store
+from swarm.types import RoundKey
+from swarm.wire import keys
+
+Form = TypeVar("Form")
+SMALL_FILE = 64 * 1024
+LARGEST_ROLLOUTS = 64 * 2**20
+"""Bytes."""
+MOST_NODES = 1000
+MOST_LINES = 6 * MOST_ROWS
+"""Of one metrics.jsonl: four or five for each round."""
+HEAD = 200
+"""Lines in which a node prints its settings after a start."""
+MOST_OPENED = 20
+"""Rounds of a node whose rollouts are opened to count its completions, until one has any."""
+LONGEST_LINE = 400
+"""Characters of a printed line that are kept."""
+PROGRESS = "progress_"
+_EXCEPTION = b"Exception occurred during game run"
+
+
+class RlSwarmRun:
+    """Reads one run. A node is read again only when one of its files is another one."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._completions: dict[str, int] = {}
+        self._facts: dict[str, tuple[object, NodeFacts]] = {}
+        """Node -> versions of its files, and what was read of them."""
+
+    def clock(self) -> Clock | None:
+        """None: there is none that can be read."""
+        return self._read(keys.STATE, Clock, SMALL_FILE)
+
+    def nodes(self) -> list[str]:
+        """All that registered or logged. Raises StoreError: they cannot be listed."""
+        logged = {entry.name for entry in entries(self.store, keys.LOGS) if keys.is_node_id(entry.name)}
+        return sorted(logged | nodes_in(self.store, keys.PEERS))[:MOST_NODES]
+
+    def facts(self, node: str) -> NodeFacts:
+        """One node by now. Raises StoreError: the place fails."""
+        rounds = rounds_in(self.store, keys.ROLLOUTS)
+        files = (keys.metrics(node), keys.stdout(node), f"{PROGRESS}{node}.json", keys.peer(node))
+        versions = (*map(self._stat, files), len(rounds))
+        seen, facts = self._facts.get(node, (None, None))
+        if facts is None or seen != versions:
+            facts = self._read_node(node, rounds)
+            self._facts[node] = versions, facts
+        return facts
+
+    def _read_node(self, node: str, rounds: list[int]) -> NodeFacts:
+        registration = self._read(keys.peer(node), Registration, SMALL_FILE)
+        lines, junk, torn = self._lines(keys.metrics(node), Line, MOST_LINES)
+        printed = list(lines_of(self.store, keys.stdout(node)))
+        said, crash = said_in(printed[:HEAD]), next((line for line in printed if _EXCEPTION in line), b"")
+        trains = registration is None or registration.node_role != "coordinator"
+        rewards = self._rewards(node) if trains and not lines else {}
+        last = next((r for r in reversed(rounds) if self._has(r, node)), -1) if trains else -1
+        return NodeFacts(
+            node=node,
+            registration=registration if registration and registration.peer_id == node else None,
+            said=said,
+            lines=lines,
+            junk=junk,
+            torn=torn,
+            rewards=rewards,
+            progress=self._lines(f"{PROGRESS}{node}.json", Progress, MOST_ROWS)[0],
+            completions=self._completions_of(node, rounds) or said.completions,
+            published=max([last, *rewards]) + 1,
+            crashed_with=crash.decode("utf-8", "replace")[:LONGEST_LINE],
+        )
+
+    def rollouts(self, key: str) -> Rollouts:
+        """One file. Raises FileNotFoundError; ProtocolError: it is none, or holds nothing."""
+        data, where = self.store.get(key, LARGEST_ROLLOUTS).data, self.store.describe(key)
+        try:
+            return msgspec.json.decode(data, type=Rollouts)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            empty = (
+                " (its version of rl-swarm wrote empty objects)" if b"[{}" in b"".join(data[:10_000].split()) else ""
+            )
+            raise ProtocolError("malformed", f"{where} holds no completions: {error}{empty}") from None
+
+    def reward(self, key: str) -> Reward | None:
+        """One file, None where there is none that can be read."""
+        return self._read(key, Reward, SMALL_FILE)
+
+    def completions_in(self, round_: int, node: str) -> int:
+        """How many a node published in one round, all stages; 0: nobody can say."""
+        total, prefix = 0, f"{keys.ROLLOUTS}/round_{round_}"
+        with suppress(ProtocolError, FileNotFoundError):
+            for entry in entries(self.store, prefix):
+                stage = keys.stage_of(entry.name)
+                if stage is not None and self._stat(keys.rollout(RoundKey(round_, stage), node)):
+                    file = self.rollouts(keys.rollout(RoundKey(round_, stage), node))
+                    total += sum(len(payload.actions) for group in file.rollouts.values() for payload in group)
+            return total
+        return 0
+
+    def _completions_of(self, node: str, rounds: list[int]) -> int:
+        if node not in self._completions:
+            counts = (
+                self.completions_in(r, node) for r in islice((r for r in rounds if self._has(r, node)), MOST_OPENED)
+            )
+            if found := next(filter(None, counts), 0):
+                self._completions[node] = found
+        return self._completions.get(node, 0)
+
+    def _rewards(self, node: str) -> dict[int, Reward]:
+        found = {}
+        for r in rounds_in(self.store, keys.REWARDS):
+            file = self.reward(keys.reward(RoundKey(r), node))
+            if file and (file.round, file.stage, file.peer_id) == (r, 0, node):
+                found[r] = file
+        return found
+
+    def _has(self, round_: int, node: str) -> bool:
+        return self._stat(keys.rollout(RoundKey(round_), node)) is not None
+
+    def _stat(self, key: str) -> Entry | None:
+        try:
+            return self.store.stat(key)
+        except ProtocolError:  # something else stands in the place of a prefix
+            return None
+
+    def _read(self, key: str, form: type[Form], limit: int) -> Form | None:
+        try:
+            return parse_line(self.store.get(key, limit).data, form)
+        except (FileNotFoundError, ProtocolError):
+            return None
+
+    def _lines(self, key: str, form: type[Form], most: int) -> tuple[list[Form], list[bytes], bool]:
+        """The lines of a growing file that are of a form, those that are not, and whether it ends in half a line."""
+        growing, found, junk = Growing(self.store, key), list[Form](), list[bytes]()
+        for part in growing.look():
+            for line in part.records:
+                if (parsed := parse_line(line, form)) is None:
+                    junk.append(line[:LONGEST_LINE])
+                elif len(found) < most:
+                    found.append(parsed)
+        return found, junk, growing.torn
