@@ -167,7 +167,7 @@ class RlSwarmStore:
         if isinstance(of_row, Measured) and of_row.total == file.reward:
             reward = of_row
         if isinstance(reward, Unknown):
-            raise ProtocolError("unknown_reward", f"{self.describe(key)}: {reward.why}")
+            raise ProtocolError("malformed", f"{self.describe(key)}: {reward.why}")
         return encode(
             RewardFile(
                 round=file.round,
