@@ -14,6 +14,7 @@ from swarm.cli.processes import UP, Running, all_running, running
 from swarm.cli.say import say
 from swarm.config import Settings
 from swarm.errors import ConfigError
+from swarm.systems import require_for
 
 GRACE = 60.0
 KILLED_WITHIN = 10.0
@@ -30,6 +31,7 @@ def down(
 
     They are asked once, as by Ctrl-C, and killed after the timeout. Exit 1 if one is still there.
     """
+    require_for("`swarm down`")
     if not 0 <= timeout < float("inf"):
         raise ConfigError(f"--timeout: expected seconds from 0 on, got {timeout}")
     settings = settings_from(flags)

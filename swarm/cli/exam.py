@@ -28,6 +28,7 @@ from swarm.store.run import Run
 from swarm.study.record import RunFile, open_run, read_study
 from swarm.study.run.matrix import run_settings
 from swarm.study.run.run_folder import is_finished
+from swarm.systems import require_for
 from swarm.tasks.registry import Families
 from swarm.tasks.scoring import Scorer
 from swarm.views.text import shorten, table
@@ -50,6 +51,7 @@ def exam(
 
     Runs of a study whose exam is there already are left out.
     """
+    require_for("`swarm judge exam`")
     for name, value in (("questions", questions), ("samples", samples)):
         if not 1 <= value <= 1024:
             raise ConfigError(f"--{name} must be from 1 to 1024, got {value}")

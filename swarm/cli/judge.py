@@ -16,6 +16,7 @@ from swarm.node.process.daemon import run_loop
 from swarm.node.process.stopping import on_signals
 from swarm.node.process.system import ThreadBlocking
 from swarm.store.run import Run
+from swarm.systems import require_for
 from swarm.tasks.scoring import Scorer
 from swarm.wire import keys
 
@@ -27,6 +28,7 @@ def run(*, common: CommonFlags | None = None) -> int:
 
     It may be started before or during the run, and again after a stop; it ends when the experiment does.
     """
+    require_for("`swarm judge run`")
     settings = settings_from(common)
     run = open_experiment(settings, JUDGE)
     opened = run.store.open_log

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError, Parameter
 
 from swarm import __version__
+from swarm.cli.say import say_in_any_encoding
 from swarm.errors import SwarmError
 from swarm.harmless import printable
 
@@ -78,6 +79,7 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code. Errors made on purpose are said in one line, without traceback."""
+    say_in_any_encoding()
     code: object = 0
     try:
         code = app(arguments, exit_on_error=False, result_action="return_value")

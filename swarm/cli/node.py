@@ -13,6 +13,7 @@ from swarm.cli.flags import NodeFlags, RunFlags, settings_from
 from swarm.cli.processes import this_process_runs
 from swarm.errors import ConfigError
 from swarm.node.process.daemon import run_node
+from swarm.systems import require_for
 
 
 def node(flags: NodeFlags | None = None) -> int:
@@ -20,6 +21,7 @@ def node(flags: NodeFlags | None = None) -> int:
 
     Ctrl-C once: finish the step, save, exit 130; twice: end at once. The same command goes on from there.
     """
+    require_for("`swarm node`")
     settings = settings_from(flags)
     this_process_runs(settings, settings.role, [settings.node_id] if settings.node_id else [])
     return run_node(settings)
@@ -35,6 +37,7 @@ def workers(
     NODE_ID=w calls them w-0, w-1, ...; several models are dealt out in turn. Ctrl-C once: all finish their step and
     save, exit 130; twice: end at once. The same command goes on from there.
     """
+    require_for("`swarm workers`")
     from swarm.node.process.in_process import run_workers
 
     if nodes < 1:

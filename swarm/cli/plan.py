@@ -18,6 +18,7 @@ from swarm.node.process.wiring import checked_tasks
 from swarm.planner.plan import PROCESS, Plan
 from swarm.planner.planner import make_plan
 from swarm.planner.probe import ProbeReport, ProbeTask, probe
+from swarm.systems import require_for
 
 
 def plan(
@@ -32,6 +33,7 @@ def plan(
 
     Exit code 0 if it fits, 1 if not. The settings are those of `swarm up`.
     """
+    require_for("`swarm plan`")
     if nodes < 1:
         raise ConfigError(f"--nodes must be at least 1, got {nodes}")
     settings = settings_from(flags, **DEFAULTS)

@@ -10,7 +10,6 @@ process ends: neither a file that somebody wrote nor a process id that was given
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import signal
@@ -33,8 +32,11 @@ UP = "up"
 _MOST_BYTES = 1 << 20
 _FLOCK = ("qqihh", 3, 2) if sys.platform == "darwin" else ("hhqqi", 0, 4)
 """struct flock of fcntl(2), and which of its fields are the kind of lock and the process id."""
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+if sys.platform != "win32":  # which runs no nodes; its commands import this all the same
+    import fcntl
+
+    _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    _FILE = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class ProcessFile(msgspec.Struct, frozen=True):

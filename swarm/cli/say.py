@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import codecs
+import json
 import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar
+from io import TextIOWrapper
+from typing import TypeVar, cast
 
 import msgspec
 
 from swarm.harmless import escaped, printable_lines
 
 Found = TypeVar("Found")
+_ESCAPING = "swarm.escaping"
+codecs.register_error(_ESCAPING, lambda error: (_as_in_json(error), cast(UnicodeEncodeError, error).end))
+
+
+def _as_in_json(error: UnicodeError) -> str:
+    """What an encoding has no bytes for, as JSON writes it: so that JSON means the same afterwards."""
+    assert isinstance(error, UnicodeEncodeError)
+    return json.dumps(error.object[error.start : error.end])[1:-1]
+
+
+def say_in_any_encoding() -> None:
+    """Let no name of a node end a command: a terminal or a pipe may take cp1252 alone."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors=_ESCAPING)
 
 
 def say(text: str) -> None:

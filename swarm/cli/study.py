@@ -42,6 +42,7 @@ from swarm.study.run.matrix_file import read_matrix
 from swarm.study.run.reuse import with_finished_elsewhere
 from swarm.study.run.runner import Runner, StudyView, alone
 from swarm.study.run.schedule import RunState
+from swarm.systems import require_for
 from swarm.views.text import shorten
 
 LAST_LINES = 5
@@ -79,6 +80,7 @@ def run(
 
     Ctrl-C once: the swarms finish their step and save, exit 130; twice: end at once. The same command goes on.
     """
+    require_for("`swarm study run`")
     flags = flags or StudyFlags()
     if flags.jobs is not None and flags.jobs < 1:
         raise ConfigError(f"--jobs must be at least 1, got {flags.jobs}")

@@ -37,6 +37,7 @@ from swarm.records.made_by import refuse_foreign
 from swarm.records.reader import snapshot
 from swarm.records.rows import read_metrics_and_odd
 from swarm.store.run import Run
+from swarm.systems import require_for
 from swarm.views.summary import render, summarise
 from swarm.wire import keys
 from swarm.wire.messages import MetricsRow
@@ -70,6 +71,7 @@ def up(
 
     Ctrl-C once: finish the step, save, say how to resume, exit 130; twice: end at once.
     """
+    require_for("`swarm up`")
     if nodes < 1:
         raise ConfigError(f"--nodes must be at least 1, got {nodes}")
     settings = settings_from(flags, **DEFAULTS)

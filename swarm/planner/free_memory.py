@@ -6,13 +6,18 @@ the control groups (v1, v2) from this process's own up to the root ──┘
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 
 def host_memory(root: Path = Path("/")) -> tuple[int, int]:
-    """Free and total memory that this process may use: what the machine has, or its control groups allow."""
+    """Free and total memory that this process may use: what the machine has, or its control groups allow.
+
+    Raises:
+        OSError: the system does not tell, as Windows.
+    """
     memory = _meminfo(root / "proc/meminfo")
     free, total = memory["MemAvailable"], memory["MemTotal"]
     for used, limit in _cgroup_limits(root):
@@ -21,10 +26,12 @@ def host_memory(root: Path = Path("/")) -> tuple[int, int]:
 
 
 def _meminfo(file: Path) -> dict[str, int]:
-    """Values of /proc/meminfo, in bytes; where there is none (not Linux), what sysconf knows."""
+    """Values of /proc/meminfo, in bytes; where there is none (not Linux), what sysconf knows. Raises OSError."""
     try:
         lines = file.read_text().splitlines()
     except OSError:
+        if not hasattr(os, "sysconf"):
+            raise OSError(errno.ENOTSUP, "this system does not tell how much memory it has") from None
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         return {"MemAvailable": total, "MemTotal": total}
     return {name: int(rest.split()[0]) * 1024 for name, _, rest in (line.partition(":") for line in lines)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -91,6 +90,8 @@ class Place:
         Raises:
             StoreError: another one does, or the lock's file cannot be opened.
         """
+        import fcntl  # here, for Windows has none, and views look at places there
+
         with closing(FolderStore(self._path / folder, writer).open_log(LOCK)) as lock:
             try:
                 fcntl.flock(lock.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)

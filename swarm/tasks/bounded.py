@@ -20,7 +20,6 @@ import contextlib
 import ctypes
 import functools
 import os
-import resource
 import select
 import signal
 import sys
@@ -31,6 +30,9 @@ from typing import NoReturn
 import msgspec
 
 from swarm.tasks.frames import frame, split_frames
+
+if sys.platform != "win32":  # which runs no nodes; what shows their work imports this all the same
+    import resource
 
 Emit = Callable[[bytes], None]
 """Sends one frame from the child to the server."""

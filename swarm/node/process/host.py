@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import sys
 import uuid
 from pathlib import Path
 
@@ -41,6 +42,8 @@ def process_started_at(pid: int) -> float:
 
 def is_running(pid: int, started_at: float) -> bool:
     """True if the process with this id is still the one that started then."""
+    if sys.platform == "win32":  # where no node runs, and os.kill(pid, 0) sends Ctrl-C
+        return False
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):  # the number comes out of a file

@@ -7,10 +7,10 @@ dies, however it dies. It is nothing that the shared folder knows of: a lease th
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import re
 import stat
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +18,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from swarm.logs import get_logger
+
+if sys.platform != "win32":  # which runs no nodes
+    import fcntl
 
 logger = get_logger(__name__)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable
 from typing import Protocol
 
@@ -14,7 +15,9 @@ from swarm.logs import get_logger
 logger = get_logger(__name__)
 
 INTERRUPTED, TERMINATED = 130, 143
-_EXIT_CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED, signal.SIGHUP: TERMINATED}
+_EXIT_CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
+if sys.platform != "win32":
+    _EXIT_CODES[signal.SIGHUP] = TERMINATED
 
 
 def log_the_end() -> None:

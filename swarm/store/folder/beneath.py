@@ -4,7 +4,8 @@
            rollouts/round_9/...    written by anybody: opened one by one, each without following a link
 
 O_NOFOLLOW guards the last name of a path alone. So every folder on the way is opened by its name within the folder
-before it (openat), which works on Linux and macOS alike.
+before it (openat), which works on Linux and macOS alike. What is only read is reached by its path where the system has
+no openat, as Windows: swarm.store.folder.by_path.
 
 Where the folder of a round or stage, of a node's logs or of drafts is to be made and a link or a file stands in its
 place, that goes: no node ever puts one there, and it would keep nodes from writing. In the place of any other folder,
@@ -24,13 +25,15 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 from pathlib import Path
 
+from swarm.store.folder import by_path
+from swarm.store.folder.by_path import CLOSED_TO_CHILDREN, OPENS_FOLDERS, Scanned
 from swarm.wire.keys import DRAFTS, LOGS, round_of, stage_of
 
 EXPERIMENTS = "experiments"
 """The folder of all experiments in a shared folder."""
 _AT_ONCE = 1000
 """Names of a folder that are held in memory while it is removed."""
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_FOLDER: int = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | CLOSED_TO_CHILDREN
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +42,15 @@ class Within:
 
     root: Path
     names: tuple[str, ...] = ()
+    by_path: bool = not OPENS_FOLDERS
+    """Each name is reached by its path, and not within the folder above it."""
 
     @property
     def parent(self) -> Within:
         """The folder that it is in. Raises ValueError for the root itself, which is nobody's to replace."""
         if not self.names:
             raise ValueError(f"expected a place below {self.root}, got the root itself")
-        return Within(self.root, self.names[:-1])
+        return Within(self.root, self.names[:-1], self.by_path)
 
     @property
     def name(self) -> str:
@@ -56,7 +61,7 @@ class Within:
         return self.root.joinpath(*self.names)
 
     def __truediv__(self, name: str) -> Within:
-        return Within(self.root, (*self.names, name))
+        return Within(self.root, (*self.names, name), self.by_path)
 
     def __str__(self) -> str:
         return str(self.path)
@@ -89,8 +94,29 @@ def is_folder(path: Within) -> bool:
         return False
 
 
+@contextmanager
+def scanned(folder: Within) -> Iterator[Scanned]:
+    """A folder to list; it must be reached without following a link. Raises OSError."""
+    if folder.by_path:
+        with by_path.scanned(folder) as found:
+            yield found
+        return
+    with opened_folder(folder) as descriptor, os.scandir(descriptor) as entries:
+        yield Scanned(entries, lambda name: os.stat(name, dir_fd=descriptor, follow_symlinks=False))
+
+
+def stat_beneath(place: Within) -> os.stat_result:
+    """What stands at a place in an experiment; its folders must not be links. Raises OSError."""
+    if place.by_path:
+        return by_path.stat_of(place)
+    with opened_folder(place.parent) as folder:
+        return os.stat(place.name, dir_fd=folder, follow_symlinks=False)
+
+
 def open_beneath(file: Within, flags: int, mode: int = 0o666) -> int:
     """os.open for a file in an experiment; neither its folders nor the file may be links. Raises OSError."""
+    if file.by_path:
+        return by_path.open_file(file, flags)
     with opened_folder(file.parent) as folder:
         return os.open(file.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
 
@@ -176,13 +202,15 @@ def what_went_wrong(error: OSError, asked_for: Within) -> str:
 
 def _descend(folder: Within, grown: list[Within] | None) -> int:
     """Open a folder, making what is missing where `grown` takes note of it."""
+    if folder.by_path:
+        raise OSError(errno.ENOTSUP, "this system opens no folders; what nodes write needs Linux or macOS", str(folder))
     if ".." in folder.names:
         raise OSError(errno.EINVAL, "the path leads upwards", str(folder))
     at = _open_root(folder.root, grown)
     for depth, name in enumerate(folder.names):
         above = at
         try:
-            at = _step(above, name, grown, place=Within(folder.root, folder.names[:depth]))
+            at = _step(above, name, grown, place=Within(folder.root, folder.names[:depth], by_path=False))
         finally:
             os.close(above)
     return at

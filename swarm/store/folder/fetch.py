@@ -12,8 +12,11 @@ from pathlib import Path
 
 from swarm.errors import ProtocolError, StoreError
 from swarm.store.base import MOST_NAMES, Blob, Entry, Kind, Page
-from swarm.store.folder.beneath import Within, open_beneath, opened_folder, what_went_wrong
+from swarm.store.folder.beneath import Within, open_beneath, scanned, stat_beneath, what_went_wrong
+from swarm.store.folder.by_path import Scanned
 
+NO_WAITING: int = getattr(os, "O_NONBLOCK", 0)
+"""Flag of open(2): a pipe keeps nobody."""
 _PIECE = 1 << 20
 """Bytes of a copy that are in memory at once, and the least that is asked for at once."""
 
@@ -89,8 +92,8 @@ def look_at(place: Within) -> Entry | None:
     Raises:
         ProtocolError: `unreadable`, as where a link or a file stands in the place of a folder above it.
     """
-    with suppress(FileNotFoundError), refusing(place), opened_folder(place.parent) as folder:
-        return _entry(place.name, os.stat(place.name, dir_fd=folder, follow_symlinks=False))
+    with suppress(FileNotFoundError), refusing(place):
+        return _entry(place.name, stat_beneath(place))
     return None
 
 
@@ -103,7 +106,7 @@ def _entry(name: str, found: os.stat_result) -> Entry:
 def open_regular(file: Within) -> int:
     """A descriptor to read a stranger's file by, which the caller closes. Raises as read_tagged does."""
     with refusing(file, errno.ELOOP, errno.ENXIO):
-        descriptor = open_beneath(file, os.O_RDONLY | os.O_NONBLOCK)
+        descriptor = open_beneath(file, os.O_RDONLY | NO_WAITING)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise ProtocolError("not_a_file", f"{file} is not a regular file")
@@ -117,9 +120,10 @@ def list_page(folder: Within, after: str, limit: int, *, tags: bool) -> Page:
         StoreError: the folder cannot be listed, or a link stands in its place.
     """
     try:
-        with opened_folder(folder) as descriptor, os.scandir(descriptor) as entries:
-            names = sorted((e.name, e) for e in islice(entries, MOST_NAMES) if e.name > after and _is_text(e.name))
-            shown = (_look(entry, descriptor, tags=tags) for _, entry in names[:limit])
+        with scanned(folder) as found:
+            entries = islice(found.entries, MOST_NAMES)
+            names = sorted((e.name, e) for e in entries if e.name > after and _is_text(e.name))
+            shown = (_look(entry, found, tags=tags) for _, entry in names[:limit])
             return Page([entry for entry in shown if entry], names[limit - 1][0] if len(names) > limit else "")
     except FileNotFoundError:
         return Page([])
@@ -128,7 +132,7 @@ def list_page(folder: Within, after: str, limit: int, *, tags: bool) -> Page:
         raise StoreError(f"cannot list {folder}: {said}; see that it is there and readable") from error
 
 
-def _look(entry: os.DirEntry[str], folder: int, *, tags: bool) -> Entry | None:
+def _look(entry: os.DirEntry[str], folder: Scanned, *, tags: bool) -> Entry | None:
     """One name of a listing; None for what is gone by now."""
     try:
         if entry.is_dir(follow_symlinks=False):
@@ -137,7 +141,7 @@ def _look(entry: os.DirEntry[str], folder: int, *, tags: bool) -> Entry | None:
             return Entry(entry.name, Kind.OTHER)
         if not tags:
             return Entry(entry.name, Kind.FILE)
-        return _entry(entry.name, os.stat(entry.name, dir_fd=folder, follow_symlinks=False))
+        return _entry(entry.name, folder.stat(entry.name))
     except FileNotFoundError:
         return None
     except OSError:

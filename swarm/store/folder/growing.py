@@ -18,7 +18,7 @@ from typing import NamedTuple
 from swarm.lines import LineFile
 from swarm.store.base import MOST_PER_RECORD, Records
 from swarm.store.folder.beneath import Within, make_folder, open_beneath
-from swarm.store.folder.fetch import open_regular
+from swarm.store.folder.fetch import NO_WAITING, open_regular
 from swarm.store.folder.obstacles import IN_THE_WAY, clear, may_clear
 from swarm.store.folder.publish import failing_to_write, sync_folder
 
@@ -27,7 +27,7 @@ _HEAD = 256
 _MOST_RECORDS = 100_000
 """Records that one reading gives, should they be tiny."""
 _ATTEMPTS = 3
-_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | NO_WAITING
 
 
 def append(file: Within, records: Sequence[bytes], drafts: Within, *, durable: bool) -> None:
@@ -125,7 +125,12 @@ def _read_on(file: BufferedReader, cursor: _Cursor, limit: int) -> Records:
 
 
 def _next_data(descriptor: int, offset: int, size: int) -> int:
-    """Where bytes come that somebody wrote: a hole of a terabyte costs who made it nothing, and a reader no time."""
+    """Where bytes come that somebody wrote: a hole of a terabyte costs who made it nothing, and a reader no time.
+
+    Where the system tells of no holes they are read, as far as the limit of one reading goes.
+    """
+    if not hasattr(os, "SEEK_DATA"):
+        return offset
     buffered_to = os.lseek(descriptor, 0, os.SEEK_CUR)
     try:
         return os.lseek(descriptor, offset, os.SEEK_DATA)
@@ -136,5 +141,6 @@ def _next_data(descriptor: int, offset: int, size: int) -> int:
 
 
 def _digest(file: BufferedReader, offset: int) -> str:
-    head = os.pread(file.fileno(), min(offset, _HEAD), 0)
-    return hashlib.blake2b(head, digest_size=8).hexdigest()
+    """Of a file's beginning; what is read next comes from there."""
+    file.seek(0)
+    return hashlib.blake2b(file.read(min(offset, _HEAD)), digest_size=8).hexdigest()

@@ -106,8 +106,9 @@ class FolderHealth:
         return Naming(folds, len(NAMES), refused, len(os.fsencode(self._root / DEEPEST)), _path_limit(folder))
 
     def room(self) -> Room:
-        place = os.statvfs(nearest_existing(self._path))
-        return Room(place.f_bavail * place.f_frsize, place.f_favail if place.f_files else None)
+        place = nearest_existing(self._path)
+        found = os.statvfs(place) if hasattr(os, "statvfs") else None
+        return Room(shutil.disk_usage(place).free, found.f_favail if found and found.f_files else None)
 
     def skew(self, wall: Callable[[], float]) -> float:
         """Half the time that the write takes is the error."""

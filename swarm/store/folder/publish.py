@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from swarm.errors import AlreadyThereError, StoreError
+from swarm.store.folder import by_path
 from swarm.store.folder.beneath import EXPERIMENTS, Within, opened_folder, what_went_wrong
 from swarm.store.folder.obstacles import clear, may_clear
 
@@ -46,6 +47,10 @@ def publish(
         StoreError: the folder is full, read-only or gone, or a link stands in the place of one. The target is as it
             was, or, where only its folder could not be brought to disk, whole and new.
     """
+    if target.by_path and not if_absent:
+        with failing_to_write(target):
+            by_path.write(target, data, temporary, durable=durable)
+        return
     grown: list[Within] = []
     with (
         failing_to_write(target, if_absent=if_absent),

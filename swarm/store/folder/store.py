@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -25,8 +26,9 @@ from swarm.store.base import (
     Records,
     get_each,
 )
-from swarm.store.folder import bundles, growing
+from swarm.store.folder import bundles, by_path, growing
 from swarm.store.folder.beneath import Within, make_folder, opened_folder, prune
+from swarm.store.folder.by_path import OPENS_FOLDERS
 from swarm.store.folder.fetch import copy_out, list_page, look_at, open_regular, read_tagged
 from swarm.store.folder.filesystem import filesystem_of
 from swarm.store.folder.publish import can_link, failing_to_write, publish, sync_folder, sync_opened
@@ -42,17 +44,23 @@ class FolderStore:
     as an unmounted share is, nothing is written: it would lie under the mount point, where nobody sees it.
     """
 
-    def __init__(self, root: Path, writer: str | None = None) -> None:
-        """`writer`: who writes here, a name that no other process has; None: nobody, this store only reads."""
+    def __init__(self, root: Path, writer: str | None = None, *, by_path: bool = not OPENS_FOLDERS) -> None:
+        """Nothing is opened yet.
+
+        Args:
+            writer: who writes here, a name that no other process has; None: nobody, this store only reads.
+            by_path: do without openat, as on Windows: read, and write what views and reports do, `put` and `remove`.
+        """
         self._root = root
         self._writer = writer
+        self._by_path = by_path
         self._held_something = False
 
     def describe(self, key: str = "") -> str:
         return str(self._at(key))
 
     def put(self, key: str, data: bytes, *, if_absent: bool = False, durable: bool = True) -> None:
-        publish(self._at(key), data, self._drafts(), durable=durable, if_absent=if_absent, own=True)
+        publish(self._at(key), data, self._writing(), durable=durable, if_absent=if_absent, own=True)
         self._held_something = True
 
     def get(self, key: str, limit: int) -> Blob:
@@ -107,20 +115,32 @@ class FolderStore:
         with open(descriptor, "rb"), failing_to_write(at), suppress(FileNotFoundError):
             sync_opened(descriptor)
             for depth in range(len(at.names)):
-                sync_folder(Within(at.root, at.names[:depth]))
+                sync_folder(replace(at, names=at.names[:depth]))
 
     def recover(self) -> None:
         bundles.recover(self._drafts(), self._writer or "")
 
     def remove(self, key: str) -> None:
-        self._drafts()
+        self._writing()
         at = self._at(key)
+        if at.by_path:
+            self._remove_by_path(at)
+            return
         with failing_to_write(at), suppress(FileNotFoundError), opened_folder(at.parent) as folder:
             os.unlink(at.name, dir_fd=folder)
         prune(at)
 
     def remove_prefix(self, prefix: str) -> None:
-        bundles.remove_prefix(self._at(prefix), self._drafts())
+        self._writing()
+        at = self._at(prefix)
+        if at.by_path:
+            self._remove_by_path(at)
+        else:
+            bundles.remove_prefix(at, self._drafts())
+
+    def _remove_by_path(self, at: Within) -> None:
+        with failing_to_write(at):
+            by_path.remove(at)
 
     async def watch(self, prefixes: Sequence[str], interval: float, hint: Hint, among_them: Prefixes = tuple) -> None:
         from swarm.store.folder.watch import watch  # here, for commands that only look start without it
@@ -153,9 +173,16 @@ class FolderStore:
         names = tuple(key.split("/")) if key else ()
         if not {"", ".", ".."}.isdisjoint(names) or "\0" in key:
             raise ValueError(f"expected a key such as `peers/anna.json`, got {key!r}")
-        return Within(self._root, names)
+        return Within(self._root, names, self._by_path)
 
     def _drafts(self) -> Within:
+        """As _writing, for what needs openat."""
+        drafts = self._writing()
+        if self._by_path:
+            raise StoreError(f"cannot write in {self._root}: this needs openat(2), as Linux and macOS have it")
+        return drafts
+
+    def _writing(self) -> Within:
         """Where this writer's drafts lie, once it was seen that it may write.
 
         Raises:
@@ -167,7 +194,7 @@ class FolderStore:
         if self._held_something and not holds_something:
             raise StoreError(f"{self._root} was there and is not any more; see that the shared folder is mounted")
         self._held_something = holds_something
-        return Within(self._root, (".tmp", self._writer))
+        return Within(self._root, (".tmp", self._writer), self._by_path)
 
     def _holds_something(self) -> bool:
         try:

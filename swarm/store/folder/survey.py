@@ -73,9 +73,10 @@ def _note(entry: os.DirEntry[str], place: Path, found: Survey) -> bool:
 
 
 def _measure(status: os.stat_result, place: Path, shown: str, found: Survey) -> None:
-    found.counts_blocks |= status.st_blocks > 0
-    counted = status.st_blocks > 0 or status.st_size >= SPARSE_FROM  # some file systems keep small files elsewhere
-    taken = status.st_blocks * 512 if counted else status.st_size
+    blocks = getattr(status, "st_blocks", 0)  # Windows tells of none
+    found.counts_blocks |= blocks > 0
+    counted = blocks > 0 or status.st_size >= SPARSE_FROM  # some file systems keep small files elsewhere
+    taken = blocks * 512 if counted else status.st_size
     part = place.parts[0] if len(place.parts) > 1 else "experiment"
     found.bytes_by_part[part] += taken
     found.files_by_part[part] += 1

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import platform
-import resource
 from collections.abc import Iterator
 
 import msgspec
 
 from swarm.planner.free_memory import host_memory
+from swarm.systems import instead, missing, why_not
 from swarm.views.doctor.check import Area, CheckContext, Finding
 from swarm.views.text import size
 
@@ -37,9 +37,12 @@ class Machine(msgspec.Struct, frozen=True):
 
     python: tuple[int, int]
     packages: tuple[Package, ...]
-    open_files: int
-    memory: int
-    """Bytes that this process may use, within all its control groups."""
+    open_files: float
+    """How many may be open at once."""
+    memory: int | None
+    """Bytes that this process may use, within all its control groups; None where the system does not tell."""
+    lacking: tuple[str, ...] = ()
+    """What nodes need and this system has not."""
 
 
 def check(context: CheckContext) -> Iterator[Finding]:
@@ -50,8 +53,20 @@ def check(context: CheckContext) -> Iterator[Finding]:
 def measure() -> Machine:
     """Ask the system; no package is imported for it."""
     major, minor = platform.python_version_tuple()[:2]
-    open_files, free = resource.getrlimit(resource.RLIMIT_NOFILE)[0], host_memory()[0]
-    return Machine((int(major), int(minor)), packages(), open_files, free)
+    try:
+        free = host_memory()[0]
+    except OSError:
+        free = None
+    return Machine((int(major), int(minor)), packages(), _most_open_files(), free, tuple(missing()))
+
+
+def _most_open_files() -> float:
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return math.inf
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return math.inf if limit == resource.RLIM_INFINITY else limit
 
 
 def packages() -> tuple[Package, ...]:
@@ -90,7 +105,11 @@ def judge(machine: Machine) -> Iterator[Finding]:
     yield _python(machine.python)
     yield _packages(machine.packages)
     yield _open_files(machine.open_files)
-    if machine.memory < LITTLE_MEMORY:
+    if machine.lacking:
+        yield AREA.warning("system", why_not([*machine.lacking]), instead())
+    if machine.memory is None:
+        yield AREA.ok("memory", "this system does not tell")
+    elif machine.memory < LITTLE_MEMORY:
         yield AREA.warning("memory", f"{size(machine.memory)} available", "run `swarm plan`, and start fewer workers")
     else:
         yield AREA.ok("memory", f"{size(machine.memory)} available; `swarm plan` says what a swarm needs")
@@ -115,8 +134,7 @@ def _packages(found: tuple[Package, ...]) -> Finding:
     return AREA.failure("packages", named, "pip install " + " ".join(f"'{p.name}{p.wanted}'" for p in wrong))
 
 
-def _open_files(limit: int) -> Finding:
-    measured = f"{limit} may be open" if limit >= 0 and limit != resource.RLIM_INFINITY else "as many as one likes"
-    enough = math.inf if limit == resource.RLIM_INFINITY else limit
+def _open_files(limit: float) -> Finding:
+    measured = "as many as one likes" if limit == math.inf else f"{limit:.0f} may be open"
     fix = "ulimit -n 4096 before starting nodes"
-    return AREA.graded("open files", measured, fix, failure=enough < FEW_FILES, warning=enough < MANY_FILES)
+    return AREA.graded("open files", measured, fix, failure=limit < FEW_FILES, warning=limit < MANY_FILES)

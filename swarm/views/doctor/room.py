@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -66,10 +66,9 @@ def _temporary() -> tuple[str, int]:
     """The temporary folder, and the bytes free in it."""
     try:
         folder = tempfile.gettempdir()
-        place = os.statvfs(folder)
+        return folder, shutil.disk_usage(folder).free
     except OSError:  # FileNotFoundError: none of the usual places can be written
         return "", 0
-    return folder, place.f_bavail * place.f_frsize
 
 
 def judge_space(room: Room, run: Need) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from swarm.children import child_environment, module_command
+from swarm.systems import missing
 from swarm.tasks.bars import Bar
 from swarm.views.doctor.check import Area, CheckContext, Finding
 
@@ -22,8 +23,9 @@ _FIX = (
 
 
 def check(context: CheckContext) -> Iterator[Finding]:
-    """The bars."""
-    yield from judge(measure())
+    """The bars; none where no node runs."""
+    if not missing():
+        yield from judge(measure())
 
 
 def measure() -> Sequence[Bar] | str:

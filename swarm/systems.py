@@ -1,0 +1,53 @@
+"""What nodes need of the operating system, and what views and reports do without.
+
+Linux and macOS have it all. Windows has not; there swarm looks at what nodes write elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import signal
+from importlib.util import find_spec
+
+from swarm.errors import ConfigError
+
+HERE_WORKS = "status, logs, summary, validate, doctor, export, study report and the functions for notebooks"
+
+
+def missing() -> list[str]:
+    """What nodes need and this system has not; empty where they run."""
+    there = {
+        "folders that are opened (openat)": os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY"),
+        "fork": hasattr(os, "fork"),
+        "file locks (fcntl)": find_spec("fcntl") is not None,
+        "limits for child processes (resource)": find_spec("resource") is not None,
+        "signals (SIGKILL, SIGHUP)": hasattr(signal, "SIGKILL") and hasattr(signal, "SIGHUP"),
+    }
+    return [name for name, has in there.items() if not has]
+
+
+def require_for(what: str) -> None:
+    """See that this system has what nodes need.
+
+    Args:
+        what: would be done with them, such as "`swarm up`".
+
+    Raises:
+        ConfigError: it lacks something; says what, and where to start nodes instead.
+    """
+    if lacking := missing():
+        raise ConfigError(f"{what} is for nodes of this machine, and {why_not(lacking)}. {instead()}")
+
+
+def why_not(lacking: list[str]) -> str:
+    """`nodes need what Windows has not: fork, ...`."""
+    return f"nodes need what {platform.system() or 'this system'} has not: {', '.join(lacking)}"
+
+
+def instead() -> str:
+    """Where nodes run, and what works here."""
+    return (
+        "Start it in WSL2 (`wsl --install`, then install swarm in its Linux), in a container (Docker), in Colab or on "
+        f"another machine, over a folder that this one sees too; {HERE_WORKS} work here"
+    )

@@ -1,0 +1,180 @@
+"""An interpreter that lacks what CPython's build for Windows lacks, so that a test shows what works without it.
+
+    typeshed's stubs ─for linux, minus for win32─▶ missing names ─▶ pretend(): modules gone, names gone, `os` as there
+
+typeshed follows the "Availability" notes of the standard library's documentation, and comes with mypy. Libraries that
+are loaded before `pretend` keep what they found, as they have their own ways on Windows; whatever is imported after it,
+swarm first of all, gets modules without those names. `os.name` stays, and so do paths: what the slashes, the letters of
+drives and the reserved names of Windows do is not shown here.
+"""
+
+from __future__ import annotations
+
+import ast
+import errno
+import importlib
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from functools import cache
+from importlib.abc import MetaPathFinder
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+_TYPING = {"typing", "typing_extensions", "types", "collections.abc", "collections", "enum", "_typeshed", "abc"}
+_NOT_LOOKED_AT = ("asyncio", "multiprocessing", "concurrent", "lib2to3", "distutils", "tkinter", "xml", "__main__")
+"""Packages of many modules, each of which knows its platform: those that are loaded stay."""
+FIRST = (
+    *("anyio", "asyncio", "cyclopts", "email.message", "faulthandler", "importlib.metadata", "logging.handlers"),
+    *("msgspec", "multiprocessing", "packaging.requirements", "rich.console", "shutil", "socket", "structlog"),
+    *("subprocess", "tempfile", "uuid", "watchfiles"),
+)
+"""Loaded before anything goes."""
+ANALYSIS = ("matplotlib.figure", "pandas", "pyarrow.parquet", "scipy.stats", "jinja2")
+"""What reports load: a second or two, so only where they are tried."""
+
+
+# ── what there is not ───────────────────────────────────────────────────────────────────────────────────────────────
+@cache
+def missing() -> tuple[frozenset[str], dict[str, frozenset[str]]]:
+    """Modules of the standard library that Windows has not, and module -> names of it that Windows has not."""
+    gone, lacking = set[str](), dict[str, frozenset[str]]()
+    for module, tree in _stubs():
+        here, there = (_names(tree.body, platform) for platform in ("linux", "win32"))
+        if here - there and not any(not name.startswith("_") for name in there):
+            gone.add(module)
+        elif here - there:
+            lacking[module] = frozenset(here - there)
+    return frozenset(gone), lacking
+
+
+def _stubs() -> Iterator[tuple[str, ast.Module]]:
+    found = find_spec("mypy")
+    assert found is not None, "typeshed comes with mypy: pip install mypy"
+    assert found.origin is not None
+    folder = Path(found.origin).parent / "typeshed" / "stdlib"
+    for file in sorted(folder.rglob("*.pyi")):
+        module = ".".join(file.relative_to(folder).with_suffix("").parts).removesuffix(".__init__")
+        if module.partition(".")[0] not in _NOT_LOOKED_AT:
+            yield module, ast.parse(file.read_text("utf-8"))
+
+
+def _names(body: list[ast.stmt], platform: str) -> set[str]:
+    """What a stub gives a module on a platform; an import gives what it names."""
+    found = set[str]()
+    for statement in body:
+        match statement:
+            case ast.If(test=test, body=then, orelse=otherwise):
+                found |= _names(then if _holds(test, platform) else otherwise, platform)
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.AnnAssign(target=ast.Name(id=name)):
+                found.add(name)
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                found.add(name)
+            case ast.ImportFrom(module=source, names=names) if source not in _TYPING:
+                found |= {each.asname or each.name for each in names}
+    return found
+
+
+def _holds(test: ast.expr, platform: str) -> bool:
+    system = SimpleNamespace(platform=platform, version_info=sys.version_info)
+    return bool(eval(compile(ast.Expression(test), "stub", "eval"), {"sys": system}))
+
+
+# ── the pretence ────────────────────────────────────────────────────────────────────────────────────────────────────
+class _Absent(MetaPathFinder):
+    """Finds no module of some names, though they are there."""
+
+    def __init__(self, names: frozenset[str]) -> None:
+        self._names = names
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name in self._names:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def pretend(*also_first: str) -> None:
+    """From now on modules are imported as on Windows, in this process and for good.
+
+    A text file that swarm opens without an encoding, which Windows would take for cp1252, is an error; that needs
+    `-X warn_default_encoding`.
+
+    Args:
+        also_first: modules that are loaded before.
+    """
+    assert not any(name.partition(".")[0] == "swarm" for name in sys.modules), "too late: swarm has been imported"
+    for name in (*FIRST, *also_first):
+        importlib.import_module(name)
+    gone, lacking = missing()
+    for name in gone:
+        sys.modules.pop(name, None)
+    sys.meta_path.insert(0, _Absent(gone))
+    for name, names in lacking.items():
+        if name in sys.modules:
+            sys.modules[name] = _without(sys.modules[name], names)
+    vars(sys.modules["os"]).update(_os())
+    vars(sys.modules["sys"])["platform"] = "win32"
+    warnings.filterwarnings("error", category=EncodingWarning, module=r"swarm\..*")
+
+
+def _without(module: ModuleType, names: frozenset[str]) -> ModuleType:
+    """A copy of a module that lacks some names."""
+    copy = ModuleType(module.__name__, module.__doc__)
+    vars(copy).update({name: value for name, value in vars(module).items() if name not in names})
+    return copy
+
+
+def _os() -> dict[str, Any]:
+    """How functions of `os` behave that Windows has, too."""
+    by_path = ("stat", "lstat", "mkdir", "rmdir", "unlink", "remove", "rename", "replace", "link", "readlink", "chmod")
+    changed: dict[str, Any] = {name: _by_path_alone(getattr(os, name)) for name in by_path}
+    return changed | {
+        "open": _open,
+        "kill": _kill,
+        "rename": _rename,
+        "scandir": _listing(os.scandir),
+        "listdir": _listing(os.listdir),
+        "supports_dir_fd": set(),
+        "supports_fd": {os.stat, os.truncate},
+        "O_BINARY": 0,
+        "O_NOINHERIT": os.O_CLOEXEC,
+    }
+
+
+def _by_path_alone(function: Any) -> Any:
+    def called(*arguments: Any, **options: Any) -> Any:
+        for name in ("dir_fd", "src_dir_fd", "dst_dir_fd"):
+            if options.get(name) is not None:
+                raise NotImplementedError(f"{name} unavailable on this platform")
+        return function(*arguments, **options)
+
+    return called
+
+
+def _open(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+    if dir_fd is not None:
+        raise NotImplementedError("dir_fd unavailable on this platform")
+    if os.path.isdir(path):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+    return os.open(path, flags, mode)
+
+
+def _rename(source: Any, target: Any) -> None:
+    if os.path.lexists(target):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), source, None, target)
+    os.rename(source, target)
+
+
+def _listing(function: Any) -> Any:
+    def called(path: Any = ".") -> Any:
+        if isinstance(path, int):
+            raise TypeError("path should be string, bytes, os.PathLike or None, not int")
+        return function(path)
+
+    return called
+
+
+def _kill(pid: int, number: int) -> None:
+    raise AssertionError(f"os.kill({pid}, {number}) ends a process there, and with 0 sends Ctrl-C: it asks nothing")
