@@ -17,8 +17,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
-from functools import cache
-from importlib.abc import MetaPathFinder
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -30,10 +29,19 @@ _NOT_LOOKED_AT = ("asyncio", "multiprocessing", "concurrent", "lib2to3", "distut
 FIRST = (
     *("anyio", "asyncio", "cyclopts", "email.message", "faulthandler", "importlib.metadata", "logging.handlers"),
     *("msgspec", "multiprocessing", "packaging.requirements", "rich.console", "shutil", "socket", "structlog"),
-    *("subprocess", "tempfile", "uuid", "watchfiles"),
+    *("concurrent.futures.process", "subprocess", "tempfile", "uuid", "watchfiles"),
 )
 """Loaded before anything goes."""
-ANALYSIS = ("matplotlib.figure", "pandas", "pyarrow.parquet", "scipy.stats", "jinja2")
+_CHANGING = frozenset({"stdin", "stdout", "stderr"})
+ANALYSIS = (
+    *(
+        "jinja2",
+        "matplotlib.backends.backend_agg",
+        "matplotlib.backends.backend_pdf",
+        "matplotlib.backends.backend_svg",
+    ),
+    *("pandas", "pyarrow.parquet", "scipy.stats"),
+)
 """What reports load: a second or two, so only where they are tried."""
 
 
@@ -58,8 +66,9 @@ def _stubs() -> Iterator[tuple[str, ast.Module]]:
     folder = Path(found.origin).parent / "typeshed" / "stdlib"
     for file in sorted(folder.rglob("*.pyi")):
         module = ".".join(file.relative_to(folder).with_suffix("").parts).removesuffix(".__init__")
-        if module.partition(".")[0] not in _NOT_LOOKED_AT:
-            yield module, ast.parse(file.read_text("utf-8"))
+        text = file.read_text("utf-8")
+        if "sys.platform" in text and module.partition(".")[0] not in _NOT_LOOKED_AT:
+            yield module, ast.parse(text)
 
 
 def _names(body: list[ast.stmt], platform: str) -> set[str]:
@@ -84,17 +93,6 @@ def _holds(test: ast.expr, platform: str) -> bool:
 
 
 # ── the pretence ────────────────────────────────────────────────────────────────────────────────────────────────────
-class _Absent(MetaPathFinder):
-    """Finds no module of some names, though they are there."""
-
-    def __init__(self, names: frozenset[str]) -> None:
-        self._names = names
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        if name in self._names:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-
 def pretend(*also_first: str) -> None:
     """From now on modules are imported as on Windows, in this process and for good.
 
@@ -108,9 +106,7 @@ def pretend(*also_first: str) -> None:
     for name in (*FIRST, *also_first):
         importlib.import_module(name)
     gone, lacking = missing()
-    for name in gone:
-        sys.modules.pop(name, None)
-    sys.meta_path.insert(0, _Absent(gone))
+    sys.modules.update(dict.fromkeys(gone))  # None: the import system takes it for a module that there is not
     for name, names in lacking.items():
         if name in sys.modules:
             sys.modules[name] = _without(sys.modules[name], names)
@@ -122,8 +118,16 @@ def pretend(*also_first: str) -> None:
 def _without(module: ModuleType, names: frozenset[str]) -> ModuleType:
     """A copy of a module that lacks some names."""
     copy = ModuleType(module.__name__, module.__doc__)
-    vars(copy).update({name: value for name, value in vars(module).items() if name not in names})
+    vars(copy).update({name: value for name, value in vars(module).items() if name not in names | _CHANGING})
+    vars(copy)["__getattr__"] = partial(_of_the_module, module, names)
     return copy
+
+
+def _of_the_module(module: ModuleType, names: frozenset[str], name: str) -> Any:
+    """What comes into a module later is in its copy, too."""
+    if name in names:
+        raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+    return getattr(module, name)
 
 
 def _os() -> dict[str, Any]:

@@ -28,7 +28,7 @@ def host_memory(root: Path = Path("/")) -> tuple[int, int]:
 def _meminfo(file: Path) -> dict[str, int]:
     """Values of /proc/meminfo, in bytes; where there is none (not Linux), what sysconf knows. Raises OSError."""
     try:
-        lines = file.read_text().splitlines()
+        lines = file.read_text("utf-8").splitlines()
     except OSError:
         if not hasattr(os, "sysconf"):
             raise OSError(errno.ENOTSUP, "this system does not tell how much memory it has") from None
@@ -41,8 +41,8 @@ def _cgroup_limits(root: Path) -> Iterator[tuple[int, int]]:
     """(used, limit) of every control group above this process that limits memory; reclaimable cache is not used."""
     for group, used, limit in _cgroup_files(root):
         try:
-            held, allowed = int((group / used).read_text()), int((group / limit).read_text())
-            statistics = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+            held, allowed = int((group / used).read_text("utf-8")), int((group / limit).read_text("utf-8"))
+            statistics = dict(line.split() for line in (group / "memory.stat").read_text("utf-8").splitlines())
         except (OSError, ValueError):  # no such group, or `max`: no limit
             continue
         cache = int(statistics.get("total_inactive_file", statistics.get("inactive_file", 0)))
@@ -52,7 +52,7 @@ def _cgroup_limits(root: Path) -> Iterator[tuple[int, int]]:
 def _cgroup_files(root: Path) -> Iterator[tuple[Path, str, str]]:
     """(folder, file of use, file of limit) from this process's group up to the root, of both versions."""
     try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
+        lines = (root / "proc/self/cgroup").read_text("utf-8").splitlines()
     except OSError:
         return
     for line in lines:

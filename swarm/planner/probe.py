@@ -187,7 +187,7 @@ class _Gauge:
             self._cuda.reset_peak_memory_stats(self._device)
             return
         with suppress(OSError):  # not everywhere permitted; the peak is then that of all steps so far
-            Path("/proc/self/clear_refs").write_text(_RESET_PEAK)
+            Path("/proc/self/clear_refs").write_text(_RESET_PEAK, "utf-8")
 
     def peak(self) -> int:
         """Largest use since the reset, bytes."""
@@ -199,13 +199,13 @@ class _Gauge:
 
 def _status() -> dict[str, int]:
     """Sizes in /proc/self/status, in bytes."""
-    lines = (line.split() for line in Path("/proc/self/status").read_text().splitlines())
+    lines = (line.split() for line in Path("/proc/self/status").read_text("utf-8").splitlines())
     return {words[0].rstrip(":"): int(words[1]) * 1024 for words in lines if words[-1] == "kB"}
 
 
 def _child(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     with suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE_FIRST)
+        Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE_FIRST, "utf-8")
     reported = ProbeReport()
 
     def tell(report: ProbeReport) -> None:

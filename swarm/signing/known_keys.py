@@ -55,7 +55,7 @@ class KnownKeys:
         file = self._file(author)
         half = file.with_name(f".{file.name}.{uuid.uuid4().hex}")
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (self._root / _WHERE).write_text(self._place + "\n")
+        (self._root / _WHERE).write_text(self._place + "\n", "utf-8")
         with half.open("w") as stream:
             stream.write(public_key + "\n")
             stream.flush()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import ExitStack
+from inspect import getsource
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,15 @@ from tests.conformance.worlds import WORLDS
 CHECKS = {check.__name__.removeprefix("check_"): check for checks in PROMISES.values() for check in checks}
 
 
-@pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
-@pytest.mark.parametrize("world", WORLDS)
+CASES = [
+    pytest.param(world, check, id=f"{world}-{name}")
+    for world in WORLDS
+    for name, check in CHECKS.items()
+    if world != "folder read by path" or "bundle" not in getsource(check)  # views and reports open none
+]
+
+
+@pytest.mark.parametrize(("world", "check"), CASES)
 def test_the_store_keeps_its_promise(world: str, check: Check, tmp_path: Path) -> None:
     with ExitStack() as undo:
         check(WORLDS[world](tmp_path, undo), tmp_path)

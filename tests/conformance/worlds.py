@@ -69,6 +69,13 @@ class Folder:
         return True
 
 
+class FolderByPath(Folder):
+    """The same, whose readers have no openat, as on Windows."""
+
+    def open(self, writer: str | None = None) -> Store:
+        return FolderStore(self.root, writer, by_path=writer is None)
+
+
 def bind(place: Path) -> None:
     """Make a socket; its path may be longer than one may say at once."""
     here = os.getcwd()
@@ -148,6 +155,7 @@ class Faultless:
 
 WORLDS: dict[str, Callable[[Path, ExitStack], World]] = {
     "folder": Folder,
+    "folder read by path": FolderByPath,
     "memory": Memory,
     "faulty memory": lambda tmp, undo: Faultless(Memory(tmp, undo)),
     "faulty folder": lambda tmp, undo: Faultless(Folder(tmp, undo)),

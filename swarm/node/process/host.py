@@ -59,7 +59,7 @@ def _is_zombie(pid: int) -> bool:
 
 def _read(file: str) -> str:
     try:
-        return Path(file).read_text().strip()
+        return Path(file).read_text("utf-8").strip()
     except OSError:
         return ""
 

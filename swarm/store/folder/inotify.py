@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,8 @@ PROCESSES = Path("/proc")
 
 def measure(system: Path = SYSTEM, processes: Path = PROCESSES) -> Inotify:
     """As swarm.store.health.Health.inotify."""
+    if sys.platform == "win32":
+        return Inotify(None, None, None)
     limit = {what: _limit(system, what) for what in ("watches", "instances")}
     queue = _number(system / "fs" / "inotify" / "max_queued_events")
     watches = instances = unseen = 0
@@ -56,6 +59,6 @@ def _watches(process: Path, descriptor: str) -> int | None:
 
 def _number(file: Path) -> int | None:
     try:
-        return int(file.read_text())
+        return int(file.read_text("utf-8"))
     except (OSError, ValueError):
         return None

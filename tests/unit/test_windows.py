@@ -1,0 +1,227 @@
+"""What only looks works on a system that lacks what Windows lacks; what runs nodes says what is missing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from swarm.store.folder.by_path import is_taken_apart, native
+from swarm.store.folder.store import FolderStore
+from tests.unit.views.factories import make_experiment
+from tests.windows import missing
+
+ROOT = Path(__file__).parents[2]
+STUDY = ROOT / "tests" / "fixtures" / "study"
+CHILD = """
+import contextlib, io, json, sys, time
+from tests import windows
+there, first, commands = json.loads(sys.argv[1])
+time.time = lambda: 1.8e9
+if there == "windows":
+    windows.pretend(*(windows.ANALYSIS if first else ()))
+from swarm.cli.main import run
+answers = []
+for command in commands:
+    out, err = io.TextIOWrapper(io.BytesIO(), "utf-8", newline=""), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = run(command)
+        out.flush()
+    answers.append((code, out.buffer.getvalue().decode(), err.getvalue()))
+print(json.dumps(answers))
+"""
+IMPORTS = """
+import importlib, pkgutil, sys
+from tests import windows
+windows.pretend(*(windows.ANALYSIS if "analysis" in sys.argv else ()))
+import swarm
+left_out = ("__main__", "swarm.policy", "swarm.warmup", "swarm.planner.trace", "swarm.planner.probe")
+names = [each.name for each in pkgutil.walk_packages(swarm.__path__, "swarm.") if not any(x in each.name for x in left_out)]
+chosen = [name for name in names if ("swarm.study" in name) == ("analysis" in sys.argv)]
+for name in chosen:
+    importlib.import_module(name)
+print(len(chosen))
+"""
+
+
+class Answer(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+def python(code: str, *arguments: str) -> str:
+    command = [sys.executable, "-X", "warn_default_encoding", "-W", "ignore", "-c", code, *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def answers(there: str, *commands: list[str], analysis: bool = False) -> list[Answer]:
+    """What commands answer on `windows` or on `this` system."""
+    lines = python(CHILD, json.dumps([there, analysis, commands])).splitlines()
+    return [Answer(*each) for each in json.loads(lines[-1])]
+
+
+def both(*commands: list[str], analysis: bool = False) -> tuple[list[Answer], list[Answer]]:
+    return answers("windows", *commands, analysis=analysis), answers("this", *commands, analysis=analysis)
+
+
+def test_the_names_that_windows_lacks_are_those_of_the_documentation() -> None:
+    gone, lacking = missing()
+    assert {"fcntl", "resource", "termios", "tty", "pty", "pwd", "grp", "posix", "syslog", "readline"} <= gone
+    assert {"O_DIRECTORY", "O_NOFOLLOW", "fork", "setsid", "getuid", "sched_getaffinity", "pidfd_open"} <= lacking["os"]
+    assert {"SIGKILL", "SIGHUP", "setitimer", "pthread_sigmask"} <= lacking["signal"]
+    assert not {"open", "replace", "kill", "O_EXCL"} & lacking["os"]
+    assert not {"subprocess", "json", "socket"} & gone
+
+
+def test_all_that_looks_is_imported_without_them() -> None:
+    assert int(python(IMPORTS)) > 200
+
+
+LOOKING = (
+    ["status"],
+    ["status", "--json"],
+    ["experiment", "status"],
+    ["logs", "--metrics", "--lines", "40"],
+    ["logs", "--json"],
+    ["summary"],
+    ["summary", "--json"],
+    ["validate"],
+    ["validate", "--json"],
+    ["settings"],
+)
+
+
+def test_looking_commands_say_there_what_they_say_here(tmp_path: Path) -> None:
+    make_experiment(tmp_path)
+    where = ["--path", str(tmp_path), "--experiment", "exp"]
+    commands = [[*words, *where] for words in LOOKING]
+    commands += [["experiment", "list", "--path", str(tmp_path)], ["study", "list", "--path", str(STUDY)]]
+    there, here = both(*commands)
+    assert there == here
+    assert [answer.code for answer in here] == [0] * len(commands)
+    assert all(answer.out for answer in here)
+
+
+def test_the_doctor_looks_at_all_it_can_and_says_that_no_node_runs_there(tmp_path: Path) -> None:
+    make_experiment(tmp_path)
+    where = ["--path", str(tmp_path), "--experiment", "exp", "--seconds", "0.1"]
+    (told,) = answers("windows", ["doctor", "--json", *where])
+    findings = {(found["area"], found["check"]): found for found in json.loads(told.out)["findings"]}
+    assert not [area for area, check in findings if check == "could be looked at"]
+    system = findings["machine", "system"]
+    assert system["verdict"] == "warning"
+    assert "fork" in system["measured"]
+    assert "WSL2" in system["fix"]
+    assert {"folder", "rename", "names", "space", "state", "files", "machine"} <= {area for area, _ in findings}
+
+
+RUNNING = (
+    ["up"],
+    ["node"],
+    ["node", "--role", "coordinator"],
+    ["workers", "--nodes", "2"],
+    ["down"],
+    ["plan"],
+    ["study", "run", "sapo"],
+    ["judge", "run"],
+    ["judge", "exam"],
+)
+
+
+def test_what_runs_nodes_says_what_is_missing_and_where_to_go_before_anything_starts(tmp_path: Path) -> None:
+    for words, answer in zip(RUNNING, answers("windows", *map(list, RUNNING)), strict=True):
+        assert (answer.code, answer.out) == (2, "")
+        assert answer.err.startswith(f"swarm: `swarm {words[0]}")
+        assert all(word in answer.err for word in ("fork", "fcntl", "WSL2", "Docker", "Colab"))
+        assert "Traceback" not in answer.err
+
+
+@pytest.mark.engine
+def test_tables_figures_and_reports_are_there_what_they_are_here(tmp_path: Path) -> None:
+    assert int(python(IMPORTS, "analysis")) > 30
+    found = {}
+    for there in ("windows", "this"):
+        place = tmp_path / there / "place"
+        shutil.copytree(STUDY, place)
+        make_experiment(place)
+        where = ["--path", str(place)]
+        answered = answers(
+            there,
+            ["export", "small", *where, "--output", "-"],
+            ["export", "exp", *where, "--table", "rollouts", "--output", str(place / "r.parquet")],
+            ["summary", *where, "--experiment", "exp", "--plot", str(place / "plot.png")],
+            ["study", "compare", "small:4/0", "small:2/2", *where],
+            ["study", "report", "small", *where],
+            ["experiment", "clean", "exp", *where, "--rollouts", "--yes"],
+            analysis=True,
+        )
+        said = [answer._replace(out=answer.out.replace(str(place), "PLACE")) for answer in answered]
+        files = {str(file.relative_to(place)): file.read_bytes() for file in place.rglob("*") if file.is_file()}
+        found[there] = said, files
+    assert found["windows"] == found["this"]
+    said, files = found["this"]
+    assert [answer.code for answer in said] == [0] * len(said)
+    assert "studies/small/report/index.html" in files
+    assert not [name for name in files if name.startswith("experiments/exp/rollouts")]
+
+
+# ── paths and names ─────────────────────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize(
+    ("name", "taken"), [("a\\b", True), ("c:", True), ("a.json:b", True), ("..", True), ("nul.json", False)]
+)
+def test_a_name_is_one_name_to_windows_or_refused(name: str, taken: bool) -> None:
+    assert is_taken_apart(name, windows=True) is taken
+
+
+def test_a_path_is_told_in_the_form_that_may_be_long_and_name_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.path.abspath", str)
+    assert native("C:\\runs\\nul", windows=True) == "\\\\?\\C:\\runs\\nul"
+    assert native("\\\\server\\share\\runs", windows=True) == "\\\\?\\UNC\\server\\share\\runs"
+    assert native("\\\\?\\C:\\runs", windows=True) == "\\\\?\\C:\\runs"
+    assert native("/runs", windows=False) == "/runs"
+
+
+def test_a_file_is_written_and_removed_by_path_and_no_link_is_followed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_bytes(b"kept")
+    store = FolderStore(tmp_path / "place", "report", by_path=True)
+    store.put("report/page", b"one")
+    store.put("report/page", b"two")
+    assert store.get("report/page", 10).data == b"two"
+    (tmp_path / "place" / "led").symlink_to(outside)
+    with pytest.raises(Exception, match="symbolic link"):
+        store.put("led/page", b"three")
+    store.remove_prefix("led")
+    store.remove_prefix("report")
+    store.remove_prefix("report")
+    assert [entry.name for entry in store.list("").entries] == [".tmp"]
+    assert [file.name for file in outside.iterdir()] == ["kept"]
+
+
+def test_what_only_nodes_write_is_refused_by_path(tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="openat"):
+        FolderStore(tmp_path, "anna", by_path=True).append_records("logs/anna/metrics.jsonl", [b"{}"], durable=False)
+
+
+# ── encodings ───────────────────────────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
+def test_a_console_of_few_characters_gets_all_as_escapes_and_json_means_the_same(encoding: str, tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path)
+    line = {"timestamp": 1.0, "level": "info", "event": "said", "text": "→ 😀 é"}
+    layout.events_file("alice").write_text(json.dumps(line, ensure_ascii=False) + "\n", "utf-8")
+    command = [sys.executable, "-m", "swarm", "logs", "--path", str(tmp_path), "--experiment", "exp", "--event", "said"]
+    environment = {"PYTHONIOENCODING": encoding, "PATH": ""}
+    for more in ([], ["--json"]):
+        done = subprocess.run([*command, *more], cwd=ROOT, env=environment, capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert b"\\u2192 \\ud83d\\ude00" in done.stdout
+    assert json.loads(done.stdout.decode(encoding))["text"] == line["text"]
