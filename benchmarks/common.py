@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from swarm.node.process.daemon import versions
+from swarm.provenance import versions
 
 if TYPE_CHECKING:
     from torch import Tensor

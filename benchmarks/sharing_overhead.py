@@ -137,7 +137,6 @@ async def worked(settings: Settings, recorder: Recorder) -> list[MetricsRow]:
                     load_policy=lambda: recorder,
                     task_source=scorer,
                     compute=executor,
-                    versions={},
                 )
                 await worker.run()
             tasks.cancel_scope.cancel()

@@ -36,6 +36,9 @@ ROOT = Path(__file__).parents[1]
 WIDTH = 120
 _WORDS = {float: "number", int: "integer", str: "text", bool: "flag", dict: "object", list: "list"}
 _COUNT = get_args(Count)[1]
+_MESSAGES = [form for form in vars(messages).values() if isinstance(form, type) and issubclass(form, msgspec.Struct)]
+FORM_CLASSES = [*_MESSAGES, Origin]
+"""The JSON forms; one may take over the fields of another."""
 
 
 def outputs() -> dict[Path, bytes]:
@@ -54,9 +57,8 @@ def _filled(page: str) -> str:
 
 
 def _tables() -> dict[str, str]:
-    forms = [form for form in vars(messages).values() if isinstance(form, type) and issubclass(form, msgspec.Struct)]
     return {
-        **{form.__name__: _fields(form) for form in [*forms, Origin]},
+        **{form.__name__: _fields(form) for form in FORM_CLASSES},
         "Settings": _settings(),
         "run": _described(columns.RUN_COLUMNS),
         "metrics": _columns(messages.MetricsRow, columns.METRICS),
@@ -74,7 +76,8 @@ def _table(*rows: tuple[str, ...]) -> str:
 
 # ── fields of a form ────────────────────────────────────────────────────────────────────────────────────────────────
 def _fields(form: type[msgspec.Struct]) -> str:
-    hints, meant = get_type_hints(form, include_extras=True), meanings(form)
+    hints = get_type_hints(form, include_extras=True)
+    meant = {name: text for base in form.__mro__ if base in FORM_CLASSES for name, text in meanings(base).items()}
     rows = [
         (f"`{f.encode_name}`", _type(hints[f.name]) + _in(hints[f.name]) + _default(f), meant[f.name])
         for f in msgspec.structs.fields(form)

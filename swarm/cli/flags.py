@@ -14,11 +14,12 @@ from typing import Annotated, Any, TypeVar
 
 from cyclopts import Parameter
 
-from swarm.config import Settings, given_variables, load_settings
+from swarm.config import Asked, Settings, asked_in, given_variables, load_settings, sources_of
 from swarm.config.constraints import plain_type
 from swarm.config.meanings import meanings
 from swarm.config.presets import PRESETS
 from swarm.config.settings import FIELDS
+from swarm.config.sources import Given
 from swarm.records.made_by import as_ours
 from swarm.store.place import open_place
 from swarm.store.run import Run
@@ -74,14 +75,32 @@ class NodeFlags(RunFlags):
     """Which node this is."""
 
 
-def settings_from(flags: CommonFlags | None, environ: Mapping[str, str] = os.environ, **defaults: Any) -> Settings:
+def settings_from(
+    flags: CommonFlags | None, environ: Mapping[str, str] = os.environ, base: Given | None = None, **defaults: Any
+) -> Settings:
     """Settings from flags, the environment, the settings file named by `--config`, and a command's own defaults.
+
+    Args:
+        base: setting -> value and where it came from, above the defaults alone.
 
     Raises:
         ConfigError: an unknown or malformed setting.
     """
     flags = flags or CommonFlags()
-    return load_settings(as_settings(flags), environ, flags.config, **defaults)
+    return load_settings(as_settings(flags), environ, flags.config, base=base, **defaults)
+
+
+def asked_for(words: Sequence[str], flags: CommonFlags | None, base: Given | None = None, **defaults: Any) -> Asked:
+    """What this process was asked for, for the record: by the command that started it, or by a person.
+
+    Args:
+        words: the command's name and arguments; the others as in settings_from.
+    """
+    if asked := asked_in(os.environ):
+        return asked
+    given = flags or CommonFlags()
+    sources = sources_of(as_settings(given), os.environ, given.config, base=base, **defaults)
+    return Asked(command_again(words, flags), sources)
 
 
 def open_experiment(settings: Settings, writer: str | None = None) -> Run:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from swarm.cli.flags import NodeFlags, RunFlags, settings_from
+from swarm.cli.flags import NodeFlags, RunFlags, asked_for, settings_from
 from swarm.cli.processes import this_process_runs
 from swarm.errors import ConfigError
 from swarm.node.process.daemon import run_node
@@ -24,7 +24,7 @@ def node(flags: NodeFlags | None = None) -> int:
     require_for("`swarm node`")
     settings = settings_from(flags)
     this_process_runs(settings, settings.role, [settings.node_id] if settings.node_id else [])
-    return run_node(settings)
+    return run_node(settings, asked_for(["swarm", "node"], flags))
 
 
 def workers(
@@ -45,4 +45,4 @@ def workers(
     settings = settings_from(flags)
     name = settings.node_id
     this_process_runs(settings, settings.role, [f"{name}-{n}" for n in range(nodes)] if name else [])
-    return run_workers(settings, nodes)
+    return run_workers(settings, nodes, asked_for(["swarm", "workers", "--nodes", str(nodes)], flags))

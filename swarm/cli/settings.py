@@ -12,10 +12,8 @@ from cyclopts import Parameter
 
 from swarm.cli.flags import NodeFlags, as_settings, settings_from
 from swarm.cli.say import print_result
-from swarm.config import Settings, variable
+from swarm.config import Settings, sources_of
 from swarm.config.meanings import meanings
-from swarm.config.settings import QUICK
-from swarm.config.sources import given
 from swarm.views.text import shorten, table
 
 
@@ -45,9 +43,7 @@ def settings(*, flags: NodeFlags | None = None, as_json: Annotated[bool, Paramet
 def list_settings(flags: NodeFlags, environ: Mapping[str, str]) -> list[SettingRow]:
     """All settings in the order of their definition. Raises ConfigError as a run with them would."""
     effective, explained = settings_from(flags, environ), meanings(Settings)
-    preset, asked = given(as_settings(flags), environ, flags.config)
-    quick = {name: ("", variable("test_mode")) for name in QUICK if effective.test_mode}
-    sources = {name: source.removeprefix("the ") for name, (_, source) in (preset | quick | asked).items()}
+    sources = sources_of(as_settings(flags), environ, flags.config)
     return [
         SettingRow(
             variable=", ".join(f.metadata["env"]),

@@ -25,10 +25,10 @@ from swarm.cli.surviving import Surviving
 from swarm.config import Settings, variable
 from swarm.errors import ConfigError, MemoryPlanError
 from swarm.node.process.stopping import on_signals
-from swarm.node.process.wiring import checked_tasks, versions
-from swarm.node.process.worker_settings import cores
+from swarm.node.process.wiring import checked_tasks
 from swarm.planner.plan import RESERVE, Plan
 from swarm.planner.planner import plan_for
+from swarm.provenance import cores, versions
 from swarm.records.growing import Growing
 from swarm.store.base import Store
 from swarm.store.run import Run

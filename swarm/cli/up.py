@@ -13,29 +13,32 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import anyio
 from cyclopts import Parameter
 
-from swarm.cli.flags import RunFlags, command_again, open_experiment, settings_from
+from swarm.cli.dry_run import show_dry_run
+from swarm.cli.flags import RunFlags, asked_for, command_again, open_experiment, settings_from
 from swarm.cli.live import refuse_live
-from swarm.cli.plan_text import changes, verdict
+from swarm.cli.local_swarm import LocalSwarm, local_swarm, within_memory
 from swarm.cli.processes import UP, this_process_runs
 from swarm.cli.progress import Progress
+from swarm.cli.repetition import repetition
 from swarm.cli.say import say
 from swarm.cli.supervisor import Child, Supervisor
 from swarm.cli.surviving import Surviving
 from swarm.config import Settings
-from swarm.errors import ConfigError, ExperimentError, MemoryPlanError, StoreError
+from swarm.config.sources import Given
+from swarm.errors import ConfigError, ExperimentError, StoreError
 from swarm.node.base.experiment import differences, other_experiment, read_experiment
 from swarm.node.process.stopping import INTERRUPTED, on_signals
 from swarm.node.process.wiring import checked_tasks
-from swarm.node.process.worker_settings import cores, settings_of_workers
 from swarm.records.files import read_clock
 from swarm.records.made_by import refuse_foreign
 from swarm.records.reader import snapshot
 from swarm.records.rows import read_metrics_and_odd
+from swarm.records.starts import changed_settings, last_start
 from swarm.store.run import Run
 from swarm.systems import require_for
 from swarm.views.summary import render, summarise
@@ -45,9 +48,6 @@ from swarm.wire.messages import MetricsRow
 DEFAULTS: dict[str, Any] = {"max_rounds": 40, "local_groups": 4, "external_groups": 4, "checkpoint_interval": 10}
 """A demonstration of a few minutes on a laptop, where the settings of a node are those of the paper."""
 DEFAULT_WORKERS = 4
-WORKER = "worker"
-"""The workers are called worker-0, worker-1, ..."""
-COORDINATOR = "coordinator"
 POLL_SECONDS = 0.1
 WRITER = "up"
 """Who writes the plot."""
@@ -57,7 +57,14 @@ PLOT = "reward.png"
 
 def up(
     *,
-    nodes: Annotated[int, Parameter(help="Number of workers.")] = DEFAULT_WORKERS,
+    nodes: Annotated[int | None, Parameter(help=f"Number of workers; {DEFAULT_WORKERS} if not given.")] = None,
+    from_: Annotated[
+        str | None,
+        Parameter("--from", help="Repeat this experiment: its nodes, with the settings that they were started with."),
+    ] = None,
+    dry_run: Annotated[
+        bool, Parameter(help="Say what would be started, with all settings, and start nothing.")
+    ] = False,
     in_process: Annotated[
         bool, Parameter(help="All workers in one process: less memory, and one of them computes at a time.")
     ] = False,
@@ -72,48 +79,64 @@ def up(
     Ctrl-C once: finish the step, save, say how to resume, exit 130; twice: end at once.
     """
     require_for("`swarm up`")
-    if nodes < 1:
-        raise ConfigError(f"--nodes must be at least 1, got {nodes}")
-    settings = settings_from(flags, **DEFAULTS)
-    settings = replace(settings, clock="own") if no_coordinator else settings
-    checked_tasks(settings)
+    switches = {"--in-process": in_process, "--no-coordinator": no_coordinator, "--force": force}
+    given = [switch for switch, on in switches.items() if on]
+    planned = _planned_swarm(nodes, from_, flags, in_process=in_process, no_coordinator=no_coordinator)
+    swarm, settings = planned.swarm, planned.swarm.settings
+    words = ["swarm", "up", "--nodes", str(len(swarm.workers)), *(["--from", from_] if from_ else []), *given]
+    asked = asked_for(words, flags, planned.base, **planned.defaults)
+    if dry_run:
+        show_dry_run(swarm, asked, settings)
+        return 0
     run = open_experiment(settings, WRITER)
     refuse_foreign(run)
-    names = names_of(settings, nodes)
-    this_process_runs(settings, UP, names)  # before it looks for others: of two that start at once one sees the other
-    refuse_live(settings, run, names)
+    this_process_runs(settings, UP, swarm.names)  # before it looks: of two that start at once one sees the other
+    refuse_live(settings, run, swarm.names)
     _refuse_what_cannot_go_on(settings, run)
-    settings = _within_memory(settings, nodes, in_process, force)
+    fitting = within_memory(swarm, force)
     _make_folder(run)
-    children = (daemons_in_process if in_process else daemons)(settings, nodes)
-    switches = {"--in-process": in_process, "--no-coordinator": no_coordinator, "--force": force}
-    words = ["swarm", "up", "--nodes", str(nodes), *(switch for switch, given in switches.items() if given)]
+    _say_what_changed(run, fitting)
     again = command_again(words, flags, without=("rounds",))  # the number of rounds is said at the end
-    return anyio.run(_run, settings, run, nodes, children, again)
+    return anyio.run(_run, fitting.settings, run, fitting.children(asked, settings), again)
 
 
-def _within_memory(settings: Settings, nodes: int, in_process: bool, force: bool) -> Settings:
-    """The settings with micro-batches, or gradient checkpointing, that the plan needs for them to fit.
+class _Planned(NamedTuple):
+    swarm: LocalSwarm
+    base: Given
+    """Settings that an earlier experiment gave."""
+    defaults: dict[str, Any]
+    """Settings that this command gave."""
 
-    Raises:
-        MemoryPlanError: nothing makes them fit, and nobody insists.
-    """
-    from swarm.planner.planner import plan_for
 
-    made = plan_for(settings, nodes, in_process)
-    if made is None:
-        return settings
-    if not made.fits:
-        if not force:
-            raise MemoryPlanError(
-                f"{verdict(made)}. Run at most {made.most_nodes} --nodes, or several in one process with --in-process; "
-                "`swarm plan` shows the parts; --force starts all the same"
-            )
-        say(verdict(made))
-    if changed := changes(made, settings):
-        say(changed)
-    checkpointing = made.gradient_checkpointing or settings.gradient_checkpointing
-    return replace(settings, gradient_checkpointing=checkpointing, micro_batch_tokens=made.micro_batch_tokens)
+def _planned_swarm(
+    nodes: int | None, source: str | None, flags: RunFlags | None, *, in_process: bool, no_coordinator: bool
+) -> _Planned:
+    """Of the flags, or of an earlier experiment with them. Raises ConfigError, ExperimentError."""
+    if nodes is not None and nodes < 1:
+        raise ConfigError(f"--nodes must be at least 1, got {nodes}")
+    if source is None:
+        settings = settings_from(flags, **DEFAULTS)
+        settings = replace(settings, clock="own") if no_coordinator else settings
+        checked_tasks(settings)
+        return _Planned(local_swarm(settings, nodes or DEFAULT_WORKERS, in_process), {}, DEFAULTS)
+    swarm, base = repetition(source, flags, in_process)
+    if nodes not in (None, len(swarm.workers)) or no_coordinator:
+        raise ConfigError(
+            f"--from {source}: it had {len(swarm.workers)} workers and a clock of its own kind, and is repeated with "
+            "both; leave out --nodes and --no-coordinator, or give all settings without --from"
+        )
+    return _Planned(swarm, base, {})
+
+
+def _say_what_changed(run: Run, swarm: LocalSwarm) -> None:
+    """An experiment that goes on with other settings than before says which."""
+    said: dict[tuple[str, ...], list[str]] = {}
+    for node in (*swarm.coordinators, *swarm.workers):
+        before = last_start(run, str(node.node_id))
+        if before and (changed := changed_settings(before, node.as_recorded())):
+            said.setdefault(tuple(changed), []).append(str(node.node_id))
+    for changes, names in said.items():
+        say(f"other settings than before, {', '.join(names)}: {'; '.join(changes)}")
 
 
 def _make_folder(run: Run) -> None:
@@ -141,46 +164,10 @@ def _refuse_what_cannot_go_on(settings: Settings, run: Run) -> None:
         )
 
 
-def daemons(settings: Settings, nodes: int) -> list[Child]:
-    """The coordinator, if there is to be one, and the workers, a process each, with a share of the cores."""
-    threads = settings.threads or max(1, cores() // nodes)
-    workers = settings_of_workers(replace(_of_workers(settings, nodes), threads=threads), nodes)
-    children = [Child(str(worker.node_id), "worker", worker.as_environment()) for worker in workers]
-    return [*_coordinators(settings, nodes), *children]
-
-
-def daemons_in_process(settings: Settings, nodes: int) -> list[Child]:
-    """The coordinator, and one process of all workers: as only one of them computes at a time, the cores are its."""
-    environment = _of_workers(settings, nodes).as_environment()
-    return [*_coordinators(settings, nodes), Child(f"{WORKER}-*", "workers", environment, ("--nodes", str(nodes)))]
-
-
-def names_of(settings: Settings, nodes: int) -> list[str]:
-    """The ids of all nodes that are started."""
-    workers = settings_of_workers(_of_workers(settings, nodes), nodes)
-    return [child.node_id for child in _coordinators(settings, nodes)] + [str(worker.node_id) for worker in workers]
-
-
-def _coordinators(settings: Settings, nodes: int) -> list[Child]:
-    """One, or none where each node keeps its own clock."""
-    if settings.clock == "own":
-        return []
-    mine = replace(_shared(settings, nodes), role="coordinator", node_id=COORDINATOR, hub_token=None)
-    return [Child(COORDINATOR, "coordinator", mine.as_environment())]
-
-
-def _of_workers(settings: Settings, nodes: int) -> Settings:
-    return replace(_shared(settings, nodes), role="worker", node_id=WORKER)
-
-
-def _shared(settings: Settings, nodes: int) -> Settings:
-    return replace(settings, path=str(settings.shared_folder), expected_workers=nodes)
-
-
-async def _run(settings: Settings, run: Run, nodes: int, children: list[Child], again: str) -> int:
+async def _run(settings: Settings, run: Run, children: list[Child], again: str) -> int:
     supervisor = Supervisor(os.environ)
     surviving = Surviving()
-    progress = Progress(run, settings, nodes, surviving)
+    progress = Progress(run, settings, settings.expected_count, surviving)
     for child in children:
         say(f"{child.node_id:<12} {child.command}")
     say("the nodes load their models; the first round begins when all are there")

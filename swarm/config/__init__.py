@@ -4,7 +4,17 @@ constraints ─▶ settings, presets ─▶ environment ─▶ sources
 """
 
 from swarm.config.constraints import EXPERIMENT_NAME, NODE_ID
-from swarm.config.environment import DAEMONS, SECRETS, command_line, given_variables, without_settings
+from swarm.config.environment import (
+    DAEMONS,
+    NOBODY,
+    SECRETS,
+    Asked,
+    as_variable,
+    asked_in,
+    command_line,
+    given_variables,
+    without_settings,
+)
 from swarm.config.settings import (
     ADAPTIVE_RULES,
     ADVANTAGE_SCALINGS,
@@ -18,7 +28,7 @@ from swarm.config.settings import (
     rule_in_settings,
     variable,
 )
-from swarm.config.sources import load_settings
+from swarm.config.sources import load_settings, refuse_foreign_code, sources_of
 
 __all__ = [
     "ADAPTIVE_RULES",
@@ -30,14 +40,20 @@ __all__ = [
     "JUDGE",
     "LITERAL_RULES",
     "LOSSES",
+    "NOBODY",
     "NODE_ID",
     "SAMPLERS",
     "SECRETS",
+    "Asked",
     "Settings",
+    "as_variable",
+    "asked_in",
     "command_line",
     "given_variables",
     "load_settings",
+    "refuse_foreign_code",
     "rule_in_settings",
+    "sources_of",
     "variable",
     "without_settings",
 ]

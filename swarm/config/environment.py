@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
+import msgspec
+
 from swarm.config.presets import PRESET, PRESET_VARIABLE
 from swarm.config.settings import FIELDS
 
@@ -25,6 +27,36 @@ RETIRED = {
 They are refused, as an unknown SWARM_ variable is: who sets one expects something of the run, and a warning in the log
 of a run of many hours is read too late.
 """
+ASKED_VARIABLE = "SWARM_STARTED_BY"
+"""Holds what started a daemon, as JSON; `swarm up` sets it, and nobody else needs to."""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What a process was asked for by its user, for the record of its start."""
+
+    command: str = ""
+    """What was typed, secrets left out."""
+    sources: dict[str, str] = {}
+    """Setting -> where its value came from, of those that are not at their defaults."""
+
+
+NOBODY = Asked()
+"""Nothing is known of who asked for what."""
+
+
+def asked_in(environ: Mapping[str, str]) -> Asked | None:
+    """What the command that started this process was asked for; None where a user started it."""
+    try:
+        return msgspec.json.decode(environ.get(ASKED_VARIABLE, ""), type=Asked)
+    except msgspec.MsgspecError:
+        return None
+
+
+def as_variable(asked: Asked) -> dict[str, str]:
+    """The variable that tells a child process."""
+    return {ASKED_VARIABLE: msgspec.json.encode(asked).decode()}
+
+
 DAEMONS = {
     "coordinator": ("node", "--role", "coordinator"),
     "worker": ("node", "--role", "worker"),
@@ -42,10 +74,11 @@ def given_variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 def without_settings(environ: Mapping[str, str]) -> dict[str, str]:
     """An environment without any setting in it: what another process gets below its own ones."""
-    return {name: value for name, value in environ.items() if name not in VARIABLES}
+    return {name: value for name, value in environ.items() if name not in {*VARIABLES, ASKED_VARIABLE}}
 
 
 def command_line(environment: Mapping[str, str], role: str = "worker") -> str:
     """What a person would type to start a daemon with these variables; secrets are left for them to add."""
-    shown = [f"{name}={shlex.quote(value)}" for name, value in environment.items() if name not in SECRETS]
+    hidden = {*SECRETS, ASKED_VARIABLE}
+    shown = [f"{name}={shlex.quote(value)}" for name, value in environment.items() if name not in hidden]
     return " ".join([*shown, "swarm", *DAEMONS[role]])

@@ -326,6 +326,12 @@ class Settings:
             "tasks": list(self.tasks) if self.tasks else None,
         }
 
+    def as_recorded(self) -> dict[str, Any]:
+        """Every setting as JSON has it, those at their defaults included; no secrets."""
+        shown = (f.name for f in fields(self) if not f.metadata["secret"])
+        values = {name: getattr(self, name) for name in shown}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
     def as_environment(self) -> dict[str, str]:
         """The variables that give another process these settings, if it has no others (see `without_settings`).
 

@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 
 from swarm.config.constraints import NODE_ID, allowed, options
-from swarm.config.environment import RETIRED, VARIABLES
+from swarm.config.environment import ASKED_VARIABLE, RETIRED, VARIABLES
 from swarm.config.presets import PRESET, PRESET_VARIABLE, preset
-from swarm.config.settings import ADAPTIVE, FIELDS, JUDGE, QUICK, Settings, variable
+from swarm.config.settings import ADAPTIVE, FIELDS, FUNCTIONS, JUDGE, QUICK, Settings, variable
 from swarm.errors import ConfigError
 
 Given = dict[str, tuple[object, str]]
@@ -35,7 +35,12 @@ _FROM_TEXT: Mapping[Any, Callable[[str], object]] = {
 
 
 def load_settings(
-    flags: Mapping[str, Any], environ: Mapping[str, str], toml_file: str | None = None, **defaults: Any
+    flags: Mapping[str, Any],
+    environ: Mapping[str, str],
+    toml_file: str | None = None,
+    *,
+    base: Given | None = None,
+    **defaults: Any,
 ) -> Settings:
     """Merge flags (None: not given), the environment, a TOML file and defaults into checked settings.
 
@@ -43,13 +48,14 @@ def load_settings(
         flags: setting name -> value from the command line.
         environ: the process environment; an empty variable counts as not set.
         toml_file: a file of `setting = value` lines, named as the fields of Settings or as their variables.
-        defaults: what this command uses where nobody says otherwise, instead of the field's default.
+        base: setting -> value and where it came from, for what nobody says here; such as what an experiment has.
+        defaults: what this command uses where nothing else says it, instead of the field's default.
 
     Raises:
         ConfigError: unknown setting, malformed value, or a combination that cannot work.
     """
     below, asked = given(flags, environ, toml_file)
-    raw = {name: (value, COMMAND_DEFAULT) for name, value in defaults.items()} | below | asked
+    raw = {name: (value, COMMAND_DEFAULT) for name, value in defaults.items()} | (base or {}) | below | asked
     values = {name: _parse(name, value, source) for name, (value, source) in raw.items()}
     return _check(Settings(**values), set(asked))
 
@@ -65,6 +71,42 @@ def given(flags: Mapping[str, Any], environ: Mapping[str, str], toml_file: str |
     found |= _from_environment(environ)
     found |= {name: (value, "the command line") for name, value in flags.items() if value is not None}
     return (preset(*found.pop(PRESET)) if PRESET in found else {}), found
+
+
+def sources_of(
+    flags: Mapping[str, Any],
+    environ: Mapping[str, str],
+    toml_file: str | None = None,
+    *,
+    base: Given | None = None,
+    **defaults: Any,
+) -> dict[str, str]:
+    """Setting -> where its value came from, of those that are not at the field's default. Arguments as load_settings.
+
+    Raises:
+        ConfigError: as load_settings.
+    """
+    effective = load_settings(flags, environ, toml_file, base=base, **defaults)
+    below, asked = given(flags, environ, toml_file)
+    own = dict.fromkeys(defaults, ("", COMMAND_DEFAULT)) | (base or {})
+    quick = {name: ("", variable("test_mode")) for name in QUICK if effective.test_mode}
+    return {name: source.removeprefix("the ") for name, (_, source) in (own | below | quick | asked).items()}
+
+
+def refuse_foreign_code(found: Given) -> None:
+    """Settings that were read in a shared place never name code to import: who can write there could choose it.
+
+    Raises:
+        ConfigError: one names a function or family of its user's own.
+    """
+    for name in (*FUNCTIONS, "task_families"):
+        value, source = found.get(name, ("", ""))
+        texts = value if isinstance(value, list | tuple) else [value]
+        if own := next((text for text in texts if ":" in str(text)), None):
+            raise ConfigError(
+                f"{variable(name)} ({name}) = {own!r} from {source} names code of its user's own, and what is read in "
+                f"a shared folder is never imported: if you know that code, say {variable(name)}={own} yourself"
+            )
 
 
 def _from_environment(environ: Mapping[str, str]) -> Given:
@@ -83,7 +125,7 @@ def _from_environment(environ: Mapping[str, str]) -> Given:
 
 def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
     for name, value in environ.items():
-        if name.startswith("SWARM_") and name not in VARIABLES:
+        if name.startswith("SWARM_") and name not in VARIABLES and name != ASKED_VARIABLE:
             raise ConfigError(f"unknown setting {name} in the environment{_suggest(name, VARIABLES)}")
         if name in RETIRED and value.strip():
             raise ConfigError(f"the environment variable {name}={value!r} has no meaning here: {RETIRED[name]}")

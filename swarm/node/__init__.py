@@ -10,7 +10,7 @@ base         what every node has
   log_once, timeline                    repeated problems said once, and waited for; intervals
   presence, heartbeats, attendance      registration and heartbeat, which of them beat, who is waited for
   clock_file, clock_belief              the state file as far as it can be read, and when a jump in it is believed
-  experiment, submissions               experiment.json, rewards
+  experiment, start_record, submissions experiment.json, what the node was started with, rewards
   write_queue                           what must reach the shared place, in order, also when that is full or read-only
 
 sharing      peers' files on their way into the swarm pool

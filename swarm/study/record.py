@@ -139,7 +139,7 @@ class RunFile(msgspec.Struct, kw_only=True, frozen=True):
     judged: bool = False
     versions: dict[str, str] = {}
     code: str = ""
-    """Digest of the code that computed all of it (swarm.study.run.fingerprint); empty where it was not one code."""
+    """Digest of the code that computed all of it (swarm.provenance); empty where it was not one code."""
     models: dict[str, str] = {}
     """Model -> digest of its content, of embedded models and local folders."""
     schema_version: int = SCHEMA_VERSION

@@ -10,7 +10,7 @@ winners/round_R/{node}.json           the node's vote                           
 judge/questions/round_R/{node}.json   the judge's held-out question to the node                the judge
 judge/answers/round_R/{node}.json     the node's answer to it                                  the node
 checkpoints/round_R/{node}/           R rounds are done; a bundle                              the node
-logs/{node}/metrics.jsonl, training_events.jsonl, stdout.log                                   the node
+logs/{node}/metrics.jsonl, training_events.jsonl, stdout.log, starts.jsonl                     the node
 logs/judge/judge.jsonl                what the answers were worth                              the judge
 exam.json                             held-out questions before and after the training         the examiner
 import.json                           of an imported run: where each number came from            the importer
@@ -140,6 +140,10 @@ def events(node: str) -> str:
 
 def stdout(node: str) -> str:
     return f"{LOGS}/{node}/stdout.log"
+
+
+def starts(node: str) -> str:
+    return f"{LOGS}/{node}/starts.jsonl"
 
 
 def owner_of(key: str) -> str | None:

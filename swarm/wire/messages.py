@@ -26,6 +26,7 @@ __all__ = [
     "JudgeQuestion",
     "JudgedRow",
     "MetricsRow",
+    "NodeStart",
     "NodeState",
     "PeerFile",
     "PolicyInfo",
@@ -262,6 +263,43 @@ class ExperimentFile(msgspec.Struct, kw_only=True):
     """Library -> version at the creator."""
     made_by: str | UnsetType = UNSET
     """Another program that made the run, such as `rl-swarm`: it is read, and no node starts in it."""
+    schema_version: int = SCHEMA_VERSION
+
+
+class MadeWith(msgspec.Struct, kw_only=True):
+    """What a node is started with besides its settings."""
+
+    command: str = ""
+    """What was typed, the settings that the environment gave before it; secrets are left out."""
+    sources: dict[str, str] = {}
+    """Setting -> where its value came from, of those that are not at their defaults."""
+    versions: dict[str, str] = {}
+    """Library -> version."""
+    code: str = ""
+    """Digest of the code that computed; empty where a function of the user's own could not be read."""
+    models: dict[str, str] = {}
+    """Model -> digest of its files, or the commit of the Hugging Face Hub's."""
+    machine: Annotated[dict[str, Any], Meta(description="object")] = {}
+    """`system`, `processor`, `cores`, `memory_bytes`, `gpus`."""
+
+
+class NodeStart(MadeWith, kw_only=True):
+    """One line of `logs/{node}/starts.jsonl`: what a node was started with, written before its first round."""
+
+    timestamp: UnixSeconds
+    """When it was ready, by its own clock."""
+    node_id: str
+    """The node."""
+    experiment: str
+    """The experiment."""
+    role: str
+    """`worker` or `coordinator`."""
+    incarnation: str
+    """As in its registration."""
+    settings: dict[str, Any]
+    """Every setting, those at their defaults included; no secrets."""
+    rounds_done: Count = 0
+    """Rounds behind it."""
     schema_version: int = SCHEMA_VERSION
 
 

@@ -65,9 +65,7 @@ def main() -> int:
 async def _live(ctx: NodeContext) -> int:
     with compute_thread() as thread:
         executor = ComputeExecutor(ctx.clock.monotonic, thread)
-        worker = Worker(
-            ctx, tasks=TASKS, load_policy=LightPolicy, task_source=FakeTaskSource(), compute=executor, versions={}
-        )
+        worker = Worker(ctx, tasks=TASKS, load_policy=LightPolicy, task_source=FakeTaskSource(), compute=executor)
         return await run_until_signal(worker)
 
 

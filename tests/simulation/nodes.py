@@ -61,7 +61,6 @@ class WorkerHost(Host):
             load_policy=self._load,
             task_source=LightTasks(),
             compute=QueuedCompute(self),
-            versions={},
         )
         return await self._worker.run()
 
@@ -108,7 +107,7 @@ class CoordinatorHost(Host):
 
     async def live(self, ctx: NodeContext) -> int:
         self.machine = None
-        return await Coordinator(ctx, versions={}).run()
+        return await Coordinator(ctx).run()
 
 
 def sample_watched(pool: Sequence[ScoredGroup], count: int, rng: Random, sampler: Sampler) -> list[ScoredGroup]:

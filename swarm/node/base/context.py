@@ -9,15 +9,16 @@ No part of a node starts a thread, sleeps or reads a clock in any other way; `no
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
 from swarm.config import Settings
 from swarm.node.base.timeline import Timeline
 from swarm.store.base import Blocking
 from swarm.store.run import Run
+from swarm.wire.messages import MadeWith
 
 if TYPE_CHECKING:  # for commands that only look start without it
     from anyio import CancelScope
@@ -79,3 +80,7 @@ class NodeContext:
     clock: Clock
     blocking: Blocking
     process: ProcessIdentity
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Of the libraries on which the figures of a run depend."""
+    made_with: Callable[[], MadeWith] = MadeWith
+    """What it was started with besides its settings, for the record. Blocking: reads the code and the model's files."""

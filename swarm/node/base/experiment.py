@@ -50,7 +50,7 @@ def _renamed(name: str, experiment: ExperimentFile) -> str:
     return f" (the version that began it called this rule {recorded!r}, which is another one now)"
 
 
-def claim_experiment(ctx: NodeContext, versions: dict[str, str], *, create: bool = True) -> tuple[bool, list[str]]:
+def claim_experiment(ctx: NodeContext, *, create: bool = True) -> tuple[bool, list[str]]:
     """Say what the experiment is where nobody has, if `create`, and compare it with this node's settings. Blocking.
 
     Nodes with the same settings that create it at once say the same.
@@ -69,7 +69,7 @@ def claim_experiment(ctx: NodeContext, versions: dict[str, str], *, create: bool
             created_at=ctx.clock.wall(),
             created_by=ctx.node_id,
             identity=ctx.settings.experiment_identity(),
-            versions=versions,
+            versions=dict(ctx.versions),
         )
         with suppress(AlreadyThereError):
             ctx.run.store.put(keys.EXPERIMENT, encode(file), if_absent=True)

@@ -18,6 +18,7 @@ from swarm.node.base.context import NodeContext
 from swarm.node.base.experiment import claim_experiment, other_experiment
 from swarm.node.base.log_once import LogOnce
 from swarm.node.base.presence import Presence, first_alive
+from swarm.node.base.start_record import record_start
 from swarm.node.coordinator.clock_keeper import ClockKeeper
 from swarm.node.coordinator.resume import is_over
 from swarm.records.files import read_peers
@@ -29,9 +30,8 @@ logger = get_logger(__name__)
 class Coordinator:
     """One coordinator of one experiment, until all rounds are done or somebody stops it."""
 
-    def __init__(self, ctx: NodeContext, *, versions: dict[str, str]) -> None:
+    def __init__(self, ctx: NodeContext) -> None:
         self._ctx = ctx
-        self._versions = versions
         self._liveness = Liveness(ctx.settings.liveness_timeout)
         self._presence = Presence(ctx, "coordinator", status=STANDBY if ctx.settings.standby else STARTING)
         self._life = anyio.CancelScope()
@@ -64,9 +64,10 @@ class Coordinator:
         self._life.cancel()
 
     async def _live(self) -> None:
-        created, changed = await self._ctx.blocking.run(claim_experiment, self._ctx, self._versions)
+        created, changed = await self._ctx.blocking.run(claim_experiment, self._ctx)
         if changed:
             raise ExperimentError(other_experiment(self._ctx.run, changed))
+        await record_start(self._ctx)
         if created:
             logger.info("experiment.created", experiment=self._ctx.run.experiment)
         async with anyio.create_task_group() as tasks:

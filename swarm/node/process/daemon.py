@@ -12,12 +12,12 @@ from typing import TypeVar, TypeVarTuple
 
 import anyio
 
-from swarm.config import Settings, variable
+from swarm.config import NOBODY, Asked, Settings, variable
 from swarm.errors import ConfigError, SwarmError
 from swarm.logs import configure_logging, get_logger
 from swarm.node.base.context import NodeContext
 from swarm.node.process.stopping import run_until_signal
-from swarm.node.process.wiring import check, make_context, node_log, versions, worker_maker
+from swarm.node.process.wiring import check, make_context, node_log, worker_maker
 from swarm.node.process.worker_settings import readable_name
 
 Given = TypeVarTuple("Given")
@@ -25,8 +25,11 @@ Result = TypeVar("Result")
 logger = get_logger(__name__)
 
 
-def run_node(settings: Settings) -> int:
+def run_node(settings: Settings, asked: Asked = NOBODY) -> int:
     """Run one node in the foreground until it ends.
+
+    Args:
+        asked: the command that started it, and where its settings came from, for the record.
 
     Returns:
         Exit code: 0 done, 1 failed, 2 configuration, 130 and 143 stopped by a signal.
@@ -35,7 +38,7 @@ def run_node(settings: Settings) -> int:
         ConfigError: it is to sign, and there is no key.
         StoreError: the log files cannot be opened, so nothing could be recorded.
     """
-    ctx = make_context(settings, settings.node_id or _made_up_name(settings))
+    ctx = make_context(settings, settings.node_id or _made_up_name(settings), asked)
     return run_logged([ctx], partial(_run, ctx))
 
 
@@ -98,13 +101,13 @@ def first_swarm_error(group: BaseExceptionGroup[BaseException]) -> SwarmError | 
 def log_start(ctx: NodeContext) -> None:
     """A node's first event."""
     path = str(ctx.settings.shared_folder)
-    logger.info("node.starting", role=ctx.settings.role, path=path, pid=ctx.process.pid, **versions(ctx.settings))
+    logger.info("node.starting", role=ctx.settings.role, path=path, pid=ctx.process.pid, **ctx.versions)
 
 
 async def _coordinate(ctx: NodeContext) -> int:
     from swarm.node.coordinator.coordinator import Coordinator
 
-    return await run_until_signal(Coordinator(ctx, versions=versions(ctx.settings)))
+    return await run_until_signal(Coordinator(ctx))
 
 
 async def _work(ctx: NodeContext) -> int:

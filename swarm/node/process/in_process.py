@@ -20,22 +20,26 @@ from functools import partial
 import anyio
 from anyio import to_thread
 
-from swarm.config import Settings
+from swarm.config import NOBODY, Asked, Settings
 from swarm.errors import SwarmError
 from swarm.logs import logging_as, record_failure
 from swarm.node.base.context import NodeContext
 from swarm.node.process.daemon import first_swarm_error, log_start, run_logged, run_loop
 from swarm.node.process.stopping import TERMINATED, Node, run_until_signal
 from swarm.node.process.wiring import check, make_context, worker_maker
-from swarm.node.process.worker_settings import cores, settings_of_workers
+from swarm.node.process.worker_settings import settings_of_workers
 from swarm.policy.embedded import EMBEDDED
+from swarm.provenance import cores
 
 THREADS_PER_NODE = 4
 """Of the event loop's helpers: one watches the folder as long as the node lives, the others read and write."""
 
 
-def run_workers(settings: Settings, nodes: int) -> int:
+def run_workers(settings: Settings, nodes: int, asked: Asked = NOBODY) -> int:
     """Run several workers in the foreground until all of them have ended.
+
+    Args:
+        asked: as of one node.
 
     Returns:
         Exit code as of one node: 0 all done, 1 or 2 as the first that failed, 130 and 143 stopped by a signal.
@@ -44,7 +48,7 @@ def run_workers(settings: Settings, nodes: int) -> int:
         StoreError: the log files cannot be opened, so nothing could be recorded.
     """
     settings = _suited_to_sharing(settings)
-    contexts = [make_context(worker, str(worker.node_id)) for worker in settings_of_workers(settings, nodes)]
+    contexts = [make_context(worker, str(worker.node_id), asked) for worker in settings_of_workers(settings, nodes)]
     return run_logged(contexts, partial(run_loop, _run, contexts))
 
 

@@ -5,18 +5,15 @@ Torch is imported by the worker's compute thread, while the node is already regi
 
 from __future__ import annotations
 
-import platform
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import anyio
 
-from swarm import __version__
 from swarm.algo.registry import advantage_scaling, loss, sampler
-from swarm.config import Settings
+from swarm.config import NOBODY, Asked, Settings
 from swarm.errors import ConfigError
 from swarm.logs import NodeLog
 from swarm.node.base.context import NodeContext
@@ -25,6 +22,7 @@ from swarm.node.process.host import this_process
 from swarm.node.process.lag import measured_lag
 from swarm.node.process.system import SYSTEM_CLOCK, ThreadBlocking
 from swarm.node.worker.ij_schedule import make_rule
+from swarm.provenance import made_with, versions
 from swarm.records.made_by import refuse_foreign
 from swarm.signing.trust import make_trust
 from swarm.store.place import open_place
@@ -35,11 +33,12 @@ from swarm.wire import keys
 if TYPE_CHECKING:
     from swarm.node.worker.worker import Worker
 
-_RECORDED = ("torch", "transformers", "anyio", "watchfiles", "msgspec", "structlog")
 
-
-def make_context(settings: Settings, node_id: str) -> NodeContext:
+def make_context(settings: Settings, node_id: str, asked: Asked = NOBODY) -> NodeContext:
     """A node of this process in its experiment.
+
+    Args:
+        asked: the command that started it, and where its settings came from, for the record.
 
     Raises:
         ConfigError: it is to sign, and there is no key.
@@ -56,6 +55,8 @@ def make_context(settings: Settings, node_id: str) -> NodeContext:
         clock=SYSTEM_CLOCK,
         blocking=ThreadBlocking(),
         process=this_process(),
+        versions=versions(settings),
+        made_with=partial(made_with, settings, asked),
     )
 
 
@@ -63,13 +64,6 @@ def node_log(ctx: NodeContext) -> NodeLog:
     """Where a node's events go."""
     opened = ctx.run.store.open_log
     return NodeLog(ctx.node_id, partial(opened, keys.events(ctx.node_id)), partial(opened, keys.stdout(ctx.node_id)))
-
-
-def versions(settings: Settings | None = None) -> dict[str, str]:
-    """The versions on which the figures of a run depend: of these settings, or of a run of the first family."""
-    families = Families(settings.task_families) if settings else Families()
-    ours = {"swarm": __version__, "python": platform.python_version()}
-    return ours | {name: version(name) for name in (*_RECORDED, *families.packages)}
 
 
 class Barrier:
@@ -113,7 +107,6 @@ async def worker_maker(settings: Settings, nodes: int = 1) -> AsyncIterator[Call
             load_policy=partial(_load_policy, ctx.settings),
             task_source=scorer,
             compute=ComputeExecutor(ctx.clock.monotonic, thread),
-            versions=versions(ctx.settings),
             loop_lag=lag.reader(),
             others_ready=together.wait,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from random import Random, SystemRandom
 
@@ -44,8 +43,3 @@ def settings_of_workers(settings: Settings, nodes: int) -> list[Settings]:
         )
         for n in range(nodes)
     ]
-
-
-def cores() -> int:
-    """Processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -16,7 +16,7 @@ from swarm.types import Question, RoundKey
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class WorkerContext(NodeContext):
     """Of one worker, for its life."""
 

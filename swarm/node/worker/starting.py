@@ -51,12 +51,12 @@ async def start(ctx: WorkerContext, load_policy: Callable[[], Policy], intake: I
     return Started(policy, steps, next_round, rounds_saved, redone)
 
 
-async def compare_experiment(ctx: WorkerContext, versions: dict[str, str]) -> None:
+async def compare_experiment(ctx: WorkerContext) -> None:
     """Nodes may differ on purpose; but who differs by accident should hear of it.
 
     Without a coordinator the first worker says what the experiment is.
     """
-    claim = partial(claim_experiment, ctx, versions, create=ctx.settings.clock == "own")
+    claim = partial(claim_experiment, ctx, create=ctx.settings.clock == "own")
     try:
         _, changed = await ctx.blocking.run(claim)
     except StoreError as error:

@@ -33,6 +33,7 @@ from swarm.config import command_line, variable
 from swarm.logs import get_logger
 from swarm.node.base.context import Compute, NodeContext
 from swarm.node.base.presence import Presence
+from swarm.node.base.start_record import record_start
 from swarm.node.base.write_queue import PATIENCE_AT_STOP, WriteQueue
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.sharing.intake import Intake
@@ -62,7 +63,6 @@ class Worker:
         load_policy: Callable[[], Policy],
         task_source: TaskSource,
         compute: Compute,
-        versions: dict[str, str],
         loop_lag: Callable[[], float] = lambda: 0.0,
         others_ready: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint,
     ) -> None:
@@ -77,7 +77,6 @@ class Worker:
             **vars(ctx), compute=compute, assigned=assigned, task_source=task_source, writes=writes
         )
         self._load_policy = load_policy
-        self._versions = versions
         self._loop_lag = loop_lag
         self._others_ready = others_ready
         self._events, self._mailbox = anyio.create_memory_object_stream[m.Event](math.inf)
@@ -138,10 +137,11 @@ class Worker:
         self._tell(m.PeerArrived(key, peer, self._ctx.clock.monotonic(), valid))
 
     async def _start(self) -> None:
-        await compare_experiment(self._ctx, self._versions)
+        await compare_experiment(self._ctx)
         started = await start(self._ctx, self._load_policy, self._intake)
         self._steps = started.steps
         self._saver = Saver(self._ctx, self._machine, started.policy, started.steps)
+        await record_start(self._ctx, started.rounds_saved)
         await self._others_ready()
         self._presence.model, self._presence.status = started.policy.name, ACTIVE
         await self._presence.beat()

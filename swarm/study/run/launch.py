@@ -23,14 +23,14 @@ from swarm.children import child_environment, module_command
 from swarm.config import SECRETS, Settings, variable, without_settings
 from swarm.errors import ExperimentError, ProtocolError, StoreError
 from swarm.lines import LogFile
+from swarm.provenance import code_digest, model_digests, own_modules
 from swarm.records.files import read_form
 from swarm.records.listing import entries
 from swarm.records.reader import RunReader
 from swarm.store.place import open_place
 from swarm.store.run import Run
 from swarm.study.record import RunFile, RunRecord, StudyRecord, open_run, run_log, study_store
-from swarm.study.run.fingerprint import code_digest, model_digests, own_modules
-from swarm.study.run.matrix import as_recorded, run_settings
+from swarm.study.run.matrix import run_settings
 from swarm.study.run.run_folder import can_go_on, read_progress
 from swarm.wire import keys
 from swarm.wire.codec import encode
@@ -102,7 +102,7 @@ class Launcher:
 
     def _write_down(self, run: RunRecord, now: float) -> None:
         there = open_run(self.path, run.experiment)
-        settings = as_recorded(run_settings(self.record, run, self.path))
+        settings = run_settings(self.record, run, self.path).as_recorded()
         file = RunFile(
             study=self.record.study,
             configuration=run.configuration,

@@ -11,7 +11,7 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -279,10 +279,3 @@ def run_settings(record: StudyRecord, run: RunRecord, path: Path, *, hub_token: 
         expected_workers=record.nodes,
         hub_token=hub_token,
     )
-
-
-def as_recorded(settings: Settings) -> dict[str, Any]:
-    """All settings of a run as JSON has them, without secrets."""
-    said = asdict(settings)
-    del said["hub_token"]
-    return {name: _as_read_back(value) for name, value in said.items()}

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from swarm.provenance import code_digest, model_digests, own_modules
 from swarm.store.place import open_place
 from swarm.study.record import RunFile, RunRecord, StudyRecord, open_run, read_run
-from swarm.study.run.fingerprint import code_digest, model_digests, own_modules
-from swarm.study.run.matrix import FREE, as_recorded, run_settings
+from swarm.study.run.matrix import FREE, run_settings
 from swarm.study.run.run_folder import is_finished
 
 _ELSEWHERE = ("experiment", "path", *FREE)
@@ -37,7 +37,7 @@ def with_finished_elsewhere(record: StudyRecord, path: Path, versions: Mapping[s
     digest = cache(partial(code_digest, judged=record.judged))  # most runs of a study go through the same code
 
     def found(run: RunRecord) -> RunRecord:
-        settings = as_recorded(run_settings(record, run, path))
+        settings = run_settings(record, run, path).as_recorded()
         wanted = _Wanted(record, _computed(settings), digest(own_modules(settings)), _libraries(versions))
         return _found(wanted, run, known, path)
 

@@ -1,53 +1,30 @@
-"""What `swarm up` starts."""
+"""What `swarm up` refuses, says and starts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from swarm.cli import up
-from swarm.cli.supervisor import Child
-from swarm.cli.up import daemons, daemons_in_process
-from swarm.config import Settings
-from swarm.errors import MemoryPlanError
-from swarm.planner import planner
-from swarm.planner.device_memory import DeviceMemory
+from swarm.cli.flags import RunFlags
+from swarm.cli.main import run as swarm
+from swarm.errors import ConfigError, ExperimentError, MemoryPlanError
+from swarm.wire import keys
+from swarm.wire.messages import NodeStart
+from tests.layout import Layout
+from tests.unit.cli.memory import have_free
+from tests.unit.node.factories import run_of
 
-
-def test_each_worker_is_a_process_with_a_model_of_the_list() -> None:
-    coordinator, *workers = daemons(Settings(path="/p", model=("x", "y"), hub_token="secret", threads=1), 3)
-    assert (coordinator.node_id, coordinator.role) == ("coordinator", "coordinator")
-    assert "HUGGINGFACE_ACCESS_TOKEN" not in coordinator.settings
-    assert [(w.node_id, w.role, w.settings["MODEL_NAME"]) for w in workers] == [
-        ("worker-0", "worker", "x"),
-        ("worker-1", "worker", "y"),
-        ("worker-2", "worker", "x"),
-    ]
-    assert {w.settings["SWARM_EXPECTED_WORKERS"] for w in workers} == {"3"}
-
-
-def test_workers_in_one_process_are_one_child_that_can_be_typed_into_a_terminal() -> None:
-    coordinator, workers = daemons_in_process(Settings(path="/p", model=("x", "y")), 3)
-    assert coordinator.role == "coordinator"
-    assert workers.command == (
-        "GDRIVE_PATH=/p NODE_ID=worker MODEL_NAME=x,y SWARM_EXPECTED_WORKERS=3 swarm workers --nodes 3"
-    )
-
-
-@pytest.mark.parametrize("started", [daemons, daemons_in_process])
-def test_without_a_coordinator_only_workers_are_started(started: Callable[[Settings, int], list[Child]]) -> None:
-    children = started(Settings(path="/p", clock="own", threads=1), 2)
-    assert {child.role for child in children} <= {"worker", "workers"}
-    assert {child.settings["SWARM_CLOCK"] for child in children} == {"own"}
-    assert {child.settings["SWARM_EXPECTED_WORKERS"] for child in children} == {"2"}
+Plan = Callable[..., up._Planned]
 
 
 def test_a_swarm_that_does_not_fit_is_refused_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    free(monkeypatch, 800e6)
+    have_free(monkeypatch, 800e6)
     monkeypatch.setattr(up, "_run", None)
     monkeypatch.setenv("SWARM_PATH", str(tmp_path))
     with pytest.raises(MemoryPlanError, match=r"does not fit: 4 nodes .* at most 1 --nodes, .*--force"):
@@ -55,16 +32,127 @@ def test_a_swarm_that_does_not_fit_is_refused_before_anything_starts(
     assert not list(tmp_path.iterdir()), "nothing is left behind"
 
 
-def test_who_insists_may_overcommit(monkeypatch: pytest.MonkeyPatch) -> None:
-    free(monkeypatch, 800e6)
-    assert up._within_memory(Settings(), 4, in_process=False, force=True)
+def test_a_dry_run_says_every_setting_and_command_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    have_free(monkeypatch, 64e9)
+    monkeypatch.setenv("SWARM_LEARNING_RATE", "0.001")
+    assert swarm(["up", "--path", str(tmp_path / "runs"), "--nodes", "2", "--rounds", "7", "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert row_of(said, "SWARM_LEARNING_RATE") == ["0.001", "environment", "variable", "SWARM_LEARNING_RATE"]
+    assert row_of(said, "MAX_ROUNDS") == ["7", "command", "line"]
+    assert row_of(said, "NUM_TRAIN_SAMPLES") == ["4", "command's", "default"]
+    assert row_of(said, "SEED") == ["42", "default"]
+    assert row_of(said, "NODE_ID")[:5] == ["coordinator", "|", "worker-0", "|", "worker-1"]
+    assert "fits: 2 nodes on cpu" in said
+    assert said.count("swarm node --role") == 3
+    assert not list(tmp_path.iterdir())
 
 
-def test_where_memory_is_plenty_the_settings_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    free(monkeypatch, 64e9)
-    assert up._within_memory(Settings(), 4, in_process=False, force=False) == Settings()
+def row_of(said: str, variable: str) -> list[str]:
+    return next(line.split()[1:] for line in said.splitlines() if line.split()[:1] == [variable])
 
 
-def free(monkeypatch: pytest.MonkeyPatch, free_bytes: float) -> None:
-    device = DeviceMemory(device="cpu", free=int(free_bytes), total=10**12, host_free=int(free_bytes))
-    monkeypatch.setattr(planner, "device_memory", lambda _: device)
+def recorded(layout: Layout, node: str, **changes: object) -> None:
+    """A start of a node as its record has it."""
+    settings = {
+        "seed": 3,
+        "max_rounds": 5,
+        "local_groups": 2,
+        "external_groups": 6,
+        "learning_rate": 0.001,
+        "model": ["tiny-2-gpt2"],
+        "threads": 1,
+        "path": "/elsewhere",
+        "expected_workers": 9,
+        "a_setting_of_later": 1,
+        **changes,
+    }
+    role = "coordinator" if node == "clock" else "worker"
+    start = NodeStart(
+        timestamp=1.0, node_id=node, experiment=layout.experiment, role=role, incarnation="9f", settings=settings
+    )
+    run_of(layout, node).store.append_records(keys.starts(node), [msgspec.json.encode(start)], durable=False)
+
+
+@pytest.fixture
+def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    """What `swarm up` would start with these flags."""
+    monkeypatch.setenv("SWARM_PATH", str(tmp_path))
+
+    def planned(source: str, nodes: int | None = None, **flags: object) -> up._Planned:
+        made = RunFlags(**flags)  # type: ignore[arg-type]
+        return up._planned_swarm(nodes, source, made, in_process=False, no_coordinator=False)
+
+    return planned
+
+
+def test_an_experiment_is_repeated_by_nodes_of_the_same_names_with_their_settings(tmp_path: Path, plan: Plan) -> None:
+    layout = Layout(tmp_path, "demo")
+    recorded(layout, "clock", round_interval=7.0)
+    recorded(layout, "anna")
+    recorded(layout, "ben", learning_rate=0.01, model=["tiny-2-qwen2"])
+    swarm = plan("demo").swarm
+    assert (swarm.settings.experiment, swarm.settings.round_interval) == ("demo-again", 7.0)
+    assert [(w.node_id, w.learning_rate, w.model) for w in swarm.workers] == [
+        ("ben", 0.01, ("tiny-2-qwen2",)),
+        ("anna", 0.001, ("tiny-2-gpt2",)),
+    ]
+    assert {(w.seed, w.local_groups, w.external_groups, w.max_rounds) for w in swarm.workers} == {(3, 2, 6, 5)}
+    assert {(w.path, w.expected_workers) for w in swarm.workers} == {(str(tmp_path), 2)}
+    assert plan(str(tmp_path / "experiments" / "demo")).swarm == swarm, "by its folder"
+
+
+def test_what_is_given_now_counts_above_what_was_then(tmp_path: Path, plan: Plan) -> None:
+    recorded(Layout(tmp_path, "demo"), "anna")
+    recorded(Layout(tmp_path, "demo"), "ben")
+    swarm = plan("demo", learning_rate=0.5, experiment="other", model="tiny-2-qwen2").swarm
+    assert {(w.learning_rate, w.model, w.experiment) for w in swarm.workers} == {(0.5, ("tiny-2-qwen2",), "other")}
+
+
+def test_the_last_start_of_a_node_counts_and_lines_of_others_do_not(tmp_path: Path, plan: Plan) -> None:
+    layout = Layout(tmp_path, "demo")
+    recorded(layout, "anna", learning_rate=0.1)
+    recorded(layout, "anna", learning_rate=0.2)
+    run_of(layout, "anna").store.append_records(keys.starts("anna"), [b'{"node_id": "ben"}', b"junk"], durable=False)
+    assert [w.learning_rate for w in plan("demo").swarm.workers] == [0.2]
+
+
+def test_code_that_a_shared_folder_names_is_never_imported(tmp_path: Path, plan: Plan) -> None:
+    recorded(Layout(tmp_path, "demo"), "anna", loss="os:system")
+    with pytest.raises(ConfigError, match=r"SWARM_LOSS \(loss\) = 'os:system' from the experiment demo names code"):
+        plan("demo")
+
+
+def test_a_repeated_setting_that_no_version_has_is_refused_by_name(tmp_path: Path, plan: Plan) -> None:
+    recorded(Layout(tmp_path, "demo"), "anna", local_groups=0)
+    with pytest.raises(ConfigError, match=r"NUM_TRAIN_SAMPLES .* got 0 from the experiment demo"):
+        plan("demo")
+
+
+def test_without_a_record_nothing_is_repeated(tmp_path: Path, plan: Plan) -> None:
+    (tmp_path / "experiments" / "demo").mkdir(parents=True)
+    with pytest.raises(ExperimentError, match=r"--from demo: expected a logs/NODE/starts.jsonl of its workers"):
+        plan("demo")
+    with pytest.raises(ExperimentError, match=r"no experiment 'none'"):
+        plan("none")
+
+
+def test_a_repetition_has_as_many_nodes_as_there_were(tmp_path: Path, plan: Plan) -> None:
+    recorded(Layout(tmp_path, "demo"), "anna")
+    with pytest.raises(ConfigError, match=r"--from demo: it had 1 workers"):
+        plan("demo", nodes=2)
+
+
+def test_who_goes_on_with_other_settings_is_told_which(
+    tmp_path: Path, plan: Plan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    layout = Layout(tmp_path, "demo")
+    recorded(layout, "anna")
+    recorded(layout, "ben")
+    swarm = plan("demo", learning_rate=0.5).swarm
+    up._say_what_changed(run_of(layout), swarm)
+    assert capsys.readouterr().out == (
+        "other settings than before, ben, anna: SWARM_EXPECTED_WORKERS was 9, now 2; "
+        "SWARM_LEARNING_RATE was 0.001, now 0.5\n"
+    )

@@ -81,12 +81,11 @@ def make_worker(
         load_policy=lambda: policy,
         task_source=source or FakeTaskSource(),
         compute=ComputeExecutor(time.monotonic, ThreadPoolExecutor(max_workers=1)),
-        versions={},
     )
 
 
 def make_coordinator(layout: Layout, node: str = "clock", **settings: Any) -> Coordinator:
-    return Coordinator(make_context(layout, node, role="coordinator", **settings), versions={})
+    return Coordinator(make_context(layout, node, role="coordinator", **settings))
 
 
 async def _run(node: Worker | Coordinator) -> int:

@@ -19,10 +19,11 @@ import pytest
 import swarm
 from swarm.config import Settings
 from swarm.errors import ConfigError, ProtocolError
-from swarm.node.process.wiring import checked_tasks, versions
+from swarm.node.process.wiring import checked_tasks
 from swarm.node.sharing.admission import Admission
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.sharing.verification import score_groups, verify
+from swarm.provenance import versions
 from swarm.tasks import registry
 from swarm.tasks.bounded import Limits
 from swarm.tasks.family import QuestionRequest

@@ -16,6 +16,7 @@ from swarm.wire.messages import (
     JudgedRow,
     JudgeQuestion,
     MetricsRow,
+    NodeStart,
     NodeState,
     PeerFile,
     PolicyInfo,
@@ -280,6 +281,21 @@ JUDGED = JudgedRow(
     rounds_trained=18,
 )
 
+START = NodeStart(
+    timestamp=1760000001.5,
+    node_id="anna",
+    experiment="demo",
+    role="worker",
+    incarnation="9f1c2ab07d3e4f55",
+    settings={"seed": 42, "local_groups": 2, "learning_rate": 0.0002, "model": ["tiny-qwen2"]},
+    command="SEED=42 swarm node --node-id anna --local 2",
+    sources={"seed": "environment variable SEED", "local_groups": "command line", "node_id": "command line"},
+    versions={"swarm": "0.1.0", "python": "3.11.2", "torch": "2.13.0"},
+    code="3b0c44298fc1c149",
+    models={"tiny-qwen2": "6cd8bc1cb01d30b8"},
+    machine={"system": "Linux-6.1-x86_64", "processor": "a processor", "cores": 2, "memory_bytes": 25769803776},
+)
+
 FORMS: dict[str, msgspec.Struct] = {
     "state.json": STATE,
     "peer.json": PEER,
@@ -294,6 +310,7 @@ FORMS: dict[str, msgspec.Struct] = {
     "judge_question.json": JUDGE_QUESTION,
     "judge_answer.json": JUDGE_ANSWER,
     "judge.jsonl": JUDGED,
+    "starts.jsonl": START,
 }
 """File in tests/golden -> what it holds."""
 
@@ -318,6 +335,10 @@ MINIMAL: dict[str, tuple[type[msgspec.Struct], bytes]] = {
     "metrics": (
         MetricsRow,
         b'{"timestamp":1.0,"round":3,"stage":0,"node_id":"anna","experiment":"e","my_reward":0.5,"total_agents":2}',
+    ),
+    "start": (
+        NodeStart,
+        b'{"timestamp":1.0,"node_id":"anna","experiment":"e","role":"worker","incarnation":"9f","settings":{}}',
     ),
     "node_state": (
         NodeState,

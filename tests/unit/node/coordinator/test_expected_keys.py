@@ -83,7 +83,7 @@ async def test_who_uses_the_name_with_another_key_is_not_counted_and_the_log_say
     context = swarm.context(anna, signing=signing)
     swarm.register("mallory", "worker")
     with capture_logs() as logs:
-        async with running(Coordinator(context, versions={})):
+        async with running(Coordinator(context)):
             await until(lambda: (["worker"], [anna]) in awaited(logs))
             await until(lambda: (peer := read_peer(context.run, "clock")) and peer.beat > 5)
             assert not swarm.layout.state_file.exists()
@@ -134,7 +134,7 @@ async def test_the_rewards_of_strangers_move_no_clock_whose_workers_are_expected
     context = swarm.context(swarm.key("anna"), max_rounds=9)
     swarm.register("anna", "worker")
     with capture_logs() as logs:
-        async with running(Coordinator(context, versions={})):
+        async with running(Coordinator(context)):
             await until(lambda: swarm.layout.state_file.exists())
             for number in range(3):
                 swarm.register("mallory", f"fake-{number}")

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from swarm.provenance import code_digest, model_digests, own_modules
 from swarm.study.record import ConfigurationRecord, RunFile, StudyRecord, read_run
 from swarm.study.run import reuse
-from swarm.study.run.fingerprint import code_digest, model_digests, own_modules
-from swarm.study.run.matrix import as_recorded, run_settings, runs_of
+from swarm.study.run.matrix import run_settings, runs_of
 from swarm.study.run.reuse import with_finished_elsewhere
 from tests.layout import Layout
 from tests.unit.study_files import run_file
@@ -44,7 +44,7 @@ def make_record(study: str, **changes: Any) -> StudyRecord:
 def leave_run(path: Path, record: StudyRecord, configuration: str, *, round_: int = 3, **changes: Any) -> str:
     """What a run leaves that matters here."""
     (run,) = (run for run in record.runs if run.configuration == configuration)
-    settings = as_recorded(run_settings(record, run, path))
+    settings = run_settings(record, run, path).as_recorded()
     file = RunFile(
         study=record.study,
         configuration=run.configuration,

@@ -1,4 +1,4 @@
-"""Digests of what decides, beside its settings, what a run computes: our own code, functions of the user's, models.
+"""What decides, beside its settings, what a run computes: our own code, functions of the user's, models, libraries.
 
     counts                                                    does not count
     ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -12,21 +12,29 @@
     planner         micro-batches, so the order of sums
 
 The text of every Python file of a part counts, comments and all: to be taken for other code by mistake costs a run, to
-be taken for the same costs a result. Versions of libraries are compared beside it (`RunFile.versions`).
+be taken for the same costs a result. Versions of libraries are compared beside it.
+
+`made_with` puts it together for the record of a node's start, with the machine that the node runs on.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
+import platform
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import swarm
-from swarm.config import FUNCTIONS
+from swarm.config import FUNCTIONS, Asked, Settings
+from swarm.planner.free_memory import host_memory
 from swarm.policy.embedded import EMBEDDED, embedded_path
+from swarm.tasks.registry import Families
+from swarm.wire.messages import MadeWith
 
 PARTS = (
     *("types.py", "lines.py", "errors.py", "children.py"),
@@ -35,6 +43,63 @@ PARTS = (
 """Files and folders of the package whose code decides what a run computes."""
 JUDGE_PARTS = ("judge",)
 """And those that decide it where a judge is asked for."""
+LIBRARIES = ("torch", "transformers", "anyio", "watchfiles", "msgspec", "structlog")
+"""Packages whose versions are recorded, beside those of the task families."""
+
+
+def made_with(settings: Settings, asked: Asked) -> MadeWith:
+    """What a node of this process is started with, but for its settings. Reads its code and its local models.
+
+    Args:
+        asked: the command that started it, and where its settings came from.
+    """
+    worker = settings.role == "worker"
+    return MadeWith(
+        command=asked.command,
+        sources=dict(asked.sources),
+        versions=versions(settings),
+        code=code_digest(own_modules(settings.as_recorded()), judged=False),
+        models=model_revisions(settings.model) if worker else {},
+        machine=machine(),
+    )
+
+
+def versions(settings: Settings | None = None) -> dict[str, str]:
+    """The versions on which the figures of a run depend: of these settings, or of a run of the first family."""
+    families = Families(settings.task_families) if settings else Families()
+    ours = {"swarm": swarm.__version__, "python": platform.python_version()}
+    return ours | {name: version(name) for name in (*LIBRARIES, *families.packages)}
+
+
+def machine() -> dict[str, Any]:
+    """This machine, without a name of it: `system`, `processor`, `cores` that this process may use, `memory_bytes`, and
+    `gpus` where a driver of NVIDIA's lists any."""
+    return {
+        "system": platform.platform(),
+        "processor": _named_in(Path("/proc/cpuinfo"), "model name") or platform.processor(),
+        "cores": cores(),
+        "memory_bytes": host_memory()[1],
+    } | ({"gpus": gpus} if (gpus := _gpus()) else {})
+
+
+def cores() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _gpus() -> list[str]:
+    """Models by the driver's own word, as torch is not loaded here."""
+    files = sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
+    return [name for file in files if (name := _named_in(file, "Model"))]
+
+
+def _named_in(file: Path, field: str) -> str:
+    """The first value of a field in a file of `field : value` lines; empty where there is none."""
+    try:
+        lines = file.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return ""
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(field)), "")
 
 
 def own_modules(settings: Mapping[str, Any]) -> frozenset[str]:
@@ -75,6 +140,25 @@ def _source(module: str) -> tuple[str, Path] | None:
         return None
     file = Path(spec.origin) if spec and spec.origin else None
     return (module, file) if file and file.is_file() else None
+
+
+def model_revisions(names: Iterable[str]) -> dict[str, str]:
+    """Model -> digest of its files' content, or the commit of the Hugging Face Hub's that the cache of this machine
+    has; left out where it has none."""
+    commits = {name: commit for name in names if (commit := _hub_commit(name))}
+    return model_digests(names) | {name: f"commit {commit}" for name, commit in commits.items()}
+
+
+def _hub_commit(name: str) -> str:
+    """What the Hub's client wrote down when it fetched a model; empty where it did not."""
+    home = os.environ.get("HF_HOME") or "~/.cache/huggingface"
+    cache = Path(os.environ.get("HF_HUB_CACHE") or f"{home}/hub").expanduser()
+    if _folder(name) is not None or name.count("/") > 1:
+        return ""
+    try:
+        return (cache / f"models--{name.replace('/', '--')}" / "refs" / "main").read_text("utf-8").strip()[:64]
+    except (OSError, ValueError):
+        return ""
 
 
 def model_digests(names: Iterable[str]) -> dict[str, str]:

@@ -9,9 +9,20 @@ from pathlib import Path
 import pytest
 
 import swarm
-from swarm.study.run.fingerprint import JUDGE_PARTS, PARTS, code_digest, model_digests, own_modules
+from swarm.provenance import JUDGE_PARTS, PARTS, code_digest, model_digests, own_modules
 
-LEFT_OUT = {"__init__.py", "__main__.py", "cli", "views", "logs", "harmless.py", "study", "warmup", "assets"}
+LEFT_OUT = {
+    "__init__.py",
+    "__main__.py",
+    "cli",
+    "views",
+    "logs",
+    "harmless.py",
+    "provenance.py",
+    "study",
+    "warmup",
+    "assets",
+}
 """Of no influence on what a run computes."""
 
 

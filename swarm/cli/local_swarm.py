@@ -1,0 +1,135 @@
+"""The nodes of a local swarm: which there are, with which settings, and the daemons that run them.
+
+settings, number of nodes ─▶ local_swarm ─┐
+                                          ├─▶ LocalSwarm ─within_memory─▶ LocalSwarm ─▶ children
+an earlier experiment ─────▶ repetition ──┘   (swarm.cli.repetition)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from swarm.cli.plan_text import changes, verdict
+from swarm.cli.say import say
+from swarm.cli.supervisor import Child
+from swarm.config import Asked, Settings, as_variable
+from swarm.errors import ConfigError, MemoryPlanError
+from swarm.node.process.worker_settings import settings_of_workers
+from swarm.policy.embedded import EMBEDDED
+from swarm.provenance import cores
+
+WORKER = "worker"
+"""The workers are called worker-0, worker-1, ..., where nobody calls them otherwise."""
+COORDINATOR = "coordinator"
+OURS = "swarm up"
+"""Where a setting came from that this command chose."""
+
+
+@dataclass(frozen=True)
+class LocalSwarm:
+    """A coordinator, unless every node keeps its own clock, and workers."""
+
+    settings: Settings
+    """What they share; the models of all workers, in their order."""
+    workers: tuple[Settings, ...]
+    """Of each worker."""
+    in_process: bool
+    """All workers in one process."""
+
+    @property
+    def coordinators(self) -> tuple[Settings, ...]:
+        """One, or none."""
+        if self.settings.clock == "own":
+            return ()
+        return (replace(self.settings, role="coordinator", node_id=COORDINATOR, hub_token=None),)
+
+    @property
+    def names(self) -> list[str]:
+        """The ids of all nodes."""
+        return [str(node.node_id) for node in (*self.coordinators, *self.workers)]
+
+    def children(self, asked: Asked, loaded: Settings) -> list[Child]:
+        """The daemons to start.
+
+        Args:
+            asked: what the user asked for, for the record of each node.
+            loaded: the settings that this came to.
+        """
+
+        def environment(node: Settings) -> dict[str, str]:
+            return node.as_environment() | as_variable(_with_ours(asked, loaded, node))
+
+        first = [Child(COORDINATOR, "coordinator", environment(node)) for node in self.coordinators]
+        if not self.in_process:
+            return [*first, *(Child(str(node.node_id), "worker", environment(node)) for node in self.workers)]
+        together = self._together()
+        count = ("--nodes", str(len(self.workers)))
+        return [*first, Child(f"{together.node_id}-*", "workers", environment(together), count)]
+
+    def _together(self) -> Settings:
+        """The settings of the one process of all workers. Raises ConfigError: they differ in more than their models."""
+        prefix = str(self.workers[0].node_id).removesuffix("-0")
+        together = replace(self.workers[0], node_id=prefix, model=self.settings.model)
+        if tuple(settings_of_workers(together, len(self.workers))) != self.workers:
+            raise ConfigError(
+                "--in-process: expected workers that differ in nothing but their models, and are called NAME-0, "
+                f"NAME-1 and so on, got {', '.join(str(worker.node_id) for worker in self.workers)}; leave it out"
+            )
+        return together
+
+
+def _with_ours(asked: Asked, loaded: Settings, node: Settings) -> Asked:
+    """What this command has chosen by itself came from nobody else."""
+    mine, theirs = node.as_recorded(), loaded.as_recorded()
+    ours = {name: OURS for name in mine if mine[name] != theirs[name] and name not in asked.sources}
+    return Asked(asked.command, {**asked.sources, **ours})
+
+
+def local_swarm(settings: Settings, nodes: int, in_process: bool) -> LocalSwarm:
+    """So many workers with the same settings; a list of models is dealt out to them.
+
+    In one process only one of them computes at a time, and the cores are its; otherwise each gets a share of them,
+    but for an embedded model, which is too small to gain by a second thread.
+    """
+    shared = replace(settings, path=str(settings.shared_folder), expected_workers=nodes)
+    named = settings_of_workers(replace(shared, role="worker", node_id=WORKER), nodes)
+    workers = named if in_process else [_with_a_share(worker, nodes) for worker in named]
+    return LocalSwarm(shared, tuple(workers), in_process)
+
+
+def _with_a_share(worker: Settings, nodes: int) -> Settings:
+    share = 1 if worker.model[0] in EMBEDDED else max(1, cores() // nodes)
+    return replace(worker, threads=worker.threads or share)
+
+
+def within_memory(swarm: LocalSwarm, force: bool) -> LocalSwarm:
+    """The swarm with micro-batches, or gradient checkpointing, that the plan needs for it to fit.
+
+    Raises:
+        MemoryPlanError: nothing makes it fit, and nobody insists.
+    """
+    from swarm.planner.planner import plan_for
+
+    settings = swarm.settings
+    made = plan_for(settings, len(swarm.workers), swarm.in_process)
+    if made is None:
+        return swarm
+    if not made.fits:
+        if not force:
+            raise MemoryPlanError(
+                f"{verdict(made)}. Run at most {made.most_nodes} --nodes, or several in one process with --in-process; "
+                "`swarm plan` shows the parts; --force starts all the same"
+            )
+        say(verdict(made))
+    if changed := changes(made, settings):
+        say(changed)
+    checkpointing = made.gradient_checkpointing or settings.gradient_checkpointing
+    all_of_them = _planned([settings, *swarm.workers], checkpointing, made.micro_batch_tokens)
+    return replace(swarm, settings=all_of_them[0], workers=tuple(all_of_them[1:]))
+
+
+def _planned(nodes: Sequence[Settings], checkpointing: bool | None, micro_batch_tokens: int) -> list[Settings]:
+    return [
+        replace(node, gradient_checkpointing=checkpointing, micro_batch_tokens=micro_batch_tokens) for node in nodes
+    ]

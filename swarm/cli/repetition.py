@@ -1,0 +1,92 @@
+"""`swarm up --from EXPERIMENT`: the swarm that made an experiment, once more.
+
+    logs/{node}/starts.jsonl ─▶ settings of every node, as it was started last ─▶ below flags, environment and file
+
+The workers keep their names, for the questions that a node asks itself follow from its name.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from swarm.cli.flags import CommonFlags, as_settings
+from swarm.cli.local_swarm import OURS, LocalSwarm
+from swarm.config import Settings, load_settings, refuse_foreign_code, sources_of
+from swarm.config.settings import FIELDS
+from swarm.config.sources import Given
+from swarm.errors import ExperimentError
+from swarm.records.starts import WHERE, last_starts
+from swarm.store.place import open_place
+from swarm.store.run import Run
+from swarm.wire.messages import NodeStart
+
+NOT_REPEATED = (*WHERE, "test_mode", "standby", "expected_workers", "device_lease")
+"""Settings that say where a node was, that follow from how it is started, or from which others follow that are
+recorded themselves."""
+
+
+def repetition(source: str, flags: CommonFlags | None, in_process: bool) -> tuple[LocalSwarm, Given]:
+    """The swarm of an earlier experiment, and the settings that it shares, with where they came from.
+
+    Args:
+        source: an experiment of the same shared folder, or the path of one's folder.
+        flags: what is given now; it counts above what was then.
+
+    Raises:
+        ExperimentError: there is no such experiment, or none of its workers has a record of its start.
+        ConfigError: a recorded setting is not one that this version can have, or names code that nobody here named.
+    """
+    flags = flags or CommonFlags()
+    run = _open(source, flags)
+    starts = last_starts(run)
+    workers = [start for start in starts if start.role == "worker"]
+    if not workers:
+        raise ExperimentError(
+            f"--from {source}: expected a logs/NODE/starts.jsonl of its workers in {run.store.describe()}, got none: "
+            f"it was made by a version that kept no such record, or never began; give its settings yourself"
+        )
+    clock = next((start for start in starts if start.role == "coordinator"), workers[0])
+    models = tuple(str(model) for start in workers for model in start.settings.get("model", ()))
+    again: Given = {"experiment": (f"{run.experiment}-again", OURS)}
+    base: Given = {**_recorded(clock), "model": (models, _origin(clock)), **again}
+    shared = _here(_load(flags, base), len(workers))
+    repeated = tuple(
+        replace(
+            _here(_load(flags, {**_recorded(start), **again}), len(workers)),
+            role="worker",
+            node_id=start.node_id,
+            model=(model,),
+        )
+        for start, model in zip(workers, itertools.cycle(shared.model), strict=False)
+    )
+    return LocalSwarm(shared, repeated, in_process), base
+
+
+def _open(source: str, flags: CommonFlags) -> Run:
+    """`demo`, or `/mnt/shared/experiments/demo`."""
+    folder = Path(source).expanduser()
+    if len(folder.parts) == 1:
+        return open_place(_load(flags, {}).shared_folder).open(source)
+    return open_place(folder.absolute().parent.parent).open(folder.name)
+
+
+def _load(flags: CommonFlags, base: Given) -> Settings:
+    named = sources_of(as_settings(flags), os.environ, flags.config)
+    refuse_foreign_code({name: value for name, value in base.items() if name not in named})
+    return load_settings(as_settings(flags), os.environ, flags.config, base=base)
+
+
+def _here(settings: Settings, workers: int) -> Settings:
+    return replace(settings, path=str(settings.shared_folder), expected_workers=workers)
+
+
+def _origin(start: NodeStart) -> str:
+    return f"the experiment {start.experiment}"
+
+
+def _recorded(start: NodeStart) -> Given:
+    values = {name: value for name, value in start.settings.items() if name in FIELDS}
+    return {name: (value, _origin(start)) for name, value in values.items() if name not in NOT_REPEATED}

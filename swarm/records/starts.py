@@ -1,0 +1,52 @@
+"""What nodes were started with, from `logs/{node}/starts.jsonl`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from swarm.config import variable
+from swarm.config.settings import FIELDS
+from swarm.records.growing import lines_of, parse_line
+from swarm.records.listing import nodes_with_logs
+from swarm.store.run import Run
+from swarm.wire import keys
+from swarm.wire.messages import NodeStart
+
+WHERE = ("path", "experiment", "role", "node_id", "key_folder", "log_level")
+"""Settings that say where a node is and how it speaks, not what it does."""
+
+
+def last_start(run: Run, node: str) -> NodeStart | None:
+    """The newest start that a node's record holds; None where it holds none that can be read.
+
+    Raises:
+        StoreError: the place cannot be read.
+    """
+    newest = None
+    for line in lines_of(run.store, keys.starts(node)):
+        start = parse_line(line, NodeStart)
+        if start is not None and (start.node_id, start.experiment) == (node, run.experiment):
+            newest = start
+    return newest
+
+
+def last_starts(run: Run) -> list[NodeStart]:
+    """As last_start, of every node that has one, in the order of their names, `w-2` before `w-10`.
+
+    Raises:
+        StoreError: the place cannot be read.
+    """
+    nodes = sorted(nodes_with_logs(run), key=lambda node: (len(node), node))
+    return [start for node in nodes if (start := last_start(run, node))]
+
+
+def changed_settings(before: NodeStart, now: Mapping[str, Any]) -> list[str]:
+    """One text per setting that has another value than at an earlier start; those that only one of them knows, and
+    those that say where a node is, do not count."""
+    known = [name for name in now if name in FIELDS and name in before.settings and name not in WHERE]
+    return [
+        f"{variable(name)} was {before.settings[name]!r}, now {now[name]!r}"
+        for name in known
+        if before.settings[name] != now[name]
+    ]
