@@ -34,7 +34,7 @@ OTHER_SETTINGS = [
 
 def claim(layout: Layout, **changed: object) -> bool:
     ctx = make_context(layout, "coordinator", times=replace(SYSTEM_CLOCK, wall=lambda: 5.0), **changed)
-    created, changed = claim_experiment(ctx, VERSIONS)
+    created, changed = claim_experiment(replace(ctx, versions=VERSIONS))
     if changed:
         raise ExperimentError(other_experiment(ctx.run, changed))
     return created

@@ -18,7 +18,7 @@ from swarm.logs import configure_logging, get_logger
 from swarm.node.process.in_process import SeveralNodes, _suited_to_sharing, run_workers
 from swarm.node.process.stopping import run_until_signal
 from swarm.node.process.wiring import Barrier
-from swarm.node.process.worker_settings import cores
+from swarm.provenance import cores
 from tests.layout import Layout
 from tests.patience import PATIENCE
 from tests.unit.log_files import log_in
