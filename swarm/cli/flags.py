@@ -76,18 +76,24 @@ class NodeFlags(RunFlags):
 
 
 def settings_from(
-    flags: CommonFlags | None, environ: Mapping[str, str] = os.environ, base: Given | None = None, **defaults: Any
+    flags: CommonFlags | None,
+    environ: Mapping[str, str] = os.environ,
+    *,
+    base: Given | None = None,
+    own: Mapping[str, Any] | None = None,
+    **defaults: Any,
 ) -> Settings:
     """Settings from flags, the environment, the settings file named by `--config`, and a command's own defaults.
 
     Args:
         base: setting -> value and where it came from, above the defaults alone.
+        own: setting -> value that the command decides, as if its flag had been given.
 
     Raises:
         ConfigError: an unknown or malformed setting.
     """
     flags = flags or CommonFlags()
-    return load_settings(as_settings(flags), environ, flags.config, base=base, **defaults)
+    return load_settings(as_settings(flags) | dict(own or {}), environ, flags.config, base=base, **defaults)
 
 
 def asked_for(words: Sequence[str], flags: CommonFlags | None, base: Given | None = None, **defaults: Any) -> Asked:

@@ -12,6 +12,7 @@ from cyclopts.validators import Number
 
 from swarm.cli.flags import CommonFlags, open_experiment, settings_from
 from swarm.cli.say import print_result
+from swarm.cli.waiting import open_experiment_when_there
 from swarm.errors import ConfigError
 from swarm.harmless import escaped, printable_lines
 from swarm.node.process.host import this_process
@@ -44,12 +45,13 @@ def status(
 
     Args:
         common: which experiment.
-        watch: Refresh every 2 seconds until Ctrl-C.
+        watch: Refresh every 2 seconds until Ctrl-C; an experiment that is not there yet is waited for.
         as_json: JSON instead of a table; with --watch, one line per refresh.
     """
     settings = settings_from(common)
     timeout = settings.liveness_timeout
-    reader = status_view.StatusReader(open_experiment(settings), liveness_timeout=timeout, here=this_process())
+    run = open_experiment_when_there(settings) if watch else open_experiment(settings)
+    reader = status_view.StatusReader(run, liveness_timeout=timeout, here=this_process())
     while True:
         now = reader.read(time.time())
         if watch and not as_json and sys.stdout.isatty():
@@ -74,7 +76,8 @@ def logs(
 
     Args:
         common: which experiment.
-        follow: Keep showing new events of all nodes, those that join later too, until Ctrl-C.
+        follow: Keep showing new events of all nodes, those that join later too, until Ctrl-C; an experiment that is not
+            there yet is waited for.
         lines: Begin with so many of the last events.
         node: Only this node; give it again for another one.
         event: Only events whose name matches this pattern, such as 'round.*'.
@@ -82,7 +85,8 @@ def logs(
         metrics: Each node's metrics row of each round, too.
         as_json: The lines as they are in the folder.
     """
-    run = open_experiment(settings_from(common))
+    settings = settings_from(common)
+    run = open_experiment_when_there(settings) if follow else open_experiment(settings)
     if node and not follow:
         _refuse_unknown(node, run)
     stream = EventStream(run, Wanted(frozenset(node), event, level, metrics))

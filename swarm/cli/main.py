@@ -38,6 +38,7 @@ _COMMANDS = {
     "down": ("down:down", "End a local swarm, also one whose `swarm up` was killed."),
     "plan": ("plan:plan", "Predict the memory of a swarm, and say whether it fits."),
     "node": ("node:node", "Run one node, a worker or the coordinator, until it is done."),
+    "join": ("node:join", "Join an experiment as a worker, with what it says of itself."),
     "workers": ("node:workers", "Run several workers in one process until they are done."),
     "status": ("looking:status", "Show the round and every node of an experiment."),
     "logs": ("looking:logs", "Show the events of all nodes in order, and follow them."),

@@ -1,30 +1,65 @@
-"""`swarm node` and `swarm workers`: one daemon, or several workers in one process, in the foreground.
+"""`swarm node`, `swarm join` and `swarm workers`: one daemon, or several workers in one process, in the foreground.
 
 `python -m services.worker`, `services.coordinator` and `services.workers` are the same.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, NamedTuple
 
 from cyclopts import Parameter
 
-from swarm.cli.flags import NodeFlags, RunFlags, asked_for, settings_from
+from swarm.cli.flags import NodeFlags, RunFlags, as_settings, asked_for, open_experiment, settings_from
+from swarm.cli.joining import experiment_in, only_experiment, place_named, take, tell
 from swarm.cli.processes import this_process_runs
+from swarm.config import Asked, Settings, asked_in, sources_of
 from swarm.errors import ConfigError
 from swarm.node.process.daemon import run_node
 from swarm.systems import require_for
+
+WRITER = "joining"
+"""Who looks for the experiment; nothing is written by that name."""
 
 
 def node(flags: NodeFlags | None = None) -> int:
     """Run one node, a worker or the coordinator, until it is done.
 
-    Ctrl-C once: finish the step, save, exit 130; twice: end at once. The same command goes on from there.
+    A worker takes what it is not told (seed, I, J, G, tasks, rounds) from the experiment, if that is there, and waits
+    for its coordinator to begin it. Ctrl-C once: finish the step, save, exit 130; twice: end at once. The same command
+    goes on from there.
     """
     require_for("`swarm node`")
-    settings = settings_from(flags)
+    started = _started(["swarm", "node"], flags)
+    settings = started.settings
     this_process_runs(settings, settings.role, [settings.node_id] if settings.node_id else [])
-    return run_node(settings, asked_for(["swarm", "node"], flags))
+    return run_node(settings, started.asked)
+
+
+def join(place: str, /, *, flags: NodeFlags | None = None) -> int:
+    """Join an experiment of a shared folder as a worker: what made it what it is comes from there.
+
+    Args:
+        place: The shared folder.
+        flags: Which experiment, if there are several, and what this node does otherwise.
+    """
+    require_for("`swarm join`")
+    flags = replace(flags or NodeFlags(), path=place)
+    role = as_settings(flags).get("role", "worker")
+    if role != "worker":
+        raise ConfigError(f"swarm join makes a worker, got --role {role}; use `swarm node --role {role}`")
+    if flags.experiment is None and "experiment" not in sources_of(as_settings(flags), os.environ, flags.config):
+        flags = replace(flags, experiment=only_experiment(place_named(place)))
+    run = open_experiment(settings_from(flags), WRITER)
+    experiment = experiment_in(run, None)
+    assert experiment is not None, "there is no end to the patience"
+    joining = take(flags, run, experiment, role="worker")
+    tell(run, joining, experiment)
+    asked = asked_for(["swarm", "join", place], replace(flags, path=None), joining.adopted)
+    this_process_runs(joining.settings, "worker", [joining.settings.node_id] if joining.settings.node_id else [])
+    return run_node(joining.settings, asked)
 
 
 def workers(
@@ -34,15 +69,41 @@ def workers(
 ) -> int:
     """Run several workers in one process until all are done.
 
-    NODE_ID=w calls them w-0, w-1, ...; several models are dealt out in turn. Ctrl-C once: all finish their step and
-    save, exit 130; twice: end at once. The same command goes on from there.
+    NODE_ID=w calls them w-0, w-1, ...; several models are dealt out in turn. They take what they are not told from the
+    experiment, as a node does. Ctrl-C once: all finish their step and save, exit 130; twice: end at once. The same
+    command goes on from there.
     """
     require_for("`swarm workers`")
     from swarm.node.process.in_process import run_workers
 
     if nodes < 1:
         raise ConfigError(f"--nodes must be at least 1, got {nodes}")
-    settings = settings_from(flags)
+    started = _started(["swarm", "workers", "--nodes", str(nodes)], flags)
+    settings = started.settings
     name = settings.node_id
     this_process_runs(settings, settings.role, [f"{name}-{n}" for n in range(nodes)] if name else [])
-    return run_workers(settings, nodes, asked_for(["swarm", "workers", "--nodes", str(nodes)], flags))
+    return run_workers(settings, nodes, started.asked)
+
+
+class _Started(NamedTuple):
+    settings: Settings
+    asked: Asked
+
+
+def _started(words: Sequence[str], flags: RunFlags | None) -> _Started:
+    """The settings of a daemon: a worker that a person starts takes what it is not told from its experiment.
+
+    One that nobody has begun yet is waited for as long as a worker waits for a coordinator that is gone.
+    """
+    settings = settings_from(flags)
+    alone = _Started(settings, asked_for(words, flags))
+    if settings.role != "worker" or asked_in(os.environ) is not None:
+        return alone
+    run = open_experiment(settings, WRITER)
+    patience = 0.0 if settings.clock == "own" else settings.patience_with_coordinator
+    experiment = experiment_in(run, patience)
+    if experiment is None:
+        return alone
+    joining = take(flags, run, experiment)
+    tell(run, joining, experiment)
+    return _Started(joining.settings, asked_for(words, flags, joining.adopted))

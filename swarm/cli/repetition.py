@@ -11,14 +11,16 @@ import itertools
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from swarm.cli.flags import CommonFlags, as_settings
 from swarm.cli.local_swarm import OURS, LocalSwarm
-from swarm.config import Settings, load_settings, refuse_foreign_code, sources_of
+from swarm.config import NOBODY, Settings, load_settings, refuse_foreign_code, sources_of
 from swarm.config.settings import FIELDS
 from swarm.config.sources import Given
 from swarm.errors import ExperimentError
-from swarm.records.starts import WHERE, last_starts
+from swarm.provenance import made_with
+from swarm.records.starts import WHERE, changed_makings, last_starts
 from swarm.store.place import open_place
 from swarm.store.run import Run
 from swarm.wire.messages import NodeStart
@@ -28,8 +30,18 @@ NOT_REPEATED = (*WHERE, "test_mode", "standby", "expected_workers", "device_leas
 recorded themselves."""
 
 
-def repetition(source: str, flags: CommonFlags | None, in_process: bool) -> tuple[LocalSwarm, Given]:
-    """The swarm of an earlier experiment, and the settings that it shares, with where they came from.
+class Repetition(NamedTuple):
+    """A swarm once more."""
+
+    swarm: LocalSwarm
+    base: Given
+    """The settings that it shares, with where they came from."""
+    changed: list[str]
+    """What beside the settings is not what it was then: libraries, code, models, hardware."""
+
+
+def repetition(source: str, flags: CommonFlags | None, in_process: bool) -> Repetition:
+    """The swarm of an earlier experiment.
 
     Args:
         source: an experiment of the same shared folder, or the path of one's folder.
@@ -62,7 +74,12 @@ def repetition(source: str, flags: CommonFlags | None, in_process: bool) -> tupl
         )
         for start, model in zip(workers, itertools.cycle(shared.model), strict=False)
     )
-    return LocalSwarm(shared, repeated, in_process), base
+    changed = [
+        text
+        for start, worker in zip(workers, repeated, strict=True)
+        for text in changed_makings(start, made_with(worker, NOBODY))
+    ]
+    return Repetition(LocalSwarm(shared, repeated, in_process), base, list(dict.fromkeys(changed)))
 
 
 def _open(source: str, flags: CommonFlags) -> Run:

@@ -119,12 +119,14 @@ def _planned_swarm(
         settings = replace(settings, clock="own") if no_coordinator else settings
         checked_tasks(settings)
         return _Planned(local_swarm(settings, nodes or DEFAULT_WORKERS, in_process), {}, DEFAULTS)
-    swarm, base = repetition(source, flags, in_process)
+    swarm, base, changed = repetition(source, flags, in_process)
     if nodes not in (None, len(swarm.workers)) or no_coordinator:
         raise ConfigError(
             f"--from {source}: it had {len(swarm.workers)} workers and a clock of its own kind, and is repeated with "
             "both; leave out --nodes and --no-coordinator, or give all settings without --from"
         )
+    if changed:
+        say(f"not as it was when {source} was made, so its rewards need not come out again: {'; '.join(changed)}")
     return _Planned(swarm, base, {})
 
 

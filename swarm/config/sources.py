@@ -213,7 +213,7 @@ def _check(settings: Settings, given: set[str]) -> Settings:
 def _check_adaptive(settings: Settings, given: set[str]) -> None:
     total = settings.total_groups
     idle = sorted(given & set(ADAPTIVE))
-    if idle and "adaptive" not in given:
+    if idle and not settings.adaptive and "adaptive" not in given:
         raise ConfigError(
             f"{', '.join(map(variable, idle))} would have no effect, for {variable('adaptive')} is off: "
             f"switch it on, say {variable('adaptive')}=False, or leave {'it' if len(idle) == 1 else 'them'} out"

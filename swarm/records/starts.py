@@ -11,7 +11,7 @@ from swarm.records.growing import lines_of, parse_line
 from swarm.records.listing import nodes_with_logs
 from swarm.store.run import Run
 from swarm.wire import keys
-from swarm.wire.messages import NodeStart
+from swarm.wire.messages import MadeWith, NodeStart
 
 WHERE = ("path", "experiment", "role", "node_id", "key_folder", "log_level")
 """Settings that say where a node is and how it speaks, not what it does."""
@@ -50,3 +50,21 @@ def changed_settings(before: NodeStart, now: Mapping[str, Any]) -> list[str]:
         for name in known
         if before.settings[name] != now[name]
     ]
+
+
+def changed_makings(before: MadeWith, now: MadeWith) -> list[str]:
+    """One text per library, model and piece of hardware that is another than at an earlier start, and one for our own
+    code; where either does not know, nothing is said."""
+    versions, models = now.versions, now.models
+    others = {name: was for name, was in before.versions.items() if versions.get(name, was) != was}
+    texts = [f"{name} was {was}, now {versions[name]}" for name, was in others.items()]
+    texts += [f"model {name} has other files" for name, was in before.models.items() if models.get(name, was) != was]
+    if before.code and now.code and before.code != now.code:
+        texts.append("the code of swarm, or of a function of one's own, is another")
+    hardware = ("processor", "gpus")
+    texts += [
+        f"{name} was {was}, now {now.machine.get(name)}"
+        for name in hardware
+        if (was := before.machine.get(name)) and was != now.machine.get(name)
+    ]
+    return texts

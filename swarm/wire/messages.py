@@ -261,6 +261,8 @@ class ExperimentFile(msgspec.Struct, kw_only=True):
     there only if it is not `uniform`, and `adaptive` with the adaptive settings only if it is on."""
     versions: dict[str, str] = {}
     """Library -> version at the creator."""
+    max_rounds: Count = 0
+    """Rounds that its creator was asked for, where no coordinator's clock says it; 0: not said."""
     made_by: str | UnsetType = UNSET
     """Another program that made the run, such as `rl-swarm`: it is read, and no node starts in it."""
     schema_version: int = SCHEMA_VERSION

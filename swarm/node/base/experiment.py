@@ -70,6 +70,7 @@ def claim_experiment(ctx: NodeContext, *, create: bool = True) -> tuple[bool, li
             created_by=ctx.node_id,
             identity=ctx.settings.experiment_identity(),
             versions=dict(ctx.versions),
+            max_rounds=ctx.settings.max_rounds,
         )
         with suppress(AlreadyThereError):
             ctx.run.store.put(keys.EXPERIMENT, encode(file), if_absent=True)

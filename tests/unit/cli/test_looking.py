@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
 
+from swarm.cli import waiting
 from swarm.cli.main import run
+from swarm.cli.waiting import open_experiment_when_there
+from swarm.config import Settings
 from swarm.types import RoundKey
 from tests.unit.views.factories import make_experiment
 
@@ -110,3 +114,16 @@ def test_no_log_line_of_a_stranger_commands_the_terminal(tmp_path: Path, capsys:
     text = capsys.readouterr().out
     assert text.replace("\n", "").isprintable()
     assert '"event":"x\\u009b2J","note":"ä"' in text
+
+
+def test_who_looks_before_the_experiment_is_there_waits_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(waiting, "POLL_SECONDS", 0.001)
+    make_experiment(tmp_path, name="another")
+    begun = threading.Timer(0.05, lambda: make_experiment(tmp_path, name="demo"))
+    begun.start()
+    found = open_experiment_when_there(Settings(path=str(tmp_path), experiment="demo"))
+    begun.join()
+    assert found.experiment == "demo"
+    assert f"waiting for the experiment demo in {tmp_path}, there are another" in capsys.readouterr().err

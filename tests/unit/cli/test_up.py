@@ -70,7 +70,14 @@ def recorded(layout: Layout, node: str, **changes: object) -> None:
     }
     role = "coordinator" if node == "clock" else "worker"
     start = NodeStart(
-        timestamp=1.0, node_id=node, experiment=layout.experiment, role=role, incarnation="9f", settings=settings
+        timestamp=1.0,
+        node_id=node,
+        experiment=layout.experiment,
+        role=role,
+        incarnation="9f",
+        settings=settings,
+        versions={"torch": "1.0"},
+        models={"tiny-2-gpt2": "of other files"},
     )
     run_of(layout, node).store.append_records(keys.starts(node), [msgspec.json.encode(start)], durable=False)
 
@@ -144,6 +151,16 @@ def test_a_repetition_has_as_many_nodes_as_there_were(tmp_path: Path, plan: Plan
         plan("demo", nodes=2)
 
 
+def test_what_is_not_as_it_was_then_is_said(tmp_path: Path, plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
+    recorded(Layout(tmp_path, "demo"), "anna")
+    plan("demo")
+    said = capsys.readouterr().out
+    assert said.startswith(
+        "not as it was when demo was made, so its rewards need not come out again: torch was 1.0, now "
+    )
+    assert "model tiny-2-gpt2 has other files" in said
+
+
 def test_who_goes_on_with_other_settings_is_told_which(
     tmp_path: Path, plan: Plan, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -151,6 +168,7 @@ def test_who_goes_on_with_other_settings_is_told_which(
     recorded(layout, "anna")
     recorded(layout, "ben")
     swarm = plan("demo", learning_rate=0.5).swarm
+    capsys.readouterr()
     up._say_what_changed(run_of(layout), swarm)
     assert capsys.readouterr().out == (
         "other settings than before, ben, anna: SWARM_EXPECTED_WORKERS was 9, now 2; "

@@ -1,0 +1,145 @@
+"""What a node takes from the experiment that it joins: what made the experiment what it is, and how long it lasts.
+
+    experiment.json, the clock ─▶ adopted: setting ─▶ value ─┐
+    flags, environment, settings file ──────────────────────┴▶ Settings, or what contradicts the experiment
+
+What its user says counts above it, as far as the node then has anything to share with its peers. Who wrote the folder
+is a stranger: values are checked as any setting is, bounded, and never name code to import.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+from swarm.cli.flags import CommonFlags, as_settings, settings_from
+from swarm.cli.say import warn
+from swarm.cli.waiting import wait_for
+from swarm.config import IDENTITY_DEFAULTS, Settings, refuse_foreign_code, rule_in_settings, sources_of, variable
+from swarm.config.settings import FIELDS
+from swarm.config.sources import Given
+from swarm.errors import ConfigError, ExperimentError
+from swarm.node.base.experiment import differences, read_experiment
+from swarm.records.files import read_clock
+from swarm.records.reader import snapshot
+from swarm.store.place import Place, open_place
+from swarm.store.run import Run
+from swarm.wire.messages import ExperimentFile
+
+MOST_TAKEN = {"local_groups": 64, "external_groups": 256, "generations": 64, "max_rounds": 1_000_000}
+"""The largest values that are taken from a folder; who wants more says so."""
+SHARED = ("seed", "profile", "tasks", "task_families", "clock")
+"""Settings in which a node that differs from its experiment has nothing to share with its peers."""
+SHOWN = ("seed", "local_groups", "external_groups", "generations", "profile", "tasks", "max_rounds", "clock")
+"""Settings that a node that joins is told in any case."""
+
+
+class Joining(NamedTuple):
+    """A node's settings for an experiment that is there."""
+
+    settings: Settings
+    adopted: Given
+    """What came from the experiment, with where it came from; what the user said is not in it."""
+
+
+def take(flags: CommonFlags | None, run: Run, experiment: ExperimentFile, **own: Any) -> Joining:
+    """The settings of a node that joins an experiment.
+
+    Args:
+        own: settings that the command itself decides.
+
+    Raises:
+        ConfigError: a value of the experiment's is beyond what is taken, or names code.
+        ExperimentError: the user's settings contradict the experiment's.
+    """
+    flags = flags or CommonFlags()
+    named = sources_of(as_settings(flags) | own, os.environ, flags.config)
+    base = {name: value for name, value in adopted(run, experiment).items() if name not in named}
+    _refuse_too_much(base)
+    refuse_foreign_code(base)
+    settings = settings_from(flags, base=base, own=own)
+    _refuse_contradictions(settings, experiment, named)
+    return Joining(settings, base)
+
+
+def adopted(run: Run, experiment: ExperimentFile) -> Given:
+    """Setting -> value and source, of all that an experiment says."""
+    identity: dict[str, Any] = IDENTITY_DEFAULTS | {n: v for n, v in experiment.identity.items() if n in FIELDS}
+    if isinstance(identity.get("adaptive_rule"), str):
+        identity["adaptive_rule"] = rule_in_settings(identity["adaptive_rule"])
+    state = read_clock(run).state
+    rounds = state.max_rounds if state else experiment.max_rounds
+    values = identity | ({"max_rounds": rounds} if rounds else {})
+    return {name: (value, f"the experiment {run.experiment}") for name, value in values.items()}
+
+
+def _refuse_too_much(base: Given) -> None:
+    for name, most in MOST_TAKEN.items():
+        value, source = base.get(name, (0, ""))
+        if isinstance(value, int | float) and value > most:
+            raise ConfigError(
+                f"{variable(name)} ({name}) = {value} from {source} is more than the {most} that a node takes from a "
+                f"folder that anybody may write to: if it is meant, say {variable(name)}={value} yourself"
+            )
+
+
+def _refuse_contradictions(settings: Settings, experiment: ExperimentFile, named: dict[str, str]) -> None:
+    wrong = [name for name in SHARED if name in named and _differs(name, settings, experiment)]
+    if wrong:
+        variables = [variable(name) for name in wrong]
+        texts = [text for text in differences(settings, experiment) if text.partition(" ")[0] in variables]
+        raise ExperimentError(
+            f"{'; '.join(texts)}: peers of the experiment {experiment.experiment_name} would refuse all groups of this "
+            f"node. Leave out {' and '.join(variables)}, which came from {', '.join(named[n] for n in wrong)}, and "
+            f"start it again: it takes what the experiment has, and nodes draw different questions anyway"
+        )
+
+
+def _differs(name: str, settings: Settings, experiment: ExperimentFile) -> bool:
+    asked = IDENTITY_DEFAULTS | settings.experiment_identity()
+    made = IDENTITY_DEFAULTS | experiment.identity
+    return name in made and asked.get(name) != made[name]
+
+
+def tell(run: Run, joining: Joining, experiment: ExperimentFile) -> None:
+    """Say what was taken from where, and what differs."""
+    settings = joining.settings.as_recorded()
+    shown = [name for name in (*SHOWN, *joining.adopted) if name in SHOWN or settings[name] != FIELDS[name].default]
+    taken = [f"{variable(name)}={_text(settings[name])}" for name in dict.fromkeys(shown) if name in joining.adopted]
+    warn(f"joins the experiment {run.experiment} in {run.store.describe()}, made by {experiment.created_by}")
+    warn(f"taken from it: {', '.join(taken) or 'nothing'}")
+    for text in differences(joining.settings, experiment):
+        warn(f"{text}, as asked for")
+
+
+def _text(value: object) -> str:
+    return "all" if value is None else ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def experiment_in(run: Run, patience: float | None) -> ExperimentFile | None:
+    """What an experiment is, as soon as somebody has said it; None after so many seconds, None: never."""
+    what = f"the experiment {run.experiment} in {run.store.describe()}: its coordinator has not begun it"
+    return wait_for(lambda: read_experiment(run), what, patience)
+
+
+def only_experiment(place: Place, patience: float | None = None) -> str:
+    """The one experiment of a place, or the one of several that is not over; waits for the first.
+
+    Raises:
+        ExperimentError: there are several.
+    """
+    names = wait_for(place.experiments, f"an experiment in {place.describe()}: there is none yet", patience) or []
+    if len(names) == 1:
+        return names[0]
+    running = [name for name in names if snapshot(place.open(name)).finished is None]
+    if len(running) == 1:
+        return running[0]
+    raise ExperimentError(
+        f"{place.describe()} holds {len(names)} experiments, {len(running)} of them not over: "
+        f"{', '.join(running or names)}; name one with --experiment"
+    )
+
+
+def place_named(text: str) -> Place:
+    """The place that people name on the command line."""
+    return open_place(settings_from(CommonFlags(path=text)).shared_folder)

@@ -1,0 +1,201 @@
+"""What a node takes from the experiment that it joins, and what it refuses to take."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from swarm.cli import node as commands
+from swarm.cli import waiting
+from swarm.cli.flags import NodeFlags
+from swarm.cli.joining import experiment_in, only_experiment, place_named, take
+from swarm.cli.main import run as swarm
+from swarm.config import Settings
+from swarm.errors import ConfigError, ExperimentError
+from swarm.wire import keys
+from swarm.wire.codec import encode
+from swarm.wire.messages import ExperimentFile
+from tests.layout import Layout
+from tests.patience import PATIENCE
+from tests.unit.node.factories import make_state
+
+MADE = Settings(
+    seed=7, local_groups=3, external_groups=5, generations=4, tasks=("bf", "arc_1d"), sampler="balanced", max_rounds=9
+)
+
+
+def begin(layout: Layout, settings: Settings = MADE, **identity: Any) -> ExperimentFile:
+    """An experiment as its coordinator begins it."""
+    file = ExperimentFile(
+        experiment_name=layout.experiment,
+        created_at=1.0,
+        created_by="clock",
+        identity=settings.experiment_identity() | identity,
+        max_rounds=settings.max_rounds,
+    )
+    layout.run.store.put(keys.EXPERIMENT, encode(file))
+    return file
+
+
+@pytest.fixture
+def layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
+    monkeypatch.setenv("SWARM_PATH", str(tmp_path))
+    monkeypatch.setattr(waiting, "POLL_SECONDS", 0.001)
+    return Layout(tmp_path, "demo")
+
+
+def joined(layout: Layout, experiment: ExperimentFile, **flags: Any) -> Settings:
+    return take(NodeFlags(experiment="demo", **flags), layout.run, experiment).settings
+
+
+def test_who_says_nothing_takes_all_that_makes_the_experiment(layout: Layout) -> None:
+    settings = joined(layout, begin(layout))
+    assert settings.experiment_identity() == MADE.experiment_identity()
+    assert settings.max_rounds == 9
+
+
+def test_an_adaptive_experiment_is_joined_with_its_rule(layout: Layout) -> None:
+    made = Settings(local_groups=4, external_groups=4, adaptive=True, adaptive_rule="gradient", adaptive_max_j=6)
+    settings = joined(layout, begin(layout, made))
+    assert settings.experiment_identity() == made.experiment_identity()
+    assert (settings.adaptive_rule, settings.adaptive_max_j, settings.initial_j) == ("gradient", 6, made.initial_j)
+
+
+def test_the_clock_says_how_many_rounds_there_are_now(layout: Layout) -> None:
+    experiment = begin(layout)
+    layout.run.store.put(keys.STATE, encode(make_state(max_rounds=70)))
+    assert joined(layout, experiment).max_rounds == 70
+
+
+def test_what_a_node_says_of_itself_counts_where_its_peers_can_still_use_it(layout: Layout) -> None:
+    settings = joined(layout, begin(layout), external=0, local=1, learning_rate=0.5)
+    assert (settings.external_groups, settings.local_groups, settings.learning_rate) == (0, 1, 0.5)
+    assert settings.seed == 7
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ({"seed": 42}, r"SEED was 7, now 42: peers .* Leave out SEED, which came from command line"),
+        ({"profile": "paper"}, r"SWARM_PROFILE was 'tiny-2', now 'paper'"),
+        ({"tasks": "bf"}, r"SWARM_TASKS was \['bf', 'arc_1d'\], now \['bf'\]"),
+    ],
+)
+def test_who_could_share_nothing_is_refused_with_the_way_out(layout: Layout, flags: dict[str, Any], said: str) -> None:
+    experiment = begin(layout)
+    with pytest.raises(ExperimentError, match=said):
+        joined(layout, experiment, **flags)
+
+
+def test_the_same_seed_said_again_is_no_contradiction(layout: Layout) -> None:
+    assert joined(layout, begin(layout), seed=7).seed == 7
+
+
+@pytest.mark.parametrize(
+    ("identity", "said"),
+    [
+        ({"local_groups": 100_000}, r"NUM_TRAIN_SAMPLES .* = 100000 from the experiment demo is more than the 64"),
+        ({"generations": 1000}, r"NUM_GENERATIONS .* more than the 64 that a node takes"),
+        ({"seed": "seven"}, r"SEED .* got 'seven' from the experiment demo"),
+        ({"loss": "os:system"}, r"SWARM_LOSS \(loss\) = 'os:system' from the experiment demo names code"),
+        ({"task_families": ["evil.module:family"]}, r"SWARM_TASK_FAMILIES .* names code"),
+    ],
+)
+def test_what_a_stranger_may_have_written_is_bounded_and_never_imported(
+    layout: Layout, identity: dict[str, Any], said: str
+) -> None:
+    experiment = begin(layout, **identity)
+    with pytest.raises(ConfigError, match=said):
+        joined(layout, experiment)
+
+
+def test_who_asks_for_much_gets_it(layout: Layout) -> None:
+    assert joined(layout, begin(layout, local_groups=100), local=100).local_groups == 100
+
+
+def test_an_experiment_that_is_not_there_yet_is_waited_for_visibly(
+    layout: Layout, capsys: pytest.CaptureFixture[str]
+) -> None:
+    came = threading.Timer(0.05, lambda: begin(layout))
+    came.start()
+    found = experiment_in(layout.run, PATIENCE)
+    came.join()
+    assert found is not None
+    assert found.identity["seed"] == 7
+    assert "waiting for the experiment demo in" in capsys.readouterr().err
+
+
+def test_patience_ends(layout: Layout) -> None:
+    assert experiment_in(layout.run, 0.0) is None
+
+
+def test_the_only_experiment_of_a_place_needs_no_name(layout: Layout) -> None:
+    begin(layout)
+    assert only_experiment(place_named(str(layout.path))) == "demo"
+
+
+def test_of_several_the_one_that_is_not_over_is_meant(layout: Layout) -> None:
+    begin(layout)
+    over = Layout(layout.path, "over")
+    begin(over)
+    over.run.store.put(keys.STATE, encode(make_state(round=9, max_rounds=9, finished=True, experiment_name="over")))
+    assert only_experiment(place_named(str(layout.path))) == "demo"
+    begin(Layout(layout.path, "third"))
+    with pytest.raises(ExperimentError, match=r"holds 3 experiments, 2 of them not over: demo, third; name one"):
+        only_experiment(place_named(str(layout.path)))
+
+
+Started = list[Settings]
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Started:
+    """The settings of the nodes that commands start."""
+    nodes: Started = []
+
+    def start(settings: Settings, *_: object) -> int:
+        nodes.append(settings)
+        return 0
+
+    monkeypatch.setattr(commands, "run_node", start)
+    monkeypatch.setattr(commands, "this_process_runs", lambda *_: None)
+    return nodes
+
+
+@pytest.mark.parametrize("words", [["join", "{path}"], ["node", "--experiment", "demo"]])
+def test_one_command_is_enough_to_join(
+    layout: Layout, started: Started, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    begin(layout)
+    assert swarm([word.format(path=layout.path) for word in [*words, "--node-id", "anna"]]) == 0
+    (settings,) = started
+    assert (settings.experiment, settings.node_id, settings.role) == ("demo", "anna", "worker")
+    assert (settings.seed, settings.external_groups) == (7, 5)
+    said = capsys.readouterr().err
+    assert "joins the experiment demo" in said
+    assert "SEED=7, NUM_TRAIN_SAMPLES=3, NUM_TRANSPLANT_TREES=5, NUM_GENERATIONS=4" in said
+
+
+def test_a_coordinator_takes_nothing_from_the_folder(layout: Layout, started: Started) -> None:
+    begin(layout)
+    assert swarm(["node", "--experiment", "demo", "--role", "coordinator"]) == 0
+    assert started[0].seed == 42, "it refuses to go on with other settings by itself"
+
+
+def test_a_node_that_a_command_starts_has_its_settings_already(
+    layout: Layout, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin(layout)
+    monkeypatch.setenv("SWARM_STARTED_BY", '{"command": "swarm up"}')
+    assert swarm(["node", "--experiment", "demo", "--node-id", "worker-0"]) == 0
+    assert started[0].seed == 42
+
+
+def test_only_workers_join(layout: Layout, started: Started, capsys: pytest.CaptureFixture[str]) -> None:
+    begin(layout)
+    assert swarm(["join", str(layout.path), "--role", "coordinator"]) == 2
+    assert "swarm join makes a worker" in capsys.readouterr().err
+    assert not started
