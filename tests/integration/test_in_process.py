@@ -80,8 +80,9 @@ def test_ctrl_c_stops_all_nodes_and_the_printed_command_goes_on_in_one_process(t
 
 def test_a_node_that_fails_ends_the_others_gently_and_says_so_in_its_own_log(tmp_path):
     models = f"tiny-2-qwen2,{tmp_path}/no-such-model"
+    alone = environment(tmp_path, NODE_ID="worker", MODEL_NAME=models, SWARM_COORDINATOR_PATIENCE=0.1)
     with daemons() as start:
-        workers = start("services.workers", environment(tmp_path, NODE_ID="worker", MODEL_NAME=models), "--nodes", "2")
+        workers = start("services.workers", alone, "--nodes", "2")
         assert workers.wait() == 1, workers.output
     (failed,) = events(tmp_path, "worker-1", "process.failed")
     assert "no-such-model" in failed["error"]

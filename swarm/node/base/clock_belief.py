@@ -11,6 +11,7 @@
             (of an end: with its goodbye), and rewards lie in the rounds just before,
             or this node has done them all; and it stays ───────────────▶ believed
         else ───────────────────────────────────────────────────────────▶ not believed
+    a round beyond its own last one, without being the end ─────────────▶ not believed: no coordinator writes it
 
 One write of a file is a moment's work, and what follows from a jump is for good: rounds are left out, or the node ends.
 A coordinator that lives writes over what it has not written, so that what stays is its own word. The clock stops three
@@ -117,6 +118,8 @@ class ClockBelief:
         """
         if seen.state.held:  # it moves nobody, but whatever else was said does not stay
             self._said = None if seen.vouched else self._said
+            return False
+        if 0 < seen.state.max_rounds <= seen.state.round and not seen.state.finished:
             return False
         if seen.key < self._known:
             back = self._stays(seen, supported=seen.vouched and seen.writer.round == seen.state.round)

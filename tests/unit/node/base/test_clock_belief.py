@@ -31,9 +31,9 @@ def sighting(
         status=STOPPED if coordinator == "left" else ACTIVE,
     )
     alive = coordinator == "alive"
-    return Sighting(
-        make_state(round=round_, max_rounds=more.pop("max_rounds", 40), **more), writer, now, alive, not alive
-    )
+    last = 40 if more.get("finished") else max(40, round_ + 1)
+    state = make_state(round=round_, **{"max_rounds": last, **more})
+    return Sighting(state, writer, now, alive, not alive)
 
 
 def belief_at(round_: int = 5) -> ClockBelief:
@@ -115,10 +115,16 @@ def test_another_end_is_not_believed_for_one_write(round_: int) -> None:
     assert not belief_at().believes(sighting(round_, finished=True, max_rounds=round_), done=5, traces=True)
 
 
+@pytest.mark.parametrize("coordinator", ["alive", "left"])
+def test_a_round_beyond_the_last_one_that_is_no_end_is_never_believed(coordinator: str) -> None:
+    looks = every_second(5, seconds=99, max_rounds=5, coordinator=coordinator)
+    assert not after_a_while(belief_at(), *looks, traces=True)
+
+
 def test_an_end_is_not_announced_nearer_by_one_write_and_then_reached_by_another() -> None:
     belief = belief_at()
-    assert belief.believes(sighting(5, max_rounds=5), done=5, traces=True)
-    assert not belief.believes(sighting(5, finished=True, max_rounds=5), done=5, traces=True)
+    assert belief.believes(sighting(5, max_rounds=6), done=5, traces=True)
+    assert not belief.believes(sighting(6, finished=True, max_rounds=6), done=6, traces=True)
     assert belief.announced == 40
 
 

@@ -12,10 +12,14 @@ from swarm.errors import ConfigError
 from swarm.study.record import ConfigurationRecord, DeclaredComparison, StudyRecord
 from swarm.study.run.builtin import MATRICES, built_in
 from swarm.study.run.matrix import Matrix, ignored_settings, resolve, run_settings, shared_settings, with_baseline
+from swarm.study.run.matrix_file import read_matrix
 
 
 def configuration(name: str, **settings: Any) -> ConfigurationRecord:
     return ConfigurationRecord(name=name, settings=settings)
+
+
+ROOT = Path(__file__).parents[4]
 
 
 def make_matrix(*configurations: ConfigurationRecord, **changes: Any) -> Matrix:
@@ -47,6 +51,13 @@ def test_built_in_matrices_are_runnable_and_everything_but_the_baseline_is_compa
         settings = run_settings(record, run, Path("/shared"))
         assert settings.local_groups + settings.external_groups == record.nodes
         assert (settings.seed, settings.experiment, settings.max_rounds) == (run.seed, run.experiment, 100)
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "docs/study").glob("*.toml")), ids=lambda file: file.stem)
+def test_the_matrices_of_the_documentation_are_runnable_and_declare_what_they_test(file: Path) -> None:
+    record = resolved(read_matrix(file))
+    assert record.declared
+    assert all(run_settings(record, run, Path("/shared")) for run in record.runs)
 
 
 def test_the_paper_s_splits_are_named_and_set_as_in_the_paper() -> None:
