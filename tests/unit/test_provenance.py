@@ -22,6 +22,8 @@ LEFT_OUT = {
     "study",
     "warmup",
     "assets",
+    "notebook.py",
+    "systems.py",
 }
 """Of no influence on what a run computes."""
 
