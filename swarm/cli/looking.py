@@ -16,6 +16,7 @@ from swarm.cli.waiting import open_experiment_when_there
 from swarm.errors import ConfigError
 from swarm.harmless import escaped, printable_lines
 from swarm.node.process.host import this_process
+from swarm.records.expected import Expected
 from swarm.records.listing import nodes_with_logs
 from swarm.records.rows import read_metrics
 from swarm.records.stream import Event, EventStream, Wanted
@@ -139,18 +140,29 @@ def validate(
     common: CommonFlags | None = None,
     partial: bool = False,
     node: Annotated[tuple[str, ...], Parameter("--node")] = (),
+    rounds: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    nodes: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    external: Annotated[int | None, Parameter(validator=Number(gte=0))] = None,
     as_json: Annotated[bool, Parameter("--json")] = False,
 ) -> int:
     """Check the folder of a run; exit 1 if it is not whole.
+
+    It is held against what it has recorded of itself: its rounds, its workers, its external groups.
 
     Args:
         common: which experiment.
         partial: Accept a run that has not finished.
         node: Only what this node put there, whatever else lies there; give it again for another one.
+        rounds: It must have so many rounds, and every worker its row of the last one.
+        nodes: It must have rows of just so many workers.
+        external: Every row must want so many external groups, and every worker must have trained on some.
         as_json: JSON instead of text.
     """
+    if node and nodes is not None:
+        raise ConfigError("--nodes counts all workers, and --node leaves some out: give one of them")
     run = open_experiment(settings_from(common))
     _refuse_unknown(node, run)
-    report = validate_view.validate(run, partial=partial, only=frozenset(node))
+    expected = Expected(rounds=rounds, nodes=nodes, external=external)
+    report = validate_view.validate(run, partial=partial, only=frozenset(node), expected=expected)
     print_result(report, validate_view.render, as_json=as_json)
     return 0 if report.ok else 1

@@ -59,6 +59,8 @@ class NodeEvents:
         self.overdue: set[int] = set()
         """Rounds that it closed, as coordinator, at the end of their interval."""
         self.alarms: list[Alarm] = []
+        self.expected_workers: int | tuple[str, ...] | None = None
+        """How many, or which, it began its last life with as coordinator."""
         self.rounds_lost = 0
         """Updates that it could not redo after it was killed, over all its lives."""
 
@@ -84,6 +86,8 @@ class NodeEvents:
                 self.ending = self.ending or Ending(FINISHED)
             case "process.failed" | "process.crashed" if self.ending is None:
                 self.ending = Ending(event.event.removeprefix("process."), error=str(event.error or ""))
+            case "coordinator.ready":
+                self.expected_workers = _count_or_names(event.expected_workers)
             case "rounds.lost" if type(event.count) is int:
                 self.rounds_lost += event.count
             case "round.opened" | "round.last_closed" if event.reason == "interval" and event.round:
@@ -98,6 +102,15 @@ class _Event(msgspec.Struct):
     rounds_done: object = None
     error: object = None
     count: object = None
+    expected_workers: object = None
+
+
+def _count_or_names(said: object) -> int | tuple[str, ...] | None:
+    if type(said) is int and said > 0:
+        return said
+    if isinstance(said, list) and said and len(said) <= MOST_ALARMS:
+        return tuple(name for name in said if isinstance(name, str))
+    return None
 
 
 class Printed(NamedTuple):

@@ -12,15 +12,15 @@ So what `before` says has its files; every file that was found is explained by `
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Set
 from typing import Any, NamedTuple
 
 import msgspec
 
 from swarm.errors import ProtocolError
 from swarm.records.events import FINISHED, Printed, read_printed
+from swarm.records.expected import NOTHING, Expected
 from swarm.records.files import SMALL_FILE, read_form
 from swarm.records.listing import Counted, count_files, entries
 from swarm.records.reader import RunReader, Snapshot
@@ -28,6 +28,8 @@ from swarm.records.rows import Rows, read_rows
 from swarm.store.base import Kind
 from swarm.store.run import Run
 from swarm.types import RoundKey
+from swarm.views.expectations import as_many_as_expected, external_groups_as_expected, nodes_named_are_there
+from swarm.views.spans import gaps, named, spans
 from swarm.views.text import shorten
 from swarm.wire import keys
 from swarm.wire.codec import to_groups
@@ -57,6 +59,8 @@ class RunRecords(NamedTuple):
     """It need not have finished."""
     only: Set[str]
     """The nodes whose records are checked; empty: all, and that nothing else lies there."""
+    expected: Expected
+    """What somebody asks for."""
     rollouts: Counted
     rewards: Counted
     rows: dict[str, Rows]
@@ -67,7 +71,7 @@ class RunRecords(NamedTuple):
         return self.now.run.store.describe(key)
 
 
-def read_records(run: Run, *, partial: bool, only: Set[str] = frozenset()) -> RunRecords:
+def read_records(run: Run, *, partial: bool, only: Set[str] = frozenset(), expected: Expected = NOTHING) -> RunRecords:
     """Read a run, or what `only` some of its nodes have put there in the rounds that it had."""
     reader = RunReader(run, only)
     before = _before(reader.refresh())
@@ -78,6 +82,7 @@ def read_records(run: Run, *, partial: bool, only: Set[str] = frozenset()) -> Ru
         now=now,
         partial=partial,
         only=only,
+        expected=expected,
         rollouts=rollouts,
         rewards=rewards,
         rows={node: read_rows(run, node) for node in now.logged},
@@ -336,6 +341,9 @@ def nobody_crashed(run: RunRecords) -> Iterator[str]:
 
 CHECKS: dict[str, Check] = {
     "state is final": state_is_final,
+    "rounds and workers expected": as_many_as_expected,
+    "external groups expected": external_groups_as_expected,
+    "nodes that are named": nodes_named_are_there,
     "rollouts of every round": rollouts_of_every_round,
     "rewards of every round": rewards_of_every_round,
     "files behind every metrics row": files_behind_every_row,
@@ -372,27 +380,6 @@ def notes(run: RunRecords) -> Iterator[str]:
         submitted = {key.round for key, nodes in run.rewards.nodes.items() if node in nodes}
         if cut := submitted - done:
             yield f"{node} submitted a reward for {spans(cut)} but wrote no metrics row (stopped in between)"
-
-
-def spans(numbers: set[int]) -> str:
-    """`rounds 1, 3-5, 9`."""
-    runs = itertools.groupby(enumerate(sorted(numbers)), lambda pair: pair[1] - pair[0])
-    parts = [[number for _, number in pairs] for _, pairs in runs]
-    return named([range(part[0], part[-1] + 1) for part in parts])
-
-
-def gaps(end: int, there: Set[int]) -> list[range]:
-    """The numbers from 0 to below `end` that are not there, a few ranges even where a stranger's clock says 2^53."""
-    edges = [-1, *sorted(number for number in there if 0 <= number < end), end]
-    return [range(before + 1, after) for before, after in itertools.pairwise(edges) if after - before > 1]
-
-
-def named(parts: Sequence[range]) -> str:
-    """Ranges of rounds in words, as in `spans`."""
-    words = [f"{part[0]}" if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts]
-    count = sum(map(len, parts))
-    shown = words if len(words) <= 12 else [*words[:12], f"... {count} in all"]
-    return f"round{'s' if count > 1 else ''} {', '.join(shown)}"
 
 
 def _rows(run: RunRecords) -> Iterator[tuple[str, MetricsRow]]:

@@ -7,6 +7,7 @@ from collections.abc import Set
 import msgspec
 
 from swarm.harmless import printable
+from swarm.records.expected import NOTHING, Expected
 from swarm.store.run import Run
 from swarm.views.checks import CHECKS, notes, read_records
 
@@ -32,14 +33,15 @@ class Report(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-def validate(run: Run, *, partial: bool = False, only: Set[str] = frozenset()) -> Report:
-    """Check a run.
+def validate(run: Run, *, partial: bool = False, only: Set[str] = frozenset(), expected: Expected = NOTHING) -> Report:
+    """Check a run, against what it has recorded that it was to be, too.
 
     Args:
         partial: accept a run that has not finished.
         only: the nodes whose records are checked, whatever others have put there; empty: all.
+        expected: what it must have been, whatever it has recorded.
     """
-    found = read_records(run, partial=partial, only=only)
+    found = read_records(run, partial=partial, only=only, expected=expected)
     problems = {name: tuple(check(found)) for name, check in CHECKS.items()}
     return Report(
         experiment=run.experiment,

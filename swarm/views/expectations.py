@@ -1,0 +1,116 @@
+"""Checks of a run against what it was to be: what is missing without a trace shows only so.
+
+asked for (--rounds, --nodes, --external) ─▶ exactly that
+recorded by the run                       ─▶ at least that
+named in what others wrote                ─▶ left something of its own
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from swarm.records.expected import recorded
+from swarm.records.listing import saved_rounds
+from swarm.views.text import shorten
+from swarm.wire import keys
+from swarm.wire.messages import MetricsRow
+
+if TYPE_CHECKING:
+    from swarm.views.checks import RunRecords
+
+MOST_NAMED = 64
+"""Nodes that are looked for because others name them: names cost a stranger nothing."""
+RECORDED = "as the run has it recorded"
+
+
+def as_many_as_expected(run: RunRecords) -> Iterator[str]:
+    """Rounds and workers; of the rounds of a run without expectations its state is held against itself elsewhere."""
+    asked, of_run = run.expected, recorded(run.now)
+    if asked.rounds is not None:
+        yield from _rounds(run, asked.rounds)
+    there = _workers(run)
+    if asked.nodes is not None and len(there) != asked.nodes:
+        yield _workers_sentence(run, there, asked.nodes, "--nodes")
+    elif asked.nodes is None and not run.only:
+        if missing := sorted(of_run.names - there):
+            yield f"{run.where(keys.LOGS)}: expected rows of {shorten(', '.join(missing), 200)}, {RECORDED}; got none"
+        elif of_run.nodes is not None and len(there) < of_run.nodes:
+            yield _workers_sentence(run, there, of_run.nodes, RECORDED)
+
+
+def _rounds(run: RunRecords, expected: int) -> Iterator[str]:
+    done, to_do = run.now.rounds_done, run.now.rounds_expected
+    if to_do is not None and to_do != expected:
+        yield f"{run.where(keys.STATE)}: expected {expected} rounds (--rounds), got a run of {to_do}"
+    elif done > expected or (done < expected and not run.partial):
+        yield f"{run.where(keys.STATE)}: expected {expected} rounds (--rounds), got {done}"
+    elif not run.partial:
+        for node, found in run.rows.items():
+            last = max((row.round for row in found.rows), default=None)
+            if last is not None and last + 1 < expected:
+                yield (
+                    f"{run.where(keys.metrics(node))}: expected rows up to round {expected - 1} (--rounds), "
+                    f"got the last one of round {last}"
+                )
+
+
+def _workers(run: RunRecords) -> set[str]:
+    """Those with rows; while the run goes on those who registered, too."""
+    with_rows = {node for node, found in run.rows.items() if found.rows}
+    return with_rows | ({*run.now.workers} if run.partial else set())
+
+
+def _workers_sentence(run: RunRecords, there: set[str], expected: int, said: str) -> str:
+    names = shorten(", ".join(sorted(there)), 200) or "none"
+    return f"{run.where(keys.LOGS)}: expected rows of {expected} workers ({said}), got those of {len(there)}: {names}"
+
+
+def external_groups_as_expected(run: RunRecords) -> Iterator[str]:
+    """J in every row; and that any were trained on, where somebody asks for some."""
+    asked = run.expected.external
+    expected = recorded(run.now).external if asked is None else asked
+    if expected is None:
+        return
+    said = RECORDED if asked is None else "--external"
+    for node, found in run.rows.items():
+        file, others = run.where(keys.metrics(node)), [row for row in found.rows if row.external_wanted != expected]
+        if others and not (asked is None and _says_nothing(found.rows)):
+            yield (
+                f"{file}: expected {expected} external groups wanted in every round ({said}), "
+                f"got {others[0].external_wanted} in round {others[0].round} and in {len(others)} rounds in all"
+            )
+        elif asked and found.rows and not any(row.external_groups for row in found.rows):
+            yield f"{file}: expected external groups trained on ({said}), got none in {len(found.rows)} rounds"
+
+
+def _says_nothing(rows: list[MetricsRow]) -> bool:
+    """Rows of other programs that have no such columns."""
+    return not any(row.external_wanted or row.local_groups for row in rows)
+
+
+def nodes_named_are_there(run: RunRecords) -> Iterator[str]:
+    """Whoever leads the run, and whose groups others verified and trained on, left something."""
+    if run.only:
+        return
+    found = {*run.now.nodes, *saved_rounds(run.now.run)}
+    for counted in (run.rollouts, run.rewards):
+        found |= {node for nodes in counted.nodes.values() for node in nodes}
+    for node, where in list(_named(run).items())[:MOST_NAMED]:
+        if node not in found:
+            file, by = run.where(keys.peer(node)), run.where(where)
+            yield f"{file}: expected, since {by} names {node}; nothing of it is there"
+
+
+def _named(run: RunRecords) -> Mapping[str, str]:
+    """Node -> key of a file that names it."""
+    named = dict[str, str]()
+    if run.now.experiment is not None:
+        named[run.now.experiment.created_by] = keys.EXPERIMENT
+    if run.now.state is not None:
+        named[run.now.state.updated_by] = keys.STATE
+    for author, found in run.rows.items():
+        for row in found.rows:
+            for node in (*row.accepted_by_peer, *row.external_by_peer):
+                named.setdefault(node, keys.metrics(author))
+    return {node: where for node, where in named.items() if keys.is_node_id(node)}

@@ -1,0 +1,197 @@
+"""What is missing without a trace is missed: by what was asked for, by what the run recorded, by who names it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from swarm.cli.main import run
+from swarm.records.expected import Expected
+from swarm.types import RoundKey
+from swarm.views.validate import Report, validate
+from swarm.wire import keys
+from swarm.wire.messages import ExperimentFile
+from tests.layout import Layout
+from tests.unit.views.factories import START, append_events, make_event, make_experiment, make_row, run_of, write
+
+WORKERS = ("alice", "bob", "carol", "dora")
+COUNT, EXTERNAL, NAMED = "rounds and workers expected", "external groups expected", "nodes that are named"
+
+
+def check(layout: Layout, *, partial: bool = False, **expected: Any) -> Report:
+    return validate(run_of(layout), partial=partial, expected=Expected(**expected))
+
+
+def failed(report: Report) -> dict[str, tuple[str, ...]]:
+    return {check.name: check.problems for check in report.checks if not check.ok}
+
+
+def remove_all_traces(layout: Layout, node: str) -> None:
+    for found in [*layout.root.rglob(f"{node}.json"), *layout.root.rglob(node)]:
+        shutil.rmtree(found) if found.is_dir() else found.unlink()
+
+
+def says_expected(layout: Layout, workers: object, node: str = "clock") -> None:
+    append_events(layout, node, make_event("coordinator.ready", START, expected_workers=workers))
+
+
+def identify(layout: Layout, **identity: Any) -> None:
+    made = ExperimentFile(experiment_name="exp", created_at=START, created_by="clock", identity=identity)
+    write(layout.experiment_file, made)
+
+
+def with_rows(layout: Layout, node: str, rounds: int = 3, **fields: Any) -> None:
+    rows = [msgspec.json.encode(make_row(layout, node, number, local_groups=4, **fields)) for number in range(rounds)]
+    layout.metrics_file(node).write_bytes(b"\n".join(rows) + b"\n")
+
+
+# ── workers ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_a_worker_that_left_no_trace_is_missed_where_the_run_recorded_how_many_there_were(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, workers=WORKERS)
+    says_expected(layout, 4)
+    assert check(layout).ok
+    remove_all_traces(layout, "dora")
+    (problem,) = failed(check(layout))[COUNT]
+    assert "expected rows of 4 workers" in problem
+    assert "got those of 3: alice, bob, carol" in problem
+
+
+def test_a_worker_that_was_expected_by_name_is_missed_by_name(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, workers=WORKERS)
+    says_expected(layout, list(WORKERS))
+    remove_all_traces(layout, "dora")
+    assert "dora" in failed(check(layout))[COUNT][0]
+
+
+def test_more_workers_than_were_waited_for_are_welcome(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, workers=WORKERS)
+    says_expected(layout, 1)
+    assert check(layout).ok
+
+
+def test_only_the_one_who_leads_says_how_many_were_expected(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path)
+    says_expected(layout, 10**9, node="bob")
+    assert check(layout).ok
+
+
+@pytest.mark.parametrize("said", [-1, 0, True, "four", [], [1], {}, 1.5, None])
+def test_what_is_no_number_of_workers_expects_nothing(tmp_path: Path, said: object) -> None:
+    layout = make_experiment(tmp_path)
+    says_expected(layout, said)
+    assert check(layout).ok
+
+
+@pytest.mark.parametrize(("nodes", "ok"), [(1, False), (2, True), (3, False)])
+def test_the_number_of_workers_that_is_asked_for_is_the_number(tmp_path: Path, nodes: int, ok: bool) -> None:
+    layout = make_experiment(tmp_path)
+    says_expected(layout, 2)
+    assert check(layout, nodes=nodes).ok is ok
+
+
+def test_who_others_learned_from_left_something(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, workers=WORKERS)
+    with_rows(layout, "alice", accepted_by_peer={"dora": 4}, external_by_peer={"dora": 2})
+    assert check(layout).ok
+    remove_all_traces(layout, "dora")
+    assert "names dora" in failed(check(layout))[NAMED][0]
+
+
+def test_who_kept_the_clock_left_something(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path)
+    remove_all_traces(layout, "clock")
+    assert NAMED in failed(check(layout))
+
+
+# ── rounds ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize(("rounds", "ok"), [(2, False), (3, True), (4, False)])
+def test_the_rounds_that_are_asked_for_are_the_rounds(tmp_path: Path, rounds: int, ok: bool) -> None:
+    assert check(make_experiment(tmp_path), rounds=rounds).ok is ok
+
+
+def test_a_worker_that_ended_before_the_rounds_asked_for_is_named(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path)
+    with_rows(layout, "bob", rounds=2)
+    for file in (layout.rollout_file(RoundKey(2), "bob"), layout.reward_file(RoundKey(2), "bob")):
+        file.unlink()
+    assert check(layout).ok
+    (problem,) = failed(check(layout, rounds=3))[COUNT]
+    assert problem.startswith(str(layout.metrics_file("bob")))
+    assert "got the last one of round 1" in problem
+
+
+# ── external groups ─────────────────────────────────────────────────────────────────────────────────────────────────
+def test_a_worker_that_asked_for_other_external_groups_than_the_experiment_is_named(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path)
+    identify(layout, external_groups=4)
+    with_rows(layout, "alice", external_wanted=4, external_groups=2)
+    with_rows(layout, "bob", external_wanted=0)
+    (problem,) = failed(check(layout))[EXTERNAL]
+    assert problem.startswith(str(layout.metrics_file("bob")))
+    assert "expected 4" in problem
+    assert "in 3 rounds in all" in problem
+
+
+def test_an_adaptive_run_has_no_constant_number_of_external_groups(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path)
+    identify(layout, external_groups=4, adaptive=True)
+    with_rows(layout, "alice", external_wanted=2)
+    assert check(layout).ok
+
+
+def test_external_groups_that_were_asked_for_were_trained_on(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path)
+    with_rows(layout, "alice", external_wanted=4, external_groups=1)
+    with_rows(layout, "bob", external_wanted=4)
+    (problem,) = failed(check(layout, external=4))[EXTERNAL]
+    assert problem.startswith(str(layout.metrics_file("bob")))
+    assert "got none in 3 rounds" in problem
+
+
+@pytest.mark.parametrize("identity", [{"external_groups": "4"}, {"external_groups": -1}, {"external_groups": True}, {}])
+def test_an_identity_of_nonsense_expects_nothing(tmp_path: Path, identity: dict[str, Any]) -> None:
+    layout = make_experiment(tmp_path)
+    identify(layout, **identity)
+    assert check(layout).ok
+
+
+# ── the command ─────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_the_command_takes_expectations_and_tells_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_experiment(tmp_path)
+    where = ["--path", str(tmp_path), "--experiment", "exp"]
+    assert run(["validate", *where, "--rounds", "3", "--nodes", "2", "--external", "0"]) == 0
+    capsys.readouterr()
+    assert run(["validate", *where, "--json", "--nodes", "3", "--rounds", "4"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    (found,) = (each for each in told["checks"] if not each["ok"])
+    assert (found["name"], len(found["problems"])) == (COUNT, 2)
+
+
+@pytest.mark.parametrize("wrong", [["--rounds", "0"], ["--nodes", "0"], ["--external", "-1"]])
+def test_an_expectation_that_cannot_be_is_refused(tmp_path: Path, wrong: list[str]) -> None:
+    make_experiment(tmp_path)
+    assert run(["validate", "--path", str(tmp_path), "--experiment", "exp", *wrong]) == 2
+
+
+def test_workers_are_not_counted_where_some_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_experiment(tmp_path)
+    where = ["--path", str(tmp_path), "--experiment", "exp"]
+    assert run(["validate", *where, "--node", "bob", "--nodes", "2"]) == 2
+    assert "give one of them" in capsys.readouterr().err
+    assert run(["validate", *where, "--node", "bob", "--rounds", "3"]) == 0
+
+
+def test_a_run_that_goes_on_may_have_fewer_rounds_and_workers_that_have_just_come(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path)
+    says_expected(layout, 2)
+    layout.metrics_file("bob").unlink()
+    for prefix in (keys.REWARDS, keys.ROLLOUTS):
+        for file in (layout.root / prefix).rglob("bob.json"):
+            file.unlink()
+    assert COUNT not in failed(check(layout, partial=True, nodes=2, rounds=3))
+    assert COUNT in failed(check(layout, nodes=2))
