@@ -350,7 +350,7 @@ def test_the_text_has_one_line_per_check_and_the_first_few_problems(tmp_path: Pa
     assert "FAIL  files behind every metrics row" in text
     assert "and 7 more" in text
     assert text.endswith("exp is not whole: 1 of 16 checks failed")
-    assert sum(line.startswith(("ok", "FAIL")) for line in text.splitlines()) == 13
+    assert sum(line.startswith(("ok", "FAIL")) for line in text.splitlines()) == 16
 
 
 def test_spans_join_neighbours() -> None:
