@@ -378,7 +378,7 @@ def notes(run: RunRecords) -> Iterator[str]:
         if given_up := {row.round for row in rows if _never_published(run, row)} - published:
             yield f"{node} never published its rollouts of {spans(given_up)}: the folder refused writes for too long"
         submitted = {key.round for key, nodes in run.rewards.nodes.items() if node in nodes}
-        if cut := submitted - done:
+        if (cut := submitted - done) and not run.now.made_by:
             yield f"{node} submitted a reward for {spans(cut)} but wrote no metrics row (stopped in between)"
 
 

@@ -149,6 +149,8 @@ def test_a_run_made_by_rl_swarm_has_means_and_no_made_up_zeros(place: Path) -> N
     assert metrics["my_reward"].between(0, 1).all()
     assert metrics["answer_tag_rate"].isna().all()
     assert metrics["external_groups"].isna().all()
+    for node in ("node_1", "node_2"):
+        (place / f"experiments/early/logs/{node}/metrics.json").unlink()
     unknown = notebook.get_experiment_status(place, "early")
     assert (unknown["current_round"], unknown["finished"]) == (4, True)
     assert "total_cumulative_reward" not in unknown

@@ -38,13 +38,14 @@ class Reward(msgspec.Struct):
 
 
 class Line(msgspec.Struct):
-    """One line of `logs/{node}/metrics.jsonl`: a round's summary, the detail of a stage, or the adaptive rule's."""
+    """One line of `logs/{node}/metrics.jsonl`, or metrics.json: the summary of a round, the detail of a stage, or what
+    the adaptive rule says."""
 
     timestamp: float
     round: Count
     stage: Count = 0
     my_reward: float | None = None
-    """Sum over completions; versions before 16 November 2025 added 1 to every positive one."""
+    """Sum over completions; versions before 16 November 2025 added 1 to every positive one (rewards)."""
     mean_reward: float | None = None
     """Over agents and not over completions. Versions that write it add no 1."""
     stage_reward: float | None = None

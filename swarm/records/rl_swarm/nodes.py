@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from swarm.records.rl_swarm.forms import Line, Progress, Registration, Reward, Said
-from swarm.records.rl_swarm.rewards import Measured, Unknown, are_plain, by_round, measure, measure_file
+from swarm.records.rl_swarm.rewards import Measured, Unknown, added_to, by_round, measure, measure_file
 from swarm.wire.messages import SCHEMA_VERSION, MetricsRow, PeerFile
 
 RECORDED = frozenset(
@@ -31,7 +31,9 @@ class NodeFacts(NamedTuple):
     registration: Registration | None
     said: Said
     lines: list[Line]
-    """Of its metrics.jsonl."""
+    """Of its metrics.json or metrics.jsonl."""
+    old_name: bool
+    """It is metrics.json."""
     junk: list[bytes]
     """What else stands there: readers count it."""
     torn: bool
@@ -61,13 +63,17 @@ def rounds_of(facts: NodeFacts) -> Iterator[Round]:
     if not facts.lines:
         yield from _rounds_of_files(facts)
         return
-    plain = are_plain(line for line in facts.lines if line.mean_reward is None)
+    short = [line for line in facts.lines if line.my_reward is not None and line.mean_reward is None]
+    added = added_to(short, old_name=facts.old_name)
+    adaptive = None
     for number, lines in sorted(by_round(facts.lines).items()):
-        reward = measure(lines, facts.completions, short_are_plain=plain)
+        # It is logged when a round is over, for the next one that the node does, which may have a higher number.
+        adaptive = next((line for line in reversed(lines) if line.adaptive_J is not None), adaptive)
+        reward = measure(lines, facts.completions, added=added)
         if reward is not None:
-            adaptive = next((line for line in reversed(lines) if line.adaptive_J is not None), None)
-            at = max(line.timestamp for line in lines if line is not adaptive)
-            yield Round(number, at, reward, adaptive)
+            done = [line for line in lines if line.adaptive_J is None]
+            yield Round(number, max(line.timestamp for line in done), reward, adaptive)
+            adaptive = None
 
 
 def _rounds_of_files(facts: NodeFacts) -> Iterator[Round]:

@@ -2,12 +2,14 @@
 
     metrics.jsonl, is_stage_detail   sum of stage_reward / sum of num_samples            since 16 November 2025
     metrics.jsonl, with mean_reward  my_reward / completions                             since 16 November 2025
-    metrics.jsonl, short lines       as above, less the 1 that versions before added to every positive sum
-    no metrics.jsonl                 rewards/.../{node}.json / completions; a whole number was truncated, and one that
+    short lines of metrics.json      (my_reward - 1) / completions, or 0 for 0           12 October to 16 November 2025
+    short lines of metrics.jsonl     likewise before 12 October 2025; later ones unknown
+    no lines at all                  rewards/.../{node}.json / completions; a whole number was truncated, and one that
                                      follows rounds without any may be the sum of them all: neither is taken
 
-A round is often logged twice; its last line counts. `completions` are counted in the node's own rollout files, or else
-are I x G as it printed them.
+Versions with short lines added 1 to every positive sum, but for those of half an hour on 16 November 2025: a sum between
+0 and 1 shows that nothing was added to this node's. A round is often logged twice; its last line counts. `completions`
+are counted in the node's own rollout files, or else are I x G as it printed them.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ from typing import NamedTuple
 from swarm.records.ranges import is_share
 from swarm.records.rl_swarm.forms import Line, Reward
 
-PLUS_ONE_UNTIL = 1763330230.0
-"""Unix seconds of the commit that ended it (6eb25cd)."""
+RENAMED_AT = 1760266430.0
+"""Unix seconds of the commit from which on metrics.jsonl was called metrics.json (724106c); 245b8ce took that back, 22
+minutes after 6eb25cd had ended the adding of 1."""
 
 
 class Measured(NamedTuple):
@@ -42,13 +45,13 @@ class Unknown(NamedTuple):
     why: str
 
 
-def measure(lines: Sequence[Line], completions: int, *, short_are_plain: bool) -> Measured | Unknown | None:
+def measure(lines: Sequence[Line], completions: int, *, added: float | None) -> Measured | Unknown | None:
     """The reward of one node and round; None where no line speaks of it.
 
     Args:
         lines: of that round, as written.
         completions: of one round of this node; 0: unknown.
-        short_are_plain: nothing was added to its short lines.
+        added: what was added to each positive sum of its short lines; None: nobody can tell.
     """
     stages = {line.stage: line for line in lines if line.stage_reward is not None and line.num_samples}
     if stages:
@@ -57,11 +60,11 @@ def measure(lines: Sequence[Line], completions: int, *, short_are_plain: bool) -
     line = next((line for line in reversed(lines) if line.my_reward is not None), None)
     if line is None or line.my_reward is None:
         return None
-    if line.mean_reward is not None or short_are_plain or line.my_reward == 0:
+    if line.mean_reward is not None or added == 0 or line.my_reward == 0:
         return _checked(line.my_reward, completions, "my_reward / completions")
-    if line.timestamp < PLUS_ONE_UNTIL and line.my_reward >= 1:
-        return _checked(line.my_reward - 1, completions, "(my_reward - 1) / completions")
-    return Unknown(f"my_reward {line.my_reward:g} may be 1 too high, as versions of rl-swarm made it")
+    if added is None:
+        return Unknown(f"my_reward {line.my_reward:g} may be 1 too high, as versions of rl-swarm made it")
+    return _checked(line.my_reward - added, completions, f"(my_reward - {added:g}) / completions")
 
 
 def measure_file(reward: Reward, completions: int, *, follows: bool) -> Measured | Unknown:
@@ -70,7 +73,7 @@ def measure_file(reward: Reward, completions: int, *, follows: bool) -> Measured
     Args:
         follows: there is one of the round before, or this is the first round of all.
     """
-    if isinstance(reward.reward, int) and reward.reward:
+    if isinstance(reward.reward, int):
         return Unknown(f"reward {reward.reward} was truncated to a whole number")
     if not follows:
         return Unknown(f"reward {reward.reward:g} may be the sum of several rounds: the round before has none")
@@ -85,9 +88,16 @@ def _checked(total: float, completions: int, read_from: str) -> Measured | Unkno
     return Measured(total, completions, read_from)
 
 
-def are_plain(lines: Iterable[Line]) -> bool:
-    """Whether a node's short lines have nothing added: one between 0 and 1 could not be there otherwise."""
-    return any(line.my_reward is not None and 0 < line.my_reward < 1 for line in lines)
+def added_to(short: Sequence[Line], *, old_name: bool) -> float | None:
+    """What a node's version added to each positive sum of its short lines; None: nobody can tell.
+
+    Args:
+        short: its lines without mean_reward.
+        old_name: they stand in metrics.json.
+    """
+    if any(line.my_reward is not None and 0 < line.my_reward < 1 for line in short):
+        return 0.0
+    return 1.0 if old_name or all(line.timestamp < RENAMED_AT for line in short) else None
 
 
 def by_round(lines: Iterable[Line]) -> Mapping[int, list[Line]]:

@@ -56,7 +56,7 @@ class RlSwarmRun:
     def facts(self, node: str) -> NodeFacts:
         """One node by now. Raises StoreError: the place fails."""
         rounds = rounds_in(self.store, keys.ROLLOUTS)
-        files = (keys.metrics(node), keys.stdout(node), f"{PROGRESS}{node}.json", keys.peer(node))
+        files = (keys.metrics(node), _old_metrics(node), keys.stdout(node), f"{PROGRESS}{node}.json", keys.peer(node))
         versions = (*map(self._stat, files), len(rounds))
         seen, facts = self._facts.get(node, (None, None))
         if facts is None or seen != versions:
@@ -64,9 +64,15 @@ class RlSwarmRun:
             self._facts[node] = versions, facts
         return facts
 
+    def latest(self, node: str) -> NodeFacts:
+        """One node as it was read last, for who reads many of its files: its versions are not looked at again."""
+        return self._facts[node][1] if node in self._facts else self.facts(node)
+
     def _read_node(self, node: str, rounds: list[int]) -> NodeFacts:
         registration = self._read(keys.peer(node), Registration, SMALL_FILE)
         lines, junk, torn = self._lines(keys.metrics(node), Line, MOST_LINES)
+        if old_name := not lines and self._stat(_old_metrics(node)) is not None:
+            lines, junk, torn = self._lines(_old_metrics(node), Line, MOST_LINES)
         printed = list(lines_of(self.store, keys.stdout(node)))
         said, crash = said_in(printed[:HEAD]), next((line for line in printed if _EXCEPTION in line), b"")
         trains = registration is None or registration.node_role != "coordinator"
@@ -77,6 +83,7 @@ class RlSwarmRun:
             registration=registration if registration and registration.peer_id == node else None,
             said=said,
             lines=lines,
+            old_name=old_name,
             junk=junk,
             torn=torn,
             rewards=rewards,
@@ -97,9 +104,11 @@ class RlSwarmRun:
             )
             raise ProtocolError("malformed", f"{where} holds no completions: {error}{empty}") from None
 
-    def reward(self, key: str) -> Reward | None:
-        """One file, None where there is none that can be read."""
-        return self._read(key, Reward, SMALL_FILE)
+    def reward(self, key: str) -> Reward:
+        """One file. Raises FileNotFoundError; ProtocolError: it is none."""
+        if (found := parse_line(self.store.get(key, SMALL_FILE).data, Reward)) is None:
+            raise ProtocolError("malformed", f"{self.store.describe(key)} is no reward of rl-swarm")
+        return found
 
     def completions_in(self, round_: int, node: str) -> int:
         """How many a node published in one round, all stages; 0: nobody can say."""
@@ -125,7 +134,7 @@ class RlSwarmRun:
     def _rewards(self, node: str) -> dict[int, Reward]:
         found = {}
         for r in rounds_in(self.store, keys.REWARDS):
-            file = self.reward(keys.reward(RoundKey(r), node))
+            file = self._read(keys.reward(RoundKey(r), node), Reward, SMALL_FILE)
             if file and (file.round, file.stage, file.peer_id) == (r, 0, node):
                 found[r] = file
         return found
@@ -155,3 +164,8 @@ class RlSwarmRun:
                 elif len(found) < most:
                     found.append(parsed)
         return found, junk, growing.torn
+
+
+def _old_metrics(node: str) -> str:
+    """As versions from 12 October to 16 November 2025 called it."""
+    return keys.metrics(node).removesuffix("l")

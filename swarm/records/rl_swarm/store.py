@@ -22,7 +22,7 @@ import msgspec
 from swarm.errors import ProtocolError, StoreError
 from swarm.lines import LogFile
 from swarm.records.rl_swarm.forms import Payload, Said
-from swarm.records.rl_swarm.nodes import events_of, is_coordinator, peer_of, rounds_of, rows_of
+from swarm.records.rl_swarm.nodes import NodeFacts, events_of, is_coordinator, peer_of, rounds_of, rows_of
 from swarm.records.rl_swarm.rewards import Measured, Unknown, measure_file
 from swarm.records.rl_swarm.run import RlSwarmRun
 from swarm.store.base import (
@@ -57,6 +57,8 @@ class RlSwarmStore:
         self._store = store
         self._experiment = experiment
         self._run = RlSwarmRun(store)
+        self._rewards: dict[str, tuple[NodeFacts, dict[int, Measured | Unknown]]] = {}
+        """Node -> what it was read as, and its rewards by round."""
 
     def describe(self, key: str = "") -> str:
         return self._store.describe(key)
@@ -153,16 +155,16 @@ class RlSwarmStore:
                 timestamp=file.timestamp,
                 rollouts={str(slot): _entries(group) for slot, group in enumerate(groups)},
                 groups={str(slot): _info(group) for slot, group in enumerate(groups)},
-                policy=PolicyInfo(model=self._run.facts(node).said.model),
+                policy=PolicyInfo(model=self._run.latest(node).said.model),
             )
         )
 
     def _reward(self, key: str, node: str) -> bytes:
-        self._store.get(key, MOST_PER_READ)
-        file, facts = self._run.reward(key), self._run.facts(node)
-        if file is None:
-            raise ProtocolError("malformed", f"{self.describe(key)} is no reward of rl-swarm")
-        of_row = next((done.reward for done in rounds_of(facts) if done.number == file.round), None)
+        file, facts = self._run.reward(key), self._run.latest(node)
+        of_row = self._rewards_of(facts).get(file.round)
+        if of_row is None:  # it may have been logged since
+            facts = self._run.facts(node)
+            of_row = self._rewards_of(facts).get(file.round)
         reward = measure_file(file, facts.completions, follows=isinstance(of_row, Measured))
         if isinstance(of_row, Measured) and of_row.total == file.reward:
             reward = of_row
@@ -177,6 +179,13 @@ class RlSwarmStore:
                 submitted_at=file.submitted_at,
             )
         )
+
+    def _rewards_of(self, facts: NodeFacts) -> dict[int, Measured | Unknown]:
+        read, rewards = self._rewards.get(facts.node, (None, {}))
+        if read is not facts:
+            rewards = {done.number: done.reward for done in rounds_of(facts)}
+            self._rewards[facts.node] = facts, rewards
+        return rewards
 
     # ── what is refused ─────────────────────────────────────────────────────────────────────────────────────────────
     def facts(self) -> Facts:

@@ -59,6 +59,8 @@ def test_a_summary_shows_means_and_a_dash_for_what_nobody_recorded(place: Path, 
     assert "external groups   -" in text
     found = json.loads(said(capsys, "summary", "--path", str(place), "--experiment", "two_workers", "--json"))
     assert (found["made_by"], found["external_groups"], found["tagged"]["last"]) == ("rl-swarm", None, None)
+    for node in ("node_1", "node_2"):
+        (place / f"experiments/early/logs/{node}/metrics.json").unlink()
     text = said(capsys, "summary", "--path", str(place), "--experiment", "early")
     assert "left no reward of any round" in text
 

@@ -13,7 +13,7 @@ from swarm.errors import ExperimentError, ProtocolError, StoreError
 from swarm.records.made_by import as_ours, is_rl_swarm, made_by, refuse_foreign, unknown_columns
 from swarm.records.reader import snapshot
 from swarm.records.rl_swarm.forms import Line, Reward, said_in
-from swarm.records.rl_swarm.rewards import PLUS_ONE_UNTIL, Measured, Unknown, are_plain, measure, measure_file
+from swarm.records.rl_swarm.rewards import RENAMED_AT, Measured, Unknown, added_to, measure, measure_file
 from swarm.records.rows import read_metrics, read_rows
 from swarm.store.place import open_place
 from swarm.store.run import Run
@@ -135,7 +135,16 @@ def test_training_complete_is_not_believed_before_all_rounds_were_done(place: Pa
     assert (ending.how, ending.rounds_done) == ("stopped", 3)
 
 
+def test_the_1_that_its_early_versions_added_is_taken_off(place: Path) -> None:
+    rows = read_metrics(looked_at(place, "early"))
+    of_completions = {"node_1": [0.75, 5.3, 1.7, 0.0], "node_2": [4.0, 6.25, 0.8, 5 / 3]}  # by reasoning-gym
+    for node, sums in of_completions.items():
+        assert [row.my_reward for row in rows[node]] == pytest.approx([total / 16 for total in sums])
+
+
 def test_a_run_without_any_reward_on_record_has_rounds_and_no_rows(place: Path) -> None:
+    for node in ("node_1", "node_2"):
+        (place / f"experiments/early/logs/{node}/metrics.json").unlink()
     run = looked_at(place, "early")
     assert read_metrics(run) == {}
     assert snapshot(run).rounds_done == 4
@@ -197,25 +206,27 @@ def test_hostile_files_of_such_a_run_crash_no_view(place: Path, key: str, data: 
 
 
 # ── rewards, rule by rule ───────────────────────────────────────────────────────────────────────────────────────────
-AFTER = PLUS_ONE_UNTIL + 1
-
-
-def line(at: float = AFTER, **fields: float) -> Line:
+def line(at: float = RENAMED_AT + 1, **fields: float) -> Line:
     return Line(timestamp=at, round=0, **fields)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("lines", "completions", "expected"),
+    ("lines", "completions", "added", "expected"),
     [
-        ([line(my_reward=2.0, mean_reward=1.5), line(stage_reward=2.0, num_samples=8)], 0, 0.25),
-        ([line(stage_reward=2.0, num_samples=8), line(stage_reward=2.0, num_samples=8)], 0, 0.25),
-        ([line(my_reward=2.0, mean_reward=1.5), line(my_reward=2.0, mean_reward=1.5)], 16, 0.125),
-        ([line(PLUS_ONE_UNTIL - 1, my_reward=3.0)], 16, 0.125),
-        ([line(PLUS_ONE_UNTIL - 1, my_reward=0.0)], 16, 0.0),
+        ([line(my_reward=2.0, mean_reward=1.5), line(stage_reward=2.0, num_samples=8)], 0, None, 0.25),
+        ([line(stage_reward=2.0, num_samples=8), line(stage_reward=2.0, num_samples=8)], 0, None, 0.25),
+        ([line(my_reward=2.0, mean_reward=1.5), line(my_reward=2.0, mean_reward=1.5)], 16, None, 0.125),
+        ([line(my_reward=2.0, mean_reward=1.5)], 16, 1.0, 0.125),
+        ([line(my_reward=3.0)], 16, 1.0, 0.125),
+        ([line(my_reward=2.0)], 16, 0.0, 0.125),
+        ([line(my_reward=0.0)], 16, 1.0, 0.0),
+        ([line(my_reward=0.0)], 16, None, 0.0),
     ],
 )
-def test_a_sum_becomes_a_mean_over_its_completions(lines: list[Line], completions: int, expected: float) -> None:
-    found = measure(lines, completions, short_are_plain=False)
+def test_a_sum_becomes_a_mean_over_its_completions(
+    lines: list[Line], completions: int, added: float | None, expected: float
+) -> None:
+    found = measure(lines, completions, added=added)
     assert isinstance(found, Measured)
     assert found.mean == expected
 
@@ -230,21 +241,45 @@ def test_a_sum_becomes_a_mean_over_its_completions(lines: list[Line], completion
     ],
 )
 def test_what_cannot_be_known_is_not_made_up(lines: list[Line], completions: int, why: str) -> None:
-    found = measure(lines, completions, short_are_plain=False)
+    found = measure(lines, completions, added=None)
     assert isinstance(found, Unknown)
     assert why in found.why
 
 
-def test_a_sum_between_0_and_1_shows_that_nothing_was_added() -> None:
-    lines = [line(my_reward=3.0), line(my_reward=0.5)]
-    assert are_plain(lines)
-    assert not are_plain(lines[:1])
-    assert isinstance(measure(lines[:1], 16, short_are_plain=True), Measured)
+@pytest.mark.parametrize(
+    ("short", "old_name", "added"),
+    [
+        ([line(my_reward=3.0)], True, 1.0),
+        ([line(my_reward=3.0), line(my_reward=0.5)], True, 0.0),
+        ([line(RENAMED_AT - 1, my_reward=3.0)], False, 1.0),
+        ([line(my_reward=3.0)], False, None),
+        ([line(my_reward=3.0), line(my_reward=0.5)], False, 0.0),
+    ],
+)
+def test_whether_1_was_added_shows_by_the_files_name_its_time_or_a_smaller_sum(
+    short: list[Line], old_name: bool, added: float | None
+) -> None:
+    assert added_to(short, old_name=old_name) == added
+
+
+def test_what_the_adaptive_rule_says_after_a_round_is_of_the_next_one_that_is_done(place: Path) -> None:
+    base = {"timestamp": 1795392180.0, "stage": 0}
+    append(place, "two_workers/logs/node_1/metrics.jsonl", json.dumps(base | {"round": 4, "adaptive_J": 3}) + "\n")
+    done = base | {"round": 6, "stage_reward": 8.0, "num_samples": 16}
+    append(place, "two_workers/logs/node_1/metrics.jsonl", json.dumps(done) + "\n")
+    rows = read_metrics(looked_at(place, "two_workers"))["node_1"]
+    assert [(row.round, row.adaptive_J or None) for row in rows[-2:]] == [(3, None), (6, 3)]
 
 
 @pytest.mark.parametrize(
     ("reward", "follows", "why"),
-    [(3, True, "truncated"), (3.0, False, "several rounds"), (99.5, True, "no sum"), (0, True, ""), (3.0, True, "")],
+    [
+        (3, True, "truncated"),
+        (0, True, "truncated"),
+        (3.0, False, "several rounds"),
+        (99.5, True, "no sum"),
+        (3.0, True, ""),
+    ],
 )
 def test_reward_files_are_believed_only_where_they_are_of_one_round_and_whole(
     reward: float, follows: bool, why: str
