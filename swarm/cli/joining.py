@@ -21,6 +21,7 @@ from swarm.config.sources import Given
 from swarm.errors import ConfigError, ExperimentError
 from swarm.node.base.experiment import differences, read_experiment
 from swarm.records.files import read_clock
+from swarm.records.made_by import made_by, refuse_foreign
 from swarm.records.reader import snapshot
 from swarm.store.place import Place, open_place
 from swarm.store.run import Run
@@ -117,18 +118,27 @@ def _text(value: object) -> str:
 
 
 def experiment_in(run: Run, patience: float | None) -> ExperimentFile | None:
-    """What an experiment is, as soon as somebody has said it; None after so many seconds, None: never."""
+    """What an experiment is, as soon as somebody has said it; None after so many seconds, None: never.
+
+    Raises:
+        ExperimentError: another program made it.
+    """
+    refuse_foreign(run)
     what = f"the experiment {run.experiment} in {run.store.describe()}: its coordinator has not begun it"
     return wait_for(lambda: read_experiment(run), what, patience)
 
 
 def only_experiment(place: Place, patience: float | None = None) -> str:
-    """The one experiment of a place, or the one of several that is not over; waits for the first.
+    """The one experiment of a place that this program made, or the one of several that is not over; waits for the
+    first.
 
     Raises:
         ExperimentError: there are several.
     """
-    names = wait_for(place.experiments, f"an experiment in {place.describe()}: there is none yet", patience) or []
+    names = (
+        wait_for(lambda: _of_this_program(place), f"an experiment in {place.describe()}: there is none yet", patience)
+        or []
+    )
     if len(names) == 1:
         return names[0]
     running = [name for name in names if snapshot(place.open(name)).finished is None]
@@ -138,6 +148,10 @@ def only_experiment(place: Place, patience: float | None = None) -> str:
         f"{place.describe()} holds {len(names)} experiments, {len(running)} of them not over: "
         f"{', '.join(running or names)}; name one with --experiment"
     )
+
+
+def _of_this_program(place: Place) -> list[str]:
+    return [name for name in place.experiments() if not made_by(place.open(name))]
 
 
 def place_named(text: str) -> Place:

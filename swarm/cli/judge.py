@@ -15,6 +15,7 @@ from swarm.logs import NodeLog, configure_logging, get_logger
 from swarm.node.process.daemon import run_loop
 from swarm.node.process.stopping import on_signals
 from swarm.node.process.system import ThreadBlocking
+from swarm.records.made_by import refuse_foreign
 from swarm.store.run import Run
 from swarm.systems import require_for
 from swarm.tasks.scoring import Scorer
@@ -31,6 +32,7 @@ def run(*, common: CommonFlags | None = None) -> int:
     require_for("`swarm judge run`")
     settings = settings_from(common)
     run = open_experiment(settings, JUDGE)
+    refuse_foreign(run)
     opened = run.store.open_log
     files = NodeLog(JUDGE, partial(opened, keys.events(JUDGE)), partial(opened, keys.stdout(JUDGE)))
     try:

@@ -7,9 +7,9 @@
     no lines at all                  rewards/.../{node}.json / completions; a whole number was truncated, and one that
                                      follows rounds without any may be the sum of them all: neither is taken
 
-Versions with short lines added 1 to every positive sum, but for those of half an hour on 16 November 2025: a sum between
-0 and 1 shows that nothing was added to this node's. A round is often logged twice; its last line counts. `completions`
-are counted in the node's own rollout files, or else are I x G as it printed them.
+Versions with short lines added 1 to every positive sum, but for those of half an hour on 16 November 2025: a sum
+between 0 and 1 shows that nothing was added to this node's. A round is often logged twice; its last line counts.
+`completions` are counted in the node's own rollout files, or else are I x G as it printed them.
 """
 
 from __future__ import annotations

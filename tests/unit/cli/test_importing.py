@@ -88,10 +88,17 @@ def test_no_node_starts_in_it_nor_in_its_import(place: Path, capsys: Captured) -
     said(capsys, "experiment", "import", "early", "--as", "taken", "--path", str(place))
     before = digest(place)
     for name in ("early", "taken"):
-        for command in (["node", "--role", "coordinator"], ["node", "--node-id", "anna"], ["up", "--nodes", "2"]):
+        for command in (
+            ["node", "--role", "coordinator"],
+            ["node", "--node-id", "anna"],
+            ["workers", "--nodes", "2"],
+            ["up", "--nodes", "2"],
+            ["judge", "run"],
+        ):
             text = said(capsys, *command, "--path", str(place), "--experiment", name, code=2)
             assert "made by rl-swarm" in text
             assert "choose another --experiment" in text
+        assert "made by rl-swarm" in said(capsys, "join", str(place), "--experiment", name, code=2)
     assert digest(place) == before
 
 
