@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Annotated, Any, NamedTuple
 
 import anyio
+import msgspec
 from cyclopts import Parameter
 
 from swarm.cli.dry_run import show_dry_run
@@ -216,7 +217,8 @@ def _conclude(
     with surviving.view("the summary"):
         rows, odd = read_metrics_and_odd(run)
         if rows:
-            say("\n" + render(summarise(rows, odd)))
+            hints = tuple(snapshot(run).hints())
+            say("\n" + render(msgspec.structs.replace(summarise(rows, odd), hints=hints)))
     with surviving.view("the plot"):
         if rows:
             _plot(rows, run)

@@ -31,6 +31,7 @@ worker       one training node
   own_groups, own_completions           own questions, completions, rewards; token ids kept for redo
   round_files                           what a round leaves in the shared place, in order
   held_out                              answers to a judge
+  hint_log                              says once what makes the node useless although nothing fails
   saving, checkpoints                   when one is written, and how
 
 coordinator  the round clock

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 
+from swarm.records.hints import KEPT, Recent, recent
 from swarm.records.rows import MOST_ROWS, Glance, Odd, parse_row
 
 OWN = "own"
@@ -27,6 +28,10 @@ class NodeProgress:
         """By peer."""
         self.unverified = 0
         """Peers' groups that it trained on whose question could not be made anew."""
+        self.accepted_by_peer: Counter[str] = Counter()
+        """Peers' groups that it verified."""
+        self.recent: deque[Recent] = deque(maxlen=KEPT)
+        """What hints are made of: its last rows."""
         self.odd = Odd()
         """Rows left out or clamped."""
         self.torn = False
@@ -41,6 +46,8 @@ class NodeProgress:
             self.rewards[row.round] = row.my_reward
         if row.clock == OWN:
             self.own_rounds_done = max(self.own_rounds_done, row.round + 1)
+        self.recent.append(recent(row))
+        self.accepted_by_peer.update(row.accepted_by_peer)
         self.refused.update(row.refused_files)
         for peer, reasons in row.refused_by_peer.items():
             self.refused_by_peer[peer].update(reasons)

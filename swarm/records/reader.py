@@ -9,20 +9,26 @@ A Snapshot reads each of its parts when that is first asked for, so who wants th
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections import Counter
+from collections.abc import Mapping, Set
 from functools import cached_property
+from typing import Any
 
 from swarm.errors import ProtocolError
 from swarm.records.events import NodeEvents
 from swarm.records.files import maker_of, read_clock, read_experiment, read_peers
 from swarm.records.finished import Finished, finished, rounds_done, rounds_expected
 from swarm.records.growing import Follower
+from swarm.records.hints import Facts, Hint, hints_of, merged
 from swarm.records.listing import count_stage, nodes_with_logs, saved_rounds
 from swarm.records.progress import NodeProgress
 from swarm.store.run import Run
 from swarm.types import RoundKey
 from swarm.wire import keys
 from swarm.wire.messages import ExperimentFile, PeerFile, StateFile
+
+MOST_COUNTED = 1_000_000
+"""Groups or completions; a stranger may have written any number."""
 
 
 class RunReader:
@@ -108,6 +114,26 @@ class Snapshot:
         """What the events of each node with logs add up to."""
         return {node: self._reader.events_of(node) for node in self.logged}
 
+    def hints(self) -> list[Hint]:
+        """What makes nodes useless although nothing fails."""
+        if self.made_by:  # its rows lack what the rules look at
+            return []
+        identity = self.experiment.identity if self.experiment else {}
+        found = (
+            hints_of(node, progress.recent, self._facts(node, identity)) for node, progress in self.progress.items()
+        )
+        return merged(hint for of_node in found for hint in of_node)
+
+    def _facts(self, node: str, identity: Mapping[str, Any]) -> Facts:
+        others = {name: progress for name, progress in self.progress.items() if name != node}
+        return Facts(
+            generations=_count(identity.get("generations"), Facts().generations),
+            external_groups=0 if identity.get("adaptive") else _count(identity.get("external_groups"), 0),
+            round_interval=self.state.round_interval if self.state else 0.0,
+            refused_by={n: Counter(p.refused_by_peer[node]) for n, p in others.items() if node in p.refused_by_peer},
+            accepted_by={name: progress.accepted_by_peer[node] for name, progress in others.items()},
+        )
+
     @cached_property
     def workers(self) -> list[str]:
         """Nodes that train: those that registered as such, and those that are known by their rows alone."""
@@ -146,6 +172,11 @@ class Snapshot:
         """Files that the clock's stage has so far, in `rollouts` or `rewards`."""
         key = RoundKey(self.state.round, self.state.stage) if self.state else RoundKey(0)
         return len(count_stage(self.run.store, f"{prefix}/round_{key.round}/stage_{key.stage}")[0])
+
+
+def _count(value: object, default: int) -> int:
+    """A count that somebody wrote; the default where it is none."""
+    return value if isinstance(value, int) and 0 <= value <= MOST_COUNTED else default
 
 
 def snapshot(run: Run) -> Snapshot:

@@ -40,6 +40,19 @@ class Glance(msgspec.Struct):
     false_claims: dict[str, int] = {}
     quarantined: list[str] = []
     external_unverified: int = 0
+    total_agents: int = 0
+    answer_tag_rate: float = 0.0
+    finished_rate: float = 0.0
+    local_groups: int = 0
+    zero_advantage_local: float = 0.0
+    external_wanted: int = 0
+    external_groups: int = 0
+    pool_groups: int = 0
+    peers_heard: int = 0
+    accepted_by_peer: dict[str, int] = {}
+    late: bool = False
+    updated: bool = True
+    seconds_round: float = 0.0
     clock: str = "coordinator"
     schema_version: int = SCHEMA_VERSION
 

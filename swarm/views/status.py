@@ -7,12 +7,14 @@ import msgspec
 from swarm.config import JUDGE
 from swarm.harmless import printable
 from swarm.records.finished import BY_WORKERS
+from swarm.records.hints import Hint
 from swarm.records.liveness import Machine, is_alive
 from swarm.records.progress import NodeProgress
 from swarm.records.reader import RunReader, Snapshot
 from swarm.records.rows import Odd
 from swarm.store.run import Run
 from swarm.views.distrust import Distrust, distrusted, render_distrusted
+from swarm.views.hints import render_hints
 from swarm.views.summary import render_maker, render_odd
 from swarm.views.text import age, counts, shorten, table
 from swarm.wire import keys
@@ -73,6 +75,8 @@ class Status(msgspec.Struct, kw_only=True):
     nodes: list[NodeStatus]
     distrusted: list[Distrust]
     """Peers that others refuse, the most refused first."""
+    hints: list[Hint]
+    """What makes nodes useless although nothing fails."""
     made_by: str = ""
     """Another program that made the run, such as `rl-swarm`; empty: this one."""
 
@@ -106,6 +110,7 @@ class StatusReader:
             problem=now.problem,
             nodes=[self._node(node, now, wall) for node in now.nodes],
             distrusted=distrusted(now.progress),
+            hints=now.hints(),
             made_by=now.made_by,
         )
 
@@ -146,7 +151,14 @@ def render(status: Status) -> str:
     names = ("node", "role", "live", "status", "phase", "round", "seen", "reward", "cumulative", "refused")
     nodes = table(names, [_cells(node) for node in status.nodes], left=(0, 1, 2, 3, 4, 9))
     odd = "\n".join(render_odd({node.node: node.out_of_range for node in status.nodes if node.out_of_range}))
-    parts = (head, nodes, _believers(status.nodes), render_distrusted(status.distrusted), odd)
+    parts = (
+        head,
+        nodes,
+        _believers(status.nodes),
+        render_distrusted(status.distrusted),
+        odd,
+        render_hints(status.hints),
+    )
     return "\n\n".join(part for part in parts if part)
 
 

@@ -8,9 +8,12 @@ from statistics import fmean
 
 import msgspec
 
+from swarm.records.hints import Hint
 from swarm.records.made_by import made_by, unknown_columns
+from swarm.records.reader import snapshot
 from swarm.records.rows import Odd, read_metrics_and_odd
 from swarm.store.run import Run
+from swarm.views.hints import render_hints
 from swarm.views.text import age, counts, shorten, table
 from swarm.wire.messages import MetricsRow
 
@@ -90,12 +93,15 @@ class Summary(msgspec.Struct, frozen=True):
     """Node -> its rows that were left out, or in which a number was clamped."""
     made_by: str = ""
     """Another program that made the run, such as `rl-swarm`; what it does not record is None. Empty: this one."""
+    hints: tuple[Hint, ...] = ()
+    """What makes nodes useless although nothing fails."""
 
 
 def summarise_run(run: Run) -> Summary:
     """The summary of an experiment, whoever made it. Raises StoreError: its place fails."""
     metrics, odd = read_metrics_and_odd(run)
-    return without(summarise(metrics, odd), unknown_columns(run), made_by(run))
+    summary = msgspec.structs.replace(summarise(metrics, odd), hints=tuple(snapshot(run).hints()))
+    return without(summary, unknown_columns(run), made_by(run))
 
 
 def without(summary: Summary, unknown: Set[str], maker: str) -> Summary:
@@ -209,6 +215,7 @@ def render(summary: Summary) -> str:
         table(("task", *spans), tasks) if tasks else "",
         table(("node", "model", "rounds", *names, "cumulative"), nodes, left=(0, 1)),
         "\n".join(said),
+        render_hints(summary.hints),
     ]
     return "\n\n".join(part for part in parts if part)
 

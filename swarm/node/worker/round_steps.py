@@ -23,6 +23,7 @@ from swarm.node.sharing.trained_groups import TrainedGroups
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.events import Generate, Train
 from swarm.node.worker.held_out import HeldOutAnswers
+from swarm.node.worker.hint_log import HintLog
 from swarm.node.worker.ij_schedule import IJSchedule
 from swarm.node.worker.own_groups import OwnGroups
 from swarm.node.worker.round_files import RoundFiles
@@ -51,6 +52,7 @@ class RoundSteps:
         self._scaling = advantage_scaling(ctx.settings.advantage_scaling)
         self._schedule = IJSchedule(ctx.settings, ctx.node_id)
         self._files = RoundFiles(ctx)
+        self._hints = HintLog(ctx)
         self.held_out = HeldOutAnswers(ctx, generator)
         self.own_groups = OwnGroups(ctx, generator, self._files)
         self.cumulative_reward = 0.0
@@ -188,6 +190,7 @@ class RoundSteps:
         await self._files.reward(row)
         await self._files.vote(work.key, winners(mean_rewards([*work.own, *work.pool])))
         _log_round(row)
+        await self._hints.observe(row)
         self._round_ended = self._ctx.clock.monotonic()
         await self.held_out.answer(row.round, self.rounds_trained)
 

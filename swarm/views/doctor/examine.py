@@ -25,6 +25,7 @@ CHECKS: dict[str, Check] = {
     "inotify": place.check_inotify,
     "maker": nodes.check_maker,
     "nodes": nodes.check,
+    "hints": logs.check_hints,
     "trust": logs.check_trust,
     "versions": logs.check_versions,
     "state": saved.check_state,

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
+from swarm.records.reader import snapshot
 from swarm.tasks.registry import Families
 from swarm.types import OTHER_VERSION
 from swarm.views.doctor.check import RECENT, Area, CheckContext, Finding, NodeLogs
 from swarm.views.doctor.machine import installed_version
 from swarm.views.text import counts, shorten
 
-TRUST, VERSIONS = Area("trust"), Area("versions")
+TRUST, VERSIONS, HINTS = Area("trust"), Area("versions"), Area("hints")
 OURS = "swarm"
 FIXES = {
     OTHER_VERSION: f"install the same {', '.join(Families().packages)} on all nodes: pip install <package>==<version>",
@@ -43,6 +44,18 @@ def check_trust(context: CheckContext) -> Iterator[Finding]:
     """Refused and quarantined peers."""
     if context.run:
         yield from judge_trust(measure_trust(context.logs))
+
+
+def check_hints(context: CheckContext) -> Iterator[Finding]:
+    """What makes nodes useless although nothing fails."""
+    if not context.run:
+        return
+    hints = snapshot(context.run).hints()
+    if not hints:
+        yield HINTS.ok("hints", "none")
+    for hint in hints:
+        measured = f"{shorten(', '.join(hint.nodes), 64)}: {hint.evidence}"
+        yield HINTS.warning(hint.code, measured, f"{hint.remedy} ({hint.page})")
 
 
 def measure_trust(logs: Mapping[str, NodeLogs]) -> dict[str, Refusals]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from swarm.views.distrust import MOST_LINES, Distrust
+from swarm.views.distrust import MOST_LINES, Distrust, render_distrusted
 from swarm.views.status import Status, StatusReader, render
 from tests.layout import Layout
 from tests.unit.views.factories import START, append, make_experiment, make_row, run_of
@@ -72,7 +72,8 @@ def test_names_and_reasons_of_strangers_reach_no_terminal_raw(tmp_path: Path) ->
     told(layout, "alice", {"refused_by_peer": {evil: {evil: 1}}, "false_claims": {evil: 1}, "quarantined": [evil]})
     text = render(read(layout))
     assert not [c for c in text if not c.isprintable() and c != "\n"]
-    assert max(map(len, text.splitlines()[-2:])) <= 130
+    assert max(map(len, render_distrusted(read(layout).distrusted).splitlines())) <= 130
+    assert max(map(len, text.splitlines())) <= 200
 
 
 def test_rows_of_an_older_node_hold_nothing_against_anybody(tmp_path: Path) -> None:

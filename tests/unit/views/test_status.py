@@ -6,6 +6,8 @@ from pathlib import Path
 
 import msgspec
 
+from swarm.records.hints import FEW
+from swarm.views import summary
 from swarm.views.status import NodeStatus, Status, StatusReader, render
 from tests.layout import Layout
 from tests.unit.views.factories import (
@@ -122,3 +124,14 @@ def test_workers_that_went_on_without_their_coordinator_are_told_of(tmp_path: Pa
     status = StatusReader(run_of(layout), liveness_timeout=15.0).read(START)
     assert status.alone == ["alice"]
     assert "no coordinator since round 1 of 9: 1 workers went on by themselves" in render(status)
+
+
+def test_what_makes_a_node_useless_is_said_by_name(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, rounds=3)
+    for number in range(3, 3 + FEW):
+        append(layout.metrics_file("alice"), msgspec.json.encode(make_row(layout, "alice", number, late=True)))
+    status = read(layout)
+    assert [(hint.code, hint.nodes) for hint in status.hints] == [("short-rounds", ("alice",))]
+    assert "hint     alice: late in 10 of its last 10 rounds" in render(status)
+    assert "docs/hints.md#short-rounds" in render(status)
+    assert "docs/hints.md#short-rounds" in summary.render(summary.summarise_run(run_of(layout)))

@@ -1,0 +1,268 @@
+"""Hints: what makes a node useless although nothing fails, from its rows, with the evidence and what to do. Pure.
+
+    the last rows of a node, facts of the experiment ─▶ RULES ─▶ Hint ─▶ its log, once; up, status, summary, doctor
+
+A rule is silent in a healthy run: it speaks where its sign is there in every row of a window so long that chance does
+not explain it. docs/hints.md has each by its code.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import median
+from typing import NamedTuple
+
+import msgspec
+
+from swarm.records.rows import Glance
+from swarm.wire.metrics import MetricsRow
+
+KEPT = 100
+"""Rows of a node that the rules look at."""
+LONGEST_NAME = 64
+FEW = 10
+"""Rounds after which what should be there in every round, and is in none, is said."""
+COMPLETIONS = 2_000
+"""So many without a tag are no chance, where one in a hundred has one (e^-20)."""
+GROUPS = 400
+"""So many without an advantage are no chance, where one in forty has one (e^-10)."""
+STILL = 100
+"""Rounds without an update."""
+PAGE = "docs/hints.md"
+
+
+class Hint(msgspec.Struct, frozen=True):
+    """One thing that is wrong with some nodes."""
+
+    code: str
+    """Its name, and its heading in docs/hints.md."""
+    nodes: tuple[str, ...]
+    evidence: str
+    """Of the first of them."""
+    remedy: str
+
+    @property
+    def page(self) -> str:
+        """Where more of it is said."""
+        return f"{PAGE}#{self.code}"
+
+
+class Facts(NamedTuple):
+    """What the rules know besides a node's own rows."""
+
+    generations: int = 8
+    """Completions per group (G)."""
+    external_groups: int = 0
+    """J of the experiment, or of its other nodes."""
+    round_interval: float = 0.0
+    """The longest that a round stays open, seconds; 0.0: not known, or each node keeps its own clock."""
+    refused_by: Mapping[str, Counter[str]] = {}
+    """Peer -> why it refused groups of this node, how often."""
+    accepted_by: Mapping[str, int] = {}
+    """Peer -> groups of this node that it verified."""
+
+
+class Recent(msgspec.Struct, frozen=True, gc=False):
+    """What the rules need of one row; of a fixed size, whatever a row of a stranger's holds."""
+
+    my_reward: float
+    late: bool
+    total_agents: int
+    local_groups: int
+    zero_advantage_local: float
+    answer_tag_rate: float
+    finished_rate: float
+    external_wanted: int
+    external_groups: int
+    pool_groups: int
+    peers_heard: int
+    updated: bool
+    seconds_round: float
+    refused: int
+    """Peers' files and groups."""
+    refused_as: str
+    """The commonest reason; empty where there is none."""
+    quarantined: int
+    """Peers."""
+    quarantined_peer: str
+    """One of them."""
+
+
+_SAME = sorted({*Recent.__struct_fields__} & {*Glance.__struct_fields__} - {"quarantined"})
+
+
+def recent(row: Glance | MetricsRow) -> Recent:
+    """The part of a row that the rules need."""
+    refused = Counter(row.refused_files)
+    return Recent(
+        **{field: getattr(row, field) for field in _SAME},
+        refused=sum(refused.values()),
+        refused_as=refused.most_common(1)[0][0][:LONGEST_NAME] if refused else "",
+        quarantined=len(row.quarantined),
+        quarantined_peer=row.quarantined[0][:LONGEST_NAME] if row.quarantined else "",
+    )
+
+
+Said = tuple[str, str] | None
+"""Evidence and remedy."""
+
+
+def hints_of(node: str, rows: Iterable[Recent], facts: Facts) -> list[Hint]:
+    """What is wrong with one node.
+
+    Args:
+        rows: its last ones, in order.
+    """
+    known = list(rows)
+    said = {code: rule(known, facts) for code, rule in RULES.items()}
+    return [Hint(code, (node,), *found) for code, found in said.items() if found]
+
+
+def merged(hints: Iterable[Hint]) -> list[Hint]:
+    """One hint per code, of all nodes that have it."""
+    nodes: dict[str, list[Hint]] = {}
+    for hint in hints:
+        nodes.setdefault(hint.code, []).append(hint)
+    return [
+        msgspec.structs.replace(of_code[0], nodes=tuple(node for hint in of_code for node in hint.nodes))
+        for of_code in nodes.values()
+    ]
+
+
+def short_rounds(rows: Sequence[Recent], facts: Facts) -> Said:
+    """The clock moves on before the node begins to train."""
+    last = rows[-FEW:]
+    late = sum(row.late for row in last)
+    if len(last) < FEW or 2 * late < FEW:
+        return None
+    takes = median(row.seconds_round for row in last)
+    open_for = f"rounds stay open for {facts.round_interval:g} s at most and " if facts.round_interval else ""
+    return (
+        f"late in {late} of its last {FEW} rounds: {open_for}its work takes {takes:.1f} s",
+        f"set COORDINATOR_ROUND_INTERVAL to {max(1.0, 2 * takes):.0f} or more, or give it less work",
+    )
+
+
+def nothing_heard(rows: Sequence[Recent], facts: Facts) -> Said:
+    """External groups are wanted, peers are alive, and none of their groups can be used."""
+    last = rows[-FEW:]
+    if len(last) < FEW or any(row.pool_groups or not row.external_wanted or row.total_agents < 2 for row in last):
+        return None
+    heard, peers = max(row.peers_heard for row in last), max(row.total_agents for row in last) - 1
+    if refused := sum(row.refused for row in last):
+        reason = Counter(row.refused_as for row in last if row.refused_as).most_common(1)[0][0]
+        return (
+            f"no group of its {peers} live peers was usable in {FEW} rounds: {refused} refused, most of them {reason}",
+            "use the same SEED, SWARM_TASKS, SWARM_PROFILE and versions on all nodes",
+        )
+    return (
+        f"no group of its {peers} live peers came in {FEW} rounds, {heard} were heard",
+        "rounds may be too short (COORDINATOR_ROUND_INTERVAL), or the folder shows files late: see `swarm doctor`",
+    )
+
+
+def trains_alone(rows: Sequence[Recent], facts: Facts) -> Said:
+    """It wants no external groups where its experiment does."""
+    last = rows[-FEW:]
+    if len(last) < FEW or not facts.external_groups:
+        return None
+    if any(row.external_wanted or row.total_agents < 2 for row in last):
+        return None
+    return (
+        f"trains alone: it wanted no external groups in {FEW} rounds, and its experiment has J = "
+        f"{facts.external_groups}",
+        f"start it again with NUM_TRANSPLANT_TREES={facts.external_groups}, or without it: it takes the experiment's",
+    )
+
+
+def refused_everywhere(rows: Sequence[Recent], facts: Facts) -> Said:
+    """Peers refuse what it publishes, and none of them has taken a group of it."""
+    refused = sum(facts.refused_by.values(), Counter[str]())
+    if sum(refused.values()) < FEW or any(facts.accepted_by.values()):
+        return None
+    reason, count = refused.most_common(1)[0]
+    return (
+        f"its peers refuse all that it publishes: {sum(refused.values())} times, {count} of them {reason}",
+        "use the experiment's SEED, SWARM_TASKS, SWARM_PROFILE and versions (`swarm join` takes them from it)",
+    )
+
+
+def never_tagged(rows: Sequence[Recent], facts: Facts) -> Said:
+    """No completion has a closed answer, so nothing can be earned."""
+    completions = facts.generations * sum(row.local_groups for row in rows)
+    if completions < COMPLETIONS or any(row.answer_tag_rate for row in rows):
+        return None
+    return (
+        f"none of its last {completions} completions has a closed <answer>...</answer>, so none can earn anything",
+        "take a model that follows instructions, or warm it up on the format first (`swarm model build`)",
+    )
+
+
+def never_finished(rows: Sequence[Recent], facts: Facts) -> Said:
+    """All completions are cut at the length limit."""
+    last = rows[-2 * FEW :]
+    if len(last) < 2 * FEW or any(row.finished_rate for row in last):
+        return None
+    return (
+        f"every completion of its last {2 * FEW} rounds was cut at the length limit",
+        "raise SWARM_MAX_NEW_TOKENS, or take a model that ends its answers",
+    )
+
+
+def equal_groups(rows: Sequence[Recent], facts: Facts) -> Said:
+    """No own group has an advantage, and none of the peers' either."""
+    groups = sum(row.local_groups for row in rows)
+    if groups < GROUPS or any(row.zero_advantage_local < 1 or row.external_groups for row in rows):
+        return None
+    reward = sum(row.my_reward for row in rows) / len(rows)
+    if reward > 0.5:
+        return (
+            f"all rewards in each of its last {groups} groups are equal, {reward:.2f} on average: nothing is left",
+            "choose harder questions (SWARM_PROFILE, SWARM_TASKS)",
+        )
+    return (
+        f"all rewards in each of its last {groups} groups are equal, {reward:.2f} on average: nothing can be learned",
+        "choose easier questions (SWARM_PROFILE, SWARM_TASKS), a stronger model, or more completions per group "
+        "(NUM_GENERATIONS)",
+    )
+
+
+def never_updated(rows: Sequence[Recent], facts: Facts) -> Said:
+    """The weights stay as they are."""
+    last = rows[-STILL:]
+    if len(last) < STILL or any(row.updated for row in last):
+        return None
+    return (
+        f"its weights have not changed in {STILL} rounds",
+        "its groups have no advantage and it skips such updates (SWARM_EMPTY_UPDATE), or gradients are not finite: "
+        "lower SWARM_LEARNING_RATE",
+    )
+
+
+def quarantines(rows: Sequence[Recent], facts: Facts) -> Said:
+    """It reads nothing of some peer for now."""
+    if not rows or not rows[-1].quarantined:
+        return None
+    last = rows[-1]
+    others = f" and {last.quarantined - 1} more" if last.quarantined > 1 else ""
+    reasons = Counter(row.refused_as for row in rows if row.refused_as).most_common(1)
+    mostly = f", mostly as {reasons[0][0]}" if reasons else ""
+    return (
+        f"it reads nothing of {last.quarantined_peer}{others}, most of whose groups it refused{mostly}",
+        "use the same settings and versions on all nodes; a peer that nobody knows: stop it",
+    )
+
+
+RULES: Mapping[str, Callable[[Sequence[Recent], Facts], Said]] = {
+    "short-rounds": short_rounds,
+    "nothing-heard": nothing_heard,
+    "trains-alone": trains_alone,
+    "refused-everywhere": refused_everywhere,
+    "never-tagged": never_tagged,
+    "never-finished": never_finished,
+    "equal-groups": equal_groups,
+    "never-updated": never_updated,
+    "quarantine": quarantines,
+}
+"""Code -> rule."""

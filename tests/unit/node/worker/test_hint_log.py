@@ -1,0 +1,40 @@
+"""A node says once in its own log what makes it useless."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from swarm.node.base.experiment import claim_experiment
+from swarm.node.worker.hint_log import HintLog
+from swarm.records.hints import FEW
+from tests.layout import Layout
+from tests.unit.node.nodes import make_context
+from tests.unit.records.test_hints import row
+
+pytestmark = pytest.mark.anyio
+
+
+async def said(hints: HintLog, rounds: int, **changes: object) -> list[str]:
+    with capture_logs() as logs:
+        for number in range(rounds):
+            await hints.observe(row(number, **changes))
+    return [log["code"] for log in logs if log["event"] == "hint" and log["log_level"] == "warning"]
+
+
+async def test_a_hint_is_said_once(tmp_path: Path) -> None:
+    hints = HintLog(make_context(Layout(tmp_path, "exp"), "anna"))
+    assert await said(hints, 5 * FEW, late=True) == ["short-rounds"]
+
+
+async def test_a_healthy_node_says_nothing(tmp_path: Path) -> None:
+    assert await said(HintLog(make_context(Layout(tmp_path, "exp"), "anna")), 5 * FEW) == []
+
+
+async def test_who_trains_alone_in_an_experiment_that_shares_hears_of_it(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    claim_experiment(make_context(layout, "clock", role="coordinator", external_groups=6, local_groups=2))
+    alone = HintLog(make_context(layout, "anna", external_groups=0))
+    assert await said(alone, 2 * FEW, external_wanted=0, external_groups=0, pool_groups=0) == ["trains-alone"]

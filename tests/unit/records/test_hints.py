@@ -1,0 +1,124 @@
+"""What makes a node useless is said by name, and a healthy node hears nothing."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swarm.records.hints import FEW, GROUPS, KEPT, PAGE, RULES, STILL, Facts, Hint, hints_of, merged, recent
+from swarm.wire.metrics import MetricsRow
+
+ROOT = Path(__file__).parents[3]
+HEALTHY = Facts(generations=8, external_groups=4, round_interval=60.0)
+
+
+def row(number: int, **changes: Any) -> MetricsRow:
+    """A round in which all is well."""
+    fields: dict[str, Any] = {
+        "timestamp": 1.0 + number,
+        "round": number,
+        "stage": 0,
+        "node_id": "anna",
+        "experiment": "exp",
+        "my_reward": 0.25,
+        "total_agents": 4,
+        "local_groups": 4,
+        "zero_advantage_local": 0.5,
+        "answer_tag_rate": 0.5,
+        "finished_rate": 0.9,
+        "external_wanted": 4,
+        "external_groups": 2,
+        "pool_groups": 12,
+        "peers_heard": 3,
+        "seconds_round": 2.1,
+        **changes,
+    }
+    return MetricsRow(**fields)
+
+
+def codes(rounds: int, facts: Facts = HEALTHY, **changes: Any) -> list[str]:
+    return [hint.code for hint in hints_of("anna", [recent(row(n, **changes)) for n in range(rounds)], facts)]
+
+
+PROVOKED: dict[str, tuple[int, Facts, dict[str, Any]]] = {
+    "short-rounds": (FEW, HEALTHY, {"late": True}),
+    "nothing-heard": (FEW, HEALTHY, {"pool_groups": 0, "peers_heard": 0, "external_groups": 0}),
+    "trains-alone": (FEW, HEALTHY, {"external_wanted": 0, "external_groups": 0, "pool_groups": 0}),
+    "refused-everywhere": (1, HEALTHY._replace(refused_by={"ben": Counter(question_mismatch=40)}), {}),
+    "never-tagged": (63, HEALTHY, {"answer_tag_rate": 0.0}),
+    "never-finished": (2 * FEW, HEALTHY, {"finished_rate": 0.0}),
+    "equal-groups": (KEPT, HEALTHY, {"zero_advantage_local": 1.0, "external_groups": 0}),
+    "never-updated": (STILL, HEALTHY, {"updated": False}),
+    "quarantine": (1, HEALTHY, {"quarantined": ["mallory"]}),
+}
+
+
+def test_a_healthy_node_hears_nothing_however_long_it_runs() -> None:
+    assert all(codes(rounds) == [] for rounds in range(KEPT + 1))
+
+
+@pytest.mark.parametrize("code", RULES)
+def test_each_hint_speaks_when_its_sign_was_there_long_enough_and_not_before(code: str) -> None:
+    rounds, facts, changes = PROVOKED[code]
+    assert codes(rounds, facts, **changes) == [code]
+    assert codes(rounds - 1, facts, **changes) == [] or rounds == 1
+
+
+@pytest.mark.parametrize("code", RULES)
+def test_each_hint_has_its_place_on_the_page(code: str) -> None:
+    page = (ROOT / PAGE).read_text("utf-8")
+    assert f"\n## {code}\n" in page
+    assert Hint(code, ("anna",), "", "").page == f"docs/hints.md#{code}"
+
+
+def test_short_rounds_say_how_long_they_would_have_to_be() -> None:
+    (hint,) = hints_of("anna", [recent(row(n, late=True)) for n in range(FEW)], HEALTHY._replace(round_interval=0.5))
+    assert hint.evidence == (
+        "late in 10 of its last 10 rounds: rounds stay open for 0.5 s at most and its work takes 2.1 s"
+    )
+    assert hint.remedy.startswith("set COORDINATOR_ROUND_INTERVAL to 4 or more")
+
+
+def test_who_is_alone_misses_nobody() -> None:
+    assert codes(FEW, total_agents=1, pool_groups=0, external_groups=0) == []
+    assert codes(FEW, Facts(external_groups=0), external_wanted=0, external_groups=0, pool_groups=0) == []
+
+
+def test_refused_groups_are_said_with_the_commonest_reason() -> None:
+    changes = {"pool_groups": 0, "external_groups": 0, "refused_files": {"question_mismatch": 8, "stale": 1}}
+    (hint,) = hints_of("anna", [recent(row(n, **changes)) for n in range(FEW)], HEALTHY)
+    assert "90 refused, most of them question_mismatch" in hint.evidence
+
+
+def test_one_that_has_taken_a_group_speaks_for_the_node() -> None:
+    facts = HEALTHY._replace(refused_by={"ben": Counter(stale=99)}, accepted_by={"carl": 1})
+    assert codes(1, facts) == []
+
+
+def test_too_hard_and_too_easy_have_different_remedies() -> None:
+    def remedy(reward: float) -> str:
+        changes = {"zero_advantage_local": 1.0, "external_groups": 0, "my_reward": reward}
+        return next(iter(hints_of("anna", [recent(row(n, **changes)) for n in range(KEPT)], HEALTHY))).remedy
+
+    assert "easier questions" in remedy(0.0)
+    assert "harder questions" in remedy(1.0)
+    assert KEPT * 4 >= GROUPS
+
+
+def test_the_same_hint_of_several_nodes_is_one() -> None:
+    first, second = Hint("a", ("anna",), "e", "r"), Hint("a", ("ben",), "f", "r")
+    assert merged([first, second]) == [Hint("a", ("anna", "ben"), "e", "r")]
+
+
+@given(st.text(), st.lists(st.text(), max_size=3), st.integers(0, 2**53))
+def test_whatever_a_stranger_names_takes_no_more_room(reason: str, names: list[str], count: int) -> None:
+    kept = recent(row(0, refused_files={reason * 99: count}, quarantined=names))
+    assert len(kept.refused_as) <= 64
+    assert kept.quarantined == len(names)
+    assert re.fullmatch(r"(?s).{0,64}", kept.quarantined_peer)
