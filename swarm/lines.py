@@ -195,9 +195,9 @@ class BufferedLog:
             self._write_waiting()
 
     def forget(self) -> None:
-        """A file that was held back, never begun and has lines is another's: drop what waits, and all that follows."""
+        """A file that was held back, never begun, is another's or nobody's: drop what waits, and all that follows."""
         with self._lock:
-            if self._held and self._file.has_lines():
+            if self._held:
                 self._most_waiting = 0
                 self._waiting.clear()
                 self._waiting_bytes = 0

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
+import time
 from functools import partial
 
 import anyio
 
 from swarm.cli.flags import CommonFlags, open_experiment, settings_from
+from swarm.cli.say import warn
 from swarm.config import JUDGE, Settings
-from swarm.errors import SwarmError
+from swarm.errors import ExperimentError, StoreError, SwarmError
 from swarm.judge.judge import Judge
 from swarm.logs import NodeLog, configure_logging, get_logger
 from swarm.node.process.daemon import run_loop
 from swarm.node.process.stopping import on_signals
 from swarm.node.process.system import ThreadBlocking
 from swarm.records.made_by import refuse_foreign
+from swarm.store.place import open_place
 from swarm.store.run import Run
 from swarm.systems import require_for
 from swarm.tasks.scoring import Scorer
@@ -23,14 +26,19 @@ from swarm.wire import keys
 
 logger = get_logger(__name__)
 
+POLL_SECONDS = 0.5
+"""Between two looks for an experiment that is not there yet."""
+
 
 def run(*, common: CommonFlags | None = None) -> int:
     """Ask every node of an experiment one held-out question per round, and record what the answers are worth.
 
-    It may be started before or during the run, and again after a stop; it ends when the experiment does.
+    It may be started before or during the run, and again after a stop; it ends when the experiment does. Before there
+    is such an experiment it waits, and says so.
     """
     require_for("`swarm judge run`")
     settings = settings_from(common)
+    _await_experiment(settings)
     run = open_experiment(settings, JUDGE)
     refuse_foreign(run)
     opened = run.store.open_log
@@ -43,6 +51,20 @@ def run(*, common: CommonFlags | None = None) -> int:
             return run_loop(_judge, settings, run)
     except SwarmError as error:
         return error.exit_code  # it is in the log, on the terminal and in the folder
+
+
+def _await_experiment(settings: Settings) -> None:
+    """Return once the experiment is there: a judge makes none, whose name may be a slip."""
+    said = ""
+    while True:
+        try:
+            open_place(settings.shared_folder).require(settings.experiment)
+            return
+        except (ExperimentError, StoreError) as error:
+            if str(error) != said:
+                said = str(error)
+                warn(f"waiting for it: {said}; Ctrl-C ends the wait")
+        time.sleep(POLL_SECONDS)
 
 
 async def _judge(settings: Settings, run: Run) -> int:

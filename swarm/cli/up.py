@@ -32,7 +32,7 @@ from swarm.cli.surviving import Surviving
 from swarm.config import Settings
 from swarm.config.sources import Given
 from swarm.errors import ConfigError, ExperimentError, StoreError
-from swarm.node.base.experiment import differences, other_experiment, read_experiment
+from swarm.node.base.experiment import differences, is_begun, other_experiment, read_experiment
 from swarm.node.process.stopping import INTERRUPTED, on_signals
 from swarm.node.process.wiring import checked_tasks
 from swarm.records.files import read_clock
@@ -157,6 +157,9 @@ def _refuse_what_cannot_go_on(settings: Settings, run: Run) -> None:
     if experiment is None:
         return
     if changed := differences(settings, experiment):
+        if not is_begun(run):  # a start that was aborted left it
+            run.store.remove(keys.EXPERIMENT)
+            return
         raise ExperimentError(other_experiment(run, changed))
     now = snapshot(run)
     over = now.finished

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from functools import partial
 from types import TracebackType
 
-from swarm.errors import DuplicateNodeError, SwarmError
+from swarm.errors import ConfigError, DuplicateNodeError, ExperimentError, SwarmError
 from swarm.lines import BufferedLog
 from swarm.logs.files import files_of
 from swarm.logs.formatting import as_text
@@ -55,13 +55,17 @@ def report_crashes(undo: ExitStack) -> None:
     threading.excepthook = thread
 
 
+_REFUSED = (ConfigError, DuplicateNodeError, ExperimentError, KeyboardInterrupt)
+"""Who ends so before its files were begun was no node of the run: they are another's, or nobody's."""
+
+
 def _record_crash(
     kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, **more: str
 ) -> None:
     log = get_logger("swarm.process")
-    if isinstance(error, DuplicateNodeError):
+    if isinstance(error, _REFUSED):
         for lines in files_of(NODE.get()):
-            lines.forget()  # what was not begun is another's, who writes it
+            lines.forget()
     if isinstance(error, SwarmError):
         log.error("process.failed", error=str(error), kind=type(error).__name__, **more)
     elif kind is not None and isinstance(error, Exception):

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 import structlog
 
-from swarm.errors import ConfigError, DuplicateNodeError, StoreError
+from swarm.errors import ConfigError, DuplicateNodeError, ExperimentError, ScoringError, StoreError
 from swarm.lines import MOST_WAITING, BufferedLog
 from swarm.logs import begin_files, configure_logging, get_logger
 from swarm.store.folder.store import FolderStore
@@ -468,8 +468,27 @@ def test_files_that_are_held_get_nothing_before_the_name_is_known_to_be_free(tmp
 
 def test_a_process_that_fails_before_it_has_a_name_still_says_why(tmp_path: Path) -> None:
     logs = Logs(tmp_path)
-    with pytest.raises(ConfigError), logs.configure(held=True):
-        raise ConfigError("SEED must be a number")
+    with pytest.raises(ScoringError), logs.configure(held=True):
+        raise ScoringError("no child starts")
+    assert logs.names() == ["process.failed"]
+
+
+@pytest.mark.parametrize("refusal", [ConfigError, DuplicateNodeError, ExperimentError, KeyboardInterrupt])
+def test_a_process_that_is_refused_before_it_has_a_name_says_why_on_its_terminal_alone(
+    tmp_path: Path, refusal: type[BaseException]
+) -> None:
+    logs = Logs(tmp_path)
+    with pytest.raises(refusal), logs.configure(held=True):
+        raise refusal("such words")
+    assert logs.names() == []
+    assert ("such words" in logs.terminal.getvalue()) is issubclass(refusal, Exception)
+
+
+def test_a_process_that_fails_once_it_has_a_name_says_why_in_its_log(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    with pytest.raises(ExperimentError), logs.configure(held=True):  # noqa: PT012 - both belong to it
+        begin_files("n1")
+        raise ExperimentError("other settings")
     assert logs.names() == ["process.failed"]
 
 
@@ -483,14 +502,6 @@ def test_a_refused_second_process_leaves_the_first_ones_files_alone(tmp_path: Pa
         raise DuplicateNodeError("taken")
     assert (logs.events_file.read_bytes(), logs.stdout_file.read_bytes()) == before
     assert "taken" in logs.terminal.getvalue()
-
-
-def test_a_refused_process_with_a_log_of_its_own_writes_it(tmp_path: Path) -> None:
-    """Such as a second coordinator of another name: empty logs are a fault."""
-    logs = Logs(tmp_path)
-    with pytest.raises(DuplicateNodeError), logs.configure(held=True):
-        raise DuplicateNodeError("there is a coordinator already")
-    assert logs.names() == ["process.failed"]
 
 
 # ── one line, exactly once ──────────────────────────────────────────────────────────────────────────────────────────

@@ -9,6 +9,8 @@ from swarm.config import IDENTITY_DEFAULTS, LITERAL_RULES, Settings, rule_in_set
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.node.base.context import NodeContext
 from swarm.records import files
+from swarm.records.listing import entries
+from swarm.store.base import Kind
 from swarm.store.run import Run
 from swarm.wire import keys
 from swarm.wire.codec import encode
@@ -50,10 +52,26 @@ def _renamed(name: str, experiment: ExperimentFile) -> str:
     return f" (the version that began it called this rule {recorded!r}, which is another one now)"
 
 
-def claim_experiment(ctx: NodeContext, *, create: bool = True) -> tuple[bool, list[str]]:
+def is_begun(run: Run) -> bool:
+    """Whether anything was done in an experiment; a start that was aborted leaves its identity at most. Blocking.
+
+    Raises:
+        StoreError: it cannot be listed.
+    """
+    clock = files.read_clock(run)
+    if clock.problem or (clock.state and (clock.state.finished or clock.state.round > 0)):
+        return True
+    parts = (keys.ROLLOUTS, keys.REWARDS, keys.CHECKPOINTS)
+    return any(entry.kind is not Kind.OTHER for part in parts for entry in entries(run.store, part))
+
+
+def claim_experiment(ctx: NodeContext, *, create: bool = True, anew: bool = False) -> tuple[bool, list[str]]:
     """Say what the experiment is where nobody has, if `create`, and compare it with this node's settings. Blocking.
 
     Nodes with the same settings that create it at once say the same.
+
+    Args:
+        anew: where it is another one in which nothing was done, as an aborted start leaves, say it anew.
 
     Returns:
         Whether it was created, and the `differences`: none where it is the same one, or is none yet.
@@ -62,7 +80,8 @@ def claim_experiment(ctx: NodeContext, *, create: bool = True) -> tuple[bool, li
         StoreError: the file cannot be understood, or not be written.
     """
     experiment = read_experiment(ctx.run)
-    created = create and experiment is None
+    replaced = anew and experiment is not None and bool(differences(ctx.settings, experiment)) and not is_begun(ctx.run)
+    created = replaced or (create and experiment is None)
     if created:
         file = ExperimentFile(
             experiment_name=ctx.run.experiment,
@@ -73,7 +92,7 @@ def claim_experiment(ctx: NodeContext, *, create: bool = True) -> tuple[bool, li
             max_rounds=ctx.settings.max_rounds,
         )
         with suppress(AlreadyThereError):
-            ctx.run.store.put(keys.EXPERIMENT, encode(file), if_absent=True)
+            ctx.run.store.put(keys.EXPERIMENT, encode(file), if_absent=not replaced)
         experiment = read_experiment(ctx.run)  # of two that create it at once it may be the other one's
     return created, differences(ctx.settings, experiment) if experiment else []
 

@@ -9,13 +9,15 @@ start, standby ─────────▲
 
 from __future__ import annotations
 
+from functools import partial
+
 import anyio
 
 from swarm.errors import DuplicateNodeError, ExperimentError, StoreError
 from swarm.logs import get_logger
 from swarm.node.base.clock_file import believed_state
 from swarm.node.base.context import NodeContext
-from swarm.node.base.experiment import claim_experiment, other_experiment
+from swarm.node.base.experiment import claim_experiment, differences, is_begun, other_experiment, read_experiment
 from swarm.node.base.log_once import LogOnce
 from swarm.node.base.presence import Presence, first_alive
 from swarm.node.base.start_record import record_start
@@ -50,6 +52,7 @@ class Coordinator:
         """
         if not self._ctx.settings.standby:
             await self._refuse_second_coordinator()
+        await self._refuse_other_experiment()
         async with self._presence.held():
             with self._life:
                 await self._live()
@@ -64,7 +67,8 @@ class Coordinator:
         self._life.cancel()
 
     async def _live(self) -> None:
-        created, changed = await self._ctx.blocking.run(claim_experiment, self._ctx)
+        claim = partial(claim_experiment, self._ctx, anew=True)
+        created, changed = await self._ctx.blocking.run(claim)
         if changed:
             raise ExperimentError(other_experiment(self._ctx.run, changed))
         await record_start(self._ctx)
@@ -116,6 +120,14 @@ class Coordinator:
             if not others and now - since >= ctx.settings.liveness_timeout:
                 return True
             await clock.sleep(ctx.settings.heartbeat_interval)
+
+    async def _refuse_other_experiment(self) -> None:
+        """Before anything of this node is in the folder. Raises ExperimentError, and StoreError."""
+        run, blocking = self._ctx.run, self._ctx.blocking
+        experiment = await blocking.run(read_experiment, run)
+        changed = differences(self._ctx.settings, experiment) if experiment else []
+        if bool(changed) and await blocking.run(is_begun, run):
+            raise ExperimentError(other_experiment(run, changed))
 
     async def _refuse_second_coordinator(self) -> None:
         """One clock, one owner: another one that beats is refused whatever its name.

@@ -17,7 +17,7 @@ from swarm.errors import ConfigError, SwarmError
 from swarm.logs import configure_logging, get_logger
 from swarm.node.base.context import NodeContext
 from swarm.node.process.stopping import run_until_signal
-from swarm.node.process.wiring import check, make_context, node_log, worker_maker
+from swarm.node.process.wiring import check, make_context, node_log, remove_empty_logs, worker_maker
 from swarm.node.process.worker_settings import readable_name
 
 Given = TypeVarTuple("Given")
@@ -35,21 +35,30 @@ def run_node(settings: Settings, asked: Asked = NOBODY) -> int:
         Exit code: 0 done, 1 failed, 2 configuration, 130 and 143 stopped by a signal.
 
     Raises:
-        ConfigError: it is to sign, and there is no key.
+        ConfigError: the settings cannot work, or it is to sign, and there is no key. Nothing was written.
         StoreError: the log files cannot be opened, so nothing could be recorded.
     """
+    _check_role(settings)
+    if settings.role == "worker":
+        check(settings)
     ctx = make_context(settings, settings.node_id or _made_up_name(settings), asked)
     return run_logged([ctx], partial(_run, ctx))
 
 
 def run_logged(contexts: Sequence[NodeContext], main: Callable[[], int]) -> int:
-    """Run the nodes of this process, all events going to their logs; the exit code. Raises as `run_node` does."""
+    """Run the nodes of this process, all events going to their logs; the exit code. Raises as `run_node` does.
+
+    A node that was refused before it had its name leaves no log.
+    """
     files, level = [node_log(ctx) for ctx in contexts], contexts[0].settings.log_level
     try:
         with configure_logging(files, level=level, held=True):
             return main()
     except SwarmError as error:
         return error.exit_code  # it is in the logs, on the terminal and in the folder
+    finally:
+        for ctx in contexts:
+            remove_empty_logs(ctx.run, ctx.node_id)
 
 
 def _made_up_name(settings: Settings) -> str:
@@ -61,7 +70,6 @@ def _made_up_name(settings: Settings) -> str:
 
 def _run(ctx: NodeContext) -> int:
     log_start(ctx)
-    _check_role(ctx.settings)
     return run_loop(_coordinate if ctx.settings.role == "coordinator" else _work, ctx)
 
 
@@ -111,6 +119,5 @@ async def _coordinate(ctx: NodeContext) -> int:
 
 
 async def _work(ctx: NodeContext) -> int:
-    check(ctx.settings)
     async with worker_maker(ctx.settings) as make:
         return await run_until_signal(make(ctx))

@@ -48,7 +48,10 @@ def run_workers(settings: Settings, nodes: int, asked: Asked = NOBODY) -> int:
         StoreError: the log files cannot be opened, so nothing could be recorded.
     """
     settings = _suited_to_sharing(settings)
-    contexts = [make_context(worker, str(worker.node_id), asked) for worker in settings_of_workers(settings, nodes)]
+    of_workers = settings_of_workers(settings, nodes)
+    for worker in of_workers:
+        check(worker)
+    contexts = [make_context(worker, str(worker.node_id), asked) for worker in of_workers]
     return run_logged(contexts, partial(run_loop, _run, contexts))
 
 
@@ -62,8 +65,6 @@ def _suited_to_sharing(settings: Settings) -> Settings:
 
 
 async def _run(contexts: Sequence[NodeContext]) -> int:
-    for ctx in contexts:
-        check(ctx.settings)
     to_thread.current_default_thread_limiter().total_tokens += THREADS_PER_NODE * len(contexts)
     async with worker_maker(contexts[0].settings, len(contexts)) as make:
         return await run_until_signal(SeveralNodes({ctx.node_id: partial(_start, make, ctx) for ctx in contexts}))

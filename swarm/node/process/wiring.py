@@ -6,7 +6,7 @@ Torch is imported by the worker's compute thread, while the node is already regi
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ import anyio
 
 from swarm.algo.registry import advantage_scaling, loss, sampler
 from swarm.config import NOBODY, Asked, Settings
-from swarm.errors import ConfigError
+from swarm.errors import ConfigError, SwarmError
 from swarm.logs import NodeLog
 from swarm.node.base.context import NodeContext
 from swarm.node.process.executor import ComputeExecutor, compute_thread
@@ -25,7 +25,9 @@ from swarm.node.worker.ij_schedule import make_rule
 from swarm.provenance import made_with, versions
 from swarm.records.made_by import refuse_foreign
 from swarm.signing.trust import make_trust
+from swarm.store.base import Kind
 from swarm.store.place import open_place
+from swarm.store.run import Run
 from swarm.tasks.registry import Families
 from swarm.types import Policy, Trainer
 from swarm.wire import keys
@@ -64,6 +66,15 @@ def node_log(ctx: NodeContext) -> NodeLog:
     """Where a node's events go."""
     opened = ctx.run.store.open_log
     return NodeLog(ctx.node_id, partial(opened, keys.events(ctx.node_id)), partial(opened, keys.stdout(ctx.node_id)))
+
+
+def remove_empty_logs(run: Run, node_id: str) -> None:
+    """Take back the logs that were opened for a node and have no line: it was refused before it began."""
+    for key in (keys.events(node_id), keys.stdout(node_id)):
+        with suppress(SwarmError):
+            found = run.store.stat(key)
+            if found is not None and found.kind is Kind.FILE and not found.size:
+                run.store.remove(key)
 
 
 class Barrier:

@@ -10,10 +10,10 @@ import pytest
 
 from swarm.config import LITERAL_RULES
 from swarm.errors import ExperimentError, StoreError
-from swarm.node.base.experiment import claim_experiment, differences, other_experiment, read_experiment
+from swarm.node.base.experiment import claim_experiment, differences, is_begun, other_experiment, read_experiment
 from swarm.node.process.system import SYSTEM_CLOCK
 from tests.layout import Layout
-from tests.unit.node.factories import make_settings, run_of
+from tests.unit.node.factories import make_settings, put_state, run_of
 from tests.unit.node.nodes import make_context
 
 VERSIONS = {"swarm": "1"}
@@ -32,9 +32,9 @@ OTHER_SETTINGS = [
 ]
 
 
-def claim(layout: Layout, **changed: object) -> bool:
+def claim(layout: Layout, *, anew: bool = False, **changed: object) -> bool:
     ctx = make_context(layout, "coordinator", times=replace(SYSTEM_CLOCK, wall=lambda: 5.0), **changed)
-    created, changed = claim_experiment(replace(ctx, versions=VERSIONS))
+    created, changed = claim_experiment(replace(ctx, versions=VERSIONS), anew=anew)
     if changed:
         raise ExperimentError(other_experiment(ctx.run, changed))
     return created
@@ -46,6 +46,38 @@ def test_an_experiment_is_created_once_and_then_gone_on_with(tmp_path: Path) -> 
     made = layout.experiment_file.read_bytes()
     assert not claim(layout)
     assert layout.experiment_file.read_bytes() == made
+
+
+def begun_by(layout: Layout, what: str) -> None:
+    match what:
+        case "rollouts" | "rewards" | "checkpoints":
+            (layout.root / what / "round_0").mkdir(parents=True)
+        case "state":
+            put_state(layout, round=1)
+        case "torn state":
+            layout.state_file.parent.mkdir(parents=True)
+            layout.state_file.write_text("{")
+
+
+def test_a_start_that_was_aborted_before_anything_was_done_burns_no_name(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    assert claim(layout)
+    put_state(layout, round=0)
+    assert not is_begun(run_of(layout))
+    assert claim(layout, anew=True, seed=7)
+    made = read_experiment(run_of(layout))
+    assert made is not None
+    assert made.identity["seed"] == 7
+
+
+@pytest.mark.parametrize("what", ["rollouts", "rewards", "checkpoints", "state", "torn state"])
+def test_what_was_begun_is_never_begun_anew(tmp_path: Path, what: str) -> None:
+    layout = Layout(tmp_path, "exp")
+    claim(layout)
+    begun_by(layout, what)
+    assert is_begun(run_of(layout))
+    with pytest.raises(ExperimentError, match="SEED was 42, now 7"):
+        claim(layout, anew=True, seed=7)
 
 
 def test_an_experiment_says_when_by_whom_and_with_what_it_was_made(tmp_path: Path) -> None:

@@ -178,6 +178,15 @@ async def test_other_settings_are_refused_before_anything_is_changed(layout: Lay
     assert peer.status == STOPPED
 
 
+async def test_a_coordinator_that_is_refused_leaves_a_workers_registration_as_it_is(layout: Layout) -> None:
+    make_ghost(layout, "bob", rounds=2)
+    await run_all(make_coordinator(layout, max_rounds=2, **STAYS))
+    before = layout.peer_file("bob").read_bytes()
+    with pytest.raises(ExperimentError, match="SEED was 42, now 7"):
+        await make_coordinator(layout, "bob", seed=7, max_rounds=9, **STAYS).run()
+    assert layout.peer_file("bob").read_bytes() == before
+
+
 async def test_the_expected_workers_are_waited_for(layout: Layout) -> None:
     make_ghost(layout, "bob")
     async with running(make_coordinator(layout, expected_workers=2, round_interval=60.0, **STAYS)):

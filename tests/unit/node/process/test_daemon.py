@@ -7,10 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swarm.errors import ConfigError, DuplicateNodeError, StoreError, SwarmError
+from swarm.errors import ConfigError, DuplicateNodeError, ExperimentError, StoreError, SwarmError
 from swarm.node.base.context import NodeContext
 from swarm.node.process import daemon
 from swarm.node.process.daemon import first_swarm_error, run_node
+from swarm.records.listing import nodes_with_logs
 from tests.layout import Layout
 from tests.unit.node.factories import make_settings
 
@@ -30,14 +31,22 @@ def events_of(path: Path) -> list[str]:
     return [msgspec.json.decode(line)["event"] for line in lines]
 
 
-@pytest.mark.parametrize(
-    ("error", "code"), [(StoreError("gone"), 1), (DuplicateNodeError("two"), 1), (ConfigError("what?"), 2)]
-)
 def test_an_error_on_purpose_becomes_its_exit_code_and_is_in_the_log(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert run_failing(monkeypatch, tmp_path, StoreError("gone")) == 1
+    assert events_of(tmp_path) == ["node.starting", "process.failed"]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(DuplicateNodeError("two"), 1), (ConfigError("what?"), 2), (ExperimentError("other"), 2)]
+)
+def test_a_node_that_is_refused_before_it_has_its_name_leaves_no_log(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: SwarmError, code: int
 ) -> None:
     assert run_failing(monkeypatch, tmp_path, error) == code
-    assert events_of(tmp_path) == ["node.starting", "process.failed"]
+    assert [file for file in tmp_path.rglob("*") if file.is_file()] == []
+    assert nodes_with_logs(Layout(tmp_path, "exp").run) == []
 
 
 def test_any_other_exception_is_never_an_exit_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -55,4 +64,6 @@ def test_an_error_on_purpose_does_not_hide_another_one() -> None:
 
 
 def test_a_node_takes_one_model(tmp_path: Path) -> None:
-    assert run_node(make_settings(tmp_path, node_id="alice", model=("a", "b"))) == 2
+    with pytest.raises(ConfigError, match="a node has one model"):
+        run_node(make_settings(tmp_path, node_id="alice", model=("a", "b")))
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,80 @@
+"""Commands that are refused, or wait for what is not there, leave nothing in the shared folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from swarm.cli import judge, up
+from swarm.cli.main import run
+from swarm.config import Settings
+from swarm.errors import ExperimentError
+from swarm.store.place import open_place
+from swarm.wire import keys
+from tests.layout import Layout
+from tests.unit.views.factories import make_experiment
+
+REFUSED = (
+    (["node", "--role", "coordinator"], {"SWARM_CLOCK": "own"}),
+    (["node", "--standby"], {"SWARM_CLOCK": "own"}),
+    (["node", "--model", "a,b"], {"SWARM_CLOCK": "own"}),
+    (["node"], {"SWARM_CLOCK": "own", "SWARM_TASKS": "chess"}),
+    (["workers", "--nodes", "2"], {"SWARM_CLOCK": "own", "SWARM_TASKS": "chess"}),
+)
+
+
+@pytest.mark.parametrize(("words", "more"), REFUSED, ids=lambda given: " ".join(given))
+def test_a_node_that_is_refused_leaves_nothing(words: list[str], more: dict[str, str], tmp_path: Path) -> None:
+    environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ} | more
+    place = tmp_path / "place"
+    command = [sys.executable, "-m", "swarm", *words, "--path", str(place), "--experiment", "typo"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("swarm: ")
+    assert not place.exists()
+
+
+def test_a_judge_waits_for_an_experiment_and_makes_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_experiment(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    looks = iter([None, None])
+
+    def sleep(seconds: float) -> None:
+        if next(looks, "tired") == "tired":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(judge.time, "sleep", sleep)
+    assert run(["judge", "run", "--path", str(tmp_path), "--experiment", "typo"]) == 130
+    said = capsys.readouterr().err
+    assert said.count("waiting for it: no experiment 'typo'") == 1
+    assert "there is exp" in said
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.fixture
+def aborted(tmp_path: Path) -> Layout:
+    """An experiment that a coordinator of another seed made, and no more."""
+    layout = Layout(tmp_path, "exp")
+    layout.put(
+        layout.experiment_file, b'{"experiment_name":"exp","created_at":1.0,"created_by":"c","identity":{"seed":7}}'
+    )
+    return layout
+
+
+def test_up_begins_anew_what_an_aborted_start_left(aborted: Layout) -> None:
+    up._refuse_what_cannot_go_on(Settings(path=str(aborted.path), experiment="exp"), aborted.run)
+    assert not aborted.experiment_file.exists()
+
+
+def test_up_never_begins_anew_what_was_begun(aborted: Layout) -> None:
+    (aborted.root / keys.ROLLOUTS / "round_0").mkdir(parents=True)
+    run = open_place(aborted.path).open("exp", writer="up")
+    with pytest.raises(ExperimentError, match="SEED was 7, now 42"):
+        up._refuse_what_cannot_go_on(Settings(path=str(aborted.path), experiment="exp"), run)
+    assert aborted.experiment_file.exists()
