@@ -20,6 +20,7 @@ from swarm.config.settings import FIELDS
 from swarm.config.sources import Given
 from swarm.errors import ExperimentError
 from swarm.provenance import made_with
+from swarm.records.made_by import refuse_foreign
 from swarm.records.starts import WHERE, changed_makings, last_starts
 from swarm.store.place import open_place
 from swarm.store.run import Run
@@ -86,8 +87,11 @@ def _open(source: str, flags: CommonFlags) -> Run:
     """`demo`, or `/mnt/shared/experiments/demo`."""
     folder = Path(source).expanduser()
     if len(folder.parts) == 1:
-        return open_place(_load(flags, {}).shared_folder).open(source)
-    return open_place(folder.absolute().parent.parent).open(folder.name)
+        run = open_place(_load(flags, {}).shared_folder).open(source)
+    else:
+        run = open_place(folder.absolute().parent.parent).open(folder.name)
+    refuse_foreign(run)
+    return run
 
 
 def _load(flags: CommonFlags, base: Given) -> Settings:
