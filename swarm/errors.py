@@ -81,7 +81,15 @@ class ModelError(SwarmError):
 
 
 class CheckpointError(SwarmError):
-    """A checkpoint cannot be written, or does not fit the policy it is loaded into."""
+    """A checkpoint cannot be written, or does not fit the policy it is loaded into.
+
+    Attributes:
+        other_model: it is whole, and of another model than the one that is to go on with it.
+    """
+
+    def __init__(self, message: str, *, other_model: bool = False) -> None:
+        super().__init__(message)
+        self.other_model = other_model
 
 
 class MemoryPlanError(SwarmError):

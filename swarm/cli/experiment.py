@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from swarm.cli import looking
 from swarm.cli.flags import CommonFlags, settings_from
 from swarm.cli.say import say
 from swarm.errors import ConfigError, ExperimentError, ProtocolError, StoreError, SwarmError
@@ -27,8 +29,35 @@ from swarm.study.record import read_study, studies
 from swarm.views.text import age, shorten, size, table
 from swarm.wire import keys
 
+_CHECKPOINTS = (
+    "Its checkpoints: a node that goes on has the weights of its model at first again, but for the rounds that it can "
+    "redo (SWARM_REDO_ROUNDS)."
+)
 WRITER = "clean"
 """Who deletes."""
+
+
+def show_status(
+    name: str | None = None,
+    /,
+    *,
+    common: CommonFlags | None = None,
+    watch: bool = False,
+    as_json: Annotated[bool, Parameter("--json")] = False,
+) -> None:
+    """Show the round and every node of an experiment.
+
+    Args:
+        name: The experiment; without one, what --experiment or the settings say.
+        common: which experiment.
+        watch: Refresh every 2 seconds until Ctrl-C.
+        as_json: JSON instead of a table; with --watch, one line per refresh.
+    """
+    common = common or CommonFlags()
+    if name is not None and common.experiment is not None:
+        raise ConfigError(f"name one experiment, got {name} and --experiment {common.experiment}")
+    named = common if name is None else replace(common, experiment=name)
+    looking.status(common=named, watch=watch, as_json=as_json)
 
 
 def list_experiments(*, path: str | None = None) -> None:
@@ -94,7 +123,7 @@ def clean(
     *,
     path: Annotated[str | None, Parameter(help="The shared folder.")] = None,
     rollouts: Annotated[bool, Parameter(help="Its rollouts.")] = False,
-    checkpoints: Annotated[bool, Parameter(help="Its checkpoints: it cannot go on without them.")] = False,
+    checkpoints: Annotated[bool, Parameter(help=_CHECKPOINTS)] = False,
     yes: Annotated[bool, Parameter(help="Do not ask.")] = False,
 ) -> int:
     """Delete an experiment, or only the parts named. Refused while any of its nodes is running."""

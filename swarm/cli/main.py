@@ -53,7 +53,7 @@ _COMMANDS = {
     "study report": ("studies:report", "Write what a study shows: a page, figures, tables."),
     "study compare": ("studies:compare", "Compare two experiments or studies."),
     "experiment list": ("experiment:list_experiments", "Show all of them, and how far they are."),
-    "experiment status": ("looking:status", "Show the round and every node of one."),
+    "experiment status": ("experiment:show_status", "Show the round and every node of one."),
     "experiment import": ("importing:import_experiment", "Take over one that rl-swarm made, to read."),
     "experiment clean": ("experiment:clean", "Delete one, or parts of it."),
     "keys new": ("keys:new", "Make this user's key."),

@@ -185,7 +185,8 @@ class Settings:
     """CPU threads of the compute step; None: one for an embedded model, else all cores (`swarm up`: a share for each
     process)."""
     device: Text | None = setting(None, "SWARM_DEVICE", run_flag="device")
-    """Torch device such as `cpu` or `cuda:0`; None: the best there is."""
+    """`cpu`, `cuda` or `cuda:0`; None: the first GPU that torch reaches by CUDA or ROCm, else the CPU, as on a Mac: its
+    GPU (MPS) is not used."""
     learning_rate: Annotated[float, above(0)] | None = setting(None, "SWARM_LEARNING_RATE", run_flag="learning_rate")
     """Adam's step size; None: what suits the model (the embedded ones 2e-4 or 3e-4, others 1e-6)."""
     temperature: Annotated[float, above(0)] = setting(1.0, "SWARM_TEMPERATURE")

@@ -122,7 +122,7 @@ def _gpu(device: str | None, index: int, environ: Mapping[str, str], root: Path)
 def _cuda_index(device: str) -> int:
     named = re.fullmatch(r"cuda(?::(\d+))?", device)
     if named is None:
-        raise ModelError(f"device {device!r}: its memory cannot be asked. Expected cpu, cuda or cuda:<n>")
+        raise ModelError(f"device {device!r} is none that swarm computes on. Expected cpu, cuda or cuda:<n>")
     return int(named[1] or 0)
 
 

@@ -223,10 +223,17 @@ def _load_part(name: str, part: str, load: Callable[[], Any]) -> Any:
 
 
 def _pick_device(device: str | None) -> torch.device:
+    """The device of that name; None: a GPU that torch reaches by CUDA or ROCm, else the CPU.
+
+    Apple's GPUs (MPS) are left out: no run has been measured on one, and no memory can be planned there.
+    """
     name = device or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
+        chosen = torch.device(name)
+        if chosen.type not in ("cpu", "cuda"):
+            raise RuntimeError(f"swarm computes on CUDA (or ROCm) and on CPUs, not on {chosen.type}")
         torch.empty(0, device=name)
-        return torch.device(name)
+        return chosen
     except (RuntimeError, AssertionError) as error:  # AssertionError: a torch without CUDA
         raise ModelError(f"device {name!r} cannot be used: {error}. Expected 'cpu', 'cuda' or 'cuda:<n>'.") from error
 

@@ -137,9 +137,9 @@ def read(directory: str, model: LanguageModel) -> tuple[dict[str, Tensor], Optim
     root = Path(directory)
     manifest = _read_manifest(root)
     _expect(root, "format", FORMAT, manifest.format, "Use the version of swarm that wrote it.")
-    _expect(root, "model", model.name, manifest.model, "Set MODEL_NAME to the checkpoint's, or resume elsewhere.")
+    _expect(root, "model", model.name, manifest.model, _OTHER_MODEL, other_model=True)
     architecture = type(model.module).__name__
-    _expect(root, "architecture", architecture, manifest.architecture, "Set MODEL_NAME to the checkpoint's.")
+    _expect(root, "architecture", architecture, manifest.architecture, _OTHER_MODEL, other_model=True)
     live = named_weights(model.module)
     for name in (WEIGHTS, OPTIMIZER):
         stamp = _stamp(root / name, _most_bytes(live)) if (root / name).is_file() else None
@@ -175,19 +175,20 @@ def named_weights(module: torch.nn.Module) -> dict[str, Tensor]:
     return {name: state[name] for name in first_names.values()}
 
 
+_OTHER_MODEL = "The checkpoint is of another model: set MODEL_NAME to the one that wrote it, or choose another NODE_ID."
 _TORN = "The checkpoint is incomplete or damaged: resume from an older one."
 
 
-def _expect(path: Path, what: str, expected: object, got: object, remedy: str) -> None:
+def _expect(path: Path, what: str, expected: object, got: object, remedy: str, *, other_model: bool = False) -> None:
     if expected != got:
-        raise CheckpointError(f"checkpoint {path}: {what}: expected {expected}, got {got}. {remedy}")
+        said = f"checkpoint {path}: {what}: expected {expected}, got {got}. {remedy}"
+        raise CheckpointError(said, other_model=other_model)
 
 
 def _expect_layout(path: Path, expected: _Layout, tensors: Mapping[str, Tensor]) -> None:
     got = _layout(tensors)
     for name in sorted(expected.keys() | got.keys()):
-        remedy = "The checkpoint is of another model: set MODEL_NAME to the one that wrote it."
-        _expect(path, f"tensor {name!r}", expected.get(name), got.get(name), remedy)
+        _expect(path, f"tensor {name!r}", expected.get(name), got.get(name), _OTHER_MODEL, other_model=True)
 
 
 def _layout(tensors: Mapping[str, Tensor]) -> _Layout:

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import msgspec
 
 from swarm.config import EXPERIMENT_NAME
-from swarm.errors import ProtocolError, StoreError
+from swarm.errors import ExperimentError, ProtocolError
 from swarm.records.files import read_form
 from swarm.records.listing import entries
 from swarm.store.base import Kind, Store
@@ -182,13 +182,13 @@ def read_study(path: Path, study: str) -> StudyRecord:
     """The record of a study.
 
     Raises:
-        StoreError: there is no such study; the message names those that there are.
+        ExperimentError: there is no such study; the message names those that there are.
         ProtocolError: its record is not readable.
     """
     record = read_form(study_store(path, study), RECORD, StudyRecord, LARGEST_RECORD)
     if record is None:
         known = ", ".join(studies(path)) or "none"
-        raise StoreError(f"no study {study!r} in {path}; there: {known}; begin one with `swarm study run`")
+        raise ExperimentError(f"no study {study!r} in {path}; there: {known}; begin one with `swarm study run`")
     return record if record.defaults is not None else _with_first_defaults(record)
 
 

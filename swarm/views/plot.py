@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from swarm.errors import ConfigError
+from swarm.errors import ConfigError, StoreError
 from swarm.wire.messages import MetricsRow
 
 _SUFFIXES = (".png", ".svg")
@@ -23,12 +23,18 @@ def save_reward_plot(metrics: Mapping[str, Sequence[MetricsRow]], path: Path) ->
 
     Raises:
         ConfigError: no rows, another suffix, or matplotlib is not installed.
+        StoreError: the file cannot be written.
     """
     if path.suffix.lower() not in _SUFFIXES:
         raise ConfigError(f"a plot's file name must end in {' or '.join(_SUFFIXES)}, got {path.name!r}")
     drawn = reward_plot(metrics, path.suffix.lower()[1:])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(drawn)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(drawn)
+    except OSError as error:
+        raise StoreError(
+            f"cannot write the plot {path}: {error.strerror or error}; name a file in a folder that is writable"
+        ) from None
 
 
 def reward_plot(metrics: Mapping[str, Sequence[MetricsRow]], form: str) -> bytes:

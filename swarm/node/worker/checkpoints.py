@@ -93,7 +93,7 @@ def restore_newest(store: Store, node: str, restore: Callable[[str], None]) -> N
         The node's state then, None if it has no checkpoint.
 
     Raises:
-        CheckpointError: it has some, and none of them can be loaded.
+        CheckpointError: it has some, and none of them can be loaded; or the newest whole one is of another model.
     """
     damaged: CheckpointError | None = None
     for rounds_done in reversed(_own_rounds(store, node)):
@@ -104,6 +104,8 @@ def restore_newest(store: Store, node: str, restore: Callable[[str], None]) -> N
                 state = read_state(f"{folder}/{STATE}", where, node, rounds_done)
                 restore(str(folder))
         except (CheckpointError, ProtocolError, FileNotFoundError) as error:
+            if isinstance(error, CheckpointError) and error.other_model:
+                raise  # an older one that fits would take back what this node has learned since
             damaged = damaged or (error if isinstance(error, CheckpointError) else _damaged(where, str(error)))
             logger.error("checkpoint.damaged", folder=where, error=str(error), next="the one before")
         else:

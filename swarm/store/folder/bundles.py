@@ -64,20 +64,22 @@ def put_bundle(target: Within, fill: Callable[[Path], None], drafts: Within) -> 
                 mode = stat.S_IMODE(os.fstat(folder).st_mode)
                 os.fchmod(folder, 0o700)  # nobody puts a link where `fill`, which opens by name, would follow it
                 fill(half.path)
-                _sync_all(folder)
+                _sync_all(folder, mode & 0o666)
                 os.fchmod(folder, mode)
             _swap_in(half, target, drafts)
     finally:
         _remove(half)  # gone already where all went well
 
 
-def _sync_all(folder: int) -> None:
+def _sync_all(folder: int, mode: int) -> None:
+    """Bring it all to disk, each file with the permissions of its siblings: some libraries make private ones."""
     for name in os.listdir(folder):
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
         try:
             if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-                _sync_all(descriptor)
+                _sync_all(descriptor, mode)
             else:
+                os.fchmod(descriptor, mode)
                 os.fsync(descriptor)
         finally:
             os.close(descriptor)

@@ -109,7 +109,7 @@ def read_evidence(path: Path, study: str, window: int | None) -> Evidence:
         window: rounds of the moving averages; None: a tenth of the rounds, at most 100.
 
     Raises:
-        StoreError: there is no such study.
+        ExperimentError: there is no such study.
         ConfigError: none of its runs has a round yet, or the window is not positive.
         ProtocolError: the exam of a run is there and is not a list of such rows.
     """

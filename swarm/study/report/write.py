@@ -64,7 +64,8 @@ def write_report(
         The page's file.
 
     Raises:
-        StoreError: there is no such study, or the output cannot be written.
+        ExperimentError: there is no such study.
+        StoreError: the output cannot be written.
         ConfigError: none of its runs has a round yet, or an unknown format.
     """
     _check(formats)

@@ -67,7 +67,7 @@ def get_study_metrics(path: Path | str, study: str) -> DataFrame:
     Runs are in the order of the study's record; those without a row yet are absent.
 
     Raises:
-        StoreError: there is no such study; says which there are.
+        ExperimentError: there is no such study; says which there are.
         ProtocolError: its record cannot be read.
         ConfigError: pandas is not installed.
     """

@@ -53,7 +53,9 @@ def test_names_that_are_not_there_are_refused(tmp_path: Path, capsys: pytest.Cap
     write_study(tmp_path)
     assert run(["study", "compare", "small", "other", "--path", str(tmp_path)]) == 2
     assert "no experiment 'other'" in capsys.readouterr().err
-    assert run(["study", "report", "other", "--path", str(tmp_path)]) == 1
+    assert run(["study", "report", "other", "--path", str(tmp_path)]) == 2
+    assert "no study 'other'" in capsys.readouterr().err
+    assert run(["export", "--study", "other", "--path", str(tmp_path)]) == 2
     assert "no study 'other'" in capsys.readouterr().err
 
 

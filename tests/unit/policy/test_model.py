@@ -128,6 +128,22 @@ def test_a_pickle_of_weights_is_never_read_and_the_error_says_what_to_do(file: s
     assert not (tmp_path / "ran").exists()
 
 
+def test_without_a_name_a_gpu_of_cuda_is_taken_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    monkeypatch.setattr(torch, "empty", lambda *size, device: None)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert model_module._pick_device(None) == torch.device("cpu")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert model_module._pick_device(None) == torch.device("cuda")
+
+
+def test_a_mac_is_told_that_its_gpu_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    monkeypatch.setattr(torch, "empty", lambda *size, device: None)
+    with pytest.raises(ModelError, match=r"'mps' cannot be used: .*not on mps.*Expected 'cpu', 'cuda'"):
+        load_model("unused", device="mps")
+
+
 @pytest.mark.parametrize("device", ["cuda:99", "abacus"])
 def test_unusable_device_is_named(device: str) -> None:
     with pytest.raises(ModelError, match=f"device '{device}' cannot be used"):

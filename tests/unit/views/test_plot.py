@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from swarm.errors import ConfigError
+from swarm.errors import ConfigError, StoreError
 from swarm.records.rows import read_metrics
 from swarm.views.plot import moving_average, save_reward_plot
 from tests.unit.views.factories import make_experiment, run_of
@@ -28,6 +28,16 @@ def test_other_suffixes_and_empty_runs_are_refused(tmp_path: Path) -> None:
         save_reward_plot({}, tmp_path / "a.gif")
     with pytest.raises(ConfigError, match="nothing to plot"):
         save_reward_plot({}, tmp_path / "a.png")
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    metrics = read_metrics(run_of(make_experiment(tmp_path)))
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file" / "a.png", tmp_path / "folder.png"):
+        (tmp_path / "folder.png").mkdir(exist_ok=True)
+        with pytest.raises(StoreError, match=f"cannot write the plot {place}.*name a file in a folder"):
+            save_reward_plot(metrics, place)
 
 
 def test_without_matplotlib_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

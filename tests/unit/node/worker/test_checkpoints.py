@@ -209,6 +209,19 @@ def test_past_a_damaged_checkpoint_the_one_before_is_loaded_and_never_silently(
     assert event["folder"].endswith("round_2/alice")
 
 
+def test_a_checkpoint_of_another_model_is_not_called_damaged_and_no_older_one_is_taken(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    for rounds_done in (1, 2):
+        save(layout, rounds_done)
+
+    def restore(folder: str) -> None:
+        raise CheckpointError("the checkpoint is of another model: set MODEL_NAME", other_model=True)
+
+    with capture_logs() as logs, pytest.raises(CheckpointError, match="another model: set MODEL_NAME"):
+        restore_newest(run_of(layout, "alice").store, "alice", restore)
+    assert logs == []
+
+
 def test_a_checkpoint_whose_weights_do_not_load_is_passed_over_as_well(tmp_path: Path) -> None:
     layout = Layout(tmp_path, "exp")
     for rounds_done in (1, 2):

@@ -157,6 +157,23 @@ def test_a_full_disk_is_an_error_that_time_may_mend_and_leaves_what_was_there(
     assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
 
 
+def test_files_of_a_bundle_are_as_readable_as_their_siblings(tmp_path: Path) -> None:
+    """Some libraries write private files whatever the user's mask says."""
+
+    def fill(folder: Path) -> None:
+        (folder / "model").mkdir()
+        for name in ("weights", "model/config"):
+            (folder / name).write_bytes(b"1")
+            (folder / name).chmod(0o600)
+
+    store = FolderStore(tmp_path / "run", "anna")
+    store.put("peers/anna.json", b"{}")
+    store.put_bundle("checkpoints/round_1/anna", fill)
+    bundle = tmp_path / "run" / "checkpoints" / "round_1" / "anna"
+    sibling = (tmp_path / "run" / "peers" / "anna.json").stat().st_mode
+    assert {(bundle / name).stat().st_mode for name in ("weights", "model/config")} == {sibling}
+
+
 def test_a_bundle_that_an_earlier_version_had_half_replaced_is_put_back(tmp_path: Path) -> None:
     replaced = tmp_path / ".tmp" / "anna" / "replaced-round_5"
     replaced.mkdir(parents=True)

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("matplotlib")
 pytest.importorskip("scipy")
 
-from swarm.errors import ConfigError, StoreError
+from swarm.errors import ConfigError, ExperimentError, StoreError
 from swarm.study.analysis.propagation import crossings
 from swarm.study.analysis.significance import holm
 from swarm.study.record import DeclaredComparison, RunFile, read_study
@@ -304,7 +304,7 @@ def test_what_cannot_be_reported_is_refused_before_anything_is_written(tmp_path:
         write_report(tmp_path, record.study, formats=(*FORMATS, "doc"))
     with pytest.raises(ConfigError, match="window of at least 1 round, got 0"):
         write_report(tmp_path, record.study, window=0)
-    with pytest.raises(StoreError, match="no study 'other'"):
+    with pytest.raises(ExperimentError, match="no study 'other'"):
         write_report(tmp_path, "other")
     assert not (tmp_path / "studies" / "small" / "report").exists()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swarm.errors import ConfigError, ExperimentError, StoreError
+from swarm.errors import ConfigError, ExperimentError
 from swarm.study import (
     get_events,
     get_experiment_metrics,
@@ -143,7 +143,7 @@ def test_a_study_is_its_runs_in_the_order_of_its_record(tmp_path: Path) -> None:
 def test_what_is_not_there_is_an_error_that_names_what_is() -> None:
     with pytest.raises(ExperimentError, match=r"no experiment 'smal'.*small_2-2_s1, small_2-2_s2"):
         get_experiment_metrics(SMALL, "smal")
-    with pytest.raises(StoreError, match=r"no study 'smal'.*small"):
+    with pytest.raises(ExperimentError, match=r"no study 'smal'.*small"):
         get_study_metrics(SMALL, "smal")
 
 
