@@ -1,4 +1,4 @@
-"""`swarm experiment list` and `clean`: what experiments a shared folder holds, and getting rid of them."""
+"""`swarm experiment list`, `settings` and `clean`: what experiments a shared folder holds, and getting rid of them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from swarm.cli import looking
-from swarm.cli.flags import CommonFlags, settings_from
-from swarm.cli.say import say
+from swarm.cli.flags import CommonFlags, open_experiment, settings_from
+from swarm.cli.say import print_result, say
 from swarm.errors import ConfigError, ExperimentError, ProtocolError, StoreError, SwarmError
 from swarm.harmless import printable
 from swarm.node.process.host import this_process
@@ -22,10 +22,12 @@ from swarm.records.listing import size_of
 from swarm.records.liveness import is_alive
 from swarm.records.made_by import as_ours
 from swarm.records.reader import Snapshot, snapshot
+from swarm.records.starts import last_starts
 from swarm.store.base import Kind
 from swarm.store.place import Place, open_place
 from swarm.store.run import Run
 from swarm.study.record import read_study, studies
+from swarm.views.starts import render_starts
 from swarm.views.text import age, shorten, size, table
 from swarm.wire import keys
 
@@ -58,6 +60,20 @@ def show_status(
         raise ConfigError(f"name one experiment, got {name} and --experiment {common.experiment}")
     named = common if name is None else replace(common, experiment=name)
     looking.status(common=named, watch=watch, as_json=as_json)
+
+
+def show_settings(
+    name: str, /, *, path: str | None = None, as_json: Annotated[bool, Parameter("--json")] = False
+) -> None:
+    """Show what the nodes of an experiment were started with: settings, versions, code, models, machine, command.
+
+    Args:
+        name: The experiment.
+        path: The shared folder.
+        as_json: JSON instead of text: the last start of every node.
+    """
+    run = open_experiment(settings_from(CommonFlags(path=path, experiment=name)))
+    print_result(last_starts(run), render_starts, as_json=as_json)
 
 
 def list_experiments(*, path: str | None = None) -> None:

@@ -55,6 +55,7 @@ _COMMANDS = {
     "experiment list": ("experiment:list_experiments", "Show all of them, and how far they are."),
     "experiment status": ("experiment:show_status", "Show the round and every node of one."),
     "experiment import": ("importing:import_experiment", "Take over one that rl-swarm made, to read."),
+    "experiment settings": ("experiment:show_settings", "Show what its nodes were started with."),
     "experiment clean": ("experiment:clean", "Delete one, or parts of it."),
     "keys new": ("keys:new", "Make this user's key."),
     "keys show": ("keys:show", "Show its public half."),

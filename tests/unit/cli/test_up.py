@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -174,3 +175,20 @@ def test_who_goes_on_with_other_settings_is_told_which(
         "other settings than before, ben, anna: SWARM_EXPECTED_WORKERS was 9, now 2; "
         "SWARM_LEARNING_RATE was 0.001, now 0.5\n"
     )
+
+
+def test_what_an_experiment_was_made_with_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SWARM_PATH", str(tmp_path))
+    layout = Layout(tmp_path, "demo")
+    recorded(layout, "anna", seed=7, learning_rate=0.5)
+    recorded(layout, "ben", seed=7, learning_rate=0.25)
+    assert swarm(["experiment", "settings", "demo"]) == 0
+    said = capsys.readouterr().out
+    assert row_of(said, "SEED") == ["7"]
+    assert row_of(said, "SWARM_LEARNING_RATE") == ["0.25", "|", "0.5"]
+    assert "anna (worker), 0 rounds behind it" in said
+    assert "versions  torch 1.0" in said
+    assert swarm(["experiment", "settings", "demo", "--json"]) == 0
+    assert [start["node_id"] for start in json.loads(capsys.readouterr().out)] == ["ben", "anna"]
