@@ -16,7 +16,7 @@ from tests.chaos.audit import audit
 from tests.chaos.watcher import Watcher
 from tests.layout import Layout
 from tests.patience import PATIENCE
-from tests.unit.node.factories import make_rollouts, make_state, put
+from tests.unit.node.factories import make_peer, make_rollouts, make_state, put
 
 
 @pytest.fixture
@@ -61,6 +61,7 @@ def put_run(layout: Layout) -> None:
     put_checkpoint(layout, 3)
     for log in (layout.events_file("a"), layout.stdout_file("a")):
         put(log, b'{"event":"node.starting","timestamp":1.0}\n')
+    put(layout.peer_file("coordinator"), encode(make_peer("coordinator", node_role="coordinator")))
     put(layout.state_file, encode(make_state(round=2)))
 
 
