@@ -197,6 +197,6 @@ def test_the_real_torch_answers_or_says_why_not() -> None:
 
 
 @pytest.mark.parametrize("device", ["mps", "cuda:first", "gpu"])
-def test_a_device_that_nobody_can_ask_is_an_error(device: str) -> None:
-    with pytest.raises(ModelError, match="its memory cannot be asked"):
+def test_a_device_that_swarm_does_not_compute_on_is_an_error(device: str) -> None:
+    with pytest.raises(ModelError, match="is none that swarm computes on"):
         device_memory(device, {})

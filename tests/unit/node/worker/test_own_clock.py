@@ -159,11 +159,12 @@ async def test_groups_of_earlier_and_later_rounds_are_taken_once_and_only_within
         ({"role": "worker", "standby": True}, "SWARM_STANDBY"),
     ],
 )
-def test_settings_that_contradict_the_role_are_refused(
-    tmp_path: Path, wrong: dict[str, Any], said: str, capfd: pytest.CaptureFixture[str]
+def test_settings_that_contradict_the_role_are_refused_and_leave_nothing(
+    tmp_path: Path, wrong: dict[str, Any], said: str
 ) -> None:
-    assert run_node(make_settings(tmp_path, node_id="alice", **wrong)) == ConfigError.exit_code
-    assert said in capfd.readouterr().err
+    with pytest.raises(ConfigError, match=said):
+        run_node(make_settings(tmp_path, node_id="alice", **wrong))
+    assert not list(tmp_path.iterdir())
 
 
 # ── a coordinator that dies ─────────────────────────────────────────────────────────────────────────────────────────
