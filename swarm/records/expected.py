@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import NamedTuple
 
+from swarm.records.files import constant_j
 from swarm.records.reader import Snapshot
 from swarm.wire import keys
 
@@ -41,12 +42,5 @@ def recorded(now: Snapshot) -> Expected:
         rounds=now.rounds_expected,
         nodes=asked if isinstance(asked, int) else len(names) or None,
         names=names if all(map(keys.is_node_id, names)) else frozenset(),  # a worker may be named by its public key
-        external=_external_groups(now),
+        external=constant_j(now.experiment),
     )
-
-
-def _external_groups(now: Snapshot) -> int | None:
-    """J of the experiment, where it is a constant that can be read."""
-    identity = now.experiment.identity if now.experiment else {}
-    asked = identity.get("external_groups")
-    return asked if type(asked) is int and asked >= 0 and not identity.get("adaptive") else None

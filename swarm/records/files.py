@@ -86,6 +86,13 @@ def read_experiment(run: Run) -> ExperimentFile | None:
     return read_form(run.store, keys.EXPERIMENT, ExperimentFile)
 
 
+def constant_j(experiment: ExperimentFile | None) -> int | None:
+    """External groups of a round (J) as experiment.json says; None where a rule moves it, or nobody says it soundly."""
+    identity = experiment.identity if experiment else {}
+    asked = identity.get("external_groups")
+    return asked if type(asked) is int and asked >= 0 and not identity.get("adaptive") else None
+
+
 def maker_of(experiment: ExperimentFile | None) -> str:
     """Another program that made a run, as its experiment.json says, short and printable; empty: nodes of this one."""
     said = experiment.made_by if experiment else UNSET

@@ -57,10 +57,10 @@ class Facts(NamedTuple):
     """J of the experiment, or of its other nodes."""
     round_interval: float = 0.0
     """The longest that a round stays open, seconds; 0.0: not known, or each node keeps its own clock."""
-    refused_by: Mapping[str, Counter[str]] = {}
-    """Peer -> why it refused groups of this node, how often."""
-    accepted_by: Mapping[str, int] = {}
-    """Peer -> groups of this node that it verified."""
+    refused: Mapping[str, int] = {}
+    """Reason -> how often others refused groups of this node."""
+    accepted: int = 0
+    """Groups of this node that others verified."""
 
 
 class Recent(msgspec.Struct, frozen=True, gc=False):
@@ -178,12 +178,12 @@ def trains_alone(rows: Sequence[Recent], facts: Facts) -> Said:
 
 def refused_everywhere(rows: Sequence[Recent], facts: Facts) -> Said:
     """Peers refuse what it publishes, and none of them has taken a group of it."""
-    refused = sum(facts.refused_by.values(), Counter[str]())
-    if sum(refused.values()) < FEW or any(facts.accepted_by.values()):
+    refused = Counter(facts.refused)
+    if refused.total() < FEW or facts.accepted:
         return None
     reason, count = refused.most_common(1)[0]
     return (
-        f"its peers refuse all that it publishes: {sum(refused.values())} times, {count} of them {reason}",
+        f"its peers refuse all that it publishes: {refused.total()} times, {count} of them {reason}",
         "use the experiment's SEED, SWARM_TASKS, SWARM_PROFILE and versions (`swarm join` takes them from it)",
     )
 

@@ -9,14 +9,13 @@ A Snapshot reads each of its parts when that is first asked for, so who wants th
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Set
+from collections import Counter, defaultdict
+from collections.abc import Set
 from functools import cached_property
-from typing import Any
 
 from swarm.errors import ProtocolError
 from swarm.records.events import NodeEvents
-from swarm.records.files import maker_of, read_clock, read_experiment, read_peers
+from swarm.records.files import constant_j, maker_of, read_clock, read_experiment, read_peers
 from swarm.records.finished import Finished, finished, rounds_done, rounds_expected
 from swarm.records.growing import Follower
 from swarm.records.hints import Facts, Hint, hints_of, merged
@@ -28,7 +27,7 @@ from swarm.wire import keys
 from swarm.wire.messages import ExperimentFile, PeerFile, StateFile
 
 MOST_COUNTED = 1_000_000
-"""Groups or completions; a stranger may have written any number."""
+"""Completions of a group; a stranger may have written any number."""
 
 
 class RunReader:
@@ -118,21 +117,32 @@ class Snapshot:
         """What makes nodes useless although nothing fails."""
         if self.made_by:  # its rows lack what the rules look at
             return []
-        identity = self.experiment.identity if self.experiment else {}
+        said = self.experiment.identity.get("generations") if self.experiment else None
+        generations = said if type(said) is int and 0 < said <= MOST_COUNTED else Facts().generations
+        refused, accepted = self._said_of_others()
+        of_all = Facts(
+            generations=generations
+            if type(generations) is int and 0 < generations <= MOST_COUNTED
+            else Facts().generations,
+            external_groups=constant_j(self.experiment) or 0,
+            round_interval=self.state.round_interval if self.state else 0.0,
+        )
         found = (
-            hints_of(node, progress.recent, self._facts(node, identity)) for node, progress in self.progress.items()
+            hints_of(node, of_node.recent, of_all._replace(refused=refused.get(node, {}), accepted=accepted[node]))
+            for node, of_node in self.progress.items()
         )
         return merged(hint for of_node in found for hint in of_node)
 
-    def _facts(self, node: str, identity: Mapping[str, Any]) -> Facts:
-        others = {name: progress for name, progress in self.progress.items() if name != node}
-        return Facts(
-            generations=_count(identity.get("generations"), Facts().generations),
-            external_groups=0 if identity.get("adaptive") else _count(identity.get("external_groups"), 0),
-            round_interval=self.state.round_interval if self.state else 0.0,
-            refused_by={n: Counter(p.refused_by_peer[node]) for n, p in others.items() if node in p.refused_by_peer},
-            accepted_by={name: progress.accepted_by_peer[node] for name, progress in others.items()},
-        )
+    def _said_of_others(self) -> tuple[dict[str, Counter[str]], Counter[str]]:
+        """Node -> why others refused its groups, and how many of them others verified, in one pass over all rows."""
+        refused: dict[str, Counter[str]] = defaultdict(Counter)
+        accepted: Counter[str] = Counter()
+        for node, of_node in self.progress.items():
+            accepted.update({peer: count for peer, count in of_node.accepted_by_peer.items() if peer != node})
+            for peer, reasons in of_node.refused_by_peer.items():
+                if peer != node:
+                    refused[peer].update(reasons)
+        return refused, accepted
 
     @cached_property
     def workers(self) -> list[str]:
@@ -172,11 +182,6 @@ class Snapshot:
         """Files that the clock's stage has so far, in `rollouts` or `rewards`."""
         key = RoundKey(self.state.round, self.state.stage) if self.state else RoundKey(0)
         return len(count_stage(self.run.store, f"{prefix}/round_{key.round}/stage_{key.stage}")[0])
-
-
-def _count(value: object, default: int) -> int:
-    """A count that somebody wrote; the default where it is none."""
-    return value if isinstance(value, int) and 0 <= value <= MOST_COUNTED else default
 
 
 def snapshot(run: Run) -> Snapshot:

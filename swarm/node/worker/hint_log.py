@@ -7,7 +7,7 @@ from collections import deque
 from swarm.errors import SwarmError
 from swarm.logs import get_logger
 from swarm.node.worker.context import WorkerContext
-from swarm.records.files import read_experiment
+from swarm.records.files import constant_j, read_experiment
 from swarm.records.hints import FEW, KEPT, Facts, Recent, hints_of, recent
 from swarm.wire.metrics import MetricsRow
 
@@ -41,9 +41,6 @@ class HintLog:
     def _external_groups(self) -> int:
         """J of the experiment, 0 where it is not fixed, or nobody says. Blocking."""
         try:
-            experiment = read_experiment(self._ctx.run)
+            return constant_j(read_experiment(self._ctx.run)) or 0
         except SwarmError:
             return 0
-        identity = experiment.identity if experiment else {}
-        wanted = identity.get("external_groups", 0)
-        return wanted if isinstance(wanted, int) and not identity.get("adaptive") else 0

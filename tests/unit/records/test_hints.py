@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +49,7 @@ PROVOKED: dict[str, tuple[int, Facts, dict[str, Any]]] = {
     "short-rounds": (FEW, HEALTHY, {"late": True}),
     "nothing-heard": (FEW, HEALTHY, {"pool_groups": 0, "peers_heard": 0, "external_groups": 0}),
     "trains-alone": (FEW, HEALTHY, {"external_wanted": 0, "external_groups": 0, "pool_groups": 0}),
-    "refused-everywhere": (1, HEALTHY._replace(refused_by={"ben": Counter(question_mismatch=40)}), {}),
+    "refused-everywhere": (1, HEALTHY._replace(refused={"question_mismatch": 40}), {}),
     "never-tagged": (63, HEALTHY, {"answer_tag_rate": 0.0}),
     "never-finished": (2 * FEW, HEALTHY, {"finished_rate": 0.0}),
     "equal-groups": (KEPT, HEALTHY, {"zero_advantage_local": 1.0, "external_groups": 0}),
@@ -97,7 +96,7 @@ def test_refused_groups_are_said_with_the_commonest_reason() -> None:
 
 
 def test_one_that_has_taken_a_group_speaks_for_the_node() -> None:
-    facts = HEALTHY._replace(refused_by={"ben": Counter(stale=99)}, accepted_by={"carl": 1})
+    facts = HEALTHY._replace(refused={"stale": 99}, accepted=1)
     assert codes(1, facts) == []
 
 

@@ -135,3 +135,13 @@ def test_what_makes_a_node_useless_is_said_by_name(tmp_path: Path) -> None:
     assert "hint     alice: late in 10 of its last 10 rounds" in render(status)
     assert "docs/hints.md#short-rounds" in render(status)
     assert "docs/hints.md#short-rounds" in summary.render(summary.summarise_run(run_of(layout)))
+
+
+def test_a_node_that_all_others_refuse_hears_of_it_unless_one_took_its_groups(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, workers=("alice", "bob", "carl"))
+    refuses = {"refused_by_peer": {"alice": {"question_mismatch": 12}, "bob": {"stale": 12}}}
+    append(layout.metrics_file("carl"), msgspec.json.encode(make_row(layout, "carl", 3, **refuses)))
+    append(layout.metrics_file("alice"), msgspec.json.encode(make_row(layout, "alice", 3, accepted_by_peer={"bob": 1})))
+    (hint,) = read(layout).hints
+    assert (hint.code, hint.nodes) == ("refused-everywhere", ("alice",))
+    assert "12 times, 12 of them question_mismatch" in hint.evidence
