@@ -6,8 +6,6 @@ import argparse
 import importlib.util
 import json
 import math
-import os
-import platform
 import statistics
 import sys
 import time
@@ -15,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from swarm.provenance import versions
+from swarm import provenance
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,14 +33,8 @@ def arguments_of(doc: str | None, *, threads: int | None = 1) -> argparse.Argume
 
 def machine() -> dict[str, Any]:
     """What the figures were measured on."""
-    with open("/proc/cpuinfo") as file:
-        names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
-    return {
-        "cpu": names[0] if names else platform.processor(),
-        "cores": len(os.sched_getaffinity(0)),
-        "system": platform.platform(),
-        **versions(),
-    }
+    here = provenance.machine()
+    return {"cpu": here["processor"], "cores": here["cores"], "system": here["system"], **provenance.versions()}
 
 
 def command() -> str:

@@ -32,7 +32,7 @@ from typing import Any
 import swarm
 from swarm.config import FUNCTIONS, Asked, Settings
 from swarm.planner.free_memory import host_memory
-from swarm.policy.embedded import EMBEDDED, embedded_path
+from swarm.planner.shape import cached_folder, local_folder
 from swarm.tasks.registry import Families
 from swarm.wire.messages import MadeWith
 
@@ -150,15 +150,9 @@ def model_revisions(names: Iterable[str]) -> dict[str, str]:
 
 
 def _hub_commit(name: str) -> str:
-    """What the Hub's client wrote down when it fetched a model; empty where it did not."""
-    home = os.environ.get("HF_HOME") or "~/.cache/huggingface"
-    cache = Path(os.environ.get("HF_HUB_CACHE") or f"{home}/hub").expanduser()
-    if _folder(name) is not None or name.count("/") > 1:
-        return ""
-    try:
-        return (cache / f"models--{name.replace('/', '--')}" / "refs" / "main").read_text("utf-8").strip()[:64]
-    except (OSError, ValueError):
-        return ""
+    """Of what the Hub's client has fetched; empty where it has not."""
+    cached = None if local_folder(name) else cached_folder(name)
+    return cached.name if cached else ""
 
 
 def model_digests(names: Iterable[str]) -> dict[str, str]:
@@ -166,13 +160,8 @@ def model_digests(names: Iterable[str]) -> dict[str, str]:
 
     A model of the Hugging Face Hub is left out: only its name is known before it is loaded.
     """
-    folders = {name: _folder(name) for name in names}
+    folders = {name: local_folder(name) for name in names}
     return {name: _of_folder(folder, _state(folder)) for name, folder in folders.items() if folder is not None}
-
-
-def _folder(name: str) -> Path | None:
-    folder = embedded_path(name) if name in EMBEDDED else Path(name).expanduser()
-    return folder if folder.is_dir() else None
 
 
 def _files(folder: Path) -> Iterator[Path]:

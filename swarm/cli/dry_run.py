@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from swarm.cli.local_swarm import OURS, LocalSwarm, within_memory
+from swarm.cli.local_swarm import OURS, LocalSwarm, plan_of, within_memory
 from swarm.cli.plan_text import render_plan
 from swarm.cli.say import say
 from swarm.config import Asked, Settings
-from swarm.planner.planner import plan_for
 from swarm.views.starts import settings_table
 
 
@@ -17,8 +16,8 @@ def show_dry_run(swarm: LocalSwarm, asked: Asked, loaded: Settings) -> None:
         asked: what the user asked for.
         loaded: the settings that this came to.
     """
-    made = plan_for(loaded, len(swarm.workers), swarm.in_process)
-    fitting = within_memory(swarm, force=True) if made else swarm
+    made = plan_of(swarm)
+    fitting = within_memory(swarm, made, force=True)
     nodes = [node.as_recorded() for node in (*fitting.coordinators, *fitting.workers)]
     say(settings_table(nodes, [asked.sources], OURS))
     say("\n" + (render_plan(made, loaded) if made else "no memory plan: the size of the model cannot be known here"))

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 from swarm.cli.flags import CommonFlags, as_settings, settings_from
 from swarm.cli.say import warn
 from swarm.cli.waiting import wait_for
-from swarm.config import IDENTITY_DEFAULTS, Settings, refuse_foreign_code, rule_in_settings, sources_of, variable
+from swarm.config import Settings, refuse_foreign_code, sources_of, variable
 from swarm.config.settings import FIELDS
 from swarm.config.sources import Given
 from swarm.errors import ConfigError, ExperimentError
-from swarm.node.base.experiment import differences, read_experiment
+from swarm.node.base.experiment import differences, differing, identity_of, read_experiment
 from swarm.records.files import read_clock
 from swarm.records.made_by import made_by, refuse_foreign
 from swarm.records.reader import snapshot
@@ -65,9 +65,7 @@ def take(flags: CommonFlags | None, run: Run, experiment: ExperimentFile, **own:
 
 def adopted(run: Run, experiment: ExperimentFile) -> Given:
     """Setting -> value and source, of all that an experiment says."""
-    identity: dict[str, Any] = IDENTITY_DEFAULTS | {n: v for n, v in experiment.identity.items() if n in FIELDS}
-    if isinstance(identity.get("adaptive_rule"), str):
-        identity["adaptive_rule"] = rule_in_settings(identity["adaptive_rule"])
+    identity = {name: value for name, value in identity_of(experiment).items() if name in FIELDS}
     state = read_clock(run).state
     rounds = state.max_rounds if state else experiment.max_rounds
     values = identity | ({"max_rounds": rounds} if rounds else {})
@@ -85,21 +83,15 @@ def _refuse_too_much(base: Given) -> None:
 
 
 def _refuse_contradictions(settings: Settings, experiment: ExperimentFile, named: dict[str, str]) -> None:
-    wrong = [name for name in SHARED if name in named and _differs(name, settings, experiment)]
+    differ = differing(settings, experiment)
+    wrong = [name for name in SHARED if name in named and name in differ]
     if wrong:
-        variables = [variable(name) for name in wrong]
-        texts = [text for text in differences(settings, experiment) if text.partition(" ")[0] in variables]
+        texts, variables = [differ[name] for name in wrong], [variable(name) for name in wrong]
         raise ExperimentError(
             f"{'; '.join(texts)}: peers of the experiment {experiment.experiment_name} would refuse all groups of this "
             f"node. Leave out {' and '.join(variables)}, which came from {', '.join(named[n] for n in wrong)}, and "
             f"start it again: it takes what the experiment has, and nodes draw different questions anyway"
         )
-
-
-def _differs(name: str, settings: Settings, experiment: ExperimentFile) -> bool:
-    asked = IDENTITY_DEFAULTS | settings.experiment_identity()
-    made = IDENTITY_DEFAULTS | experiment.identity
-    return name in made and asked.get(name) != made[name]
 
 
 def tell(run: Run, joining: Joining, experiment: ExperimentFile) -> None:

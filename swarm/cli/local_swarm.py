@@ -16,6 +16,7 @@ from swarm.cli.supervisor import Child
 from swarm.config import Asked, Settings, as_variable
 from swarm.errors import ConfigError, MemoryPlanError
 from swarm.node.process.worker_settings import settings_of_workers
+from swarm.planner.plan import Plan
 from swarm.policy.embedded import EMBEDDED
 from swarm.provenance import cores
 
@@ -103,16 +104,20 @@ def _with_a_share(worker: Settings, nodes: int) -> Settings:
     return replace(worker, threads=worker.threads or share)
 
 
-def within_memory(swarm: LocalSwarm, force: bool) -> LocalSwarm:
-    """The swarm with micro-batches, or gradient checkpointing, that the plan needs for it to fit.
+def plan_of(swarm: LocalSwarm) -> Plan | None:
+    """What it needs of memory; None, with the reason in the log, where that cannot be known."""
+    from swarm.planner.planner import plan_for
+
+    return plan_for(swarm.settings, len(swarm.workers), swarm.in_process)
+
+
+def within_memory(swarm: LocalSwarm, made: Plan | None, force: bool) -> LocalSwarm:
+    """The swarm with micro-batches, or gradient checkpointing, that its plan needs for it to fit.
 
     Raises:
         MemoryPlanError: nothing makes it fit, and nobody insists.
     """
-    from swarm.planner.planner import plan_for
-
     settings = swarm.settings
-    made = plan_for(settings, len(swarm.workers), swarm.in_process)
     if made is None:
         return swarm
     if not made.fits:

@@ -16,13 +16,12 @@ from dataclasses import replace
 from typing import Annotated, Any, NamedTuple
 
 import anyio
-import msgspec
 from cyclopts import Parameter
 
 from swarm.cli.dry_run import show_dry_run
 from swarm.cli.flags import RunFlags, asked_for, command_again, open_experiment, settings_from
 from swarm.cli.live import refuse_live
-from swarm.cli.local_swarm import LocalSwarm, local_swarm, within_memory
+from swarm.cli.local_swarm import LocalSwarm, local_swarm, plan_of, within_memory
 from swarm.cli.processes import UP, this_process_runs
 from swarm.cli.progress import Progress
 from swarm.cli.repetition import repetition
@@ -94,7 +93,7 @@ def up(
     this_process_runs(settings, UP, swarm.names)  # before it looks: of two that start at once one sees the other
     refuse_live(settings, run, swarm.names)
     _refuse_what_cannot_go_on(settings, run)
-    fitting = within_memory(swarm, force)
+    fitting = within_memory(swarm, plan_of(swarm), force)
     _make_folder(run)
     _say_what_changed(run, fitting)
     again = command_again(words, flags, without=("rounds",))  # the number of rounds is said at the end
@@ -220,8 +219,7 @@ def _conclude(
     with surviving.view("the summary"):
         rows, odd = read_metrics_and_odd(run)
         if rows:
-            hints = tuple(snapshot(run).hints())
-            say("\n" + render(msgspec.structs.replace(summarise(rows, odd), hints=hints)))
+            say("\n" + render(summarise(rows, odd, snapshot(run).hints())))
     with surviving.view("the plot"):
         if rows:
             _plot(rows, run)

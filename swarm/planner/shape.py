@@ -60,7 +60,7 @@ def model_shape(name: str, *, hub_token: str | None = None) -> ModelShape:
     Raises:
         ModelError: not there, no network, or its files do not say.
     """
-    folder = _local_folder(name) or _cached_folder(name)
+    folder = local_folder(name) or cached_folder(name)
     try:
         return _from_folder(name, folder) if folder else _from_hub(name, hub_token)
     except _UNREADABLE as error:
@@ -98,14 +98,15 @@ def _digest(config: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def _local_folder(name: str) -> Path | None:
+def local_folder(name: str) -> Path | None:
+    """Of an embedded model, or one of the user's own; None for what may be a name of the Hub."""
     if name in EMBEDDED:
         return embedded_path(name)
     path = Path(name).expanduser()
     return path if path.is_dir() else None
 
 
-def _cached_folder(name: str) -> Path | None:
+def cached_folder(name: str) -> Path | None:
     """What an earlier download of a hub id left on this machine."""
     if Path(name).is_absolute() or len(Path(name).parts) > 2:
         return None

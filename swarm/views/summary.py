@@ -100,7 +100,7 @@ class Summary(msgspec.Struct, frozen=True):
 def summarise_run(run: Run) -> Summary:
     """The summary of an experiment, whoever made it. Raises StoreError: its place fails."""
     metrics, odd = read_metrics_and_odd(run)
-    summary = msgspec.structs.replace(summarise(metrics, odd), hints=tuple(snapshot(run).hints()))
+    summary = summarise(metrics, odd, snapshot(run).hints())
     return without(summary, unknown_columns(run), made_by(run))
 
 
@@ -113,7 +113,9 @@ def without(summary: Summary, unknown: Set[str], maker: str) -> Summary:
     return msgspec.structs.replace(summary, nodes=nodes, external_groups=None, made_by=maker, **lacking)
 
 
-def summarise(metrics: Mapping[str, Sequence[MetricsRow]], odd: Mapping[str, Odd] | None = None) -> Summary:
+def summarise(
+    metrics: Mapping[str, Sequence[MetricsRow]], odd: Mapping[str, Odd] | None = None, hints: Sequence[Hint] = ()
+) -> Summary:
     """Summarise node -> its rows, one per round, and what was odd, as records.rows.read_metrics_and_odd gives them."""
     nodes = dict(sorted(metrics.items()))
     rows = [row for rows in nodes.values() for row in rows]
@@ -149,6 +151,7 @@ def summarise(metrics: Mapping[str, Sequence[MetricsRow]], odd: Mapping[str, Odd
         duration_seconds=seconds,
         rounds_per_minute=60.0 * len(numbers) / seconds if seconds else 0.0,
         out_of_range=dict(odd or {}),
+        hints=tuple(hints),
     )
 
 

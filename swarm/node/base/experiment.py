@@ -31,18 +31,28 @@ def read_experiment(run: Run) -> ExperimentFile | None:
 
 def differences(settings: Settings, experiment: ExperimentFile) -> list[str]:
     """One text per setting in which these settings would be another experiment."""
-    asked = _rule_in_settings(IDENTITY_DEFAULTS | settings.experiment_identity())
-    made = _rule_in_settings(IDENTITY_DEFAULTS | experiment.identity)
-    return [
-        f"{variable(name)} was {made[name]!r}, now {asked[name]!r}{_renamed(name, experiment)}"
+    return list(differing(settings, experiment).values())
+
+
+def differing(settings: Settings, experiment: ExperimentFile) -> dict[str, str]:
+    """The same, by setting."""
+    asked, made = _by_todays_names(settings.experiment_identity()), identity_of(experiment)
+    return {
+        name: f"{variable(name)} was {made[name]!r}, now {asked[name]!r}{_renamed(name, experiment)}"
         for name in asked
         if name in made and made[name] != asked[name]
-    ]
+    }
 
 
-def _rule_in_settings(identity: dict[str, Any]) -> dict[str, Any]:
-    rule = identity.get("adaptive_rule")
-    return identity | {"adaptive_rule": rule_in_settings(rule)} if isinstance(rule, str) else identity
+def identity_of(experiment: ExperimentFile) -> dict[str, Any]:
+    """Setting -> value of all that makes an experiment, by today's names; as somebody wrote it, sound or not."""
+    return _by_todays_names(experiment.identity)
+
+
+def _by_todays_names(identity: dict[str, Any]) -> dict[str, Any]:
+    whole = IDENTITY_DEFAULTS | identity
+    rule = whole.get("adaptive_rule")
+    return whole | {"adaptive_rule": rule_in_settings(rule)} if isinstance(rule, str) else whole
 
 
 def _renamed(name: str, experiment: ExperimentFile) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from swarm.cli import local_swarm as module
-from swarm.cli.local_swarm import OURS, LocalSwarm, local_swarm, within_memory
+from swarm.cli.local_swarm import OURS, LocalSwarm, local_swarm, plan_of, within_memory
 from swarm.cli.supervisor import Child
 from swarm.config import NOBODY, Asked, Settings, asked_in
 from swarm.errors import ConfigError
@@ -70,13 +70,14 @@ def test_workers_that_differ_cannot_share_a_process() -> None:
 
 def test_who_insists_may_overcommit(monkeypatch: pytest.MonkeyPatch) -> None:
     have_free(monkeypatch, 800e6)
-    assert within_memory(local_swarm(Settings(), 4, in_process=False), force=True)
+    swarm = local_swarm(Settings(), 4, in_process=False)
+    assert within_memory(swarm, plan_of(swarm), force=True)
 
 
 def test_where_memory_is_plenty_the_settings_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     have_free(monkeypatch, 64e9)
     swarm = local_swarm(Settings(), 4, in_process=False)
-    assert within_memory(swarm, force=False) == swarm
+    assert within_memory(swarm, plan_of(swarm), force=False) == swarm
 
 
 def test_each_node_is_told_what_was_asked_for_and_what_the_command_chose() -> None:
