@@ -17,6 +17,7 @@ import msgspec
 
 from swarm.config.constraints import NODE_ID, allowed, options
 from swarm.config.environment import ASKED_VARIABLE, RETIRED, VARIABLES
+from swarm.config.misspelled import meant
 from swarm.config.presets import PRESET, PRESET_VARIABLE, preset
 from swarm.config.settings import ADAPTIVE, FIELDS, FUNCTIONS, JUDGE, QUICK, Settings, variable
 from swarm.errors import ConfigError
@@ -129,6 +130,10 @@ def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
             raise ConfigError(f"unknown setting {name} in the environment{_suggest(name, VARIABLES)}")
         if name in RETIRED and value.strip():
             raise ConfigError(f"the environment variable {name}={value!r} has no meaning here: {RETIRED[name]}")
+        if value.strip() and (known := meant(name)):
+            raise ConfigError(
+                f"unknown setting {name}={value!r} in the environment; did you mean {known}? If not, unset it"
+            )
 
 
 def _from_toml(file: str) -> Given:

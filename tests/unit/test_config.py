@@ -22,6 +22,7 @@ from swarm.config import (
 from swarm.config import settings as settings_module
 from swarm.config.constraints import Text, allowed, plain_type
 from swarm.config.meanings import meanings
+from swarm.config.misspelled import slips
 from swarm.config.presets import PRESETS
 from swarm.errors import ConfigError
 from swarm.wire.keys import is_node_id
@@ -170,6 +171,64 @@ def test_a_variable_that_was_retired_is_refused_with_what_to_do_instead(
     assert load({name: ""}) == Settings()
     with pytest.raises(ConfigError, match=instead):
         load_settings({}, {}, toml(tmp_path, f"{name} = 0.5"))
+
+
+# ── misspelled variables ────────────────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("NUM_TRAIN_SAMPLE", "NUM_TRAIN_SAMPLES"),
+        ("NUM_TRASNPLANT_TREES", "NUM_TRANSPLANT_TREES"),
+        ("NUM_GENERATION", "NUM_GENERATIONS"),
+        ("MAX_ROUND", "MAX_ROUNDS"),
+        ("MODEL_NAMES", "MODEL_NAME"),
+        ("CHECKPOINT_INTERVALL", "CHECKPOINT_INTERVAL"),
+        ("COORDINATR_ROUND_INTERVALL", "COORDINATOR_ROUND_INTERVAL"),
+        ("COORDINATOR_INTERVAL", "COORDINATOR_ROUND_INTERVAL"),
+        ("ADAPTIVE_ALPHA", "ADAPTIVE_IJ_ALPHA"),
+        ("ROLLOUT_KEEP_LAST_ROUNDS", "ROLLOUT_KEEP_LAST_N_ROUNDS"),
+        ("EXPERIMENT_NAMES", "EXPERIMENT_NAME"),
+        ("SWARM_PROFIL", "SWARM_PROFILE"),
+    ],
+)
+def test_a_misspelled_variable_is_refused_with_the_one_that_was_meant(name: str, known: str) -> None:
+    assert f"did you mean {known}?" in refusal({name: "4"})
+
+
+SOMEBODY_ELSES = [
+    *(
+        "NODE_VERSION",
+        "NODE_ENV",
+        "NODE_IP",
+        "NODE_IDS",
+        "NODE_HOME",
+        "NODE_NAME",
+        "NODE_PATH",
+        "NODE_RANK",
+        "NODE_MODE",
+    ),
+    *("SEEDS", "PYTHONHASHSEED", "TEST_MODEL", "TEST_NODE", "TESTMODE", "MODEL_PATH", "MODEL_TYPE", "MODE_NAME"),
+    *("MODEL_CACHE", "MODEL_NAME_OR_PATH", "CHECKPOINT_DIR", "CHECKPOINT_STEP", "CHECKPOINT_PATH", "DRIVE_PATH"),
+    *("MAX_STEPS", "MAX_RETRIES", "NUM_SAMPLES", "NUM_WORKERS", "NUM_EPOCHS", "NUM_TREES", "GENERATIONS", "RUN_NAME"),
+    *("COORDINATOR_HOST", "COORDINATOR_PORT", "ROLLOUT_DIR", "EXPERIMENT_ID", "EXPERIMENT_DIR"),
+    *("HUGGINGFACE_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HUGGING_FACE_ACCESS_TOKEN", "HUGGINGFACE_ACCESS_TOKENS"),
+]
+
+
+@pytest.mark.parametrize("name", SOMEBODY_ELSES)
+def test_the_variables_of_other_programs_are_none_of_ours(name: str) -> None:
+    assert load({name: "18.2"}) == Settings()
+
+
+def test_a_misspelled_variable_without_a_value_says_nothing() -> None:
+    assert load({"NUM_TRAIN_SAMPLE": " "}) == Settings()
+
+
+@given(st.text("ABC_", max_size=8), st.text("ABC_", max_size=8))
+def test_slips_are_counted_the_same_from_either_side(text: str, other: str) -> None:
+    assert slips(text, other) == slips(other, text)
+    assert (slips(text, other) == 0) == (text == other)
+    assert abs(len(text) - len(other)) <= slips(text, other) <= max(len(text), len(other))
 
 
 # ── the owner's variables ───────────────────────────────────────────────────────────────────────────────────────────
