@@ -21,10 +21,10 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import NODEFAULT, Raw, UnsetType
 
-from swarm.cli.flags import SETTING_OF_FLAG
 from swarm.config.constraints import allowed
+from swarm.config.declared import DECLARED
 from swarm.config.meanings import meanings
-from swarm.config.settings import FIELDS, Settings
+from swarm.config.settings import FIELDS
 from swarm.study.tables import columns
 from swarm.types import Origin
 from swarm.wire import messages
@@ -139,30 +139,22 @@ def _unit(hint: Any) -> str:
 
 # ── settings ────────────────────────────────────────────────────────────────────────────────────────────────────────
 def _settings() -> str:
-    meant = meanings(Settings)
     rows = [
         (
-            ", ".join(f"`{variable}`" for variable in f.metadata["env"]),
+            ", ".join(f"`{variable}`" for variable in setting.variables),
             f"`{name}`",
-            _shown(f.default),
-            _flag(
-                f.metadata["run_flag"] or f.metadata["node_flag"] or (name if name in ("path", "experiment") else "")
-            ),
-            allowed(f.type),
-            meant[name],
+            _shown(setting.default),
+            setting.flag and f"`{setting.flag}`",
+            allowed(FIELDS[name].type),
+            setting.meaning,
         )
-        for name, f in FIELDS.items()
+        for name, setting in DECLARED.items()
     ]
     return _table(("variable", "setting", "default", "flag", "allowed", "meaning"), *rows)
 
 
 def _shown(value: object) -> str:
     return "-" if value is None else f"`{','.join(value) if isinstance(value, tuple) else value}`"
-
-
-def _flag(setting: str) -> str:
-    flags = {name: flag for flag, name in SETTING_OF_FLAG.items()} | {"path": "path", "experiment": "experiment"}
-    return f"`--{flags[setting].replace('_', '-')}`" if setting in flags else ""
 
 
 # ── examples ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -12,7 +12,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from swarm.cli import looking
-from swarm.cli.flags import CommonFlags, open_experiment, settings_from
+from swarm.cli.flags import CommonFlags, PathFlag, open_experiment, settings_from
 from swarm.cli.say import print_result, say
 from swarm.errors import ConfigError, ExperimentError, ProtocolError, StoreError, SwarmError
 from swarm.harmless import printable
@@ -63,25 +63,20 @@ def show_status(
 
 
 def show_settings(
-    name: str, /, *, path: str | None = None, as_json: Annotated[bool, Parameter("--json")] = False
+    name: str, /, *, path: PathFlag = None, as_json: Annotated[bool, Parameter("--json")] = False
 ) -> None:
     """Show what the nodes of an experiment were started with: settings, versions, code, models, machine, command.
 
     Args:
         name: The experiment.
-        path: The shared folder.
         as_json: JSON instead of text: the last start of every node.
     """
     run = open_experiment(settings_from(CommonFlags(path=path, experiment=name)))
     print_result(last_starts(run), render_starts, as_json=as_json)
 
 
-def list_experiments(*, path: str | None = None) -> None:
-    """Show the experiments of a shared folder.
-
-    Args:
-        path: The shared folder.
-    """
+def list_experiments(*, path: PathFlag = None) -> None:
+    """Show the experiments of a shared folder."""
     place = open_place(settings_from(CommonFlags(path=path)).shared_folder)
     rows = [_row_of(place, name) for name in place.experiments()]
     if not rows:
@@ -137,7 +132,7 @@ def clean(
     name: Annotated[str, Parameter(help="The experiment.")],
     /,
     *,
-    path: Annotated[str | None, Parameter(help="The shared folder.")] = None,
+    path: PathFlag = None,
     rollouts: Annotated[bool, Parameter(help="Its rollouts.")] = False,
     checkpoints: Annotated[bool, Parameter(help=_CHECKPOINTS)] = False,
     yes: Annotated[bool, Parameter(help="Do not ask.")] = False,

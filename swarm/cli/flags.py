@@ -1,7 +1,7 @@
 """Command-line flags that several commands share, and how they become settings.
 
-The flags are those that the declarations in swarm.config.settings name. One that is not given is None and leaves the
-setting to the environment, the settings file and the default.
+The flags are those that the declarations in swarm.config.settings name, and so are their help, choices and panels. One
+that is not given is None and leaves the setting to the environment, the settings file and the default.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ import os
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Annotated, Any, TypeVar
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, TypeVar
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 from swarm.config import Asked, Settings, asked_in, given_variables, load_settings, sources_of
-from swarm.config.constraints import plain_type
-from swarm.config.meanings import meanings
-from swarm.config.presets import PRESETS
+from swarm.config.constraints import options
+from swarm.config.declared import DECLARED
+from swarm.config.presets import PRESET_VARIABLE, PRESETS
+from swarm.config.sections import SECTIONS
 from swarm.config.settings import FIELDS
 from swarm.config.sources import Given
 from swarm.records.made_by import as_ours
@@ -26,18 +28,25 @@ from swarm.store.run import Run
 
 Flags = TypeVar("Flags")
 
-_MEANINGS = meanings(Settings)
+UP_DEFAULTS: dict[str, Any] = {"max_rounds": 40, "local_groups": 4, "external_groups": 4, "checkpoint_interval": 10}
+"""Of `swarm up`: a demonstration of a few minutes on a laptop, where the settings of a node are those of the paper."""
+_PANELS = {section: Group(section, sort_key=number) for number, section in enumerate(SECTIONS, 1)}
+"""The flags of a section stand together in a command's help."""
 SETTING_OF_FLAG = {
     f.metadata[kind]: name for name, f in FIELDS.items() for kind in ("run_flag", "node_flag") if f.metadata[kind]
 }
 
 
-def _declared(kind: str) -> Callable[[type[Flags]], type[Flags]]:
-    """Gives a class of flags a field for each setting that has a flag of this kind."""
+def _declared(kind: str, defaults: Mapping[str, Any] = MappingProxyType({})) -> Callable[[type[Flags]], type[Flags]]:
+    """Gives a class of flags a field for each setting that has a flag of this kind.
+
+    Args:
+        defaults: what the command has instead of the default of a setting, for its help.
+    """
 
     def with_fields(cls: type[Flags]) -> type[Flags]:
         declared = [f for f in FIELDS.values() if f.metadata[kind]]
-        flags = {f.metadata[kind]: _flag(f.name, f.metadata[kind]) for f in declared}
+        flags = {f.metadata[kind]: _flag(f.name, f.metadata[kind], defaults.get(f.name)) for f in declared}
         cls.__annotations__ = cls.__annotations__ | flags
         for flag in flags:
             setattr(cls, flag, None)
@@ -46,11 +55,31 @@ def _declared(kind: str) -> Callable[[type[Flags]], type[Flags]]:
     return with_fields
 
 
-def _flag(setting: str, flag: str) -> Any:
-    kind = plain_type(FIELDS[setting].type)
-    negative = f"--no-{flag}" if kind is bool else ()
+def _flag(setting: str, flag: str, default: Any = None) -> Any:
+    """The annotated type of a flag that gives a setting its value."""
+    kinds = options(FIELDS[setting].type)
+    parameter = setting_parameter(setting, default, negative=f"--no-{flag.replace('_', '-')}" if bool in kinds else ())
+    if choices := DECLARED[setting].choices:  # for completion; load_settings refuses what is none of them
+        return Annotated[Literal[choices] | str | None, parameter]
     # Names come separated by commas, as in the environment.
-    return Annotated[(str if kind is tuple else kind) | None, Parameter(help=_MEANINGS[setting], negative=negative)]
+    return Annotated[(kinds[0] if len(kinds) == 1 and kinds[0] is not tuple else str) | None, parameter]
+
+
+def setting_parameter(setting: str, default: Any = None, negative: str | tuple[()] = ()) -> Parameter:
+    """Help and panel of a flag that gives a setting its value.
+
+    Args:
+        default: the command's own.
+    """
+    declared = DECLARED[setting]
+    return Parameter(
+        help=declared.help(default), negative=negative, show_choices=False, group=_PANELS[declared.section]
+    )
+
+
+_FIRST = _PANELS[DECLARED["path"].section]
+PathFlag = Annotated[str | None, setting_parameter("path")]
+"""Of commands that look at a shared folder, and at no experiment."""
 
 
 @Parameter(name="*")
@@ -58,16 +87,31 @@ def _flag(setting: str, flag: str) -> Any:
 class CommonFlags:
     """Which experiment, and which settings file."""
 
-    path: Annotated[str | None, Parameter(help=_MEANINGS["path"])] = None
-    experiment: Annotated[str | None, Parameter(help=_MEANINGS["experiment"])] = None
-    config: Annotated[str | None, Parameter(help="TOML file of settings.")] = None
+    path: PathFlag = None
+    experiment: Annotated[str | None, setting_parameter("experiment")] = None
+    config: Annotated[
+        str | None,
+        Parameter(help="TOML file of settings; `swarm settings --example` prints one. [default: None]", group=_FIRST),
+    ] = None
 
 
 @_declared("run_flag")
 class RunFlags(CommonFlags):
     """What a run does."""
 
-    preset: Annotated[str | None, Parameter(help=f"Values for many settings at once: {', '.join(PRESETS)}.")] = None
+    preset: Annotated[
+        str | None,
+        Parameter(
+            help="Values for many settings at once; flags, variables and files count above it. "
+            f"[allowed: {', '.join(PRESETS)}] [default: None] [variable: {PRESET_VARIABLE}]",
+            group=_FIRST,
+        ),
+    ] = None
+
+
+@_declared("run_flag", UP_DEFAULTS)
+class UpFlags(RunFlags):
+    """What a run of `swarm up` does."""
 
 
 @_declared("node_flag")

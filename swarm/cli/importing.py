@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from swarm.cli.flags import CommonFlags, settings_from
+from swarm.cli.flags import CommonFlags, PathFlag, settings_from
 from swarm.cli.say import say
 from swarm.config import EXPERIMENT_NAME
 from swarm.errors import ConfigError, ExperimentError
@@ -29,7 +29,7 @@ def import_experiment(
     /,
     *,
     name: Annotated[str | None, Parameter("--as", help="Of the new experiment; without one, the source's.")] = None,
-    path: Annotated[str | None, Parameter(help="The shared folder that it is written into.")] = None,
+    path: PathFlag = None,
 ) -> None:
     """Write a run that rl-swarm made as an experiment of this program, its rewards as means per completion.
 

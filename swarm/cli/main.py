@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from cyclopts import App, CycloptsError, Parameter
 
@@ -19,12 +20,20 @@ from swarm.cli.say import say_in_any_encoding
 from swarm.errors import SwarmError
 from swarm.harmless import printable
 
+
+def _default_shown(value: object) -> str | None:
+    """Of a flag that is no setting; nothing for a switch that is off, or where the help says what happens."""
+    return None if value is None or value is False or value == () else str(value)
+
+
 app = App(
     name="swarm",
     version=__version__,
-    default_parameter=Parameter(negative=(), show_default=False),
+    default_parameter=Parameter(negative=(), show_default=_default_shown),
     suppress_keyboard_interrupt=False,  # run() turns it into an exit code
     help="Post-train small language models together, through nothing but a shared folder (SAPO).",
+    help_epilogue="`swarm COMMAND --help` has every flag with its default, what it may be and its variable, and an "
+    "example. Errors: docs/errors.md. Completion: `swarm completion --help`.",
 )
 _GROUPS = {
     "model": "Work with the embedded models.",
@@ -33,43 +42,93 @@ _GROUPS = {
     "keys": "Sign what nodes publish, and know who signed what they read.",
     "judge": "Ask nodes held-out questions.",
 }
-_COMMANDS = {
-    "up": ("up:up", "Start a local swarm: a coordinator and workers over one folder."),
-    "down": ("down:down", "End a local swarm, also one whose `swarm up` was killed."),
-    "plan": ("plan:plan", "Predict the memory of a swarm, and say whether it fits."),
-    "node": ("node:node", "Run one node, a worker or the coordinator, until it is done."),
-    "join": ("node:join", "Join an experiment as a worker, with what it says of itself."),
-    "workers": ("node:workers", "Run several workers in one process until they are done."),
-    "status": ("looking:status", "Show the round and every node of an experiment."),
-    "logs": ("looking:logs", "Show the events of all nodes in order, and follow them."),
-    "summary": ("looking:summary", "Show what an experiment learned, and plot it."),
-    "validate": ("looking:validate", "Check the folder of a run; exit 1 if it is not whole."),
-    "doctor": ("doctor:doctor", "Find what would hurt a swarm in this folder, and how to fix it."),
-    "settings": ("settings:settings", "List every setting, its value and where it came from."),
-    "export": ("export:export", "Write the records of an experiment or study as tables."),
-    "model build": ("model:build", "Train the embedded tiny models anew."),
-    "study run": ("study:run", "Run a matrix of swarms, or go on with it."),
-    "study list": ("studies:list_studies", "Show the studies and how far they are."),
-    "study report": ("studies:report", "Write what a study shows: a page, figures, tables."),
-    "study compare": ("studies:compare", "Compare two experiments or studies."),
-    "experiment list": ("experiment:list_experiments", "Show all of them, and how far they are."),
-    "experiment status": ("experiment:show_status", "Show the round and every node of one."),
-    "experiment import": ("importing:import_experiment", "Take over one that rl-swarm made, to read."),
-    "experiment settings": ("experiment:show_settings", "Show what its nodes were started with."),
-    "experiment clean": ("experiment:clean", "Delete one, or parts of it."),
-    "keys new": ("keys:new", "Make this user's key."),
-    "keys show": ("keys:show", "Show its public half."),
-    "keys known": ("keys:known", "List the keys that nodes were first seen with."),
-    "keys forget": ("keys:forget", "Hold a node to no key until it is seen again."),
-    "judge run": ("judge:run", "Ask every node a held-out question each round."),
-    "judge exam": ("exam:exam", "Examine trained models on a frozen set of questions."),
+
+
+class Command(NamedTuple):
+    """One command."""
+
+    function: str
+    """Below swarm.cli."""
+    help: str
+    example: str
+    """What people type, without `swarm` and the command's own words."""
+
+
+COMMANDS = {
+    "up": Command(
+        "up:up",
+        "Start a local swarm: a coordinator and workers over one folder.",
+        "--nodes 4 --rounds 40 --experiment demo",
+    ),
+    "down": Command("down:down", "End a local swarm, also one whose `swarm up` was killed.", "--experiment demo"),
+    "plan": Command("plan:plan", "Predict the memory of a swarm, and say whether it fits.", "--nodes 8 --no-probe"),
+    "node": Command(
+        "node:node",
+        "Run one node, a worker or the coordinator, until it is done.",
+        "--role coordinator --path /mnt/shared --experiment demo --rounds 40",
+    ),
+    "join": Command(
+        "node:join", "Join an experiment as a worker, with what it says of itself.", "/mnt/shared --node-id anna"
+    ),
+    "workers": Command(
+        "node:workers", "Run several workers in one process until they are done.", "--nodes 4 --experiment demo"
+    ),
+    "status": Command("looking:status", "Show the round and every node of an experiment.", "--watch --experiment demo"),
+    "logs": Command(
+        "looking:logs",
+        "Show the events of all nodes in order, and follow them.",
+        "-f --event 'round.*' --node worker-0",
+    ),
+    "summary": Command("looking:summary", "Show what an experiment learned, and plot it.", "--plot reward.png"),
+    "validate": Command(
+        "looking:validate", "Check the folder of a run; exit 1 if it is not whole.", "--experiment demo --rounds 40"
+    ),
+    "doctor": Command(
+        "doctor:doctor", "Find what would hurt a swarm in this folder, and how to fix it.", "--path /mnt/shared"
+    ),
+    "settings": Command(
+        "settings:settings", "Show every setting, its value and where it came from.", "learning_rate --preset paper"
+    ),
+    "export": Command(
+        "export:export", "Write the records of an experiment or study as tables.", "demo --table events -o events.csv"
+    ),
+    "completion": Command("completion:completion", "Print what completes `swarm` in a shell.", "bash"),
+    "model build": Command("model:build", "Train the embedded tiny models anew.", "models --names tiny-2-qwen2"),
+    "study run": Command(
+        "study:run", "Run a matrix of swarms, or go on with it.", "sapo --rounds 200 --nodes 4 --seeds 1,2,3"
+    ),
+    "study list": Command("studies:list_studies", "Show the studies and how far they are.", "--path /mnt/shared"),
+    "study report": Command("studies:report", "Write what a study shows: a page, figures, tables.", "sapo"),
+    "study compare": Command("studies:compare", "Compare two experiments or studies.", "demo other"),
+    "experiment list": Command(
+        "experiment:list_experiments", "Show all of them, and how far they are.", "--path /mnt/shared"
+    ),
+    "experiment status": Command("experiment:show_status", "Show the round and every node of one.", "demo --json"),
+    "experiment import": Command(
+        "importing:import_experiment", "Take over one that rl-swarm made, to read.", "/data/their-run --as theirs"
+    ),
+    "experiment settings": Command("experiment:show_settings", "Show what its nodes were started with.", "demo"),
+    "experiment clean": Command("experiment:clean", "Delete one, or parts of it.", "demo --rollouts --yes"),
+    "keys new": Command("keys:new", "Make this user's key.", ""),
+    "keys show": Command("keys:show", "Show its public half.", ""),
+    "keys known": Command("keys:known", "List the keys that nodes were first seen with.", "--experiment demo"),
+    "keys forget": Command("keys:forget", "Hold a node to no key until it is seen again.", "anna --experiment demo"),
+    "judge run": Command("judge:run", "Ask every node a held-out question each round.", "--experiment demo"),
+    "judge exam": Command(
+        "exam:exam", "Examine trained models on a frozen set of questions.", "--experiment demo --questions 32"
+    ),
 }
-"""Words -> function below swarm.cli, and what it does."""
+"""Words -> the command that they name."""
 
 _groups = {name: App(name=name, help=text) for name, text in _GROUPS.items()}
-for _words, (_function, _help) in _COMMANDS.items():
+for _words, _command in COMMANDS.items():
     _group, _, _name = _words.rpartition(" ")
-    _groups.get(_group, app).command(f"swarm.cli.{_function}", name=_name, help=_help)
+    _groups.get(_group, app).command(
+        f"swarm.cli.{_command.function}",
+        name=_name,
+        help=_command.help,
+        help_epilogue=f"Example: `{f'swarm {_words} {_command.example}'.strip()}`",
+    )
 for _app in _groups.values():
     app.command(_app)
 

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import Parameter
 
-from swarm.cli.flags import RunFlags, settings_from
+from swarm.cli.flags import UP_DEFAULTS, UpFlags, settings_from
 from swarm.cli.plan_text import render_plan, render_probe
-from swarm.cli.up import DEFAULT_WORKERS, DEFAULTS
+from swarm.cli.up import DEFAULT_WORKERS
 from swarm.config import Settings
 from swarm.errors import ConfigError
 from swarm.node.process.wiring import checked_tasks
@@ -25,7 +25,7 @@ def plan(
     *,
     nodes: Annotated[int, Parameter(help="Number of workers.")] = DEFAULT_WORKERS,
     in_process: Annotated[bool, Parameter(help="All workers in one process, as `swarm up --in-process`.")] = False,
-    flags: RunFlags | None = None,
+    flags: UpFlags | None = None,
     probe_it: Annotated[bool, Parameter("--probe", negative="--no-probe", help="Check it with one real step.")] = True,
     as_json: Annotated[bool, Parameter("--json", help="JSON instead of a table.")] = False,
 ) -> int:
@@ -36,7 +36,7 @@ def plan(
     require_for("`swarm plan`")
     if nodes < 1:
         raise ConfigError(f"--nodes must be at least 1, got {nodes}")
-    settings = settings_from(flags, **DEFAULTS)
+    settings = settings_from(flags, **UP_DEFAULTS)
     checked_tasks(settings)
     made = make_plan(settings, nodes, in_process)
     report = _probe(settings, made) if probe_it and one_node(made) <= made.usable else None

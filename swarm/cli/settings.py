@@ -1,10 +1,12 @@
-"""`swarm settings`: every setting, its value, and where the value came from."""
+"""`swarm settings`: every setting, its value, and where the value came from; an example of a settings file."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import Field, fields
+import shutil
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from itertools import groupby
 from typing import Annotated, Any
 
 import msgspec
@@ -12,9 +14,20 @@ from cyclopts import Parameter
 
 from swarm.cli.flags import NodeFlags, as_settings, settings_from
 from swarm.cli.say import print_result
-from swarm.config import Settings, sources_of
-from swarm.config.meanings import meanings
+from swarm.config import sources_of
+from swarm.config.declared import DECLARED, Declared, as_text, example_file
+from swarm.config.sections import SECTIONS
+from swarm.config.settings import FIELDS
+from swarm.errors import ConfigError
 from swarm.views.text import shorten, table
+
+_WIDEST_VALUE = 32
+_WIDEST_SOURCE = 40
+_WIDEST_ALLOWED = 60
+_FOOTER = (
+    "name: in a settings file (--config FILE; `swarm settings --example` prints one). `swarm settings NAME ...` says "
+    "what one means."
+)
 
 
 class SettingRow(msgspec.Struct, frozen=True):
@@ -23,52 +36,109 @@ class SettingRow(msgspec.Struct, frozen=True):
     variable: str
     """All names of the environment variable."""
     setting: str
+    """Its name in a settings file."""
     default: Any
     value: Any
     source: str
     meaning: str
+    section: str = ""
+    flag: str = ""
+    """Of the commands that run something; empty: it has none."""
+    allowed: str = ""
+    """In words; empty: any text, or True and False."""
 
 
-def settings(*, flags: NodeFlags | None = None, as_json: Annotated[bool, Parameter("--json")] = False) -> None:
-    """List every setting, its value and where it came from.
+def settings(
+    *names: str,
+    flags: NodeFlags | None = None,
+    example: bool = False,
+    as_json: Annotated[bool, Parameter("--json")] = False,
+) -> None:
+    """Show every setting, its value and where it came from.
 
     Args:
+        names: Only these, with what they mean: setting, variable or flag.
         flags: what a run would be started with.
+        example: Print a settings file with every setting at its default, as a comment.
         as_json: JSON instead of a table.
     """
-    rows = list_settings(flags or NodeFlags(), os.environ)
-    print_result(rows, render, as_json=as_json)
+    if example:
+        sys.stdout.write(example_file())
+        return
+    chosen = [_named(name) for name in names]
+    rows = list_settings(flags or NodeFlags(), os.environ, chosen)
+    print_result(rows, render_each if chosen else render, as_json=as_json)
 
 
-def list_settings(flags: NodeFlags, environ: Mapping[str, str]) -> list[SettingRow]:
-    """All settings in the order of their definition. Raises ConfigError as a run with them would."""
-    effective, explained = settings_from(flags, environ), meanings(Settings)
+def _named(word: str) -> str:
+    """The setting that somebody means. Raises ConfigError: there is none of that name."""
+    bare = word.lstrip("-").lower().replace("-", "_")
+    for name, declared in DECLARED.items():
+        if bare in (name, declared.flag.lstrip("-").replace("-", "_"), *map(str.lower, declared.variables)):
+            return name
+    near = [name for name, declared in DECLARED.items() if any(bare in text for text in (name, *declared.variables))]
+    hint = f"did you mean {', '.join(near)}?" if near else "`swarm settings` lists all"
+    raise ConfigError(f"expected a setting, its variable or its flag, got {word!r}; {hint}")
+
+
+def list_settings(flags: NodeFlags, environ: Mapping[str, str], only: Collection[str] = ()) -> list[SettingRow]:
+    """All settings, or some, section by section. Raises ConfigError as a run with them would."""
+    effective = settings_from(flags, environ)
     sources = sources_of(as_settings(flags), environ, flags.config)
     return [
-        SettingRow(
-            variable=", ".join(f.metadata["env"]),
-            setting=f.name,
-            default=f.default,
-            value=_shown(f, getattr(effective, f.name)),
-            source=sources.get(f.name, "default"),
-            meaning=explained[f.name],
-        )
-        for f in fields(Settings)
+        _row(DECLARED[name], getattr(effective, name), sources.get(name, "default"))
+        for names in SECTIONS.values()
+        for name in names
+        if name in only or not only
     ]
 
 
-def render(rows: list[SettingRow]) -> str:
-    """A table, and below it what the settings mean."""
-    cells = [(row.variable, _text(row.value), _text(row.default), shorten(row.source, 40)) for row in rows]
-    explained = [f"{row.variable}: {row.meaning}" for row in rows]
-    return "\n".join([table(("variable", "value", "default", "from"), cells, left=(0, 1, 2, 3)), "", *explained])
+def _row(declared: Declared, value: Any, source: str) -> SettingRow:
+    hidden = FIELDS[declared.name].metadata["secret"] and value is not None
+    return SettingRow(
+        variable=", ".join(declared.variables),
+        setting=declared.name,
+        default=declared.default,
+        value="(set, not shown)" if hidden else value,
+        source=source,
+        meaning=declared.meaning,
+        section=declared.section,
+        flag=declared.flag,
+        allowed=declared.allowed,
+    )
 
 
-def _shown(f: Field[Any], value: Any) -> Any:
-    return "(set, not shown)" if f.metadata["secret"] and value is not None else value
+def render(rows: Sequence[SettingRow]) -> str:
+    """A table for each section, of columns that are alike in all of them, as wide as the terminal at most."""
+    head = ("  name", "value", "from", "variable", "flag", "allowed")
+    cells = table(head, [_cells(row) for row in rows], left=range(len(head))).split("\n")
+    lines, rest = [_cut(cells[0])], iter(cells[1:])
+    for section, members in groupby(rows, key=lambda row: row.section):
+        lines += ["", section, *(_cut(next(rest)) for _ in members)]
+    return "\n".join([*lines, "", _FOOTER])
 
 
-def _text(value: Any) -> str:
-    if value is None:
-        return "-"
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+def _cells(row: SettingRow) -> tuple[str, ...]:
+    value, source = shorten(as_text(row.value), _WIDEST_VALUE), shorten(row.source, _WIDEST_SOURCE)
+    return (f"  {row.setting}", value, source, row.variable, row.flag, shorten(row.allowed, _WIDEST_ALLOWED))
+
+
+def _cut(line: str) -> str:
+    return shorten(line, shutil.get_terminal_size().columns).rstrip() if sys.stdout.isatty() else line
+
+
+def render_each(rows: Sequence[SettingRow]) -> str:
+    """All that is known of each."""
+    return "\n\n".join(map(_described, rows))
+
+
+def _described(row: SettingRow) -> str:
+    lines = {
+        "value": f"{as_text(row.value)} (from: {row.source})",
+        "default": as_text(row.default),
+        "allowed": row.allowed,
+        "variable": row.variable,
+        "flag": row.flag,
+        "section": row.section,
+    }
+    return "\n".join([row.setting, f"  {row.meaning}", *(f"  {k:<10}{v}" for k, v in lines.items() if v)])

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from swarm.cli.flags import CommonFlags, settings_from
+from swarm.cli.flags import CommonFlags, PathFlag, settings_from
 from swarm.cli.say import say
 from swarm.errors import ConfigError, ProtocolError
 from swarm.harmless import printable
@@ -21,12 +21,8 @@ NEEDED = ("matplotlib", "pandas", "pyarrow", "scipy")
 """The libraries of the extra `analysis`; what uses them is imported by the commands, not by their help."""
 
 
-def list_studies(*, path: str | None = None) -> None:
-    """Show the studies of a shared folder.
-
-    Args:
-        path: The shared folder.
-    """
+def list_studies(*, path: PathFlag = None) -> None:
+    """Show the studies of a shared folder."""
     folder = _folder(path)
     rows = [_row(folder, name) for name in studies(folder)]
     if not rows:
@@ -51,7 +47,7 @@ def report(
     study: str | None = None,
     /,
     *,
-    path: str | None = None,
+    path: PathFlag = None,
     output: Path | None = None,
     window: int | None = None,
     formats: Annotated[str, Parameter("--format")] = "png,svg,pdf,csv,parquet,tex",
@@ -63,7 +59,6 @@ def report(
 
     Args:
         study: Name of the study.
-        path: The shared folder.
         output: Folder to write into; without one, report/ in the study's own folder, or here for --from-tables.
         window: Rounds of the moving averages; without one, a tenth of the rounds, at most 100.
         formats: Which files to write beside the page, separated by commas.
@@ -88,13 +83,12 @@ def report(
     say(f"wrote {page}")
 
 
-def compare(a: str, b: str, /, *, path: str | None = None) -> None:
+def compare(a: str, b: str, /, *, path: PathFlag = None) -> None:
     """Compare two experiments, two studies, or two configurations of studies, B against A.
 
     Args:
         a: An experiment, a study, or STUDY:CONFIGURATION such as sapo:8/0; what B is measured by.
         b: Likewise.
-        path: The shared folder.
     """
     _need_analysis("a comparison")
     from swarm.cli.compare_text import render_comparison

@@ -19,7 +19,7 @@ import anyio
 from cyclopts import Parameter
 
 from swarm.cli.dry_run import show_dry_run
-from swarm.cli.flags import RunFlags, asked_for, command_again, open_experiment, settings_from
+from swarm.cli.flags import UP_DEFAULTS, RunFlags, UpFlags, asked_for, command_again, open_experiment, settings_from
 from swarm.cli.live import refuse_live
 from swarm.cli.local_swarm import LocalSwarm, local_swarm, plan_of, within_memory
 from swarm.cli.processes import UP, this_process_runs
@@ -45,8 +45,6 @@ from swarm.views.summary import render, summarise
 from swarm.wire import keys
 from swarm.wire.messages import MetricsRow
 
-DEFAULTS: dict[str, Any] = {"max_rounds": 40, "local_groups": 4, "external_groups": 4, "checkpoint_interval": 10}
-"""A demonstration of a few minutes on a laptop, where the settings of a node are those of the paper."""
 DEFAULT_WORKERS = 4
 POLL_SECONDS = 0.1
 WRITER = "up"
@@ -72,7 +70,7 @@ def up(
         bool, Parameter(negative="", help="No common rounds: each worker goes on as fast as it can.")
     ] = False,
     force: Annotated[bool, Parameter(help="Start even if the memory will not do.")] = False,
-    flags: RunFlags | None = None,
+    flags: UpFlags | None = None,
 ) -> int:
     """Start a local swarm, a coordinator and workers over one folder, and watch it learn.
 
@@ -115,10 +113,10 @@ def _planned_swarm(
     if nodes is not None and nodes < 1:
         raise ConfigError(f"--nodes must be at least 1, got {nodes}")
     if source is None:
-        settings = settings_from(flags, **DEFAULTS)
+        settings = settings_from(flags, **UP_DEFAULTS)
         settings = replace(settings, clock="own") if no_coordinator else settings
         checked_tasks(settings)
-        return _Planned(local_swarm(settings, nodes or DEFAULT_WORKERS, in_process), {}, DEFAULTS)
+        return _Planned(local_swarm(settings, nodes or DEFAULT_WORKERS, in_process), {}, UP_DEFAULTS)
     swarm, base, changed = repetition(source, flags, in_process)
     if nodes not in (None, len(swarm.workers)) or no_coordinator:
         raise ConfigError(

@@ -59,6 +59,7 @@ def one_of_or_own(*known: str) -> Meta:
     return Meta(
         pattern=rf"^({'|'.join(map(re.escape, known))}|{_FUNCTION})\Z",
         description="one of " + ", ".join(known) + ", or `package.module:function`",
+        extra={"choices": known},
     )
 
 
@@ -98,6 +99,14 @@ def allowed(kind: Any) -> str:
     if kind is bool:
         return "True or False"
     return ", or ".join(allowed(option) for option in get_args(kind) if option is not type(None))
+
+
+def choices(kind: Any) -> tuple[str, ...]:
+    """The names that a value of this annotated type is chosen from; none where it is no such choice."""
+    if get_origin(kind) is Literal:
+        return get_args(kind)
+    metas = kind.__metadata__ if get_origin(kind) is Annotated else ()
+    return tuple(name for meta in metas for name in (meta.extra or {}).get("choices", ()))
 
 
 def options(kind: Any) -> list[Any]:

@@ -97,9 +97,11 @@ class Settings:
     """Rounds of rollouts that a cleanup leaves; of no effect while there is none."""
     archive_old: bool = setting(False, "ROLLOUT_ARCHIVE_OLD", not_yet="retention")
     """Move old rollouts to the archive instead."""
-    adaptive: bool = setting(False, "ADAPTIVE_IJ_ENABLED")
+    adaptive: bool = setting(False, "ADAPTIVE_IJ_ENABLED", run_flag="adaptive")
     """Let I and J follow what the rounds tell, I + J constant."""
-    adaptive_rule: Annotated[str, one_of_or_own(*ADAPTIVE_RULES)] = setting("gradient", "SWARM_ADAPTIVE_RULE")
+    adaptive_rule: Annotated[str, one_of_or_own(*ADAPTIVE_RULES)] = setting(
+        "gradient", "SWARM_ADAPTIVE_RULE", run_flag="adaptive_rule"
+    )
     """How they follow it (docs/adaptive.md): `gradient`, `reward-trend` and `multi-signal` literally as in their
     source; ours that are named after them look at rewards in units of their spread, and at shares of I + J."""
     adaptive_alpha: Annotated[float, above(0, 1)] = setting(0.1, "ADAPTIVE_IJ_ALPHA")
@@ -114,7 +116,7 @@ class Settings:
     """The smallest J of an adaptive rule."""
     adaptive_max_j: Annotated[int, whole(0)] | None = setting(None, "ADAPTIVE_IJ_MAX_J")
     """The largest J of an adaptive rule; None: I + J - 1, for a node always asks itself something."""
-    sampler: Annotated[str, one_of_or_own(*SAMPLERS)] = setting("uniform", "SWARM_SAMPLER")
+    sampler: Annotated[str, one_of_or_own(*SAMPLERS)] = setting("uniform", "SWARM_SAMPLER", run_flag="sampler")
     """How the J external groups are drawn from the informative ones of the pool."""
     checkpoint_interval: Annotated[int, whole(0)] = setting(100, "CHECKPOINT_INTERVAL", run_flag="checkpoint_interval")
     """Rounds between checkpoints; 0: only at the stop."""
@@ -140,7 +142,9 @@ class Settings:
     twice the round interval."""
     standby: bool = setting(False, "SWARM_STANDBY", node_flag="standby")
     """A coordinator that waits until no other is alive, and takes the clock over then."""
-    expected_workers: Annotated[int, whole(1)] | WorkerNames = setting(1, "SWARM_EXPECTED_WORKERS")
+    expected_workers: Annotated[int, whole(1)] | WorkerNames = setting(
+        1, "SWARM_EXPECTED_WORKERS", node_flag="expected_workers"
+    )
     """Round 0 opens when so many workers are there, or those of these names or public keys (`anna,ben`), or after one
     round interval with at least one of them. A number can be filled by strangers; with names only theirs move the
     clock forward."""
@@ -189,7 +193,7 @@ class Settings:
     GPU (MPS) is not used."""
     learning_rate: Annotated[float, above(0)] | None = setting(None, "SWARM_LEARNING_RATE", run_flag="learning_rate")
     """Adam's step size; None: what suits the model (the embedded ones 2e-4 or 3e-4, others 1e-6)."""
-    temperature: Annotated[float, above(0)] = setting(1.0, "SWARM_TEMPERATURE")
+    temperature: Annotated[float, above(0)] = setting(1.0, "SWARM_TEMPERATURE", run_flag="temperature")
     """Divides the logits, in sampling and in training alike."""
     top_p: Annotated[float, above(0, 1)] = setting(1.0, "SWARM_TOP_P")
     """Nucleus sampling: the likeliest tokens that together reach this probability; 1 keeps all."""
@@ -197,9 +201,9 @@ class Settings:
     """Sample from the k likeliest tokens; 0: all, 1: always the likeliest."""
     min_p: Annotated[float, real(0, 1)] = setting(0.0, "SWARM_MIN_P")
     """Sample from tokens at least so likely as this share of the likeliest one's probability; 0: all."""
-    max_new_tokens: Annotated[int, whole(1)] | None = setting(None, "SWARM_MAX_NEW_TOKENS")
+    max_new_tokens: Annotated[int, whole(1)] | None = setting(None, "SWARM_MAX_NEW_TOKENS", run_flag="max_new_tokens")
     """Length limit of a completion; None: what the model's generation config says, else 256."""
-    loss: Annotated[str, one_of_or_own(*LOSSES)] = setting("grpo", "SWARM_LOSS")
+    loss: Annotated[str, one_of_or_own(*LOSSES)] = setting("grpo", "SWARM_LOSS", run_flag="loss")
     """What an update minimises."""
     advantage_scaling: Annotated[str, one_of_or_own(*ADVANTAGE_SCALINGS)] = setting("std", "SWARM_ADVANTAGE_SCALING")
     """What the rewards of a group, less their mean, are divided by: their standard deviation, or nothing."""
@@ -224,7 +228,7 @@ class Settings:
     """Publish token ids and log-probs beside the text, for peers of the same tokenizer that weigh them (below)."""
     importance_cap: Annotated[float, real(0)] = setting(0.0, "SWARM_IMPORTANCE_CAP")
     """Weigh tokens whose publisher's log-probs are usable by min(this, policy / publisher); 0: weigh none."""
-    staleness: Annotated[int, whole(0, 1)] = setting(0, "SWARM_STALENESS")
+    staleness: Annotated[int, whole(0, 1)] = setting(0, "SWARM_STALENESS", run_flag="staleness")
     """1: generate the next round's groups while this round's are gathered and trained on, one update behind."""
     micro_batch_tokens: Annotated[int, whole(64)] = setting(16384, "SWARM_MICRO_BATCH_TOKENS")
     """Padded tokens per forward and backward pass: less memory, same gradient."""

@@ -221,7 +221,7 @@ def _check_adaptive(settings: Settings, given: set[str]) -> None:
     if idle and not settings.adaptive and "adaptive" not in given:
         raise ConfigError(
             f"{', '.join(map(variable, idle))} would have no effect, for {variable('adaptive')} is off: "
-            f"switch it on, say {variable('adaptive')}=False, or leave {'it' if len(idle) == 1 else 'them'} out"
+            f"switch it on (--adaptive), say {variable('adaptive')}=False, or leave {'it' if len(idle) == 1 else 'them'} out"
         )
     if not settings.adaptive:
         return

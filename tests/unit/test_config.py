@@ -24,6 +24,7 @@ from swarm.config.constraints import Text, allowed, plain_type
 from swarm.config.meanings import meanings
 from swarm.config.misspelled import slips
 from swarm.config.presets import PRESETS
+from swarm.config.sections import SECTIONS
 from swarm.errors import ConfigError
 from swarm.wire.keys import is_node_id
 
@@ -593,3 +594,7 @@ def test_a_node_id_of_the_settings_is_one_of_the_folder() -> None:
             assert load({"NODE_ID": text}).node_id == text
         else:
             refusal({"NODE_ID": text})
+
+
+def test_each_setting_is_in_one_section() -> None:
+    assert sorted(name for names in SECTIONS.values() for name in names) == sorted(f.name for f in fields(Settings))

@@ -1,0 +1,103 @@
+"""What people are told of a setting, taken from its declaration: help of flags, `swarm settings`, the example file."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+from typing import Any
+
+from swarm.config.constraints import Text, allowed, choices, options
+from swarm.config.meanings import meanings
+from swarm.config.sections import SECTION_OF, SECTIONS
+from swarm.config.settings import FIELDS, Settings
+
+_COMMON = ("path", "experiment")
+"""Settings with a flag of every command that has an experiment."""
+_WIDTH = 100
+
+
+@dataclass(frozen=True)
+class Declared:
+    """One setting as it is declared."""
+
+    name: str
+    """In a settings file."""
+    section: str
+    variables: tuple[str, ...]
+    flag: str
+    """Such as `--rounds`; empty: it has none."""
+    default: Any
+    allowed: str
+    """In words; empty where any text will do."""
+    choices: tuple[str, ...]
+    meaning: str
+
+    def help(self, default: Any = None) -> str:
+        """The help of its flag.
+
+        Args:
+            default: the command's own, where it has one.
+        """
+        shown = as_text(self.default if default is None else default)
+        notes = [f"allowed: {self.allowed}"] if self.allowed else []
+        notes += [f"default: {shown}", f"variable: {', '.join(self.variables)}"]
+        return " ".join([self.meaning, *(f"[{note}]" for note in notes)])
+
+
+def _declared(name: str, meaning: str) -> Declared:
+    f = FIELDS[name]
+    flag = f.metadata["run_flag"] or f.metadata["node_flag"] or (name if name in _COMMON else "")
+    any_text = f.type in (Text, Text | None) or options(f.type) == [bool]
+    return Declared(
+        name=name,
+        section=SECTION_OF[name],
+        variables=f.metadata["env"],
+        flag=f"--{flag.replace('_', '-')}" if flag else "",
+        default=f.default,
+        allowed="" if any_text else allowed(f.type),
+        choices=choices(f.type),
+        meaning=meaning,
+    )
+
+
+DECLARED = {name: _declared(name, meaning) for name, meaning in meanings(Settings).items()}
+"""Setting -> what people are told of it."""
+
+
+def as_text(value: Any) -> str:
+    """A value as it is written in a variable; `None` where there is none."""
+    if value is None:
+        return "None"
+    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+
+
+def example_file() -> str:
+    """A settings file of all settings at their defaults, each behind a `#`: without the mark it counts."""
+    head = (
+        "# Settings of swarm, for --config. Each line is at its default and has no effect: take the # away and\n"
+        "# change the value. Flags and variables count above this file; what a command or a preset (a line\n"
+        '# preset = "paper") has instead of a default, below it.\n'
+    )
+    return "\n".join([head, *(_section(section, names) for section, names in SECTIONS.items())])
+
+
+def _section(section: str, names: tuple[str, ...]) -> str:
+    return "\n".join([f"# {f' {section} '.center(_WIDTH - 2, '-')}", *(_line(DECLARED[name]) for name in names)])
+
+
+def _line(setting: Declared) -> str:
+    limits = f" ({setting.allowed})" if setting.allowed else ""
+    told = textwrap.wrap(f"{setting.meaning}{limits}", _WIDTH, initial_indent="# ", subsequent_indent="# ")
+    value = _as_toml(setting.default)
+    return "\n".join([*told, f"#{setting.name} = {value}" if value else f"# {setting.name}: None", ""])
+
+
+def _as_toml(value: Any) -> str:
+    """Empty for none, which TOML cannot say."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return "[" + ", ".join(f'"{part}"' for part in value) + "]"
+    return f'"{value}"' if isinstance(value, str) else repr(value)

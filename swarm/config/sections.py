@@ -1,0 +1,92 @@
+"""The settings by what they are for, in the order in which people are shown them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+SECTIONS: Mapping[str, tuple[str, ...]] = {
+    "Place and node": ("path", "experiment", "role", "node_id", "log_level"),
+    "The experiment": (
+        "seed",
+        "max_rounds",
+        "local_groups",
+        "external_groups",
+        "generations",
+        "profile",
+        "tasks",
+        "task_families",
+        "test_mode",
+        "max_stages",
+    ),
+    "Model and machine": (
+        "model",
+        "hub_token",
+        "device",
+        "threads",
+        "precision",
+        "attention",
+        "decoding",
+        "device_lease",
+        "micro_batch_tokens",
+        "gradient_checkpointing",
+        "scorer_processes",
+    ),
+    "Generation": ("temperature", "top_p", "top_k", "min_p", "max_new_tokens"),
+    "Training": (
+        "learning_rate",
+        "warmup_steps",
+        "weight_decay",
+        "max_grad_norm",
+        "loss",
+        "advantage_scaling",
+        "grpo_iterations",
+        "clip_low",
+        "clip_high",
+        "kl_weight",
+        "empty_update",
+    ),
+    "Sharing": ("sampler", "staleness", "publish_logprobs", "importance_cap", "publish_frequency"),
+    "Adaptive I and J": (
+        "adaptive",
+        "adaptive_rule",
+        "adaptive_alpha",
+        "adaptive_baseline_alpha",
+        "adaptive_initial_j",
+        "adaptive_min_j",
+        "adaptive_max_j",
+    ),
+    "Clock and liveness": (
+        "clock",
+        "round_interval",
+        "expected_workers",
+        "standby",
+        "coordinator_patience",
+        "staleness_window",
+        "heartbeat_interval",
+        "liveness_timeout",
+        "reconcile_interval",
+        "watch",
+    ),
+    "Checkpoints and old files": (
+        "checkpoint_interval",
+        "checkpoint_keep",
+        "redo_rounds",
+        "cleanup",
+        "keep_last_rounds",
+        "archive_old",
+    ),
+    "Peers": (
+        "admit",
+        "max_file_bytes",
+        "peer_groups",
+        "peer_completions",
+        "completion_characters",
+        "pool_bytes",
+        "max_peers",
+        "quarantine_rounds",
+        "signing",
+        "key_folder",
+    ),
+}
+"""Section -> its settings; each setting is in one."""
+SECTION_OF = {name: section for section, names in SECTIONS.items() for name in names}

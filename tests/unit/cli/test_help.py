@@ -1,0 +1,135 @@
+"""The help of every command: its flags with defaults, what they may be and variables, and an example that works."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from swarm.cli.main import COMMANDS, app, run
+from swarm.config import Settings, load_settings
+from swarm.config.declared import DECLARED
+
+
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "2000")
+
+
+def help_of(words: str, capsys: pytest.CaptureFixture[str]) -> str:
+    assert run([*words.split(), "--help"]) == 0
+    return capsys.readouterr().out
+
+
+def line_of(flag: str, text: str) -> str:
+    (line,) = [line for line in text.splitlines() if re.search(rf"│ +{flag} ", line)]
+    return line
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_every_command_shows_an_example_that_it_takes(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    example = f"swarm {words} {COMMANDS[words].example}".strip()
+    assert f"Example: {example}" in help_of(words, capsys)
+    app.parse_args(shlex.split(example)[1:], exit_on_error=False, print_error=False)
+
+
+@pytest.mark.parametrize("words", ["up", "node", "workers", "join", "settings", "status", "experiment list"])
+def test_every_flag_of_a_setting_has_its_default_its_range_and_its_variables(
+    words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = help_of(words, capsys)
+    flags = {name: one for name, one in DECLARED.items() if one.flag and re.search(rf"│ +{one.flag} ", text)}
+    assert "path" in flags
+    for setting in flags.values():
+        line = line_of(setting.flag, text)
+        assert "[default: " in line
+        assert f"[variable: {', '.join(setting.variables)}]" in line
+        assert not setting.allowed or f"[allowed: {setting.allowed.replace('`', '')}]" in line
+
+
+def test_help_shows_the_default_that_the_command_has(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "[default: 40]" in line_of("--rounds", help_of("up", capsys))
+    assert "[default: 2000]" in line_of("--rounds", help_of("node", capsys))
+    assert "[default: 50]" in line_of("--lines", help_of("logs", capsys))
+    assert "[default: 60.0]" in line_of("--timeout", help_of("down", capsys))
+
+
+def test_what_people_tune_has_flags(capsys: pytest.CaptureFixture[str]) -> None:
+    text = help_of("up", capsys)
+    for flag in ("sampler", "staleness", "temperature", "adaptive", "adaptive-rule", "loss", "max-new-tokens"):
+        assert f"│ --{flag} " in text
+    line = "settings --json --adaptive --adaptive-rule supply --external 4 --sampler informative --staleness 1"
+    assert run(line.split()) == 0
+    assert '"setting":"sampler","default":"uniform","value":"informative"' in capsys.readouterr().out
+
+
+def test_a_name_that_is_no_choice_is_refused_with_those_that_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["settings", "--sampler", "best"]) == 2
+    assert "must be one of uniform, informative, balanced, or `package.module:function`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_completes_commands_flags_and_choices(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    for word in ("doctor", "adaptive-rule", "informative", "coordinator"):
+        assert word in script
+    if shutil.which(shell):
+        subprocess.run([shell, "-n"], input=script, text=True, check=True)
+
+
+def test_completion_is_for_the_shell_of_the_user(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SHELL", "/usr/bin/fish")
+    assert run(["completion"]) == 0
+    assert "complete -c swarm" in capsys.readouterr().out
+    monkeypatch.setenv("SHELL", "/bin/tcsh")
+    assert run(["completion"]) == 2
+    assert "expected $SHELL to be one of bash, zsh, fish, got tcsh" in capsys.readouterr().err
+
+
+def test_settings_are_shown_by_section_with_their_names_in_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["settings", "--seed", "7"]) == 0
+    text = capsys.readouterr().out
+    assert re.search(r"\nThe experiment\n  seed +7 +command line +SEED +--seed +a whole number from 0\n", text)
+
+
+@pytest.mark.parametrize("word", ["learning_rate", "SWARM_LEARNING_RATE", "--learning-rate", "learning-rate"])
+def test_one_setting_is_explained_under_each_of_its_names(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["settings", "--", word]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("learning_rate\n  Adam's step size; None: what suits the model")
+    assert "\n  variable  SWARM_LEARNING_RATE\n" in text
+
+
+def test_a_setting_that_is_not_there_is_refused_with_those_like_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["settings", "learning"]) == 2
+    assert "did you mean learning_rate?" in capsys.readouterr().err
+
+
+def example_of_settings(capsys: pytest.CaptureFixture[str]) -> str:
+    assert run(["settings", "--example"]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_example_file_changes_nothing_as_it_is_and_nothing_without_its_marks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = example_of_settings(capsys)
+    as_it_is, without = tmp_path / "a.toml", tmp_path / "b.toml"
+    as_it_is.write_text(text, "utf-8")
+    assert load_settings({}, {}, str(as_it_is)) == Settings()
+    without.write_text(re.sub(r"^#(?=\w)", "", text, flags=re.MULTILINE), "utf-8")
+    assert load_settings({}, {}, str(without)) == Settings()
+    assert "\nseed = 42\n" in without.read_text("utf-8")
+
+
+def test_the_example_file_names_every_setting_once(capsys: pytest.CaptureFixture[str]) -> None:
+    named = re.findall(r"^# ?(\w+)(?: =|: None$)", example_of_settings(capsys), re.MULTILINE)
+    assert sorted(set(named) - {"preset"}) == sorted(DECLARED)
+    assert len([name for name in named if name != "preset"]) == len(DECLARED)
