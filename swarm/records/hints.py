@@ -66,6 +66,8 @@ class Facts(NamedTuple):
 class Recent(msgspec.Struct, frozen=True, gc=False):
     """What the rules need of one row; of a fixed size, whatever a row of a stranger's holds."""
 
+    round: int
+    timestamp: float
     my_reward: float
     late: bool
     total_agents: int
@@ -79,6 +81,7 @@ class Recent(msgspec.Struct, frozen=True, gc=False):
     peers_heard: int
     updated: bool
     seconds_round: float
+    tokens_generated: int
     refused: int
     """Peers' files and groups."""
     refused_as: str

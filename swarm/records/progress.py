@@ -32,6 +32,9 @@ class NodeProgress:
         """Peers' groups that it verified."""
         self.recent: deque[Recent] = deque(maxlen=KEPT)
         """What hints are made of: its last rows."""
+        self.tokens_generated = 0
+        """Over all rows, those of rounds that were done again included."""
+        self.tokens_trained = 0
         self.odd = Odd()
         """Rows left out or clamped."""
         self.torn = False
@@ -53,6 +56,8 @@ class NodeProgress:
             self.refused_by_peer[peer].update(reasons)
         self.false_claims.update(row.false_claims)
         self.unverified += row.external_unverified
+        self.tokens_generated += row.tokens_generated
+        self.tokens_trained += row.tokens_trained
 
     @property
     def rounds_done(self) -> int:

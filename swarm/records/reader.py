@@ -178,10 +178,10 @@ class Snapshot:
         """How many rounds there will be; None while nobody has said."""
         return rounds_expected(self.state, self.finished)
 
-    def in_open_stage(self, prefix: str) -> int:
-        """Files that the clock's stage has so far, in `rollouts` or `rewards`."""
+    def in_open_stage(self, prefix: str) -> set[str]:
+        """Nodes that have a file of the clock's stage so far, in `rollouts` or `rewards`."""
         key = RoundKey(self.state.round, self.state.stage) if self.state else RoundKey(0)
-        return len(count_stage(self.run.store, f"{prefix}/round_{key.round}/stage_{key.stage}")[0])
+        return count_stage(self.run.store, f"{prefix}/round_{key.round}/stage_{key.stage}")[0]
 
 
 def snapshot(run: Run) -> Snapshot:

@@ -48,11 +48,14 @@ class Glance(msgspec.Struct):
     external_wanted: int = 0
     external_groups: int = 0
     pool_groups: int = 0
+    pool_informative: int = 0
     peers_heard: int = 0
     accepted_by_peer: dict[str, int] = {}
     late: bool = False
     updated: bool = True
     seconds_round: float = 0.0
+    tokens_generated: int = 0
+    tokens_trained: int = 0
     clock: str = "coordinator"
     schema_version: int = SCHEMA_VERSION
 

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from statistics import median
+
 import msgspec
 
 from swarm.config import JUDGE
 from swarm.harmless import printable
 from swarm.records.finished import BY_WORKERS
 from swarm.records.hints import Hint
-from swarm.records.liveness import Machine, is_alive
+from swarm.records.liveness import ACTIVE, Machine, is_alive
+from swarm.records.pace import Span, Spread, nodes_over_time, seconds_per_round, spread, tokens_per_second
 from swarm.records.progress import NodeProgress
 from swarm.records.reader import RunReader, Snapshot
 from swarm.records.rows import Odd
 from swarm.store.run import Run
 from swarm.views.distrust import Distrust, distrusted, render_distrusted
 from swarm.views.hints import render_hints
+from swarm.views.node_state import Missing, in_words, seen, shortage
 from swarm.views.summary import render_maker, render_odd
-from swarm.views.text import age, counts, shorten, table
+from swarm.views.text import age, count, counts, shorten, table
 from swarm.wire import keys
 
 NOTHING = NodeProgress()
 """Of a node without logs."""
+SPREAD_OVER = 10
+"""Rounds whose rewards are looked at together."""
+COLUMNS = ("node", "role", "round", "state", "seen", "reward", "cumulative", "external", "tokens", "refused")
+LONGEST_STATE = 46
+MOST_SPANS = 5
+MOST_SHORTAGES = 8
+LONGEST_SHORTAGE = 160
 
 
 class NodeStatus(msgspec.Struct, kw_only=True):
@@ -30,16 +42,32 @@ class NodeStatus(msgspec.Struct, kw_only=True):
     role: str
     status: str
     phase: str
+    state: str
+    """What it does, or whom it waits for, in words."""
     round: int
+    """Counted from 0; -1: none yet."""
     model: str
     live: bool
     """It has not said goodbye, and its process, or of another machine its heartbeat, is there (is_alive)."""
     seen_ago: float | None
     """Seconds since the last heartbeat, None for a node that is known from its logs alone."""
+    seen: str
+    """The same in words; of one that is overdue, with how many of its heartbeats that is."""
     rounds: int
     """Rounds with a metrics row that counts."""
     last_reward: float | None
     cumulative_reward: float | None
+    seconds_per_round: float | None
+    """Median of its last rounds."""
+    tokens_generated: int
+    tokens_trained: int
+    tokens_per_second: float | None
+    """Sampled, over the time of its last rounds."""
+    external_groups: int | None
+    """Peers' groups that it trained on in its last round."""
+    external_wanted: int | None
+    shortage: str
+    """Why these were fewer than wanted; empty if they were not."""
     refused_files: dict[str, int]
     """Peers' files and groups this node refused, by reason, over the whole run."""
     external_unverified: int
@@ -63,6 +91,12 @@ class Status(msgspec.Struct, kw_only=True):
     """`coordinator`, or `workers` that went through their rounds by themselves; empty if not finished."""
     own_clocks: bool
     """There is no coordinator: each node keeps its own clock."""
+    rounds_done: int
+    """Behind the run, by its clock, or by those who went further without it."""
+    seconds_per_round: float | None
+    """Median over the nodes of what they take; None while there is none alive with two rounds."""
+    seconds_left: float | None
+    """At this pace; None where that, or the number of rounds, is not known."""
     updated_ago: float | None
     """Seconds since the clock, or the last worker that finished by itself, last moved."""
     rollouts: int
@@ -77,6 +111,10 @@ class Status(msgspec.Struct, kw_only=True):
     """Peers that others refuse, the most refused first."""
     hints: list[Hint]
     """What makes nodes useless although nothing fails."""
+    nodes_over_time: list[Span]
+    """How many nodes took part in which rounds."""
+    rewards_spread: Spread | None
+    """Of the rewards of all workers in the last SPREAD_OVER rounds that are done."""
     made_by: str = ""
     """Another program that made the run, such as `rl-swarm`; empty: this one."""
 
@@ -94,6 +132,13 @@ class StatusReader:
         now = self._reader.refresh()
         state, over = now.state, now.finished
         by_workers = over is not None and over.by == BY_WORKERS
+        published, submitted = now.in_open_stage(keys.ROLLOUTS), now.in_open_stage(keys.REWARDS)
+        live = {node for node, peer in now.peers.items() if is_alive(peer, wall, self._timeout, self._here)}
+        at_work = {node for node in live if now.peers[node].node_role == "worker" and now.peers[node].status == ACTIVE}
+        missing = Missing(at_work - published, at_work - submitted, clocked=state is not None and not state.finished)
+        updated_ago = max(0.0, wall - _last_move(now, by_workers)) if state or by_workers else None
+        nodes = [self._node(node, now, missing, wall, live=node in live) for node in now.nodes]
+        pace = _pace(nodes)
         return Status(
             experiment=now.run.experiment,
             path=now.run.place,
@@ -103,31 +148,46 @@ class StatusReader:
             finished=over is not None,
             finished_by=over.by if over else "",
             own_clocks=now.own_clocks,
-            updated_ago=max(0.0, wall - _last_move(now, by_workers)) if state or by_workers else None,
-            rollouts=now.in_open_stage(keys.ROLLOUTS),
-            rewards=now.in_open_stage(keys.REWARDS),
+            rounds_done=now.rounds_done,
+            seconds_per_round=pace,
+            seconds_left=_seconds_left(now, pace, updated_ago),
+            updated_ago=updated_ago,
+            rollouts=len(published),
+            rewards=len(submitted),
             alone=sorted(node for node, progress in now.progress.items() if progress.is_alone),
             problem=now.problem,
-            nodes=[self._node(node, now, wall) for node in now.nodes],
+            nodes=nodes,
             distrusted=distrusted(now.progress),
             hints=now.hints(),
+            nodes_over_time=nodes_over_time((p.rewards for p in now.progress.values()), now.rounds_done),
+            rewards_spread=spread(_last_rewards(now)),
             made_by=now.made_by,
         )
 
-    def _node(self, node: str, now: Snapshot, wall: float) -> NodeStatus:
+    def _node(self, node: str, now: Snapshot, missing: Missing, wall: float, *, live: bool) -> NodeStatus:
         peer, progress = now.peers.get(node), now.progress.get(node, NOTHING)
+        last = progress.last
         return NodeStatus(
             node=node,
             role=peer.node_role if peer else JUDGE if node == JUDGE else "?",
             status=peer.status if peer else "?",
             phase=peer.phase if peer else "",
+            state=in_words(peer, missing, wall, live=live) if peer else "",
             round=peer.round if peer else -1,
             model=peer.model if peer else "",
-            live=peer is not None and is_alive(peer, wall, self._timeout, self._here),
+            live=live,
             seen_ago=max(0.0, wall - peer.last_seen) if peer else None,
+            seen=seen(peer, wall) if peer else "",
             rounds=len(progress.rewards),
-            last_reward=progress.last.my_reward if progress.last else None,
-            cumulative_reward=progress.last.cumulative_reward if progress.last else None,
+            last_reward=last.my_reward if last else None,
+            cumulative_reward=last.cumulative_reward if last else None,
+            seconds_per_round=seconds_per_round(progress.recent),
+            tokens_generated=progress.tokens_generated,
+            tokens_trained=progress.tokens_trained,
+            tokens_per_second=tokens_per_second(progress.recent),
+            external_groups=last.external_groups if last else None,
+            external_wanted=last.external_wanted if last else None,
+            shortage=shortage(last) if last else "",
             refused_files=dict(progress.refused),
             external_unverified=progress.unverified,
             out_of_range=progress.odd,
@@ -142,18 +202,35 @@ def _last_move(now: Snapshot, by_workers: bool) -> float:
     return max([*rows, now.state.updated_at if now.state else 0.0])
 
 
+def _pace(nodes: Iterable[NodeStatus]) -> float | None:
+    of_live = [node.seconds_per_round for node in nodes if node.live and node.seconds_per_round is not None]
+    return median(of_live) if of_live else None
+
+
+def _seconds_left(now: Snapshot, pace: float | None, open_for: float | None) -> float | None:
+    """Of the open round at most one round's time is behind the run."""
+    if pace is None or not now.rounds_expected or now.finished:
+        return None
+    return max(0, now.rounds_expected - now.rounds_done) * pace - min(open_for or 0.0, pace)
+
+
+def _last_rewards(now: Snapshot) -> list[float]:
+    rounds = range(max(0, now.rounds_done - SPREAD_OVER), now.rounds_done)
+    return [of_node.rewards[r] for of_node in now.progress.values() for r in rounds if r in of_node.rewards]
+
+
 def render(status: Status) -> str:
     """The status as text for a terminal."""
     maker = f"{render_maker(status.made_by)}\n" if status.made_by else ""
-    head = f"{status.experiment} in {printable(status.path)}\n{maker}{_clock(status)}"
+    head = f"{status.experiment} in {printable(status.path)}\n{maker}{_clock(status)}{_how_far(status)}"
     if not status.nodes:
         return f"{head}\n\nno node has registered yet"
-    names = ("node", "role", "live", "status", "phase", "round", "seen", "reward", "cumulative", "refused")
-    nodes = table(names, [_cells(node) for node in status.nodes], left=(0, 1, 2, 3, 4, 9))
+    nodes = table(COLUMNS, [_cells(node) for node in status.nodes], left=(0, 1, 3, 9))
     odd = "\n".join(render_odd({node.node: node.out_of_range for node in status.nodes if node.out_of_range}))
     parts = (
         head,
         nodes,
+        _shortages(status.nodes),
         _believers(status.nodes),
         render_distrusted(status.distrusted),
         odd,
@@ -165,6 +242,36 @@ def render(status: Status) -> str:
 def _believers(nodes: list[NodeStatus]) -> str:
     names = [shorten(node.node, 24) for node in nodes if node.external_unverified]
     return f"SWARM_ADMIT=unverified: peers' own answers are believed by {', '.join(names)}" if names else ""
+
+
+def _shortages(nodes: list[NodeStatus]) -> str:
+    """Of the last round of those that are at it."""
+    short = [node for node in nodes if node.live and node.shortage]
+    lines = [f"{shorten(node.node, 24)}: {shorten(node.shortage, LONGEST_SHORTAGE)}" for node in short[:MOST_SHORTAGES]]
+    left = len(short) - MOST_SHORTAGES
+    return "\n".join([*lines, *([f"and {left} more nodes (--json shows all)"] if left > 0 else [])])
+
+
+def _how_far(status: Status) -> str:
+    """Lines below the clock's: how fast, how long still, who took part, how rewards spread."""
+    lines = []
+    if status.seconds_per_round is not None and not status.finished:
+        left = f", about {age(status.seconds_left)} left" if status.seconds_left is not None else ""
+        lines.append(f"{age(status.seconds_per_round)} per round{left}")
+    if len(spans := status.nodes_over_time) > 1:
+        earlier = ["earlier others"] if len(spans) > MOST_SPANS else []
+        parts = [f"{span.nodes} in {_rounds(span)}" for span in spans[-MOST_SPANS:]]
+        lines.append(f"nodes that took part: {', '.join([*earlier, *parts])}")
+    if of := status.rewards_spread:
+        lines.append(
+            f"rewards of the last {SPREAD_OVER} rounds: {of.least:.3f} to {of.most:.3f}, half of them from "
+            f"{of.lower_quartile:.3f} to {of.upper_quartile:.3f}, median {of.median:.3f}"
+        )
+    return "".join(f"\n{line}" for line in lines)
+
+
+def _rounds(span: Span) -> str:
+    return f"round {span.first}" if span.first == span.last else f"rounds {span.first} to {span.last}"
 
 
 def _clock(status: Status) -> str:
@@ -183,8 +290,9 @@ def _clock(status: Status) -> str:
             f"no coordinator since round {status.round} of {last}: {len(status.alone)} workers went on by "
             f"themselves; {_range_of_rounds(status.nodes)}"
         )
+    share = f" ({status.rounds_done / status.max_rounds:.0%})" if status.max_rounds else ""
     return (
-        f"round {status.round} of {last}, stage {status.stage}, open for {age(status.updated_ago)}; "
+        f"round {status.round} of {last}{share}, stage {status.stage}, open for {age(status.updated_ago)}; "
         f"{status.rollouts} rollout files, {status.rewards} rewards"
     )
 
@@ -203,12 +311,19 @@ def _cells(node: NodeStatus) -> list[str]:
     return [
         shorten(node.node, 24),
         shorten(node.role, 11),
-        "live" if node.live else "-",
-        shorten(node.status, 8),
-        shorten(node.phase, 10) or "-",
         str(node.round) if node.round >= 0 else "-",
-        age(node.seen_ago) if node.seen_ago is not None else "-",
+        shorten(node.state, LONGEST_STATE) or "-",
+        node.seen or "-",
         f"{node.last_reward:.3f}" if node.last_reward is not None else "-",
         f"{node.cumulative_reward:.2f}" if node.cumulative_reward is not None else "-",
+        f"{node.external_groups}/{node.external_wanted}" if node.external_wanted else "-",
+        _tokens(node),
         shorten(counts(node.refused_files), 24),
     ]
+
+
+def _tokens(node: NodeStatus) -> str:
+    if not node.tokens_generated:
+        return "-"
+    rate = f" ({count(node.tokens_per_second)}/s)" if node.live and node.tokens_per_second is not None else ""
+    return f"{count(node.tokens_generated)}{rate}"

@@ -46,6 +46,15 @@ def size(count: float) -> str:
     return f"{count:.1f} TB"
 
 
+def count(number: float) -> str:
+    """A number of things in few characters: 830, 12.4k, 1.2M."""
+    for unit in ("", "k", "M", "G"):
+        if number < 999.5:
+            return f"{number:.1f}{unit}" if unit and number < 99.95 else f"{number:.0f}{unit}"
+        number /= 1000
+    return f"{number:.0f}T"
+
+
 def counts(numbers: dict[str, int]) -> str:
     """`ragged 2, oversized 1`, largest first, or `-` for none."""
     ordered = sorted(numbers.items(), key=lambda item: (-item[1], item[0]))

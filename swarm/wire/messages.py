@@ -91,6 +91,10 @@ class PeerFile(msgspec.Struct, kw_only=True):
     """The stage it works on."""
     phase: str = ""
     """What it does, for people: `generating`, `gathering`, `training`, ..."""
+    phase_since: UnixSeconds = 0.0
+    """Since when, by the clock of `last_seen`; 0: it did not say."""
+    heartbeat_interval: Seconds = 0.0
+    """Between two of its beats; 0: it did not say."""
     incarnation: str = ""
     """Random per process, so that two processes under one id notice each other."""
     host: str = ""

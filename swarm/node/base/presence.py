@@ -96,7 +96,7 @@ class Presence:
         self.model = model
         self.round = -1
         self.stage = 0
-        self.phase = ""
+        self._phase, self._phase_since = "", 0.0
         self._registered_at = 0.0
         self._dead_until = -math.inf
         """Lives that began until then were over when this one began."""
@@ -107,6 +107,16 @@ class Presence:
         self._rivals = Heartbeats()
         self._failing = LogOnce("heartbeat.failed", over="heartbeat.healed")
         self._contested = LogOnce("node_id.contested", over="node_id.uncontested")
+
+    @property
+    def phase(self) -> str:
+        """What the node does, for people."""
+        return self._phase
+
+    @phase.setter
+    def phase(self, phase: str) -> None:
+        if phase != self._phase:
+            self._phase, self._phase_since = phase, self._ctx.clock.wall()
 
     @property
     def claim(self) -> tuple[float, str]:
@@ -163,7 +173,9 @@ class Presence:
             status=self.status,
             round=self.round,
             stage=self.stage,
-            phase=self.phase,
+            phase=self._phase,
+            phase_since=self._phase_since,
+            heartbeat_interval=ctx.settings.heartbeat_interval,
             incarnation=self._incarnation,
             host=ctx.process.host,
             pid=ctx.process.pid,

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from swarm.records.hints import FEW
+from swarm.types import RoundKey
 from swarm.views import summary
 from swarm.views.status import NodeStatus, Status, StatusReader, render
 from tests.layout import Layout
@@ -15,10 +16,12 @@ from tests.unit.views.factories import (
     append,
     make_experiment,
     make_peer,
+    make_rollouts,
     make_round,
     make_row,
     make_state,
     run_of,
+    set_clock,
     write,
 )
 
@@ -41,7 +44,7 @@ def test_the_open_round_and_what_it_has_so_far(tmp_path: Path) -> None:
     status = read(layout)
     assert (status.round, status.max_rounds, status.finished, status.updated_ago) == (2, 9, False, 4.0)
     assert (status.rollouts, status.rewards) == (1, 1)
-    assert "round 2 of 9, stage 0, open for 4.0s; 1 rollout files, 1 rewards" in render(status)
+    assert "round 2 of 9 (22%), stage 0, open for 4.0s; 1 rollout files, 1 rewards" in render(status)
 
 
 def test_liveness_is_judged_by_the_age_of_the_heartbeat(tmp_path: Path) -> None:
@@ -108,7 +111,7 @@ def test_words_of_strangers_reach_no_terminal_raw(tmp_path: Path) -> None:
     append(layout.metrics_file("alice"), msgspec.json.encode(row))
     text = render(read(layout))
     assert not [c for c in text if not c.isprintable() and c != "\n"]
-    assert len(text.splitlines()) == 7
+    assert len(text.splitlines()) == 8
 
 
 def test_the_table_fits_a_wide_terminal(tmp_path: Path) -> None:
@@ -145,3 +148,82 @@ def test_a_node_that_all_others_refuse_hears_of_it_unless_one_took_its_groups(tm
     (hint,) = read(layout).hints
     assert (hint.code, hint.nodes) == ("refused-everywhere", ("alice",))
     assert "12 times, 12 of them question_mismatch" in hint.evidence
+
+
+def test_how_far_how_fast_and_how_long_still(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, rounds=4)  # of 2 s each
+    write(layout.state_file, make_state(layout, round=4, max_rounds=10, updated_at=NOW - 1))
+    for node in ("alice", "bob"):
+        make_peer(layout, node, last_seen=NOW - 1)
+    status = read(layout)
+    assert (status.rounds_done, status.seconds_per_round, status.seconds_left) == (4, 2.0, 11.0)
+    assert "round 4 of 10 (40%), stage 0" in render(status)
+    assert "\n2.0s per round, about 11s left\n" in render(status)
+
+
+def test_a_run_in_which_nobody_is_alive_has_no_time_left(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, rounds=4)
+    write(layout.state_file, make_state(layout, round=4, max_rounds=10, updated_at=NOW - 1))
+    assert (read(layout).seconds_per_round, read(layout).seconds_left) == (None, None)
+    assert "left\n" not in render(read(layout))
+
+
+def test_who_is_waited_for_is_named_and_for_how_long(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, rounds=2)
+    write(layout.state_file, make_state(layout, round=2, max_rounds=9, updated_at=NOW - 4))
+    make_peer(layout, "clock", node_role="coordinator", last_seen=NOW)
+    make_peer(layout, "alice", phase="gathering", phase_since=NOW - 3.2, last_seen=NOW - 1)
+    make_peer(layout, "bob", phase="generating", last_seen=NOW - 1)
+    write(layout.rollout_file(RoundKey(2), "alice"), make_rollouts("alice", RoundKey(2)))
+    status = read(layout)
+    assert node_of(status, "alice").state == "waits for groups of bob, 3.2s"
+    assert node_of(status, "bob").state == "generates its answers"
+    assert node_of(status, "clock").state == "waits for alice, bob"
+
+
+def test_of_many_that_are_waited_for_two_are_named(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, workers=("a1", "a2", "a3", "a4"), rounds=2)
+    write(layout.state_file, make_state(layout, round=2, max_rounds=9, updated_at=NOW - 4))
+    for node in ("a1", "a2", "a3", "a4"):
+        make_peer(layout, node, phase="gathering", last_seen=NOW)
+    assert node_of(read(layout), "a1").state == "waits for groups of a2, a3 and 1 more"
+
+
+def test_a_node_whose_heartbeats_are_missing_is_said_so_by_its_own_pace(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path)
+    make_peer(layout, "alice", last_seen=NOW - 14, heartbeat_interval=5.0)
+    make_peer(layout, "bob", last_seen=NOW - 200, heartbeat_interval=5.0, phase="training")
+    assert node_of(read(layout), "alice").seen == "14s (3 beats)"
+    assert node_of(read(layout), "bob").state == "silent, 40 heartbeats missed"
+
+
+def test_why_fewer_external_groups_were_trained_on_than_wanted_is_said_by_count(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path)
+    make_peer(layout, "alice", last_seen=NOW)
+    few = {"external_wanted": 4, "external_groups": 1, "pool_groups": 32, "pool_informative": 1, "peers_heard": 8}
+    row = make_row(layout, "alice", 3, **few, refused_files={"stale": 6})
+    append(layout.metrics_file("alice"), msgspec.json.encode(row))
+    text = render(read(layout))
+    assert "alice: 1 of 4 external groups: 31 zero advantage, 6 stale" in text
+    assert "  1/4  " in text
+
+
+def test_how_many_nodes_took_part_when(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, rounds=3)
+    for number in (3, 4):
+        make_round(layout, "alice", number)
+    set_clock(layout, 5, max_rounds=5, finished=True)
+    status = read(layout)
+    assert [(span.first, span.last, span.nodes) for span in status.nodes_over_time] == [(0, 2, 2), (3, 4, 1)]
+    assert "nodes that took part: 2 in rounds 0 to 2, 1 in rounds 3 to 4" in render(status)
+
+
+def test_tokens_are_shown_with_their_rate(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, rounds=0)
+    make_peer(layout, "alice", last_seen=NOW)
+    for number in range(3):
+        row = make_row(layout, "alice", number, tokens_generated=1000)
+        append(layout.metrics_file("alice"), msgspec.json.encode(row))
+    alice = node_of(read(layout), "alice")
+    assert (alice.tokens_generated, alice.tokens_per_second) == (3000, 500.0)
+    assert "3.0k (500/s)" in render(read(layout))
