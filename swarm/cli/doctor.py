@@ -61,10 +61,10 @@ def _name(finding: Finding) -> str:
 
 def _lines(name: str, finding: Finding, width: int) -> list[str]:
     head = f"{finding.verdict.value.ljust(7)}{_MARGIN}{name}{_MARGIN}"
-    wrapped = textwrap.wrap(printable(finding.measured), max(20, width - len(head))) or [""]
+    wrapped = _wrap(printable(finding.measured), max(20, width - len(head))) or [""]
     figures = [head + wrapped[0], *(" " * len(head) + line for line in wrapped[1:])]
     start = " " * 7 + _MARGIN + "-> "
-    fix = textwrap.wrap(printable(finding.fix), width, initial_indent=start, subsequent_indent=" " * len(start))
+    fix = _wrap(printable(finding.fix), width, start, " " * len(start))
     return figures + fix
 
 
@@ -72,3 +72,8 @@ def _verdict(diagnosis: Diagnosis) -> str:
     counted = Counter(finding.verdict for finding in diagnosis.findings)
     figures = ", ".join(f"{counted[verdict]} {verdict.value}" for verdict in Verdict)
     return f"{'nothing here stops a swarm' if diagnosis.ok else 'fix the failures first'}: {figures}"
+
+
+def _wrap(text: str, width: int, first: str = "", others: str = "") -> list[str]:
+    """Lines, the first of which begins with `first`; links and options stay whole."""
+    return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=others, break_on_hyphens=False)

@@ -1,0 +1,88 @@
+"""Each hint, provoked by a run of real nodes that was made useless for it; and the demonstration, which gives none."""
+
+import json
+
+import pytest
+
+from tests.integration.swarms import LIGHT, daemons, environment, events, run_swarm
+
+pytestmark = pytest.mark.engine
+
+ROUNDS = 12
+
+
+def hints(path, env):
+    """Code -> the nodes that `swarm status` gives it to; `summary` and `doctor` say the same codes."""
+    status = json.loads(run_swarm(env, "status", "--json").stdout)
+    found = {hint["code"]: set(hint["nodes"]) for hint in status["hints"]}
+    summary, doctor = run_swarm(env, "summary").stdout, run_swarm(env, "doctor", "--path", str(path)).stdout
+    for code in found:
+        assert f"docs/hints.md#{code}" in summary
+        assert f"docs/hints.md#{code}" in doctor
+    return found
+
+
+def said(path, node):
+    """The codes in a node's own log, each once."""
+    return [event["code"] for event in events(path, node, "hint")]
+
+
+def run(path, *workers, **settings):
+    """A coordinator and workers, each with its own settings, to their end."""
+    env = environment(path, **{"MAX_ROUNDS": ROUNDS, "SWARM_EXPECTED_WORKERS": len(workers)} | settings)
+    with daemons() as start:
+        nodes = [start(LIGHT, env | {name: str(value) for name, value in own.items()}) for own in workers]
+        nodes.append(start("services.coordinator", env))
+        assert [node.wait() for node in nodes] == [0] * len(nodes), nodes[0].output
+    return env
+
+
+SMALL = {"NODE_ID": "anna", "SWARM_MAX_FILE_BYTES": 1024}
+"""It refuses whatever others publish."""
+
+
+def test_a_node_that_can_use_nothing_of_its_peer_and_soon_reads_nothing_of_it(tmp_path):
+    env = run(tmp_path, SMALL, {"NODE_ID": "bert"}, NUM_GENERATIONS=16)
+    found = hints(tmp_path, env)
+    assert found["nothing-heard"] == found["quarantine"] == {"anna"}
+    assert {"nothing-heard", "quarantine"} == set(said(tmp_path, "anna"))
+
+
+def test_a_node_whose_groups_all_others_refuse(tmp_path):
+    env = run(tmp_path, SMALL, {"NODE_ID": "bert"}, NUM_GENERATIONS=16, SWARM_QUARANTINE_ROUNDS=0)
+    assert hints(tmp_path, env)["refused-everywhere"] == {"bert"}
+
+
+def test_a_node_that_wants_nothing_where_its_experiment_does(tmp_path):
+    env = run(tmp_path, {"NODE_ID": "anna", "NUM_TRANSPLANT_TREES": 0}, {"NODE_ID": "bert"})
+    assert hints(tmp_path, env)["trains-alone"] == {"anna"}
+    assert said(tmp_path, "anna") == ["trains-alone"]
+    assert said(tmp_path, "bert") == []
+
+
+def test_rounds_that_are_shorter_than_the_work(tmp_path):
+    slow = {"NODE_ID": "anna", "LIGHT_STEP": 0.3}
+    env = run(tmp_path, slow, {"NODE_ID": "bert"}, COORDINATOR_ROUND_INTERVAL=0.2, MAX_ROUNDS=100)
+    assert "anna" in hints(tmp_path, env)["short-rounds"]
+
+
+def test_a_model_that_never_says_anything_of_use(tmp_path):
+    """One token is no answer, ends nothing, earns nothing, and moves no weight where such updates are skipped."""
+    env = environment(
+        tmp_path, SWARM_MAX_NEW_TOKENS=1, NUM_TRAIN_SAMPLES=4, NUM_GENERATIONS=8, SWARM_EMPTY_UPDATE="skip"
+    )
+    up = run_swarm(env, "up", "--in-process", "--nodes", "1", "--rounds", "101", "--external", "0")
+    assert up.returncode == 0, up.stdout + up.stderr
+    of_node = {"never-tagged", "never-finished", "equal-groups", "never-updated"}
+    assert {code for code, nodes in hints(tmp_path, env).items() if nodes == {"worker-0"}} == of_node
+    assert set(said(tmp_path, "worker-0")) == of_node
+    assert all(f"docs/hints.md#{code}" in up.stdout for code in of_node)
+
+
+@pytest.mark.parametrize("models", [(), ("--model", "tiny-2-qwen2,tiny-2-gpt2")], ids=["demonstration", "mixed"])
+def test_the_demonstration_gives_none(tmp_path, models):
+    env = {"PATH": "/usr/bin:/bin", "GDRIVE_PATH": str(tmp_path), "EXPERIMENT_NAME": "test"}
+    up = run_swarm(env, "up", "--in-process", *models)
+    assert up.returncode == 0, up.stdout + up.stderr
+    assert "hint" not in up.stdout
+    assert hints(tmp_path, env) == {}
