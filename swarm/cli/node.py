@@ -15,9 +15,12 @@ from cyclopts import Parameter
 from swarm.cli.flags import NodeFlags, RunFlags, as_settings, asked_for, open_experiment, settings_from
 from swarm.cli.joining import experiment_in, only_experiment, place_named, take, tell
 from swarm.cli.processes import this_process_runs
+from swarm.cli.say import warn
 from swarm.config import Asked, Settings, asked_in, sources_of
 from swarm.errors import ConfigError
 from swarm.node.process.daemon import run_node
+from swarm.records.files import read_experiment
+from swarm.store.run import Run
 from swarm.systems import require_for
 
 WRITER = "joining"
@@ -97,6 +100,8 @@ def _started(words: Sequence[str], flags: RunFlags | None) -> _Started:
     """
     settings = settings_from(flags)
     alone = _Started(settings, asked_for(words, flags))
+    if settings.role == "coordinator" and "external_groups" not in alone.asked.sources:
+        _say_that_nobody_shares(open_experiment(settings, WRITER))
     if settings.role != "worker" or asked_in(os.environ) is not None:
         return alone
     run = open_experiment(settings, WRITER)
@@ -107,3 +112,11 @@ def _started(words: Sequence[str], flags: RunFlags | None) -> _Started:
     joining = take(flags, run, experiment)
     tell(run, joining, experiment)
     return _Started(joining.settings, asked_for(words, flags, joining.adopted))
+
+
+def _say_that_nobody_shares(run: Run) -> None:
+    """Of an experiment that is about to be begun without a word about J."""
+    if read_experiment(run) is None:
+        warn(
+            "nobody trains on peers' groups: NUM_TRANSPLANT_TREES is 0 by default; `--local 4 --external 4` shares half"
+        )

@@ -219,9 +219,10 @@ def _check_adaptive(settings: Settings, given: set[str]) -> None:
     total = settings.total_groups
     idle = sorted(given & set(ADAPTIVE))
     if idle and not settings.adaptive and "adaptive" not in given:
+        which = "it" if len(idle) == 1 else "them"
         raise ConfigError(
             f"{', '.join(map(variable, idle))} would have no effect, for {variable('adaptive')} is off: "
-            f"switch it on (--adaptive), say {variable('adaptive')}=False, or leave {'it' if len(idle) == 1 else 'them'} out"
+            f"switch it on (--adaptive), say {variable('adaptive')}=False, or leave {which} out"
         )
     if not settings.adaptive:
         return

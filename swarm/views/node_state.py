@@ -63,6 +63,8 @@ def _coordinator(peer: PeerFile, missing: Missing) -> str:
         return "stands by"
     if peer.status == STARTING:
         return "starts"
+    if not missing.clocked:
+        return "waits for workers"
     return f"waits for {_names(missing.rewards)}" if missing.rewards else "keeps the clock"
 
 

@@ -185,6 +185,21 @@ def test_a_coordinator_takes_nothing_from_the_folder(layout: Layout, started: St
     assert started[0].seed == 42, "it refuses to go on with other settings by itself"
 
 
+@pytest.mark.parametrize(
+    ("words", "warned"),
+    [
+        pytest.param([], True, id="not a word of it"),
+        pytest.param(["--external", "0"], False, id="meant"),
+        pytest.param(["--external", "4"], False, id="shared"),
+    ],
+)
+def test_who_begins_an_experiment_in_which_nobody_would_share_hears_of_it(
+    started: Started, layout: Layout, capsys: pytest.CaptureFixture[str], words: list[str], warned: bool
+) -> None:
+    assert swarm(["node", "--experiment", "demo", "--role", "coordinator", *words]) == 0
+    assert ("nobody trains on peers' groups" in capsys.readouterr().err) == warned
+
+
 def test_a_node_that_a_command_starts_has_its_settings_already(
     layout: Layout, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -181,6 +181,14 @@ def test_who_is_waited_for_is_named_and_for_how_long(tmp_path: Path) -> None:
     assert node_of(status, "clock").state == "waits for alice, bob"
 
 
+def test_before_the_first_round_the_coordinator_waits_for_workers(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    make_peer(layout, "clock", node_role="coordinator", last_seen=NOW)
+    make_peer(layout, "alice", status="starting", phase="", registered_at=NOW - 8, last_seen=NOW)
+    assert node_of(read(layout), "clock").state == "waits for workers"
+    assert node_of(read(layout), "alice").state == "starts: loads its model, 8.0s"
+
+
 def test_of_many_that_are_waited_for_two_are_named(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, workers=("a1", "a2", "a3", "a4"), rounds=2)
     write(layout.state_file, make_state(layout, round=2, max_rounds=9, updated_at=NOW - 4))
