@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 from swarm.cli.flags import CommonFlags, as_settings, settings_from
 from swarm.cli.say import warn
 from swarm.cli.waiting import wait_for
-from swarm.config import Settings, refuse_foreign_code, sources_of, variable
+from swarm.config import IDENTITY, Settings, refuse_unsafe, sources_of, variable
 from swarm.config.settings import FIELDS
 from swarm.config.sources import Given
-from swarm.errors import ConfigError, ExperimentError
+from swarm.errors import ExperimentError
 from swarm.node.base.experiment import differences, differing, identity_of, read_experiment
 from swarm.records.files import read_clock
 from swarm.records.made_by import made_by, refuse_foreign
@@ -27,8 +27,6 @@ from swarm.store.place import Place, open_place
 from swarm.store.run import Run
 from swarm.wire.messages import ExperimentFile
 
-MOST_TAKEN = {"local_groups": 64, "external_groups": 256, "generations": 64, "max_rounds": 1_000_000}
-"""The largest values that are taken from a folder; who wants more says so."""
 SHARED = ("seed", "profile", "tasks", "task_families", "clock")
 """Settings in which a node that differs from its experiment has nothing to share with its peers."""
 SHOWN = ("seed", "local_groups", "external_groups", "generations", "profile", "tasks", "max_rounds", "clock")
@@ -56,8 +54,7 @@ def take(flags: CommonFlags | None, run: Run, experiment: ExperimentFile, **own:
     flags = flags or CommonFlags()
     named = sources_of(as_settings(flags) | own, os.environ, flags.config)
     base = {name: value for name, value in adopted(run, experiment).items() if name not in named}
-    _refuse_too_much(base)
-    refuse_foreign_code(base)
+    refuse_unsafe(base)
     settings = settings_from(flags, base=base, own=own)
     _refuse_contradictions(settings, experiment, named)
     return Joining(settings, base)
@@ -65,21 +62,11 @@ def take(flags: CommonFlags | None, run: Run, experiment: ExperimentFile, **own:
 
 def adopted(run: Run, experiment: ExperimentFile) -> Given:
     """Setting -> value and source, of all that an experiment says."""
-    identity = {name: value for name, value in identity_of(experiment).items() if name in FIELDS}
+    identity = {name: value for name, value in identity_of(experiment).items() if name in IDENTITY}
     state = read_clock(run).state
     rounds = state.max_rounds if state else experiment.max_rounds
     values = identity | ({"max_rounds": rounds} if rounds else {})
     return {name: (value, f"the experiment {run.experiment}") for name, value in values.items()}
-
-
-def _refuse_too_much(base: Given) -> None:
-    for name, most in MOST_TAKEN.items():
-        value, source = base.get(name, (0, ""))
-        if isinstance(value, int | float) and value > most:
-            raise ConfigError(
-                f"{variable(name)} ({name}) = {value} from {source} is more than the {most} that a node takes from a "
-                f"folder that anybody may write to: if it is meant, say {variable(name)}={value} yourself"
-            )
 
 
 def _refuse_contradictions(settings: Settings, experiment: ExperimentFile, named: dict[str, str]) -> None:

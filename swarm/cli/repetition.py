@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from swarm.cli.flags import CommonFlags, as_settings
 from swarm.cli.local_swarm import OURS, LocalSwarm
-from swarm.config import NOBODY, Settings, load_settings, refuse_foreign_code, sources_of
+from swarm.config import NOBODY, Settings, load_settings, refuse_unsafe, sources_of
 from swarm.config.settings import FIELDS
 from swarm.config.sources import Given
 from swarm.errors import ExperimentError
@@ -29,6 +29,9 @@ from swarm.wire.messages import NodeStart
 NOT_REPEATED = (*WHERE, "test_mode", "standby", "expected_workers", "device_lease")
 """Settings that say where a node was, that follow from how it is started, or from which others follow that are
 recorded themselves."""
+
+MOST_WORKERS = 64
+"""That are started again: each is a process."""
 
 
 class Repetition(NamedTuple):
@@ -60,6 +63,12 @@ def repetition(source: str, flags: CommonFlags | None, in_process: bool) -> Repe
         raise ExperimentError(
             f"--from {source}: expected a logs/NODE/starts.jsonl of its workers in {run.store.describe()}, got none: "
             f"it was made by a version that kept no such record, or never began; give its settings yourself"
+        )
+    if len(workers) > MOST_WORKERS:
+        raise ExperimentError(
+            f"--from {source}: {len(workers)} workers have a record of their start in {run.store.describe()}, more "
+            f"than the {MOST_WORKERS} that are started from a folder that anybody may write to: `swarm experiment "
+            f"settings {run.experiment}` shows them; start those that you mean with --config"
         )
     clock = next((start for start in starts if start.role == "coordinator"), workers[0])
     models = tuple(str(model) for start in workers for model in start.settings.get("model", ()))
@@ -96,7 +105,7 @@ def _open(source: str, flags: CommonFlags) -> Run:
 
 def _load(flags: CommonFlags, base: Given) -> Settings:
     named = sources_of(as_settings(flags), os.environ, flags.config)
-    refuse_foreign_code({name: value for name, value in base.items() if name not in named})
+    refuse_unsafe({name: value for name, value in base.items() if name not in named})
     return load_settings(as_settings(flags), os.environ, flags.config, base=base)
 
 

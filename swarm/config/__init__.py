@@ -15,10 +15,12 @@ from swarm.config.environment import (
     given_variables,
     without_settings,
 )
+from swarm.config.from_folder import refuse_unsafe
 from swarm.config.settings import (
     ADAPTIVE_RULES,
     ADVANTAGE_SCALINGS,
     FUNCTIONS,
+    IDENTITY,
     IDENTITY_DEFAULTS,
     JUDGE,
     LITERAL_RULES,
@@ -28,7 +30,7 @@ from swarm.config.settings import (
     rule_in_settings,
     variable,
 )
-from swarm.config.sources import load_settings, refuse_foreign_code, sources_of
+from swarm.config.sources import load_settings, sources_of
 
 __all__ = [
     "ADAPTIVE_RULES",
@@ -36,6 +38,7 @@ __all__ = [
     "DAEMONS",
     "EXPERIMENT_NAME",
     "FUNCTIONS",
+    "IDENTITY",
     "IDENTITY_DEFAULTS",
     "JUDGE",
     "LITERAL_RULES",
@@ -51,7 +54,7 @@ __all__ = [
     "command_line",
     "given_variables",
     "load_settings",
-    "refuse_foreign_code",
+    "refuse_unsafe",
     "rule_in_settings",
     "sources_of",
     "variable",

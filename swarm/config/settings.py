@@ -373,6 +373,8 @@ def rule_in_settings(recorded: str) -> str:
 FIELDS = {f.name: f for f in fields(Settings)}
 ADAPTIVE = tuple(name for name in FIELDS if name.startswith("adaptive"))
 """The settings that are of use only while I and J are adaptive, and the one that makes them so."""
+IDENTITY = frozenset(IDENTITY_DEFAULTS) | frozenset(Settings(adaptive=True).experiment_identity())
+"""The settings that an experiment's identity may hold: whatever else a folder says there is no setting of it."""
 msgspec.convert(vars(Settings()), Settings)  # a default that its own constraint forbids fails at import
 
 

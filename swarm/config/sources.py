@@ -19,7 +19,7 @@ from swarm.config.constraints import NODE_ID, allowed, options
 from swarm.config.environment import ASKED_VARIABLE, RETIRED, VARIABLES
 from swarm.config.misspelled import meant
 from swarm.config.presets import PRESET, PRESET_VARIABLE, preset
-from swarm.config.settings import ADAPTIVE, FIELDS, FUNCTIONS, JUDGE, QUICK, Settings, variable
+from swarm.config.settings import ADAPTIVE, FIELDS, JUDGE, QUICK, Settings, variable
 from swarm.errors import ConfigError
 
 Given = dict[str, tuple[object, str]]
@@ -92,22 +92,6 @@ def sources_of(
     own = dict.fromkeys(defaults, ("", COMMAND_DEFAULT)) | (base or {})
     quick = {name: ("", variable("test_mode")) for name in QUICK if effective.test_mode}
     return {name: source.removeprefix("the ") for name, (_, source) in (own | below | quick | asked).items()}
-
-
-def refuse_foreign_code(found: Given) -> None:
-    """Settings that were read in a shared place never name code to import: who can write there could choose it.
-
-    Raises:
-        ConfigError: one names a function or family of its user's own.
-    """
-    for name in (*FUNCTIONS, "task_families"):
-        value, source = found.get(name, ("", ""))
-        texts = value if isinstance(value, list | tuple) else [value]
-        if own := next((text for text in texts if ":" in str(text)), None):
-            raise ConfigError(
-                f"{variable(name)} ({name}) = {own!r} from {source} names code of its user's own, and what is read in "
-                f"a shared folder is never imported: if you know that code, say {variable(name)}={own} yourself"
-            )
 
 
 def _from_environment(environ: Mapping[str, str]) -> Given:

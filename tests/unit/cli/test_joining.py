@@ -179,6 +179,24 @@ def test_one_command_is_enough_to_join(
     assert "SEED=7, NUM_TRAIN_SAMPLES=3, NUM_TRANSPLANT_TREES=5, NUM_GENERATIONS=4" in said
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("model", "/somebody/elses/model"),
+        ("learning_rate", 0.9),
+        ("admit", "unverified"),
+        ("max_file_bytes", 10**15),
+        ("shared_folder", "/elsewhere"),
+        ("key_folder", "/elsewhere"),
+        ("max_new_tokens", 10**9),
+    ],
+)
+def test_nothing_is_taken_but_what_makes_an_experiment(layout: Layout, name: str, value: Any) -> None:
+    taken = take(NodeFlags(experiment="demo"), layout.run, begin(layout, **{name: value}))
+    assert name not in taken.adopted
+    assert getattr(taken.settings, name) != value
+
+
 def test_a_coordinator_takes_nothing_from_the_folder(layout: Layout, started: Started) -> None:
     begin(layout)
     assert swarm(["node", "--experiment", "demo", "--role", "coordinator"]) == 0

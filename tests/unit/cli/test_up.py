@@ -132,6 +132,18 @@ def test_code_that_a_shared_folder_names_is_never_imported(tmp_path: Path, plan:
         plan("demo")
 
 
+def test_a_folder_that_anybody_writes_to_starts_neither_thousands_of_workers_nor_immense_ones(
+    tmp_path: Path, plan: Plan
+) -> None:
+    recorded(Layout(tmp_path, "demo"), "anna", max_new_tokens=10**9)
+    with pytest.raises(ConfigError, match=r"SWARM_MAX_NEW_TOKENS .* is more than the 32768 that a node takes"):
+        plan("demo")
+    for number in range(65):
+        recorded(Layout(tmp_path, "crowd"), f"w-{number}")
+    with pytest.raises(ExperimentError, match=r"--from crowd: 65 workers have a record of their start .* than the 64"):
+        plan("crowd")
+
+
 def test_a_repeated_setting_that_no_version_has_is_refused_by_name(tmp_path: Path, plan: Plan) -> None:
     recorded(Layout(tmp_path, "demo"), "anna", local_groups=0)
     with pytest.raises(ConfigError, match=r"NUM_TRAIN_SAMPLES .* got 0 from the experiment demo"):
