@@ -32,7 +32,8 @@ from typing import Any
 import swarm
 from swarm.config import FUNCTIONS, Asked, Settings
 from swarm.planner.free_memory import host_memory
-from swarm.planner.shape import cached_folder, local_folder
+from swarm.policy.hub import cached_folder
+from swarm.policy.model_files import local_folder
 from swarm.tasks.registry import Families
 from swarm.wire.messages import MadeWith
 

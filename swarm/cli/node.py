@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Annotated, NamedTuple
 
 from cyclopts import Parameter
 
+from swarm.cli.before_start import make_ready
 from swarm.cli.flags import NodeFlags, RunFlags, as_settings, asked_for, open_experiment, settings_from
 from swarm.cli.joining import experiment_in, only_experiment, place_named, take, tell
 from swarm.cli.processes import this_process_runs
@@ -19,6 +20,7 @@ from swarm.cli.say import warn
 from swarm.config import Asked, Settings, asked_in, sources_of
 from swarm.errors import ConfigError
 from swarm.node.process.daemon import run_node
+from swarm.node.process.wiring import one_model
 from swarm.records.files import read_experiment
 from swarm.store.run import Run
 from swarm.systems import require_for
@@ -35,7 +37,7 @@ def node(flags: NodeFlags | None = None) -> int:
     goes on from there.
     """
     require_for("`swarm node`")
-    started = _started(["swarm", "node"], flags)
+    started = _started(["swarm", "node"], flags, check=one_model)
     settings = started.settings
     this_process_runs(settings, settings.role, [settings.node_id] if settings.node_id else [])
     return run_node(settings, started.asked)
@@ -55,7 +57,10 @@ def join(place: str, /, *, flags: NodeFlags | None = None) -> int:
         raise ConfigError(f"swarm join makes a worker, got --role {role}; use `swarm node --role {role}`")
     if flags.experiment is None and "experiment" not in sources_of(as_settings(flags), os.environ, flags.config):
         flags = replace(flags, experiment=only_experiment(place_named(place)))
-    run = open_experiment(settings_from(flags), WRITER)
+    alone = settings_from(flags)
+    one_model(alone)
+    make_ready([replace(alone, role="worker")])
+    run = open_experiment(alone, WRITER)
     experiment = experiment_in(run, None)
     assert experiment is not None, "there is no end to the patience"
     joining = take(flags, run, experiment, role="worker")
@@ -93,16 +98,26 @@ class _Started(NamedTuple):
     asked: Asked
 
 
-def _started(words: Sequence[str], flags: RunFlags | None) -> _Started:
+def _started(
+    words: Sequence[str], flags: RunFlags | None, check: Callable[[Settings], object] = lambda _: None
+) -> _Started:
     """The settings of a daemon: a worker that a person starts takes what it is not told from its experiment.
 
     One that nobody has begun yet is waited for as long as a worker waits for a coordinator that is gone.
+
+    Args:
+        check: refuses settings of a worker that cannot work, before anything else is looked at.
     """
     settings = settings_from(flags)
     alone = _Started(settings, asked_for(words, flags))
     if settings.role == "coordinator" and "external_groups" not in alone.asked.sources:
         _say_that_nobody_shares(open_experiment(settings, WRITER))
-    if settings.role != "worker" or asked_in(os.environ) is not None:
+    if asked_in(os.environ) is not None:  # who started it has looked
+        return alone
+    if settings.role == "worker":
+        check(settings)
+    make_ready([settings])
+    if settings.role != "worker":
         return alone
     run = open_experiment(settings, WRITER)
     patience = 0.0 if settings.clock == "own" else settings.patience_with_coordinator

@@ -17,6 +17,7 @@ import anyio
 import msgspec
 from cyclopts import Parameter
 
+from swarm.cli.before_start import make_ready
 from swarm.cli.experiment import live_nodes
 from swarm.cli.flags import command_again
 from swarm.cli.say import say
@@ -96,10 +97,10 @@ def run(
         say(f"{variable(name)} is left out: a study decides it for each run")
     again = command_again(["swarm", "study", "run", matrix], flags)
     asked = resolve(chosen, shared, judged=bool(flags.judge), created_at=time.time(), versions=versions(shared))
+    _check(asked, folder, shared.hub_token)
     with alone(folder, chosen.name):
         record = _recorded(folder, msgspec.structs.replace(asked, command=again))
-        _check_tasks(record, folder)
-        jobs = _places(record, folder, flags.jobs)
+        jobs = _places(record, folder, flags.jobs, shared.hub_token)
         launcher = Launcher(record, folder, os.environ, versions(shared))
         return anyio.run(_run, launcher, jobs, shared.liveness_timeout, again)
 
@@ -143,20 +144,29 @@ def _recorded(folder: Path, asked: StudyRecord) -> StudyRecord:
     return record
 
 
-def _check_tasks(record: StudyRecord, folder: Path) -> None:
-    """Before anything starts: a task that does not exist is refused here, and not by every run."""
-    for one in record.runs:
-        checked_tasks(run_settings(record, one, folder))
+def _check(asked: StudyRecord, folder: Path, hub_token: str | None) -> None:
+    """Before anything is written or started: what every run would fail with is refused here."""
+    runs = _different(asked, folder, hub_token)
+    for settings in runs:
+        checked_tasks(settings)
+    make_ready(runs)
 
 
-def _places(record: StudyRecord, folder: Path, wanted: int | None) -> int:
+def _different(record: StudyRecord, folder: Path, hub_token: str | None) -> list[Settings]:
+    """The settings of all runs, those once that differ in nothing but their seed."""
+    runs = (run_settings(record, one, folder, hub_token=hub_token) for one in record.runs)
+    return list(dict.fromkeys(replace(settings, seed=0, experiment=record.study) for settings in runs))
+
+
+def _places(record: StudyRecord, folder: Path, wanted: int | None, hub_token: str | None) -> int:
     """Swarms at a time: as many as wanted, or as there are cores, if the memory does for them.
 
     Raises:
         MemoryPlanError: it does not do for one.
     """
     jobs = min(wanted or cores(), len(record.runs))
-    plans = [plan_for(run_settings(record, one, folder), record.nodes, in_process=True) for one in record.runs]
+    runs = _different(record, folder, hub_token)
+    plans = [plan_for(settings, record.nodes, in_process=True) for settings in runs]
     fit = min((_how_many(plan) for plan in plans if plan), default=jobs)
     if fit < 1:
         raise MemoryPlanError(

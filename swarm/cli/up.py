@@ -18,6 +18,7 @@ from typing import Annotated, Any, NamedTuple
 import anyio
 from cyclopts import Parameter
 
+from swarm.cli.before_start import make_ready, refuse_unstartable
 from swarm.cli.dry_run import show_dry_run
 from swarm.cli.flags import UP_DEFAULTS, RunFlags, UpFlags, asked_for, command_again, open_experiment, settings_from
 from swarm.cli.live import refuse_live
@@ -83,7 +84,9 @@ def up(
     swarm, settings = planned.swarm, planned.swarm.settings
     words = ["swarm", "up", "--nodes", str(len(swarm.workers)), *(["--from", from_] if from_ else []), *given]
     asked = asked_for(words, flags, planned.base, **planned.defaults)
+    every_node = (*swarm.coordinators, *swarm.workers)
     if dry_run:
+        refuse_unstartable(every_node)
         show_dry_run(swarm, asked, settings)
         return 0
     run = open_experiment(settings, WRITER)
@@ -91,6 +94,7 @@ def up(
     this_process_runs(settings, UP, swarm.names)  # before it looks: of two that start at once one sees the other
     refuse_live(settings, run, swarm.names)
     _refuse_what_cannot_go_on(settings, run)
+    make_ready(every_node)
     fitting = within_memory(swarm, plan_of(swarm), force)
     _make_folder(run)
     _say_what_changed(run, fitting)

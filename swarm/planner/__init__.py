@@ -10,6 +10,7 @@ trace             in a child: one update on tensors without data, which says so 
 probe             in a child: one real step, to check the plan
 shape             the sizes of a model, from its files
 prompt_lengths    the longest prompts, as measured
+startable         what is known to fail before anything starts: models, devices
 device_memory     total and free memory of a device
 free_memory       free memory of this machine; its one reader
 """

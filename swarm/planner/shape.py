@@ -18,16 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from swarm.errors import ModelError
-from swarm.policy.embedded import EMBEDDED, embedded_path
+from swarm.policy.hub import cached_folder
+from swarm.policy.model_files import CONFIG, local_folder, read_json, safetensors_files, tensor_shapes
 
 DEFAULT_MAX_NEW_TOKENS = 256
 """Length limit of a completion where neither the settings nor the model name one."""
 _NO_CONTEXT_LIMIT = 2**31
-_HEADER_LIMIT = 100 * 2**20
 _BYTES = {"float32": 4, "float": 4, "float16": 2, "bfloat16": 2, "float64": 8}
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 _NO_SIZE = ("_token_id", "_version", "_name_or_path", "dtype", "architectures", "use_cache")
-_WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"
 
 _Tensors = dict[str, tuple[int, ...]]
 """Shape of each tensor, by name."""
@@ -98,40 +97,17 @@ def _digest(config: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def local_folder(name: str) -> Path | None:
-    """Of an embedded model, or one of the user's own; None for what may be a name of the Hub."""
-    if name in EMBEDDED:
-        return embedded_path(name)
-    path = Path(name).expanduser()
-    return path if path.is_dir() else None
-
-
-def cached_folder(name: str) -> Path | None:
-    """What an earlier download of a hub id left on this machine."""
-    if Path(name).is_absolute() or len(Path(name).parts) > 2:
-        return None
-    from huggingface_hub import try_to_load_from_cache  # a hundred milliseconds: only who names a hub id pays
-
-    try:
-        config = try_to_load_from_cache(name, "config.json")
-    except ValueError:  # no hub id could be written like this
-        return None
-    folder = Path(config).parent if isinstance(config, str) else None
-    complete = folder and any((folder / file).exists() for file in (_WEIGHTS, _INDEX, "pytorch_model.bin"))
-    return folder if complete else None
-
-
 def _from_folder(name: str, folder: Path) -> ModelShape:
-    config = _read_json(folder / "config.json")
+    config = read_json(folder / CONFIG)
     generation = folder / "generation_config.json"
     tensors = dict(_folder_tensors(folder, config))
-    return shape_from(name, config, _read_json(generation) if generation.is_file() else {}, tensors)
+    return shape_from(name, config, read_json(generation) if generation.is_file() else {}, tensors)
 
 
 def _folder_tensors(folder: Path, config: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    if files := _safetensors_files(folder):
+    if files := safetensors_files(folder):
         for file in files:
-            yield from _header(file)
+            yield from tensor_shapes(file)
         return
     torch_files = sorted(folder.glob("pytorch_model*.bin"))
     if not torch_files:
@@ -140,50 +116,22 @@ def _folder_tensors(folder: Path, config: Mapping[str, Any]) -> Iterator[tuple[s
     yield "all", (sum(file.stat().st_size for file in torch_files) // width,)  # pickles name no shapes unless run
 
 
-def _safetensors_files(folder: Path) -> list[Path]:
-    """The files that transformers would load; other copies of the weights may lie beside them."""
-    if (folder / _WEIGHTS).is_file():
-        return [folder / _WEIGHTS]
-    if (folder / _INDEX).is_file():
-        return [folder / file for file in sorted(set(_read_json(folder / _INDEX)["weight_map"].values()))]
-    return []
-
-
-def _header(file: Path) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Tensors named in a safetensors header: eight bytes of length, then JSON."""
-    with file.open("rb") as stream:
-        length = int.from_bytes(stream.read(8), "little")
-        if not 0 < length <= _HEADER_LIMIT:
-            raise ValueError(f"{file} is no safetensors file")
-        header = json.loads(stream.read(length))
-    for name, entry in header.items():
-        if name != "__metadata__":
-            yield name, tuple(entry["shape"])
-
-
 def _from_hub(name: str, token: str | None) -> ModelShape:
     import huggingface_hub
     from huggingface_hub.errors import EntryNotFoundError
 
     def read(file: str) -> dict[str, Any]:
-        return _read_json(Path(huggingface_hub.hf_hub_download(name, file, token=token)))
+        return read_json(Path(huggingface_hub.hf_hub_download(name, file, token=token)))
 
     try:
         # first, since it does not try for half a minute where there is no network
         files = huggingface_hub.get_safetensors_metadata(name, token=token).files_metadata.values()
-        config, generation = read("config.json"), dict[str, Any]()
+        config, generation = read(CONFIG), dict[str, Any]()
         with suppress(EntryNotFoundError):
             generation = read("generation_config.json")
     except Exception as error:
         raise OSError(f"{type(error).__name__}: {error}") from error
     return shape_from(name, config, generation, {key: tuple(t.shape) for f in files for key, t in f.tensors.items()})
-
-
-def _read_json(file: Path) -> dict[str, Any]:
-    content = json.loads(file.read_text("utf-8"))
-    if not isinstance(content, dict):
-        raise ValueError(f"{file} holds no JSON object")
-    return content
 
 
 def _first(config: Mapping[str, Any], *names: str) -> int:

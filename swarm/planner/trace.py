@@ -31,7 +31,9 @@ from swarm.policy.batch import MicroBatch as TensorBatch
 from swarm.policy.batch import Row, stack_rows
 from swarm.policy.forward import hidden_states
 from swarm.policy.gradient import enable_checkpointing
-from swarm.policy.model import LanguageModel, disable_dropout, resolve_model
+from swarm.policy.hub import cached_folder
+from swarm.policy.model import LanguageModel, disable_dropout
+from swarm.policy.model_files import resolve_model
 
 _SIZES = ((4, 64, 64, 32), (8, 96, 256, 32), (4, 64, 64, 256), (16, 256, 64, 32), (4, 64, 300, 256))
 """(prompts, rows, prompt tokens, new tokens) of the micro-batches that are traced."""
@@ -75,7 +77,8 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 def trace(name: str, *, bf16: bool, eager: bool, hub_token: str | None = None) -> Footprint:
     """The footprint of an embedded model, a local folder or a hub id; its weights are never read."""
-    config = AutoConfig.from_pretrained(resolve_model(name), token=hub_token, trust_remote_code=False)
+    source = cached_folder(name) or resolve_model(name)
+    config = AutoConfig.from_pretrained(source, token=hub_token, trust_remote_code=False)
     shared = [MicroBatch(prompts=k, rows=n, prompt_tokens=p, new_tokens=t) for k, n, p, t in _SIZES]
     plain = [replace(batch, prompts=0) for batch in shared[1:]]
     models = [Traced(config, layers=layers, bf16=bf16, eager=eager) for layers in (1, 2)]

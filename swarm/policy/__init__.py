@@ -8,6 +8,8 @@ trainer           one policy update, in two halves, behind swarm.types.Trainer
 leased            a trainer that updates only while it holds the device lease
 settings          GrpoConfig: what can be tuned; imports no torch
 embedded          where the models that ship with swarm are
+model_files       a model's folder as files: what it says, and what is missing
+hub               a model of the Hugging Face Hub: can it be had, and the rest fetched
 model             a name -> model, tokenizer and the facts about them
 prompt            a question's text -> prompt tokens
 snapshot          weights and optimizer <-> a folder of safetensors and JSON

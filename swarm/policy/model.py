@@ -1,6 +1,6 @@
 """Loads a model and its tokenizer, with the facts that are needed to run it.
 
-    name ──resolve_model──▶ folder or hub id ──load_model──▶ LanguageModel: weights, tokenizer, and facts about both
+    name ──▶ a folder of files (model_files, hub) ──load_model──▶ LanguageModel: weights, tokenizer, facts about both
 
 Sizes: B rows, T positions, D hidden size, V vocabulary.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +20,17 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, Genera
 from transformers.utils.logging import disable_progress_bar
 
 from swarm.errors import ModelError
-from swarm.policy.embedded import EMBEDDED, embedded_path
+from swarm.logs import get_logger
+from swarm.policy.hub import fetch, is_hub_id
+from swarm.policy.model_files import folder_problem, model_names, resolve_model
+from swarm.policy.settings import unsuited
+
+logger = get_logger(__name__)
 
 _DEFAULT_MAX_NEW_TOKENS = 256
 _NO_CONTEXT_LIMIT = 2**31
 _PROBE_TOLERANCE = 1e-2
 _DIGEST_LENGTH = 32
-_PICKLES = frozenset({".bin", ".pt", ".pth", ".pkl", ".ckpt"})
-"""How the names of weights end that are pickles."""
 _REMEDY = "Check MODEL_NAME, the network and HUGGINGFACE_ACCESS_TOKEN."
 _LOADING_ERRORS = (OSError, ValueError, KeyError, AttributeError, ImportError, RuntimeError, SafetensorError)
 
@@ -92,22 +94,6 @@ class LanguageModel:
         return torch.autocast(self.device.type, dtype=self.autocast_dtype, enabled=enabled, cache_enabled=cache_weights)
 
 
-def resolve_model(name: str) -> str:
-    """Where transformers should load `name` from: an embedded model's folder, a local folder, or a hub id as it is.
-
-    Raises:
-        ModelError: the name is written as a path, and nothing is there.
-    """
-    if name in EMBEDDED:
-        return str(embedded_path(name))
-    path = Path(name).expanduser()
-    if path.is_dir():
-        return str(path)
-    if path.is_absolute() or name.startswith((".", "~")) or len(path.parts) > 2:
-        raise ModelError(f"model {name!r}: expected {_model_names()}; no folder is at {path.absolute()}. {_REMEDY}")
-    return name
-
-
 def load_model(
     name: str,
     *,
@@ -130,14 +116,10 @@ def load_model(
         ModelError: not found, no network, unfit for training here, or model and tokenizer do not belong together.
     """
     disable_progress_bar()  # the terminal and the log belong to the node
-    source = resolve_model(name)
     target = _pick_device(device)
-    implementation = _attention(name, attention, target, _autocast_dtype(name, target, precision))
-    _refuse_pickles(name, source)
-    safely: dict[str, Any] = {
-        "token": hub_token,
-        "trust_remote_code": False,
-    }  # not even where a terminal could be asked
+    _refuse_unsuited(name, target, precision, attention)
+    source = _folder(name, hub_token)
+    safely: dict[str, Any] = {"trust_remote_code": False}  # not even where a terminal could be asked
     tokenizer = _load_part(name, "tokenizer", lambda: AutoTokenizer.from_pretrained(source, **safely))
     config = _load_part(name, "config", lambda: AutoConfig.from_pretrained(source, **safely))
     module = _load_part(
@@ -147,13 +129,26 @@ def load_model(
             source,
             config=config,
             dtype=torch.float32,
-            attn_implementation=implementation,
+            # None: sdpa where the architecture has it, else eager. Never flash_attention_2 of its own accord: beside
+            # left-padded prompts it packs the whole KV cache anew for every token, and it knows no fixed-size cache;
+            # sdpa brings flash kernels for what is not padded.
+            attn_implementation=None if attention == "auto" else attention,
             use_safetensors=True,
-            disable_mmap=Path(source).is_dir(),  # others may cut a file there: of a mapped one this process would die
+            disable_mmap=not is_hub_id(name),  # others may cut a file there: of a mapped one this process would die
             **safely,
         ),
     )
     return wrap_model(name, module, tokenizer, device=target, max_new_tokens=max_new_tokens, precision=precision)
+
+
+def _folder(name: str, hub_token: str | None) -> Path:
+    """Where the files of a model are on this machine by now."""
+    if is_hub_id(name):
+        return fetch(name, lambda line: logger.info("model.fetching", progress=line), hub_token)
+    folder = Path(resolve_model(name))
+    if problem := folder_problem(folder):
+        raise ModelError(f"model {name!r}: {problem}. {_REMEDY}")
+    return folder
 
 
 def wrap_model(
@@ -183,7 +178,7 @@ def wrap_model(
         module=module.to(device).eval(),
         tokenizer=tokenizer,
         device=device,
-        autocast_dtype=_autocast_dtype(name, device, precision),
+        autocast_dtype=_autocast_dtype(device, precision),
         eos_ids=frozenset(eos_ids),
         eos_id=eos_id,
         pad_id=tokenizer.pad_token_id if tokenizer.pad_token_id is not None else eos_id,
@@ -195,29 +190,12 @@ def wrap_model(
     return model
 
 
-def _refuse_pickles(name: str, source: str) -> None:
-    """Raises ModelError for a folder whose weights are pickles alone: to read one is to run what it says."""
-    folder = Path(source)
-    if not folder.is_dir() or any(folder.glob("*.safetensors")):
-        return
-    if pickles := sorted(file.name for file in folder.iterdir() if file.suffix in _PICKLES):
-        raise ModelError(
-            f"model {name!r}: expected weights as model.safetensors in {folder.absolute()}, got "
-            f"{', '.join(pickles[:3])}: a pickle runs code when it is read. Load it where you trust it, save it with "
-            "save_pretrained(folder, safe_serialization=True)."
-        )
-
-
-def _model_names() -> str:
-    return f"an embedded model ({', '.join(EMBEDDED)}), a folder with a Hugging Face causal LM, or a hub id"
-
-
 def _load_part(name: str, part: str, load: Callable[[], Any]) -> Any:
     try:
         return load()
     except _LOADING_ERRORS as error:
         raise ModelError(
-            f"model {name!r}: its {part} cannot be loaded: {type(error).__name__}: {error}. Expected {_model_names()}. "
+            f"model {name!r}: its {part} cannot be loaded: {type(error).__name__}: {error}. Expected {model_names()}. "
             f"{_REMEDY}"
         ) from error
 
@@ -238,12 +216,12 @@ def _pick_device(device: str | None) -> torch.device:
         raise ModelError(f"device {name!r} cannot be used: {error}. Expected 'cpu', 'cuda' or 'cuda:<n>'.") from error
 
 
-def _autocast_dtype(name: str, device: torch.device, precision: str) -> torch.dtype | None:
-    if precision == "bf16" and device.type == "cuda" and not _is_ampere(device):
-        raise ModelError(
-            f"model {name!r}: {torch.cuda.get_device_name(device)} does not compute in bf16, which needs the Ampere "
-            "generation or newer. Set the precision to fp32 or auto."
-        )
+def _refuse_unsuited(name: str, device: torch.device, precision: str, attention: str) -> None:
+    if problem := unsuited(precision, attention, is_gpu=device.type == "cuda", is_ampere=_is_ampere(device)):
+        raise ModelError(f"model {name!r} on {device}: {problem}.")
+
+
+def _autocast_dtype(device: torch.device, precision: str) -> torch.dtype | None:
     wanted = precision == "bf16" or (precision == "auto" and _is_ampere(device))
     return torch.bfloat16 if wanted else None
 
@@ -251,25 +229,6 @@ def _autocast_dtype(name: str, device: torch.device, precision: str) -> torch.dt
 def _is_ampere(device: torch.device) -> bool:
     """Whether it is a GPU of that generation or a newer one."""
     return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
-
-
-def _attention(name: str, wanted: str, device: torch.device, autocast_dtype: torch.dtype | None) -> str | None:
-    """What to ask transformers for. None: sdpa where the architecture has it, else eager.
-
-    Never flash_attention_2 of its own accord: beside left-padded prompts it packs the whole KV cache anew for every
-    token, and it knows no fixed-size cache; sdpa brings flash kernels for what is not padded.
-    """
-    if wanted == "flash_attention_2":
-        needs = {
-            "the package flash_attn": find_spec("flash_attn") is not None,
-            "a GPU of the Ampere generation or newer": _is_ampere(device),
-            "bf16 precision": autocast_dtype is torch.bfloat16,
-        }
-        if missing := [need for need, there in needs.items() if not there]:
-            raise ModelError(
-                f"model {name!r}: flash_attention_2 needs {', '.join(missing)}. Set the attention to auto or sdpa."
-            )
-    return None if wanted == "auto" else wanted
 
 
 def _tokenizer_digest(tokenizer: Any, eos_ids: set[int]) -> str:

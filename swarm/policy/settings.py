@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 from swarm.config import Settings
@@ -118,3 +119,24 @@ def grpo_config(settings: Settings) -> GrpoConfig:
 def compute_threads(settings: Settings) -> int | None:
     """CPU threads of the compute step; None: all cores. An embedded model is too small to be shared out among them."""
     return settings.threads or (1 if settings.model[0] in EMBEDDED else None)
+
+
+def unsuited(precision: str, attention: str, *, is_gpu: bool, is_ampere: bool) -> str:
+    """Why a device cannot compute as these settings ask; empty if it can.
+
+    Args:
+        is_ampere: it is a GPU of that generation or a newer one.
+    """
+    if precision == "bf16" and is_gpu and not is_ampere:
+        return (
+            "it does not compute in bf16, which needs the Ampere generation or newer; set the precision to fp32 or auto"
+        )
+    needs = {
+        "the package flash_attn": find_spec("flash_attn") is not None,
+        "a GPU of the Ampere generation or newer": is_ampere,
+        "bf16 precision": precision == "bf16" or (precision == "auto" and is_ampere),
+    }
+    missing = [need for need, there in needs.items() if not there]
+    if attention == "flash_attention_2" and missing:
+        return f"flash_attention_2 needs {', '.join(missing)}; set the attention to auto or sdpa"
+    return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -37,6 +38,15 @@ class Place:
     def describe(self) -> str:
         """As people find it; for messages alone."""
         return str(self._path)
+
+    def problem(self) -> str:
+        """Why no node could write here, as far as that shows without writing; empty if one could."""
+        place = next(folder for folder in (self._path, *self._path.parents) if folder.exists())
+        if not place.is_dir():
+            return f"{place} is no folder"
+        if not os.access(place, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+            return f"this user may not write in {place}"
+        return "" if shutil.disk_usage(place).free else f"the disk of {place} is full"
 
     def experiments(self) -> list[str]:
         """Names of the experiments, sorted. Raises StoreError: they cannot be listed."""

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,8 @@ from contextlib import contextmanager
 import pytest
 
 from swarm.node.process.host import is_running
+from swarm.policy.embedded import embedded_path
+from tests.fake_hub import fake_hub
 from tests.integration.swarms import daemons, environment, events, eventually, json_lines, layout, rows, run_swarm
 from tests.layout import Layout
 from tests.patience import PATIENCE
@@ -51,11 +54,24 @@ def test_up_runs_a_mixed_swarm_whose_folder_validates_and_which_is_never_overwri
 
 
 def test_up_fails_with_the_last_lines_of_a_failed_child(tmp_path):
-    env = environment(tmp_path)
-    failed = run_swarm(env, "up", "--nodes", "1", "--model", str(tmp_path / "no-such-model"))
+    model = shutil.copytree(embedded_path("tiny-2-qwen2"), tmp_path / "odd-model")
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | {"model_type": "unheard-of"}))
+    failed = run_swarm(environment(tmp_path), "up", "--nodes", "1", "--model", str(model))
     assert failed.returncode == 1
     assert "failed with exit code 1; its last lines:" in failed.stdout
-    assert "no-such-model" in failed.stdout
+    assert "unheard-of" in failed.stdout
+
+
+@pytest.mark.engine
+def test_a_model_of_the_hub_is_fetched_once_by_up_and_every_node_finds_it(tmp_path):
+    with fake_hub("owner/small", embedded_path("tiny-2-qwen2")) as hub:
+        env = environment(tmp_path, HF_ENDPOINT=hub.endpoint, HF_HOME=str(tmp_path / "home"), HF_HUB_OFFLINE="")
+        done = run_swarm(env, "up", "--nodes", "2", "--test", "--model", "owner/small")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr.count("owner/small: fetching") == 1
+    assert sum(asked.startswith("GET") and asked.endswith("model.safetensors") for asked in hub.asked) == 1
+    assert {row["model"] for row in rows(tmp_path, "worker-1")} == {"small"}
 
 
 @pytest.mark.engine

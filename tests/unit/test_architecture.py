@@ -114,7 +114,7 @@ NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/planner/free_memory.py": "/proc and /sys",
     "swarm/planner/probe.py": "/proc",
     "swarm/planner/shape.py": "the model folder that the user names",
-    "swarm/policy/model.py": "the model folder that the user names",
+    "swarm/policy/model_files.py": "the model folder that the user names",
     "swarm/policy/snapshot.py": "the local folder of a bundle that the store has opened or takes over",
     "swarm/provenance.py": "the package's own source, the models, /proc",
     "swarm/signing/keys.py": "the user's private folder",

@@ -130,16 +130,22 @@ async def worker_maker(settings: Settings, nodes: int = 1) -> AsyncIterator[Call
 
 def check(settings: Settings) -> None:
     """Refuse what no worker can run with, before anything starts. Raises ConfigError."""
-    if len(settings.model) != 1:
-        raise ConfigError(
-            f"MODEL_NAME: a node has one model, got {', '.join(settings.model)}; `swarm up` deals out a list"
-        )
+    one_model(settings)
     checked_tasks(settings)
     sampler(settings.sampler)
     loss(settings.loss)
     advantage_scaling(settings.advantage_scaling)
     if settings.adaptive:
         make_rule(settings)
+
+
+def one_model(settings: Settings) -> str:
+    """The model of a worker. Raises ConfigError: it has several."""
+    if len(settings.model) != 1:
+        raise ConfigError(
+            f"MODEL_NAME: a node has one model, got {', '.join(settings.model)}; `swarm up` deals out a list"
+        )
+    return settings.model[0]
 
 
 def checked_tasks(settings: Settings) -> tuple[str, ...]:

@@ -108,9 +108,9 @@ def test_a_probe_that_dies_overrules_the_prediction_and_a_slow_one_does_not(
     assert "nothing measured; predicted" in capsys.readouterr().out
 
 
-def test_a_model_of_unknown_size_is_a_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_holds_no_model_is_a_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*ON_CPU, "--model", str(tmp_path)]) == 1
-    assert "its size cannot be known" in capsys.readouterr().err
+    assert "expected config.json in" in capsys.readouterr().err
 
 
 def test_a_run_whose_memory_cannot_be_planned_has_no_plan_and_a_reason(tmp_path: Path) -> None:

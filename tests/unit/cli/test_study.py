@@ -161,11 +161,11 @@ def test_there_are_no_more_swarms_at_a_time_than_fit_into_memory(
     monkeypatch.setattr(study, "plan_for", lambda *_, **__: "a plan")
     for fit, places in ((9, 3), (2, 2)):
         monkeypatch.setattr(study, "_how_many", lambda _, fit=fit: fit)
-        assert study._places(record, tmp_path, 3) == places
+        assert study._places(record, tmp_path, 3, None) == places
     assert capsys.readouterr().out == "2 swarms at a time, not 3: the free memory does for no more\n"
     monkeypatch.setattr(study, "_how_many", lambda _: 0)
     with pytest.raises(MemoryPlanError, match="does not do for one swarm"):
-        study._places(record, tmp_path, None)
+        study._places(record, tmp_path, None, None)
 
 
 def test_a_run_of_a_record_is_the_run_of_its_name() -> None:

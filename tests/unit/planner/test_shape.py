@@ -123,6 +123,7 @@ def test_a_hub_id_that_was_downloaded_is_sized_without_the_network(
 ) -> None:
     module = make_module()
     module.save_pretrained(tmp_path)
+    (tmp_path / "tokenizer.json").touch()
     monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *_: str(tmp_path / "config.json"))
     monkeypatch.setattr(huggingface_hub, "get_safetensors_metadata", raising(AssertionError("asked the network")))
     assert model_shape("someone/model").parameters == parameters_of(module)

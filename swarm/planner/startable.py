@@ -1,0 +1,45 @@
+"""What is known to fail before anything starts: a model that cannot be had, a device that cannot be used as asked.
+
+Settings ─▶ problems, a line each ─▶ up, its --dry-run, plan, node, join, workers, study run: refused; doctor: findings
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from swarm.config import Settings
+from swarm.errors import ModelError
+from swarm.planner.device_memory import device_memory
+from swarm.policy.hub import is_hub_id, look_up
+from swarm.policy.model_files import folder_problem, resolve_model
+from swarm.policy.settings import unsuited
+
+
+def problems(settings: Settings) -> list[str]:
+    """Why a worker with these settings would fail to load its model; empty where nothing speaks against it."""
+    models = [model_problem(name, settings.hub_token) for name in dict.fromkeys(settings.model)]
+    return [problem for problem in (*models, device_problem(settings)) if problem]
+
+
+def model_problem(name: str, hub_token: str | None = None) -> str:
+    """Why a model cannot be had; empty if it can. Asks the hub for no more than its names and sizes."""
+    try:
+        if is_hub_id(name):
+            look_up(name, hub_token)
+            return ""
+        problem = folder_problem(Path(resolve_model(name)))
+    except ModelError as error:
+        return str(error)
+    return f"model {name!r}: {problem}. Check MODEL_NAME" if problem else ""
+
+
+def device_problem(settings: Settings) -> str:
+    """Why the device cannot be used, or not with these settings; empty if it can. Free where nothing is asked of it."""
+    if settings.device in (None, "cpu") and settings.precision != "bf16" and settings.attention != "flash_attention_2":
+        return ""
+    try:
+        device = device_memory(settings.device)
+    except ModelError as error:
+        return str(error)
+    problem = unsuited(settings.precision, settings.attention, is_gpu=device.is_gpu, is_ampere=device.bf16)
+    return f"device {device.device!r}: {problem}" if problem else ""

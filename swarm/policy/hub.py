@@ -1,0 +1,224 @@
+"""A model of the Hugging Face Hub: is it there, may it be had, what of it is on this machine, and the rest fetched.
+
+    name ─look_up─▶ HubModel: commit, files, those that the cache lacks ─fetch─▶ its folder in the cache
+              └───▶ ModelError: no such name, gated, no model, no network and no whole copy here: each in its words
+
+No torch. Who only looks asks two small questions of the hub, and never for weights.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from swarm.errors import ModelError
+from swarm.policy.model_files import CONFIG, INDEX, WEIGHTS, folder_problem, local_folder
+
+TIMEOUT = 10.0
+"""Seconds that the hub has for an answer."""
+REPORT_EVERY = 5.0
+"""Seconds between two lines about a download."""
+_SMALL = re.compile(r"[^/]+\.(json|txt|model|jinja|tiktoken)|additional_chat_templates/[^/]+\.jinja")
+_SHARDS = re.compile(r"model-\d+-of-\d+\.safetensors")
+_MB = 1e6
+
+
+class HubModel(NamedTuple):
+    """One model, as the hub has it, or as this machine's cache does where the hub does not answer."""
+
+    commit: str
+    missing: tuple[tuple[str, int], ...] = ()
+    """Files, with their bytes, that this machine's cache has not."""
+    unreachable: str = ""
+    """Why the hub could not be asked: what is here, which is whole, is all that is known."""
+
+    @property
+    def bytes_missing(self) -> int:
+        """What is to be fetched."""
+        return sum(size for _, size in self.missing)
+
+    @property
+    def source(self) -> str:
+        """Where it comes from, for people."""
+        if self.missing:
+            return f"the hub (commit {self.commit[:12]}), {self.bytes_missing / _MB:.1f} MB to fetch"
+        why = f"; the hub {self.unreachable}" if self.unreachable else ""
+        return f"this machine's cache of the hub (commit {self.commit[:12]}){why}"
+
+
+def is_hub_id(name: str) -> bool:
+    """Whether a name is none of an embedded model or a local folder, nor written as a path."""
+    path = Path(name).expanduser()
+    as_path = path.is_absolute() or name.startswith((".", "~")) or len(path.parts) > 2
+    return not as_path and local_folder(name) is None
+
+
+def cached_folder(name: str) -> Path | None:
+    """What an earlier download of a hub id left on this machine, if it is whole."""
+    if not is_hub_id(name):
+        return None
+    from huggingface_hub import try_to_load_from_cache  # a hundred milliseconds: only who names a hub id pays
+
+    try:
+        config = try_to_load_from_cache(name, CONFIG)
+    except ValueError:  # no hub id could be written like this
+        return None
+    folder = Path(config).parent if isinstance(config, str) else None
+    return folder if folder and not folder_problem(folder) else None
+
+
+def look_up(name: str, token: str | None = None) -> HubModel:
+    """What the hub has of a model, and this machine already has of it.
+
+    Raises:
+        ModelError: it cannot be had; says why, and what to do.
+    """
+    from huggingface_hub import HfApi, get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
+
+    try:
+        info = HfApi().model_info(name, files_metadata=True, token=token, timeout=TIMEOUT)
+        commit = str(info.sha)
+        sizes = {sibling.rfilename: sibling.size or 0 for sibling in info.siblings or ()}
+        if CONFIG in sizes:  # whose names may be seen, may still be gated
+            get_hf_file_metadata(hf_hub_url(name, CONFIG, revision=commit), token=token, timeout=TIMEOUT)
+    except Exception as error:  # noqa: BLE001 - the client's own, and those of whichever HTTP library it uses
+        return _without_hub(name, token, error)
+    wanted = _wanted(name, sizes)
+    there = {file for file in wanted if isinstance(try_to_load_from_cache(name, file, revision=commit), str)}
+    return HubModel(commit, tuple((file, sizes[file]) for file in wanted if file not in there))
+
+
+def _wanted(name: str, sizes: dict[str, int]) -> list[str]:
+    """The files that a model is loaded from. Raises ModelError: it has none."""
+    weights = [WEIGHTS] if WEIGHTS in sizes else [file for file in sizes if _SHARDS.fullmatch(file)]
+    if CONFIG in sizes and weights and (len(weights) == 1 or INDEX in sizes):
+        return [file for file in sizes if _SMALL.fullmatch(file)] + weights
+    raise ModelError(
+        f"model {name!r}: expected {CONFIG} and {WEIGHTS} (or its shards) at the hub, got "
+        f"{', '.join(sorted(sizes)[:6]) or 'no files'}: it is no transformers model with safe weights (GGUF files and "
+        "adapters are none). Name the model that it was made from"
+    )
+
+
+def _without_hub(name: str, token: str | None, error: Exception) -> HubModel:
+    """The copy of this machine's cache, where it is the hub that fails, and not the name or the right to it."""
+    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError, RepositoryNotFoundError
+
+    status = error.response.status_code if isinstance(error, HfHubHTTPError) and error.response is not None else 0
+    mine = "the account of HUGGINGFACE_ACCESS_TOKEN" if token else "an account, and set HUGGINGFACE_ACCESS_TOKEN to its"
+    if isinstance(error, HFValidationError):
+        raise ModelError(f"model {name!r}: no name of the hub's can be written like this: {_line(error)}") from None
+    if isinstance(error, GatedRepoError):
+        raise ModelError(
+            f"model {name!r} is gated ({status}): accept its terms at https://huggingface.co/{name} with {mine}"
+            f"{'' if token else ' token'}"
+        ) from None
+    if isinstance(error, RepositoryNotFoundError) or status == 404:
+        raise ModelError(
+            f"model {name!r}: the hub knows none of this name, or hides it ({status}). Check MODEL_NAME for a slip; "
+            f"a private model needs HUGGINGFACE_ACCESS_TOKEN{' of another account' if token else ''}; a folder of your "
+            f"own is written ./{name}"
+        ) from None
+    if status in (401, 403):
+        raise ModelError(
+            f"model {name!r}: the hub refuses the token ({status}). Check HUGGINGFACE_ACCESS_TOKEN"
+        ) from None
+    unreachable = _unreachable(error, status)
+    if folder := cached_folder(name):
+        return HubModel(folder.name, unreachable=unreachable)
+    raise ModelError(
+        f"model {name!r}: the hub {unreachable}, and this machine's cache holds no whole copy. Check the network, "
+        "fetch it where there is one, or name a folder or an embedded model"
+    ) from None
+
+
+def _unreachable(error: Exception, status: int) -> str:
+    from huggingface_hub import constants
+    from huggingface_hub.errors import OfflineModeIsEnabled
+
+    if isinstance(error, OfflineModeIsEnabled):
+        return "is not asked, for HF_HUB_OFFLINE is set"
+    if status:
+        return f"at {constants.ENDPOINT} answers {status}"
+    return f"at {constants.ENDPOINT} cannot be reached ({type(error).__name__}: {_line(error)})"
+
+
+def _line(error: Exception) -> str:
+    return next((line for line in str(error).splitlines() if line.strip()), "no message")[:200]
+
+
+def fetch(name: str, report: Callable[[str], None], token: str | None = None) -> Path:
+    """The folder of a model of the hub, fetched as far as this machine's cache lacks it.
+
+    Args:
+        report: told of the download every few seconds.
+
+    Raises:
+        ModelError: it cannot be had, or there is no room for it.
+    """
+    found = look_up(name, token)
+    if not found.missing:
+        from huggingface_hub import try_to_load_from_cache
+
+        return Path(str(try_to_load_from_cache(name, CONFIG, revision=found.commit))).parent
+    _refuse_full_disk(name, found)
+    return _download(name, found, report, token)
+
+
+def _refuse_full_disk(name: str, found: HubModel) -> None:
+    from huggingface_hub import constants
+
+    cache = Path(constants.HF_HUB_CACHE)
+    place = next(folder for folder in (cache, *cache.parents) if folder.exists())
+    if (free := shutil.disk_usage(place).free) < found.bytes_missing:
+        raise ModelError(
+            f"model {name!r}: {found.bytes_missing / _MB:.0f} MB are to be fetched to {cache}, which has "
+            f"{free / _MB:.0f} MB free: free space there, or set HF_HOME to another folder"
+        )
+
+
+def _download(name: str, found: HubModel, report: Callable[[str], None], token: str | None) -> Path:
+    from huggingface_hub import snapshot_download
+
+    began = time.monotonic()
+    report(f"{name}: fetching {found.bytes_missing / _MB:.1f} MB in {len(found.missing)} files from the hub")
+    files = [file for file, _ in found.missing]
+    try:
+        folder = snapshot_download(
+            name,
+            allow_patterns=files,
+            token=token,
+            tqdm_class=_reporting(name, found.bytes_missing, report),
+        )
+    except Exception as error:
+        raise ModelError(
+            f"model {name!r}: its download broke off: {type(error).__name__}: {_line(error)}. The same command goes on "
+            "with it"
+        ) from error
+    report(f"{name}: fetched in {time.monotonic() - began:.1f} s")
+    return Path(folder)
+
+
+def _reporting(name: str, total: int, report: Callable[[str], None]) -> type[Any]:
+    """A progress bar, as the hub's client takes them, that says in lines how far a download is."""
+    from tqdm.auto import tqdm  # type: ignore[import-untyped]
+
+    begun = said = time.monotonic()
+
+    class Lines(tqdm):  # type: ignore[misc]
+        def display(self, *_: object, **__: object) -> None:
+            nonlocal said
+            now = time.monotonic()
+            if self.unit != "B" or not self.n or now - said < REPORT_EVERY:
+                return
+            said = now
+            report(
+                f"{name}: {self.n / _MB:.1f} of {total / _MB:.1f} MB ({min(1.0, self.n / max(1, total)):.0%}), "
+                f"{self.n / _MB / (now - begun):.1f} MB/s"
+            )
+
+    return Lines

@@ -1,0 +1,132 @@
+"""A model's folder as files: where it is, what its headers say, and what is missing in it. No torch, nothing is run.
+
+name ─▶ embedded or local folder ─▶ config.json, weights (model.safetensors, or shards and their index), tokenizer
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from swarm.errors import ModelError
+from swarm.policy.embedded import EMBEDDED, embedded_path
+
+CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+TOKENIZERS = ("tokenizer*", "vocab*", "merges.txt", "spiece.model", "*.tiktoken", "tekken.json")
+"""Names of files of which a tokenizer has at least one."""
+PICKLES = frozenset({".bin", ".pt", ".pth", ".pkl", ".ckpt"})
+"""How the names of weights end that are pickles: to read one is to run what it says."""
+_HEADER_LIMIT = 100 * 2**20
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
+
+
+def local_folder(name: str) -> Path | None:
+    """Of an embedded model, or one of the user's own; None for what may be a name of the Hub."""
+    if name in EMBEDDED:
+        return embedded_path(name)
+    path = Path(name).expanduser()
+    return path if path.is_dir() else None
+
+
+def resolve_model(name: str) -> str:
+    """Where `name` is to be had: an embedded model's folder, a local folder, or a hub id as it is.
+
+    Raises:
+        ModelError: the name is written as a path, and nothing is there.
+    """
+    if folder := local_folder(name):
+        return str(folder)
+    path = Path(name).expanduser()
+    if path.is_absolute() or name.startswith((".", "~")) or len(path.parts) > 2:
+        raise ModelError(
+            f"model {name!r}: expected {model_names()}; no folder is at {path.absolute()}. Check MODEL_NAME."
+        )
+    return name
+
+
+def model_names() -> str:
+    """What a model may be."""
+    return f"an embedded model ({', '.join(EMBEDDED)}), a folder with a Hugging Face causal LM, or a hub id"
+
+
+def folder_problem(folder: Path) -> str:
+    """Why a folder holds no model that can be loaded, as far as its files tell; empty if it does."""
+    try:
+        read_json(folder / CONFIG)
+    except (OSError, ValueError) as error:
+        return f"expected {CONFIG} in {folder.absolute()}: {error}"
+    try:
+        files = safetensors_files(folder)
+        cut = [problem for file in files if (problem := _cut(file))]
+    except _UNREADABLE as error:
+        return f"its weights in {folder.absolute()} cannot be read: {type(error).__name__}: {error}"
+    if cut:
+        return cut[0]
+    if not files:
+        return _no_weights(folder)
+    if not any(found.is_file() for pattern in TOKENIZERS for found in folder.glob(pattern)):
+        return f"expected the files of its tokenizer, such as tokenizer.json, in {folder.absolute()}, got none"
+    return ""
+
+
+def _no_weights(folder: Path) -> str:
+    pickles = sorted(file.name for file in folder.iterdir() if file.suffix in PICKLES)
+    expected = f"expected weights as {WEIGHTS} in {folder.absolute()}, got {', '.join(pickles[:3]) or 'none'}"
+    if not pickles:
+        return expected
+    return (
+        f"{expected}: a pickle runs code when it is read. Load it where you trust it, save it with "
+        "save_pretrained(folder, safe_serialization=True)"
+    )
+
+
+def _cut(file: Path) -> str:
+    """What is missing of a file of weights; empty if nothing is."""
+    if not file.is_file():
+        return f"expected weights in {file.absolute()}, which {file.with_name(INDEX).name} names, got no such file"
+    try:
+        length, header = read_header(file)
+    except (OSError, ValueError) as error:
+        return f"its weights in {file.absolute()} cannot be read: {error}"
+    ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+    expected, got = 8 + length + max(ends, default=0), file.stat().st_size
+    return f"{file.absolute()} is cut: expected {expected} bytes, got {got}; fetch it again" if got < expected else ""
+
+
+def safetensors_files(folder: Path) -> list[Path]:
+    """The files that transformers would load; other copies of the weights may lie beside them."""
+    if (folder / WEIGHTS).is_file():
+        return [folder / WEIGHTS]
+    if (folder / INDEX).is_file():
+        return [folder / file for file in sorted(set(read_json(folder / INDEX)["weight_map"].values()))]
+    return []
+
+
+def tensor_shapes(file: Path) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Tensors named in the header of a safetensors file."""
+    for name, entry in read_header(file)[1].items():
+        if name != "__metadata__":
+            yield name, tuple(entry["shape"])
+
+
+def read_header(file: Path) -> tuple[int, dict[str, Any]]:
+    """The header of a safetensors file, with its length. Raises OSError, ValueError."""
+    with file.open("rb") as stream:
+        length = int.from_bytes(stream.read(8), "little")
+        if not 0 < length <= _HEADER_LIMIT:
+            raise ValueError(f"{file} is no safetensors file")
+        return length, _object(file, stream.read(length))
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """A file of one JSON object. Raises OSError, ValueError."""
+    return _object(file, file.read_bytes())
+
+
+def _object(file: Path, data: bytes) -> dict[str, Any]:
+    content = json.loads(data.decode("utf-8"))
+    if not isinstance(content, dict):
+        raise ValueError(f"{file} holds no JSON object")
+    return content

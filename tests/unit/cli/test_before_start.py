@@ -1,0 +1,105 @@
+"""What is known to fail is said once, by every command that starts nodes, and nothing is started or left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from huggingface_hub import constants
+
+from swarm.cli import before_start, study, up
+from swarm.cli.main import run as swarm
+from swarm.config import Settings
+from swarm.errors import ModelError, StoreError
+from swarm.policy.embedded import embedded_path
+from swarm.store.place import open_place
+from tests.fake_hub import FakeHub, fake_hub
+from tests.permissions import permissions_count
+
+NAME = "owner/small"
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    """A hub of one model, an empty cache, and commands that would fail the test if they started anything."""
+    with fake_hub(NAME, embedded_path("tiny-2-qwen2")) as running:
+        monkeypatch.setattr(constants, "ENDPOINT", running.endpoint)
+        template = running.endpoint + "/{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+        monkeypatch.setattr(up, "_run", None)
+        monkeypatch.setattr(study, "_run", None)
+        yield running
+
+
+STARTING = [
+    ["up", "--nodes", "3"],
+    ["up", "--nodes", "3", "--in-process"],
+    ["up", "--nodes", "3", "--dry-run"],
+    ["node"],
+    ["workers", "--nodes", "3"],
+    ["join", "{place}", "--experiment", "demo"],
+    ["study", "run", "sapo", "--seeds", "3"],
+    ["plan"],
+]
+BAD = {
+    "a hub id with a slip": ("MODEL_NAME", "owner/smal", "knows none of this name"),
+    "a path that is not there": ("MODEL_NAME", "./nothere", "no folder is at"),
+    "a device that is not there": ("SWARM_DEVICE", "cuda:7", "device 'cuda:7' cannot be used"),
+}
+
+
+@pytest.mark.parametrize("words", STARTING, ids=lambda words: " ".join(words))
+@pytest.mark.parametrize("bad", BAD)
+def test_what_cannot_start_is_refused_once_with_its_cause_and_nothing_is_left(
+    words: list[str],
+    bad: str,
+    hub: FakeHub,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    variable, value, cause = BAD[bad]
+    monkeypatch.setenv(variable, value)
+    place = str(tmp_path / "place")
+    where = [] if words[0] == "join" else ["--path", place]
+    assert swarm([*(word.format(place=place) for word in words), *where]) == 1
+    assert capsys.readouterr().err.count(cause) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_two_models_that_cannot_be_had_are_both_named(hub: FakeHub) -> None:
+    nodes = [Settings(model=(name,)) for name in ("owner/smal", "./nothere", "owner/smal")]
+    with pytest.raises(ModelError) as caught:
+        before_start.refuse_unstartable(nodes)
+    assert len(str(caught.value).splitlines()) == 2
+
+
+def test_a_coordinator_needs_no_model(hub: FakeHub, tmp_path: Path) -> None:
+    before_start.make_ready([Settings(role="coordinator", model=("owner/smal",), path=str(tmp_path))])
+    assert hub.asked == []
+
+
+def test_a_model_is_fetched_before_nodes_start_visibly(
+    hub: FakeHub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before_start.make_ready([Settings(model=(NAME,), path=str(tmp_path / "p"))] * 2)
+    said = capsys.readouterr().err
+    assert said.count(f"swarm: {NAME}: fetching ") == 1
+    assert said.count(f"{NAME}: fetched in") == 1
+    before_start.make_ready([Settings(model=(NAME,), path=str(tmp_path / "p"))])
+    assert capsys.readouterr().err == ""
+
+
+def test_a_place_that_is_a_file_or_closed_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match=r"file/runs cannot be used: .*/file is no folder"):
+        before_start.refuse_unstartable([Settings(path=str(tmp_path / "file" / "runs"))])
+    assert open_place(tmp_path / "new" / "runs").problem() == ""
+
+
+def test_a_place_that_is_closed_to_this_user_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(0o500)
+    with permissions_count():
+        assert "may not write in" in open_place(tmp_path / "closed" / "runs").problem()

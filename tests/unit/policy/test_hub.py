@@ -1,0 +1,165 @@
+"""A model of the hub is looked up before anything starts: each failure has its own words, a whole copy will do.
+
+The hub is a real server on loopback; the client is the real one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from huggingface_hub import constants
+
+from swarm.errors import ModelError
+from swarm.policy import hub as hub_module
+from swarm.policy.embedded import embedded_path
+from swarm.policy.hub import cached_folder, fetch, is_hub_id, look_up
+from tests.fake_hub import COMMIT, FakeHub, fake_hub
+
+NAME = "owner/small"
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    """A hub of one model, and an empty cache."""
+    folder = tmp_path / "served"
+    folder.mkdir()
+    for file in embedded_path("tiny-2-qwen2").iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
+    with fake_hub(NAME, folder) as running:
+        go_to(running.endpoint, monkeypatch)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+        yield running
+
+
+def go_to(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As HF_ENDPOINT does, which the client reads at its import."""
+    monkeypatch.setattr(constants, "ENDPOINT", endpoint)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", endpoint + "/{repo_id}/resolve/{revision}/{filename}")
+
+
+def refusal(name: str = NAME, token: str | None = None) -> str:
+    with pytest.raises(ModelError) as caught:
+        look_up(name, token)
+    assert name in str(caught.value)
+    return str(caught.value)
+
+
+def ignore(line: str) -> None:
+    pass
+
+
+def test_what_is_to_be_fetched_is_known_before_and_nothing_is_fetched_to_know_it(hub: FakeHub, tmp_path: Path) -> None:
+    found = look_up(NAME)
+    size = (hub.folder / "model.safetensors").stat().st_size
+    assert size < found.bytes_missing < 2 * size
+    assert f"the hub (commit {COMMIT[:12]})" in found.source
+    assert not (tmp_path / "cache").exists()
+    assert not [asked for asked in hub.asked if asked.startswith("GET") and "/resolve/" in asked]
+
+
+def test_a_model_is_fetched_once_and_loads_without_the_hub(hub: FakeHub) -> None:
+    said: list[str] = []
+    folder = fetch(NAME, said.append)
+    assert (folder / "model.safetensors").read_bytes() == (hub.folder / "model.safetensors").read_bytes()
+    assert "fetching" in said[0]
+    assert "fetched in" in said[-1]
+    assert look_up(NAME).missing == ()
+    assert cached_folder(NAME) == folder
+    hub.mode = "down"
+    said.clear()
+    assert fetch(NAME, said.append) == folder
+    assert said == []
+
+
+def test_a_download_says_how_far_it_is(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub_module, "REPORT_EVERY", 0.0)
+    said: list[str] = []
+    fetch(NAME, said.append)
+    assert any("MB/s" in line and "%" in line for line in said)
+
+
+def test_a_slip_in_the_name_is_called_one(hub: FakeHub) -> None:
+    assert "knows none of this name, or hides it (404). Check MODEL_NAME for a slip" in refusal("owner/smal")
+    hub.mode = "hidden"
+    assert "private model needs HUGGINGFACE_ACCESS_TOKEN" in refusal()
+
+
+def test_a_gated_model_is_refused_with_where_to_accept_its_terms(hub: FakeHub) -> None:
+    hub.mode = "gated"
+    assert "is gated (401): accept its terms at https://huggingface.co/owner/small with an account" in refusal()
+    assert "is gated (403): accept its terms" in refusal(token="hf_mine")
+    assert "Bearer hf_mine" in hub.tokens
+
+
+def test_a_wrong_token_is_called_one(hub: FakeHub) -> None:
+    hub.mode = "wrong token"
+    assert "refuses the token (401). Check HUGGINGFACE_ACCESS_TOKEN" in refusal(token="hf_old")
+
+
+def test_a_hub_that_is_down_is_not_a_wrong_name(hub: FakeHub) -> None:
+    hub.mode = "down"
+    message = refusal()
+    assert f"the hub at {hub.endpoint} answers 503, and this machine's cache holds no whole copy" in message
+
+
+def test_no_network_is_said_once_and_a_whole_copy_will_do(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = fetch(NAME, ignore)
+    go_to("http://127.0.0.1:9", monkeypatch)
+    assert "cannot be reached" in look_up(NAME).unreachable
+    assert fetch(NAME, ignore) == folder
+    (folder / "model.safetensors").unlink()
+    assert "http://127.0.0.1:9 cannot be reached" in refusal()
+
+
+def test_an_empty_cache_offline_names_the_switch(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert "is not asked, for HF_HUB_OFFLINE is set, and this machine's cache holds no whole copy" in refusal()
+
+
+@pytest.mark.parametrize("gone", ["config.json", "model.safetensors"])
+def test_a_repository_that_is_no_model_is_refused_with_what_it_holds(hub: FakeHub, gone: str) -> None:
+    (hub.folder / gone).rename(hub.folder / "weights.gguf")
+    message = refusal()
+    assert "it is no transformers model with safe weights" in message
+
+
+def test_what_can_be_no_name_of_the_hubs_is_said_without_asking_it(hub: FakeHub) -> None:
+    assert "no name of the hub's can be written like this" in refusal("bad name!")
+    assert hub.asked == []
+
+
+def test_a_disk_without_room_is_refused_before_a_byte_is_fetched(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full:
+        free = 10
+
+    monkeypatch.setattr(hub_module.shutil, "disk_usage", lambda _: Full)
+    with pytest.raises(ModelError, match=r"MB are to be fetched to .*cache, which has 0 MB free.*HF_HOME"):
+        fetch(NAME, ignore)
+    assert not [asked for asked in hub.asked if asked.startswith("GET") and "/resolve/" in asked]
+
+
+def test_a_download_that_breaks_off_says_that_it_goes_on(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise OSError("connection reset")
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", broken)
+    with pytest.raises(ModelError, match=r"its download broke off: OSError: connection reset\. The same command"):
+        fetch(NAME, ignore)
+
+
+@pytest.mark.parametrize(
+    ("name", "of_hub"),
+    [
+        ("Qwen/Qwen2.5-0.5B", True),
+        ("gpt2", True),
+        ("tiny-2-qwen2", False),
+        ("./a", False),
+        ("/a/b", False),
+        ("~/a", False),
+    ],
+)
+def test_paths_and_embedded_models_are_no_names_of_the_hubs(name: str, of_hub: bool) -> None:
+    assert is_hub_id(name) == of_hub
