@@ -287,13 +287,13 @@ def _clock(status: Status) -> str:
         return "the clock has not started: no coordinator has written a state yet"
     if status.alone:
         return (
-            f"no coordinator since round {status.round} of {last}: {len(status.alone)} workers went on by "
+            f"no coordinator since round {status.round}, {status.round}/{last} done: {len(status.alone)} workers went on by "
             f"themselves; {_range_of_rounds(status.nodes)}"
         )
     share = f" ({status.rounds_done / status.max_rounds:.0%})" if status.max_rounds else ""
     return (
-        f"round {status.round} of {last}{share}, stage {status.stage}, open for {age(status.updated_ago)}; "
-        f"{status.rollouts} rollout files, {status.rewards} rewards"
+        f"round {status.round}, stage {status.stage}, open for {age(status.updated_ago)}; "
+        f"{status.round}/{last} done{share}; {status.rollouts} rollout files, {status.rewards} rewards"
     )
 
 

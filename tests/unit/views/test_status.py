@@ -44,7 +44,7 @@ def test_the_open_round_and_what_it_has_so_far(tmp_path: Path) -> None:
     status = read(layout)
     assert (status.round, status.max_rounds, status.finished, status.updated_ago) == (2, 9, False, 4.0)
     assert (status.rollouts, status.rewards) == (1, 1)
-    assert "round 2 of 9 (22%), stage 0, open for 4.0s; 1 rollout files, 1 rewards" in render(status)
+    assert "round 2, stage 0, open for 4.0s; 2/9 done (22%); 1 rollout files, 1 rewards" in render(status)
 
 
 def test_liveness_is_judged_by_the_age_of_the_heartbeat(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_workers_that_went_on_without_their_coordinator_are_told_of(tmp_path: Pa
     append(layout.metrics_file("alice"), msgspec.json.encode(make_row(layout, "alice", 3, clock="own")))
     status = StatusReader(run_of(layout), liveness_timeout=15.0).read(START)
     assert status.alone == ["alice"]
-    assert "no coordinator since round 1 of 9: 1 workers went on by themselves" in render(status)
+    assert "no coordinator since round 1, 1/9 done: 1 workers went on by themselves" in render(status)
 
 
 def test_what_makes_a_node_useless_is_said_by_name(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_how_far_how_fast_and_how_long_still(tmp_path: Path) -> None:
         make_peer(layout, node, last_seen=NOW - 1)
     status = read(layout)
     assert (status.rounds_done, status.seconds_per_round, status.seconds_left) == (4, 2.0, 11.0)
-    assert "round 4 of 10 (40%), stage 0" in render(status)
+    assert "4/10 done (40%)" in render(status)
     assert "\n2.0s per round, about 11s left\n" in render(status)
 
 
