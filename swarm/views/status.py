@@ -287,8 +287,8 @@ def _clock(status: Status) -> str:
         return "the clock has not started: no coordinator has written a state yet"
     if status.alone:
         return (
-            f"no coordinator since round {status.round}, {status.round}/{last} done: {len(status.alone)} workers went on by "
-            f"themselves; {_range_of_rounds(status.nodes)}"
+            f"no coordinator since round {status.round}, {status.round}/{last} done: {len(status.alone)} workers went "
+            f"on by themselves; {_range_of_rounds(status.nodes)}"
         )
     share = f" ({status.rounds_done / status.max_rounds:.0%})" if status.max_rounds else ""
     return (
