@@ -1,4 +1,4 @@
-"""What `swarm up` shows while a swarm runs: a line per round, and every warning with the name of its node."""
+"""What `swarm up` shows while a swarm runs: who loads what, a line per round, and every warning with its node."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ class Progress:
         self._rounds: dict[int, dict[str, MetricsRow]] = {}
         self._shown: set[int] = set()
         self._warnings = EventStream(run, Wanted(level="warning"))
+        self._loading = EventStream(run, Wanted(event="model.*", level="info"))
         self._odd: dict[str, Odd] = defaultdict(Odd)
         """Rows left out or clamped so far."""
         self._odd_said: set[str] = set()
@@ -49,6 +50,7 @@ class Progress:
         """An experiment that goes on shows what is new."""
         self._shown.update(row.round for _, row in self._new_rows())
         self._warnings.read()
+        self._loading.read()
 
     async def show(self) -> None:
         """Show what comes, until cancelled."""
@@ -68,7 +70,7 @@ class Progress:
             wait_for_all: hold a round back until every worker has it, or a later one has begun to come in: on clocks
                 of their own, one that is later by more than the window.
         """
-        for line in render(self._warnings.read()):
+        for line in render([*self._loading.read(), *self._warnings.read()]):
             say(line)
         for node, row in self._new_rows():
             self._rounds.setdefault(row.round, {})[node] = row

@@ -8,6 +8,7 @@ Sizes: B rows, T positions, D hidden size, V vocabulary.
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,6 +116,7 @@ def load_model(
     Raises:
         ModelError: not found, no network, unfit for training here, or model and tokenizer do not belong together.
     """
+    began = time.perf_counter()
     disable_progress_bar()  # the terminal and the log belong to the node
     target = _pick_device(device)
     _refuse_unsuited(name, target, precision, attention)
@@ -138,7 +140,16 @@ def load_model(
             **safely,
         ),
     )
-    return wrap_model(name, module, tokenizer, device=target, max_new_tokens=max_new_tokens, precision=precision)
+    model = wrap_model(name, module, tokenizer, device=target, max_new_tokens=max_new_tokens, precision=precision)
+    logger.info(
+        "model.loaded",
+        model=name,
+        source=str(source),
+        device=str(target),
+        parameters=sum(parameter.numel() for parameter in module.parameters()),
+        seconds=round(time.perf_counter() - began, 1),
+    )
+    return model
 
 
 def _folder(name: str, hub_token: str | None) -> Path:

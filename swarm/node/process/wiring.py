@@ -15,7 +15,7 @@ import anyio
 from swarm.algo.registry import advantage_scaling, loss, sampler
 from swarm.config import NOBODY, Asked, Settings
 from swarm.errors import ConfigError, SwarmError
-from swarm.logs import NodeLog
+from swarm.logs import NodeLog, get_logger
 from swarm.node.base.context import NodeContext
 from swarm.node.process.executor import ComputeExecutor, compute_thread
 from swarm.node.process.host import this_process
@@ -34,6 +34,8 @@ from swarm.wire import keys
 
 if TYPE_CHECKING:
     from swarm.node.worker.worker import Worker
+
+logger = get_logger(__name__)
 
 
 def make_context(settings: Settings, node_id: str, asked: Asked = NOBODY) -> NodeContext:
@@ -165,6 +167,7 @@ def checked_tasks(settings: Settings) -> tuple[str, ...]:
 
 
 def _load_policy(settings: Settings) -> Policy:
+    logger.info("model.loading", model=settings.model[0], first="torch is imported, which takes some seconds")
     from swarm.policy.policy import JoinedPolicy, load_policy
     from swarm.policy.settings import compute_threads, grpo_config
 

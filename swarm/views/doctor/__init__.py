@@ -6,5 +6,5 @@ examine    runs all areas          check, watching    what an area is given, rea
 place      writing, renames, names, clock, events of the place     room     free space, what lies around
 nodes      who is alive, and who disagrees     saved    round clock, checkpoints, ends of logs
 logs       refused peers, versions             machine  this machine
-scoring    bars around the children that score
+scoring    bars around the children that score         start    models and device of a node that is started here
 """

@@ -10,7 +10,7 @@ from swarm.errors import SwarmError
 from swarm.harmless import printable
 from swarm.records.made_by import as_ours
 from swarm.store.place import open_place
-from swarm.views.doctor import logs, machine, nodes, place, room, saved, scoring
+from swarm.views.doctor import logs, machine, nodes, place, room, saved, scoring, start
 from swarm.views.doctor.check import Area, CheckContext, Diagnosis, Finding, Verdict
 from swarm.views.doctor.watching import Timing
 
@@ -32,6 +32,7 @@ CHECKS: dict[str, Check] = {
     "files": room.check_files,
     "saved": saved.check_saved,
     "machine": machine.check,
+    "start": start.check,
     "scoring": scoring.check,
 }
 """Every area, in the order in which it is reported."""

@@ -7,6 +7,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from swarm.errors import ModelError
+from swarm.planner.shape import checkpoint_bytes, model_shape
 from swarm.records.files import read_clock
 from swarm.store.health import MOST_ENTRIES, Room, Survey
 from swarm.views.doctor.check import Area, CheckContext, Finding
@@ -21,6 +23,8 @@ FLOOR = 64 * 2**20
 """Bytes that should be free whatever the run needs."""
 TEMPORARY_FLOOR = 256 * 2**20
 """Bytes for locks, model files and answers being scored."""
+MOST_NODES = 4096
+"""That checkpoints are counted for: whoever can write to the folder can register under any number of names."""
 SHOWN = 3
 KEPT = 2**20
 """Bytes of half-written files that nobody need mind."""
@@ -36,7 +40,8 @@ class Need(NamedTuple):
     guessed: bool
     """The rates are a guess, for no round is done yet."""
     checkpoints: int = 0
-    """Bytes of all checkpoints: new ones are written before old ones go."""
+    """Bytes of checkpoints: of those to come, or, where they are there, once more, as new ones are written before old
+    ones go."""
 
 
 def check_space(context: CheckContext) -> Iterator[Finding]:
@@ -51,7 +56,8 @@ def measure_need(context: CheckContext) -> Need:
     working = [watch.peer.round for watch in context.watched.nodes.values()]
     rounds = max([state.round if state else 0, *working, 0])
     left = max(0, ((state.max_rounds if state else 0) or context.settings.max_rounds) - rounds)
-    checkpoints = context.survey.bytes_by_part["checkpoints"] if context.run else 0
+    there = context.survey.bytes_by_part["checkpoints"] if context.run else 0
+    checkpoints = max(there, expected_checkpoints(context) - there)
     if rounds:
         taken = sum(context.survey.bytes_by_part[part] for part in GROWING)
         files = sum(context.survey.files_by_part[part] for part in GROWING if part != "logs")
@@ -60,6 +66,18 @@ def measure_need(context: CheckContext) -> Need:
     completions = settings.most_local_groups * settings.generations
     taken = settings.expected_count * (completions * BYTES_PER_COMPLETION + BYTES_PER_ROW)
     return Need(taken, settings.expected_count * FILES_PER_ROUND, left, True, checkpoints)
+
+
+def expected_checkpoints(context: CheckContext) -> int:
+    """Bytes of those that all workers keep, by the models of the settings; 0 where a model's size cannot be known."""
+    settings = context.settings
+    registered = sum(watch.peer.node_role == "worker" for watch in context.watched.nodes.values())
+    nodes = min(MOST_NODES, max(settings.expected_count, registered))
+    try:
+        sizes = [checkpoint_bytes(model_shape(name, hub_token=settings.hub_token)) for name in settings.model]
+    except ModelError:  # the area of models says so
+        return 0
+    return settings.checkpoint_keep * sum(sizes[node % len(sizes)] for node in range(nodes))
 
 
 def _temporary() -> tuple[str, int]:
@@ -75,7 +93,8 @@ def judge_space(room: Room, run: Need) -> Iterator[Finding]:
     """The figures as findings."""
     rate = f"{size(run.per_round)} a round{' (guessed)' if run.guessed else ''}"
     need = int(run.per_round * run.rounds_left) + run.checkpoints
-    measured = f"{size(room.free)} free; {run.rounds_left} rounds of {rate} need {size(need)}"
+    kept = f", {size(run.checkpoints)} of it for checkpoints" if run.checkpoints else ""
+    measured = f"{size(room.free)} free; {run.rounds_left} rounds of {rate} need {size(need)}{kept}"
     fix = "free space, ask for fewer rounds, or `swarm experiment clean` what is done with"
     failure, warning = room.free < max(need, FLOOR // 8), room.free < max(2 * need, FLOOR)
     yield SPACE.graded("free space", measured, fix, failure=failure, warning=warning)

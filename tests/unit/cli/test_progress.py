@@ -46,6 +46,19 @@ def test_on_own_clocks_nobody_is_waited_for_beyond_the_window(
     assert play(Layout(tmp_path, "exp"), rows, capsys, clock="own", staleness_window=2) == ["1/9 1 nodes"]
 
 
+def test_who_loads_what_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    layout = Layout(tmp_path, "exp")
+    said = {"timestamp": 1.0, "level": "info", "event": "model.loaded", "model": "m", "device": "cpu", "seconds": 2.5}
+    append(layout.events_file("before"), msgspec.json.encode(said))
+    progress = Progress(run_of(layout), Settings(max_rounds=9), 2)
+    append(layout.events_file("alice"), msgspec.json.encode(said))
+    progress.show_new()
+    progress.show_new()
+    (line,) = capsys.readouterr().out.splitlines()
+    assert "alice" in line
+    assert "model=m device=cpu seconds=2.5" in line
+
+
 def test_a_round_shows_how_much_was_tagged_and_what_that_was_worth(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 import watchfiles
 
+from swarm.planner.shape import ModelShape
 from swarm.store.folder import inotify, trials
 from swarm.store.folder.health import folder_health
 from swarm.store.health import Delivery, FileSystem, Inotify, Naming, Renaming, Room, Writing
-from swarm.views.doctor import place, room
+from swarm.views.doctor import place, room, start
 from tests.layout import Layout
 from tests.unit.views.doctor.patients import FAILURE, OK, WARNING, Scene, look, make_patient
 from tests.unit.views.factories import make_experiment, make_state, write
@@ -135,6 +136,39 @@ def test_without_a_round_the_need_is_a_stated_guess(tmp_path: Path) -> None:
     found = look(room.check_space, make_patient(tmp_path / "shared", max_rounds=5))
     assert "5 rounds of" in found["free space"].measured
     assert "(guessed)" in found["free space"].measured
+
+
+@pytest.mark.parametrize(
+    ("there", "counted"),
+    [(0, 94_848_000_000), (30 * 10**9, 64_848_000_000), (95 * 10**9, 95 * 10**9)],
+    ids=["none yet", "some", "all, to be written anew"],
+)
+def test_the_checkpoints_of_eight_half_billion_models_are_counted(
+    there: int, counted: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shape = ModelShape(
+        name="m", parameters=494_000_000, layers=1, hidden=1, kv_heads=1, head_dim=1, vocabulary=1, context=1
+    )
+    monkeypatch.setattr(room, "model_shape", lambda _name, **_: shape)
+    context = make_patient(make_experiment(tmp_path / "shared", rounds=1).path, expected_workers=8)
+    context.survey.bytes_by_part["checkpoints"] = there
+    need = room.measure_need(context)
+    assert need.checkpoints == counted
+    found = {f.check: f for f in room.judge_space(Room(counted // 2, None), need)}["free space"]
+    assert found.verdict is FAILURE
+    assert "of it for checkpoints" in found.measured
+
+
+def test_a_model_of_unknown_size_leaves_the_checkpoints_out(tmp_path: Path) -> None:
+    assert room.measure_need(make_patient(tmp_path / "shared", model=("./nothere",))).checkpoints == 0
+
+
+def test_the_models_and_the_device_of_the_settings_are_looked_at_as_a_start_would(tmp_path: Path) -> None:
+    found = look(start.check, make_patient(tmp_path / "shared", model=("tiny-2-qwen2", "./nothere"), device="cuda:7"))
+    assert found["model tiny-2-qwen2"].verdict is OK
+    assert found["model ./nothere"].verdict is FAILURE
+    assert "no folder is at" in found["model ./nothere"].measured
+    assert "'cuda:7' cannot be used" in found["device"].measured
 
 
 def test_too_few_inodes_and_no_temporary_space_are_found() -> None:
