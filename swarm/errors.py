@@ -1,4 +1,4 @@
-"""The exception hierarchy, with the exit code of each.
+"""The exception hierarchy, with the exit code of each. Every class has a stable `code`; docs/errors.md explains each.
 
     SwarmError                  anything swarm raises on purpose
     ├── ConfigError             a setting is unknown, malformed or contradictory          exit 2
@@ -23,23 +23,29 @@ from typing import Self
 class SwarmError(Exception):
     """Base of every error that swarm raises on purpose."""
 
+    code = "SWARM-ERROR"
+    """Stays the same whatever the message says; its heading in docs/errors.md."""
     exit_code = 1
 
 
 class ConfigError(SwarmError):
     """A setting is unknown, malformed or contradicts another; raised before anything starts."""
 
+    code = "SWARM-CONFIG"
     exit_code = 2
 
 
 class ExperimentError(SwarmError):
     """The experiment folder was made with other settings, or is already finished."""
 
+    code = "SWARM-EXPERIMENT"
     exit_code = 2
 
 
 class DuplicateNodeError(SwarmError):
     """A live node already runs under this node id."""
+
+    code = "SWARM-DUPLICATE-NODE"
 
 
 class StoreError(SwarmError):
@@ -49,6 +55,8 @@ class StoreError(SwarmError):
         blocked: something else stands where this is to be written, such as a folder of that name: no patience fixes it.
     """
 
+    code = "SWARM-STORE"
+
     def __init__(self, message: str, *, blocked: bool = False) -> None:
         super().__init__(message)
         self.blocked = blocked
@@ -57,6 +65,8 @@ class StoreError(SwarmError):
 class AlreadyThereError(StoreError):
     """Something is there already, where only the first may write."""
 
+    code = "SWARM-ALREADY-THERE"
+
 
 class ProtocolError(SwarmError):
     """A file in the shared folder is refused. Peers are strangers: this is data, not a crash.
@@ -64,6 +74,8 @@ class ProtocolError(SwarmError):
     Attributes:
         reason: short, stable, countable name such as `malformed`, `oversized`, `wrong_version`, `ragged`.
     """
+
+    code = "SWARM-PROTOCOL"
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
@@ -79,6 +91,8 @@ class ProtocolError(SwarmError):
 class ModelError(SwarmError):
     """A model or tokenizer cannot be loaded or used."""
 
+    code = "SWARM-MODEL"
+
 
 class CheckpointError(SwarmError):
     """A checkpoint cannot be written, or does not fit the policy it is loaded into.
@@ -86,6 +100,8 @@ class CheckpointError(SwarmError):
     Attributes:
         other_model: it is whole, and of another model than the one that is to go on with it.
     """
+
+    code = "SWARM-CHECKPOINT"
 
     def __init__(self, message: str, *, other_model: bool = False) -> None:
         super().__init__(message)
@@ -95,6 +111,10 @@ class CheckpointError(SwarmError):
 class MemoryPlanError(SwarmError):
     """The nodes asked for need more memory than their device has; raised before any of them starts."""
 
+    code = "SWARM-MEMORY"
+
 
 class ScoringError(SwarmError):
     """The scoring child processes cannot be started or kept alive."""
+
+    code = "SWARM-SCORING"

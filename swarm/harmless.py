@@ -6,10 +6,17 @@ Not printable are control characters (C0, C1), marks of direction, zero-width an
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
+from typing import TextIO
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20", "'")
 """What a spreadsheet takes for the start of a formula, and the mark that says that it is none."""
+
+
+def shows_colour(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether a stream is a terminal that is to be coloured: not with NO_COLOR (no-color.org), nor a dumb one."""
+    return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
 
 def printable(text: str) -> str:

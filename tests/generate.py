@@ -4,6 +4,7 @@
     swarm/wire/PROTOCOL.md  tables of fields, examples                  from swarm.wire.messages, and the examples
     docs/metrics.md         tables of columns                           from swarm.study.tables.columns
     docs/settings.md        the table of settings                       from swarm.config.settings
+    docs/errors.md          the table of errors                         from swarm.errors
 
 A page is written by hand but for the tables below `<!-- Name -->` and the examples below `<!-- name.json -->`. Meanings
 are the docstrings of the fields. tests/unit/test_generated.py fails while a page is not what this makes of it.
@@ -25,6 +26,7 @@ from swarm.config.constraints import allowed
 from swarm.config.declared import DECLARED
 from swarm.config.meanings import meanings
 from swarm.config.settings import FIELDS
+from swarm.errors import ProtocolError, SwarmError
 from swarm.study.tables import columns
 from swarm.types import Origin
 from swarm.wire import messages
@@ -44,7 +46,12 @@ FORM_CLASSES = [*_MESSAGES, Origin]
 def outputs() -> dict[Path, bytes]:
     """Every generated file: its path and what should be in it."""
     forms = {GOLDEN / name: encode(message) for name, message in FORMS.items()}
-    pages = [ROOT / "swarm/wire/PROTOCOL.md", ROOT / "docs/metrics.md", ROOT / "docs/settings.md"]
+    pages = [
+        ROOT / "swarm/wire/PROTOCOL.md",
+        ROOT / "docs/metrics.md",
+        ROOT / "docs/settings.md",
+        ROOT / "docs/errors.md",
+    ]
     return forms | {page: _filled(page.read_text("utf-8")).encode() for page in pages}
 
 
@@ -60,6 +67,7 @@ def _tables() -> dict[str, str]:
     return {
         **{form.__name__: _fields(form) for form in FORM_CLASSES},
         "Settings": _settings(),
+        "Errors": _errors(),
         "run": _described(columns.RUN_COLUMNS),
         "metrics": _columns(messages.MetricsRow, columns.METRICS),
         "events": _described(columns.EVENT_COLUMNS),
@@ -155,6 +163,29 @@ def _settings() -> str:
 
 def _shown(value: object) -> str:
     return "-" if value is None else f"`{','.join(value) if isinstance(value, tuple) else value}`"
+
+
+# ── errors ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+def _errors() -> str:
+    rows = [(_link(kind.code), f"`{kind.__name__}`", _exit(kind), _first_line(kind)) for kind in error_tree()]
+    return _table(("code", "class", "exit", "meaning"), *rows)
+
+
+def error_tree(root: type[SwarmError] = SwarmError) -> list[type[SwarmError]]:
+    """Every class of error, each before those below it."""
+    return [root, *(kind for below in root.__subclasses__() for kind in error_tree(below))]
+
+
+def _link(code: str) -> str:
+    return f"[{code}](#{code.lower()})"
+
+
+def _exit(kind: type[SwarmError]) -> str:
+    return "-" if issubclass(kind, ProtocolError) else str(kind.exit_code)
+
+
+def _first_line(kind: type[SwarmError]) -> str:
+    return (kind.__doc__ or "").split("\n")[0]
 
 
 # ── examples ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from swarm.cli.local_swarm import OURS, LocalSwarm, plan_of, within_memory
 from swarm.cli.plan_text import render_plan
 from swarm.cli.say import say
+from swarm.cli.supervisor import Child
 from swarm.config import Asked, Settings
 from swarm.views.starts import settings_table
+
+
+def show_nodes(children: Sequence[Child], *, commands: bool) -> None:
+    """A line for each daemon: what it does, or the command that starts it by hand."""
+    width = max((len(child.node_id) for child in children), default=0)
+    for child in children:
+        say(f"{child.node_id:<{width}}  {child.command if commands else child.about}")
 
 
 def show_dry_run(swarm: LocalSwarm, asked: Asked, loaded: Settings) -> None:
@@ -22,6 +32,5 @@ def show_dry_run(swarm: LocalSwarm, asked: Asked, loaded: Settings) -> None:
     say(settings_table(nodes, [asked.sources], OURS))
     say("\n" + (render_plan(made, loaded) if made else "no memory plan: the size of the model cannot be known here"))
     say("")
-    for child in fitting.children(asked, loaded):
-        say(f"{child.node_id:<12} {child.command}")
+    show_nodes(fitting.children(asked, loaded), commands=True)
     say("nothing was started or written; the same command without --dry-run does it")

@@ -61,12 +61,14 @@ class LocalSwarm:
         def environment(node: Settings) -> dict[str, str]:
             return node.as_environment() | as_variable(_with_ours(asked, loaded, node))
 
-        first = [Child(COORDINATOR, "coordinator", environment(node)) for node in self.coordinators]
+        def child(name: str | None, role: str, node: Settings, *arguments: str) -> Child:
+            return Child(str(name), role, environment(node), arguments, about(node, len(self.workers)))
+
+        first = [child(COORDINATOR, "coordinator", node) for node in self.coordinators]
         if not self.in_process:
-            return [*first, *(Child(str(node.node_id), "worker", environment(node)) for node in self.workers)]
+            return [*first, *(child(node.node_id, "worker", node) for node in self.workers)]
         together = self._together()
-        count = ("--nodes", str(len(self.workers)))
-        return [*first, Child(f"{together.node_id}-*", "workers", environment(together), count)]
+        return [*first, child(f"{together.node_id}-*", "workers", together, "--nodes", str(len(self.workers)))]
 
     def _together(self) -> Settings:
         """The settings of the one process of all workers. Raises ConfigError: they differ in more than their models."""
@@ -78,6 +80,15 @@ class LocalSwarm:
                 f"NAME-1 and so on, got {', '.join(str(worker.node_id) for worker in self.workers)}; leave it out"
             )
         return together
+
+
+def about(node: Settings, workers: int) -> str:
+    """What a node does, in a few words."""
+    if node.role == "coordinator":
+        return f"opens the rounds, {node.max_rounds} of them, for {workers} workers"
+    threads = f", {node.threads} thread{'s' if node.threads > 1 else ''}" if node.threads else ""
+    groups = f"I {node.local_groups}, J {node.external_groups}, G {node.generations}"
+    return f"trains {','.join(node.model)} on {groups}{threads}"
 
 
 def _with_ours(asked: Asked, loaded: Settings, node: Settings) -> Asked:

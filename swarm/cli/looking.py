@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from swarm.cli.flags import CommonFlags, open_experiment, settings_from
+from swarm.cli.paint import painted
 from swarm.cli.say import print_result
 from swarm.cli.waiting import open_experiment_when_there
 from swarm.errors import ConfigError
@@ -107,7 +108,7 @@ def _refuse_unknown(asked: tuple[str, ...], run: Run) -> None:
 
 def _show_events(events: list[Event], *, as_json: bool) -> None:
     for line in map(_raw, events) if as_json else event_view.render(events):
-        sys.stdout.write(printable_lines(line) + "\n")
+        sys.stdout.write(painted(printable_lines(line), sys.stdout) + "\n")
     sys.stdout.flush()
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from cyclopts import App, CycloptsError, Parameter
 
 from swarm import __version__
+from swarm.cli.paint import painted
 from swarm.cli.say import say_in_any_encoding
 from swarm.errors import SwarmError
 from swarm.harmless import printable
@@ -139,7 +140,8 @@ def main() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line and return its exit code. Errors made on purpose are said in one line, without traceback."""
+    """Run one command line and return its exit code. Errors made on purpose are said in one line with
+    their code, without traceback."""
     say_in_any_encoding()
     code: object = 0
     try:
@@ -149,7 +151,7 @@ def run(arguments: Sequence[str]) -> int:
         return 2
     except SwarmError as error:
         said = "\n".join(map(printable, str(error).split("\n")))  # it may quote what lies in the folder
-        print(f"swarm: {said}", file=sys.stderr)  # noqa: T201 - the command's own voice
+        print(painted(f"swarm: {said} [{error.code}]", sys.stderr), file=sys.stderr)  # noqa: T201 - the command's own voice
         return error.exit_code
     except KeyboardInterrupt:
         return 130

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
 
 import anyio
+import msgspec
 
 from swarm.cli.say import say
 from swarm.cli.surviving import Surviving
@@ -17,18 +18,98 @@ from swarm.records.rows import Odd, parse_row
 from swarm.records.stream import EventStream, Wanted
 from swarm.store.run import Run
 from swarm.views.events import render
-from swarm.views.text import shorten
+from swarm.views.text import age, shorten
 from swarm.wire import keys
 from swarm.wire.messages import MetricsRow
 
 REFRESH_SECONDS = 0.5
+STEPS_KEPT = 64
+"""Rows of all nodes that say how long a step takes."""
+
+
+class Round(msgspec.Struct, frozen=True, tag="round", tag_field="kind"):
+    """A round that is over, over the nodes that reported it; a line of `swarm up --json`."""
+
+    round: int
+    """From 0, as in files and folders; people are shown `round + 1`, the rounds that are done."""
+    max_rounds: int
+    nodes: int
+    """How many reported."""
+    reward: float
+    """The mean of their mean rewards."""
+    reward_min: float
+    reward_max: float
+    answer_tag_rate: float
+    """Share of completions with a closed answer."""
+    reward_given_tagged: float | None
+    """Mean reward of these; null: there was none."""
+    external_groups: int
+    """Peers' groups trained on, by all nodes together."""
+    external_wanted: int
+    seconds: float
+    """Of the slowest node."""
+
+    @property
+    def line(self) -> str:
+        """For people."""
+        given = "-" if self.reward_given_tagged is None else f"{self.reward_given_tagged:.3f}"
+        return (
+            f"round {self.round + 1:>4}/{self.max_rounds}  reward {self.reward:.3f} "
+            f"({self.reward_min:.3f} to {self.reward_max:.3f})  tagged {self.answer_tag_rate:4.0%} x {given:5}  "
+            f"external {self.external_groups}/{self.external_wanted}  {self.seconds:.1f} s  {self.nodes} nodes"
+        )
+
+
+def round_of(number: int, max_rounds: int, rows: Sequence[MetricsRow]) -> Round:
+    """What the rows of one round come to."""
+    rewards, tagged = [row.my_reward for row in rows], [row.answer_tag_rate for row in rows]
+    return Round(
+        round=number,
+        max_rounds=max_rounds,
+        nodes=len(rows),
+        reward=fmean(rewards),
+        reward_min=min(rewards),
+        reward_max=max(rewards),
+        answer_tag_rate=fmean(tagged),
+        reward_given_tagged=sum(rewards) / sum(tagged) if sum(tagged) > 0 else None,
+        external_groups=sum(row.external_groups for row in rows),
+        external_wanted=sum(row.external_wanted for row in rows),
+        seconds=max(row.seconds_round for row in rows),
+    )
+
+
+def step_seconds(row: MetricsRow) -> float:
+    """What a node that is asked to stop finishes first: its own groups, or its update, whichever took longer."""
+    return max(row.seconds_generate + row.seconds_score, row.seconds_lease + row.seconds_train)
+
+
+def stopping_line(longest: float | None) -> str:
+    """What happens after a Ctrl-C.
+
+    Args:
+        longest: seconds of the longest step of the last rounds; None: none is known.
+    """
+    took = (
+        "no round has shown yet how long a step takes"
+        if longest is None
+        else f"lately a step took {age(longest)} at most"
+    )
+    return f"stopping: every node finishes its step and saves ({took}); Ctrl-C once more ends them at once"
 
 
 class Progress:
     """Follows metrics and events."""
 
-    def __init__(self, run: Run, settings: Settings, workers: int, surviving: Surviving | None = None) -> None:
+    def __init__(
+        self,
+        run: Run,
+        settings: Settings,
+        workers: int,
+        surviving: Surviving | None = None,
+        show_round: Callable[[Round], None] = lambda found: say(found.line),
+    ) -> None:
         self._run = run
+        self._show_round = show_round
         self._settings = settings
         self._workers = workers
         self._spread = settings.staleness_window if settings.clock == "own" else 0
@@ -36,6 +117,7 @@ class Progress:
         self._growing: dict[str, Growing] = {}
         self._rounds: dict[int, dict[str, MetricsRow]] = {}
         self._shown: set[int] = set()
+        self._recent: deque[MetricsRow] = deque(maxlen=STEPS_KEPT)
         self._warnings = EventStream(run, Wanted(level="warning"))
         self._loading = EventStream(run, Wanted(event="model.*", level="info"))
         self._odd: dict[str, Odd] = defaultdict(Odd)
@@ -82,7 +164,8 @@ class Progress:
             rows = self._rounds.pop(number)
             if number not in self._shown:
                 self._shown.add(number)
-                say(self._line(number, list(rows.values())))
+                self._recent.extend(rows.values())
+                self._show_round(round_of(number, self._settings.max_rounds, list(rows.values())))
 
     def _new_rows(self) -> Iterator[tuple[str, MetricsRow]]:
         for node in nodes_with_logs(self._run):
@@ -97,13 +180,7 @@ class Progress:
             self._odd_said.add(node)
             say(f"{shorten(node, 64)}: rows with numbers out of their range: {self._odd[node].example}")
 
-    def _line(self, number: int, rows: list[MetricsRow]) -> str:
-        rewards, tagged = [row.my_reward for row in rows], [row.answer_tag_rate for row in rows]
-        given = f"{sum(rewards) / sum(tagged):.3f}" if sum(tagged) > 0 else "-"
-        external = sum(row.external_groups for row in rows)
-        wanted = sum(row.external_wanted for row in rows)
-        return (
-            f"round {number + 1:>4}/{self._settings.max_rounds}  reward {fmean(rewards):.3f} "
-            f"({min(rewards):.3f} to {max(rewards):.3f})  tagged {fmean(tagged):4.0%} x {given:5}  "
-            f"external {external}/{wanted}  {max(row.seconds_round for row in rows):.1f} s  {len(rows)} nodes"
-        )
+    @property
+    def longest_step(self) -> float | None:
+        """Seconds of the longest step of the last rounds; None before the first."""
+        return max(map(step_seconds, self._recent), default=None)

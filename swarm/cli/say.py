@@ -13,6 +13,7 @@ from typing import TypeVar, cast
 
 import msgspec
 
+from swarm.cli.paint import painted
 from swarm.harmless import escaped, printable_lines
 
 Found = TypeVar("Found")
@@ -39,13 +40,13 @@ def say(text: str) -> None:
     A terminal that went away, or a reader that has seen enough, must not end a swarm of days.
     """
     with suppress(OSError):
-        print(printable_lines(text), flush=True)  # noqa: T201 - the command's own voice
+        print(painted(printable_lines(text), sys.stdout), flush=True)  # noqa: T201 - the command's own voice
 
 
 def warn(text: str) -> None:
     """Print a line beside the results, on standard error."""
     with suppress(OSError):
-        print(f"swarm: {printable_lines(text)}", file=sys.stderr, flush=True)  # noqa: T201
+        print(painted(f"swarm: {printable_lines(text)}", sys.stderr), file=sys.stderr, flush=True)  # noqa: T201
 
 
 def print_result(found: Found, render: Callable[[Found], str], *, as_json: bool) -> bool:
@@ -54,7 +55,9 @@ def print_result(found: Found, render: Callable[[Found], str], *, as_json: bool)
     Returns:
         False if the reader has gone, such as `head`: the command goes on, for its exit code says something as well.
     """
-    text = escaped(msgspec.json.encode(found).decode()) if as_json else printable_lines(render(found))
+    text = (
+        escaped(msgspec.json.encode(found).decode()) if as_json else painted(printable_lines(render(found)), sys.stdout)
+    )
     try:
         print(text, flush=True)  # noqa: T201
     except BrokenPipeError:

@@ -46,6 +46,8 @@ class Child:
     settings: dict[str, str]
     """Environment variables that this daemon gets on top of the supervisor's own."""
     arguments: tuple[str, ...] = ()
+    about: str = ""
+    """What it does, in a few words."""
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=LINES_KEPT))
     """The last that it said on its terminal."""
     exit_code: int | None = None

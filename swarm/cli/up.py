@@ -19,17 +19,18 @@ import anyio
 from cyclopts import Parameter
 
 from swarm.cli.before_start import make_ready, refuse_unstartable
-from swarm.cli.dry_run import show_dry_run
+from swarm.cli.dry_run import show_dry_run, show_nodes
 from swarm.cli.flags import UP_DEFAULTS, RunFlags, UpFlags, asked_for, command_again, open_experiment, settings_from
 from swarm.cli.live import refuse_live
 from swarm.cli.local_swarm import LocalSwarm, local_swarm, plan_of, within_memory
 from swarm.cli.processes import UP, this_process_runs
-from swarm.cli.progress import Progress
+from swarm.cli.progress import Progress, stopping_line
 from swarm.cli.repetition import repetition
 from swarm.cli.say import say
 from swarm.cli.supervisor import Child, Supervisor
 from swarm.cli.surviving import Surviving
-from swarm.config import Settings
+from swarm.cli.up_json import Emit, end_of, lines_of_json
+from swarm.config import Asked, Settings
 from swarm.config.sources import Given
 from swarm.errors import ConfigError, ExperimentError, StoreError
 from swarm.node.base.experiment import differences, is_begun, other_experiment, read_experiment
@@ -71,6 +72,13 @@ def up(
         bool, Parameter(negative="", help="No common rounds: each worker goes on as fast as it can.")
     ] = False,
     force: Annotated[bool, Parameter(help="Start even if the memory will not do.")] = False,
+    show_commands: Annotated[
+        bool, Parameter(help="For each node the command that starts it by hand, instead of what it does.")
+    ] = False,
+    as_json: Annotated[
+        bool,
+        Parameter("--json", help="One JSON line per round and one at the end; all else goes to the standard error."),
+    ] = False,
     flags: UpFlags | None = None,
 ) -> int:
     """Start a local swarm, a coordinator and workers over one folder, and watch it learn.
@@ -80,15 +88,23 @@ def up(
     require_for("`swarm up`")
     switches = {"--in-process": in_process, "--no-coordinator": no_coordinator, "--force": force}
     given = [switch for switch, on in switches.items() if on]
-    planned = _planned_swarm(nodes, from_, flags, in_process=in_process, no_coordinator=no_coordinator)
-    swarm, settings = planned.swarm, planned.swarm.settings
-    words = ["swarm", "up", "--nodes", str(len(swarm.workers)), *(["--from", from_] if from_ else []), *given]
-    asked = asked_for(words, flags, planned.base, **planned.defaults)
-    every_node = (*swarm.coordinators, *swarm.workers)
-    if dry_run:
-        refuse_unstartable(every_node)
-        show_dry_run(swarm, asked, settings)
-        return 0
+    if dry_run and as_json:
+        raise ConfigError("--json says how a swarm goes, and --dry-run starts none: give one of them")
+    with lines_of_json(as_json) as emit:
+        planned = _planned_swarm(nodes, from_, flags, in_process=in_process, no_coordinator=no_coordinator)
+        swarm = planned.swarm
+        words = ["swarm", "up", "--nodes", str(len(swarm.workers)), *(["--from", from_] if from_ else []), *given]
+        asked = asked_for(words, flags, planned.base, **planned.defaults)
+        if dry_run:
+            refuse_unstartable((*swarm.coordinators, *swarm.workers))
+            show_dry_run(swarm, asked, swarm.settings)
+            return 0
+        again = command_again(words, flags, without=("rounds",))  # the number of rounds is said at the end
+        return _start(swarm, asked, again, emit, force=force, show_commands=show_commands)
+
+
+def _start(swarm: LocalSwarm, asked: Asked, again: str, emit: Emit | None, *, force: bool, show_commands: bool) -> int:
+    settings, every_node = swarm.settings, (*swarm.coordinators, *swarm.workers)
     run = open_experiment(settings, WRITER)
     refuse_foreign(run)
     this_process_runs(settings, UP, swarm.names)  # before it looks: of two that start at once one sees the other
@@ -98,8 +114,9 @@ def up(
     fitting = within_memory(swarm, plan_of(swarm), force)
     _make_folder(run)
     _say_what_changed(run, fitting)
-    again = command_again(words, flags, without=("rounds",))  # the number of rounds is said at the end
-    return anyio.run(_run, fitting.settings, run, fitting.children(asked, settings), again)
+    children = fitting.children(asked, settings)
+    show_nodes(children, commands=show_commands)
+    return anyio.run(_run, fitting.settings, run, children, again, emit)
 
 
 class _Planned(NamedTuple):
@@ -171,12 +188,11 @@ def _refuse_what_cannot_go_on(settings: Settings, run: Run) -> None:
         )
 
 
-async def _run(settings: Settings, run: Run, children: list[Child], again: str) -> int:
+async def _run(settings: Settings, run: Run, children: list[Child], again: str, emit: Emit | None) -> int:
     supervisor = Supervisor(os.environ)
     surviving = Surviving()
-    progress = Progress(run, settings, settings.expected_count, surviving)
-    for child in children:
-        say(f"{child.node_id:<12} {child.command}")
+    shown = {"show_round": emit} if emit else {}
+    progress = Progress(run, settings, settings.expected_count, surviving, **shown)
     say("the nodes load their models; the first round begins when all are there")
     exit_code = 0
     async with anyio.create_task_group() as watching:
@@ -184,7 +200,7 @@ async def _run(settings: Settings, run: Run, children: list[Child], again: str) 
         def stop(code: int) -> None:
             nonlocal exit_code
             exit_code = code
-            say("stopping: every node finishes its step and saves; once more ends them at once")
+            say(stopping_line(progress.longest_step))
             supervisor.stop(signal.SIGINT if code == INTERRUPTED else signal.SIGTERM)
 
         watching.start_soon(on_signals, stop, supervisor.insist)
@@ -197,7 +213,7 @@ async def _run(settings: Settings, run: Run, children: list[Child], again: str) 
                         await _clock_is_running(run, settings, child)
         watching.cancel_scope.cancel()
     progress.show_new()
-    return _conclude(supervisor, run, settings, again, exit_code, surviving)
+    return _conclude(supervisor, run, settings, again, exit_code, surviving, emit)
 
 
 async def _clock_is_running(run: Run, settings: Settings, coordinator: Child) -> None:
@@ -210,7 +226,13 @@ async def _clock_is_running(run: Run, settings: Settings, coordinator: Child) ->
 
 
 def _conclude(
-    supervisor: Supervisor, run: Run, settings: Settings, again: str, exit_code: int, surviving: Surviving
+    supervisor: Supervisor,
+    run: Run,
+    settings: Settings,
+    again: str,
+    exit_code: int,
+    surviving: Surviving,
+    emit: Emit | None,
 ) -> int:
     if failed := supervisor.failure:
         say(f"\n{failed.node_id} failed with exit code {failed.exit_code}; its last lines:")
@@ -234,7 +256,10 @@ def _conclude(
         say(f"go on with more rounds: {again} --rounds {2 * settings.max_rounds}")
     else:
         say(f"resume: {again} --rounds {settings.max_rounds}")
-    return exit_code or (1 if failed or not done else 0)
+    code = exit_code or (1 if failed or not done else 0)
+    if emit:
+        emit(end_of(rows, settings, again, code, done=done))
+    return code
 
 
 def _plot(rows: dict[str, list[MetricsRow]], run: Run) -> None:

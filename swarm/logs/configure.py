@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import NamedTuple, TextIO
 
+from swarm.harmless import shows_colour
 from swarm.lines import BufferedLog, LogFile
 from swarm.logs.crashes import dump_fatal_signals, report_crashes
 from swarm.logs.files import keep_file, tee_prints
@@ -50,7 +51,7 @@ def configure_logging(
     with ExitStack() as undo:
         undo.enter_context(handling(LibraryLoggers(), kept))
         stdout_files = [file for node in nodes if (file := _keep(undo, node, kept, held=held))]
-        undo.enter_context(handling(Terminal(stream, terminal_formatter(colors=stream.isatty())), shown))
+        undo.enter_context(handling(Terminal(stream, terminal_formatter(colors=shows_colour(stream))), shown))
         if stdout_files:
             dump_fatal_signals(undo, stdout_files[0])
         route(undo, kept)

@@ -67,6 +67,6 @@ def _record_crash(
         for lines in files_of(NODE.get()):
             lines.forget()
     if isinstance(error, SwarmError):
-        log.error("process.failed", error=str(error), kind=type(error).__name__, **more)
+        log.error("process.failed", error=str(error), code=error.code, kind=type(error).__name__, **more)
     elif kind is not None and isinstance(error, Exception):
         log.critical("process.crashed", error=as_text(error), exc_info=(kind, error, trace), **more)

@@ -8,6 +8,7 @@ import pytest
 
 from swarm import errors
 from swarm.errors import ProtocolError, SwarmError
+from tests.generate import ROOT, error_tree
 
 DRAWN = re.findall(r"[├└]── (\w+) +(.*?) +(?:exit (\d)|never fatal)$", errors.__doc__ or "", re.MULTILINE)
 
@@ -37,3 +38,23 @@ def test_a_refusal_carries_its_reason_for_counting_and_its_detail_for_people() -
     error = ProtocolError("oversized", "anna.json has 9 bytes, the limit is 8")
     assert (error.reason, error.detail) == ("oversized", "anna.json has 9 bytes, the limit is 8")
     assert str(error) == "oversized: anna.json has 9 bytes, the limit is 8"
+
+
+PAGE = (ROOT / "docs/errors.md").read_text("utf-8")
+
+
+def test_every_error_has_a_code_of_its_own() -> None:
+    codes = [kind.code for kind in error_tree()]
+    assert len(set(codes)) == len(codes)
+    assert all(re.fullmatch(r"SWARM-[A-Z-]+", code) for code in codes)
+
+
+@pytest.mark.parametrize("kind", error_tree(), ids=lambda kind: kind.code)
+def test_every_code_is_explained_with_its_cause_and_remedy(kind: type[SwarmError]) -> None:
+    (section,) = re.findall(rf"^### {kind.code}\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    assert "**Cause.**" in section
+    assert "**Remedy.**" in section
+
+
+def test_the_page_explains_no_code_that_there_is_not() -> None:
+    assert set(re.findall(r"SWARM-[A-Z-]+[A-Z]", PAGE)) == {kind.code for kind in error_tree()}

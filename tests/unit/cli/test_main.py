@@ -75,6 +75,7 @@ def test_errors_made_on_purpose_are_one_line_without_traceback(
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith(f"swarm: no experiment 'other' in {tmp_path}: there is mine")
+    assert said.err.endswith(" [SWARM-EXPERIMENT]\n")
     assert said.err.count("\n") == 1
 
 
@@ -142,4 +143,4 @@ def test_an_error_that_quotes_a_stranger_is_nothing_a_terminal_would_obey(
 
     monkeypatch.setattr(main, "app", fail)
     assert run(["status"]) == StoreError.exit_code
-    assert capsys.readouterr().err == "swarm: taken by a \ufffd[2J,\nchoose another\n"
+    assert capsys.readouterr().err == "swarm: taken by a \ufffd[2J,\nchoose another [SWARM-STORE]\n"

@@ -1,0 +1,59 @@
+"""`swarm up --json`: a line for each round (swarm.cli.progress.Round) and one at the end, and nothing else."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
+
+import msgspec
+
+from swarm.config import Settings
+from swarm.wire.messages import MetricsRow
+
+Emit = Callable[[msgspec.Struct], None]
+"""Writes one line of JSON."""
+
+
+class End(msgspec.Struct, frozen=True, tag="end", tag_field="kind"):
+    """The last line of `swarm up --json`."""
+
+    exit_code: int
+    finished: bool
+    """The experiment has all its rounds."""
+    rounds_done: int
+    max_rounds: int
+    cumulative_reward: float
+    """Of all nodes, over all rounds."""
+    again: str
+    """The command that goes on."""
+
+
+@contextmanager
+def lines_of_json(wanted: bool) -> Iterator[Emit | None]:
+    """Nothing but JSON on the standard output: what is said to people goes to the standard error meanwhile."""
+    if not wanted:
+        yield None
+        return
+    out = sys.stdout
+
+    def emit(line: msgspec.Struct) -> None:
+        with suppress(OSError):  # a reader that went away must not end a swarm of days
+            out.write(msgspec.json.encode(line).decode() + "\n")
+            out.flush()
+
+    with redirect_stdout(sys.stderr):
+        yield emit
+
+
+def end_of(rows: dict[str, list[MetricsRow]], settings: Settings, again: str, code: int, *, done: bool) -> End:
+    """What the rows of all nodes come to, in the end."""
+    ended = [row.round for of_node in rows.values() for row in of_node if row.round < settings.max_rounds]
+    return End(
+        exit_code=code,
+        finished=done,
+        rounds_done=max(ended, default=-1) + 1,
+        max_rounds=settings.max_rounds,
+        cumulative_reward=sum(of_node[-1].cumulative_reward for of_node in rows.values() if of_node),
+        again=f"{again} --rounds {2 * settings.max_rounds if done else settings.max_rounds}",
+    )
