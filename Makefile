@@ -9,7 +9,7 @@ BENCHMARKS := round_breakdown full_round loss_memory sharing_overhead scaling in
 .PHONY: up test test-engines test-slow test-chaos check docs bench clean
 
 up: $(VENV)/.installed
-	$(BIN)/swarm up
+	@$(BIN)/swarm up --unless-finished
 
 # Without root or other packages of the system; some six minutes on two cores, part of which is waiting. `make test JOBS=1` for one core.
 test: $(VENV)/.installed-dev check

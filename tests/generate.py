@@ -5,6 +5,7 @@
     docs/metrics.md         tables of columns                           from swarm.study.tables.columns
     docs/settings.md        the table of settings                       from swarm.config.settings
     docs/errors.md          the table of errors                         from swarm.errors
+    docs/watching.md        the lines of `swarm up --json`              from swarm.cli.progress, swarm.cli.up_json
 
 A page is written by hand but for the tables below `<!-- Name -->` and the examples below `<!-- name.json -->`. Meanings
 are the docstrings of the fields. tests/unit/test_generated.py fails while a page is not what this makes of it.
@@ -22,6 +23,8 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import NODEFAULT, Raw, UnsetType
 
+from swarm.cli.progress import Round
+from swarm.cli.up_json import End
 from swarm.config.constraints import allowed
 from swarm.config.declared import DECLARED
 from swarm.config.meanings import meanings
@@ -39,7 +42,7 @@ WIDTH = 120
 _WORDS = {float: "number", int: "integer", str: "text", bool: "flag", dict: "object", list: "list"}
 _COUNT = get_args(Count)[1]
 _MESSAGES = [form for form in vars(messages).values() if isinstance(form, type) and issubclass(form, msgspec.Struct)]
-FORM_CLASSES = [*_MESSAGES, Origin]
+FORM_CLASSES = [*_MESSAGES, Origin, Round, End]
 """The JSON forms; one may take over the fields of another."""
 
 
@@ -51,6 +54,7 @@ def outputs() -> dict[Path, bytes]:
         ROOT / "docs/metrics.md",
         ROOT / "docs/settings.md",
         ROOT / "docs/errors.md",
+        ROOT / "docs/watching.md",
     ]
     return forms | {page: _filled(page.read_text("utf-8")).encode() for page in pages}
 
@@ -173,7 +177,8 @@ def _errors() -> str:
 
 def error_tree(root: type[SwarmError] = SwarmError) -> list[type[SwarmError]]:
     """Every class of error, each before those below it."""
-    return [root, *(kind for below in root.__subclasses__() for kind in error_tree(below))]
+    below = [kind for kind in root.__subclasses__() if kind.__module__ == root.__module__]
+    return [root, *(kind for one in below for kind in error_tree(one))]
 
 
 def _link(code: str) -> str:

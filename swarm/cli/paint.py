@@ -12,7 +12,7 @@ _RULES = (
     (re.compile(r"^(ok|valid)(?= )", re.MULTILINE), _GREEN),
     (re.compile(r"^(warning|hint)(?= )", re.MULTILINE), _YELLOW),
     (re.compile(r"^(failure|failed|error|swarm:)(?= )", re.MULTILINE), _RED),
-    (re.compile(r"^(round +\d+/\d+)", re.MULTILINE), _BOLD),
+    (re.compile(r"^(round +\d+)(?= )", re.MULTILINE), _BOLD),
     (re.compile(r"(?<=^\d\d:\d\d:\d\d\.\d{3} )(\S+ +warning)(?= )", re.MULTILINE), _YELLOW),
     (re.compile(r"(?<=^\d\d:\d\d:\d\d\.\d{3} )(\S+ +(?:error|critical))(?= )", re.MULTILINE), _RED),
 )
@@ -23,5 +23,5 @@ def painted(text: str, stream: TextIO) -> str:
     """The text as this stream shows it."""
     if shows_colour(stream):
         for pattern, colour in _RULES:
-            text = pattern.sub(rf"\x1b[{colour}m\1\x1b[0m", text)
+            text = pattern.sub(f"\x1b[{colour}m\\1\x1b[0m", text)
     return text

@@ -31,14 +31,17 @@ class Round(msgspec.Struct, frozen=True, tag="round", tag_field="kind"):
     """A round that is over, over the nodes that reported it; a line of `swarm up --json`."""
 
     round: int
-    """From 0, as in files and folders; people are shown `round + 1`, the rounds that are done."""
+    """Its number from 0, as in files, folders and logs."""
     max_rounds: int
+    """Rounds that there will be."""
     nodes: int
-    """How many reported."""
+    """Nodes that reported it."""
     reward: float
     """The mean of their mean rewards."""
     reward_min: float
+    """The lowest of their mean rewards."""
     reward_max: float
+    """The highest of their mean rewards."""
     answer_tag_rate: float
     """Share of completions with a closed answer."""
     reward_given_tagged: float | None
@@ -46,6 +49,7 @@ class Round(msgspec.Struct, frozen=True, tag="round", tag_field="kind"):
     external_groups: int
     """Peers' groups trained on, by all nodes together."""
     external_wanted: int
+    """Those that all nodes together asked for."""
     seconds: float
     """Of the slowest node."""
 
@@ -54,7 +58,8 @@ class Round(msgspec.Struct, frozen=True, tag="round", tag_field="kind"):
         """For people."""
         given = "-" if self.reward_given_tagged is None else f"{self.reward_given_tagged:.3f}"
         return (
-            f"round {self.round + 1:>4}/{self.max_rounds}  reward {self.reward:.3f} "
+            f"round {self.round:>4}  {self.round + 1:>{len(str(self.max_rounds))}}/{self.max_rounds} done  "
+            f"reward {self.reward:.3f} "
             f"({self.reward_min:.3f} to {self.reward_max:.3f})  tagged {self.answer_tag_rate:4.0%} x {given:5}  "
             f"external {self.external_groups}/{self.external_wanted}  {self.seconds:.1f} s  {self.nodes} nodes"
         )

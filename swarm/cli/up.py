@@ -75,6 +75,9 @@ def up(
     show_commands: Annotated[
         bool, Parameter(help="For each node the command that starts it by hand, instead of what it does.")
     ] = False,
+    unless_finished: Annotated[
+        bool, Parameter(help="An experiment that has its rounds is shown, with the ways to go on: exit 0, not 2.")
+    ] = False,
     as_json: Annotated[
         bool,
         Parameter("--json", help="One JSON line per round and one at the end; all else goes to the standard error."),
@@ -100,6 +103,9 @@ def up(
             show_dry_run(swarm, asked, swarm.settings)
             return 0
         again = command_again(words, flags, without=("rounds",))  # the number of rounds is said at the end
+        if unless_finished and (over := _said_if_finished(swarm.settings)):
+            say(over)
+            return 0
         return _start(swarm, asked, again, emit, force=force, show_commands=show_commands)
 
 
@@ -179,16 +185,32 @@ def _refuse_what_cannot_go_on(settings: Settings, run: Run) -> None:
             run.store.remove(keys.EXPERIMENT)
             return
         raise ExperimentError(other_experiment(run, changed))
+    if over := _finished(settings, run):
+        raise ExperimentError(over)
+
+
+def _finished(settings: Settings, run: Run) -> str:
+    """What is to be said of an experiment that has all the rounds that are asked for; empty: it has not."""
     now = snapshot(run)
     over = now.finished
-    if over is not None and over.rounds >= settings.max_rounds and now.is_saved:  # else a kill came in between
-        raise ExperimentError(
-            f"{run.store.describe()} is finished after {over.rounds} rounds: ask for more --rounds to go on with it, "
-            f"or choose another --experiment for a new one"
-        )
+    if over is None or over.rounds < settings.max_rounds or not now.is_saved:  # not saved: a kill came in between
+        return ""
+    return (
+        f"{run.store.describe()} is finished after {over.rounds} rounds: ask for more --rounds to go on with it, "
+        f"or choose another --experiment for a new one"
+    )
 
 
-async def _run(settings: Settings, run: Run, children: list[Child], again: str, emit: Emit | None) -> int:
+def _said_if_finished(settings: Settings) -> str:
+    run = open_experiment(settings, WRITER)
+    experiment = read_experiment(run)
+    if experiment is None or differences(settings, experiment) or not (over := _finished(settings, run)):
+        return ""
+    rows, odd = read_metrics_and_odd(run)
+    return f"{render(summarise(rows, odd, snapshot(run).hints()))}\n{over}"
+
+
+async def _run(settings: Settings, run: Run, children: list[Child], again: str, emit: Emit | None = None) -> int:
     supervisor = Supervisor(os.environ)
     surviving = Surviving()
     shown = {"show_round": emit} if emit else {}
@@ -232,7 +254,7 @@ def _conclude(
     again: str,
     exit_code: int,
     surviving: Surviving,
-    emit: Emit | None,
+    emit: Emit | None = None,
 ) -> int:
     if failed := supervisor.failure:
         say(f"\n{failed.node_id} failed with exit code {failed.exit_code}; its last lines:")

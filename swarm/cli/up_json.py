@@ -19,10 +19,13 @@ class End(msgspec.Struct, frozen=True, tag="end", tag_field="kind"):
     """The last line of `swarm up --json`."""
 
     exit_code: int
+    """Of the command."""
     finished: bool
     """The experiment has all its rounds."""
     rounds_done: int
+    """Rounds that are over."""
     max_rounds: int
+    """Rounds that there are to be."""
     cumulative_reward: float
     """Of all nodes, over all rounds."""
     again: str

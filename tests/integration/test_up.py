@@ -25,8 +25,9 @@ def test_up_runs_a_mixed_swarm_whose_folder_validates_and_which_is_never_overwri
     command = ("up", "--nodes", "2", "--test", "--model", "tiny-2-qwen2,tiny-2-gpt2")
     first = run_swarm(env, *command)
     assert first.returncode == 0, first.stdout + first.stderr
-    assert "swarm node --role coordinator" in first.stdout
-    assert "round    3/3" in first.stdout
+    assert "coordinator  opens the rounds, 3 of them, for 2 workers\n" in first.stdout
+    assert "worker-1     trains tiny-2-gpt2 on I 4, J 4, G 4, 1 thread\n" in first.stdout
+    assert "3/3 done" in first.stdout
     assert "go on with more rounds" in first.stdout
     assert {row["model"] for node in ("worker-0", "worker-1") for row in rows(tmp_path, node)} == {
         "tiny-2-qwen2",

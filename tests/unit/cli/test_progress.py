@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from swarm.cli.progress import Progress
+from swarm.cli.progress import Progress, Round, stopping_line
 from swarm.config import Settings
 from tests.layout import Layout
 from tests.unit.views.factories import append, make_row, run_of
@@ -20,7 +20,7 @@ def play(layout: Layout, rows: list[tuple[str, int]], capsys: pytest.CaptureFixt
     for node, number in rows:
         append(layout.metrics_file(node), msgspec.json.encode(make_row(layout, node, number)))
         progress.show_new(wait_for_all=True)
-    return [" ".join(line.split()[1:2] + line.split()[-2:]) for line in capsys.readouterr().out.splitlines()]
+    return [" ".join(line.split()[1:4] + line.split()[-2:]) for line in capsys.readouterr().out.splitlines()]
 
 
 AHEAD = [("alice", 0), ("alice", 1), ("alice", 2), ("bob", 0), ("bob", 1)]
@@ -29,21 +29,21 @@ AHEAD = [("alice", 0), ("alice", 1), ("alice", 2), ("bob", 0), ("bob", 1)]
 def test_a_round_is_shown_when_all_have_it_or_a_later_one_has_begun(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert play(Layout(tmp_path, "exp"), AHEAD, capsys) == ["1/9 1 nodes", "2/9 1 nodes"]
+    assert play(Layout(tmp_path, "exp"), AHEAD, capsys) == ["0 1/9 done 1 nodes", "1 2/9 done 1 nodes"]
 
 
 def test_on_own_clocks_a_round_waits_for_those_who_are_within_the_window(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     layout = Layout(tmp_path, "exp")
-    assert play(layout, AHEAD, capsys, clock="own", staleness_window=2) == ["1/9 2 nodes", "2/9 2 nodes"]
+    assert play(layout, AHEAD, capsys, clock="own", staleness_window=2) == ["0 1/9 done 2 nodes", "1 2/9 done 2 nodes"]
 
 
 def test_on_own_clocks_nobody_is_waited_for_beyond_the_window(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = [("alice", number) for number in range(4)]
-    assert play(Layout(tmp_path, "exp"), rows, capsys, clock="own", staleness_window=2) == ["1/9 1 nodes"]
+    assert play(Layout(tmp_path, "exp"), rows, capsys, clock="own", staleness_window=2) == ["0 1/9 done 1 nodes"]
 
 
 def test_who_loads_what_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,3 +73,29 @@ def test_a_round_shows_how_much_was_tagged_and_what_that_was_worth(
     first, second = capsys.readouterr().out.splitlines()
     assert "reward 0.225 (0.050 to 0.400)  tagged  31% x 0.720  external" in first
     assert "tagged   0% x -      external" in second
+
+
+def test_a_round_as_json_says_what_its_line_says(tmp_path: Path) -> None:
+    layout, rounds = Layout(tmp_path, "exp"), list[Round]()
+    progress = Progress(run_of(layout), Settings(max_rounds=9), 2, show_round=rounds.append)
+    for node, reward in (("alice", 0.25), ("bob", 0.75)):
+        row = make_row(layout, node, 4, my_reward=reward, answer_tag_rate=1.0)
+        append(layout.metrics_file(node), msgspec.json.encode(row))
+    progress.show_new()
+    (found,) = rounds
+    assert found.line.startswith("round    4  5/9 done  reward 0.500 (0.250 to 0.750)")
+    said = msgspec.json.decode(msgspec.json.encode(found))
+    assert (said["kind"], said["round"], said["max_rounds"], said["nodes"]) == ("round", 4, 9, 2)
+    assert (said["reward"], said["reward_min"], said["reward_max"]) == (0.5, 0.25, 0.75)
+
+
+def test_ctrl_c_says_how_long_a_step_took_lately(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    progress = Progress(run_of(layout), Settings(max_rounds=9), 2)
+    assert "no round has shown yet how long a step takes" in stopping_line(progress.longest_step)
+    for node, seconds in (("alice", 2.0), ("bob", 40.0)):
+        row = make_row(layout, node, 0, seconds_generate=seconds, seconds_score=1.0, seconds_train=3.0)
+        append(layout.metrics_file(node), msgspec.json.encode(row))
+    progress.show_new()
+    assert "lately a step took 41s at most" in stopping_line(progress.longest_step)
+    assert "Ctrl-C once more ends them at once" in stopping_line(progress.longest_step)

@@ -73,7 +73,7 @@ def test_the_headline_says_how_far_it_is_and_how_long_it_takes() -> None:
 
 
 def test_a_run_s_line_names_configuration_seed_round_and_reward() -> None:
-    assert run_line(HALF.runs[1]).split() == ["4/4", "seed", "1", "round", "1", "reward", "0.100"]
+    assert run_line(HALF.runs[1]).split() == ["4/4", "seed", "1", "1", "rounds", "done", "reward", "0.100"]
 
 
 def test_results_are_means_of_finished_runs_against_their_baseline() -> None:

@@ -10,6 +10,7 @@ import anyio
 import msgspec
 import pytest
 
+from swarm.cli import progress as progress_module
 from swarm.cli import up
 from swarm.cli.progress import Progress
 from swarm.cli.supervisor import Child, Supervisor
@@ -32,12 +33,12 @@ def test_a_failure_is_said_once_with_its_type_and_place(capsys: pytest.CaptureFi
     assert line.endswith("intermediate overflow in fsum")
 
 
-@pytest.mark.parametrize("broken", ["_line", "_new_rows", "_say_what_is_odd"])
+@pytest.mark.parametrize("broken", ["round_of", "_new_rows", "_say_what_is_odd"])
 def test_progress_fails_without_ending_what_it_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], broken: str
 ) -> None:
     layout = make_experiment(tmp_path)
-    monkeypatch.setattr(Progress, broken, burst)
+    monkeypatch.setattr(progress_module if broken == "round_of" else Progress, broken, burst)
     progress = Progress(run_of(layout), Settings(max_rounds=9), 2)
     append(layout.metrics_file("alice"), msgspec.json.encode(make_row(layout, "alice", 5)))
     progress.show_new()

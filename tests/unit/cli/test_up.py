@@ -12,12 +12,16 @@ import pytest
 from swarm.cli import up
 from swarm.cli.flags import RunFlags
 from swarm.cli.main import run as swarm
+from swarm.cli.say import say
+from swarm.cli.up_json import end_of
+from swarm.config import Settings
 from swarm.errors import ConfigError, ExperimentError, MemoryPlanError
 from swarm.wire import keys
 from swarm.wire.messages import NodeStart
 from tests.layout import Layout
 from tests.unit.cli.memory import have_free
 from tests.unit.node.factories import run_of
+from tests.unit.views.factories import make_experiment
 
 Plan = Callable[..., up._Planned]
 
@@ -204,3 +208,57 @@ def test_what_an_experiment_was_made_with_can_be_read(
     assert "versions  torch 1.0" in said
     assert swarm(["experiment", "settings", "demo", "--json"]) == 0
     assert [start["node_id"] for start in json.loads(capsys.readouterr().out)] == ["ben", "anna"]
+
+
+def test_json_is_all_that_is_on_the_standard_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    have_free(monkeypatch, 64e9)
+
+    def play(_: object, settings: Settings, *rest: object) -> int:
+        emit = rest[-1]
+        say("the nodes load their models")
+        emit(end_of({}, settings, "swarm up", 130, done=False))  # type: ignore[operator]
+        return 130
+
+    monkeypatch.setattr("anyio.run", play)
+    assert swarm(["up", "--path", str(tmp_path), "--nodes", "2", "--rounds", "7", "--json"]) == 130
+    said = capsys.readouterr()
+    (end,) = map(json.loads, said.out.splitlines())
+    assert (end["kind"], end["exit_code"], end["finished"], end["rounds_done"]) == ("end", 130, False, 0)
+    assert (end["max_rounds"], end["again"]) == (7, "swarm up --rounds 7")
+    assert "the nodes load their models" in said.err
+
+
+@pytest.mark.parametrize("commands", [False, True])
+def test_each_node_is_a_line_and_its_command_is_shown_where_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], commands: bool
+) -> None:
+    have_free(monkeypatch, 64e9)
+    monkeypatch.setattr("anyio.run", lambda *_: 0)
+    switches = ["--show-commands"] if commands else []
+    assert swarm(["up", "--path", str(tmp_path), "--nodes", "2", "--rounds", "7", *switches]) == 0
+    coordinator, *workers = capsys.readouterr().out.splitlines()
+    assert len(workers) == 2
+    if commands:
+        assert "swarm node --role coordinator" in coordinator
+    else:
+        assert coordinator == "coordinator  opens the rounds, 7 of them, for 2 workers"
+        assert workers[1] == "worker-1     trains tiny-2-qwen2 on I 4, J 4, G 8, 1 thread"
+
+
+def test_a_finished_experiment_is_an_error_or_shown_where_that_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    have_free(monkeypatch, 64e9)
+    layout = make_experiment(tmp_path)
+    line = ["up", "--path", str(tmp_path), "--experiment", layout.experiment, "--rounds", "3"]
+    layout.checkpoint(3, "bob").mkdir(parents=True)
+    monkeypatch.setattr(up, "read_experiment", lambda _: "there")
+    monkeypatch.setattr(up, "differences", lambda *_: [])
+    assert swarm(line) == 2
+    assert "is finished after 3 rounds: ask for more --rounds" in capsys.readouterr().err
+    assert swarm([*line, "--unless-finished"]) == 0
+    said = capsys.readouterr().out
+    assert "cumulative reward" in said
+    assert "is finished after 3 rounds: ask for more --rounds" in said
