@@ -87,6 +87,11 @@ COMMANDS = {
     "doctor": Command(
         "doctor:doctor", "Find what would hurt a swarm in this folder, and how to fix it.", "--path /mnt/shared"
     ),
+    "bugreport": Command(
+        "bugreport:bugreport",
+        "Collect what is needed to find a fault, redacted.",
+        "--experiment demo --write report.txt",
+    ),
     "settings": Command(
         "settings:settings", "Show every setting, its value and where it came from.", "learning_rate --preset paper"
     ),

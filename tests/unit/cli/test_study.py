@@ -92,7 +92,9 @@ def test_where_nothing_can_be_redrawn_a_line_is_said_now_and_then_and_every_end(
     display = StudyDisplay(lambda: now, redraws=False)
     display.show(HALF)
     display.show(HALF)
-    assert capsys.readouterr().out.splitlines() == ["s 1/4 runs 50% ETA 90s 1 failed; 4/4 seed 1 round 1 reward 0.100"]
+    assert capsys.readouterr().out.splitlines() == [
+        "s 1/4 runs 50% ETA 90s 1 failed; 4/4 seed 1 1 rounds done reward 0.100"
+    ]
     now = 61.0
     display.show(HALF)
     assert len(capsys.readouterr().out.splitlines()) == 1

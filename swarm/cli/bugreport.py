@@ -1,0 +1,164 @@
+"""`swarm bugreport`: what is needed to find a fault, redacted, shown before it is written.
+
+versions, machine, settings, doctor, status, hints, starts, events ─▶ bounded ─▶ redacted ─▶ terminal ─▶ a file
+                                                                                               "write it?"
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from cyclopts import Parameter
+
+from swarm.cli import doctor as doctor_view
+from swarm.cli.flags import CommonFlags, NodeFlags, open_experiment, settings_from
+from swarm.cli.paint import painted
+from swarm.cli.say import say
+from swarm.cli.settings import list_settings
+from swarm.config import Settings
+from swarm.config.declared import as_text
+from swarm.errors import ConfigError
+from swarm.harmless import printable, printable_lines
+from swarm.node.process.host import this_process
+from swarm.provenance import machine, versions
+from swarm.records.growing import parse_line
+from swarm.records.listing import nodes_with_logs
+from swarm.records.reader import snapshot
+from swarm.records.starts import last_starts
+from swarm.records.stream import Event, EventStream, Wanted
+from swarm.store.run import Run
+from swarm.views import events as event_view
+from swarm.views import status as status_view
+from swarm.views.doctor.examine import examine
+from swarm.views.hints import render_hints
+from swarm.views.redaction import Redaction, redaction_here
+from swarm.views.starts import render_starts
+
+FILE = "swarm-bugreport.txt"
+EVENTS, ERRORS, NODES = 40, 10, 12
+"""Last events, last warnings and errors of each node, and how many nodes are looked at."""
+LONGEST_LINE, LONGEST_PART = 400, 30_000
+"""Characters."""
+LEFT_OUT = frozenset({"prompt", "prompts", "question", "completion", "completions", "response", "answer", "text"})
+"""Fields of events that hold what models were asked or said: nobody's to hand on."""
+
+
+def bugreport(
+    *,
+    common: CommonFlags | None = None,
+    write: Annotated[Path | None, Parameter(help="Write it to this file without asking.")] = None,
+    yes: Annotated[bool, Parameter(help=f"Write it to {FILE} without asking.")] = False,
+    doctor: Annotated[
+        bool, Parameter(negative="--no-doctor", help="Examine the folder, which takes some seconds; or not.")
+    ] = True,
+) -> int:
+    """Collect what is needed to find a fault: redacted, shown, and written after a yes.
+
+    Home folder, user, machine, absolute paths, addresses, tokens and keys are replaced; prompts and completions are
+    left out. Names of nodes, experiments and models stay: read it before you send it.
+    """
+    common = common or CommonFlags()
+    settings = settings_from(common)
+    redaction = redaction_here(os.environ, settings.shared_folder)
+    text = "\n".join(_parts(settings, common, redaction, doctor=doctor))
+    sys.stdout.write(painted(text, sys.stdout) + "\n")
+    target = write or Path(FILE)
+    if write is None and not yes and not _asked(target):
+        say(f"nothing was written; `swarm bugreport --write {FILE}` writes it")
+        return 0
+    try:
+        with open(target, "x", encoding="utf-8") as file:
+            file.write(text + "\n")
+    except OSError as error:
+        raise ConfigError(f"the report cannot be written: {error}; name another file with --write") from None
+    say(f"written: {target}; read it before you send it")
+    return 0
+
+
+def _asked(target: Path) -> bool:
+    sys.stdout.flush()
+    return sys.stdin.isatty() and input(f"write this to {target}? [y/N] ").strip().lower() in ("y", "yes")
+
+
+def _parts(settings: Settings, common: CommonFlags, redaction: Redaction, *, doctor: bool) -> Iterator[str]:
+    """Title and text of each part; one that fails says so, and the others are there."""
+    parts: dict[str, Callable[[], str]] = {
+        "versions": lambda: _pairs(versions(settings)),
+        "machine": lambda: _pairs(machine()),
+        "settings": lambda: _settings(common),
+    }
+    if doctor:
+        parts["doctor"] = lambda: doctor_view.render(examine(settings))
+    run = _run(settings)
+    if run is not None:
+        parts |= {
+            "status": lambda: _status(run, settings),
+            "hints": lambda: render_hints(snapshot(run).hints()) or "none",
+            "starts": lambda: render_starts(last_starts(run)[:NODES]),
+            "warnings and errors": lambda: _events(run, "warning", ERRORS),
+            "events": lambda: _events(run, "info", EVENTS),
+        }
+    yield "a report of `swarm bugreport`; paths, names of user and machine and secrets are replaced"
+    for title, part in parts.items():
+        yield f"\n## {title}\n\n{_bounded(redaction.redacted(_tried(part)))}"
+    if run is None:
+        yield f"\nthere is no experiment {printable(settings.experiment)} to look at"
+
+
+def _tried(part: Callable[[], str]) -> str:
+    try:
+        return part()
+    except Exception as error:  # noqa: BLE001 - a report on a fault must not end with it
+        return f"failed: {type(error).__name__}: {error}"
+
+
+def _bounded(text: str) -> str:
+    """The last part of it, in lines that are not too long, with nothing that a terminal would obey."""
+    lines = [line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}..." for line in text.split("\n")]
+    clean = printable_lines("\n".join(lines))
+    return clean if len(clean) <= LONGEST_PART else f"... {clean[-LONGEST_PART:]}"
+
+
+def _pairs(values: dict[str, Any]) -> str:
+    return "\n".join(f"{name:<14}{as_text(value)}" for name, value in values.items())
+
+
+def _settings(common: CommonFlags) -> str:
+    """Those that are not at their defaults, with where they come from."""
+    flags = replace(NodeFlags(), path=common.path, experiment=common.experiment, config=common.config)
+    rows = [row for row in list_settings(flags, os.environ) if row.source != "default"]
+    return "\n".join(f"{row.setting:<24}{as_text(row.value)} (from: {row.source})" for row in rows) or "all at defaults"
+
+
+def _run(settings: Settings) -> Run | None:
+    try:
+        return open_experiment(settings)
+    except Exception:  # noqa: BLE001 - a folder that fails is what the doctor reports
+        return None
+
+
+def _status(run: Run, settings: Settings) -> str:
+    reader = status_view.StatusReader(run, liveness_timeout=settings.liveness_timeout, here=this_process())
+    return status_view.render(reader.read(time.time()))
+
+
+def _events(run: Run, level: str, count: int) -> str:
+    """The last of each node."""
+    nodes = nodes_with_logs(run)[:NODES]
+    found = [EventStream(run, Wanted(frozenset({node}), level=level)).read_last(count) for node in nodes]
+    return "\n".join(line for of_node in found for line in event_view.render(map(_without_texts, of_node))) or "none"
+
+
+def _without_texts(event: Event) -> Event:
+    fields = parse_line(event.line, dict[str, Any])
+    if fields is None:
+        return event._replace(line=b'{"line": "cannot be read"}')
+    kept = {key: value for key, value in fields.items() if key not in LEFT_OUT}
+    return event._replace(line=msgspec.json.encode(kept))

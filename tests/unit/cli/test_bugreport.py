@@ -1,0 +1,102 @@
+"""`swarm bugreport`: enough to find a fault, nothing that names who has it, and no file without a yes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from swarm.cli import bugreport
+from swarm.cli.main import run
+from tests.layout import Layout
+from tests.unit.views.factories import append_events, make_event, make_experiment
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+
+
+def report_on(layout: Layout, *words: str) -> list[str]:
+    return ["bugreport", "--no-doctor", "--path", str(layout.path), "--experiment", layout.experiment, *words]
+
+
+def test_it_has_versions_settings_nodes_errors_and_events(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    layout = make_experiment(tmp_path)
+    monkeypatch.setenv("SWARM_LEARNING_RATE", "0.001")
+    failed = make_event("process.failed", 9e8, error=f"no room in {Path.home()}/x", level="error", code="SWARM-STORE")
+    append_events(layout, "alice", failed)
+    assert run(report_on(layout)) == 0
+    said = capsys.readouterr().out
+    for part in ("versions", "machine", "settings", "status", "hints", "starts", "warnings and errors", "events"):
+        assert f"\n## {part}\n" in said
+    assert "learning_rate           0.001 (from: environment variable SWARM_LEARNING_RATE)" in said
+    assert "process.failed" in said
+    assert "no room in ~/x" in said
+    assert str(tmp_path) not in said
+
+
+def test_nothing_of_what_models_were_asked_or_said_is_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    layout = make_experiment(tmp_path)
+    monkeypatch.setenv("HF_TOKEN", "tell-nobody")
+    told = make_event("odd", 9e8, level="error", prompt="what is up", completion="the sky", note="tell-nobody\x1b[2J")
+    append_events(layout, "alice", told)
+    assert run(report_on(layout)) == 0
+    said = capsys.readouterr().out
+    assert "<secret>" in said
+    for word in ("what is up", "the sky", "tell-nobody", "\x1b"):
+        assert word not in said
+
+
+def test_it_is_written_after_a_yes_alone_and_over_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    layout = make_experiment(tmp_path)
+    assert run(report_on(layout)) == 0
+    assert not Path(bugreport.FILE).exists()
+    assert "nothing was written" in capsys.readouterr().out
+    assert run(report_on(layout, "--write", "mine.txt")) == 0
+    assert Path("mine.txt").read_text("utf-8") in capsys.readouterr().out
+    assert run(report_on(layout, "--yes")) == 0
+    assert Path(bugreport.FILE).exists()
+    capsys.readouterr()
+    assert run(report_on(layout, "--yes")) == 2
+    assert "name another file with --write [SWARM-CONFIG]" in capsys.readouterr().err
+
+
+def test_it_is_bounded_and_made_where_there_is_no_experiment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    layout = make_experiment(tmp_path)
+    append_events(layout, "alice", *(make_event("e", 1.0 + n, note="x" * 5000) for n in range(200)))
+    assert run(report_on(layout)) == 0
+    assert len(capsys.readouterr().out) < 10 * bugreport.LONGEST_PART
+    assert run(["bugreport", "--no-doctor", "--path", str(tmp_path), "--experiment", "nowhere"]) == 0
+    said = capsys.readouterr().out
+    assert "there is no experiment nowhere to look at" in said
+    assert "\n## versions\n" in said
+
+
+def test_a_part_that_fails_says_so_and_the_others_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ValueError("odd")
+
+    monkeypatch.setattr(bugreport, "machine", fail)
+    assert run(report_on(make_experiment(tmp_path))) == 0
+    said = capsys.readouterr().out
+    assert "## machine\n\nfailed: ValueError: odd" in said
+    assert "\n## events\n" in said
+
+
+def test_it_never_imports_torch(tmp_path: Path) -> None:
+    line = report_on(make_experiment(tmp_path))
+    code = f"import sys; from swarm.cli.main import run; code = run({line!r}); sys.exit('torch' in sys.modules or code)"
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
