@@ -26,7 +26,7 @@ def test_up_runs_a_mixed_swarm_whose_folder_validates_and_which_is_never_overwri
     first = run_swarm(env, *command)
     assert first.returncode == 0, first.stdout + first.stderr
     assert "coordinator  opens the rounds, 3 of them, for 2 workers\n" in first.stdout
-    assert "worker-1     trains tiny-2-gpt2 on I 4, J 4, G 4, 1 thread\n" in first.stdout
+    assert "worker-1     trains tiny-2-gpt2 on I 4, J 2, G 4, 1 thread\n" in first.stdout
     assert "3/3 done" in first.stdout
     assert "go on with more rounds" in first.stdout
     assert {row["model"] for node in ("worker-0", "worker-1") for row in rows(tmp_path, node)} == {
@@ -113,7 +113,7 @@ def test_a_reader_that_has_seen_enough_does_not_end_the_swarm(tmp_path):
     with daemons() as start:
         up = start("swarm", env, "up", "--nodes", "1")
         assert up.process.stdout is not None
-        assert "swarm node --role coordinator" in up.process.stdout.readline()
+        assert "coordinator  opens the rounds" in up.process.stdout.readline()
         up.process.stdout.close()
         assert up.process.wait(PATIENCE) == 0
     assert len(rows(tmp_path, "worker-0")) == 3
