@@ -22,10 +22,11 @@ def declared_section(evidence: Evidence) -> Section:
     return Section(
         "What was declared",
         (
-            "These comparisons, their measures and their tests were fixed in the study's matrix before any run of "
-            "their configurations began; all of them stand here. Tests are two-sided, the unit is the seed: welch is "
-            "Welch's t-test of two independent means, paired is Student's of the differences at equal seeds. The "
-            f"{len(tested)} of them are the one family of this page: Holm's p is adjusted over all that could be "
+            "These comparisons, their measures and their tests were fixed in the study's matrix before any run that "
+            "this study made of their configurations began; what came out of runs that it took over was known. All of "
+            "them stand here. Tests are two-sided, the unit is the seed: welch is "
+            "Welch's t-test of two independent means, paired is Student's of the differences at equal seeds. They "
+            f"are the one family of this page ({len(tested)}): Holm's p is adjusted over all that could be "
             "tested, and is the one to decide by. The interval of an improvement is that of the ratio's logarithm.",
         ),
         (Table("declared", "Declared comparisons.", tested, _COLUMNS),),

@@ -251,7 +251,7 @@ def test_the_headline_says_which_of_format_and_content_moved(tmp_path: Path) -> 
     reward, form, content = map(float, found.groups())
     assert form * content == pytest.approx(reward, abs=0.03)
     assert content == 1
-    assert "What moved: the format up; not shown to have moved: the content." in words
+    assert "What moved (looked at afterwards): the format up; not shown to have moved: the content." in words
     assert {row["task"] for row in table_of(tmp_path, "tasks")} == set(TASKS)
 
 
