@@ -138,6 +138,21 @@ class TrainGroup(msgspec.Struct, frozen=True):
     """As in RolloutGroup."""
 
 
+class MemoryUse(msgspec.Struct, frozen=True):
+    """The memory of a device at one moment, bytes."""
+
+    allocated: int
+    """What this process holds."""
+    peak: int
+    """The most that it held since it began."""
+    total: int
+    """What the device has, or this process may use of it."""
+    free: int
+    """What is left of that, whoever holds the rest."""
+    reserved: int | None = None
+    """What torch has reserved of a GPU for this process; None on a CPU."""
+
+
 class TrainReport(msgspec.Struct, frozen=True):
     """What one policy update did."""
 
@@ -161,6 +176,8 @@ class TrainReport(msgspec.Struct, frozen=True):
     """Their mean weight, truncated."""
     memory_halvings: int = 0
     """How often a step, of generation or of this update, was repeated with half the batch for want of memory."""
+    memory: MemoryUse | None = None
+    """Of the GPU after it; None on a CPU, whose memory is the process's to measure."""
     seconds_lease: float = 0.0
     """Waited for the device's lease."""
     updated: bool = True

@@ -11,6 +11,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from swarm.types import MemoryUse
+
 
 def host_memory(root: Path = Path("/")) -> tuple[int, int]:
     """Free and total memory that this process may use: what the machine has, or its control groups allow.
@@ -25,16 +27,31 @@ def host_memory(root: Path = Path("/")) -> tuple[int, int]:
     return free, total
 
 
+def process_memory(root: Path = Path("/")) -> MemoryUse | None:
+    """What this process holds of the machine's memory, its resident set; None where the system does not tell."""
+    try:
+        status = _sizes(root / "proc/self/status")
+        free, total = host_memory(root)
+        return MemoryUse(allocated=status["VmRSS"], peak=status["VmHWM"], total=total, free=free)
+    except (OSError, KeyError):
+        return None
+
+
 def _meminfo(file: Path) -> dict[str, int]:
     """Values of /proc/meminfo, in bytes; where there is none (not Linux), what sysconf knows. Raises OSError."""
     try:
-        lines = file.read_text("utf-8").splitlines()
+        return _sizes(file)
     except OSError:
         if not hasattr(os, "sysconf"):
             raise OSError(errno.ENOTSUP, "this system does not tell how much memory it has") from None
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         return {"MemAvailable": total, "MemTotal": total}
-    return {name: int(rest.split()[0]) * 1024 for name, _, rest in (line.partition(":") for line in lines)}
+
+
+def _sizes(file: Path) -> dict[str, int]:
+    """The lines `Name: 123 kB` of a file, in bytes. Raises OSError."""
+    parts = (line.partition(":") for line in file.read_text("utf-8").splitlines())
+    return {name: int(rest.split()[0]) * 1024 for name, _, rest in parts if rest.endswith(" kB")}
 
 
 def _cgroup_limits(root: Path) -> Iterator[tuple[int, int]]:

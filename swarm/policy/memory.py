@@ -1,4 +1,4 @@
-"""Halves a batch size after a GPU out-of-memory error, and keeps the smaller size.
+"""Halves a batch size after a GPU out-of-memory error, and keeps the smaller size; how full a GPU is.
 
 Several nodes may share one GPU, so what fitted yesterday may not fit now; giving up would end the node.
 """
@@ -12,6 +12,7 @@ import torch
 
 from swarm.errors import ModelError
 from swarm.logs import get_logger
+from swarm.types import MemoryUse
 
 _Result = TypeVar("_Result")
 logger = get_logger(__name__)
@@ -66,6 +67,20 @@ class MemoryBudget:
                 self._halvings.add()
                 logger.warning("memory.halved", work=self._work_name, size=self.size)
             torch.cuda.empty_cache()  # outside the handler, whose traceback keeps the failed pass's tensors alive
+
+
+def gpu_memory(device: torch.device) -> MemoryUse | None:
+    """Of a GPU; None on a CPU."""
+    if device.type != "cuda":
+        return None
+    free, total = torch.cuda.mem_get_info(device)
+    return MemoryUse(
+        allocated=torch.cuda.memory_allocated(device),
+        peak=torch.cuda.max_memory_allocated(device),
+        total=total,
+        free=free,
+        reserved=torch.cuda.memory_reserved(device),
+    )
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:

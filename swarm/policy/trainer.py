@@ -24,7 +24,7 @@ from swarm.logs import get_logger
 from swarm.policy import snapshot as snapshots
 from swarm.policy.batch import Encoded, encode_groups
 from swarm.policy.gradient import GradientSum
-from swarm.policy.memory import Halvings
+from swarm.policy.memory import Halvings, gpu_memory
 from swarm.policy.model import LanguageModel
 from swarm.policy.optimizer import Optimizer, OptimizerState
 from swarm.policy.settings import GrpoConfig
@@ -72,7 +72,8 @@ class ModelTrainer:
                 report = _mean_report(self._iterate(encoded))
             else:
                 report = self._empty_update(encoded)
-            return msgspec.structs.replace(report, memory_halvings=self._halvings.take())
+            memory = gpu_memory(self._model.device)
+            return msgspec.structs.replace(report, memory_halvings=self._halvings.take(), memory=memory)
         finally:
             self._forget()
 

@@ -14,6 +14,7 @@ from statistics import median
 from typing import NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
 from swarm.records.rows import Glance
 from swarm.wire.metrics import MetricsRow
@@ -29,6 +30,11 @@ GROUPS = 400
 """So many without an advantage are no chance, where one in forty has one (e^-10)."""
 STILL = 100
 """Rounds without an update."""
+FILLING, NEARLY_FULL, FULL = 0.75, 0.9, 1.01
+"""Shares of memory and disk that are said."""
+PLENTY = 10**11
+"""Bytes free; of a disk with more nothing is said, however small a share of it that is."""
+GB = 10**9
 PAGE = "docs/hints.md"
 
 
@@ -86,6 +92,15 @@ class Recent(msgspec.Struct, frozen=True, gc=False):
     """Peers' files and groups."""
     refused_as: str
     """The commonest reason; empty where there is none."""
+    memory_used: float
+    """Share of the device's, whoever holds it; 0.0: not known."""
+    memory_allocated: int
+    """Bytes that the node's process holds."""
+    memory_total: int
+    disk_used: float
+    """Share of the shared place's; 0.0: not known."""
+    disk_free: int
+    """Bytes."""
     quarantined: int
     """Peers."""
     quarantined_peer: str
@@ -93,18 +108,29 @@ class Recent(msgspec.Struct, frozen=True, gc=False):
 
 
 _SAME = sorted({*Recent.__struct_fields__} & {*Glance.__struct_fields__} - {"quarantined"})
+_UNKNOWN = {"disk_used": 0.0, "disk_free": 0, "memory_allocated": 0, "memory_total": 0}
+"""Of columns that a row may lack."""
 
 
 def recent(row: Glance | MetricsRow) -> Recent:
     """The part of a row that the rules need."""
     refused = Counter(row.refused_files)
+    same = {field: getattr(row, field) for field in _SAME}
     return Recent(
-        **{field: getattr(row, field) for field in _SAME},
+        **same | {field: none for field, none in _UNKNOWN.items() if same[field] is UNSET},
+        memory_used=_used(row),
         refused=sum(refused.values()),
         refused_as=refused.most_common(1)[0][0][:LONGEST_NAME] if refused else "",
         quarantined=len(row.quarantined),
         quarantined_peer=row.quarantined[0][:LONGEST_NAME] if row.quarantined else "",
     )
+
+
+def _used(row: Glance | MetricsRow) -> float:
+    free, total = row.memory_free, row.memory_total
+    if free is UNSET or total is UNSET or not 0 <= free <= total or not total:
+        return 0.0
+    return 1 - free / total
 
 
 Said = tuple[str, str] | None
@@ -257,6 +283,53 @@ def quarantines(rows: Sequence[Recent], facts: Facts) -> Said:
     )
 
 
+def _memory(rows: Sequence[Recent], low: float, high: float, remedy: str) -> Said:
+    """The memory of its device has been so full in each of the last rounds."""
+    last = rows[-FEW:]
+    least = min((row.memory_used for row in last), default=0.0)
+    if len(last) < FEW or not low <= least < high:
+        return None
+    held, total = last[-1].memory_allocated / GB, last[-1].memory_total / GB
+    return (
+        f"the memory of its device has been {least:.0%} full or more for {FEW} rounds: its process holds {held:.1f} of "
+        f"{total:.1f} GB",
+        remedy,
+    )
+
+
+def memory_75(rows: Sequence[Recent], facts: Facts) -> Said:
+    """The memory of its device fills up."""
+    remedy = "start no more nodes on it; several in one process (--in-process) need less (`swarm plan`)"
+    return _memory(rows, FILLING, NEARLY_FULL, remedy)
+
+
+def memory_90(rows: Sequence[Recent], facts: Facts) -> Said:
+    """The memory of its device is nearly full: longer answers than before may end the node."""
+    remedy = "stop what else runs there, run fewer nodes, or lower SWARM_MICRO_BATCH_TOKENS (`swarm plan`)"
+    return _memory(rows, NEARLY_FULL, FULL, remedy)
+
+
+def _disk(rows: Sequence[Recent], low: float, high: float, remedy: str) -> Said:
+    """The disk of the shared place has been so full in each of the last rounds, and is not a large one."""
+    last = rows[-FEW:]
+    least = min((row.disk_used for row in last), default=0.0)
+    if len(last) < FEW or not low <= least < high or last[-1].disk_free > PLENTY:
+        return None
+    return f"the disk of the shared place is {least:.0%} full, {last[-1].disk_free / GB:.2f} GB are free", remedy
+
+
+def disk_75(rows: Sequence[Recent], facts: Facts) -> Said:
+    """The disk of the shared place fills up."""
+    remedy = "see what the run still writes (`swarm doctor`), and free space, or ask for fewer rounds"
+    return _disk(rows, FILLING, NEARLY_FULL, remedy)
+
+
+def disk_90(rows: Sequence[Recent], facts: Facts) -> Said:
+    """The disk of the shared place is nearly full."""
+    remedy = "free space now (`swarm experiment clean` what is done with), or lower CHECKPOINT_KEEP"
+    return _disk(rows, NEARLY_FULL, FULL, remedy)
+
+
 RULES: Mapping[str, Callable[[Sequence[Recent], Facts], Said]] = {
     "short-rounds": short_rounds,
     "nothing-heard": nothing_heard,
@@ -267,5 +340,9 @@ RULES: Mapping[str, Callable[[Sequence[Recent], Facts], Said]] = {
     "equal-groups": equal_groups,
     "never-updated": never_updated,
     "quarantine": quarantines,
+    "memory-75": memory_75,
+    "memory-90": memory_90,
+    "disk-75": disk_75,
+    "disk-90": disk_90,
 }
 """Code -> rule."""

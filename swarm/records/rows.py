@@ -56,6 +56,11 @@ class Glance(msgspec.Struct):
     seconds_round: float = 0.0
     tokens_generated: int = 0
     tokens_trained: int = 0
+    memory_allocated: int = 0
+    memory_total: int = 0
+    memory_free: int = 0
+    disk_free: int = 0
+    disk_used: float = 0.0
     clock: str = "coordinator"
     schema_version: int = SCHEMA_VERSION
 

@@ -48,6 +48,7 @@ from typing import NamedTuple, ParamSpec, Protocol, TypeVar
 
 from swarm.errors import ProtocolError
 from swarm.lines import LogFile
+from swarm.store.health import Room
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -146,6 +147,9 @@ class Store(Protocol):
 
     def facts(self) -> Facts:
         """Measure what the place can do; writes, lists and removes a small file of this writer's own."""
+
+    def room(self) -> Room | None:
+        """How much may still be written, and of how much, by one question to the system; None where nobody knows."""
 
     def put(self, key: str, data: bytes, *, if_absent: bool = False, durable: bool = True) -> None:
         """Write a file, whole or not at all, in the place of whatever was there under this key.

@@ -38,6 +38,7 @@ from swarm.store.base import (
     get_each,
 )
 from swarm.store.faults import ANY_SIZE, FaultyPlace, Killed, Step, Version, tag_of
+from swarm.store.health import Room
 from swarm.store.wake_ups import wake
 
 _NOTHING = Version(0, "", "", 0.0, None)
@@ -59,6 +60,9 @@ class FaultyStore:
 
     def describe(self, key: str = "") -> str:
         return self._inner.describe(key)
+
+    def room(self) -> Room | None:
+        return self._inner.room()
 
     def facts(self) -> Facts:
         self._alive()

@@ -82,6 +82,8 @@ class Room(NamedTuple):
     """Bytes for this user."""
     inodes: int | None
     """Files; None where there is no such limit."""
+    total: int = 0
+    """Bytes that there are; 0: that cannot be told."""
 
 
 @dataclass

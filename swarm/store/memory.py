@@ -117,6 +117,9 @@ class MemoryStore:
     def describe(self, key: str = "") -> str:
         return f"memory:{key}"
 
+    def room(self) -> None:
+        return None
+
     def facts(self) -> Facts:
         return Facts("memory", exclusive_create=True, hints=True, freshness=0.0)
 

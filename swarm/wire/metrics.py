@@ -174,6 +174,21 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     """Their mean weight, capped."""
     memory_halvings: Annotated[int, counted("times")] = 0
     """A step was repeated with half the batch for want of memory."""
+    memory_allocated: Bytes | UnsetType = UNSET
+    """Of the node's device, held by its process after the update: torch's tensors on a GPU, the resident set on a CPU;
+    nodes of one process say the same. Missing, like all `memory_*`, where the system does not tell."""
+    memory_reserved: Bytes | UnsetType = UNSET
+    """Of a GPU, reserved by torch for the process; missing on a CPU."""
+    memory_peak: Bytes | UnsetType = UNSET
+    """The largest `memory_allocated` since the process began."""
+    memory_total: Bytes | UnsetType = UNSET
+    """Of the device; on a CPU what the machine has, or the process's control groups allow. At most 10^12."""
+    memory_free: Bytes | UnsetType = UNSET
+    """What of `memory_total` nobody holds."""
+    disk_free: Bytes | UnsetType = UNSET
+    """That may still be written to the shared place, at most 10^12; missing, like `disk_used`, where nobody knows."""
+    disk_used: Share | UnsetType = UNSET
+    """Of what the shared place can hold."""
     adaptive_I: Groups | UnsetType = UNSET
     """Local groups of this round by the adaptive rule; missing, like all `adaptive_*`, while no rule is on."""
     adaptive_J: Groups | UnsetType = UNSET

@@ -9,12 +9,14 @@ from tests.integration.swarms import LIGHT, daemons, environment, events, run_sw
 pytestmark = pytest.mark.engine
 
 ROUNDS = 12
+OF_THE_MACHINE = {"memory-75", "memory-90", "disk-75", "disk-90"}
+"""How full the machine is that the tests run on is not theirs."""
 
 
 def hints(path, env):
     """Code -> the nodes that `swarm status` gives it to; `summary` and `doctor` say the same codes."""
     status = json.loads(run_swarm(env, "status", "--json").stdout)
-    found = {hint["code"]: set(hint["nodes"]) for hint in status["hints"]}
+    found = {hint["code"]: set(hint["nodes"]) for hint in status["hints"] if hint["code"] not in OF_THE_MACHINE}
     summary, doctor = run_swarm(env, "summary").stdout, run_swarm(env, "doctor", "--path", str(path)).stdout
     for code in found:
         assert f"docs/hints.md#{code}" in summary
@@ -24,7 +26,7 @@ def hints(path, env):
 
 def said(path, node):
     """The codes in a node's own log, each once."""
-    return [event["code"] for event in events(path, node, "hint")]
+    return [event["code"] for event in events(path, node, "hint") if event["code"] not in OF_THE_MACHINE]
 
 
 def run(path, *workers, **settings):
@@ -84,5 +86,7 @@ def test_the_demonstration_gives_none(tmp_path, models):
     env = {"PATH": "/usr/bin:/bin", "GDRIVE_PATH": str(tmp_path), "EXPERIMENT_NAME": "test"}
     up = run_swarm(env, "up", "--in-process", *models)
     assert up.returncode == 0, up.stdout + up.stderr
-    assert "hint" not in up.stdout
+    assert not [
+        line for line in up.stdout.splitlines() if "hint" in line and not any(c in line for c in OF_THE_MACHINE)
+    ]
     assert hints(tmp_path, env) == {}

@@ -18,6 +18,7 @@ from swarm.config import Settings
 from swarm.node.base.timeline import Timeline
 from swarm.store.base import Blocking
 from swarm.store.run import Run
+from swarm.types import MemoryUse
 from swarm.wire.messages import MadeWith
 
 if TYPE_CHECKING:  # for commands that only look start without it
@@ -82,5 +83,7 @@ class NodeContext:
     process: ProcessIdentity
     versions: Mapping[str, str] = field(default_factory=dict)
     """Of the libraries on which the figures of a run depend."""
+    process_memory: Callable[[], MemoryUse | None] = lambda: None
+    """What this process holds of the machine's memory; None: nobody knows."""
     made_with: Callable[[], MadeWith] = MadeWith
     """What it was started with besides its settings, for the record. Blocking: reads the code and the model's files."""

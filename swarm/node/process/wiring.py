@@ -22,6 +22,7 @@ from swarm.node.process.host import this_process
 from swarm.node.process.lag import measured_lag
 from swarm.node.process.system import SYSTEM_CLOCK, ThreadBlocking
 from swarm.node.worker.ij_schedule import make_rule
+from swarm.planner.free_memory import process_memory
 from swarm.provenance import made_with, versions
 from swarm.records.made_by import refuse_foreign
 from swarm.signing.trust import make_trust
@@ -60,6 +61,7 @@ def make_context(settings: Settings, node_id: str, asked: Asked = NOBODY) -> Nod
         blocking=ThreadBlocking(),
         process=this_process(),
         versions=versions(settings),
+        process_memory=process_memory,
         made_with=partial(made_with, settings, asked),
     )
 

@@ -28,7 +28,7 @@ from swarm.node.worker.ij_schedule import IJSchedule
 from swarm.node.worker.own_groups import OwnGroups
 from swarm.node.worker.round_files import RoundFiles
 from swarm.node.worker.round_work import RoundWork, mean_rewards, metrics_row, to_train
-from swarm.types import Generator, RoundKey, Trainer
+from swarm.types import Generator, RoundKey, Trainer, TrainGroup, TrainReport
 from swarm.wire.codec import to_rollout_file
 from swarm.wire.messages import PolicyInfo
 from swarm.wire.metrics import MetricsRow
@@ -171,10 +171,15 @@ class RoundSteps:
         for ahead in list(self._ahead.values()):
             await ahead.queued.wait()  # its groups are to come from the policy before this update, whatever is slow
         external = to_train(work.external, external=True, scaling=self._scaling)
-        finish = partial(self._trainer.finish_update, external)
-        work.report = await ctx.compute_timed(work.seconds, "train", finish)
+        work.report = await ctx.compute_timed(work.seconds, "train", partial(self._finish, external))
         work.seconds["train"] -= work.report.seconds_lease
         self.rounds_trained += work.report.updated
+
+    def _finish(self, external: Sequence[TrainGroup]) -> TrainReport:
+        report = self._trainer.finish_update(external)
+        self.work.memory = report.memory or self._ctx.process_memory()
+        self.work.room = self._ctx.run.store.room()
+        return report
 
     # ── submit ──────────────────────────────────────────────────────────────────────────────────────────────────────
     async def submit(self, live_peers: int, loop_lag: float) -> None:

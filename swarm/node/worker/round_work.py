@@ -12,13 +12,18 @@ from dataclasses import dataclass, field
 from statistics import fmean, pstdev
 
 import anyio
+from msgspec import UNSET
 
 from swarm.algo.adaptive_rule import Split
 from swarm.algo.advantages import Scaling, group_advantages, is_informative
 from swarm.node.sharing.trained_groups import name_of
+from swarm.store.health import Room
 from swarm.tasks.scoring import FULL_ANSWER
-from swarm.types import RolloutGroup, RoundKey, ScoredGroup, TrainGroup, TrainReport
+from swarm.types import MemoryUse, RolloutGroup, RoundKey, ScoredGroup, TrainGroup, TrainReport
 from swarm.wire.metrics import MetricsRow
+
+MOST_BYTES = 10**12
+"""The largest size that a row says; readers take no larger one."""
 
 
 @dataclass
@@ -60,6 +65,10 @@ class RoundWork:
     timed_out: bool = False
     late: bool = False
     report: TrainReport | None = None
+    memory: MemoryUse | None = None
+    """Of the device after the update."""
+    room: Room | None = None
+    """Of the shared place, then."""
     bytes_published: int = 0
     killed: int = 0
     errors: int = 0
@@ -135,6 +144,7 @@ def metrics_row(
     _fill_sharing(row, work)
     if work.report:
         _fill_training(row, work.report)
+    _fill_room(row, work)
     return row
 
 
@@ -209,6 +219,21 @@ def _fill_training(row: MetricsRow, report: TrainReport) -> None:
     row.seconds_lease = report.seconds_lease
     row.importance_tokens = report.importance_tokens
     row.importance_mean = _finite(report.importance_mean)
+
+
+def _fill_room(row: MetricsRow, work: RoundWork) -> None:
+    """How full device and disk are."""
+    if memory := work.memory:
+        row.memory_allocated, row.memory_peak = bounded(memory.allocated), bounded(memory.peak)
+        row.memory_total, row.memory_free = bounded(memory.total), bounded(memory.free)
+        row.memory_reserved = UNSET if memory.reserved is None else bounded(memory.reserved)
+    if work.room and work.room.total:
+        row.disk_free, row.disk_used = bounded(work.room.free), 1 - min(1.0, work.room.free / work.room.total)
+
+
+def bounded(size: int) -> int:
+    """Bytes as a row says them: file systems without bounds claim exabytes."""
+    return min(size, MOST_BYTES)
 
 
 def _finite(value: float) -> float:

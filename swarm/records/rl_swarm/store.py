@@ -188,6 +188,9 @@ class RlSwarmStore:
         return rewards
 
     # ── what is refused ─────────────────────────────────────────────────────────────────────────────────────────────
+    def room(self) -> None:
+        return None
+
     def facts(self) -> Facts:
         self._refuse()
 

@@ -7,10 +7,12 @@ filesystems"). So a change that another host makes, or a server, wakes nobody he
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 from pathlib import Path
 
-from swarm.store.health import FileSystem
+from swarm.store.health import FileSystem, Room
 
 UNKNOWN = "unknown"
 MOUNT_TABLE = Path("/proc/self/mountinfo")
@@ -61,6 +63,12 @@ def filesystem_of(path: Path, mount_table: Path = MOUNT_TABLE) -> FileSystem:
     deepest = max(len(mount.parts) for mount, _ in holding)
     mount, kind = [entry for entry in holding if len(entry[0].parts) == deepest][-1]  # the last one lies on top
     return FileSystem(kind, str(mount), delivers_events(kind))
+
+
+def room_at(path: Path) -> Room:
+    """What may still be written at a folder. Raises OSError."""
+    found, use = os.statvfs(path) if hasattr(os, "statvfs") else None, shutil.disk_usage(path)
+    return Room(use.free, found.f_favail if found and found.f_files else None, use.free + use.used)
 
 
 def delivers_events(kind: str) -> bool:

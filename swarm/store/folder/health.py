@@ -16,7 +16,7 @@ from pathlib import Path
 from swarm.errors import StoreError
 from swarm.store.folder import inotify, survey, trials
 from swarm.store.folder.beneath import Within
-from swarm.store.folder.filesystem import filesystem_of
+from swarm.store.folder.filesystem import filesystem_of, room_at
 from swarm.store.folder.publish import publish
 from swarm.store.health import Delivery, FileSystem, Inotify, Naming, Renaming, Room, Survey, Writing
 from swarm.wire import keys
@@ -106,9 +106,7 @@ class FolderHealth:
         return Naming(folds, len(NAMES), refused, len(os.fsencode(self._root / DEEPEST)), _path_limit(folder))
 
     def room(self) -> Room:
-        place = nearest_existing(self._path)
-        found = os.statvfs(place) if hasattr(os, "statvfs") else None
-        return Room(shutil.disk_usage(place).free, found.f_favail if found and found.f_files else None)
+        return room_at(nearest_existing(self._path))
 
     def skew(self, wall: Callable[[], float]) -> float:
         """Half the time that the write takes is the error."""

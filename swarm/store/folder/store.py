@@ -30,8 +30,9 @@ from swarm.store.folder import bundles, by_path, growing
 from swarm.store.folder.beneath import Within, make_folder, opened_folder, prune
 from swarm.store.folder.by_path import OPENS_FOLDERS
 from swarm.store.folder.fetch import copy_out, list_page, look_at, open_regular, read_tagged
-from swarm.store.folder.filesystem import filesystem_of
+from swarm.store.folder.filesystem import filesystem_of, room_at
 from swarm.store.folder.publish import can_link, failing_to_write, publish, sync_folder, sync_opened
+from swarm.store.health import Room
 
 _SOON = 5.0
 """Seconds for which `facts` waits to see its own file in a listing."""
@@ -152,6 +153,12 @@ class FolderStore:
         if self._writer is not None:
             self._drafts()
             make_folder(folder)
+
+    def room(self) -> Room | None:
+        try:
+            return room_at(self._root)
+        except OSError:
+            return None
 
     def facts(self) -> Facts:
         kind, drafts = filesystem_of(self._root), self._drafts()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import UNSET
 
 from swarm.records.hints import FEW, GROUPS, KEPT, PAGE, RULES, STILL, Facts, Hint, hints_of, merged, recent
 from swarm.wire.metrics import MetricsRow
@@ -36,6 +37,11 @@ def row(number: int, **changes: Any) -> MetricsRow:
         "pool_groups": 12,
         "peers_heard": 3,
         "seconds_round": 2.1,
+        "memory_allocated": 4 * 10**8,
+        "memory_total": 16 * 10**9,
+        "memory_free": 6 * 10**9,
+        "disk_free": 90 * 10**9,
+        "disk_used": 0.6,
         **changes,
     }
     return MetricsRow(**fields)
@@ -55,6 +61,10 @@ PROVOKED: dict[str, tuple[int, Facts, dict[str, Any]]] = {
     "equal-groups": (KEPT, HEALTHY, {"zero_advantage_local": 1.0, "external_groups": 0}),
     "never-updated": (STILL, HEALTHY, {"updated": False}),
     "quarantine": (1, HEALTHY, {"quarantined": ["mallory"]}),
+    "memory-75": (FEW, HEALTHY, {"memory_free": 4 * 10**9}),
+    "memory-90": (FEW, HEALTHY, {"memory_free": 10**9}),
+    "disk-75": (FEW, HEALTHY, {"disk_used": 0.76}),
+    "disk-90": (FEW, HEALTHY, {"disk_used": 1.0, "disk_free": 0}),
 }
 
 
@@ -74,6 +84,21 @@ def test_each_hint_has_its_place_on_the_page(code: str) -> None:
     page = (ROOT / PAGE).read_text("utf-8")
     assert f"\n## {code}\n" in page
     assert Hint(code, ("anna",), "", "").page == f"docs/hints.md#{code}"
+
+
+def test_a_large_disk_has_room_whatever_share_is_taken_and_unknown_figures_say_nothing() -> None:
+    assert codes(KEPT, disk_used=0.95, disk_free=10**12) == []
+    assert codes(KEPT, disk_used=UNSET, disk_free=UNSET, memory_total=UNSET, memory_free=UNSET) == []
+    assert codes(KEPT, memory_total=0, memory_free=0) == codes(KEPT, memory_total=1, memory_free=9) == []
+
+
+def test_how_full_memory_and_disk_are_is_said_with_what_the_node_holds() -> None:
+    rows = [recent(row(n, memory_free=10**9, disk_used=0.8)) for n in range(FEW)]
+    memory, disk = hints_of("anna", rows, HEALTHY)
+    assert memory.evidence == (
+        "the memory of its device has been 94% full or more for 10 rounds: its process holds 0.4 of 16.0 GB"
+    )
+    assert disk.evidence == "the disk of the shared place is 80% full, 90.00 GB are free"
 
 
 def test_short_rounds_say_how_long_they_would_have_to_be() -> None:

@@ -10,7 +10,8 @@ from msgspec import UNSET
 from swarm.algo.adaptive_rule import Split
 from swarm.algo.advantages import std
 from swarm.node.worker.round_work import RoundWork, mean, mean_rewards, metrics_row, to_train
-from swarm.types import Completion, Origin, Question, RolloutGroup, RoundKey, ScoredGroup, TrainReport
+from swarm.store.health import Room
+from swarm.types import Completion, MemoryUse, Origin, Question, RolloutGroup, RoundKey, ScoredGroup, TrainReport
 
 
 def make_scored(
@@ -126,6 +127,18 @@ def test_the_trainers_report_and_the_times_of_the_steps_are_columns() -> None:
     row = make_row(work)
     assert (row["loss"], row["grad_norm"], row["tokens_trained"], row["updated"]) == (0.25, 2.0, 7, False)
     assert (row["seconds_generate"], row["seconds_wait"]) == (2.0, 1.5)
+
+
+def test_how_full_device_and_disk_are_is_a_column_where_it_is_known() -> None:
+    work = make_work()
+    assert make_row(work)["memory_total"] is make_row(work)["disk_used"] is UNSET
+    work.memory = MemoryUse(allocated=3, peak=4, total=10**15, free=10)
+    work.room = Room(free=25, inodes=None, total=100)
+    row = make_row(work)
+    assert (row["memory_allocated"], row["memory_peak"], row["memory_free"]) == (3, 4, 10)
+    assert row["memory_total"] == 10**12, "the largest that readers take"
+    assert row["memory_reserved"] is UNSET
+    assert (row["disk_free"], row["disk_used"]) == (25, 0.75)
 
 
 def test_what_is_trained_on_carries_the_groups_own_advantages() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from swarm.store.folder.filesystem import UNKNOWN, delivers_events, filesystem_of
+from swarm.store.folder.store import FolderStore
 from swarm.store.health import FileSystem
+from swarm.store.memory import MemoryPlace
 
 TABLE = rb"""21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
 22 21 0:40 / /mnt rw shared:2 master:3 - tmpfs none rw
@@ -59,3 +62,12 @@ def test_local_file_systems_tell_of_everything(kind: str) -> None:
 
 def test_the_real_table_of_this_machine_can_be_read() -> None:
     assert filesystem_of(Path("/proc/self")).kind in ("proc", UNKNOWN)
+
+
+def test_a_folder_knows_its_room_and_what_lies_nowhere_knows_none(tmp_path: Path) -> None:
+    room, use = FolderStore(tmp_path).room(), shutil.disk_usage(tmp_path)
+    assert room is not None
+    assert room.total == pytest.approx(use.used + use.free, rel=0.01)
+    assert 0 < room.free < room.total
+    assert FolderStore(tmp_path / "nothing").room() is None
+    assert MemoryPlace().open().room() is None
