@@ -47,13 +47,15 @@ DRAWS = AssignedQuestions(Settings().seed, TASKS, Settings().profile)
 MEASURED_COLUMNS = {
     "timestamp",
     "loop_lag_max",
+    *("memory_allocated", "memory_reserved", "memory_peak", "memory_total", "memory_free", "disk_free", "disk_used"),
     "executor_busy",
     "publish_to_pool",
     "bytes_published",  # a timestamp has more or fewer digits
     "bytes_fetched",  # the same, and a node that comes back reads peers' files again
     "accepted_by_peer",  # what it read between two rows
 }
-"""Of a metrics row, those that depend on time, or on when the folder was read; beside those called seconds_*."""
+"""Of a metrics row, those that depend on time, on how full the machine is, or on when the folder was read; beside those
+called seconds_*."""
 
 
 def run_of(layout: Layout, writer: str = "test") -> Run:
