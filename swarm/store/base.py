@@ -149,7 +149,10 @@ class Store(Protocol):
         """Measure what the place can do; writes, lists and removes a small file of this writer's own."""
 
     def room(self) -> Room | None:
-        """How much may still be written, and of how much, by one question to the system; None where nobody knows."""
+        """How much could still be written after this handle's last `put`, and of how much; None where nobody knows.
+
+        The place is not asked again, so that whoever computes is not held up by one that hangs.
+        """
 
     def put(self, key: str, data: bytes, *, if_absent: bool = False, durable: bool = True) -> None:
         """Write a file, whole or not at all, in the place of whatever was there under this key.

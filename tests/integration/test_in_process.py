@@ -3,12 +3,14 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 
 import pytest
 
+from swarm.policy.embedded import embedded_path
 from tests.integration.swarms import (
     daemons,
     environment,
@@ -79,13 +81,16 @@ def test_ctrl_c_stops_all_nodes_and_the_printed_command_goes_on_in_one_process(t
 
 
 def test_a_node_that_fails_ends_the_others_gently_and_says_so_in_its_own_log(tmp_path):
-    models = f"tiny-2-qwen2,{tmp_path}/no-such-model"
+    broken = tmp_path / "broken model"
+    shutil.copytree(embedded_path("tiny-2-qwen2"), broken)
+    (broken / "tokenizer.json").write_text("{}")
+    models = f"tiny-2-qwen2,{broken}"
     alone = environment(tmp_path, NODE_ID="worker", MODEL_NAME=models, SWARM_COORDINATOR_PATIENCE=0.1)
     with daemons() as start:
         workers = start("services.workers", alone, "--nodes", "2")
         assert workers.wait() == 1, workers.output
     (failed,) = events(tmp_path, "worker-1", "process.failed")
-    assert "no-such-model" in failed["error"]
+    assert "tokenizer" in failed["error"]
     assert events(tmp_path, "worker-0", "process.failed") == []
     assert events(tmp_path, "worker-0", "node.finished")[-1]["reason"] == "stopped"
 

@@ -56,6 +56,8 @@ class FolderStore:
         self._writer = writer
         self._by_path = by_path
         self._held_something = False
+        self._room: Room | None = None
+        """After the last file that was put here."""
 
     def describe(self, key: str = "") -> str:
         return str(self._at(key))
@@ -63,6 +65,8 @@ class FolderStore:
     def put(self, key: str, data: bytes, *, if_absent: bool = False, durable: bool = True) -> None:
         publish(self._at(key), data, self._writing(), durable=durable, if_absent=if_absent, own=True)
         self._held_something = True
+        with suppress(OSError):
+            self._room = room_at(self._root)
 
     def get(self, key: str, limit: int) -> Blob:
         return read_tagged(self._at(key), limit)
@@ -155,10 +159,7 @@ class FolderStore:
             make_folder(folder)
 
     def room(self) -> Room | None:
-        try:
-            return room_at(self._root)
-        except OSError:
-            return None
+        return self._room
 
     def facts(self) -> Facts:
         kind, drafts = filesystem_of(self._root), self._drafts()
