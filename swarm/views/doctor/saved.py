@@ -80,7 +80,7 @@ def judge_state(found: ClockFile, experiment: str, *, wanted: bool, workers_aliv
 
 
 def _in_step(state: StateFile, last_rewarded: int, *, workers_alive: bool) -> Finding:
-    measured = f"round {state.round} of {state.max_rounds or '?'}, newest reward of round {last_rewarded}"
+    measured = f"{state.round}/{state.max_rounds or '?'} rounds done, newest reward of round {last_rewarded}"
     if last_rewarded > state.round:
         fix = "workers went on without a coordinator: nothing is lost, and one that is started goes to where they are"
         return STATE.warning("clock", f"behind the rewards: {measured}", fix)

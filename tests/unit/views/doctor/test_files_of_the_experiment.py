@@ -23,7 +23,7 @@ def state_verdict(layout: Layout, scene: Scene | None = None, **settings: object
 
 
 def test_the_state_of_a_good_run_is_well(tmp_path: Path) -> None:
-    assert state_verdict(make_experiment(tmp_path)) == (OK, "round 3 of 3, newest reward of round 2")
+    assert state_verdict(make_experiment(tmp_path)) == (OK, "3/3 rounds done, newest reward of round 2")
 
 
 def test_a_torn_state_is_a_failure(tmp_path: Path) -> None:
