@@ -103,7 +103,7 @@ def test_the_same_seed_gives_the_same_files() -> None:
 def test_what_a_terminal_would_obey_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("swarm.views.text.printable", lambda text: text)
     layout = Layout(tmp_path, "exp")
-    data = peer_file(model="m", phase=ESC)
+    data = peer_file(model="m", node_role=ESC)
     with placed(layout, "peer", writing(data)), pytest.raises(TerminalError):
         read("peer", layout)
 

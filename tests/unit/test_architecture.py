@@ -102,6 +102,7 @@ OPENERS = {
     *("glob", "rglob", "load_file", "save_file", "rmtree", "copyfile", "copyfileobj", "mkdir", "makedirs"),
 }
 NOT_BELOW_THE_SHARED_PLACE = {
+    "swarm/cli/bugreport.py": "the file that the user names",
     "swarm/cli/main.py": "/dev/null",
     "swarm/cli/processes.py": "the user's private runtime folder, /proc",
     "swarm/cli/say.py": "/dev/null",
