@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,7 +25,7 @@ from swarm.cli.say import say
 from swarm.cli.settings import list_settings
 from swarm.config import Settings
 from swarm.config.declared import as_text
-from swarm.errors import ConfigError
+from swarm.errors import ConfigError, SwarmError
 from swarm.harmless import printable, printable_lines
 from swarm.node.process.host import this_process
 from swarm.provenance import machine, versions
@@ -66,7 +67,7 @@ def bugreport(
     """
     common = common or CommonFlags()
     settings = settings_from(common)
-    redaction = redaction_here(os.environ, settings.shared_folder)
+    redaction = redaction_here(os.environ, settings.shared_folder, _paths(settings))
     text = "\n".join(_parts(settings, common, redaction, doctor=doctor))
     sys.stdout.write(painted(text, sys.stdout) + "\n")
     target = write or Path(FILE)
@@ -80,6 +81,19 @@ def bugreport(
         raise ConfigError(f"the report cannot be written: {error}; name another file with --write") from None
     say(f"written: {target}; read it before you send it")
     return 0
+
+
+def _paths(settings: Settings) -> Iterator[str]:
+    """What settings and the starts of nodes name: models, and folders, which may hold spaces."""
+    yield from (value for value in (settings.path, settings.key_folder, *settings.model) if value)
+    with suppress(SwarmError):
+        for start in last_starts(run)[:NODES] if (run := _run(settings)) else ():
+            yield from start.models
+            yield from (text for value in start.settings.values() for text in _texts(value))
+
+
+def _texts(value: object) -> list[str]:
+    return [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
 
 
 def _asked(target: Path) -> bool:

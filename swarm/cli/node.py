@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Annotated, NamedTuple
@@ -18,10 +19,13 @@ from swarm.cli.joining import experiment_in, only_experiment, place_named, take,
 from swarm.cli.processes import this_process_runs
 from swarm.cli.say import warn
 from swarm.config import Asked, Settings, asked_in, sources_of
-from swarm.errors import ConfigError
+from swarm.errors import ConfigError, ExperimentError
 from swarm.node.process.daemon import run_node
+from swarm.node.process.host import this_process
 from swarm.node.process.wiring import one_model
 from swarm.records.files import read_experiment
+from swarm.records.liveness import is_alive
+from swarm.records.reader import snapshot
 from swarm.store.run import Run
 from swarm.systems import require_for
 
@@ -63,6 +67,7 @@ def join(place: str, /, *, flags: NodeFlags | None = None) -> int:
     run = open_experiment(alone, WRITER)
     experiment = experiment_in(run, None)
     assert experiment is not None, "there is no end to the patience"
+    _refuse_finished(run, flags)
     joining = take(flags, run, experiment, role="worker")
     tell(run, joining, experiment)
     asked = asked_for(["swarm", "join", place], replace(flags, path=None), joining.adopted)
@@ -91,6 +96,20 @@ def workers(
     name = settings.node_id
     this_process_runs(settings, settings.role, [f"{name}-{n}" for n in range(nodes)] if name else [])
     return run_workers(settings, nodes, started.asked)
+
+
+def _refuse_finished(run: Run, flags: NodeFlags) -> None:
+    """See that there is something left to join.
+
+    Raises:
+        ExperimentError: it is over, and nobody is alive in it.
+    """
+    now, timeout = snapshot(run), settings_from(flags).liveness_timeout
+    if now.finished and not any(is_alive(peer, time.time(), timeout, this_process()) for peer in now.peers.values()):
+        raise ExperimentError(
+            f"{run.store.describe()} is finished after {now.finished.rounds} rounds, and nobody is alive in it: there "
+            "is nothing left to join. Ask its coordinator for more --rounds first, or join another --experiment"
+        )
 
 
 class _Started(NamedTuple):

@@ -11,7 +11,7 @@ import getpass
 import os
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,16 +63,18 @@ class Redaction:
         return text
 
 
-def redaction_here(environ: Mapping[str, str], shared: Path) -> Redaction:
+def redaction_here(environ: Mapping[str, str], shared: Path, named: Iterable[str] = ()) -> Redaction:
     """Of this user on this machine.
 
     Args:
         shared: the shared folder.
+        named: other paths that are known, such as those of models, whose spaces end no path in a text.
     """
     home, package = os.path.expanduser("~"), str(Path(__file__).parents[1])
     host = platform.node()
     names = [(_user(), "<user>"), (Path(home).name, "<user>"), (host, "<host>"), (host.partition(".")[0], "<host>")]
-    folders = {str(shared): "<shared>", os.path.realpath(shared): "<shared>", package: "<swarm>", home: "~"}
+    others = {path: "<path>" for path in named if os.path.isabs(path)}
+    folders = others | {str(shared): "<shared>", os.path.realpath(shared): "<shared>", package: "<swarm>", home: "~"}
     return Redaction(
         names=tuple((name, instead) for name, instead in names if len(name) >= SHORTEST_NAME),
         folders=tuple(sorted(((f, i) for f, i in folders.items() if len(f) > 1), key=lambda pair: -len(pair[0]))),

@@ -284,6 +284,8 @@ def _clock(status: Status) -> str:
     if status.own_clocks:
         return f"each node keeps its own clock; {_range_of_rounds(status.nodes)}"
     if status.round is None or status.updated_ago is None:
+        if any(node.live and node.role == "coordinator" for node in status.nodes):
+            return "the clock has not started: the coordinator waits for workers, a round interval at most"
         return "the clock has not started: no coordinator has written a state yet"
     if status.alone:
         return (
@@ -291,6 +293,11 @@ def _clock(status: Status) -> str:
             f"on by themselves; {_range_of_rounds(status.nodes)}"
         )
     share = f" ({status.rounds_done / status.max_rounds:.0%})" if status.max_rounds else ""
+    if not any(node.live for node in status.nodes):
+        return (
+            f"stopped in round {status.round}, {status.round}/{last} done{share}: nobody is alive, the clock last "
+            f"moved {age(status.updated_ago)} ago; the same command that began it goes on"
+        )
     return (
         f"round {status.round}, stage {status.stage}, open for {age(status.updated_ago)}; "
         f"{status.round}/{last} done{share}; {status.rollouts} rollout files, {status.rewards} rewards"

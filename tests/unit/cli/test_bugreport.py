@@ -41,6 +41,14 @@ def test_it_has_versions_settings_nodes_errors_and_events(
     assert str(tmp_path) not in said
 
 
+def test_a_path_with_spaces_is_replaced_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MODEL_NAME", "/srv/my secret client/acme model")
+    assert run(report_on(make_experiment(tmp_path))) == 0
+    assert "secret client" not in capsys.readouterr().out
+
+
 def test_nothing_of_what_models_were_asked_or_said_is_in_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -227,6 +227,14 @@ def test_a_node_that_a_command_starts_has_its_settings_already(
     assert started[0].seed == 42
 
 
+def test_nobody_joins_what_is_over(layout: Layout, started: Started, capsys: pytest.CaptureFixture[str]) -> None:
+    begin(layout)
+    layout.run.store.put(keys.STATE, encode(make_state(round=9, max_rounds=9, finished=True)))
+    assert swarm(["join", str(layout.path), "--experiment", "demo", "--node-id", "anna"]) == 2
+    assert "is finished after 9 rounds, and nobody is alive in it" in capsys.readouterr().err
+    assert not started
+
+
 def test_only_workers_join(layout: Layout, started: Started, capsys: pytest.CaptureFixture[str]) -> None:
     begin(layout)
     assert swarm(["join", str(layout.path), "--role", "coordinator"]) == 2

@@ -41,6 +41,8 @@ def test_the_open_round_and_what_it_has_so_far(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, rounds=2)
     make_round(layout, "alice", 2)
     write(layout.state_file, make_state(layout, round=2, max_rounds=9, updated_at=NOW - 4))
+    assert "stopped in round 2, 2/9 done (22%): nobody is alive, the clock last moved 4.0s ago" in render(read(layout))
+    make_peer(layout, "alice", last_seen=NOW)
     status = read(layout)
     assert (status.round, status.max_rounds, status.finished, status.updated_ago) == (2, 9, False, 4.0)
     assert (status.rollouts, status.rewards) == (1, 1)
@@ -186,6 +188,7 @@ def test_before_the_first_round_the_coordinator_waits_for_workers(tmp_path: Path
     make_peer(layout, "clock", node_role="coordinator", last_seen=NOW)
     make_peer(layout, "alice", status="starting", phase="", registered_at=NOW - 8, last_seen=NOW)
     assert node_of(read(layout), "clock").state == "waits for workers"
+    assert "the coordinator waits for workers, a round interval at most" in render(read(layout))
     assert node_of(read(layout), "alice").state == "starts: loads its model, 8.0s"
 
 
