@@ -123,7 +123,12 @@ def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
 def _from_toml(file: str) -> Given:
     try:
         table = tomllib.loads(Path(file).read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read the settings file {file}: {error.strerror or error}; expected the path of a TOML file, as "
+            "`swarm settings --example` prints one"
+        ) from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"cannot read the settings file {file}: {error}") from None
     found: Given = {}
     for key, value in table.items():
