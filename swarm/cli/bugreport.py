@@ -67,8 +67,9 @@ def bugreport(
     """
     common = common or CommonFlags()
     settings = settings_from(common)
-    redaction = redaction_here(os.environ, settings.shared_folder, _paths(settings))
-    text = "\n".join(_parts(settings, common, redaction, doctor=doctor))
+    run = _run(settings)
+    redaction = redaction_here(os.environ, settings.shared_folder, _paths(settings, run))
+    text = "\n".join(_parts(settings, common, run, redaction, doctor=doctor))
     sys.stdout.write(painted(text, sys.stdout) + "\n")
     target = write or Path(FILE)
     if write is None and not yes and not _asked(target):
@@ -83,11 +84,11 @@ def bugreport(
     return 0
 
 
-def _paths(settings: Settings) -> Iterator[str]:
+def _paths(settings: Settings, run: Run | None) -> Iterator[str]:
     """What settings and the starts of nodes name: models, and folders, which may hold spaces."""
     yield from (value for value in (settings.path, settings.key_folder, *settings.model) if value)
     with suppress(SwarmError):
-        for start in last_starts(run)[:NODES] if (run := _run(settings)) else ():
+        for start in last_starts(run)[:NODES] if run else ():
             yield from start.models
             yield from (text for value in start.settings.values() for text in _texts(value))
 
@@ -101,7 +102,9 @@ def _asked(target: Path) -> bool:
     return sys.stdin.isatty() and input(f"write this to {target}? [y/N] ").strip().lower() in ("y", "yes")
 
 
-def _parts(settings: Settings, common: CommonFlags, redaction: Redaction, *, doctor: bool) -> Iterator[str]:
+def _parts(
+    settings: Settings, common: CommonFlags, run: Run | None, redaction: Redaction, *, doctor: bool
+) -> Iterator[str]:
     """Title and text of each part; one that fails says so, and the others are there."""
     parts: dict[str, Callable[[], str]] = {
         "versions": lambda: _pairs(versions(settings)),
@@ -110,7 +113,6 @@ def _parts(settings: Settings, common: CommonFlags, redaction: Redaction, *, doc
     }
     if doctor:
         parts["doctor"] = lambda: doctor_view.render(examine(settings))
-    run = _run(settings)
     if run is not None:
         parts |= {
             "status": lambda: _status(run, settings),

@@ -67,7 +67,7 @@ def join(place: str, /, *, flags: NodeFlags | None = None) -> int:
     run = open_experiment(alone, WRITER)
     experiment = experiment_in(run, None)
     assert experiment is not None, "there is no end to the patience"
-    _refuse_finished(run, flags)
+    _refuse_finished(run, alone.liveness_timeout)
     joining = take(flags, run, experiment, role="worker")
     tell(run, joining, experiment)
     asked = asked_for(["swarm", "join", place], replace(flags, path=None), joining.adopted)
@@ -98,13 +98,13 @@ def workers(
     return run_workers(settings, nodes, started.asked)
 
 
-def _refuse_finished(run: Run, flags: NodeFlags) -> None:
+def _refuse_finished(run: Run, timeout: float) -> None:
     """See that there is something left to join.
 
     Raises:
         ExperimentError: it is over, and nobody is alive in it.
     """
-    now, timeout = snapshot(run), settings_from(flags).liveness_timeout
+    now = snapshot(run)
     if now.finished and not any(is_alive(peer, time.time(), timeout, this_process()) for peer in now.peers.values()):
         raise ExperimentError(
             f"{run.store.describe()} is finished after {now.finished.rounds} rounds, and nobody is alive in it: there "

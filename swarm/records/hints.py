@@ -283,13 +283,17 @@ def quarantines(rows: Sequence[Recent], facts: Facts) -> Said:
     )
 
 
+def _least(shares: Sequence[float], low: float, high: float) -> float | None:
+    """The least of the last shares, where there are enough of them and it lies between these; else None."""
+    last = shares[-FEW:]
+    return least if len(last) == FEW and low <= (least := min(last)) < high else None
+
+
 def _memory(rows: Sequence[Recent], low: float, high: float, remedy: str) -> Said:
     """The memory of its device has been so full in each of the last rounds."""
-    last = rows[-FEW:]
-    least = min((row.memory_used for row in last), default=0.0)
-    if len(last) < FEW or not low <= least < high:
+    if (least := _least([row.memory_used for row in rows], low, high)) is None:
         return None
-    held, total = last[-1].memory_allocated / GB, last[-1].memory_total / GB
+    held, total = rows[-1].memory_allocated / GB, rows[-1].memory_total / GB
     return (
         f"the memory of its device has been {least:.0%} full or more for {FEW} rounds: its process holds {held:.1f} of "
         f"{total:.1f} GB",
@@ -311,11 +315,10 @@ def memory_90(rows: Sequence[Recent], facts: Facts) -> Said:
 
 def _disk(rows: Sequence[Recent], low: float, high: float, remedy: str) -> Said:
     """The disk of the shared place has been so full in each of the last rounds, and is not a large one."""
-    last = rows[-FEW:]
-    least = min((row.disk_used for row in last), default=0.0)
-    if len(last) < FEW or not low <= least < high or last[-1].disk_free > PLENTY:
+    least = _least([row.disk_used for row in rows], low, high)
+    if least is None or rows[-1].disk_free > PLENTY:
         return None
-    return f"the disk of the shared place is {least:.0%} full, {last[-1].disk_free / GB:.2f} GB are free", remedy
+    return f"the disk of the shared place is {least:.0%} full, {rows[-1].disk_free / GB:.2f} GB are free", remedy
 
 
 def disk_75(rows: Sequence[Recent], facts: Facts) -> Said:

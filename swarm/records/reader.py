@@ -121,9 +121,7 @@ class Snapshot:
         generations = said if type(said) is int and 0 < said <= MOST_COUNTED else Facts().generations
         refused, accepted = self._said_of_others()
         of_all = Facts(
-            generations=generations
-            if type(generations) is int and 0 < generations <= MOST_COUNTED
-            else Facts().generations,
+            generations=generations,
             external_groups=constant_j(self.experiment) or 0,
             round_interval=self.state.round_interval if self.state else 0.0,
         )

@@ -16,6 +16,7 @@ OVERDUE = 2.5
 """Beats that a live node may be behind without a word: one is under way, and one is late."""
 SHORTEST_INTERVAL = 0.01
 """Of heartbeats, seconds; what says less says nothing."""
+MOST_BEATS = 9999.0
 
 _DOING: Mapping[str, str] = {
     "loading": "loads its model",
@@ -90,17 +91,23 @@ def _names(nodes: Set[str]) -> str:
 
 
 def _beats_missed(peer: PeerFile, wall: float) -> str:
+    behind = _beats_behind(peer, wall)
+    return "" if behind is None else f", {behind:.0f} heartbeats missed"
+
+
+def _beats_behind(peer: PeerFile, wall: float) -> float | None:
+    """Its heartbeat intervals since the last one; None where it does not say how long they are."""
     if peer.heartbeat_interval < SHORTEST_INTERVAL:
-        return ""
-    return f", {min(9999.0, (wall - peer.last_seen) / peer.heartbeat_interval):.0f} heartbeats missed"
+        return None
+    return min(MOST_BEATS, max(0.0, wall - peer.last_seen) / peer.heartbeat_interval)
 
 
 def seen(peer: PeerFile, wall: float) -> str:
     """How long ago its last heartbeat was; of one that is overdue, how many that is."""
     ago = max(0.0, wall - peer.last_seen)
-    behind = ago / peer.heartbeat_interval if peer.heartbeat_interval >= SHORTEST_INTERVAL else 0.0
+    behind = _beats_behind(peer, wall) or 0.0
     late = behind > OVERDUE and peer.status != STOPPED
-    return f"{age(ago)} ({min(9999.0, behind):.0f} beats)" if late else age(ago)
+    return f"{age(ago)} ({behind:.0f} beats)" if late else age(ago)
 
 
 def shortage(row: Glance) -> str:
