@@ -95,7 +95,9 @@ class StrangerLaws:
         if write and write.reason == "caught_up" and not (write.key in self._rewards or self.anybody_may()):
             raise self._laws.broken("the clock jumps to where nobody honest is", coordinator.name, write.key.round)
         missing = (look.live | look.coming) - look.submitted
-        strangers_alone = bool(missing and look.submitted) and missing <= self.names
+        # before a round is open those are waited for that are expected to begin with it
+        is_open = coordinator.machine is not None and coordinator.machine.key is not None
+        strangers_alone = is_open and bool(missing and look.submitted) and missing <= self.names
         loss.rounds += bool(write and write.reason == "interval" and strangers_alone)
         loss.passes(self._world.now, waits=strangers_alone and not write, counted=self._undisturbed(coordinator, loss))
         self._bounded(coordinator, loss, self._world.plan.interval)

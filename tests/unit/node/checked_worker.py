@@ -241,7 +241,7 @@ class CheckedWorker:
         waited = self._now - self._gather_since
         missing = {peer for peer in self._live - train.heard if self._absences[peer] < MOST_ABSENCES}
         newcomers = self._newcomers
-        graceful = self._newcomers_took < MOST_ABSENCES * self._longest_gather
+        graceful = self._newcomers_took + (waited if newcomers else 0.0) < MOST_ABSENCES * self._longest_gather
         if not graceful or self._newcomers_cost >= MOST_ABSENCES:
             missing &= self._earned
         if missing and self._now - self._late_since < LATE_GRACE:
