@@ -28,7 +28,7 @@ class Bar(msgspec.Struct, frozen=True):
 class Bars:
     """The bars of one server."""
 
-    def __init__(self, bars: Sequence[Bar] = (), filter_: seccomp.Filter | None = None) -> None:
+    def __init__(self, bars: Sequence[Bar] = (), filter_: Callable[[], int] | None = None) -> None:
         self.bars = tuple(bars)
         self._filter = filter_
 
@@ -43,7 +43,7 @@ class Bars:
         Raises OSError where the filter that the server tried fails, and nothing is to be scored then.
         """
         if self._filter is not None:
-            seccomp.apply(self._filter)
+            self._filter()
 
 
 NO_BARS = Bars()
@@ -62,7 +62,7 @@ def put_up(names: Sequence[str] = ("privileges", "capabilities", "landlock", "se
     }
     bars = [_attempt(name, step) for name, step in steps.items() if name in names]
     up = any(bar.name == "seccomp" and bar.up for bar in bars)
-    return Bars(bars, seccomp.prepare() if up else None)
+    return Bars(bars, seccomp.filter_here() if up else None)
 
 
 def _attempt(name: str, step: Callable[[], str]) -> Bar:
@@ -87,11 +87,11 @@ def _no_capabilities() -> str:
 
 def _try_filter() -> str:
     """In a fork, as the server itself has to open pipes and fork."""
-    filter_ = seccomp.prepare()
+    filter_ = seccomp.filter_here()
     child = os.fork()
     if child == 0:
         with contextlib.suppress(BaseException):
-            seccomp.apply(filter_)
+            filter_()
             _exit_well_if_refused()
         os._exit(1)
     _, status = os.waitpid(child, 0)

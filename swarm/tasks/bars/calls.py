@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 
@@ -130,12 +131,25 @@ def machine() -> Machine:
 
 def call(number: int, *arguments: object) -> int:
     """Make a system call; integers are passed as 64 bits. Raises OSError, NotHereError where this is no Linux."""
+    return ready(number, *arguments)()
+
+
+def ready(number: int, *arguments: object) -> Callable[[], int]:
+    """A system call with all that ctypes needs for it made already; raises as `call`.
+
+    In a fresh fork that is more than half of what a call costs: each object made there copies a page of the parent.
+    """
     if _syscall is None:
         raise NotHereError(f"needs Linux, got {sys.platform}")
-    result: int = _syscall(ctypes.c_long(number), *(_as_long(argument) for argument in arguments))
+    passed = (ctypes.c_long(number), *map(_as_long, arguments))
+    return functools.partial(_make, _syscall, passed)
+
+
+def _make(syscall: Callable[..., int], passed: tuple[object, ...]) -> int:
+    result = syscall(*passed)
     if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
     return result
 
 

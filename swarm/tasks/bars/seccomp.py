@@ -17,10 +17,9 @@ from __future__ import annotations
 import ctypes
 import errno
 import struct
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
 
-from swarm.tasks.bars.calls import call, machine
+from swarm.tasks.bars.calls import machine, ready
 
 ALLOWED = (
     *("brk", "mmap", "mprotect", "munmap", "mremap", "madvise"),
@@ -47,30 +46,21 @@ _NUMBER, _ARCH, _THIRD_ARGUMENT = 0, 4, 32
 """Offsets into struct seccomp_data; the low half of the argument, on these little-endian machines."""
 
 
-class Filter(NamedTuple):
-    """A program for the kernel. The second field keeps alive what the first points to."""
-
-    program: ctypes.Structure
-    code: ctypes.Array[ctypes.c_char]
-
-
 class _Program(ctypes.Structure):
     """struct sock_fprog."""
 
-    _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_void_p))
+    _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_char_p))
 
 
-def prepare() -> Filter:
-    """The filter, assembled for this machine. Raises NotHereError."""
+def filter_here() -> Callable[[], int]:
+    """What puts a process, which must have no new privileges, under the filter of this machine for good.
+
+    It is assembled here, once; what is returned raises OSError. Raises NotHereError.
+    """
     here = machine()
     instructions = list(assemble(here.audit_arch, here.numbers))
-    code = ctypes.create_string_buffer(b"".join(instructions))
-    return Filter(_Program(len(instructions), ctypes.addressof(code)), code)
-
-
-def apply(filter_: Filter) -> None:
-    """Put this process, which must have no new privileges, under the filter for good. Raises OSError."""
-    call(machine().numbers["seccomp"], _SET_MODE_FILTER, _SPEC_ALLOW, ctypes.byref(filter_.program))
+    program = _Program(len(instructions), b"".join(instructions))
+    return ready(here.numbers["seccomp"], _SET_MODE_FILTER, _SPEC_ALLOW, ctypes.byref(program))
 
 
 def assemble(audit_arch: int, numbers: Mapping[str, int]) -> Iterator[bytes]:
