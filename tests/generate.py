@@ -1,7 +1,7 @@
 """Generates what follows from the declarations: python -m tests.generate, or `make docs`.
 
     tests/golden/*          the example of each form                    from tests/unit/wire/forms.py
-    swarm/wire/PROTOCOL.md  tables of fields, examples                  from swarm.wire.messages, and the examples
+    swarm/wire/PROTOCOL.md  tables of fields, examples                  from swarm.wire's messages, and the examples
     docs/metrics.md         tables of columns                           from swarm.study.tables.columns
     docs/settings.md        the table of settings                       from swarm.config.settings
     docs/errors.md          the table of errors                         from swarm.errors
@@ -32,7 +32,7 @@ from swarm.config.settings import FIELDS
 from swarm.errors import ProtocolError, SwarmError
 from swarm.study.tables import columns
 from swarm.types import Origin
-from swarm.wire import messages
+from swarm.wire import judge_messages, messages
 from swarm.wire.codec import encode
 from swarm.wire.kinds import Count
 from tests.unit.wire.forms import FORMS, GOLDEN
@@ -41,7 +41,11 @@ ROOT = Path(__file__).parents[1]
 WIDTH = 120
 _WORDS = {float: "number", int: "integer", str: "text", bool: "flag", dict: "object", list: "list"}
 _COUNT = get_args(Count)[1]
-_MESSAGES = [form for form in vars(messages).values() if isinstance(form, type) and issubclass(form, msgspec.Struct)]
+_MESSAGES = [
+    form
+    for form in (vars(messages) | vars(judge_messages)).values()
+    if isinstance(form, type) and issubclass(form, msgspec.Struct)
+]
 FORM_CLASSES = [*_MESSAGES, Origin, Round, End]
 """The JSON forms; one may take over the fields of another."""
 
@@ -77,7 +81,7 @@ def _tables() -> dict[str, str]:
         "events": _described(columns.EVENT_COLUMNS),
         "rollouts": _described(columns.ROLLOUT_COLUMNS),
         "rewards": _columns(messages.RewardFile, columns.REWARDS),
-        "judge": _columns(messages.JudgedRow, columns.JUDGE),
+        "judge": _columns(judge_messages.JudgedRow, columns.JUDGE),
     }
 
 

@@ -33,7 +33,8 @@ from swarm.tasks.registry import Families
 from swarm.tasks.scoring import Scorer
 from swarm.views.text import shorten, table
 from swarm.wire import keys
-from swarm.wire.messages import ExamRow, ExperimentFile
+from swarm.wire.judge_messages import ExamRow
+from swarm.wire.messages import ExperimentFile
 
 DEFAULT_QUESTIONS = 16
 WRITER = "exam"

@@ -21,7 +21,7 @@ from swarm.judge.candidates import Candidate
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.scoring import FULL_ANSWER, GroupScore, Scorer
 from swarm.types import Completion, Question
-from swarm.wire.messages import ExamRow
+from swarm.wire.judge_messages import ExamRow
 
 EXAM_SEED = 20_250_921
 """Changing it makes another exam, whose results compare with none of before."""

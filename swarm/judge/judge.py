@@ -37,7 +37,8 @@ from swarm.tasks.registry import Families
 from swarm.tasks.scoring import FULL_ANSWER, Scorer
 from swarm.wire import keys
 from swarm.wire.codec import encode
-from swarm.wire.messages import ExperimentFile, JudgeAnswer, JudgedRow, JudgeQuestion
+from swarm.wire.judge_messages import JudgeAnswer, JudgedRow, JudgeQuestion
+from swarm.wire.messages import ExperimentFile
 
 logger = get_logger(__name__)
 

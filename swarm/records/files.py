@@ -17,7 +17,8 @@ from swarm.store.run import Run
 from swarm.types import RoundKey
 from swarm.wire import keys
 from swarm.wire.codec import decode
-from swarm.wire.messages import ExamRow, ExperimentFile, PeerFile, RewardFile, StateFile
+from swarm.wire.judge_messages import ExamRow
+from swarm.wire.messages import ExperimentFile, PeerFile, RewardFile, StateFile
 
 Form = TypeVar("Form", bound=msgspec.Struct)
 SMALL_FILE = 64 * 1024

@@ -19,7 +19,8 @@ from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_
 import msgspec
 from msgspec import UNSET
 
-from swarm.wire.messages import JudgedRow, MetricsRow
+from swarm.wire.judge_messages import JudgedRow
+from swarm.wire.messages import MetricsRow
 
 MOST = 1e12
 """Of what has no range of its own; times all rows that are held it still is an integer of 64 bits."""

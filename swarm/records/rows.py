@@ -19,7 +19,8 @@ from swarm.records.listing import nodes_with_logs
 from swarm.records.ranges import KEY_COLUMNS, clamp, is_share
 from swarm.store.run import Run
 from swarm.wire import keys
-from swarm.wire.messages import SCHEMA_VERSION, Count, JudgedRow, MetricsRow
+from swarm.wire.judge_messages import JudgedRow
+from swarm.wire.messages import SCHEMA_VERSION, Count, MetricsRow
 
 MOST_ROWS = 100_000
 """Rows of one node that are held; rounds, that is."""

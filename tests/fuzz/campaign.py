@@ -19,7 +19,7 @@ import msgspec
 
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.tasks.gym.profiles import SAPO_TASKS
-from swarm.wire.messages import ExamRow
+from swarm.wire.judge_messages import ExamRow
 from tests.fuzz.mutators import mutate
 from tests.fuzz.readers import KEY, PEER, READERS
 from tests.fuzz.reading_process import Answer, Request

@@ -33,7 +33,8 @@ from swarm.views.events import render as render_events
 from swarm.views.status import StatusReader
 from swarm.views.status import render as render_status
 from swarm.wire import keys
-from swarm.wire.messages import ExperimentFile, JudgedRow, JudgeQuestion, RewardFile, WinnersFile
+from swarm.wire.judge_messages import JudgedRow, JudgeQuestion
+from swarm.wire.messages import ExperimentFile, RewardFile, WinnersFile
 from tests.layout import Layout
 
 logger = get_logger(__name__)

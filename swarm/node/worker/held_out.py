@@ -19,7 +19,8 @@ from swarm.node.worker.context import WorkerContext
 from swarm.types import Completion, Generator
 from swarm.wire import keys
 from swarm.wire.codec import decode, encode
-from swarm.wire.messages import JudgeAnswer, JudgeQuestion, PolicyInfo
+from swarm.wire.judge_messages import JudgeAnswer, JudgeQuestion
+from swarm.wire.messages import PolicyInfo
 
 logger = get_logger(__name__)
 

@@ -23,7 +23,7 @@ from swarm.study.record import StudyRecord, open_run, read_run, read_study
 from swarm.study.report.figure_style import Look
 from swarm.study.report.progress import FINISHED, progress_table
 from swarm.study.tables.frames import get_study_judge_metrics, get_study_metrics
-from swarm.wire.messages import ExamRow
+from swarm.wire.judge_messages import ExamRow
 
 DIGITS = 9
 """Decimals of the curves over rounds, which make up most of the tables."""

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import UnsetType
 
-from swarm.wire.messages import JudgedRow, MetricsRow, RewardFile
+from swarm.wire.judge_messages import JudgedRow
+from swarm.wire.messages import MetricsRow, RewardFile
 
 Columns = dict[str, str]
 """Column -> dtype, in order."""

@@ -21,7 +21,8 @@ from swarm.store.place import open_place
 from swarm.store.run import Run
 from swarm.wire import keys
 from swarm.wire.codec import decode, encode
-from swarm.wire.messages import ExperimentFile, JudgeAnswer, JudgedRow, JudgeQuestion
+from swarm.wire.judge_messages import JudgeAnswer, JudgedRow, JudgeQuestion
+from swarm.wire.messages import ExperimentFile
 from tests.patience import PATIENCE
 from tests.unit.node.factories import FakeTaskSource, fake_rewards, make_peer, make_settings, make_state
 from tests.unit.node.nodes import until

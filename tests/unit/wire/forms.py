@@ -8,13 +8,11 @@ import msgspec
 from msgspec import Raw
 
 from swarm.types import Origin
+from swarm.wire.judge_messages import JudgeAnswer, JudgedRow, JudgeQuestion
 from swarm.wire.messages import (
     CompletionsFile,
     ExperimentFile,
     GroupInfo,
-    JudgeAnswer,
-    JudgedRow,
-    JudgeQuestion,
     MetricsRow,
     NodeStart,
     NodeState,

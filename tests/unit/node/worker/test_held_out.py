@@ -11,7 +11,8 @@ from structlog.testing import capture_logs
 
 from swarm.node.worker.held_out import LONGEST_PROMPT
 from swarm.wire.codec import decode, encode
-from swarm.wire.messages import JudgeAnswer, JudgeQuestion, MetricsRow
+from swarm.wire.judge_messages import JudgeAnswer, JudgeQuestion
+from swarm.wire.messages import MetricsRow
 from tests.layout import Layout
 from tests.unit.node.factories import FakePolicy, put
 from tests.unit.node.nodes import (
