@@ -34,6 +34,7 @@ from swarm.records.listing import nodes_with_logs
 from swarm.records.reader import snapshot
 from swarm.records.starts import last_starts
 from swarm.records.stream import Event, EventStream, Wanted
+from swarm.store.place import open_place
 from swarm.store.run import Run
 from swarm.views import events as event_view
 from swarm.views import status as status_view
@@ -125,7 +126,8 @@ def _parts(
     for title, part in parts.items():
         yield f"\n## {title}\n\n{_bounded(redaction.redacted(_tried(part)))}"
     if run is None:
-        yield f"\nthere is no experiment {printable(settings.experiment)} to look at"
+        missing = _tried(lambda: open_place(settings.shared_folder).without(settings.experiment))
+        yield f"\n{printable(redaction.redacted(missing))}"
 
 
 def _tried(part: Callable[[], str]) -> str:

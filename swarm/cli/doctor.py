@@ -6,6 +6,7 @@ import shutil
 import signal
 import textwrap
 from collections import Counter
+from contextlib import suppress
 from typing import Annotated, NoReturn
 
 from cyclopts import Parameter
@@ -13,7 +14,10 @@ from cyclopts.validators import Number
 
 from swarm.cli.flags import CommonFlags, settings_from
 from swarm.cli.say import print_result
+from swarm.config import Settings
+from swarm.errors import ExperimentError, StoreError
 from swarm.harmless import printable
+from swarm.store.place import open_place
 from swarm.views.doctor.check import Diagnosis, Finding, Verdict
 from swarm.views.doctor.examine import examine
 
@@ -30,15 +34,29 @@ def doctor(
     """Find what would hurt a swarm in this folder, and how to fix it; exit 1 if something would.
 
     Args:
-        common: which experiment; it need not be there yet.
+        common: which experiment; where none is named, none need be there yet.
         seconds: How long nodes are watched; some of their heartbeats if not given.
         as_json: JSON instead of a table.
     """
     signal.signal(signal.SIGTERM, _end)  # so that the probe files go
-    diagnosis = examine(settings_from(common), seconds=seconds)
+    settings = settings_from(common)
+    _refuse_misspelled(settings)
+    diagnosis = examine(settings, seconds=seconds)
     width = min(_WIDEST, max(_NARROWEST, shutil.get_terminal_size((_WIDEST, 24)).columns))
     print_result(diagnosis, lambda found: render(found, width), as_json=as_json)
     return 0 if diagnosis.ok else 1
+
+
+def _refuse_misspelled(settings: Settings) -> None:
+    """An experiment that is named is there, unless it is to be the first; a place that cannot be listed is a finding.
+
+    Raises:
+        ExperimentError: it is not, and others are.
+    """
+    place, name = open_place(settings.shared_folder), settings.experiment
+    with suppress(StoreError):
+        if name != Settings.experiment and (there := place.experiments()) and name not in there:
+            raise ExperimentError(f"{place.without(name)}; without --experiment the place is examined before it begins")
 
 
 def _end(number: int, frame: object) -> NoReturn:

@@ -55,23 +55,32 @@ def show_status(
         watch: Refresh every 2 seconds until Ctrl-C.
         as_json: JSON instead of a table; with --watch, one line per refresh.
     """
+    looking.status(common=_named(name, common), watch=watch, as_json=as_json)
+
+
+def _named(name: str | None, common: CommonFlags | None) -> CommonFlags:
+    """The flags with the experiment that was named, by its name or by --experiment."""
     common = common or CommonFlags()
     if name is not None and common.experiment is not None:
         raise ConfigError(f"name one experiment, got {name} and --experiment {common.experiment}")
-    named = common if name is None else replace(common, experiment=name)
-    looking.status(common=named, watch=watch, as_json=as_json)
+    return common if name is None else replace(common, experiment=name)
 
 
 def show_settings(
-    name: str, /, *, path: PathFlag = None, as_json: Annotated[bool, Parameter("--json")] = False
+    name: str | None = None,
+    /,
+    *,
+    common: CommonFlags | None = None,
+    as_json: Annotated[bool, Parameter("--json")] = False,
 ) -> None:
     """Show what the nodes of an experiment were started with: settings, versions, code, models, machine, command.
 
     Args:
-        name: The experiment.
+        name: The experiment; without one, what --experiment or the settings say.
+        common: which experiment.
         as_json: JSON instead of text: the last start of every node.
     """
-    run = open_experiment(settings_from(CommonFlags(path=path, experiment=name)))
+    run = open_experiment(settings_from(_named(name, common)))
     print_result(last_starts(run), render_starts, as_json=as_json)
 
 
@@ -129,28 +138,31 @@ def live_nodes(run: Run, wall: float, liveness_timeout: float) -> list[str]:
 
 
 def clean(
-    name: Annotated[str, Parameter(help="The experiment.")],
+    name: Annotated[str | None, Parameter(help="The experiment; one has to be named, here or by --experiment.")] = None,
     /,
     *,
-    path: PathFlag = None,
+    common: CommonFlags | None = None,
     rollouts: Annotated[bool, Parameter(help="Its rollouts.")] = False,
     checkpoints: Annotated[bool, Parameter(help=_CHECKPOINTS)] = False,
     yes: Annotated[bool, Parameter(help="Do not ask.")] = False,
 ) -> int:
     """Delete an experiment, or only the parts named. Refused while any of its nodes is running."""
-    settings = settings_from(CommonFlags(path=path, experiment=name))
+    named = _named(name, common)
+    if named.experiment is None:  # what is deleted is never what the settings happen to say
+        raise ConfigError("name the experiment to delete: swarm experiment clean NAME")
+    settings = settings_from(named)
     place = open_place(settings.shared_folder)
     place.require(settings.experiment)
     run = place.open(settings.experiment, writer=WRITER)
     place.refuse_link(settings.experiment)
     if live := live_nodes(run, time.time(), settings.liveness_timeout):
         raise ExperimentError(f"{run.store.describe()} is in use by {', '.join(live)}: stop them first")
-    named = [part for part, chosen in ((keys.ROLLOUTS, rollouts), (keys.CHECKPOINTS, checkpoints)) if chosen]
-    parts = [part for part in named if _is_there(run, part)] if named else [""]
+    chosen = [part for part, asked in ((keys.ROLLOUTS, rollouts), (keys.CHECKPOINTS, checkpoints)) if asked]
+    parts = [part for part in chosen if _is_there(run, part)] if chosen else [""]
     if not parts:
         say("there is nothing to delete")
         return 0
-    if not named and (sharing := _studies_with(settings.shared_folder, run)):
+    if not chosen and (sharing := _studies_with(settings.shared_folder, run)):
         say(f"{run.experiment} is a run of the study {' and of the study '.join(sharing)}, which will lack it")
     sizes = {part: _size_of(run, part) for part in parts}
     if not (yes or _asked([f"{printable(run.store.describe(part))} ({sizes[part]})" for part in parts])):

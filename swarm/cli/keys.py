@@ -7,6 +7,7 @@ from swarm.cli.say import say
 from swarm.config import Settings
 from swarm.errors import ConfigError
 from swarm.signing.known_keys import KnownKeys
+from swarm.store.place import open_place
 from swarm.views.text import table
 from swarm.wire.keys import COORDINATOR, is_node_id
 
@@ -34,6 +35,7 @@ def known(flags: CommonFlags | None = None) -> None:
     settings = settings_from(flags)
     keys = list(_known(settings))
     if not keys:
+        open_place(settings.shared_folder).require(settings.experiment)
         say(f"no node of {settings.experiment} in {settings.shared_folder} was seen with a key")
         return
     say(table(("node", "public key"), keys, left=(0, 1)))
@@ -47,6 +49,7 @@ def forget(node: str, flags: CommonFlags | None = None) -> None:
     """
     settings = settings_from(flags)
     if not (node == COORDINATOR or is_node_id(node)) or not _known(settings).forget(node):
+        open_place(settings.shared_folder).require(settings.experiment)
         raise ConfigError(f"no key is known of {node!r} in {settings.experiment}; `swarm keys known` lists them")
     say(f"{node} will be held to the key that it is seen with next; nodes that are running learn of it when restarted")
 

@@ -19,6 +19,7 @@ from swarm.config.declared import DECLARED, Declared, as_text, example_file
 from swarm.config.sections import SECTIONS
 from swarm.config.settings import FIELDS
 from swarm.errors import ConfigError
+from swarm.spelling import did_you_mean, named
 from swarm.views.text import shorten, table
 
 _WIDEST_VALUE = 32
@@ -77,8 +78,8 @@ def _named(word: str) -> str:
         if bare in (name, declared.flag.lstrip("-").replace("-", "_"), *map(str.lower, declared.variables)):
             return name
     near = [name for name, declared in DECLARED.items() if any(bare in text for text in (name, *declared.variables))]
-    hint = f"did you mean {', '.join(near)}?" if near else "`swarm settings` lists all"
-    raise ConfigError(f"expected a setting, its variable or its flag, got {word!r}; {hint}")
+    hint = f"; did you mean {named(near)}?" if near else did_you_mean(bare, DECLARED, "; `swarm settings` lists all")
+    raise ConfigError(f"expected a setting, its variable or its flag, got {word!r}{hint}")
 
 
 def list_settings(flags: NodeFlags, environ: Mapping[str, str], only: Collection[str] = ()) -> list[SettingRow]:

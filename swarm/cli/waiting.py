@@ -9,6 +9,7 @@ from typing import TypeVar
 from swarm.cli.flags import open_experiment
 from swarm.cli.say import warn
 from swarm.config import Settings
+from swarm.spelling import did_you_mean, named
 from swarm.store.place import open_place
 from swarm.store.run import Run
 
@@ -41,7 +42,7 @@ def open_experiment_when_there(settings: Settings) -> Run:
     """The experiment that the settings name, to read it, as soon as somebody has begun it."""
     place = open_place(settings.shared_folder)
     there = place.experiments
-    others = f", there are {', '.join(found)}" if (found := there()) else ""
-    what = f"the experiment {settings.experiment} in {place.describe()}{others}"
-    wait_for(lambda: settings.experiment in there() or None, what)
+    what = f"the experiment {settings.experiment} in {place.describe()}"
+    others = f", there are {named(found)}{did_you_mean(settings.experiment, found)}" if (found := there()) else ""
+    wait_for(lambda: settings.experiment in there() or None, what + others)
     return open_experiment(settings)

@@ -6,9 +6,8 @@ allowed; so are settings that contradict each other.
 
 from __future__ import annotations
 
-import difflib
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,11 @@ from swarm.config.misspelled import meant
 from swarm.config.presets import PRESET, PRESET_VARIABLE, preset
 from swarm.config.settings import ADAPTIVE, FIELDS, JUDGE, QUICK, Settings, variable
 from swarm.errors import ConfigError
+from swarm.spelling import did_you_mean
 
 Given = dict[str, tuple[object, str]]
 """Setting -> its value, unparsed, and where it came from."""
+ALL = "; `swarm settings` lists all"
 COMMAND_DEFAULT = "the command's default"
 _FLAGS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 _FROM_TEXT: Mapping[Any, Callable[[str], object]] = {
@@ -111,12 +112,12 @@ def _from_environment(environ: Mapping[str, str]) -> Given:
 def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
     for name, value in environ.items():
         if name.startswith("SWARM_") and name not in VARIABLES and name != ASKED_VARIABLE:
-            raise ConfigError(f"unknown setting {name} in the environment{_suggest(name, VARIABLES)}")
+            raise ConfigError(f"unknown setting {name} in the environment{did_you_mean(name, VARIABLES, ALL)}")
         if name in RETIRED and value.strip():
             raise ConfigError(f"the environment variable {name}={value!r} has no meaning here: {RETIRED[name]}")
         if value.strip() and (known := meant(name)):
             raise ConfigError(
-                f"unknown setting {name}={value!r} in the environment; did you mean {known}? If not, unset it"
+                f"unknown setting {name}={value!r} in the environment; did you mean {known!r}? If not, unset it"
             )
 
 
@@ -136,16 +137,11 @@ def _from_toml(file: str) -> Given:
         if name in RETIRED:
             raise ConfigError(f"the setting {key!r} in {file} has no meaning here: {RETIRED[name]}")
         if name not in FIELDS and name != PRESET:
-            raise ConfigError(f"unknown setting {key!r} in {file}{_suggest(key, [*FIELDS, *VARIABLES])}")
+            raise ConfigError(f"unknown setting {key!r} in {file}{did_you_mean(key, [*FIELDS, *VARIABLES], ALL)}")
         if name in found:
             raise ConfigError(f"{key!r} sets {name} a second time in {file}: keep one")
         found[name] = (value, file)
     return found
-
-
-def _suggest(word: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.75)
-    return f"; did you mean {close[0]}?" if close else "; `swarm settings` lists all"
 
 
 def _parse(name: str, value: object, source: str) -> Any:

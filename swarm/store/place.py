@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 from swarm.errors import ExperimentError, StoreError
+from swarm.spelling import did_you_mean, named
 from swarm.store.base import MOST_NAMES, Store
 from swarm.store.folder.beneath import EXPERIMENTS
 from swarm.store.folder.store import FolderStore
@@ -62,11 +63,13 @@ class Place:
         """
         if (self._path / EXPERIMENTS / name).is_dir():
             return
+        raise ExperimentError(f"{self.without(name)}; name one with --experiment, and --path")
+
+    def without(self, name: str) -> str:
+        """The sentence that there is no such experiment; which there are, and which of them may be meant."""
         there = self.experiments()
-        known = f"there {'is' if len(there) == 1 else 'are'} {', '.join(there)}" if there else "there is none at all"
-        raise ExperimentError(
-            f"no experiment {name!r} in {self.describe()}: {known}; name one with --experiment, and --path"
-        )
+        known = f"there {'is' if len(there) == 1 else 'are'} {named(there)}" if there else "there is none at all"
+        return f"no experiment {name!r} in {self.describe()}: {known}{did_you_mean(name, there)}"
 
     def is_link(self, name: str) -> bool:
         """An experiment that is a link may lead anywhere."""

@@ -17,6 +17,7 @@ from swarm.config import EXPERIMENT_NAME
 from swarm.errors import ExperimentError, ProtocolError
 from swarm.records.files import read_form
 from swarm.records.listing import entries
+from swarm.spelling import did_you_mean, named
 from swarm.store.base import Kind, Store
 from swarm.store.place import open_place
 from swarm.store.run import Run
@@ -187,8 +188,9 @@ def read_study(path: Path, study: str) -> StudyRecord:
     """
     record = read_form(study_store(path, study), RECORD, StudyRecord, LARGEST_RECORD)
     if record is None:
-        known = ", ".join(studies(path)) or "none"
-        raise ExperimentError(f"no study {study!r} in {path}; there: {known}; begin one with `swarm study run`")
+        there = studies(path)
+        known = f"there: {named(there) or 'none'}{did_you_mean(study, there)}"
+        raise ExperimentError(f"no study {study!r} in {path}; {known}; begin one with `swarm study run`")
     return record if record.defaults is not None else _with_first_defaults(record)
 
 

@@ -193,7 +193,7 @@ def test_a_variable_that_was_retired_is_refused_with_what_to_do_instead(
     ],
 )
 def test_a_misspelled_variable_is_refused_with_the_one_that_was_meant(name: str, known: str) -> None:
-    assert f"did you mean {known}?" in refusal({name: "4"})
+    assert f"did you mean {known!r}?" in refusal({name: "4"})
 
 
 SOMEBODY_ELSES = [
@@ -355,13 +355,13 @@ def test_a_malformed_flag_is_refused_as_one() -> None:
 
 
 def test_an_unknown_variable_of_ours_is_refused_and_the_nearest_named() -> None:
-    assert refusal({"SWARM_TEMPRATURE": "1"}).endswith("did you mean SWARM_TEMPERATURE?")
+    assert refusal({"SWARM_TEMPRATURE": "1"}).endswith("did you mean 'SWARM_TEMPERATURE'?")
     assert refusal({"SWARM_XYZZY": "1"}).endswith("`swarm settings` lists all")
     assert load({"HOME": "/root", "SEEDS": "1"}) == Settings()
 
 
 def test_an_unknown_key_in_a_file_is_refused_and_the_nearest_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"unknown setting 'sed' in .*; did you mean seed\?"):
+    with pytest.raises(ConfigError, match=r"unknown setting 'sed' in .*; did you mean 'seed'\?"):
         load_settings({}, {}, toml(tmp_path, "sed = 1"))
     with pytest.raises(ConfigError, match="unknown setting 'worker'"):
         load_settings({}, {}, toml(tmp_path, "[worker]\nseed = 1"))

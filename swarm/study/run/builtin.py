@@ -7,7 +7,7 @@ from typing import Any
 from swarm.config.settings import LITERAL_RULES, SCALED_RULES
 from swarm.errors import ConfigError
 from swarm.study.record import ConfigurationRecord, DeclaredComparison
-from swarm.study.run.matrix import Matrix, did_you_mean, with_baseline
+from swarm.study.run.matrix import Matrix, meant_among, with_baseline
 
 SETTINGS = {"model": ("tiny-2-qwen2-rare",), "learning_rate": 2e-4}
 """Of all runs of the built-in matrices. Sharing pays most where informative groups are rare
@@ -97,6 +97,6 @@ def built_in(name: str) -> Matrix:
     """The matrix of that name. Raises ConfigError if there is none."""
     if name not in MATRICES:
         raise ConfigError(
-            f"no built-in matrix {name!r}{did_you_mean(name, MATRICES)}; a file of one's own ends in .toml"
+            f"no built-in matrix {name!r}{meant_among(name, MATRICES)}; a file of one's own ends in .toml"
         )
     return MATRICES[name]

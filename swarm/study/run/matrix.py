@@ -7,7 +7,6 @@ Pure: the environment, the settings file and the clock are arguments, and nothin
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -20,6 +19,7 @@ import msgspec
 from swarm.config import EXPERIMENT_NAME, Settings, load_settings
 from swarm.config.settings import FIELDS
 from swarm.errors import ConfigError
+from swarm.spelling import did_you_mean
 from swarm.study.record import MEASURES, TESTS, ConfigurationRecord, DeclaredComparison, RunRecord, StudyRecord
 
 CONFIGURATION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./+-]{0,39}")
@@ -162,17 +162,15 @@ def refuse_owned(settings: Iterable[str], where: str) -> None:
     """Raises ConfigError for a name that is no setting, or that the study decides."""
     for name in settings:
         if name not in FIELDS:
-            raise ConfigError(f"{where}: unknown setting {name!r}{did_you_mean(name, FIELDS)}")
+            raise ConfigError(f"{where}: unknown setting {name!r}{meant_among(name, FIELDS)}")
         if name in OWNED:
             raise ConfigError(f"{where}: {name!r} is not for a study to share: {OWNED[name]}")
 
 
-def did_you_mean(word: str, known: Collection[str]) -> str:
+def meant_among(word: str, known: Collection[str]) -> str:
     """`; did you mean ...?`, or what there is."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
-    if close:
-        return f"; did you mean {close[0]!r}?"
-    return f"; expected one of {', '.join(sorted(known))}" if len(known) < 12 else "; `swarm settings` lists all"
+    there = f"; expected one of {', '.join(sorted(known))}" if len(known) < 12 else "; `swarm settings` lists all"
+    return did_you_mean(word, known, there)
 
 
 def _check(matrix: Matrix) -> None:
@@ -208,7 +206,7 @@ def _check_names(where: str, matrix: Matrix) -> None:
         if one.baseline and (one.baseline not in names or one.baseline == one.name):
             raise ConfigError(
                 f"{where}: configuration {one.name!r} has the baseline {one.baseline!r}: expected another "
-                f"configuration{did_you_mean(one.baseline, [name for name in names if name != one.name])}"
+                f"configuration{meant_among(one.baseline, [name for name in names if name != one.name])}"
             )
 
 
@@ -221,7 +219,7 @@ def _check_declared(where: str, declared: DeclaredComparison, names: Sequence[st
         ("test", declared.test, TESTS),
     ):
         if value not in known:
-            raise ConfigError(f"{where}: there is no {key} {value!r}{did_you_mean(value, known)}")
+            raise ConfigError(f"{where}: there is no {key} {value!r}{meant_among(value, known)}")
     if declared.configuration == declared.baseline:
         raise ConfigError(f"{where}: expected two different configurations")
 

@@ -18,7 +18,7 @@ import msgspec
 from swarm.config.environment import VARIABLES
 from swarm.errors import ConfigError
 from swarm.study.record import ConfigurationRecord, DeclaredComparison
-from swarm.study.run.matrix import Matrix, did_you_mean, refuse_owned, with_baseline
+from swarm.study.run.matrix import Matrix, meant_among, refuse_owned, with_baseline
 
 
 class _Configuration(msgspec.Struct, kw_only=True):
@@ -75,7 +75,7 @@ def _matrix(read: _File, where: str) -> Matrix:
     names = [one.name for one in configurations]
     if read.baseline and read.baseline not in names:
         raise ConfigError(
-            f"{where}: no configuration is the baseline {read.baseline!r}{did_you_mean(read.baseline, names)}"
+            f"{where}: no configuration is the baseline {read.baseline!r}{meant_among(read.baseline, names)}"
         )
     return Matrix(
         name=read.name,
@@ -106,4 +106,4 @@ def _refuse_unknown_keys(table: Mapping[str, Any], form: type[msgspec.Struct], w
     known = form.__struct_fields__
     for key in table:
         if key not in known:
-            raise ConfigError(f"{where}: unknown key {key!r}{did_you_mean(key, known)}")
+            raise ConfigError(f"{where}: unknown key {key!r}{meant_among(key, known)}")

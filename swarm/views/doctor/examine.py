@@ -9,7 +9,7 @@ from swarm.config import Settings
 from swarm.errors import SwarmError
 from swarm.harmless import printable
 from swarm.records.made_by import as_ours
-from swarm.store.place import open_place
+from swarm.store.place import Place, open_place
 from swarm.views.doctor import logs, machine, nodes, place, room, saved, scoring, start
 from swarm.views.doctor.check import Area, CheckContext, Diagnosis, Finding, Verdict
 from swarm.views.doctor.watching import Timing
@@ -54,9 +54,15 @@ def examine(settings: Settings, *, seconds: float | None = None, timing: Timing 
     with shared.health(name) as health:
         run = as_ours(shared.open(name)) if health.there else None
         context = CheckContext(settings, run, health, watched_for, timing)
-        findings = tuple(finding for area, check in CHECKS.items() for finding in _look(area, check, context))
+        checks = CHECKS if health.there else {"experiment": lambda _: not_begun(shared, name)} | CHECKS
+        findings = tuple(finding for area, check in checks.items() for finding in _look(area, check, context))
     ok = not any(finding.verdict is Verdict.FAILURE for finding in findings)
     return Diagnosis(name, printable(shared.describe()), ok, findings)
+
+
+def not_begun(place: Place, name: str) -> Iterator[Finding]:
+    """Nobody has begun the experiment: only the place is looked at."""
+    yield Area("experiment").ok("begun", f"not yet: {place.without(name)}")
 
 
 def _look(area: str, check: Check, context: CheckContext) -> Iterator[Finding]:

@@ -86,7 +86,7 @@ def test_it_is_bounded_and_made_where_there_is_no_experiment(
     assert len(capsys.readouterr().out) < 10 * bugreport.LONGEST_PART
     assert run(["bugreport", "--no-doctor", "--path", str(tmp_path), "--experiment", "nowhere"]) == 0
     said = capsys.readouterr().out
-    assert "there is no experiment nowhere to look at" in said
+    assert said.rstrip().split("\n")[-2].endswith(": there is exp")
     assert "\n## versions\n" in said
 
 

@@ -162,3 +162,33 @@ def test_cleaning_says_which_studies_will_lack_the_run(tmp_path: Path, capsys: p
     assert "lack it" not in capsys.readouterr().out
     assert clean(tmp_path, "--yes") == 0
     assert "exp is a run of the study one and of the study two, which will lack it" in capsys.readouterr().out
+
+
+def test_the_settings_of_an_experiment_are_found_as_its_status_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_experiment(tmp_path)
+    shown = [
+        (run(["experiment", "settings", *named, "--path", str(tmp_path)]), capsys.readouterr().out)
+        for named in (["exp"], ["--experiment", "exp"])
+    ]
+    monkeypatch.setenv("EXPERIMENT_NAME", "exp")
+    shown.append((run(["experiment", "settings", "--path", str(tmp_path)]), capsys.readouterr().out))
+    assert [code for code, _ in shown] == [0, 0, 0]
+    assert len({text for _, text in shown}) == 1
+    assert run(["experiment", "settings", "exp", "--experiment", "exp", "--path", str(tmp_path)]) == 2
+    assert "name one experiment" in capsys.readouterr().err
+
+
+def test_what_is_deleted_is_named_and_never_what_the_settings_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    layout = make_experiment(tmp_path)
+    monkeypatch.setenv("EXPERIMENT_NAME", "exp")
+    assert run(["experiment", "clean", "--yes", "--path", str(tmp_path)]) == 2
+    assert "name the experiment to delete" in capsys.readouterr().err
+    assert layout.root.exists()
+    for peer in layout.peers.glob("*.json"):
+        peer.unlink()
+    assert run(["experiment", "clean", "--yes", "--experiment", "exp", "--path", str(tmp_path)]) == 0
+    assert not layout.root.exists()
