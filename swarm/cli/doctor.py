@@ -56,7 +56,9 @@ def _refuse_misspelled(settings: Settings) -> None:
     place, name = open_place(settings.shared_folder), settings.experiment
     with suppress(StoreError):
         if name != Settings.experiment and (there := place.experiments()) and name not in there:
-            raise ExperimentError(f"{place.without(name)}; without --experiment the place is examined before it begins")
+            raise ExperimentError(
+                place.without(name, "; without --experiment the folder is examined before one is begun")
+            )
 
 
 def _end(number: int, frame: object) -> NoReturn:

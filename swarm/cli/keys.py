@@ -6,6 +6,7 @@ from swarm.cli.flags import CommonFlags, settings_from
 from swarm.cli.say import say
 from swarm.config import Settings
 from swarm.errors import ConfigError
+from swarm.extras import lacking
 from swarm.signing.known_keys import KnownKeys
 from swarm.store.place import open_place
 from swarm.views.text import table
@@ -62,4 +63,4 @@ def _installed() -> None:
     try:
         import cryptography  # noqa: F401
     except ModuleNotFoundError:
-        raise ConfigError('`swarm keys` needs the package cryptography: pip install "swarm-sapo[signing]"') from None
+        raise lacking("`swarm keys`", "cryptography", "signing") from None

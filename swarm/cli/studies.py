@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from swarm.cli.flags import CommonFlags, PathFlag, settings_from
 from swarm.cli.say import say
 from swarm.errors import ConfigError, ProtocolError
+from swarm.extras import lacking
 from swarm.harmless import printable
 from swarm.records.reader import RunReader
 from swarm.study.record import open_run, read_study, studies
@@ -99,7 +100,7 @@ def compare(a: str, b: str, /, *, path: PathFlag = None) -> None:
 
 def _need_analysis(what: str) -> None:
     if missing := [name for name in NEEDED if find_spec(name) is None]:
-        raise ConfigError(f"{what} needs {', '.join(missing)}, not installed: pip install 'swarm-sapo[analysis]'")
+        raise lacking(what, ", ".join(missing), "analysis")
 
 
 def _folder(path: str | None) -> Path:

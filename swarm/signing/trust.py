@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 from pathlib import Path
 
-from swarm.errors import ConfigError
+from swarm.extras import lacking
 from swarm.wire.trust import TRUSTING, Trust
 
 
@@ -26,7 +26,5 @@ def make_trust(
     try:
         from swarm.signing.signatures import Signatures
     except ModuleNotFoundError:
-        raise ConfigError(
-            'SWARM_SIGNING needs the package cryptography: pip install "swarm-sapo[signing]", or leave signing off'
-        ) from None
+        raise lacking("SWARM_SIGNING", "cryptography", "signing", "leave signing off") from None
     return Signatures(key_folder, shared_folder, experiment, required=signing == "require", expected=expected)

@@ -63,13 +63,13 @@ class Place:
         """
         if (self._path / EXPERIMENTS / name).is_dir():
             return
-        raise ExperimentError(f"{self.without(name)}; name one with --experiment, and --path")
+        raise ExperimentError(self.without(name, "; name one with --experiment, and --path"))
 
-    def without(self, name: str) -> str:
-        """The sentence that there is no such experiment; which there are, and which of them may be meant."""
+    def without(self, name: str, advice: str = "") -> str:
+        """The sentence that there is no such experiment; which there are, what to do, and which may be meant."""
         there = self.experiments()
         known = f"there {'is' if len(there) == 1 else 'are'} {named(there)}" if there else "there is none at all"
-        return f"no experiment {name!r} in {self.describe()}: {known}{did_you_mean(name, there)}"
+        return f"no experiment {name!r} in {self.describe()}: {known}{advice}{did_you_mean(name, there)}"
 
     def is_link(self, name: str) -> bool:
         """An experiment that is a link may lead anywhere."""

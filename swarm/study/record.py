@@ -189,8 +189,8 @@ def read_study(path: Path, study: str) -> StudyRecord:
     record = read_form(study_store(path, study), RECORD, StudyRecord, LARGEST_RECORD)
     if record is None:
         there = studies(path)
-        known = f"there: {named(there) or 'none'}{did_you_mean(study, there)}"
-        raise ExperimentError(f"no study {study!r} in {path}; {known}; begin one with `swarm study run`")
+        known = f"there: {named(there) or 'none'}; begin one with `swarm study run`{did_you_mean(study, there)}"
+        raise ExperimentError(f"no study {study!r} in {path}; {known}")
     return record if record.defaults is not None else _with_first_defaults(record)
 
 

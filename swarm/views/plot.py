@@ -11,6 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from swarm.errors import ConfigError, StoreError
+from swarm.extras import lacking
 from swarm.wire.messages import MetricsRow
 
 _SUFFIXES = (".png", ".svg")
@@ -60,7 +61,7 @@ def _figure() -> Any:
     try:
         from matplotlib.figure import Figure  # slow to import, and only in the extra
     except ImportError:
-        raise ConfigError("plots need matplotlib, which is not installed: pip install 'swarm-sapo[analysis]'") from None
+        raise lacking("a plot", "matplotlib", "analysis") from None
     return Figure(figsize=(9, 7), dpi=120, layout="constrained")
 
 

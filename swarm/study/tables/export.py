@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import msgspec
 
 from swarm.errors import ConfigError
+from swarm.extras import lacking
 from swarm.harmless import csv_cell, escaped
 from swarm.store.folder.publish import publish_own
 
@@ -77,9 +78,7 @@ def _parquet(frame: DataFrame) -> bytes:
     try:
         _flat(frame).to_parquet(buffer, engine="pyarrow", index=False)
     except ImportError:
-        raise ConfigError(
-            "Parquet needs pyarrow, which is not installed: pip install 'swarm-sapo[analysis]', or take --format csv"
-        ) from None
+        raise lacking("Parquet", "pyarrow", "analysis", "take --format csv") from None
     return buffer.getvalue()
 
 

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from swarm.errors import ConfigError
+from swarm.extras import lacking
 from swarm.records.made_by import as_ours
 from swarm.store.place import open_place
 from swarm.store.run import Run
@@ -147,5 +147,5 @@ def _pandas() -> Any:
     try:
         import pandas  # slow to import, and only in the extra
     except ImportError:
-        raise ConfigError("frames need pandas, which is not installed: pip install 'swarm-sapo[analysis]'") from None
+        raise lacking("a frame", "pandas", "analysis") from None
     return pandas

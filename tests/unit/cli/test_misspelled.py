@@ -31,7 +31,8 @@ def test_an_experiment_that_is_not_there_is_refused_with_the_one_that_may_be_mea
     make_experiment(tmp_path, name="demo")
     assert run([*command.split(), "--path", str(tmp_path), "--experiment", "dmeo"]) == 2
     said = capsys.readouterr()
-    assert f"no experiment 'dmeo' in {tmp_path}: there is demo; did you mean 'demo'?" in said.err
+    assert f"no experiment 'dmeo' in {tmp_path}: there is demo; " in said.err
+    assert said.err.endswith("; did you mean 'demo'? [SWARM-EXPERIMENT]\n")
     assert said.out == ""
 
 
@@ -40,7 +41,8 @@ def test_of_many_experiments_only_the_first_are_named(tmp_path: Path, capsys: py
         (tmp_path / "experiments" / f"run-{number:02}").mkdir(parents=True)
     assert run(["status", "--path", str(tmp_path), "--experiment", "urn-49"]) == 2
     said = capsys.readouterr().err
-    assert "run-19 and 30 more; did you mean 'run-49'?" in said
+    assert "run-19 and 30 more; " in said
+    assert "did you mean 'run-49'?" in said
     assert "run-20" not in said
 
 
@@ -51,7 +53,7 @@ def test_a_study_that_is_not_there_is_refused_with_the_one_that_may_be_meant(
     (tmp_path / "studies" / "sapo" / "study.json").write_text("{}")
     for command in ("study report sappo", "judge exam --study sappo", "export --study sappo"):
         assert run([*command.split(), "--path", str(tmp_path)]) == 2
-        assert "there: sapo; did you mean 'sapo'?" in capsys.readouterr().err
+        assert "there: sapo; begin one with `swarm study run`; did you mean 'sapo'?" in capsys.readouterr().err
 
 
 def test_a_doctor_who_is_told_no_experiment_looks_at_the_place_and_names_those_that_are_there(
