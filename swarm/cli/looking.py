@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,15 +14,17 @@ from cyclopts.validators import Number
 
 from swarm.cli.flags import CommonFlags, open_experiment, settings_from
 from swarm.cli.paint import painted
-from swarm.cli.say import print_result
+from swarm.cli.say import print_result, warn
 from swarm.cli.waiting import open_experiment_when_there
 from swarm.errors import ConfigError
 from swarm.harmless import escaped, printable_lines
+from swarm.logs.names import EVENTS
 from swarm.node.process.host import this_process
 from swarm.records.expected import Expected
 from swarm.records.listing import nodes_with_logs
 from swarm.records.rows import read_metrics
-from swarm.records.stream import Event, EventStream, Wanted
+from swarm.records.stream import METRICS_EVENT, UNREADABLE, Event, EventStream, Wanted
+from swarm.spelling import did_you_mean
 from swarm.store.run import Run
 from swarm.views import events as event_view
 from swarm.views import status as status_view
@@ -82,28 +86,46 @@ def logs(
             there yet is waited for.
         lines: Begin with so many of the last events.
         node: Only this node; give it again for another one.
-        event: Only events whose name matches this pattern, such as 'round.*'.
+        event: Only events whose name matches this pattern, such as 'round.*'; one that is neither this version's nor in
+            the logs is refused.
         level: Only events of this level and above.
         metrics: Each node's metrics row of each round, too.
         as_json: The lines as they are in the folder.
     """
     settings = settings_from(common)
     run = open_experiment_when_there(settings) if follow else open_experiment(settings)
-    if node and not follow:
-        _refuse_unknown(node, run)
+    unknown = [*_nodes_without_logs(node, run), *_event_of_no_log(event, run)]
+    if unknown and not follow:
+        raise ConfigError("; ".join(unknown))
+    for said in unknown:  # it may come
+        warn(said)
     stream = EventStream(run, Wanted(frozenset(node), event, level, metrics))
-    _show_events(stream.read_last(lines), as_json=as_json)
+    last = stream.read_last(lines)
+    if lines and not last and not follow:
+        warn(f"no event in {run.store.describe(keys.LOGS)} is of the level, name and node that were asked for")
+    _show_events(last, as_json=as_json)
     while follow:
         time.sleep(POLL_SECONDS)
         _show_events(stream.read(), as_json=as_json)
 
 
-def _refuse_unknown(asked: tuple[str, ...], run: Run) -> None:
+def _nodes_without_logs(asked: tuple[str, ...], run: Run) -> Iterator[str]:
+    """A sentence on each."""
     there = nodes_with_logs(run) if asked else []
     for name in asked:
         if name not in there:
             logs, names = run.store.describe(keys.LOGS), shorten(", ".join(there), MOST_NAMED)
-            raise ConfigError(f"--node {name}: no such node has logs in {logs}; there are {names}")
+            yield f"--node {name}: no such node has logs in {logs}; there are {names}{did_you_mean(name, there)}"
+
+
+def _event_of_no_log(pattern: str, run: Run) -> Iterator[str]:
+    """A sentence on the name of an event that nobody says, neither this version nor whoever wrote into the logs."""
+    if any(fnmatchcase(name, pattern) for name in (*EVENTS, METRICS_EVENT, UNREADABLE)):
+        return
+    if not EventStream(run, Wanted(event=pattern, metrics=True)).read_last(1):
+        kinds = sorted({f"{name.partition('.')[0]}.*" for name in EVENTS if "." in name})
+        meant = did_you_mean(pattern, [*sorted(EVENTS), *kinds], f"; there are {', '.join(kinds)}")
+        yield f"--event {pattern}: no such event is said, nor in {run.store.describe(keys.LOGS)}{meant}"
 
 
 def _show_events(events: list[Event], *, as_json: bool) -> None:
@@ -162,7 +184,8 @@ def validate(
     if node and nodes is not None:
         raise ConfigError("--nodes counts all workers, and --node leaves some out: give one of them")
     run = open_experiment(settings_from(common))
-    _refuse_unknown(node, run)
+    if unknown := [*_nodes_without_logs(node, run)]:
+        raise ConfigError("; ".join(unknown))
     expected = Expected(rounds=rounds, nodes=nodes, external=external)
     report = validate_view.validate(run, partial=partial, only=frozenset(node), expected=expected)
     print_result(report, validate_view.render, as_json=as_json)

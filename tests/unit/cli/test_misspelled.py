@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from swarm.cli.main import run
-from tests.unit.views.factories import make_experiment
+from swarm.logs.names import EVENTS
+from tests.unit.views.factories import append_events, make_event, make_experiment
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(autouse=True)
@@ -72,3 +78,72 @@ def test_a_report_of_a_fault_is_made_without_an_experiment_and_says_which_there_
     make_experiment(tmp_path, name="demo")
     assert run(["bugreport", "--no-doctor", "--path", str(tmp_path), "--experiment", "dmeo"]) == 0
     assert "there is demo; did you mean 'demo'?" in capsys.readouterr().out
+
+
+# ── events ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+def logs(path: Path, *arguments: str) -> int:
+    return run(["logs", "--path", str(path), "--experiment", "exp", *arguments])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "hint"),
+    [
+        ("round.compelted", "did you mean 'round.completed'?"),
+        ("rund.*", "did you mean 'round.*'?"),
+        ("nonsense", "there are admission.*, answer.*"),
+    ],
+)
+def test_an_event_that_nobody_says_is_refused(
+    tmp_path: Path, pattern: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_experiment(tmp_path)
+    assert logs(tmp_path, "--event", pattern) == 2
+    said = capsys.readouterr()
+    assert f"--event {pattern}: no such event is said, nor in {tmp_path}" in said.err
+    assert hint in said.err
+
+
+def test_an_event_of_a_stranger_or_another_version_is_found_where_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    append_events(make_experiment(tmp_path), "alice", make_event("nonsense.later", 5.0))
+    for pattern in ("nonsense.later", "nonsense.*"):
+        assert logs(tmp_path, "--event", pattern) == 0
+        assert "nonsense.later" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("asked", [["--event", "rounds.lost"], ["--level", "critical"]])
+def test_what_has_not_happened_is_no_fault_and_not_silent(
+    tmp_path: Path, asked: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_experiment(tmp_path)
+    assert logs(tmp_path, *asked) == 0
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "no event in" in said.err
+
+
+def test_a_node_that_is_like_another_is_meant(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_experiment(tmp_path)
+    assert logs(tmp_path, "--node", "alcie") == 2
+    assert "there are alice, bob, clock; did you mean 'alice'?" in capsys.readouterr().err
+
+
+def test_the_names_of_events_are_those_that_are_said() -> None:
+    said = {name for file in (ROOT / "swarm").rglob("*.py") for name in names_said(ast.parse(file.read_text("utf-8")))}
+    assert said == EVENTS
+
+
+def names_said(tree: ast.Module) -> Iterator[str]:
+    """The texts that calls of a logger begin with, and those of problems that are logged once."""
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        first = [*call.args, *(keyword.value for keyword in call.keywords)] if names(call.func) == "LogOnce" else []
+        if isinstance(call.func, ast.Attribute) and names(call.func.value) in ("logger", "log", "get_logger"):
+            first = call.args[:1]
+        for text in (node for argument in first for node in ast.walk(argument) if isinstance(node, ast.Constant)):
+            if isinstance(text.value, str) and re.fullmatch(r"[a-z]+(\.[a-z_]+)?", text.value):
+                yield text.value
+
+
+def names(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else names(node.func) if isinstance(node, ast.Call) else ""
