@@ -1,14 +1,16 @@
 """`swarm bugreport`: what is needed to find a fault, redacted, shown before it is written.
 
-versions, machine, settings, doctor, status, hints, starts, events ─▶ bounded ─▶ redacted ─▶ terminal ─▶ a file
-                                                                                               "write it?"
+versions, machine, settings, doctor, status, hints, starts, events, output ─▶ bounded ─▶ redacted ─▶ terminal ─▶ a file
+                                                                                                       "write it?"
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -29,7 +31,7 @@ from swarm.errors import ConfigError, SwarmError
 from swarm.harmless import printable, printable_lines
 from swarm.node.process.host import this_process
 from swarm.provenance import machine, versions
-from swarm.records.growing import parse_line
+from swarm.records.growing import lines_of, parse_line
 from swarm.records.listing import nodes_with_logs
 from swarm.records.reader import snapshot
 from swarm.records.starts import last_starts
@@ -42,14 +44,18 @@ from swarm.views.doctor.examine import examine
 from swarm.views.hints import render_hints
 from swarm.views.redaction import Redaction, redaction_here
 from swarm.views.starts import render_starts
+from swarm.wire import keys
 
 FILE = "swarm-bugreport.txt"
-EVENTS, ERRORS, NODES = 40, 10, 12
-"""Last events, last warnings and errors of each node, and how many nodes are looked at."""
+EVENTS, ERRORS, PRINTED, NODES = 40, 10, 20, 12
+"""Last events, last warnings and errors, last lines printed of each node, and how many nodes are looked at."""
 LONGEST_LINE, LONGEST_PART = 400, 30_000
 """Characters."""
 LEFT_OUT = frozenset({"prompt", "prompts", "question", "completion", "completions", "response", "answer", "text"})
 """Fields of events that hold what models were asked or said: nobody's to hand on."""
+
+_TEXTS = re.compile(rf"\b({'|'.join(sorted(LEFT_OUT))})=.*")
+"""The same in a line for people, to its end."""
 
 
 def bugreport(
@@ -121,10 +127,11 @@ def _parts(
             "starts": lambda: render_starts(last_starts(run)[:NODES]),
             "warnings and errors": lambda: _events(run, "warning", ERRORS),
             "events": lambda: _events(run, "info", EVENTS),
+            "output": lambda: _printed(run),
         }
     yield "a report of `swarm bugreport`; paths, names of user and machine and secrets are replaced"
     for title, part in parts.items():
-        yield f"\n## {title}\n\n{_bounded(redaction.redacted(_tried(part)))}"
+        yield f"\n## {title}\n\n{_bounded(redaction.redacted(_cut(_tried(part), 4 * LONGEST_LINE)))}"
     if run is None:
         missing = _tried(lambda: open_place(settings.shared_folder).without(settings.experiment))
         yield f"\n{printable(redaction.redacted(missing))}"
@@ -139,9 +146,13 @@ def _tried(part: Callable[[], str]) -> str:
 
 def _bounded(text: str) -> str:
     """The last part of it, in lines that are not too long, with nothing that a terminal would obey."""
-    lines = [line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}..." for line in text.split("\n")]
-    clean = printable_lines("\n".join(lines))
+    clean = printable_lines(_cut(text, LONGEST_LINE))
     return clean if len(clean) <= LONGEST_PART else f"... {clean[-LONGEST_PART:]}"
+
+
+def _cut(text: str, longest: int) -> str:
+    """The text with lines of at most so many characters."""
+    return "\n".join(line if len(line) <= longest else f"{line[:longest]}..." for line in text.split("\n"))
 
 
 def _pairs(values: dict[str, Any]) -> str:
@@ -172,6 +183,16 @@ def _events(run: Run, level: str, count: int) -> str:
     nodes = nodes_with_logs(run)[:NODES]
     found = [EventStream(run, Wanted(frozenset({node}), level=level)).read_last(count) for node in nodes]
     return "\n".join(line for of_node in found for line in event_view.render(map(_without_texts, of_node))) or "none"
+
+
+def _printed(run: Run) -> str:
+    """The last lines of each node's stdout.log, where crashes of libraries stand as well."""
+    parts = []
+    for node in nodes_with_logs(run)[:NODES]:
+        last = deque(lines_of(run.store, keys.stdout(node)), maxlen=PRINTED)
+        lines = (_TEXTS.sub(r"\1=...", line.decode("utf-8", "replace").rstrip()) for line in last)
+        parts.append("\n".join((f"{node}:", *lines)))
+    return "\n\n".join(parts) or "none"
 
 
 def _without_texts(event: Event) -> Event:

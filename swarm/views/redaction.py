@@ -20,16 +20,19 @@ SECRET = "<secret>"
 SHORTEST_SECRET = 6
 """Characters of a variable's value that is looked for; shorter ones stand in every text."""
 SHORTEST_NAME = 3
-_FORMS = (
+_FORMS = (  # each word is looked at from its beginning alone: from every place of a long one, it takes minutes
     (re.compile(r"-----BEGIN [^-]+-----.*?(-----END [^-]+-----|\Z)", re.DOTALL), SECRET),
     (re.compile(r"\b(hf|sk|pk|gh[pousr]|github_pat|glpat|xox[abp])[-_][A-Za-z0-9_-]{8,}"), SECRET),
     (re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{43}=(?![A-Za-z0-9=])"), "<key>"),
     (re.compile(r"\bA(KI|SI)A[A-Z0-9]{12,}"), SECRET),
     (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]*)?"), SECRET),
     (re.compile(r"\b(bearer|basic)\s+[A-Za-z0-9+/._=-]{8,}", re.IGNORECASE), rf"\1 {SECRET}"),
-    (re.compile(rf"([\w-]*({SECRET_NAMES}))([\"']?\s*[=:]\s*)([\"']?)[^\s\"',;]+", re.IGNORECASE), rf"\1\3\4{SECRET}"),
-    (re.compile(r"(\w+://)[^\s/@]+@"), r"\1<user>@"),
-    (re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+"), "<email>"),
+    (
+        re.compile(rf"(?<![\w-])([\w-]*({SECRET_NAMES}))([\"']?\s*[=:]\s*)([\"']?)[^\s\"',;]+", re.IGNORECASE),
+        rf"\1\3\4{SECRET}",
+    ),
+    (re.compile(r"(?<!\w)(\w+://)[^\s/@]+@"), r"\1<user>@"),
+    (re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(\.[\w-]+)+"), "<email>"),
     (re.compile(r"(?<![\w.])\d{1,3}(\.\d{1,3}){3}(?![\w.])"), "<address>"),
 )
 _LIBRARY = re.compile(r"(?<![\w.~>])/[^\s'\"<>|:]*?/(?:site|dist)-packages(?=/)")

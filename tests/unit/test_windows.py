@@ -48,6 +48,25 @@ for name in chosen:
     importlib.import_module(name)
 print(len(chosen))
 """
+NOTEBOOK = """
+import json, sys, time
+from tests import windows
+there, place = sys.argv[1:]
+time.time = lambda: 1.8e9
+if there == "windows":
+    windows.pretend("pandas")
+from swarm import notebook
+each = {
+    "list_experiments": lambda: notebook.list_experiments(place),
+    "compare_experiments": lambda: notebook.compare_experiments(place, ["exp", "exp"]).to_csv(),
+    "get_experiment_metrics": lambda: notebook.get_experiment_metrics(place, "exp").to_csv(),
+    "export_experiment_summary": lambda: notebook.export_experiment_summary(place, "exp", f"{place}/summary.json"),
+}
+functions = [name for name in notebook.__all__ if name.islower()]
+found = {name: each.get(name, lambda: getattr(notebook, name)(place, "exp"))() for name in functions}
+found["written"] = json.load(open(f"{place}/summary.json", encoding="utf-8"))
+print(json.dumps(found))
+"""
 
 
 class Answer(NamedTuple):
@@ -109,6 +128,16 @@ def test_looking_commands_say_there_what_they_say_here(tmp_path: Path) -> None:
     assert there == here
     assert [answer.code for answer in here] == [0] * len(commands)
     assert all(answer.out for answer in here)
+
+
+def test_functions_for_notebooks_give_there_what_they_give_here(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    make_experiment(tmp_path)
+    there, here = (json.loads(python(NOTEBOOK, system, str(tmp_path))) for system in ("windows", "this"))
+    assert there == here
+    assert here["get_cumulative_rewards"].keys() == {"alice", "bob"}
+    assert here["tail_logs"]
+    assert here["written"]["experiment_name"] == "exp"
 
 
 def test_the_doctor_looks_at_all_it_can_and_says_that_no_node_runs_there(tmp_path: Path) -> None:

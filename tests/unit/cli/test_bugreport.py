@@ -33,7 +33,17 @@ def test_it_has_versions_settings_nodes_errors_and_events(
     append_events(layout, "alice", failed)
     assert run(report_on(layout)) == 0
     said = capsys.readouterr().out
-    for part in ("versions", "machine", "settings", "status", "hints", "starts", "warnings and errors", "events"):
+    for part in (
+        "versions",
+        "machine",
+        "settings",
+        "status",
+        "hints",
+        "starts",
+        "warnings and errors",
+        "events",
+        "output",
+    ):
         assert f"\n## {part}\n" in said
     assert "learning_rate           0.001 (from: environment variable SWARM_LEARNING_RATE)" in said
     assert "process.failed" in said
@@ -56,9 +66,14 @@ def test_nothing_of_what_models_were_asked_or_said_is_in_it(
     monkeypatch.setenv("HF_TOKEN", "tell-nobody")
     told = make_event("odd", 9e8, level="error", prompt="what is up", completion="the sky", note="tell-nobody\x1b[2J")
     append_events(layout, "alice", told)
+    with layout.stdout_file("alice").open("a") as printed:
+        printed.write("line\n" * 1000 + f"10:00 odd prompt='what is up' completion='the sky' in {tmp_path}\n")
+        printed.write("Fatal Python error: tell-nobody \x1b[2J\n")
     assert run(report_on(layout)) == 0
     said = capsys.readouterr().out
     assert "<secret>" in said
+    assert said.count("\nline\n") + said.count("\nline") < 3 * bugreport.PRINTED
+    assert "Fatal Python error" in said
     for word in ("what is up", "the sky", "tell-nobody", "\x1b"):
         assert word not in said
 

@@ -47,3 +47,8 @@ def test_variables_that_say_so_are_secret_whatever_their_value(tmp_path: Path) -
     )
     said = here.redacted(f"plain words, another, no, vi --clean in {tmp_path}/x, home {Path.home()}/y")
     assert said == "<secret>, <secret>, no, vi --clean in <shared>/x, home ~/y"
+
+
+@pytest.mark.parametrize("word", ["x", "x-", "x."])
+def test_what_a_stranger_wrote_without_an_end_takes_no_minutes(word: str) -> None:
+    assert HERE.redacted(word * 100_000) == word * 100_000
