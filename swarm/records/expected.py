@@ -3,6 +3,7 @@
     state (max_rounds) ──┐
     its coordinator's log ├─▶ recorded ─▶ Expected ◀─ asked for on a command line
     experiment.json (J) ──┘
+    starts of a worker (rounds behind it, J) ─▶ started ─▶ Started, of its own rows alone
 
 Only what one who leads the run wrote is taken for its word: anybody may write a log of his own.
 """
@@ -14,7 +15,12 @@ from typing import NamedTuple
 
 from swarm.records.files import constant_j
 from swarm.records.reader import Snapshot
+from swarm.records.starts import starts_of
+from swarm.store.run import Run
 from swarm.wire import keys
+
+MOST_STARTS = 1_000
+"""Different ones of a node that are held."""
 
 
 class Expected(NamedTuple):
@@ -27,6 +33,39 @@ class Expected(NamedTuple):
     """Of workers, as far as they were to be certain ones."""
     external: int | None = None
     """External groups of a round (J)."""
+
+
+class Started(NamedTuple):
+    """What a worker's own starts say."""
+
+    rounds_done: int
+    """The most that any of them had behind it."""
+    external: frozenset[tuple[int, int]] | None
+    """Rounds behind a start, and J from there on; None where a rule moved it, or it is not said soundly."""
+
+    def external_in(self, round_: int) -> set[int]:
+        """What may have been wanted in a round, which a later start may have done again; empty: nobody says."""
+        return {external for done, external in self.external or () if done <= round_}
+
+
+def started(now: Snapshot) -> dict[str, Started]:
+    """Node -> what its starts say, of those that have a record of one as a worker."""
+    return {node: found for node in now.logged if (found := _started(now.run, node))}
+
+
+def _started(run: Run, node: str) -> Started | None:
+    rounds_done, external, sound = None, set[tuple[int, int]](), True
+    for start in starts_of(run, node):
+        if start.role != "worker":
+            continue
+        rounds_done = max(rounds_done or 0, start.rounds_done)
+        asked = start.settings.get("external_groups")
+        if type(asked) is int and asked >= 0 and start.settings.get("adaptive") is False and sound:
+            external.add((start.rounds_done, asked))
+            sound = len(external) <= MOST_STARTS
+        else:
+            sound = False
+    return None if rounds_done is None else Started(rounds_done, frozenset(external) if sound else None)
 
 
 NOTHING = Expected()

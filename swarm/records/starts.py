@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from swarm.config import variable
@@ -24,11 +24,17 @@ def last_start(run: Run, node: str) -> NodeStart | None:
         StoreError: the place cannot be read.
     """
     newest = None
+    for start in starts_of(run, node):
+        newest = start
+    return newest
+
+
+def starts_of(run: Run, node: str) -> Iterator[NodeStart]:
+    """Those that a node's record holds and that can be read, the oldest first, up to the bound of a look."""
     for line in lines_of(run.store, keys.starts(node)):
         start = parse_line(line, NodeStart)
         if start is not None and (start.node_id, start.experiment) == (node, run.experiment):
-            newest = start
-    return newest
+            yield start
 
 
 def last_starts(run: Run) -> list[NodeStart]:

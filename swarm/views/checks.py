@@ -20,7 +20,7 @@ import msgspec
 
 from swarm.errors import ProtocolError
 from swarm.records.events import FINISHED, Printed, read_printed
-from swarm.records.expected import NOTHING, Expected
+from swarm.records.expected import NOTHING, Expected, Started, started
 from swarm.records.files import SMALL_FILE, read_form
 from swarm.records.listing import Counted, count_files, entries
 from swarm.records.reader import RunReader, Snapshot
@@ -28,7 +28,12 @@ from swarm.records.rows import Rows, read_rows
 from swarm.store.base import Kind
 from swarm.store.run import Run
 from swarm.types import RoundKey
-from swarm.views.expectations import as_many_as_expected, external_groups_as_expected, nodes_named_are_there
+from swarm.views.expectations import (
+    as_many_as_expected,
+    external_groups_as_expected,
+    nodes_named_are_there,
+    nodes_started_are_there,
+)
 from swarm.views.spans import gaps, named, spans
 from swarm.views.text import shorten
 from swarm.wire import keys
@@ -47,6 +52,8 @@ class Before(NamedTuple):
     rounds_done: int
     newest_row: dict[str, int]
     """Node -> round of the last row that it had."""
+    started: dict[str, Started]
+    """Worker -> its starts."""
 
 
 class RunRecords(NamedTuple):
@@ -65,6 +72,8 @@ class RunRecords(NamedTuple):
     rewards: Counted
     rows: dict[str, Rows]
     printed: dict[str, Printed]
+    started: dict[str, Started]
+    """Worker -> its starts, those before each of its rows among them."""
 
     def where(self, key: str) -> str:
         """The key as people find it."""
@@ -87,6 +96,7 @@ def read_records(run: Run, *, partial: bool, only: Set[str] = frozenset(), expec
         rewards=rewards,
         rows={node: read_rows(run, node) for node in now.logged},
         printed={node: read_printed(run, node) for node in now.logged},
+        started=started(now),
     )
     if not only:
         return found
@@ -95,7 +105,8 @@ def read_records(run: Run, *, partial: bool, only: Set[str] = frozenset(), expec
 
 
 def _before(now: Snapshot) -> Before:
-    return Before(now.rounds_done, {node: p.last.round for node, p in now.progress.items() if p.last})
+    newest_row = {node: p.last.round for node, p in now.progress.items() if p.last}
+    return Before(now.rounds_done, newest_row, started(now))
 
 
 Check = Callable[[RunRecords], Iterator[str]]
@@ -344,6 +355,7 @@ CHECKS: dict[str, Check] = {
     "rounds and workers expected": as_many_as_expected,
     "external groups expected": external_groups_as_expected,
     "nodes that are named": nodes_named_are_there,
+    "nodes that were started": nodes_started_are_there,
     "rollouts of every round": rollouts_of_every_round,
     "rewards of every round": rewards_of_every_round,
     "files behind every metrics row": files_behind_every_row,

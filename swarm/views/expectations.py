@@ -69,6 +69,8 @@ def _workers_sentence(run: RunRecords, there: set[str], expected: int, said: str
 def external_groups_as_expected(run: RunRecords) -> Iterator[str]:
     """J in every row; and that any were trained on, where somebody asks for some."""
     asked = run.expected.external
+    if asked is None:
+        yield from _external_as_started(run)
     expected = recorded(run.now).external if asked is None else asked
     if expected is None:
         return
@@ -82,6 +84,32 @@ def external_groups_as_expected(run: RunRecords) -> Iterator[str]:
             )
         elif asked and found.rows and not any(row.external_groups for row in found.rows):
             yield f"{file}: expected external groups trained on ({said}), got none in {len(found.rows)} rounds"
+
+
+def _external_as_started(run: RunRecords) -> Iterator[str]:
+    """J in every row as the node itself was started with it."""
+    for node, start in run.started.items():
+        for row in run.rows[node].rows if node in run.rows else ():
+            wanted = start.external_in(row.round)
+            if wanted and row.external_wanted not in wanted:
+                yield (
+                    f"{run.where(keys.metrics(node))}: expected {' or '.join(map(str, sorted(wanted)[:3]))} external "
+                    f"groups wanted ({keys.starts(node)}), got {row.external_wanted} in round {row.round}"
+                )
+                break
+
+
+def nodes_started_are_there(run: RunRecords) -> Iterator[str]:
+    """Whoever was started as a worker left something else, and rows if it had rounds behind it."""
+    published = {node for counted in (run.rollouts, run.rewards) for nodes in counted.nodes.values() for node in nodes}
+    for node, start in run.before.started.items():
+        rows = run.rows[node].rows if node in run.rows else []
+        events = run.now.events[node].lines if node in run.now.events else 0
+        if not rows and start.rounds_done:
+            behind = f"since {node} was started with {start.rounds_done} rounds behind it ({keys.starts(node)})"
+            yield f"{run.where(keys.metrics(node))}: expected rows, {behind}; got none"
+        elif not rows and not events and node not in published:
+            yield f"{run.where(keys.starts(node))}: {node} was started; nothing else of it is there"
 
 
 def _says_nothing(rows: list[MetricsRow]) -> bool:

@@ -11,13 +11,23 @@ import msgspec
 import pytest
 
 from swarm.cli.main import run
-from swarm.records.expected import Expected
+from swarm.records.expected import MOST_STARTS, Expected, started
+from swarm.records.reader import snapshot
 from swarm.types import RoundKey
 from swarm.views.validate import Report, validate
 from swarm.wire import keys
 from swarm.wire.messages import ExperimentFile
 from tests.layout import Layout
-from tests.unit.views.factories import START, append_events, make_event, make_experiment, make_row, run_of, write
+from tests.unit.views.factories import (
+    START,
+    append,
+    append_events,
+    make_event,
+    make_experiment,
+    make_row,
+    run_of,
+    write,
+)
 
 WORKERS = ("alice", "bob", "carol", "dora")
 COUNT, EXTERNAL, NAMED = "rounds and workers expected", "external groups expected", "nodes that are named"
@@ -158,6 +168,71 @@ def test_an_identity_of_nonsense_expects_nothing(tmp_path: Path, identity: dict[
     layout = make_experiment(tmp_path)
     identify(layout, **identity)
     assert check(layout).ok
+
+
+# ── starts ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+STARTED = "nodes that were started"
+
+
+def starts(layout: Layout, node: str, *each: dict[str, Any], **more: Any) -> None:
+    for fields in each:
+        start: dict[str, Any] = (
+            {"rounds_done": 0, "external_groups": 0, "adaptive": False, "role": "worker"} | more | fields
+        )
+        settings = {name: start.pop(name) for name in ("external_groups", "adaptive")}
+        line = start | {"timestamp": START, "node_id": node, "experiment": "exp", "incarnation": "i"}
+        append(layout.root / keys.starts(node), msgspec.json.encode(line | {"settings": settings}))
+
+
+@pytest.mark.parametrize("partial", [False, True])
+def test_a_worker_whose_start_alone_is_left_is_missed(tmp_path: Path, partial: bool) -> None:
+    layout = make_experiment(tmp_path, workers=WORKERS)
+    starts(layout, "dora", {})
+    assert check(layout, partial=partial).ok
+    remove_all_traces(layout, "dora")
+    starts(layout, "dora", {})
+    assert "dora was started; nothing else" in failed(check(layout, partial=partial))[STARTED][0]
+
+
+def test_a_worker_that_was_started_after_some_rounds_has_rows(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path)
+    append_events(layout, "dora", make_event("node.starting", START))
+    starts(layout, "dora", {})
+    assert STARTED not in failed(check(layout))  # it was stopped in its first round
+    starts(layout, "dora", {"rounds_done": 2})
+    assert "started with 2 rounds behind it" in failed(check(layout))[STARTED][0]
+
+
+def test_each_row_wants_what_its_node_was_started_with(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path)
+    with_rows(layout, "alice", external_wanted=4)
+    with_rows(layout, "bob", external_wanted=4)
+    starts(layout, "alice", {}, {"rounds_done": 2, "external_groups": 6}, external_groups=4)
+    starts(layout, "bob", {}, {"rounds_done": 1, "external_groups": 2}, external_groups=4)
+    assert check(layout).ok
+    (layout.root / keys.starts("bob")).unlink()
+    starts(layout, "bob", {"external_groups": 2})
+    (problem,) = failed(check(layout, partial=True))[EXTERNAL]
+    assert "bob" in problem
+    assert "expected 2 external groups wanted" in problem
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [{"external_groups": "2"}, {"external_groups": -1}, {"external_groups": True}, {"adaptive": 1}, {"role": 1}],
+)
+def test_starts_of_nonsense_and_moving_rules_expect_nothing(tmp_path: Path, odd: dict[str, Any]) -> None:
+    layout = make_experiment(tmp_path)
+    with_rows(layout, "alice", external_wanted=4)
+    starts(layout, "alice", {"external_groups": 2, **odd})
+    append(layout.root / keys.starts("bob"), b"no JSON")
+    assert check(layout).ok
+
+
+def test_what_strangers_write_as_starts_is_held_within_bounds(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path)
+    starts(layout, "alice", *({"rounds_done": 0, "external_groups": number} for number in range(MOST_STARTS + 2)))
+    assert started(snapshot(run_of(layout)))["alice"].external is None
 
 
 # ── the command ─────────────────────────────────────────────────────────────────────────────────────────────────────
