@@ -68,6 +68,8 @@ class StrangerLaws:
         self._clock = RoundKey(0)
         """The furthest that a coordinator has written."""
         self._over = False
+        self._opened: dict[str, RoundKey] = {}
+        """Coordinator -> the round that it opened last."""
         self._rewards: set[RoundKey] = set()
 
     # ── the clock ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -95,12 +97,19 @@ class StrangerLaws:
         if write and write.reason == "caught_up" and not (write.key in self._rewards or self.anybody_may()):
             raise self._laws.broken("the clock jumps to where nobody honest is", coordinator.name, write.key.round)
         missing = (look.live | look.coming) - look.submitted
-        # before a round is open those are waited for that are expected to begin with it
-        is_open = coordinator.machine is not None and coordinator.machine.key is not None
-        strangers_alone = is_open and bool(missing and look.submitted) and missing <= self.names
+        some_have = bool((look.live & look.submitted) - self.names)
+        strangers_alone = self._its_round(coordinator, write) and some_have and bool(missing) and missing <= self.names
         loss.rounds += bool(write and write.reason == "interval" and strangers_alone)
         loss.passes(self._world.now, waits=strangers_alone and not write, counted=self._undisturbed(coordinator, loss))
         self._bounded(coordinator, loss, self._world.plan.interval)
+
+    def _its_round(self, coordinator: CoordinatorHost, write: WriteState | None) -> bool:
+        """It looked at a round that it had opened itself: not at one of another coordinator, nor before the first."""
+        opened = self._opened.get(coordinator.name)
+        if write and write.reason != "restored":
+            self._opened[coordinator.name] = write.key
+        machine = coordinator.machine
+        return opened is not None and machine is not None and (write is not None or machine.key == opened)
 
     def anybody_may(self) -> bool:
         """Strangers have earned a say in where the clock is."""

@@ -202,8 +202,6 @@ class Intake:
                 return None
             self._admission.check_size(file.groups)
             accepted = await self._accepted(key, peer, file, rank)
-        except FileNotFoundError:
-            return []  # deleted between listing and reading: retention at work
         except ProtocolError as error:
             self._refuse(key, peer, error)
             return []
@@ -216,10 +214,12 @@ class Intake:
         return accepted
 
     async def _read(self, key: RoundKey, peer: str, tag: str) -> PeersFile | None:
-        """None: it cannot be taken, which is counted the first time."""
+        """None: it is gone, or cannot be taken, which is counted the first time."""
         fetched = await self._ctx.blocking.run(self._files.fetch, key, peer, tag)
         before = self._readings.setdefault(key, {}).get(peer)
         self._readings[key][peer] = replace(fetched.reading, again=before.again + 1 if before else 0)
+        if fetched.file is None:
+            return None
         self._counts.bytes_fetched += fetched.reading.size
         if not isinstance(fetched.file, ProtocolError):
             return fetched.file

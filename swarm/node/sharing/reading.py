@@ -25,6 +25,8 @@ MOST_AGAIN = 3
 """Times that an unchanged file is read again, because somebody touched it, before it is left alone."""
 MOST_TRIES = 16
 """Times that what lies at one name is read, each time something else, until it is a file that can be taken."""
+GONE = "gone"
+"""Instead of a reason for which a file was refused."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,8 @@ class Fetched(NamedTuple):
     """What came of reading a file."""
 
     reading: Reading
-    file: PeersFile | ProtocolError
-    """The error: it is refused."""
+    file: PeersFile | ProtocolError | None
+    """The error: it is refused; None: nothing is there any more."""
 
 
 class PeersFiles:
@@ -100,16 +102,19 @@ class PeersFiles:
         return found
 
     def fetch(self, key: RoundKey, peer: str, tag: str = "") -> Fetched:
-        """Read a file. Raises FileNotFoundError and StoreError as Store.get does.
+        """Read a file. Raises StoreError as Store.get does.
 
         Args:
-            tag: as it was listed; what cannot be read at all is known by that.
+            tag: as it was listed; what cannot be read at all is known by that, also what is gone since: a file that was
+                deleted, or an obstacle that its author moved out of the way of the file.
         """
         reading = Reading(tag, b"", 0)
         try:
             blob = self._run.store.get(keys.rollout(key, peer), self._limit)
             reading = Reading(blob.tag, _digest(blob.data), len(blob.data))
             return Fetched(reading, self.parse(key, peer, blob.data))
+        except FileNotFoundError:
+            return Fetched(replace(reading, refused=GONE if tag else "not_a_file"), None)
         except ProtocolError as error:
             return Fetched(replace(reading, refused=error.reason), error.as_value())
 

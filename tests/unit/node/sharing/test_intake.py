@@ -547,6 +547,33 @@ async def test_a_peers_file_is_taken_in_whatever_lay_at_its_name_before(layout: 
     assert {*intake.arrived} == {(R0, "bob")}
 
 
+@pytest.mark.parametrize("kind", NO_FILES)
+async def test_what_is_gone_between_listing_and_reading_keeps_no_file_out(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Its author moves what a stranger put there out of the way, and publishes a moment later."""
+    intake, file = TestedIntake(layout), layout.rollout_file(R0, "bob")
+    file.parent.mkdir(parents=True)
+    NO_FILES[kind][1](file)
+    with monkeypatch.context() as moment:
+        moment.setattr(PeersFiles, "fetch", before(file.unlink, PeersFiles.fetch))
+        await intake.look(live={"bob"})
+    publish(layout, make_rollouts("bob", R0))
+    await intake.look(live={"bob"})
+    assert len(intake.groups("bob")) == 2
+    assert intake.refused() == {}
+
+
+def before(first: Callable[[], None], call: Callable[..., Any]) -> Callable[..., Any]:
+    """A call before which something else happens."""
+
+    def both(*args: Any) -> Any:
+        first()
+        return call(*args)
+
+    return both
+
+
 async def test_a_stranger_who_cannot_sign_keeps_no_signed_file_out(layout: Layout) -> None:
     signed = Layout(layout.path, "exp", trust=TrustsTabs())
     intake, file = TestedIntake(signed), signed.rollout_file(R0, "bob")
