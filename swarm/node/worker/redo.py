@@ -196,10 +196,9 @@ class Redo:
         return found
 
     async def _file_of(self, peer: str, key: RoundKey) -> PeersFile:
-        try:
-            file = (await until_readable(self._ctx, self._files.fetch, key, peer)).file
-        except FileNotFoundError:
-            raise _gone(f"{self._files.describe(key, peer)} is not there any more") from None
+        file = (await until_readable(self._ctx, self._files.fetch, key, peer)).file
+        if file is None:
+            raise _gone(f"{self._files.describe(key, peer)} is not there any more")
         if isinstance(file, ProtocolError):
             raise file
         return file
