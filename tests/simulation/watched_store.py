@@ -26,7 +26,7 @@ class WatchedStore(FaultyStore):
         self._host = host
         self._world = world
         self.state_read: Blob | None = None
-        """The state file as this life read it last."""
+        """The state file as this life read it last; None: something else stood in its place."""
 
     def sees(self, key: str) -> bytes | None:
         """What this host has of a key now."""
@@ -34,6 +34,8 @@ class WatchedStore(FaultyStore):
         return None if version is None else version.data
 
     def get(self, key: str, limit: int) -> Blob:
+        if key == keys.STATE:
+            self.state_read = None
         blob = super().get(key, limit)
         if key == keys.STATE:
             self.state_read = blob

@@ -7,7 +7,7 @@ its rollouts may be late, cleaned away, or have somebody else's object in their 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterable, Set
 from contextlib import suppress
 from itertools import islice
 
@@ -35,12 +35,25 @@ def has_submitted(run: Run, key: RoundKey, node: str) -> bool:
     return reward is not None and (reward.peer_id, reward.round, reward.stage) == (node, *key)
 
 
+def is_expected(run: Run, node: str, expected: frozenset[str]) -> bool:
+    """Whether a node is one of those that are expected by name or by the key that they sign with."""
+    return node in expected or run.trust.key_of(node) in expected
+
+
 class Submissions:
     """What was found so far."""
 
-    def __init__(self, run: Run, now: Callable[[], float] = lambda: 0.0) -> None:
-        """`now`: monotonic seconds; who looks once needs none."""
+    def __init__(
+        self, run: Run, now: Callable[[], float] = lambda: 0.0, expected: frozenset[str] = frozenset()
+    ) -> None:
+        """Make one that has seen nothing.
+
+        Args:
+            now: monotonic seconds; who looks once needs none.
+            expected: names or keys of the workers that alone say where the clock has come to; none: all do.
+        """
         self._run = run
+        self._expected = expected
         self._files = NodeFiles(run.store, now)
         self._read: dict[RoundKey, dict[str, tuple[str, bool]]] = {}
         """Node -> the tag of its reward file, and whether that is one."""
@@ -60,11 +73,14 @@ class Submissions:
         return frozenset(rewards & self.proven)
 
     def lie_before(self, round_: int) -> bool:
-        """Whether a reward that counts lies in one of the TRACES rounds before this one. Blocking."""
+        """Whether a reward of who has a say lies in one of the TRACES rounds before this one. Blocking."""
         rounds = range(max(0, round_ - TRACES), round_)
         with suppress(StoreError):
-            return any(self.of(RoundKey(before)) for before in reversed(rounds))
+            return any(self._with_a_say(self.of(RoundKey(before))) for before in reversed(rounds))
         return False
+
+    def _with_a_say(self, nodes: Iterable[str]) -> bool:
+        return any(not self._expected or is_expected(self._run, node, self._expected) for node in nodes)
 
     def forget_before(self, round_: int) -> None:
         self._read = {key: nodes for key, nodes in self._read.items() if key.round >= round_}

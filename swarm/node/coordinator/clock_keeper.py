@@ -55,7 +55,7 @@ class Observer:
         self._presence = presence
         self._liveness = liveness
         self._peers = PeerReader(ctx.run, ctx.clock.monotonic)
-        self._submissions = Submissions(ctx.run, ctx.clock.monotonic)
+        self._submissions = Submissions(ctx.run, ctx.clock.monotonic, ctx.settings.expected_names)
         self._hearts = Heartbeats()
         self.in_doubt = False
         """Nobody can tell whose the clock is."""

@@ -104,7 +104,7 @@ class Coordinator:
         logger.info("coordinator.stands_by", experiment=ctx.run.experiment)
         while True:
             try:
-                over = await ctx.blocking.run(is_over, ctx.run, ctx.settings.max_rounds)
+                over = await ctx.blocking.run(is_over, ctx.run, ctx.settings.max_rounds, ctx.settings.expected_names)
                 peers = await ctx.blocking.run(read_peers, ctx.run)
             except StoreError as error:
                 unlistable.found(error)

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from swarm.errors import StoreError
 from swarm.node.base.clock_file import believed_state
-from swarm.node.base.submissions import TRACES, Submissions, has_submitted
+from swarm.node.base.submissions import TRACES, Submissions, has_submitted, is_expected
 from swarm.node.coordinator.coordinator_machine import MOST_EMPTY
 from swarm.records.files import read_peers
 from swarm.records.listing import entries, nodes_in, rounds_in
@@ -31,7 +31,7 @@ def resume_point(
     """
     traces = clock_from_traces(run, expected)
     state, problem = believed_state(run, most_rounds=max(max_rounds, traces.round + 1))
-    if state and state.round > MOST_EMPTY and not Submissions(run).lie_before(state.round):
+    if state and state.round > MOST_EMPTY and not Submissions(run, expected=expected).lie_before(state.round):
         problem = f"expected a reward in one of the {TRACES} rounds before {state.round}, got none"
         state = None
     if state is None:
@@ -39,10 +39,12 @@ def resume_point(
     return max(RoundKey(state.round, state.stage), min(traces, RoundKey(max_rounds))), state, ""
 
 
-def is_over(run: Run, max_rounds: int) -> bool:
+def is_over(run: Run, max_rounds: int, expected: frozenset[str] = frozenset()) -> bool:
     """Whether a coordinator has ended the experiment, and rewards bear it out. Blocking. Raises StoreError."""
     state, _ = believed_state(run)
-    return bool(state and state.finished and state.round >= max_rounds and Submissions(run).lie_before(state.round))
+    if state is None or not state.finished or state.round < max_rounds:
+        return False
+    return Submissions(run, expected=expected).lie_before(state.round)
 
 
 def clock_from_traces(run: Run, expected: frozenset[str] = frozenset()) -> RoundKey:
@@ -65,11 +67,11 @@ def _furthest(run: Run, expected: frozenset[str]) -> dict[str, RoundKey]:
     Of those alone that have rollouts beside one of their rewards: a reward without costs a stranger nothing.
     """
     registered = {peer.peer_id for peer in read_peers(run) if peer.node_role == "worker"}
-    workers = {node for node in registered if not expected or _is_expected(run, node, expected)}
+    workers = {node for node in registered if not expected or is_expected(run, node, expected)}
     furthest: dict[str, RoundKey] = {}
     published: set[str] = set()
     for key, submitted in _last_to_first(run):
-        left = {node for node in submitted - published if not expected or _is_expected(run, node, expected)}
+        left = {node for node in submitted - published if not expected or is_expected(run, node, expected)}
         left &= workers or left
         done = {node for node in left if has_submitted(run, key, node)}
         furthest = dict.fromkeys(done, key) | furthest
@@ -77,10 +79,6 @@ def _furthest(run: Run, expected: frozenset[str]) -> dict[str, RoundKey]:
         if workers and published == workers:
             break
     return {node: key for node, key in furthest.items() if node in published}
-
-
-def _is_expected(run: Run, node: str, expected: frozenset[str]) -> bool:
-    return node in expected or run.trust.key_of(node) in expected
 
 
 def _with_rollouts(run: Run, key: RoundKey, nodes: set[str]) -> set[str]:

@@ -48,7 +48,7 @@ class Lookout:
         self._open_round: RoundKey | None = None
         self._belief = ClockBelief(PROOF_BEATS * ctx.settings.heartbeat_interval)
         self._peers = PeerReader(ctx.run, ctx.clock.monotonic)
-        self._submissions = Submissions(ctx.run, ctx.clock.monotonic)
+        self._submissions = Submissions(ctx.run, ctx.clock.monotonic, ctx.settings.expected_names)
         self._files = NodeFiles(ctx.run.store, ctx.clock.monotonic)
         self._doubtful = LogOnce("state.doubted", over="state.undoubted")
         self._unreadable = LogOnce("state.unreadable", over="state.readable")

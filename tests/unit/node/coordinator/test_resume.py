@@ -77,6 +77,16 @@ def test_a_state_that_no_reward_bears_out_is_not_believed(layout: Layout, more: 
     assert "expected a reward in one of the 5 rounds before" in problem
 
 
+def test_where_workers_are_expected_by_name_strangers_rewards_bear_no_state_out(layout: Layout) -> None:
+    make_ghost(layout, "alice", rounds=8)
+    for fake in ("sybil-0", "sybil-1"):
+        make_ghost(layout, fake)
+        put_reward(layout, RoundKey(59), fake)
+    put_state(layout, max_rounds=MOST, round=60)
+    assert resume_point(run_of(layout), MOST)[0] == RoundKey(60)
+    assert resume_point(run_of(layout), MOST, frozenset({"alice"}))[:2] == (RoundKey(7), None)
+
+
 def test_a_state_file_that_workers_without_a_coordinator_left_behind_is_not_gone_back_to(layout: Layout) -> None:
     put_state(layout, round=7)
     make_ghost(layout, "alice", rounds=21)
