@@ -3,7 +3,7 @@
     SwarmError                  anything swarm raises on purpose
     ├── ConfigError             a setting is unknown, malformed or contradictory          exit 2
     ├── ExperimentError         the folder holds another experiment than the one asked for exit 2
-    ├── DuplicateNodeError      a live node already has this id                           exit 1
+    ├── DuplicateNodeError      a live node already has this id                           exit 2
     ├── StoreError              the shared place cannot be read or written                exit 1
     │   └── AlreadyThereError   something is there, where only the first may write        exit 1
     ├── ProtocolError           a peer's file is refused; carries a countable `reason`    never fatal
@@ -46,6 +46,7 @@ class DuplicateNodeError(SwarmError):
     """A live node already runs under this node id."""
 
     code = "SWARM-DUPLICATE-NODE"
+    exit_code = 2
 
 
 class StoreError(SwarmError):

@@ -6,6 +6,7 @@ settings of the nodes ─▶ refuse_unstartable ─▶ bring_models ─▶ proce
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from swarm.cli.say import warn
 from swarm.config import Settings
@@ -24,11 +25,16 @@ def refuse_unstartable(nodes: Iterable[Settings]) -> None:
     """
     known = list(nodes)
     for folder in {node.shared_folder for node in known}:
-        if problem := open_place(folder).problem():
-            raise StoreError(f"--path {folder} cannot be used: {problem}; name a folder that is writable")
+        refuse_place(folder)
     workers = {_loaded(node): node for node in known if node.role == "worker"}
     if found := dict.fromkeys(problem for node in workers.values() for problem in problems(node)):
         raise ModelError("\n".join(found))
+
+
+def refuse_place(folder: Path) -> None:
+    """See that nodes could write in a shared folder. Raises StoreError."""
+    if problem := open_place(folder).problem():
+        raise StoreError(f"--path {folder} cannot be used: {problem}; name a folder that is writable")
 
 
 def _loaded(node: Settings) -> tuple[object, ...]:

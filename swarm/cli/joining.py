@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from typing import Any, NamedTuple
 
+from swarm.cli.before_start import refuse_place
 from swarm.cli.flags import CommonFlags, as_settings, settings_from
 from swarm.cli.say import warn
 from swarm.cli.waiting import wait_for
@@ -134,5 +135,7 @@ def _of_this_program(place: Place) -> list[str]:
 
 
 def place_named(text: str) -> Place:
-    """The place that people name on the command line."""
-    return open_place(settings_from(CommonFlags(path=text)).shared_folder)
+    """The place that people name on the command line, to join in. Raises StoreError: nobody can write there."""
+    folder = settings_from(CommonFlags(path=text)).shared_folder
+    refuse_place(folder)
+    return open_place(folder)

@@ -129,16 +129,16 @@ def _started(
     """
     settings = settings_from(flags)
     alone = _Started(settings, asked_for(words, flags))
-    if settings.role == "coordinator" and "external_groups" not in alone.asked.sources:
-        _say_that_nobody_shares(open_experiment(settings, WRITER))
     if asked_in(os.environ) is not None:  # who started it has looked
         return alone
     if settings.role == "worker":
         check(settings)
     make_ready([settings])
+    run = open_experiment(settings, WRITER)
+    if settings.role == "coordinator" and "external_groups" not in alone.asked.sources:
+        _say_that_nobody_shares(run)
     if settings.role != "worker":
         return alone
-    run = open_experiment(settings, WRITER)
     patience = 0.0 if settings.clock == "own" else settings.patience_with_coordinator
     experiment = experiment_in(run, patience)
     if experiment is None:

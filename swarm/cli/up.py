@@ -18,7 +18,7 @@ from typing import Annotated, Any, NamedTuple
 import anyio
 from cyclopts import Parameter
 
-from swarm.cli.before_start import make_ready, refuse_unstartable
+from swarm.cli.before_start import make_ready, refuse_place, refuse_unstartable
 from swarm.cli.dry_run import show_dry_run, show_nodes
 from swarm.cli.flags import UP_DEFAULTS, RunFlags, UpFlags, asked_for, command_again, open_experiment, settings_from
 from swarm.cli.live import refuse_live
@@ -96,6 +96,7 @@ def up(
     with lines_of_json(as_json) as emit:
         planned = _planned_swarm(nodes, from_, flags, in_process=in_process, no_coordinator=no_coordinator)
         swarm = planned.swarm
+        refuse_place(swarm.settings.shared_folder)
         words = ["swarm", "up", "--nodes", str(len(swarm.workers)), *(["--from", from_] if from_ else []), *given]
         asked = asked_for(words, flags, planned.base, **planned.defaults)
         if dry_run:

@@ -12,6 +12,7 @@ from swarm.errors import ExperimentError, StoreError
 from swarm.spelling import did_you_mean, named
 from swarm.store.base import MOST_NAMES, Store
 from swarm.store.folder.beneath import EXPERIMENTS
+from swarm.store.folder.filesystem import OF_THE_KERNEL, filesystem_of, room_at
 from swarm.store.folder.store import FolderStore
 from swarm.store.health import Health
 from swarm.store.run import Run
@@ -30,6 +31,22 @@ def open_folder(folder: Path) -> Run:
     return Run(folder.resolve().name, FolderStore(folder))
 
 
+def _unwritable(place: Path) -> str:
+    """Why nothing can be made in what is there; empty if something can. Raises OSError."""
+    if not place.is_dir():
+        return f"{place} is no folder"
+    if (kind := filesystem_of(place).kind) in OF_THE_KERNEL:
+        return f"{place} is the system's own ({kind}), where nobody can make a folder"
+    if hasattr(os, "statvfs") and os.statvfs(place).f_flag & os.ST_RDONLY:
+        return f"the file system of {place} is read-only"
+    if not os.access(place, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+        return f"this user may not write in {place}"
+    room = room_at(place)
+    if room.inodes == 0:
+        return f"the disk of {place} has room for no more files"
+    return f"the disk of {place} is full" if room.total and not room.free else ""
+
+
 class Place:
     """Where experiments are."""
 
@@ -42,12 +59,17 @@ class Place:
 
     def problem(self) -> str:
         """Why no node could write here, as far as that shows without writing; empty if one could."""
-        place = next(folder for folder in (self._path, *self._path.parents) if folder.exists())
-        if not place.is_dir():
-            return f"{place} is no folder"
-        if not os.access(place, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
-            return f"this user may not write in {place}"
-        return "" if shutil.disk_usage(place).free else f"the disk of {place} is full"
+        for place in (self._path, *self._path.parents):
+            try:
+                place.stat()
+            except (FileNotFoundError, NotADirectoryError, PermissionError):  # one further up says why
+                if os.path.islink(place):
+                    return f"{place} is a link that leads to nothing"
+            except OSError as error:
+                return f"{place}: {error.strerror or error}"
+            else:
+                return _unwritable(place)
+        return f"{self._path} is below no folder"
 
     def experiments(self) -> list[str]:
         """Names of the experiments, sorted. Raises StoreError: they cannot be listed."""

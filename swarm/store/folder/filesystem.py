@@ -44,6 +44,11 @@ WRITTEN_ELSEWHERE = {
 }
 """Kinds whose files other hosts write unseen, with the source of that claim."""
 
+OF_THE_KERNEL = frozenset(
+    ("proc", "sysfs", "cgroup", "cgroup2", "devpts", "securityfs", "debugfs", "tracefs", "bpf", "configfs", "efivarfs")
+)
+"""Kinds that show what the system knows: nobody makes a folder of his own there, and their sizes say nothing."""
+
 _FUSE = re.compile(r"fuse(\..*)?")
 """Any user-space file system: rclone, sshfs, s3fs, gcsfuse, Drive clients. Few of them call fuse_lowlevel_notify_*, and
 those invalidate caches without an inotify event (libfuse, fuse_lowlevel.h). `fuseblk` is a local disk (ntfs-3g)."""

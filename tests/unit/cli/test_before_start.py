@@ -13,6 +13,8 @@ from swarm.cli.main import run as swarm
 from swarm.config import Settings
 from swarm.errors import ModelError, StoreError
 from swarm.policy.embedded import embedded_path
+from swarm.store import place
+from swarm.store.health import Room
 from swarm.store.place import open_place
 from tests.fake_hub import FakeHub, fake_hub
 from tests.permissions import permissions_count
@@ -103,3 +105,57 @@ def test_a_place_that_is_closed_to_this_user_is_refused(tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(0o500)
     with permissions_count():
         assert "may not write in" in open_place(tmp_path / "closed" / "runs").problem()
+
+
+@pytest.mark.parametrize("words", [["up"], ["up", "--dry-run"], ["node"], ["node", "--role", "coordinator"], ["join"]])
+@pytest.mark.parametrize(
+    ("below", "cause"),
+    [
+        ("file/runs", "file is no folder"),
+        ("dangling/runs", "dangling is a link that leads to nothing"),
+        ("loop", "loop: "),
+        ("n" * 300, "name too long"),
+    ],
+)
+def test_a_place_that_cannot_be_made_is_refused_with_the_true_cause(
+    words: list[str], below: str, cause: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "dangling").symlink_to(tmp_path / "nothing")
+    (tmp_path / "loop").symlink_to("loop")
+    path = str(tmp_path / below)
+    assert swarm([*words, path] if words == ["join"] else [*words, "--path", path]) == 1
+    said = capsys.readouterr().err.lower()
+    assert f"--path {path} cannot be used: ".lower() in said
+    assert cause in said
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="Linux's folder of processes")
+def test_a_place_of_the_systems_own_is_not_called_a_full_disk() -> None:
+    assert open_place(Path("/proc/runs")).problem() == "/proc is the system's own (proc), where nobody can make a folder"
+
+
+@pytest.mark.parametrize(
+    ("room", "said"),
+    [
+        (Room(0, None, 0), ""),
+        (Room(0, None, 9), "is full"),
+        (Room(9, 0, 9), "has room for no more files"),
+        (Room(9, 9, 9), ""),
+    ],
+)
+def test_a_disk_is_full_only_where_its_size_is_known(
+    room: Room, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(place, "room_at", lambda _: room)
+    problem = open_place(tmp_path / "runs").problem()
+    assert (said in problem) if said else (problem == "")
+
+
+def test_a_place_below_a_closed_folder_names_that_folder(tmp_path: Path) -> None:
+    (tmp_path / "closed" / "in").mkdir(parents=True)
+    (tmp_path / "closed").chmod(0)
+    with permissions_count():
+        problem = open_place(tmp_path / "closed" / "in" / "runs").problem()
+    (tmp_path / "closed").chmod(0o700)
+    assert problem == f"this user may not write in {tmp_path / 'closed'}"

@@ -39,7 +39,7 @@ def test_an_error_on_purpose_becomes_its_exit_code_and_is_in_the_log(
 
 
 @pytest.mark.parametrize(
-    ("error", "code"), [(DuplicateNodeError("two"), 1), (ConfigError("what?"), 2), (ExperimentError("other"), 2)]
+    ("error", "code"), [(DuplicateNodeError("two"), 2), (ConfigError("what?"), 2), (ExperimentError("other"), 2)]
 )
 def test_a_node_that_is_refused_before_it_has_its_name_leaves_no_log(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: SwarmError, code: int
