@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, NamedTuple
 
 from cyclopts import Parameter
@@ -22,7 +23,8 @@ from swarm.config import Asked, Settings, asked_in, sources_of
 from swarm.errors import ConfigError, ExperimentError
 from swarm.node.process.daemon import run_node
 from swarm.node.process.host import this_process
-from swarm.node.process.wiring import one_model
+from swarm.node.process.wiring import check_alone, one_model
+from swarm.node.process.worker_settings import settings_of_workers
 from swarm.records.files import read_experiment
 from swarm.records.liveness import is_alive
 from swarm.records.reader import snapshot
@@ -36,8 +38,8 @@ WRITER = "joining"
 def node(flags: NodeFlags | None = None) -> int:
     """Run one node, a worker or the coordinator, until it is done.
 
-    A worker takes what it is not told (seed, I, J, G, tasks, rounds) from the experiment, if that is there, and waits
-    for its coordinator to begin it. Ctrl-C once: finish the step, save, exit 130; twice: end at once. The same command
+    A worker, or a coordinator on --standby, takes what it is not told (seed, I, J, G, tasks, rounds) from the
+    experiment, if that is there, and waits for its coordinator to begin it. Ctrl-C once: finish the step, save, exit 130; twice: end at once. The same command
     goes on from there.
     """
     require_for("`swarm node`")
@@ -62,6 +64,7 @@ def join(place: str, /, *, flags: NodeFlags | None = None) -> int:
     if flags.experiment is None and "experiment" not in sources_of(as_settings(flags), os.environ, flags.config):
         flags = replace(flags, experiment=only_experiment(place_named(place)))
     alone = settings_from(flags)
+    check_alone(alone)
     one_model(alone)
     make_ready([replace(alone, role="worker")])
     run = open_experiment(alone, WRITER)
@@ -91,7 +94,8 @@ def workers(
 
     if nodes < 1:
         raise ConfigError(f"--nodes must be at least 1, got {nodes}")
-    started = _started(["swarm", "workers", "--nodes", str(nodes)], flags)
+    names = partial(settings_of_workers, nodes=nodes)
+    started = _started(["swarm", "workers", "--nodes", str(nodes)], flags, check=names)
     settings = started.settings
     name = settings.node_id
     this_process_runs(settings, settings.role, [f"{name}-{n}" for n in range(nodes)] if name else [])
@@ -120,24 +124,26 @@ class _Started(NamedTuple):
 def _started(
     words: Sequence[str], flags: RunFlags | None, check: Callable[[Settings], object] = lambda _: None
 ) -> _Started:
-    """The settings of a daemon: a worker that a person starts takes what it is not told from its experiment.
+    """The settings of a daemon: a worker, or a coordinator on standby, that a person starts takes what it is not told
+    from its experiment.
 
     One that nobody has begun yet is waited for as long as a worker waits for a coordinator that is gone.
 
     Args:
-        check: refuses settings of a worker that cannot work, before anything else is looked at.
+        check: refuses more settings of a worker that cannot work, whatever its experiment is.
     """
     settings = settings_from(flags)
     alone = _Started(settings, asked_for(words, flags))
     if asked_in(os.environ) is not None:  # who started it has looked
         return alone
+    check_alone(settings)
     if settings.role == "worker":
         check(settings)
     make_ready([settings])
     run = open_experiment(settings, WRITER)
-    if settings.role == "coordinator" and "external_groups" not in alone.asked.sources:
-        _say_that_nobody_shares(run)
-    if settings.role != "worker":
+    if settings.role == "coordinator" and not settings.standby:
+        if "external_groups" not in alone.asked.sources:
+            _say_that_nobody_shares(run)
         return alone
     patience = 0.0 if settings.clock == "own" else settings.patience_with_coordinator
     experiment = experiment_in(run, patience)

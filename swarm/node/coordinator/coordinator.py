@@ -67,7 +67,7 @@ class Coordinator:
         self._life.cancel()
 
     async def _live(self) -> None:
-        claim = partial(claim_experiment, self._ctx, anew=True)
+        claim = partial(claim_experiment, self._ctx, anew=not self._ctx.settings.standby)
         created, changed = await self._ctx.blocking.run(claim)
         if changed:
             raise ExperimentError(other_experiment(self._ctx.run, changed))
@@ -122,11 +122,14 @@ class Coordinator:
             await clock.sleep(ctx.settings.heartbeat_interval)
 
     async def _refuse_other_experiment(self) -> None:
-        """Before anything of this node is in the folder. Raises ExperimentError, and StoreError."""
+        """Before anything of this node is in the folder; who stands by begins nobody's experiment anew.
+
+        Raises ExperimentError, and StoreError.
+        """
         run, blocking = self._ctx.run, self._ctx.blocking
         experiment = await blocking.run(read_experiment, run)
         changed = differences(self._ctx.settings, experiment) if experiment else []
-        if bool(changed) and await blocking.run(is_begun, run):
+        if bool(changed) and (self._ctx.settings.standby or await blocking.run(is_begun, run)):
             raise ExperimentError(other_experiment(run, changed))
 
     async def _refuse_second_coordinator(self) -> None:

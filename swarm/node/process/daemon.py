@@ -12,8 +12,8 @@ from typing import TypeVar, TypeVarTuple
 
 import anyio
 
-from swarm.config import NOBODY, Asked, Settings, variable
-from swarm.errors import ConfigError, SwarmError
+from swarm.config import NOBODY, Asked, Settings
+from swarm.errors import SwarmError
 from swarm.logs import configure_logging, get_logger
 from swarm.node.base.context import NodeContext
 from swarm.node.process.stopping import run_until_signal
@@ -38,9 +38,7 @@ def run_node(settings: Settings, asked: Asked = NOBODY) -> int:
         ConfigError: the settings cannot work, or it is to sign, and there is no key. Nothing was written.
         StoreError: the log files cannot be opened, so nothing could be recorded.
     """
-    _check_role(settings)
-    if settings.role == "worker":
-        check(settings)
+    check(settings)
     ctx = make_context(settings, settings.node_id or _made_up_name(settings), asked)
     return run_logged([ctx], partial(_run, ctx))
 
@@ -79,19 +77,6 @@ def run_loop(main: Callable[[*Given], Awaitable[Result]], *given: *Given) -> Res
         return anyio.run(main, *given)
     except BaseExceptionGroup as group:
         raise first_swarm_error(group) or group from None
-
-
-def _check_role(settings: Settings) -> None:
-    if settings.role == "coordinator" and settings.clock == "own":
-        raise ConfigError(
-            f"{variable('clock')}: expected coordinator for a coordinator, got own, where every node keeps its own "
-            f"clock: start no coordinator, or unset the variable"
-        )
-    if settings.standby and settings.role != "coordinator":
-        raise ConfigError(
-            f"{variable('standby')}: only a coordinator stands by, got {variable('role')} {settings.role!r}; "
-            f"add --role coordinator"
-        )
 
 
 def first_swarm_error(group: BaseExceptionGroup[BaseException]) -> SwarmError | None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import anyio
 
 from swarm.algo.registry import advantage_scaling, loss, sampler
-from swarm.config import NOBODY, Asked, Settings
+from swarm.config import NOBODY, Asked, Settings, variable
 from swarm.errors import ConfigError, SwarmError
 from swarm.logs import NodeLog, get_logger
 from swarm.node.base.context import NodeContext
@@ -133,14 +134,45 @@ async def worker_maker(settings: Settings, nodes: int = 1) -> AsyncIterator[Call
 
 
 def check(settings: Settings) -> None:
-    """Refuse what no worker can run with, before anything starts. Raises ConfigError."""
-    one_model(settings)
-    checked_tasks(settings)
+    """Refuse what no node of this role can run with, before anything starts. Raises ConfigError."""
+    if settings.role == "worker":
+        one_model(settings)
+        checked_tasks(settings)
+    check_alone(settings)
+    if settings.role == "worker" and settings.adaptive:
+        make_rule(settings)
+
+
+def check_alone(settings: Settings) -> None:
+    """Of that, what no experiment can mend: profile, I, J and rule of a worker may still come from there.
+
+    Raises ConfigError.
+    """
+    _check_role(settings)
+    make_trust(settings.signing, settings.private_folder, settings.shared_folder, settings.experiment)
+    if settings.role != "worker":
+        return
+    known = dict.fromkeys(chain(*Families(settings.task_families).profiles().values()))
+    for task in settings.tasks or ():
+        if task not in known:
+            raise ConfigError(f"SWARM_TASKS (tasks): no profile has a task {task!r}; there are {', '.join(known)}")
     sampler(settings.sampler)
     loss(settings.loss)
     advantage_scaling(settings.advantage_scaling)
-    if settings.adaptive:
-        make_rule(settings)
+
+
+def _check_role(settings: Settings) -> None:
+    """Refuse a role that contradicts the clock. Raises ConfigError."""
+    if settings.role == "coordinator" and settings.clock == "own":
+        raise ConfigError(
+            f"{variable('clock')}: expected coordinator for a coordinator, got own, where every node keeps its own "
+            f"clock: start no coordinator, or unset the variable"
+        )
+    if settings.standby and settings.role != "coordinator":
+        raise ConfigError(
+            f"{variable('standby')}: only a coordinator stands by, got {variable('role')} {settings.role!r}; "
+            f"add --role coordinator"
+        )
 
 
 def one_model(settings: Settings) -> str:

@@ -132,7 +132,8 @@ def test_a_place_that_cannot_be_made_is_refused_with_the_true_cause(
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="Linux's folder of processes")
 def test_a_place_of_the_systems_own_is_not_called_a_full_disk() -> None:
-    assert open_place(Path("/proc/runs")).problem() == "/proc is the system's own (proc), where nobody can make a folder"
+    problem = open_place(Path("/proc/runs")).problem()
+    assert problem == "/proc is the system's own (proc), where nobody can make a folder"
 
 
 @pytest.mark.parametrize(

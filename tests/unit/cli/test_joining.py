@@ -227,6 +227,67 @@ def test_a_node_that_a_command_starts_has_its_settings_already(
     assert started[0].seed == 42
 
 
+def test_a_coordinator_on_standby_takes_the_experiment_as_a_worker_does(
+    layout: Layout, started: Started, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begin(layout)
+    assert swarm(["node", "--experiment", "demo", "--role", "coordinator", "--standby"]) == 0
+    (settings,) = started
+    assert (settings.role, settings.standby) == ("coordinator", True)
+    assert settings.experiment_identity() == MADE.experiment_identity()
+    assert settings.max_rounds == 9
+    assert "nobody trains on peers' groups" not in capsys.readouterr().err
+
+
+COMMANDS = {"node": ["node"], "join": ["join", "{place}"], "workers": ["workers", "--nodes", "2"]}
+BAD = {
+    "--tasks chess": "no profile has a task 'chess'; there are base_conversion,",
+    "--loss no.such:loss": "SWARM_LOSS",
+    "--sampler no.such:sampler": "SWARM_SAMPLER",
+    "--standby": "only a coordinator stands by",
+    "--model a,b": "a node has one model",
+}
+OF_ONE_NODE = ("--standby", "--model a,b")
+
+
+@pytest.mark.parametrize(
+    ("command", "bad"),
+    [(command, bad) for command in COMMANDS for bad in BAD if command != "workers" or bad not in OF_ONE_NODE],
+)
+def test_what_no_experiment_can_mend_is_refused_before_it_is_waited_for(
+    started: Started,
+    layout: Layout,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    bad: str,
+) -> None:
+    monkeypatch.setattr(commands, "experiment_in", lambda *_: pytest.fail("it is waited for"))
+    words = [word.format(place=layout.path) for word in COMMANDS[command]]
+    assert swarm([*words, "--experiment", "demo", *bad.split()]) == 2
+    assert BAD[bad] in capsys.readouterr().err
+    assert not started
+
+
+def test_a_name_too_long_to_be_numbered_is_refused_before_the_experiment_is_waited_for(
+    started: Started, layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(commands, "experiment_in", lambda *_: pytest.fail("it is waited for"))
+    monkeypatch.setenv("NODE_ID", "w" * 64)
+    assert swarm(["workers", "--nodes", "2", "--experiment", "demo"]) == 2
+    assert "too long for 2 workers" in capsys.readouterr().err
+
+
+def test_signing_without_a_key_is_refused_before_the_experiment_is_waited_for(
+    started: Started, layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "experiment_in", lambda *_: pytest.fail("it is waited for"))
+    monkeypatch.setenv("SWARM_SIGNING", "on")
+    monkeypatch.setenv("SWARM_KEY_FOLDER", str(tmp_path / "keys"))
+    assert swarm(["node", "--experiment", "demo"]) == 2
+    assert not started
+
+
 def test_nobody_joins_what_is_over(layout: Layout, started: Started, capsys: pytest.CaptureFixture[str]) -> None:
     begin(layout)
     layout.run.store.put(keys.STATE, encode(make_state(round=9, max_rounds=9, finished=True)))

@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 from swarm.errors import DuplicateNodeError, ExperimentError, ProtocolError
 from swarm.node.base.clock_file import believed_state
 from swarm.node.coordinator.clock_keeper import ClockKeeper
-from swarm.records.files import read_peer, read_state
+from swarm.records.files import read_experiment, read_peer, read_state
 from swarm.records.liveness import STANDBY, STOPPED
 from swarm.types import RoundKey
 from swarm.wire.codec import encode
@@ -340,6 +340,15 @@ async def test_one_that_stands_by_takes_over_where_the_clock_was(layout: Layout)
     state = read_state(layout.run)
     assert state is not None
     assert state.updated_by == "spare"
+
+
+async def test_one_that_stands_by_never_says_anew_what_the_experiment_is(layout: Layout) -> None:
+    async with running(make_coordinator(layout, **STAYS)):
+        await until(lambda: read_experiment(layout.run))
+        before = read_experiment(layout.run)
+        with pytest.raises(ExperimentError, match="SEED was 42, now 7"):
+            await make_coordinator(layout, "spare", standby=True, seed=7).run()
+    assert read_experiment(layout.run) == before
 
 
 async def test_one_that_stands_by_waits_while_another_is_alive_and_ends_with_the_experiment(layout: Layout) -> None:
