@@ -236,6 +236,8 @@ class ClockKeeper:
                     logger.warning("coordinator.steps_down", rival=rival, round=self._machine.round_in_hand.round)
                     return False
                 case WriteState() as write:
+                    if write.reason == "opened" and not self._machine.expected_are_there(look):
+                        self._tell_of_absent(look, write.missing)
                     if not await self._write(write) or write.reason == "restored":
                         return None  # whatever it is that keeps the file from saying so, it has until the next wake-up
         return None
@@ -249,6 +251,18 @@ class ClockKeeper:
                 "workers.awaited", present=_named(look.live), expected=settings.expected_workers, missing=missing
             )
             self._awaiting = look.called
+
+    def _tell_of_absent(self, look: Look, missing: frozenset[str]) -> None:
+        """The patience is over: who was expected and is not there; by number alone nobody knows who."""
+        expected = self._ctx.settings.expected_count
+        logger.warning(
+            "workers.absent",
+            came=f"{expected - len(missing) if missing else len(look.live)} of {expected}",
+            present=_named(look.live),
+            missing=_named(missing),
+            waited=f"{self._ctx.settings.round_interval:g} s",
+            consequence="the rounds go on with those who came; who comes later takes part from the round that is open",
+        )
 
     # ── write ───────────────────────────────────────────────────────────────────────────────────────────────────────
     async def _write(self, write: WriteState, *, held: bool = False) -> bool:

@@ -83,7 +83,7 @@ class WriteState:
     reason: str
     """Why the clock moved: `opened`, `all_submitted`, `interval`, `caught_up`, `done`; or `restored`: it did not."""
     missing: frozenset[str] = frozenset()
-    """Live workers that had not submitted."""
+    """Live workers that had not submitted; of the first round, names and keys that are expected and nobody there has."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,9 @@ class CoordinatorMachine:
             self._opened_at = look.now
         overdue = look.now - self._opened_at >= self._settings.round_interval
         if self.key is None:
-            return self._open(self._resume_at, look, "opened") if overdue or self._expected_are_there(look) else None
+            if not overdue and not self.expected_are_there(look):
+                return None
+            return self._open(self._resume_at, look, "opened", self._settings.expected_names - look.called)
         returning = self._returning(look)
         if not look.live and returning:
             return None  # nobody waits with it
@@ -198,9 +200,10 @@ class CoordinatorMachine:
 
     def _returning(self, look: Look) -> frozenset[str]:
         """Those that are starting while some of the expected workers are missing, as after a kill."""
-        return frozenset() if self._expected_are_there(look) else look.coming
+        return frozenset() if self.expected_are_there(look) else look.coming
 
-    def _expected_are_there(self, look: Look) -> bool:
+    def expected_are_there(self, look: Look) -> bool:
+        """All the workers that the rounds are to begin with."""
         names = self._settings.expected_names
         return names <= look.called if names else len(look.live) >= self._settings.expected_count
 

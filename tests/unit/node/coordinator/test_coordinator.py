@@ -241,6 +241,31 @@ async def test_fakes_that_beat_and_submit_rubbish_move_no_clock(layout: Layout) 
     assert reasons[4:8] == ["all_submitted"] * 4
 
 
+@pytest.mark.parametrize(
+    ("expected", "came", "missing"),
+    [
+        (("alice", "bob"), "1 of 2", ["bob"]),
+        (("alice", "bob", "carol"), "1 of 3", ["bob", "carol"]),
+        (2, "1 of 2", []),
+        (("alice",), None, None),
+        (1, None, None),
+    ],
+)
+async def test_rounds_that_begin_without_expected_workers_warn_once_of_who_is_missing(
+    layout: Layout, expected: int | tuple[str, ...], came: str | None, missing: list[str] | None
+) -> None:
+    make_ghost(layout, "alice")
+    with capture_logs() as logs:
+        async with running(make_coordinator(layout, expected_workers=expected, round_interval=0.2, **STAYS)):
+            await until(lambda: round_now(layout) >= 2)
+    told = [log for log in logs if log["event"] == "workers.absent"]
+    assert [(log["log_level"], log["came"], log["missing"]) for log in told] == [("warning", came, missing)][
+        : bool(came)
+    ]
+    opened_first = next(log for log in logs if log["event"] == "round.opened")
+    assert opened_first["missing"] == (missing or [])
+
+
 async def test_round_0_waits_for_the_workers_that_are_expected_by_name_and_fakes_do_not_fill_their_places(
     layout: Layout,
 ) -> None:
