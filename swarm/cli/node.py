@@ -39,8 +39,8 @@ def node(flags: NodeFlags | None = None) -> int:
     """Run one node, a worker or the coordinator, until it is done.
 
     A worker, or a coordinator on --standby, takes what it is not told (seed, I, J, G, tasks, rounds) from the
-    experiment, if that is there, and waits for its coordinator to begin it. Ctrl-C once: finish the step, save, exit 130; twice: end at once. The same command
-    goes on from there.
+    experiment, if that is there, and waits for its coordinator to begin it. Ctrl-C once: finish the step, save, exit
+    130; twice: end at once. The same command goes on from there.
     """
     require_for("`swarm node`")
     started = _started(["swarm", "node"], flags, check=one_model)
