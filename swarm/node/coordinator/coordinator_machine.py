@@ -83,7 +83,7 @@ class WriteState:
     reason: str
     """Why the clock moved: `opened`, `all_submitted`, `interval`, `caught_up`, `done`; or `restored`: it did not."""
     missing: frozenset[str] = frozenset()
-    """Live workers that had not submitted; of the first round, names and keys that are expected and nobody there has."""
+    """Live workers that had not submitted; at the first opening, expected names and keys that nobody there has."""
 
 
 @dataclass(frozen=True)
