@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
 
@@ -14,17 +14,16 @@ from swarm.cli.surviving import Surviving
 from swarm.config import Settings
 from swarm.records.growing import Growing
 from swarm.records.listing import nodes_with_logs
+from swarm.records.pace import StepPace
 from swarm.records.rows import Odd, parse_row
 from swarm.records.stream import EventStream, Wanted
 from swarm.store.run import Run
 from swarm.views.events import render
-from swarm.views.text import age, shorten
+from swarm.views.text import shorten
 from swarm.wire import keys
 from swarm.wire.messages import MetricsRow
 
 REFRESH_SECONDS = 0.5
-STEPS_KEPT = 64
-"""Rows of all nodes that say how long a step takes."""
 
 
 class Round(msgspec.Struct, frozen=True, tag="round", tag_field="kind"):
@@ -83,23 +82,9 @@ def round_of(number: int, max_rounds: int, rows: Sequence[MetricsRow]) -> Round:
     )
 
 
-def step_seconds(row: MetricsRow) -> float:
-    """What a node that is asked to stop finishes first: its own groups, or its update, whichever took longer."""
-    return max(row.seconds_generate + row.seconds_score, row.seconds_lease + row.seconds_train)
-
-
-def stopping_line(longest: float | None) -> str:
-    """What happens after a Ctrl-C.
-
-    Args:
-        longest: seconds of the longest step of the last rounds; None: none is known.
-    """
-    took = (
-        "no round has shown yet how long a step takes"
-        if longest is None
-        else f"lately a step took {age(longest)} at most"
-    )
-    return f"stopping: every node finishes its step and saves ({took}); Ctrl-C once more ends them at once"
+def stopping_line(pace: StepPace) -> str:
+    """What happens after a Ctrl-C."""
+    return f"stopping: every node finishes its step and saves ({pace}); Ctrl-C once more ends them at once"
 
 
 class Progress:
@@ -122,7 +107,8 @@ class Progress:
         self._growing: dict[str, Growing] = {}
         self._rounds: dict[int, dict[str, MetricsRow]] = {}
         self._shown: set[int] = set()
-        self._recent: deque[MetricsRow] = deque(maxlen=STEPS_KEPT)
+        self.pace = StepPace()
+        """Of the steps of all nodes."""
         self._warnings = EventStream(run, Wanted(level="warning"))
         self._loading = EventStream(run, Wanted(event="model.*", level="info"))
         self._odd: dict[str, Odd] = defaultdict(Odd)
@@ -169,7 +155,8 @@ class Progress:
             rows = self._rounds.pop(number)
             if number not in self._shown:
                 self._shown.add(number)
-                self._recent.extend(rows.values())
+                for row in rows.values():
+                    self.pace.observe(row)
                 self._show_round(round_of(number, self._settings.max_rounds, list(rows.values())))
 
     def _new_rows(self) -> Iterator[tuple[str, MetricsRow]]:
@@ -184,8 +171,3 @@ class Progress:
         for node in sorted(node for node, odd in self._odd.items() if odd and node not in self._odd_said):
             self._odd_said.add(node)
             say(f"{shorten(node, 64)}: rows with numbers out of their range: {self._odd[node].example}")
-
-    @property
-    def longest_step(self) -> float | None:
-        """Seconds of the longest step of the last rounds; None before the first."""
-        return max(map(step_seconds, self._recent), default=None)

@@ -223,7 +223,7 @@ async def _run(settings: Settings, run: Run, children: list[Child], again: str, 
         def stop(code: int) -> None:
             nonlocal exit_code
             exit_code = code
-            say(stopping_line(progress.longest_step))
+            say(stopping_line(progress.pace))
             supervisor.stop(signal.SIGINT if code == INTERRUPTED else signal.SIGTERM)
 
         watching.start_soon(on_signals, stop, supervisor.insist)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 from statistics import median, quantiles
@@ -10,6 +10,7 @@ from statistics import median, quantiles
 import msgspec
 
 from swarm.records.hints import Recent
+from swarm.wire.messages import MetricsRow
 
 LAST = 20
 """Rows of a node that its pace is taken of."""
@@ -17,6 +18,11 @@ MOST_ROUNDS = 10_000
 """The last ones, of which it is said how many nodes took part."""
 MOST_SPANS = 100
 """The last ones that are told apart."""
+
+STEPS_KEPT = 64
+"""Rows that say how long a step takes."""
+LONGEST_AGE = 100 * 365 * 86400.0
+"""Seconds; what is older has a clock that nobody believes."""
 
 
 class Span(msgspec.Struct, frozen=True):
@@ -38,6 +44,32 @@ class Spread(msgspec.Struct, frozen=True):
     median: float
     upper_quartile: float
     most: float
+
+
+class StepPace:
+    """How long lately took what a node that is asked to stop finishes first."""
+
+    def __init__(self) -> None:
+        self._recent: deque[float] = deque(maxlen=STEPS_KEPT)
+
+    def observe(self, row: MetricsRow) -> None:
+        """A round is over: its own groups, or its update, took longer."""
+        self._recent.append(max(row.seconds_generate + row.seconds_score, row.seconds_lease + row.seconds_train))
+
+    def __str__(self) -> str:
+        if not self._recent:
+            return "no round has shown yet how long a step takes"
+        return f"lately a step took {age(max(self._recent))} at most"
+
+
+def age(seconds: float) -> str:
+    """A span in the unit that suits it: 3.2s, 45s, 12m, 3.5h, 2.1d."""
+    if seconds > LONGEST_AGE:
+        return ">100y"
+    for limit, unit, name in ((10.0, 1.0, "s"), (120.0, 1.0, "s"), (7200.0, 60.0, "m"), (172800.0, 3600.0, "h")):
+        if seconds < limit:
+            return f"{seconds / unit:.{1 if limit == 10.0 or name == 'h' else 0}f}{name}"
+    return f"{seconds / 86400.0:.1f}d"
 
 
 def seconds_per_round(rows: Iterable[Recent]) -> float | None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from swarm.harmless import printable
-
-LONGEST_AGE = 100 * 365 * 86400.0
-"""Seconds; what is older has a clock that nobody believes."""
+from swarm.records.pace import age as age
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[int] = (0,)) -> str:
@@ -25,16 +23,6 @@ def shorten(text: str, length: int) -> str:
     """At most so many characters, the last of which says that something was cut."""
     clean = printable(text)
     return clean if len(clean) <= length else clean[: length - 1] + "…"
-
-
-def age(seconds: float) -> str:
-    """A span in the unit that suits it: 3.2s, 45s, 12m, 3.5h, 2.1d."""
-    if seconds > LONGEST_AGE:
-        return ">100y"
-    for limit, unit, name in ((10.0, 1.0, "s"), (120.0, 1.0, "s"), (7200.0, 60.0, "m"), (172800.0, 3600.0, "h")):
-        if seconds < limit:
-            return f"{seconds / unit:.{1 if limit == 10.0 or name == 'h' else 0}f}{name}"
-    return f"{seconds / 86400.0:.1f}d"
 
 
 def size(count: float) -> str:

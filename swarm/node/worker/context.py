@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from swarm.node.base.context import Compute, NodeContext
 from swarm.node.base.write_queue import WriteQueue
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.sharing.verification import TaskSource
+from swarm.records.pace import StepPace
 from swarm.types import Question, RoundKey
 
 Result = TypeVar("Result")
@@ -24,6 +25,8 @@ class WorkerContext(NodeContext):
     assigned: AssignedQuestions
     task_source: TaskSource
     writes: WriteQueue
+    pace: StepPace = field(default_factory=StepPace)
+    """Of its steps."""
 
     async def ask(self, key: RoundKey, count: int) -> list[Question]:
         """This node's first `count` questions of a round."""

@@ -190,6 +190,7 @@ class RoundSteps:
         work = self.work
         self.cumulative_reward += work.my_reward
         row = self._row(live_peers, loop_lag)
+        self._ctx.pace.observe(row)
         self._schedule.observe(row)  # before anything is awaited: the next round may be generated meanwhile
         await self._files.row(row)
         await self._files.reward(row)

@@ -122,7 +122,8 @@ class Worker:
 
     def stop(self, exit_code: int) -> None:
         """Finish the step, save, end with this exit code."""
-        logger.info("node.stopping", exit_code=exit_code, again="ends at once")
+        first = f"finishes its step and saves ({self._ctx.pace})"
+        logger.info("node.stopping", exit_code=exit_code, first=first, again="Ctrl-C once more ends it at once")
         self._stop_code = exit_code
         self._tell(m.Stop(self._ctx.clock.monotonic()))
 

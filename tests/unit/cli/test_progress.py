@@ -92,10 +92,10 @@ def test_a_round_as_json_says_what_its_line_says(tmp_path: Path) -> None:
 def test_ctrl_c_says_how_long_a_step_took_lately(tmp_path: Path) -> None:
     layout = Layout(tmp_path, "exp")
     progress = Progress(run_of(layout), Settings(max_rounds=9), 2)
-    assert "no round has shown yet how long a step takes" in stopping_line(progress.longest_step)
+    assert "no round has shown yet how long a step takes" in stopping_line(progress.pace)
     for node, seconds in (("alice", 2.0), ("bob", 40.0)):
         row = make_row(layout, node, 0, seconds_generate=seconds, seconds_score=1.0, seconds_train=3.0)
         append(layout.metrics_file(node), msgspec.json.encode(row))
     progress.show_new()
-    assert "lately a step took 41s at most" in stopping_line(progress.longest_step)
-    assert "Ctrl-C once more ends them at once" in stopping_line(progress.longest_step)
+    assert "lately a step took 41s at most" in stopping_line(progress.pace)
+    assert "Ctrl-C once more ends them at once" in stopping_line(progress.pace)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import math
 import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -282,6 +283,24 @@ async def test_the_folder_is_read_and_the_heart_beats_while_a_training_step_bloc
 
 
 # ── stop and go on ──────────────────────────────────────────────────────────────────────────────────────────────────
+async def test_a_lone_worker_that_is_asked_to_stop_says_how_long_its_steps_took(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    worker = make_worker(layout, "alice")
+    with capture_logs() as logs:
+        async with running(worker) as codes:
+            worker.stop(130)
+            await until(lambda: codes)
+        again = make_worker(layout, "alice")
+        async with running(again) as codes:
+            await play_rounds(layout, range(2))
+            again.stop(130)
+            await until(lambda: codes)
+    early, late = [log for log in logs if log["event"] == "node.stopping"]
+    assert early["first"] == "finishes its step and saves (no round has shown yet how long a step takes)"
+    assert re.fullmatch(r"finishes its step and saves \(lately a step took [\d.]+s at most\)", late["first"])
+    assert late["again"] == "Ctrl-C once more ends it at once"
+
+
 def without_times(layout: Layout, round_: int) -> bytes:
     return encode(msgspec.structs.replace(rollouts_of(layout, round_, "alice"), timestamp=0.0))
 
