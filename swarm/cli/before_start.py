@@ -6,14 +6,25 @@ settings of the nodes ─▶ refuse_unstartable ─▶ bring_models ─▶ proce
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
+
+import msgspec
 
 from swarm.cli.say import warn
 from swarm.config import Settings
-from swarm.errors import ModelError, StoreError
+from swarm.errors import CheckpointError, ModelError, ProtocolError, StoreError
 from swarm.planner.startable import problems
 from swarm.policy.hub import fetch, is_hub_id
+from swarm.records.files import read_form
+from swarm.records.listing import saved_rounds
 from swarm.store.place import open_place
+from swarm.store.run import Run
+from swarm.views.text import shorten
+from swarm.wire import keys
+
+MANIFEST, LARGEST_MANIFEST = "manifest.json", 16 << 20
+"""Of a checkpoint; as swarm.policy.snapshot writes it, which imports torch."""
 
 
 def refuse_unstartable(nodes: Iterable[Settings]) -> None:
@@ -35,6 +46,37 @@ def refuse_place(folder: Path) -> None:
     """See that nodes could write in a shared folder. Raises StoreError."""
     if problem := open_place(folder).problem():
         raise StoreError(f"--path {folder} cannot be used: {problem}; name a folder that is writable")
+
+
+class _Saved(msgspec.Struct):
+    """Of a checkpoint's manifest.json."""
+
+    model: str
+
+
+def refuse_other_models(run: Run, nodes: Iterable[Settings]) -> None:
+    """Refuse workers whose newest checkpoint is of another model; one that cannot be read is left to them.
+
+    Raises:
+        CheckpointError: all of them, a line each.
+    """
+    saved = saved_rounds(run)
+    workers = [node for node in nodes if node.role == "worker" and node.node_id in saved]
+    if found := [problem for node in workers if (problem := _other_model(run, node, max(saved[str(node.node_id)])))]:
+        raise CheckpointError("\n".join(found), other_model=True)
+
+
+def _other_model(run: Run, node: Settings, rounds_done: int) -> str:
+    checkpoint, asked = keys.checkpoint(rounds_done, str(node.node_id)), Path(node.model[0]).name
+    with suppress(ProtocolError):
+        found = read_form(run.store, f"{checkpoint}/{MANIFEST}", _Saved, LARGEST_MANIFEST)
+        if found is not None and found.model != asked:
+            return (
+                f"{node.node_id} cannot go on in {run.store.describe()}: expected the model {shorten(found.model, 64)} "
+                f"of its checkpoint after {rounds_done} rounds, got {asked}. Set MODEL_NAME to that one (--model), or "
+                "choose another --experiment"
+            )
+    return ""
 
 
 def _loaded(node: Settings) -> tuple[object, ...]:

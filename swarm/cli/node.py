@@ -14,7 +14,7 @@ from typing import Annotated, NamedTuple
 
 from cyclopts import Parameter
 
-from swarm.cli.before_start import make_ready
+from swarm.cli.before_start import make_ready, refuse_other_models
 from swarm.cli.flags import NodeFlags, RunFlags, as_settings, asked_for, open_experiment, settings_from
 from swarm.cli.joining import experiment_in, only_experiment, place_named, take, tell
 from swarm.cli.processes import this_process_runs
@@ -72,6 +72,7 @@ def join(place: str, /, *, flags: NodeFlags | None = None) -> int:
     assert experiment is not None, "there is no end to the patience"
     _refuse_finished(run, alone.liveness_timeout)
     joining = take(flags, run, experiment, role="worker")
+    refuse_other_models(run, [joining.settings])
     tell(run, joining, experiment)
     asked = asked_for(["swarm", "join", place], replace(flags, path=None), joining.adopted)
     this_process_runs(joining.settings, "worker", [joining.settings.node_id] if joining.settings.node_id else [])
@@ -150,6 +151,7 @@ def _started(
     if experiment is None:
         return alone
     joining = take(flags, run, experiment)
+    refuse_other_models(run, [joining.settings])
     tell(run, joining, experiment)
     return _Started(joining.settings, asked_for(words, flags, joining.adopted))
 

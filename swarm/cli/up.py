@@ -11,14 +11,16 @@ one daemon runs all workers; with `--no-coordinator` each of them goes through t
 from __future__ import annotations
 
 import os
+import shlex
 import signal
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any, NamedTuple
 
 import anyio
 from cyclopts import Parameter
 
-from swarm.cli.before_start import make_ready, refuse_place, refuse_unstartable
+from swarm.cli.before_start import make_ready, refuse_other_models, refuse_place, refuse_unstartable
 from swarm.cli.dry_run import show_dry_run, show_nodes
 from swarm.cli.flags import UP_DEFAULTS, RunFlags, UpFlags, asked_for, command_again, open_experiment, settings_from
 from swarm.cli.live import refuse_live
@@ -40,7 +42,7 @@ from swarm.records.files import read_clock
 from swarm.records.made_by import refuse_foreign
 from swarm.records.reader import snapshot
 from swarm.records.rows import read_metrics_and_odd
-from swarm.records.starts import changed_settings, last_start
+from swarm.records.starts import changed_settings, last_start, last_starts
 from swarm.store.run import Run
 from swarm.systems import require_for
 from swarm.views.summary import render, summarise
@@ -53,6 +55,8 @@ WRITER = "up"
 """Who writes the plot."""
 PROBE = f"{keys.DRAFTS}/{WRITER}/probe"
 PLOT = "reward.png"
+MOST_NAMED = 8
+"""Workers that a line names."""
 
 
 def up(
@@ -100,6 +104,7 @@ def up(
         words = ["swarm", "up", "--nodes", str(len(swarm.workers)), *(["--from", from_] if from_ else []), *given]
         asked = asked_for(words, flags, planned.base, **planned.defaults)
         if dry_run:
+            refuse_other_models(open_experiment(swarm.settings, WRITER), swarm.workers)
             refuse_unstartable((*swarm.coordinators, *swarm.workers))
             show_dry_run(swarm, asked, swarm.settings)
             return 0
@@ -117,6 +122,8 @@ def _start(swarm: LocalSwarm, asked: Asked, again: str, emit: Emit | None, *, fo
     this_process_runs(settings, UP, swarm.names)  # before it looks: of two that start at once one sees the other
     refuse_live(settings, run, swarm.names)
     _refuse_what_cannot_go_on(settings, run)
+    _refuse_other_workers(run, [str(worker.node_id) for worker in swarm.workers])
+    refuse_other_models(run, swarm.workers)
     make_ready(every_node)
     fitting = within_memory(swarm, plan_of(swarm), force)
     _make_folder(run)
@@ -188,6 +195,33 @@ def _refuse_what_cannot_go_on(settings: Settings, run: Run) -> None:
         raise ExperimentError(other_experiment(run, changed))
     if over := _finished(settings, run):
         raise ExperimentError(over)
+
+
+def _refuse_other_workers(run: Run, names: Sequence[str]) -> None:
+    """See that what goes on is done by some of those who began it; who is new, and who stays away, is said.
+
+    Raises:
+        ExperimentError: all of these workers are new in what others have done.
+    """
+    theirs = [start.node_id for start in last_starts(run) if start.role == "worker"]
+    new, away = [name for name in names if name not in theirs], [name for name in theirs if name not in names]
+    if not theirs or not is_begun(run):
+        return
+    if len(new) == len(names):
+        raise ExperimentError(
+            f"{run.store.describe()} was made by the workers {_some(theirs)}, and this would start {_some(new)} in "
+            "their place, who have learned nothing of what those did. Choose another --experiment for a new one, go on "
+            f"with its own workers (`swarm join {shlex.quote(run.place)} --experiment {run.experiment} --node-id "
+            f"{theirs[0]}`, and its coordinator), or add workers to it: `swarm workers --nodes N`"
+        )
+    if new:
+        say(f"new in this experiment, with the weights of their models: {_some(new)}")
+    if away:
+        say(f"took part in it before and are not started: {_some(away)}")
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
 
 
 def _finished(settings: Settings, run: Run) -> str:

@@ -193,6 +193,25 @@ def test_who_goes_on_with_other_settings_is_told_which(
     )
 
 
+def test_up_never_mixes_workers_into_what_others_made_without_a_word(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    layout = Layout(tmp_path, "demo")
+    recorded(layout, "anna")
+    recorded(layout, "ben")
+    run = run_of(layout)
+    up._refuse_other_workers(run, ["worker-0"])  # nothing was done in it
+    layout.root.joinpath(keys.ROLLOUTS, "round_0").mkdir(parents=True)
+    with pytest.raises(ExperimentError, match=r"made by the workers (ben, anna|anna, ben), .* start worker-0 in"):
+        up._refuse_other_workers(run, ["worker-0"])
+    up._refuse_other_workers(run, ["anna", "ben"])
+    assert capsys.readouterr().out == ""
+    up._refuse_other_workers(run, ["anna", "carol"])
+    said = capsys.readouterr().out
+    assert "new in this experiment, with the weights of their models: carol" in said
+    assert "took part in it before and are not started: ben" in said
+
+
 def test_what_an_experiment_was_made_with_can_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
