@@ -39,6 +39,7 @@ EVENTS = frozenset(
         *("state.undoubted", "state.unreadable", "state.unwritable", "state.writable"),
         "train.non_finite",
         *("watch.failed", "watch.listing_only", "watch.silent"),
+        "workers.absent",
         "workers.awaited",
     )
 )
