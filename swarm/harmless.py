@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import json
 import os
+import reprlib
 from collections.abc import Callable, Mapping
 from typing import TextIO
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20", "'")
 """What a spreadsheet takes for the start of a formula, and the mark that says that it is none."""
+
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxother, _SHORT.maxlong = 4, 200, 200, 40
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = 32
 
 
 def shows_colour(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
@@ -36,6 +41,12 @@ def escaped(text: str, keep: str = "") -> str:
         keep: characters that stay as they are.
     """
     return _without_marks(text, lambda mark: json.dumps(mark)[1:-1], keep)
+
+
+def quoted(value: object) -> str:
+    """A value that a stranger may have written as Python shows it, bounded in length and depth: `repr` of a value that
+    is nested as deeply as JSON may be fails, and one of megabytes is no message."""
+    return printable(_SHORT.repr(value))
 
 
 def csv_cell(text: str) -> str:

@@ -20,8 +20,9 @@ from swarm.config import IDENTITY, Settings, refuse_unsafe, sources_of, variable
 from swarm.config.settings import FIELDS
 from swarm.config.sources import Given
 from swarm.errors import ExperimentError
+from swarm.harmless import printable
 from swarm.node.base.experiment import differences, differing, identity_of, read_experiment
-from swarm.records.files import read_clock
+from swarm.records.files import LONGEST_MAKER, read_clock
 from swarm.records.made_by import made_by, refuse_foreign
 from swarm.records.reader import snapshot
 from swarm.store.place import Place, open_place
@@ -87,8 +88,9 @@ def tell(run: Run, joining: Joining, experiment: ExperimentFile) -> None:
     settings = joining.settings.as_recorded()
     shown = [name for name in (*SHOWN, *joining.adopted) if name in SHOWN or settings[name] != FIELDS[name].default]
     taken = [f"{variable(name)}={_text(settings[name])}" for name in dict.fromkeys(shown) if name in joining.adopted]
-    warn(f"joins the experiment {run.experiment} in {run.store.describe()}, made by {experiment.created_by}")
-    warn(f"taken from it: {', '.join(taken) or 'nothing'}")
+    maker = printable(experiment.created_by)[:LONGEST_MAKER]
+    warn(f"joins the experiment {run.experiment} in {run.store.describe()}, made by {maker}")
+    warn(printable(f"taken from it: {', '.join(taken) or 'nothing'}"))
     for text in differences(joining.settings, experiment):
         warn(f"{text}, as asked for")
 

@@ -17,7 +17,7 @@ from swarm.cli.flags import CommonFlags, as_settings
 from swarm.cli.local_swarm import OURS, LocalSwarm
 from swarm.config import NOBODY, Settings, load_settings, refuse_unsafe, sources_of
 from swarm.config.settings import FIELDS
-from swarm.config.sources import Given
+from swarm.config.sources import Given, parse
 from swarm.errors import ExperimentError
 from swarm.provenance import made_with
 from swarm.records.made_by import refuse_foreign
@@ -71,7 +71,7 @@ def repetition(source: str, flags: CommonFlags | None, in_process: bool) -> Repe
             f"settings {run.experiment}` shows them; start those that you mean with --config"
         )
     clock = next((start for start in starts if start.role == "coordinator"), workers[0])
-    models = tuple(str(model) for start in workers for model in start.settings.get("model", ()))
+    models = tuple(model for start in workers for model in _models(start))
     again: Given = {"experiment": (f"{run.experiment}-again", OURS)}
     base: Given = {**_recorded(clock), "model": (models, _origin(clock)), **again}
     shared = _here(_load(flags, base), len(workers))
@@ -111,6 +111,11 @@ def _load(flags: CommonFlags, base: Given) -> Settings:
 
 def _here(settings: Settings, workers: int) -> Settings:
     return replace(settings, path=str(settings.shared_folder), expected_workers=workers)
+
+
+def _models(start: NodeStart) -> tuple[str, ...]:
+    models: tuple[str, ...] = parse("model", start.settings.get("model", ()), _origin(start))
+    return models
 
 
 def _origin(start: NodeStart) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from swarm.config.settings import FUNCTIONS, variable
-from swarm.config.sources import Given
+from swarm.config.sources import Given, parse
 from swarm.errors import ConfigError
+from swarm.harmless import quoted
 
 MOST = {
     "local_groups": 64,
@@ -14,37 +15,47 @@ MOST = {
     "max_new_tokens": 32_768,
     "max_file_bytes": 2**28,
     "pool_bytes": 2**31,
+    "checkpoint_keep": 100,
+    "scorer_processes": 8,
+    "threads": 128,
 }
 """The largest values that are taken; who wants more says so."""
+LEAST = {"heartbeat_interval": 0.05, "reconcile_interval": 0.05, "round_interval": 0.05}
+"""The smallest, in seconds: a node with less writes and lists without a pause."""
 
 
 def refuse_unsafe(found: Given) -> None:
     """See that no setting of a shared place is beyond what is taken from one, or names code to import.
 
+    Values are looked at as they will be used: `"1000000"` is a number as well.
+
     Raises:
-        ConfigError: one is.
+        ConfigError: one is, or is no value of its setting at all.
     """
-    _refuse_too_much(found)
-    _refuse_foreign_code(found)
+    values = {name: (parse(name, value, source), source) for name, (value, source) in found.items()}
+    _refuse_too_much(values)
+    _refuse_foreign_code(values)
 
 
 def _refuse_too_much(found: Given) -> None:
-    for name, most in MOST.items():
-        value, source = found.get(name, (0, ""))
-        if isinstance(value, int | float) and value > most:
-            raise ConfigError(
-                f"{variable(name)} ({name}) = {value} from {source} is more than the {most} that a node takes from a "
-                f"folder that anybody may write to: if it is meant, say {variable(name)}={value} yourself"
-            )
+    for name, bound in (MOST | LEAST).items():
+        value, source = found.get(name, (bound, ""))
+        if not isinstance(value, int | float) or (value >= bound if name in LEAST else value <= bound):
+            continue
+        raise ConfigError(
+            f"{variable(name)} ({name}) = {value} from {source} is {'less' if name in LEAST else 'more'} than the "
+            f"{bound} that a node takes from a folder that anybody may write to: if it is meant, say "
+            f"{variable(name)}={value} yourself"
+        )
 
 
 def _refuse_foreign_code(found: Given) -> None:
     """Who can write there could choose it."""
     for name in (*FUNCTIONS, "task_families"):
         value, source = found.get(name, ("", ""))
-        texts = value if isinstance(value, list | tuple) else [value]
+        texts = value if isinstance(value, tuple) else (value,)
         if own := next((text for text in texts if ":" in str(text)), None):
             raise ConfigError(
-                f"{variable(name)} ({name}) = {own!r} from {source} names code of its user's own, and what is read in "
-                f"a shared folder is never imported: if you know that code, say {variable(name)}={own} yourself"
+                f"{variable(name)} ({name}) = {quoted(own)} from {source} names code of its user's own, and what is "
+                f"read in a shared folder is never imported: if you know that code, say {variable(name)} yourself"
             )

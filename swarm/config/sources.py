@@ -20,6 +20,7 @@ from swarm.config.misspelled import meant
 from swarm.config.presets import PRESET, PRESET_VARIABLE, preset
 from swarm.config.settings import ADAPTIVE, FIELDS, JUDGE, QUICK, Settings, variable
 from swarm.errors import ConfigError
+from swarm.harmless import quoted
 from swarm.spelling import did_you_mean
 
 Given = dict[str, tuple[object, str]]
@@ -58,7 +59,7 @@ def load_settings(
     """
     below, asked = given(flags, environ, toml_file)
     raw = {name: (value, COMMAND_DEFAULT) for name, value in defaults.items()} | (base or {}) | below | asked
-    values = {name: _parse(name, value, source) for name, (value, source) in raw.items()}
+    values = {name: parse(name, value, source) for name, (value, source) in raw.items()}
     return _check(Settings(**values), set(asked))
 
 
@@ -144,15 +145,20 @@ def _from_toml(file: str) -> Given:
     return found
 
 
-def _parse(name: str, value: object, source: str) -> Any:
+def parse(name: str, value: object, source: str) -> Any:
+    """The value of a setting, from a text or as JSON and TOML have it.
+
+    Raises:
+        ConfigError: it is none that the setting may have.
+    """
     f = FIELDS[name]
     kind: Any = f.type
     try:
         plain = _from_text(options(kind), value) if isinstance(value, str) else value
         parsed = msgspec.convert(plain, kind)
-    except (ValueError, KeyError, msgspec.ValidationError):
+    except (ValueError, KeyError, RecursionError, msgspec.ValidationError):
         raise ConfigError(
-            f"{variable(name)} ({name}) must be {allowed(kind)}, got {value!r} from {source}; "
+            f"{variable(name)} ({name}) must be {allowed(kind)}, got {quoted(value)} from {source}; "
             "correct it or leave it out"
         ) from None
     if f.metadata["not_yet"] and parsed != f.default:

@@ -16,7 +16,7 @@ from swarm.store.base import Kind, Store
 from swarm.store.run import Run
 from swarm.types import RoundKey
 from swarm.wire import keys
-from swarm.wire.codec import decode
+from swarm.wire.codec import DEEPEST, decode, nests_too_deeply
 from swarm.wire.judge_messages import ExamRow
 from swarm.wire.messages import ExperimentFile, PeerFile, RewardFile, StateFile
 
@@ -84,7 +84,11 @@ def read_clock(run: Run) -> Clock:
 
 def read_experiment(run: Run) -> ExperimentFile | None:
     """What makes the experiment what it is; None before anybody wrote it. Raises ProtocolError as read_form does."""
-    return read_form(run.store, keys.EXPERIMENT, ExperimentFile)
+    found = read_form(run.store, keys.EXPERIMENT, ExperimentFile)
+    if found and nests_too_deeply(found):
+        where = run.store.describe(keys.EXPERIMENT)
+        raise ProtocolError("malformed", f"{where} nests objects and lists more than {DEEPEST} deep")
+    return found
 
 
 def constant_j(experiment: ExperimentFile | None) -> int | None:

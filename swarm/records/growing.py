@@ -9,6 +9,7 @@ import msgspec
 
 from swarm.errors import ProtocolError
 from swarm.store.base import MOST_PER_READ, Records, Store
+from swarm.wire.codec import DEEPEST, nests_too_deeply
 
 Form = TypeVar("Form")
 Total = TypeVar("Total", bound="Sum")
@@ -85,6 +86,8 @@ def lines_of(store: Store, key: str) -> Iterator[bytes]:
 def parse_line(line: bytes, form: type[Form]) -> Form | None:
     """One JSON line as a struct or dict, or None for anything else."""
     try:
-        return msgspec.json.decode(line, type=form)
+        said = msgspec.json.decode(line, type=form)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
+    deep = line.count(b"{") + line.count(b"[") > DEEPEST and nests_too_deeply(said)
+    return None if deep else said

@@ -7,6 +7,7 @@ from typing import Any
 
 from swarm.config import variable
 from swarm.config.settings import FIELDS
+from swarm.harmless import printable, quoted
 from swarm.records.growing import lines_of, parse_line
 from swarm.records.listing import nodes_with_logs
 from swarm.store.run import Run
@@ -15,6 +16,9 @@ from swarm.wire.messages import MadeWith, NodeStart
 
 WHERE = ("path", "experiment", "role", "node_id", "key_folder", "log_level")
 """Settings that say where a node is and how it speaks, not what it does."""
+
+LONGEST_TEXT = 200
+"""Characters of a name or a version that are repeated."""
 
 
 def last_start(run: Run, node: str) -> NodeStart | None:
@@ -52,7 +56,7 @@ def changed_settings(before: NodeStart, now: Mapping[str, Any]) -> list[str]:
     those that say where a node is, do not count."""
     known = [name for name in now if name in FIELDS and name in before.settings and name not in WHERE]
     return [
-        f"{variable(name)} was {before.settings[name]!r}, now {now[name]!r}"
+        f"{variable(name)} was {quoted(before.settings[name])}, now {quoted(now[name])}"
         for name in known
         if before.settings[name] != now[name]
     ]
@@ -63,14 +67,21 @@ def changed_makings(before: MadeWith, now: MadeWith) -> list[str]:
     code; where either does not know, nothing is said."""
     versions, models = now.versions, now.models
     others = {name: was for name, was in before.versions.items() if versions.get(name, was) != was}
-    texts = [f"{name} was {was}, now {versions[name]}" for name, was in others.items()]
-    texts += [f"model {name} has other files" for name, was in before.models.items() if models.get(name, was) != was]
+    texts = [f"{_short(name)} was {_short(was)}, now {versions[name]}" for name, was in others.items()]
+    texts += [
+        f"model {_short(name)} has other files" for name, was in before.models.items() if models.get(name, was) != was
+    ]
     if before.code and now.code and before.code != now.code:
         texts.append("the code of swarm, or of a function of one's own, is another")
     hardware = ("processor", "gpus")
     texts += [
-        f"{name} was {was}, now {now.machine.get(name)}"
+        f"{name} was {_short(was)}, now {now.machine.get(name)}"
         for name in hardware
         if (was := before.machine.get(name)) and was != now.machine.get(name)
     ]
     return texts
+
+
+def _short(said: object) -> str:
+    """On one line, whatever somebody wrote."""
+    return printable(said)[:LONGEST_TEXT] if isinstance(said, str) else quoted(said)

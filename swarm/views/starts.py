@@ -7,7 +7,7 @@ from typing import Any
 
 from swarm.config import variable
 from swarm.config.settings import FIELDS
-from swarm.harmless import printable
+from swarm.harmless import printable, quoted
 from swarm.views.text import shorten, table
 from swarm.wire.messages import NodeStart
 
@@ -41,7 +41,7 @@ def _origin(name: str, values: Iterable[Any], ours: str) -> str:
 
 
 def _values(values: Iterable[Any]) -> str:
-    texts = dict.fromkeys(",".join(map(str, v)) if isinstance(v, list) else str(v) for v in values)
+    texts = dict.fromkeys(",".join(map(_text, v)) if isinstance(v, list) else _text(v) for v in values)
     return " | ".join(shorten(text, LONGEST_VALUE) for text in [*texts][:MOST_VALUES])
 
 
@@ -71,4 +71,8 @@ def _head(start: NodeStart) -> str:
 
 
 def _pairs(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in values.items()) or "-"
+    return ", ".join(f"{name} {_text(value)}" for name, value in values.items()) or "-"
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else quoted(value)

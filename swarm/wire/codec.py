@@ -7,7 +7,7 @@ countable reason: `malformed`, `wrong_version`, `misplaced`, `empty`, `oversized
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -35,6 +35,27 @@ LOGPROB_DECIMALS = 5
 """A weight is off by 5e-6 of itself at most, and a token takes some 15 bytes beside its text, not 26."""
 
 Message = TypeVar("Message", bound=msgspec.Struct)
+
+
+DEEPEST = 200
+"""Levels of objects and lists within each other that are taken: what is decoded at the bottom of the stack has to be
+encoded, and shown, from further up."""
+
+
+def nests_too_deeply(value: object) -> bool:
+    """Whether more than DEEPEST objects and lists of what was decoded stand within each other."""
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [part for whole in level for part in _parts(whole) if isinstance(part, dict | list | msgspec.Struct)]
+        if not level:
+            return False
+    return True
+
+
+def _parts(whole: object) -> Iterable[object]:
+    if isinstance(whole, msgspec.Struct):
+        return (getattr(whole, name) for name in whole.__struct_fields__)
+    return whole.values() if isinstance(whole, dict) else whole if isinstance(whole, list) else ()
 
 
 class _Version(msgspec.Struct):

@@ -7,6 +7,7 @@ from typing import Any
 
 from swarm.config import IDENTITY_DEFAULTS, LITERAL_RULES, Settings, rule_in_settings, variable
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
+from swarm.harmless import quoted
 from swarm.node.base.context import NodeContext
 from swarm.records import files
 from swarm.records.listing import entries
@@ -38,7 +39,7 @@ def differing(settings: Settings, experiment: ExperimentFile) -> dict[str, str]:
     """The same, by setting."""
     asked, made = _by_todays_names(settings.experiment_identity()), identity_of(experiment)
     return {
-        name: f"{variable(name)} was {made[name]!r}, now {asked[name]!r}{_renamed(name, experiment)}"
+        name: f"{variable(name)} was {quoted(made[name])}, now {quoted(asked[name])}{_renamed(name, experiment)}"
         for name in asked
         if name in made and made[name] != asked[name]
     }

