@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -51,6 +52,8 @@ EVENTS, ERRORS, PRINTED, NODES = 40, 10, 20, 12
 """Last events, last warnings and errors, last lines printed of each node, and how many nodes are looked at."""
 LONGEST_LINE, LONGEST_PART = 400, 30_000
 """Characters."""
+MOST_PATHS = 20
+"""That the record of a node's start names."""
 LEFT_OUT = frozenset({"prompt", "prompts", "question", "completion", "completions", "response", "answer", "text"})
 """Fields of events that hold what models were asked or said: nobody's to hand on."""
 
@@ -96,8 +99,9 @@ def _paths(settings: Settings, run: Run | None) -> Iterator[str]:
     yield from (value for value in (settings.path, settings.key_folder, *settings.model) if value)
     with suppress(SwarmError):
         for start in last_starts(run)[:NODES] if run else ():
-            yield from start.models
-            yield from (text for value in start.settings.values() for text in _texts(value))
+            said = chain(start.models, (text for value in start.settings.values() for text in _texts(value)))
+            paths = (text for text in said if os.path.isabs(text) and len(text) <= LONGEST_LINE)
+            yield from islice(paths, MOST_PATHS)
 
 
 def _texts(value: object) -> list[str]:
@@ -131,7 +135,7 @@ def _parts(
         }
     yield "a report of `swarm bugreport`; paths, names of user and machine and secrets are replaced"
     for title, part in parts.items():
-        yield f"\n## {title}\n\n{_bounded(redaction.redacted(_cut(_tried(part), 4 * LONGEST_LINE)))}"
+        yield f"\n## {title}\n\n{_bounded(redaction.redacted(_whole_words(_tried(part), 4 * LONGEST_LINE)))}"
     if run is None:
         missing = _tried(lambda: open_place(settings.shared_folder).without(settings.experiment))
         yield f"\n{printable(redaction.redacted(missing))}"
@@ -142,6 +146,13 @@ def _tried(part: Callable[[], str]) -> str:
         return part()
     except Exception as error:  # noqa: BLE001 - a report on a fault must not end with it
         return f"failed: {type(error).__name__}: {error}"
+
+
+def _whole_words(text: str, longest: int) -> str:
+    """The text with lines of at most so many characters: a word that would be cut goes, for half a secret is not
+    recognised."""
+    lines = text.split("\n")
+    return "\n".join(ln if len(ln) <= longest else f"{ln[:longest].rpartition(' ')[0]} ..." for ln in lines)
 
 
 def _bounded(text: str) -> str:

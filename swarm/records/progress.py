@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
+from collections.abc import Mapping
 
-from swarm.records.hints import KEPT, Recent, recent
+from swarm.records.hints import KEPT, LONGEST_NAME, Recent, recent
 from swarm.records.rows import MOST_ROWS, Glance, Odd, parse_row
 
+MOST_PEERS = 300
+"""Of whom it is held what a node said of them; a node reads 256 unless it is told otherwise."""
+MOST_REASONS = 100
 OWN = "own"
 """`clock` of a row whose round the node opened by itself."""
 
@@ -50,11 +54,12 @@ class NodeProgress:
         if row.clock == OWN:
             self.own_rounds_done = max(self.own_rounds_done, row.round + 1)
         self.recent.append(recent(row))
-        self.accepted_by_peer.update(row.accepted_by_peer)
-        self.refused.update(row.refused_files)
+        _add(self.accepted_by_peer, row.accepted_by_peer, MOST_PEERS)
+        _add(self.refused, row.refused_files, MOST_REASONS)
         for peer, reasons in row.refused_by_peer.items():
-            self.refused_by_peer[peer].update(reasons)
-        self.false_claims.update(row.false_claims)
+            if reasons and _fits(self.refused_by_peer, peer, MOST_PEERS):
+                _add(self.refused_by_peer[peer], reasons, MOST_REASONS)
+        _add(self.false_claims, row.false_claims, MOST_PEERS)
         self.unverified += row.external_unverified
         self.tokens_generated += row.tokens_generated
         self.tokens_trained += row.tokens_trained
@@ -78,3 +83,14 @@ class NodeProgress:
     def quarantined(self) -> frozenset[str]:
         """Peers that it reads nothing of by now."""
         return frozenset(self.last.quarantined if self.last else ())
+
+
+def _add(total: Counter[str], counted: Mapping[str, int], most: int) -> None:
+    """Names cost who writes a row nothing: of those beyond `most`, and of those that are too long, nothing is held."""
+    for name, count in counted.items():
+        if _fits(total, name, most):
+            total[name] += count
+
+
+def _fits(held: Mapping[str, object], name: str, most: int) -> bool:
+    return name in held or (len(held) < most and len(name) <= LONGEST_NAME)

@@ -5,7 +5,7 @@ Each node speaks for itself: what one node says of another may be a lie of its o
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -34,22 +34,27 @@ class Distrust(msgspec.Struct, kw_only=True):
 
 def distrusted(nodes: Mapping[str, NodeProgress]) -> list[Distrust]:
     """One entry per peer that any node has something against, those that most is held against first."""
-    peers = {peer for node in nodes.values() for peer in (*node.refused_by_peer, *node.false_claims, *node.quarantined)}
-    found = [_of(peer, nodes) for peer in peers]
+    refused: dict[str, Counter[str]] = defaultdict(Counter)
+    claims: Counter[str] = Counter()
+    by, quarantined = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
+    for node, said in sorted(nodes.items()):
+        claims.update(said.false_claims)
+        for peer, reasons in said.refused_by_peer.items():
+            refused[peer].update(reasons)
+            by[peer].append(node)
+        for peer in said.quarantined:
+            quarantined[peer].append(node)
+    found = [
+        Distrust(
+            peer=peer,
+            refused=dict(refused.get(peer, {})),
+            refused_by=by.get(peer, []),
+            false_claims=claims[peer],
+            quarantined_by=quarantined.get(peer, []),
+        )
+        for peer in {*refused, *claims, *quarantined}
+    ]
     return sorted(found, key=lambda d: (-len(d.quarantined_by), -sum(d.refused.values()), -d.false_claims, d.peer))
-
-
-def _of(peer: str, nodes: Mapping[str, NodeProgress]) -> Distrust:
-    refused: Counter[str] = Counter()
-    for of_node in nodes.values():
-        refused.update(of_node.refused_by_peer.get(peer, {}))
-    return Distrust(
-        peer=peer,
-        refused=dict(refused),
-        refused_by=sorted(node for node, of_node in nodes.items() if peer in of_node.refused_by_peer),
-        false_claims=sum(of_node.false_claims[peer] for of_node in nodes.values()),
-        quarantined_by=sorted(node for node, of_node in nodes.items() if peer in of_node.quarantined),
-    )
 
 
 def render_distrusted(peers: Sequence[Distrust]) -> str:

@@ -25,7 +25,7 @@ _FORMS = (  # each word is looked at from its beginning alone: from every place 
     (re.compile(r"\b(hf|sk|pk|gh[pousr]|github_pat|glpat|xox[abp])[-_][A-Za-z0-9_-]{8,}"), SECRET),
     (re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{43}=(?![A-Za-z0-9=])"), "<key>"),
     (re.compile(r"\bA(KI|SI)A[A-Z0-9]{12,}"), SECRET),
-    (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]*)?"), SECRET),
+    (re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]*)?"), SECRET),
     (re.compile(r"\b(bearer|basic)\s+[A-Za-z0-9+/._=-]{8,}", re.IGNORECASE), rf"\1 {SECRET}"),
     (
         re.compile(rf"(?<![\w-])([\w-]*({SECRET_NAMES}))([\"']?\s*[=:]\s*)([\"']?)[^\s\"',;]+", re.IGNORECASE),
@@ -35,7 +35,7 @@ _FORMS = (  # each word is looked at from its beginning alone: from every place 
     (re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(\.[\w-]+)+"), "<email>"),
     (re.compile(r"(?<![\w.])\d{1,3}(\.\d{1,3}){3}(?![\w.])"), "<address>"),
 )
-_LIBRARY = re.compile(r"(?<![\w.~>])/[^\s'\"<>|:]*?/(?:site|dist)-packages(?=/)")
+_LIBRARY = re.compile(r"(?<![\w.~>])/[^\s'\"<>|:]{0,400}?/(?:site|dist)-packages(?=/)")
 _PATH = re.compile(r"(?<![\w.~>/])(/(?!/)[^\s'\"<>|:,;()`]+)|\b[A-Za-z]:\\[^\s'\"<>|,;()`]+")
 _PATH_QUOTED = re.compile(r"([\"'])(?:/|[A-Za-z]:\\)(?:(?!\1)[^\n])+\1")
 

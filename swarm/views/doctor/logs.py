@@ -28,6 +28,10 @@ FIXES = {
 }
 OTHERWISE = "look at its `swarm logs --node`, and stop it if nobody knows it: it costs time and is not learned from"
 
+MOST_REFUSED = 20
+"""Peers that are named; who writes rows may name any number."""
+MOST_HELD = 10_000
+
 
 class Refusals(NamedTuple):
     """What the recent rows say of one peer."""
@@ -64,6 +68,8 @@ def measure_trust(logs: Mapping[str, NodeLogs]) -> dict[str, Refusals]:
     for node, log in logs.items():
         for row in log.recent:
             for peer, reasons in row.refused_by_peer.items():
+                if peer not in found and len(found) >= MOST_HELD:
+                    continue
                 found[peer].reasons.update(reasons)
                 found[peer].by.add(node)
         for peer in log.recent[-1].quarantined if log.recent else ():
@@ -75,7 +81,10 @@ def judge_trust(found: Mapping[str, Refusals]) -> Iterator[Finding]:
     """One finding per peer that is refused."""
     if not found:
         yield TRUST.ok("refused peers", f"none in the last {RECENT} rounds of any node")
-    for peer, refusals in sorted(found.items()):
+    ordered = sorted(found.items(), key=lambda one: (-len(one[1].quarantined_by), -one[1].reasons.total(), one[0]))
+    if (more := len(ordered) - MOST_REFUSED) > 0:
+        yield TRUST.warning("refused peers", f"{more} more, none refused more than those named", OTHERWISE)
+    for peer, refusals in ordered[:MOST_REFUSED]:
         held = f"; quarantined by {len(refusals.quarantined_by)} nodes" if refusals.quarantined_by else ""
         measured = f"{shorten(peer, 64)}: {counts(refusals.reasons)}, by {len(refusals.by)} nodes{held}"
         yield TRUST.warning("refused peer", measured, fix_for(refusals.reasons))

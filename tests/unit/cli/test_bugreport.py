@@ -59,6 +59,19 @@ def test_a_path_with_spaces_is_replaced_to_its_end(
     assert "secret client" not in capsys.readouterr().out
 
 
+def test_a_line_without_end_is_cut_and_not_in_the_middle_of_a_secret(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    layout, secret = make_experiment(tmp_path), "hf_" + "abcdefgh" * 4
+    paths = f"/{'p' * 60} " * 24  # each is shown as <path>, so that what stands behind them is not cut
+    lines = [f"{paths}{'x' * padding} {secret} " + "a" * 900_000 for padding in range(0, 100, 5)]
+    append_events(layout, "alice", *(make_event("odd", 9e8, level="error", note=line) for line in lines))
+    assert run(report_on(layout)) == 0
+    said = capsys.readouterr().out
+    assert "hf_" not in said
+    assert len(said) < 200_000
+
+
 def test_nothing_of_what_models_were_asked_or_said_is_in_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from swarm.records.progress import MOST_PEERS
 from swarm.views.distrust import MOST_LINES, Distrust, render_distrusted
 from swarm.views.status import Status, StatusReader, render
 from tests.layout import Layout
@@ -80,3 +81,25 @@ def test_rows_of_an_older_node_hold_nothing_against_anybody(tmp_path: Path) -> N
     layout = make_experiment(tmp_path, rounds=0)
     append(layout.metrics_file("alice"), b'{"my_reward": 0.5, "refused_files": {"ragged": 1}}')
     assert read(layout).distrusted == []
+
+
+def test_of_names_without_end_a_bounded_number_is_held_and_an_honest_one_before_them_stays(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, rounds=0)
+    told(layout, "alice", {"refused_by_peer": {"mallory": {"malformed": 1}}})
+    for number in range(5):
+        names = [f"{number}-{n}" for n in range(900)]
+        told(
+            layout,
+            "alice",
+            {
+                "refused_by_peer": {name: {"x": 1} for name in names} | {"l" * 100_000: {"x": 1}},
+                "accepted_by_peer": dict.fromkeys(names, 1),
+                "false_claims": dict.fromkeys(names, 1),
+                "refused_files": dict.fromkeys(names, 1),
+            },
+        )
+    status = read(layout)
+    assert "mallory" in {one.peer for one in status.distrusted}
+    assert len(status.distrusted) <= 2 * MOST_PEERS
+    assert max(len(one.peer) for one in status.distrusted) <= 64
+    assert len(status.nodes[0].refused_files) <= MOST_PEERS
