@@ -18,8 +18,8 @@ from swarm.cli.say import print_result, warn
 from swarm.cli.waiting import open_experiment_when_there
 from swarm.errors import ConfigError
 from swarm.harmless import escaped, printable_lines
-from swarm.logs.names import EVENTS
 from swarm.node.process.host import this_process
+from swarm.records.event_names import EVENTS
 from swarm.records.expected import Expected
 from swarm.records.listing import nodes_with_logs
 from swarm.records.rows import read_metrics

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from swarm.cli.main import run
-from swarm.logs.names import EVENTS
+from swarm.records.event_names import EVENTS
 from tests.unit.views.factories import append_events, make_event, make_experiment
 
 ROOT = Path(__file__).parents[3]
