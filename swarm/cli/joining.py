@@ -16,7 +16,7 @@ from swarm.cli.before_start import refuse_place
 from swarm.cli.flags import CommonFlags, as_settings, settings_from
 from swarm.cli.say import warn
 from swarm.cli.waiting import wait_for
-from swarm.config import IDENTITY, Settings, refuse_unsafe, sources_of, variable
+from swarm.config import EXPERIMENT_NAME, IDENTITY, Settings, refuse_unsafe, sources_of, variable
 from swarm.config.settings import FIELDS
 from swarm.config.sources import Given
 from swarm.errors import ExperimentError
@@ -27,12 +27,16 @@ from swarm.records.made_by import made_by, refuse_foreign
 from swarm.records.reader import snapshot
 from swarm.store.place import Place, open_place
 from swarm.store.run import Run
+from swarm.wire import keys
 from swarm.wire.messages import ExperimentFile
 
 SHARED = ("seed", "profile", "tasks", "task_families", "clock")
 """Settings in which a node that differs from its experiment has nothing to share with its peers."""
 SHOWN = ("seed", "local_groups", "external_groups", "generations", "profile", "tasks", "max_rounds", "clock")
 """Settings that a node that joins is told in any case."""
+
+MOST_NAMED = 10
+"""Experiments of a place that a message names."""
 
 
 class Joining(NamedTuple):
@@ -124,16 +128,20 @@ def only_experiment(place: Place, patience: float | None = None) -> str:
     if len(names) == 1:
         return names[0]
     running = [name for name in names if snapshot(place.open(name)).finished is None]
-    if len(running) == 1:
-        return running[0]
+    begun = [name for name in running if place.open(name).store.stat(keys.EXPERIMENT)]
+    if len(found := begun or running) == 1:
+        return found[0]
     raise ExperimentError(
         f"{place.describe()} holds {len(names)} experiments, {len(running)} of them not over: "
-        f"{', '.join(running or names)}; name one with --experiment"
+        f"{', '.join((found or names)[:MOST_NAMED])}{', ...' if len(found or names) > MOST_NAMED else ''}; name one "
+        "with --experiment"
     )
 
 
 def _of_this_program(place: Place) -> list[str]:
-    return [name for name in place.experiments() if not made_by(place.open(name))]
+    """Whoever may write there may make folders of any name, and links to anywhere."""
+    names = [name for name in place.experiments() if EXPERIMENT_NAME.fullmatch(name) and not place.is_link(name)]
+    return [name for name in names if not made_by(place.open(name))]
 
 
 def place_named(text: str) -> Place:

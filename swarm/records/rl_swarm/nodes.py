@@ -71,7 +71,7 @@ def rounds_of(facts: NodeFacts) -> Iterator[Round]:
         adaptive = next((line for line in reversed(lines) if line.adaptive_J is not None), adaptive)
         reward = measure(lines, facts.completions, added=added)
         if reward is not None:
-            done = [line for line in lines if line.adaptive_J is None]
+            done = [line for line in lines if line.adaptive_J is None] or lines
             yield Round(number, max(line.timestamp for line in done), reward, adaptive)
             adaptive = None
 

@@ -10,7 +10,7 @@ import msgspec
 
 from swarm.errors import ProtocolError
 from swarm.records.growing import Growing, lines_of, parse_line
-from swarm.records.listing import entries, nodes_in, rounds_in
+from swarm.records.listing import count_stage, entries, nodes_in, rounds_in
 from swarm.records.rl_swarm.forms import Clock, Line, Progress, Registration, Reward, Rollouts, said_in
 from swarm.records.rl_swarm.nodes import NodeFacts
 from swarm.records.rows import MOST_ROWS
@@ -22,6 +22,8 @@ Form = TypeVar("Form")
 SMALL_FILE = 64 * 1024
 LARGEST_ROLLOUTS = 64 * 2**20
 """Bytes."""
+MOST_COMPLETIONS = 2**17
+"""Of one file; each takes some 200 bytes of memory, however short it is."""
 MOST_NODES = 1000
 MOST_LINES = 6 * MOST_ROWS
 """Of one metrics.jsonl: four or five for each round."""
@@ -43,6 +45,10 @@ class RlSwarmRun:
         self._completions: dict[str, int] = {}
         self._facts: dict[str, tuple[object, NodeFacts]] = {}
         """Node -> versions of its files, and what was read of them."""
+        self._there: dict[str, dict[str, list[int]]] = {}
+        """Prefix -> node -> rounds with a file of its first stage, as listed last."""
+        self._listed_for = set[str]()
+        """Nodes that were read since."""
 
     def clock(self) -> Clock | None:
         """None: there is none that can be read."""
@@ -60,7 +66,7 @@ class RlSwarmRun:
         versions = (*map(self._stat, files), len(rounds))
         seen, facts = self._facts.get(node, (None, None))
         if facts is None or seen != versions:
-            facts = self._read_node(node, rounds)
+            facts = self._read_node(node)
             self._facts[node] = versions, facts
         return facts
 
@@ -68,7 +74,8 @@ class RlSwarmRun:
         """One node as it was read last, for who reads many of its files: its versions are not looked at again."""
         return self._facts[node][1] if node in self._facts else self.facts(node)
 
-    def _read_node(self, node: str, rounds: list[int]) -> NodeFacts:
+    def _read_node(self, node: str) -> NodeFacts:
+        self._list_for(node)
         registration = self._read(keys.peer(node), Registration, SMALL_FILE)
         lines, junk, torn = self._lines(keys.metrics(node), Line, MOST_LINES)
         if old_name := not lines and self._stat(_old_metrics(node)) is not None:
@@ -77,7 +84,7 @@ class RlSwarmRun:
         said, crash = said_in(printed[:HEAD]), next((line for line in printed if _EXCEPTION in line), b"")
         trains = registration is None or registration.node_role != "coordinator"
         rewards = self._rewards(node) if trains and not lines else {}
-        last = next((r for r in reversed(rounds) if self._has(r, node)), -1) if trains else -1
+        last = max(self._there[keys.ROLLOUTS].get(node, ()), default=-1) if trains else -1
         return NodeFacts(
             node=node,
             registration=registration if registration and registration.peer_id == node else None,
@@ -88,7 +95,7 @@ class RlSwarmRun:
             torn=torn,
             rewards=rewards,
             progress=self._lines(f"{PROGRESS}{node}.json", Progress, MOST_ROWS)[0],
-            completions=self._completions_of(node, rounds) or said.completions,
+            completions=self._completions_of(node) or said.completions,
             published=max([last, *rewards]) + 1,
             crashed_with=crash.decode("utf-8", "replace")[:LONGEST_LINE],
         )
@@ -97,12 +104,16 @@ class RlSwarmRun:
         """One file. Raises FileNotFoundError; ProtocolError: it is none, or holds nothing."""
         data, where = self.store.get(key, LARGEST_ROLLOUTS).data, self.store.describe(key)
         try:
-            return msgspec.json.decode(data, type=Rollouts)
+            found = msgspec.json.decode(data, type=Rollouts)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             empty = (
                 " (its version of rl-swarm wrote empty objects)" if b"[{}" in b"".join(data[:10_000].split()) else ""
             )
             raise ProtocolError("malformed", f"{where} holds no completions: {error}{empty}") from None
+        count = sum(len(payload.actions) for of_question in found.rollouts.values() for payload in of_question)
+        if count > MOST_COMPLETIONS:
+            raise ProtocolError("oversized", f"{where} has {count} completions, the limit is {MOST_COMPLETIONS}")
+        return found
 
     def reward(self, key: str) -> Reward:
         """One file. Raises FileNotFoundError; ProtocolError: it is none."""
@@ -122,25 +133,35 @@ class RlSwarmRun:
             return total
         return 0
 
-    def _completions_of(self, node: str, rounds: list[int]) -> int:
+    def _list_for(self, node: str) -> None:
+        """List what every node published, once for all nodes: anew as soon as one of them is read again."""
+        if not self._there or node in self._listed_for:
+            self._there = {prefix: self._of_nodes(prefix) for prefix in (keys.ROLLOUTS, keys.REWARDS)}
+            self._listed_for.clear()
+        self._listed_for.add(node)
+
+    def _of_nodes(self, prefix: str) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for r in rounds_in(self.store, prefix):
+            for node in count_stage(self.store, f"{prefix}/round_{r}/stage_0")[0]:
+                found.setdefault(node, []).append(r)
+        return found
+
+    def _completions_of(self, node: str) -> int:
         if node not in self._completions:
-            counts = (
-                self.completions_in(r, node) for r in islice((r for r in rounds if self._has(r, node)), MOST_OPENED)
-            )
+            published = self._there[keys.ROLLOUTS].get(node, ())
+            counts = (self.completions_in(r, node) for r in islice(published, MOST_OPENED))
             if found := next(filter(None, counts), 0):
                 self._completions[node] = found
         return self._completions.get(node, 0)
 
     def _rewards(self, node: str) -> dict[int, Reward]:
         found = {}
-        for r in rounds_in(self.store, keys.REWARDS):
+        for r in self._there[keys.REWARDS].get(node, ()):
             file = self._read(keys.reward(RoundKey(r), node), Reward, SMALL_FILE)
             if file and (file.round, file.stage, file.peer_id) == (r, 0, node):
                 found[r] = file
         return found
-
-    def _has(self, round_: int, node: str) -> bool:
-        return self._stat(keys.rollout(RoundKey(round_), node)) is not None
 
     def _stat(self, key: str) -> Entry | None:
         try:

@@ -157,6 +157,19 @@ def test_the_only_experiment_of_a_place_needs_no_name(layout: Layout) -> None:
     assert only_experiment(place_named(str(layout.path))) == "demo"
 
 
+def test_what_strangers_put_beside_an_experiment_is_not_joined_in_its_place(layout: Layout) -> None:
+    begin(layout)
+    beside = layout.root.parent
+    (beside / "aaa-link").symlink_to("/usr")
+    (beside / "aaa\nb").mkdir()
+    for number in range(30):
+        (beside / f"empty-{number}").mkdir()
+    assert only_experiment(place_named(str(layout.path))) == "demo"
+    layout.run.store.remove(keys.EXPERIMENT)
+    with pytest.raises(ExperimentError, match=r"holds 31 experiments, 31 .* empty-16, \.\.\.; name one"):
+        only_experiment(place_named(str(layout.path)))
+
+
 def test_of_several_the_one_that_is_not_over_is_meant(layout: Layout) -> None:
     begin(layout)
     over = Layout(layout.path, "over")

@@ -12,6 +12,7 @@ import pytest
 from swarm.errors import ExperimentError, ProtocolError, StoreError
 from swarm.records.made_by import as_ours, is_rl_swarm, made_by, refuse_foreign, unknown_columns
 from swarm.records.reader import snapshot
+from swarm.records.rl_swarm import run as rl_swarm_run
 from swarm.records.rl_swarm.forms import Line, Reward, said_in
 from swarm.records.rl_swarm.rewards import RENAMED_AT, Measured, Unknown, added_to, measure, measure_file
 from swarm.records.rows import read_metrics, read_rows
@@ -190,6 +191,10 @@ def hostile() -> Iterator[tuple[str, bytes]]:
     for key in ("state/current_state.json", "peers/node_1.json", "logs/node_1/metrics.jsonl", "progress_node_1.json"):
         for data in (b"", b"\xff\xfe", deep, b'{"round": 1e400}', b'{"round": -1, "timestamp": "x"}\n', b"null"):
             yield key, data
+    both = (
+        b'{"timestamp": 1e308, "round": %d, "my_reward": 1e308, "mean_reward": 1, "adaptive_J": 2, "adaptive_I": 2}\n'
+    )
+    yield "logs/node_1/metrics.jsonl", b"".join(both % number for number in (0, 1, 2**53 - 1))
     yield "rewards/round_0/stage_0/node_1.json", b'{"round": 0, "stage": 0, "reward": 1e999, "peer_id": "node_1"}'
     yield "rollouts/round_0/stage_0/node_1.json", b'{"rollouts": {"a": [' + b"{" * 3000
 
@@ -307,3 +312,26 @@ def test_every_column_is_either_recorded_or_said_to_be_unknown(place: Path) -> N
     }  # a form needs it; no figure is made of it
     assert not written & unknown_columns(run)
     assert Layout(place, "two_workers").run.store.stat("experiment.json") is None
+
+
+def test_a_file_of_more_completions_than_any_node_makes_is_refused(place: Path) -> None:
+    key = "rollouts/round_0/stage_0/node_1.json"
+    state = json.dumps({"world_state": {"environment_states": {}}, "actions": [""] * (2**17 + 1)})
+    (place / "experiments/two_workers" / key).write_text(
+        f'{{"peer_id": "node_1", "round": 0, "stage": 0, "timestamp": 1.0, "rollouts": {{"q": [{state}]}}}}'
+    )
+    with pytest.raises(ProtocolError, match="131073 completions, the limit is 131072"):
+        looked_at(place, "two_workers").store.get(key, 2**30)
+
+
+def test_what_nodes_published_is_listed_once_for_all_of_them(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who may write makes as many names and rounds as he likes: a look for each of both took minutes."""
+    root = place / "experiments/two_workers"
+    for number in range(50):
+        (root / "peers" / f"s{number}.json").write_text(f'{{"peer_id": "s{number}", "registered_at": 1.0}}')
+        (root / "rewards" / f"round_{number + 100}" / "stage_0").mkdir(parents=True)
+    run = looked_at(place, "two_workers")
+    listed, stage = list[str](), rl_swarm_run.count_stage
+    monkeypatch.setattr(rl_swarm_run, "count_stage", lambda *at: (listed.append(at[1]), stage(*at))[1])
+    assert len(snapshot(run).peers) > 50
+    assert len(listed) == len(set(listed))
