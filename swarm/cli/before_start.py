@@ -35,17 +35,17 @@ def refuse_unstartable(nodes: Iterable[Settings]) -> None:
         ModelError: a model cannot be had, or a device not be used; all of them, a line each.
     """
     known = list(nodes)
-    for folder in {node.shared_folder for node in known}:
+    for folder in {node.place for node in known}:
         refuse_place(folder)
     workers = {_loaded(node): node for node in known if node.role == "worker"}
     if found := dict.fromkeys(problem for node in workers.values() for problem in problems(node)):
         raise ModelError("\n".join(found))
 
 
-def refuse_place(folder: Path) -> None:
-    """See that nodes could write in a shared folder. Raises StoreError."""
+def refuse_place(folder: str) -> None:
+    """See that nodes could write in a shared place. Raises StoreError."""
     if problem := open_place(folder).problem():
-        raise StoreError(f"--path {folder} cannot be used: {problem}; name a folder that is writable")
+        raise StoreError(f"--path {folder} cannot be used: {problem}; name a place that is writable")
 
 
 class _Saved(msgspec.Struct):

@@ -78,7 +78,7 @@ def bugreport(
     common = common or CommonFlags()
     settings = settings_from(common)
     run = _run(settings)
-    redaction = redaction_here(os.environ, settings.shared_folder, _paths(settings, run))
+    redaction = redaction_here(os.environ, settings.place, _paths(settings, run))
     text = "\n".join(_parts(settings, common, run, redaction, doctor=doctor))
     sys.stdout.write(painted(text, sys.stdout) + "\n")
     target = write or Path(FILE)
@@ -137,7 +137,7 @@ def _parts(
     for title, part in parts.items():
         yield f"\n## {title}\n\n{_bounded(redaction.redacted(_whole_words(_tried(part), 4 * LONGEST_LINE)))}"
     if run is None:
-        missing = _tried(lambda: open_place(settings.shared_folder).without(settings.experiment))
+        missing = _tried(lambda: open_place(settings.place).without(settings.experiment))
         yield f"\n{printable(redaction.redacted(missing))}"
 
 

@@ -53,7 +53,7 @@ def _refuse_misspelled(settings: Settings) -> None:
     Raises:
         ExperimentError: it is not, and others are.
     """
-    place, name = open_place(settings.shared_folder), settings.experiment
+    place, name = open_place(settings.place), settings.experiment
     with suppress(StoreError):
         if name != Settings.experiment and (there := place.experiments()) and name not in there:
             raise ExperimentError(

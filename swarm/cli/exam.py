@@ -58,7 +58,7 @@ def exam(
             raise ConfigError(f"--{name} must be from 1 to 1024, got {value}")
     settings = settings_from(common)
     if study is None:
-        open_place(settings.shared_folder).require(settings.experiment)
+        open_place(settings.place).require(settings.experiment)
         run = open_experiment(settings, WRITER)
         _refuse_another_start(run, settings)
         _examine(run, settings, questions, samples, Path(output) if output else None)

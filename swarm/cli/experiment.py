@@ -14,6 +14,7 @@ from cyclopts import Parameter
 from swarm.cli import looking
 from swarm.cli.flags import CommonFlags, PathFlag, open_experiment, settings_from
 from swarm.cli.say import print_result, say
+from swarm.config.place import is_url
 from swarm.errors import ConfigError, ExperimentError, ProtocolError, StoreError, SwarmError
 from swarm.harmless import printable
 from swarm.node.process.host import this_process
@@ -86,7 +87,7 @@ def show_settings(
 
 def list_experiments(*, path: PathFlag = None) -> None:
     """Show the experiments of a shared folder."""
-    place = open_place(settings_from(CommonFlags(path=path)).shared_folder)
+    place = open_place(settings_from(CommonFlags(path=path)).place)
     rows = [_row_of(place, name) for name in place.experiments()]
     if not rows:
         say(f"no experiment in {place.describe()}; begin one with `swarm up`")
@@ -151,7 +152,7 @@ def clean(
     if named.experiment is None:  # what is deleted is never what the settings happen to say
         raise ConfigError("name the experiment to delete: swarm experiment clean NAME")
     settings = settings_from(named)
-    place = open_place(settings.shared_folder)
+    place = open_place(settings.place)
     place.require(settings.experiment)
     run = place.open(settings.experiment, writer=WRITER)
     place.refuse_link(settings.experiment)
@@ -162,7 +163,7 @@ def clean(
     if not parts:
         say("there is nothing to delete")
         return 0
-    if not chosen and (sharing := _studies_with(settings.shared_folder, run)):
+    if not chosen and not is_url(settings.place) and (sharing := _studies_with(settings.shared_folder, run)):
         say(f"{run.experiment} is a run of the study {' and of the study '.join(sharing)}, which will lack it")
     sizes = {part: _size_of(run, part) for part in parts}
     if not (yes or _asked([f"{printable(run.store.describe(part))} ({sizes[part]})" for part in parts])):

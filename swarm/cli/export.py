@@ -69,7 +69,7 @@ def _source(settings: Settings, name: str | None, study: str | None, common: Com
     if study or name is None:
         return _Source(study or settings.experiment, study is not None)
     is_study = name in studies(settings.shared_folder)
-    if is_study and name in open_place(settings.shared_folder).experiments():
+    if is_study and name in open_place(settings.place).experiments():
         raise ConfigError(f"{name} is an experiment and a study: say which by --experiment or --study")
     return _Source(name, is_study)
 

@@ -36,7 +36,7 @@ def import_experiment(
     The source is not changed. All views take the new experiment; no node starts in it. import.json in it says where
     each number came from.
     """
-    place = open_place(settings_from(CommonFlags(path=path)).shared_folder)
+    place = open_place(settings_from(CommonFlags(path=path)).place)
     there = place.experiments()
     found = place.open(source) if source in there else _in_folder(source, place)
     if not (maker := made_by(found)):

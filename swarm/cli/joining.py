@@ -146,6 +146,6 @@ def _of_this_program(place: Place) -> list[str]:
 
 def place_named(text: str) -> Place:
     """The place that people name on the command line, to join in. Raises StoreError: nobody can write there."""
-    folder = settings_from(CommonFlags(path=text)).shared_folder
+    folder = settings_from(CommonFlags(path=text)).place
     refuse_place(folder)
     return open_place(folder)

@@ -45,9 +45,7 @@ def run(*, common: CommonFlags | None = None) -> int:
     files = NodeLog(JUDGE, partial(opened, keys.events(JUDGE)), partial(opened, keys.stdout(JUDGE)))
     try:
         with configure_logging([files], level=settings.log_level):
-            logger.info(
-                "judge.starting", path=str(settings.shared_folder), experiment=settings.experiment, pid=os.getpid()
-            )
+            logger.info("judge.starting", path=settings.place, experiment=settings.experiment, pid=os.getpid())
             return run_loop(_judge, settings, run)
     except SwarmError as error:
         return error.exit_code  # it is in the log, on the terminal and in the folder
@@ -58,7 +56,7 @@ def _await_experiment(settings: Settings) -> None:
     said = ""
     while True:
         try:
-            open_place(settings.shared_folder).require(settings.experiment)
+            open_place(settings.place).require(settings.experiment)
             return
         except (ExperimentError, StoreError) as error:
             if str(error) != said:

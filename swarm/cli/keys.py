@@ -36,8 +36,8 @@ def known(flags: CommonFlags | None = None) -> None:
     settings = settings_from(flags)
     keys = list(_known(settings))
     if not keys:
-        open_place(settings.shared_folder).require(settings.experiment)
-        say(f"no node of {settings.experiment} in {settings.shared_folder} was seen with a key")
+        open_place(settings.place).require(settings.experiment)
+        say(f"no node of {settings.experiment} in {settings.place} was seen with a key")
         return
     say(table(("node", "public key"), keys, left=(0, 1)))
 
@@ -50,13 +50,13 @@ def forget(node: str, flags: CommonFlags | None = None) -> None:
     """
     settings = settings_from(flags)
     if not (node == COORDINATOR or is_node_id(node)) or not _known(settings).forget(node):
-        open_place(settings.shared_folder).require(settings.experiment)
+        open_place(settings.place).require(settings.experiment)
         raise ConfigError(f"no key is known of {node!r} in {settings.experiment}; `swarm keys known` lists them")
     say(f"{node} will be held to the key that it is seen with next; nodes that are running learn of it when restarted")
 
 
 def _known(settings: Settings) -> KnownKeys:
-    return KnownKeys(settings.private_folder, settings.shared_folder, settings.experiment)
+    return KnownKeys(settings.private_folder, settings.place, settings.experiment)
 
 
 def _installed() -> None:

@@ -7,7 +7,6 @@ taken, and say how to resume what is not to be resumed.
 
 from __future__ import annotations
 
-import os
 import shlex
 import time
 from collections.abc import Sequence
@@ -58,7 +57,7 @@ def _other_ways(settings: Settings) -> str:
 
 
 def _named(settings: Settings) -> str:
-    return shlex.join(["--path", os.fspath(settings.shared_folder), "--experiment", settings.experiment])
+    return shlex.join(["--path", settings.place, "--experiment", settings.experiment])
 
 
 def _beating(settings: Settings, run: Run, names: Sequence[str]) -> list[str]:

@@ -104,7 +104,7 @@ def local_swarm(settings: Settings, nodes: int, in_process: bool) -> LocalSwarm:
     In one process only one of them computes at a time, and the cores are its; otherwise each gets a share of them,
     but for an embedded model, which is too small to gain by a second thread.
     """
-    shared = replace(settings, path=str(settings.shared_folder), expected_workers=nodes)
+    shared = replace(settings, path=settings.place, expected_workers=nodes)
     named = settings_of_workers(replace(shared, role="worker", node_id=WORKER), nodes)
     workers = named if in_process else [_with_a_share(worker, nodes) for worker in named]
     return LocalSwarm(shared, tuple(workers), in_process)

@@ -26,6 +26,7 @@ import msgspec
 
 from swarm.cli.say import warn
 from swarm.config import Settings
+from swarm.config.place import is_url
 from swarm.node.process.host import process_started_at
 
 UP = "up"
@@ -243,7 +244,7 @@ def _opened(path: Path, *, make: bool = False) -> Iterator[int]:
 
 
 def _real(settings: Settings) -> str:
-    return os.path.realpath(settings.shared_folder)
+    return settings.place if is_url(settings.place) else os.path.realpath(settings.place)
 
 
 def _digest(place: str, experiment: str) -> str:

@@ -96,7 +96,7 @@ def _open(source: str, flags: CommonFlags) -> Run:
     """`demo`, or `/mnt/shared/experiments/demo`."""
     folder = Path(source).expanduser()
     if len(folder.parts) == 1:
-        run = open_place(_load(flags, {}).shared_folder).open(source)
+        run = open_place(_load(flags, {}).place).open(source)
     else:
         run = open_place(folder.absolute().parent.parent).open(folder.name)
     refuse_foreign(run)
@@ -110,7 +110,7 @@ def _load(flags: CommonFlags, base: Given) -> Settings:
 
 
 def _here(settings: Settings, workers: int) -> Settings:
-    return replace(settings, path=str(settings.shared_folder), expected_workers=workers)
+    return replace(settings, path=settings.place, expected_workers=workers)
 
 
 def _models(start: NodeStart) -> tuple[str, ...]:

@@ -100,7 +100,7 @@ def up(
     with lines_of_json(as_json) as emit:
         planned = _planned_swarm(nodes, from_, flags, in_process=in_process, no_coordinator=no_coordinator)
         swarm = planned.swarm
-        refuse_place(swarm.settings.shared_folder)
+        refuse_place(swarm.settings.place)
         words = ["swarm", "up", "--nodes", str(len(swarm.workers)), *(["--from", from_] if from_ else []), *given]
         asked = asked_for(words, flags, planned.base, **planned.defaults)
         if dry_run:

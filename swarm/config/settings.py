@@ -23,6 +23,8 @@ from swarm.config.constraints import (
     setting,
     whole,
 )
+from swarm.config.place import is_url, place_of
+from swarm.errors import ConfigError
 from swarm.types import FIRST_FAMILY
 
 JUDGE = "judge"
@@ -62,7 +64,8 @@ class Settings:
     """Everything a node needs to know before it starts. Times are seconds, sizes bytes."""
 
     path: Text = setting("./runs", "GDRIVE_PATH", "SWARM_PATH")
-    """The shared folder."""
+    """The shared place: a folder, or a bucket such as `s3://bucket/prefix`, `gs://...`, `az://...` (extra `bucket`);
+    `s3://bucket/prefix?endpoint=URL` for any other server that speaks S3."""
     experiment: Annotated[str, named(EXPERIMENT_NAME, "a folder name")] = setting(
         "default_experiment", "EXPERIMENT_NAME"
     )
@@ -246,9 +249,24 @@ class Settings:
     """What the terminal shows; the folder gets info and above always."""
 
     @property
+    def place(self) -> str:
+        """The shared place by the name that all processes have for it: an absolute path, or a bucket's URL.
+
+        Raises:
+            ConfigError: it is a URL, and none of a bucket.
+        """
+        return place_of(self.path)
+
+    @property
     def shared_folder(self) -> Path:
-        """The shared folder as an absolute path."""
-        return Path(self.path).expanduser().absolute()
+        """The shared folder as an absolute path, for what works in a folder alone.
+
+        Raises:
+            ConfigError: the shared place is a bucket.
+        """
+        if is_url(self.path):
+            raise ConfigError(f"this works in a folder alone, and {self.place} is a bucket: name a folder with --path")
+        return Path(self.place)
 
     @property
     def private_folder(self) -> Path:

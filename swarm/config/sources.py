@@ -17,6 +17,7 @@ import msgspec
 from swarm.config.constraints import NODE_ID, allowed, options
 from swarm.config.environment import ASKED_VARIABLE, RETIRED, VARIABLES
 from swarm.config.misspelled import meant
+from swarm.config.place import place_of
 from swarm.config.presets import PRESET, PRESET_VARIABLE, preset
 from swarm.config.settings import ADAPTIVE, FIELDS, JUDGE, QUICK, Settings, variable
 from swarm.errors import ConfigError
@@ -186,6 +187,7 @@ def _check(settings: Settings, given: set[str]) -> Settings:
     Args:
         given: names of the settings that somebody asked for.
     """
+    place_of(settings.path)  # refuses a URL that is none of a bucket
     if settings.node_id == JUDGE:
         raise ConfigError(
             f"{variable('node_id')} must not be {JUDGE!r}: logs/{JUDGE} belongs to the judge; choose another"

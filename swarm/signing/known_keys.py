@@ -31,7 +31,7 @@ class KnownKey(NamedTuple):
 class KnownKeys:
     """The pins of one experiment in one shared folder."""
 
-    def __init__(self, key_folder: Path, shared_folder: Path, experiment: str) -> None:
+    def __init__(self, key_folder: Path, shared_folder: Path | str, experiment: str) -> None:
         place = str(shared_folder)
         self._root = key_folder / "known" / hashlib.blake2b(place.encode(), digest_size=8).hexdigest()
         self._folder = self._root / experiment

@@ -23,7 +23,7 @@ class Signatures:
     def __init__(
         self,
         key_folder: Path,
-        shared_folder: Path,
+        shared_folder: Path | str,
         experiment: str,
         *,
         required: bool,

@@ -10,7 +10,7 @@ from swarm.wire.trust import TRUSTING, Trust
 
 
 def make_trust(
-    signing: str, key_folder: Path, shared_folder: Path, experiment: str, expected: Set[str] = frozenset()
+    signing: str, key_folder: Path, shared_folder: Path | str, experiment: str, expected: Set[str] = frozenset()
 ) -> Trust:
     """What a node does about signatures.
 

@@ -1,155 +1,105 @@
-"""Place: opens, lists, moves and removes the experiments of a shared folder."""
+"""Place: opens, lists, moves and removes the experiments of a shared place, be it a folder or a bucket.
+
+--path ─▶ open_place ─┬ FolderPlace   swarm.store.folder.place
+                      └ BucketPlace   swarm.store.bucket.place
+"""
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from swarm.errors import ExperimentError, StoreError
+from swarm.config.place import bucket_url, is_url
+from swarm.errors import ExperimentError
 from swarm.spelling import did_you_mean, named
-from swarm.store.base import MOST_NAMES, Store
-from swarm.store.folder.beneath import EXPERIMENTS
-from swarm.store.folder.filesystem import OF_THE_KERNEL, filesystem_of, room_at
-from swarm.store.folder.store import FolderStore
+from swarm.store.base import Store
+from swarm.store.folder.beneath import EXPERIMENTS as EXPERIMENTS
 from swarm.store.health import Health
 from swarm.store.run import Run
 from swarm.wire.trust import TRUSTING, Trust
 
-LOCK = ".lock"
-
 
 def open_place(path: Path | str) -> Place:
-    """The place that people name by --path; it need not be there yet."""
-    return Place(Path(path))
+    """The place that people name by --path; it need not be there yet.
+
+    Raises:
+        ConfigError: it is a URL, and none of a bucket; or the extra for buckets is not installed.
+    """
+    if isinstance(path, str) and is_url(path):
+        from swarm.store.bucket.place import open_bucket_place  # here, for nobody else needs obstore
+
+        return open_bucket_place(bucket_url(path))
+    from swarm.store.folder.place import FolderPlace
+
+    return FolderPlace(Path(path))
 
 
 def open_folder(folder: Path) -> Run:
     """The run in a folder, wherever that lies, to be read alone; its name is the experiment's."""
+    from swarm.store.folder.store import FolderStore
+
     return Run(folder.resolve().name, FolderStore(folder))
 
 
-def _unwritable(place: Path) -> str:
-    """Why nothing can be made in what is there; empty if something can. Raises OSError."""
-    if not place.is_dir():
-        return f"{place} is no folder"
-    if (kind := filesystem_of(place).kind) in OF_THE_KERNEL:
-        return f"{place} is the system's own ({kind}), where nobody can make a folder"
-    if hasattr(os, "statvfs") and os.statvfs(place).f_flag & os.ST_RDONLY:
-        return f"the file system of {place} is read-only"
-    if not os.access(place, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
-        return f"this user may not write in {place}"
-    room = room_at(place)
-    if room.inodes == 0:
-        return f"the disk of {place} has room for no more files"
-    return f"the disk of {place} is full" if room.total and not room.free else ""
-
-
-class Place:
+class Place(ABC):
     """Where experiments are."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
+    @abstractmethod
     def describe(self) -> str:
         """As people find it; for messages alone."""
-        return str(self._path)
 
+    @abstractmethod
     def problem(self) -> str:
         """Why no node could write here, as far as that shows without writing; empty if one could."""
-        for place in (self._path, *self._path.parents):
-            try:
-                place.stat()
-            except (FileNotFoundError, NotADirectoryError, PermissionError):  # one further up says why
-                if os.path.islink(place):
-                    return f"{place} is a link that leads to nothing"
-            except OSError as error:
-                return f"{place}: {error.strerror or error}"
-            else:
-                return _unwritable(place)
-        return f"{self._path} is below no folder"
 
+    @abstractmethod
     def experiments(self) -> list[str]:
         """Names of the experiments, sorted. Raises StoreError: they cannot be listed."""
-        folder = self._path / EXPERIMENTS
-        there = FolderStore(folder).list("", limit=MOST_NAMES).entries
-        return [entry.name for entry in there if (folder / entry.name).is_dir()]
 
-    def require(self, name: str) -> None:
-        """See that there is an experiment of that name.
+    @abstractmethod
+    def has(self, name: str) -> bool:
+        """Whether there is an experiment of that name."""
 
-        Raises:
-            ExperimentError: there is none; says which there are.
-        """
-        if (self._path / EXPERIMENTS / name).is_dir():
-            return
-        raise ExperimentError(self.without(name, "; name one with --experiment, and --path"))
-
-    def without(self, name: str, advice: str = "") -> str:
-        """The sentence that there is no such experiment; which there are, what to do, and which may be meant."""
-        there = self.experiments()
-        known = f"there {'is' if len(there) == 1 else 'are'} {named(there)}" if there else "there is none at all"
-        return f"no experiment {name!r} in {self.describe()}: {known}{advice}{did_you_mean(name, there)}"
-
+    @abstractmethod
     def is_link(self, name: str) -> bool:
         """An experiment that is a link may lead anywhere."""
-        return (self._path / EXPERIMENTS / name).is_symlink()
 
+    @abstractmethod
     def refuse_link(self, name: str) -> None:
         """See that an experiment is no link: what lies elsewhere is not this place's to delete. Raises StoreError."""
-        root = self._path / EXPERIMENTS / name
-        if root.resolve() != self._path.resolve() / EXPERIMENTS / name:
-            raise StoreError(
-                f"{root} leads to {root.resolve()}, out of the shared folder: delete it there, and the link here"
-            )
 
+    @abstractmethod
     def remove(self, name: str) -> None:
         """Delete an experiment; links in it are removed, and not followed. Raises StoreError: not all of it went."""
-        self.refuse_link(name)
-        try:
-            shutil.rmtree(self._path / EXPERIMENTS / name)
-        except OSError as error:
-            said = error.strerror or error
-            raise StoreError(f"cannot delete all of {self.describe()}: {said} ({error.filename})") from None
 
+    @abstractmethod
     def beside(self, folder: str, writer: str | None = None) -> Store:
         """What else lies in the place beside its experiments, such as `studies/mine`; it need not be there."""
-        return FolderStore(self._path / folder, writer)
 
-    @contextmanager
-    def alone(self, folder: str, writer: str) -> Iterator[None]:
+    @abstractmethod
+    def alone(self, folder: str, writer: str) -> AbstractContextManager[None]:
         """Be the one process that works in a folder beside the experiments, for the block; the lock goes with it.
 
         Raises:
-            StoreError: another one does, or the lock's file cannot be opened.
+            StoreError: another one does, or this place has no such lock.
         """
-        import fcntl  # here, for Windows has none, and views look at places there
 
-        with closing(FolderStore(self._path / folder, writer).open_log(LOCK)) as lock:
-            try:
-                fcntl.flock(lock.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise StoreError(
-                    f"{self._path / folder} is being run by another process: wait for it, or stop it"
-                ) from None
-            yield
-
+    @abstractmethod
     def move(self, name: str, folder: str) -> None:
         """Move an experiment, as it is, to an empty place beside the experiments. Raises StoreError."""
-        target = self._path / folder
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            (self._path / EXPERIMENTS / name).rename(target)
-        except OSError as error:
-            raise StoreError(f"cannot move {name} to {target}: {error.strerror or error}") from None
 
+    @abstractmethod
     def health(self, name: str) -> AbstractContextManager[Health]:
-        """What can be measured of the place and of an experiment, whether they are there yet or not; for the block."""
-        from swarm.store.folder.health import folder_health  # here, for commands that only look start without it
+        """What can be measured of the place and of an experiment, whether they are there yet or not; for the block.
 
-        return folder_health(self._path, f"{EXPERIMENTS}/{name}")
+        Raises:
+            StoreError: this place cannot be measured.
+        """
+
+    @abstractmethod
+    def store(self, name: str, writer: str | None) -> Store:
+        """Of an experiment, there or not."""
 
     def open(self, name: str, writer: str | None = None, trust: Trust = TRUSTING) -> Run:
         """An experiment: for a writer, there or not; to read alone, one that is there.
@@ -159,4 +109,19 @@ class Place:
         """
         if writer is None:
             self.require(name)
-        return Run(name, FolderStore(self._path / EXPERIMENTS / name, writer), trust)
+        return Run(name, self.store(name, writer), trust)
+
+    def require(self, name: str) -> None:
+        """See that there is an experiment of that name.
+
+        Raises:
+            ExperimentError: there is none; says which there are.
+        """
+        if not self.has(name):
+            raise ExperimentError(self.without(name, "; name one with --experiment, and --path"))
+
+    def without(self, name: str, advice: str = "") -> str:
+        """The sentence that there is no such experiment; which there are, what to do, and which may be meant."""
+        there = self.experiments()
+        known = f"there {'is' if len(there) == 1 else 'are'} {named(there)}" if there else "there is none at all"
+        return f"no experiment {name!r} in {self.describe()}: {known}{advice}{did_you_mean(name, there)}"

@@ -66,11 +66,11 @@ class Redaction:
         return text
 
 
-def redaction_here(environ: Mapping[str, str], shared: Path, named: Iterable[str] = ()) -> Redaction:
+def redaction_here(environ: Mapping[str, str], shared: Path | str, named: Iterable[str] = ()) -> Redaction:
     """Of this user on this machine.
 
     Args:
-        shared: the shared folder.
+        shared: the shared place.
         named: other paths that are known, such as those of models, whose spaces end no path in a text.
     """
     home, package = os.path.expanduser("~"), str(Path(__file__).parents[1])

@@ -48,6 +48,7 @@ class BrokenWorld:
         self._common: dict[str, Any] = {}
         self.cut_power = world.cut_power
         self.put_odd = world.put_odd
+        self.logs_wait = world.logs_wait
 
     def open(self, writer: str | None = None) -> Store:
         return cast(Store, self._kind(self._world.open(writer), self._common))
@@ -256,7 +257,7 @@ class GivesHalfRecords(Broken):
 
 
 class KeepsLogLinesToItself(Broken):
-    noticed_by = ("the_lines_of_a_log_are_records_at_once",)
+    noticed_by = ("the_lines_of_a_log_are_records_at_its_end_at_the_latest",)
 
     def open_log(self, key: str) -> LogFile:
         log = self.inner.open_log(key)

@@ -22,6 +22,9 @@ from swarm.store.memory import MemoryPlace
 class World(Protocol):
     """One place, empty at first."""
 
+    logs_wait: bool
+    """The lines of an open log may not be seen yet."""
+
     def open(self, writer: str | None = None) -> Store:
         """A handle, as another process would have it."""
 
@@ -34,6 +37,8 @@ class World(Protocol):
 
 class Folder:
     """A directory, on a disk that forgets what was not synced."""
+
+    logs_wait = False
 
     def __init__(self, tmp: Path, undo: ExitStack) -> None:
         self.root = tmp / "experiments" / "demo"
@@ -123,6 +128,8 @@ class Disk:
 class Memory:
     """The memory of this process, which loses its power as a whole."""
 
+    logs_wait = False
+
     def __init__(self, tmp: Path, undo: ExitStack) -> None:
         self.place = MemoryPlace()
 
@@ -136,8 +143,32 @@ class Memory:
         return False
 
 
+class Bucket:
+    """A bucket in the memory of this process, which loses nothing."""
+
+    logs_wait = True
+
+    def __init__(self, tmp: Path, undo: ExitStack) -> None:
+        self._bucket = pytest.importorskip("obstore.store").MemoryStore()
+
+    def open(self, writer: str | None = None) -> Store:
+        from swarm.store.bucket.client import Client
+        from swarm.store.bucket.store import BucketStore
+
+        client = Client(self._bucket, "memory://bucket", pause=lambda seconds: None)
+        return BucketStore(client, "place/experiments/demo", "memory", writer)
+
+    def cut_power(self, writer: str) -> None:
+        pass
+
+    def put_odd(self, key: str, kind: str) -> bool:
+        return False
+
+
 class Faultless:
     """Any place seen through faults, of which none comes true but a cut of power."""
+
+    logs_wait = False
 
     def __init__(self, inner: Memory | Folder) -> None:
         self._inner = inner
@@ -157,6 +188,7 @@ WORLDS: dict[str, Callable[[Path, ExitStack], World]] = {
     "folder": Folder,
     "folder read by path": FolderByPath,
     "memory": Memory,
+    "bucket": Bucket,
     "faulty memory": lambda tmp, undo: Faultless(Memory(tmp, undo)),
     "faulty folder": lambda tmp, undo: Faultless(Folder(tmp, undo)),
 }

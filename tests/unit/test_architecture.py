@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-HEAVY = ("torch", "transformers", "numpy", "reasoning_gym")
+HEAVY = ("torch", "transformers", "numpy", "reasoning_gym", "obstore")
 
 ANYIO = {
     *("abc", "create_memory_object_stream", "create_task_group", "streams", "CancelScope", "CapacityLimiter", "Event"),

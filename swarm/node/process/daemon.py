@@ -93,7 +93,7 @@ def first_swarm_error(group: BaseExceptionGroup[BaseException]) -> SwarmError | 
 
 def log_start(ctx: NodeContext) -> None:
     """A node's first event."""
-    path = str(ctx.settings.shared_folder)
+    path = ctx.settings.place
     logger.info("node.starting", role=ctx.settings.role, path=path, pid=ctx.process.pid, **ctx.versions)
 
 

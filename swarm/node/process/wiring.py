@@ -50,9 +50,9 @@ def make_context(settings: Settings, node_id: str, asked: Asked = NOBODY) -> Nod
         ConfigError: it is to sign, and there is no key.
         ExperimentError: another program made the experiment.
     """
-    place, names = (settings.shared_folder, settings.experiment), settings.expected_names
+    place, names = (settings.place, settings.experiment), settings.expected_names
     trust = make_trust(settings.signing, settings.private_folder, *place, expected=names)
-    run = open_place(settings.shared_folder).open(settings.experiment, writer=node_id, trust=trust)
+    run = open_place(settings.place).open(settings.experiment, writer=node_id, trust=trust)
     refuse_foreign(run)
     return NodeContext(
         settings=settings,
@@ -149,7 +149,7 @@ def check_alone(settings: Settings) -> None:
     Raises ConfigError.
     """
     _check_role(settings)
-    make_trust(settings.signing, settings.private_folder, settings.shared_folder, settings.experiment)
+    make_trust(settings.signing, settings.private_folder, settings.place, settings.experiment)
     if settings.role != "worker":
         return
     known = dict.fromkeys(chain(*Families(settings.task_families).profiles().values()))

@@ -49,7 +49,7 @@ def examine(settings: Settings, *, seconds: float | None = None, timing: Timing 
     Args:
         seconds: how long nodes are watched; None: some of their heartbeats.
     """
-    name, shared = settings.experiment, open_place(settings.shared_folder)
+    name, shared = settings.experiment, open_place(settings.place)
     watched_for = max(SHORTEST, BEATS * settings.heartbeat_interval) if seconds is None else seconds
     with shared.health(name) as health:
         run = as_ours(shared.open(name)) if health.there else None

@@ -33,7 +33,7 @@ BURST = 16
 
 def check_writing(context: CheckContext) -> Iterator[Finding]:
     """Exists or can be made, writable, fast enough."""
-    path, interval = str(context.settings.shared_folder), context.settings.round_interval
+    path, interval = context.settings.place, context.settings.round_interval
     yield from judge_writing(context.health.writing(), path, interval)
 
 

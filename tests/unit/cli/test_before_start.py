@@ -13,7 +13,7 @@ from swarm.cli.main import run as swarm
 from swarm.config import Settings
 from swarm.errors import ModelError, StoreError
 from swarm.policy.embedded import embedded_path
-from swarm.store import place
+from swarm.store.folder import place
 from swarm.store.health import Room
 from swarm.store.place import open_place
 from swarm.wire import keys

@@ -98,7 +98,7 @@ def test_the_command_that_goes_on_names_the_preset(monkeypatch: pytest.MonkeyPat
 
 def test_the_list_says_what_settings_mean() -> None:
     meanings = {row.setting: row.meaning for row in list_settings(NodeFlags(), {})}
-    assert meanings["path"] == "The shared folder."
+    assert meanings["path"].startswith("The shared place: a folder, or a bucket")
     assert [setting for setting, meaning in meanings.items() if not meaning] == []
 
 

@@ -1,0 +1,104 @@
+"""What names a shared place: a folder, or the URL of a bucket with all that is needed to find it, and no secret.
+
+    s3://bucket/prefix                                      Amazon's S3, or what AWS_ENDPOINT_URL says
+    s3://bucket/prefix?endpoint=https://s3.hf.co/NAMESPACE  any server that speaks S3: Hugging Face, R2, one's own
+    gs://bucket/prefix                                      Google Cloud Storage
+    az://container/prefix                                   Azure Blob Storage
+
+Credentials come from the environment and the usual files alone: a URL is printed, logged, and seen in a process list.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import parse_qsl, urlsplit
+
+from swarm.errors import ConfigError
+
+SCHEMES = ("s3", "gs", "az")
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
+_OPTIONS = ("endpoint", "region")
+_FORM = "expected s3://BUCKET/PREFIX (or gs://, az://), with ?endpoint=URL for another server than the provider's"
+
+
+class BucketUrl(NamedTuple):
+    """The parts of a bucket's URL."""
+
+    scheme: str
+    bucket: str
+    prefix: str
+    """Without slashes at its ends; empty for the whole bucket."""
+    endpoint: str = ""
+    """URL of a server; empty: the provider's own."""
+    region: str = ""
+
+    @property
+    def address(self) -> str:
+        """As people find it, without how to get there; for messages."""
+        return "/".join(filter(None, (f"{self.scheme}://{self.bucket}", self.prefix)))
+
+    def __str__(self) -> str:
+        options = [f"{name}={value}" for name in _OPTIONS if (value := getattr(self, name))]
+        return f"{self.address}?{'&'.join(options)}" if options else self.address
+
+
+def is_url(text: str) -> bool:
+    """Whether this names something else than a folder."""
+    return bool(_URL.match(text.strip()))
+
+
+def place_of(text: str) -> str:
+    """The name by which every process finds the same place: a bucket's URL, or the absolute path of a folder.
+
+    Raises:
+        ConfigError: it is a URL, and none of a bucket.
+    """
+    return str(bucket_url(text)) if is_url(text) else str(Path(text).expanduser().absolute())
+
+
+def bucket_url(text: str) -> BucketUrl:
+    """The parts of a URL.
+
+    Raises:
+        ConfigError: it is none of a bucket, or holds a user, a password or a token, which the message does not repeat.
+    """
+    try:
+        parts = urlsplit(text.strip())
+        options = dict(parse_qsl(parts.query, keep_blank_values=True))
+        endpoint = urlsplit(options.get("endpoint", ""))
+        secret = "@" in parts.netloc or "@" in endpoint.netloc or endpoint.query or endpoint.fragment or parts.fragment
+    except ValueError:
+        raise ConfigError(f"the shared place is no URL that can be read: {_FORM}") from None
+    if secret or not {*options} <= {*_OPTIONS}:
+        raise ConfigError(
+            "the URL of the shared place holds a user, a password, a token or an unknown option, and URLs are printed "
+            f"and logged: {_FORM}; credentials come from the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, "
+            "...) or the provider's usual files"
+        )
+    found = BucketUrl(parts.scheme.lower(), parts.netloc, _prefix(parts.path), **options)
+    _check(found, endpoint.scheme, endpoint.netloc)
+    return found
+
+
+def _prefix(path: str) -> str:
+    return path.strip("/")
+
+
+def _check(url: BucketUrl, scheme: str, host: str) -> None:
+    if url.scheme not in SCHEMES:
+        raise ConfigError(f"the shared place {url.scheme}://{url.bucket} is no folder and no bucket: {_FORM}")
+    if not _BUCKET.fullmatch(url.bucket):
+        raise ConfigError(f"the shared place names the bucket {url.bucket!r}, which is no bucket's name: {_FORM}")
+    names = url.prefix.split("/") if url.prefix else []
+    if not {"", ".", ".."}.isdisjoint(names) or not url.prefix.isprintable() or "~" in url.prefix:
+        raise ConfigError(
+            f"the shared place names the prefix {url.prefix!r}: expected names between single slashes, none of them "
+            "`.` or `..`, without `~`"
+        )
+    if url.endpoint and (url.scheme != "s3" or scheme not in ("http", "https") or not host):
+        raise ConfigError(f"the shared place names the endpoint {url.endpoint!r}: {_FORM}")
+    if not re.fullmatch(r"[a-z0-9-]*", url.region):
+        raise ConfigError(f"the shared place names the region {url.region!r}: expected one such as eu-central-1")

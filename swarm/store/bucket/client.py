@@ -1,0 +1,270 @@
+"""Client: single requests to a bucket, counted, tried again where trying may help, failing as StoreError.
+
+Names are whole names of objects. What is not there is a FileNotFoundError; nothing of obstore is raised.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError, InvalidPathError
+
+from swarm.errors import AlreadyThereError, ProtocolError, StoreError
+from swarm.store.base import PAGE
+from swarm.store.bucket.trouble import no_bucket, trouble_of
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
+    from obstore.store import ObjectStore
+
+T = TypeVar("T")
+PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0)
+"""Seconds, at most, before each further try."""
+PIECE = 8 * 2**20
+"""Bytes that are sent or taken in at once."""
+_MOST_PARTS = 9_000
+_TOGETHER = 4
+"""Parts of one upload at a time."""
+_MARK = "swarm-put"
+"""Metadata by which a create whose answer was lost is known again."""
+
+
+class Got(NamedTuple):
+    """An object."""
+
+    data: bytes
+    tag: str
+    mark: str
+
+
+@dataclass
+class Spent:
+    """What a handle has cost so far."""
+
+    requests: Counter[str] = field(default_factory=Counter)
+    """Kind (get, head, list, put, delete) -> requests, those that failed too."""
+    sent: int = 0
+    """Bytes of contents."""
+    received: int = 0
+
+
+@dataclass(frozen=True)
+class Upload:
+    """What was sent of a local file."""
+
+    size: int
+    digest: str
+
+
+class Client:
+    """One handle's way to a bucket."""
+
+    def __init__(
+        self,
+        bucket: ObjectStore,
+        address: str,
+        *,
+        uploads: ObjectStore | None = None,
+        pause: Callable[[float], object] = time.sleep,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        """Nothing is asked yet.
+
+        Args:
+            bucket: tries nothing again.
+            address: as people find it, such as `s3://mine`.
+            uploads: the same bucket, for large files: tries a part again by itself.
+            pause: waits for some seconds before a further try.
+            chance: a random number below 1.
+        """
+        self._bucket = bucket
+        self._uploads = uploads or bucket
+        self._address = address
+        self._pause = pause
+        self._chance = chance
+        self.spent = Spent()
+
+    def describe(self, name: str) -> str:
+        return f"{self._address}/{name}"
+
+    # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    def put(self, name: str, data: bytes) -> None:
+        """Write an object in the place of what is there."""
+        self.spent.sent += len(data)
+        self._ask("put", "write", name, lambda: obstore.put(self._bucket, name, data, use_multipart=False))
+
+    def create(self, name: str, data: bytes) -> None:
+        """Write an object where there is none.
+
+        Raises:
+            AlreadyThereError: there is one, and it is not this very write, whose answer was lost.
+        """
+        mark = uuid.uuid4().hex
+        self.spent.sent += len(data)
+        for _ in range(len(PAUSES)):
+            try:
+                self._ask("put", "write", name, lambda: self._create(name, data, mark))
+                return
+            except AlreadyExistsError:
+                if (there := self._there(name, len(data))) is not None:
+                    if there.mark == mark or (not there.mark and there.data == data):
+                        return
+                    break
+            # what was in the way is gone again: two who wanted to be first, of whom none was
+        raise AlreadyThereError(f"{self.describe(name)} is there already")
+
+    def _create(self, name: str, data: bytes, mark: str) -> object:
+        return obstore.put(self._bucket, name, data, use_multipart=False, mode="create", attributes={_MARK: mark})
+
+    def _there(self, name: str, limit: int) -> Got | None:
+        try:
+            return self.get(name, limit)
+        except FileNotFoundError:
+            return None
+        except ProtocolError:
+            return Got(b"", "", "another")
+
+    def upload(self, name: str, file: Path) -> Upload:
+        """Write a local file, in parts where it is large."""
+        size = file.stat().st_size
+        piece = max(PIECE, size // _MOST_PARTS + 1)
+        self.spent.requests["put"] += size // piece + 1 if size > piece else 0
+        self.spent.sent += size
+
+        def send() -> object:
+            return obstore.put(self._uploads, name, file, chunk_size=piece, max_concurrency=_TOGETHER)
+
+        self._ask("put", "write", name, send)
+        with open(file, "rb") as data:
+            return Upload(size, hashlib.file_digest(data, "sha256").hexdigest())
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Remove objects; what is not there is removed already."""
+        for start in range(0, len(names), PAGE):
+            some = list(names[start : start + PAGE])
+            try:
+                self._ask("delete", "remove", some[0], lambda some=some: obstore.delete(self._bucket, some))  # type: ignore[misc]
+            except FileNotFoundError:
+                if len(some) > 1:
+                    for name in some:
+                        self.delete([name])
+
+    # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    def get(self, name: str, limit: int) -> Got:
+        """Read an object of at most `limit` bytes.
+
+        Raises:
+            ProtocolError: `oversized`; nothing of it is taken in.
+        """
+
+        def read() -> Got:
+            found = obstore.get(self._bucket, name)
+            self._see_that_it_fits(name, found.meta["size"], limit)
+            data = bytes(found.bytes()) if found.meta["size"] else b""
+            return Got(data, tag_of(found.meta), str(found.attributes.get(_MARK, "")))
+
+        got = self._ask("get", "read", name, read)
+        self.spent.received += len(got.data)
+        return got
+
+    def get_range(self, name: str, start: int, end: int) -> bytes:
+        """Some bytes of an object that has as many."""
+
+        def read() -> bytes:
+            return bytes(obstore.get(self._bucket, name, options={"range": (start, end)}).bytes())
+
+        data = self._ask("get", "read", name, read)
+        self.spent.received += len(data)
+        return data
+
+    def download(self, name: str, target: Path, limit: int) -> Upload:
+        """Copy an object of at most `limit` bytes, piece by piece, to a new local file, which goes if that fails.
+
+        Raises:
+            ProtocolError: `oversized`.
+            OSError: the file cannot be written.
+        """
+        try:
+            found = self._ask("get", "read", name, lambda: self._stream(name, target, limit))
+        except BaseException:
+            target.unlink(missing_ok=True)
+            raise
+        self.spent.received += found.size
+        return found
+
+    def _stream(self, name: str, target: Path, limit: int) -> Upload:
+        found, digest, size = obstore.get(self._bucket, name), hashlib.sha256(), 0
+        self._see_that_it_fits(name, found.meta["size"], limit)
+        with open(target, "wb") as file:
+            for piece in found.stream(min_chunk_size=PIECE) if found.meta["size"] else ():
+                data = bytes(piece)
+                digest.update(data)
+                size += file.write(data)
+        return Upload(size, digest.hexdigest())
+
+    def _see_that_it_fits(self, name: str, size: int, limit: int) -> None:
+        if size > limit:
+            raise ProtocolError("oversized", f"{self.describe(name)} has {size} bytes, the limit is {limit}")
+
+    def head(self, name: str) -> ObjectMeta | None:
+        """Size and version of an object; None: there is none."""
+        try:
+            return self._ask("head", "look at", name, lambda: obstore.head(self._bucket, name))
+        except FileNotFoundError:
+            return None
+
+    def pages(self, prefix: str, after: str) -> Iterator[Sequence[ObjectMeta]]:
+        """All objects whose names lie below a prefix and behind `after`, each step one request.
+
+        A page that breaks off is asked for again, from the last name on.
+
+        Raises:
+            InvalidPathError: one of them cannot be named in obstore, see swarm.store.bucket.listing.
+        """
+        while page := self._ask("list", "list", prefix, lambda after=after: self._page(prefix, after)):  # type: ignore[misc]
+            yield page
+            if len(page) < PAGE:
+                return
+            after = page[-1]["path"]
+
+    def _page(self, prefix: str, after: str) -> Sequence[ObjectMeta]:
+        return next(obstore.list(self._bucket, prefix, offset=after or None, chunk_size=PAGE), [])
+
+    # ── trying ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    def _ask(self, kind: str, verb: str, name: str, request: Callable[[], T]) -> T:
+        """Raises FileNotFoundError, AlreadyExistsError, InvalidPathError, StoreError, and what is not obstore's."""
+        for pause in (*PAUSES, None):
+            self.spent.requests[kind] += 1
+            try:
+                return request()
+            except (AlreadyExistsError, InvalidPathError):
+                raise
+            except FileNotFoundError as error:
+                raise self._missing(kind, verb, name, error) from None
+            except BaseError as error:
+                trouble = trouble_of(error)
+                if pause is None or not trouble.passing:
+                    raise StoreError(f"cannot {verb} {self.describe(name)}: {trouble.said}; {trouble.advice}") from None
+            self._pause(pause * self._chance())
+        raise AssertionError("unreachable")
+
+    def _missing(self, kind: str, verb: str, name: str, error: Exception) -> Exception:
+        if kind in ("get", "head", "delete") and not no_bucket(error):
+            return FileNotFoundError(self.describe(name))
+        advice = "make the bucket first, or see that its name and the endpoint are right"
+        return StoreError(f"cannot {verb} {self.describe(name)}: there is no such bucket; {advice}")
+
+
+def tag_of(meta: ObjectMeta) -> str:
+    """The version of an object."""
+    tag = meta["e_tag"]
+    return tag.removeprefix("W/").strip('"') if tag else f"{meta['last_modified'].timestamp()}-{meta['size']}"

@@ -1,0 +1,196 @@
+"""Files that grow: immutable segments, each of whole lines, named by the byte of the file that they begin at.
+
+    logs/anna/metrics.jsonl~/{birth}-000000000000000     lines, put once
+                             {birth}-000000000001834     the next ones
+    append   end known? ─no─▶ list, read the last bytes      ─▶ ends with these lines? done ─▶ create the next segment
+    read     list from the cursor's segment on ─▶ get what is behind the cursor ─▶ whole records
+
+A create whose answer was lost is known again (see Client.create), and an append that failed makes the writer look anew:
+so trying again doubles nothing. A file that was put at the key as one object is its own only segment, until the first
+append writes its whole lines into a segment. Where segments overlap the later one counts, so that small ones can be put
+together into one larger, and half a line at the end goes.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+from swarm.errors import AlreadyThereError, ProtocolError, StoreError
+from swarm.lines import MOST_TORN
+from swarm.store.base import PAGE
+from swarm.store.bucket.client import Client
+from swarm.store.bucket.listing import objects
+from swarm.store.bucket.names import MOST_GROWN, Segment, grown, newest
+
+MOST_PER_APPEND = 64 * 2**20
+"""Bytes of one segment; a larger one was not written by us, and is skipped."""
+_KEPT = 128 * 1024
+"""Bytes of a file's end that its writer remembers."""
+_ATTEMPTS = 3
+_AT_ONCE = 8
+"""Segments that are read at the same time."""
+
+
+def segments_of(client: Client, name: str, after: str = "", enough: int | None = None) -> list[Segment]:
+    """Those of the growing file that is there now, in order; none if there is none.
+
+    Args:
+        after: from the one behind this name on.
+        enough: a byte of the file; what is listed far behind it may be left out.
+    """
+    start, found = f"{grown(name)}/", list[Segment]()
+    for meta in objects(client, grown(name), f"{start}{after}" if after else ""):
+        if segment := Segment.of(meta["path"].removeprefix(start), meta["size"]):
+            found.append(segment)
+            if enough is not None and segment.start > enough and len(found) >= PAGE:
+                break
+    return newest(found) if found else []
+
+
+def remove(client: Client, name: str) -> None:
+    """Remove all segments, those of former files too."""
+    client.delete([meta["path"] for meta in objects(client, grown(name))])
+
+
+class Piece(NamedTuple):
+    """Some bytes of a growing file, and the object that they lie in."""
+
+    name: str
+    origin: int
+    """Where the object begins in the file."""
+    begin: int
+    end: int
+
+    def within(self, begin: int, end: int) -> Piece | None:
+        """What of it lies between two bytes of the file; None: nothing."""
+        cut = self._replace(begin=max(begin, self.begin), end=min(end, self.end))
+        return cut if cut.begin < cut.end else None
+
+
+def pieces_of(name: str, segments: Sequence[Segment]) -> list[Piece]:
+    """What counts of segments, in order; what is too large to be ours does not."""
+    found = []
+    for segment, following in zip(segments, [*segments[1:], None], strict=True):
+        end = min(segment.end, following.start) if following and following.start > segment.start else segment.end
+        if segment.start < end and segment.size <= MOST_PER_APPEND:
+            found.append(Piece(f"{grown(name)}/{segment.name}", segment.start, segment.start, end))
+    return found
+
+
+def read_pieces(client: Client, pieces: Sequence[Piece]) -> bytes:
+    def read(piece: Piece) -> bytes:
+        return client.get_range(piece.name, piece.begin - piece.origin, piece.end - piece.origin)
+
+    if len(pieces) < 2:
+        return b"".join(map(read, pieces))
+    with ThreadPoolExecutor(min(_AT_ONCE, len(pieces))) as threads:
+        return b"".join(threads.map(read, pieces))
+
+
+class _End(NamedTuple):
+    """What the writer knows of its file."""
+
+    birth: str
+    size: int
+    tail: bytes
+    """The last bytes."""
+
+
+class Growing:
+    """The writer's side of one growing file; callable from any thread."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        self._client = client
+        self._name = name
+        self._end: _End | None = None
+        self._lock = threading.Lock()
+
+    def has_lines(self) -> bool:
+        with self._lock:
+            self._end = self._end or self._look()
+            return self._end.size > 0
+
+    def append(self, lines: bytes, *, once: bool) -> None:
+        """Append whole lines, each with its newline; all or nothing.
+
+        Args:
+            once: not where the file ends with them already.
+
+        Raises:
+            StoreError: it cannot be written, or is not known to be.
+        """
+        if len(lines) > MOST_PER_APPEND:
+            raise StoreError(f"cannot append {len(lines)} bytes at once to {self._where}: append fewer records")
+        with self._lock:
+            for _ in range(_ATTEMPTS):
+                if self._append(lines, once=once):
+                    return
+            raise StoreError(f"cannot append to {self._where}: somebody else writes it; give each writer its own id")
+
+    def _append(self, lines: bytes, *, once: bool) -> bool:
+        """False: somebody wrote there since we looked."""
+        end, self._end = self._end or self._look(), None
+        if once and (end := self._with_tail(end, len(lines) + 1)) and _ends_with(end, lines):
+            self._end = end
+            return True
+        if end.size + len(lines) > MOST_GROWN:
+            raise StoreError(f"cannot append to {self._where}: it claims to have {end.size} bytes", blocked=True)
+        try:
+            self._client.create(f"{grown(self._name)}/{Segment(end.birth, end.size, 0).name}", lines)
+        except AlreadyThereError:
+            return False
+        self._end = _End(end.birth, end.size + len(lines), (end.tail + lines)[-_KEPT:])
+        return True
+
+    @property
+    def _where(self) -> str:
+        return self._client.describe(self._name)
+
+    def _look(self) -> _End:
+        """Find the end of what is there; half a line at the end is to be written over."""
+        found = segments_of(self._client, self._name)
+        if not found:
+            return self._take_over()
+        end = self._with_tail(_End(found[0].birth, found[-1].end, b""), 1, found)
+        if not end.size or end.tail.endswith(b"\n"):
+            return end
+        end = self._with_tail(end, MOST_TORN, found)
+        whole = end.tail.rfind(b"\n") + 1
+        return end._replace(size=end.size - len(end.tail) + whole, tail=end.tail[:whole])
+
+    def _take_over(self) -> _End:
+        """A new file, which begins with the whole lines of an object that was put at its key."""
+        birth = f"{time.time_ns() // 1000:014x}{uuid.uuid4().hex[:6]}"
+        try:
+            data = self._client.get(self._name, MOST_PER_APPEND).data
+        except FileNotFoundError:
+            return _End(birth, 0, b"")
+        except ProtocolError as error:
+            raise StoreError(f"cannot append to {self._where}: {error.detail}; move it away", blocked=True) from None
+        data = data[: data.rfind(b"\n") + 1]
+        if data:
+            self._client.create(f"{grown(self._name)}/{Segment(birth, 0, 0).name}", data)
+        self._client.delete([self._name])
+        return _End(birth, len(data), data[-_KEPT:])
+
+    def _with_tail(self, end: _End, wanted: int, found: Sequence[Segment] = ()) -> _End:
+        """The same, with so many bytes of the tail, or all that there are."""
+        wanted = min(wanted, end.size)
+        if len(end.tail) >= wanted:
+            return end
+        pieces = pieces_of(self._name, found or segments_of(self._client, self._name))
+        stop = end.size - len(end.tail)
+        data = read_pieces(self._client, [p for piece in pieces if (p := piece.within(end.size - wanted, stop))])
+        return end._replace(tail=data + end.tail)
+
+
+def _ends_with(end: _End, lines: bytes) -> bool:
+    """Whether these are the last lines already."""
+    if not lines or not end.tail.endswith(lines):
+        return False
+    return end.size == len(lines) or end.tail[-len(lines) - 1 : -len(lines)] == b"\n"

@@ -1,0 +1,165 @@
+"""The names of a prefix, page by page, out of a recursive listing: obstore knows no other one that can be bounded.
+
+    rollouts/round_0/stage_0/anna.json ─┐
+    rollouts/round_0/stage_0/ben.json  ─┴▶ PREFIX round_0      a page full of one child is enough: the next is behind it
+    logs/anna/metrics.jsonl~/7f-000    ─┐
+    logs/anna/metrics.jsonl~/7f-512    ─┴▶ FILE metrics.jsonl  of the size of all its segments
+    checkpoints/round_5/anna/~manifest ──▶ PREFIX anna         data without a manifest is nothing yet
+
+A stranger can put objects whose names obstore refuses (`peers//x`, `peers/../x`, control characters), and with them
+the whole page. Where such a name comes before all that could count it is stepped over, and the page asked for again
+from behind it; elsewhere what comes before it on its page cannot be seen, and that is an error which names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from obstore.exceptions import InvalidPathError
+
+from swarm.errors import StoreError
+from swarm.store.base import MOST_NAMES, PAGE, Entry, Kind, Page
+from swarm.store.bucket import names
+from swarm.store.bucket.client import Client, tag_of
+from swarm.store.bucket.names import BEHIND, MANIFEST, Segment
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
+
+MOST_PAGES = MOST_NAMES // PAGE
+"""Requests of one listing; a flood beyond that is not seen whole."""
+
+
+def objects(client: Client, prefix: str, after: str = "") -> Iterator[ObjectMeta]:
+    """All objects below a prefix whose names lie behind `after`, in the server's order, at most MOST_NAMES of them."""
+    walk = Walk(client, prefix, after)
+    while (found := walk.next()) is not None:
+        yield found
+
+
+class Walk:
+    """Goes through the objects below a prefix, and may leap."""
+
+    def __init__(self, client: Client, prefix: str, after: str = "") -> None:
+        self._client = client
+        self._prefix = prefix
+        self._left = MOST_PAGES
+        self.leap(after)
+
+    def leap(self, after: str) -> None:
+        """Go on behind this name."""
+        self._after = after
+        self._pages = self._client.pages(self._prefix, after)
+        self._page: Iterator[ObjectMeta] = iter(())
+
+    def next(self) -> ObjectMeta | None:
+        while (found := next(self._page, None)) is None:
+            if self._left <= 0 or not self._turn():
+                return None
+        self._after = found["path"]
+        return found
+
+    def _unreadable(self, start: str) -> StoreError:
+        where = self._client.describe(self._prefix)
+        return StoreError(
+            f"cannot list {where}: a name that begins with {start[:200]!r} has empty parts, "
+            "`..` or control characters, and hides others; remove that object by the provider's own tools"
+        )
+
+    def _turn(self) -> bool:
+        """Ask for the next page, or for one behind what cannot be named; False: there is none."""
+        self._left -= 1
+        try:
+            page = next(self._pages, None)
+        except InvalidPathError as error:
+            behind = names.behind_odd(str(error), self._prefix)
+            if behind <= self._after:
+                raise self._unreadable("".join(names.odd_part(str(error)))) from None
+            self.leap(behind)
+            return True
+        if page is None:
+            return False
+        self._page = iter(page)
+        return True
+
+
+def list_page(client: Client, prefix: str, after: str, limit: int, *, tags: bool) -> tuple[Page, bool]:
+    """As Store.list; and whether a bundle's manifest lies in the prefix, whose names are then those in it."""
+    walk, found, most = Walk(client, prefix, _offset(prefix, after)), _Found(tags), max(1, min(limit, MOST_NAMES))
+    while (there := walk.next()) is not None:
+        name, _, rest = there["path"].removeprefix(f"{prefix}/").partition("/")
+        if not rest and name == MANIFEST:
+            return Page([]), True
+        if found.is_new(name, rest) and len(found.entries) >= most:
+            return found.page(), False
+        if (found.take(name, rest, there)) >= PAGE and (behind := found.behind(name, rest)):
+            walk.leap(f"{prefix}/{behind}")
+    return found.page()._replace(next=""), False
+
+
+def _offset(prefix: str, after: str) -> str:
+    if not after:
+        return ""
+    return f"{prefix}/{after}{BEHIND}" if after.endswith("/") else f"{prefix}/{after}"
+
+
+class _Found:
+    """What a page has so far."""
+
+    def __init__(self, tags: bool) -> None:
+        self.entries: dict[str, Entry] = {}
+        self._tags = tags
+        self._last = ""
+        """Where the page that follows goes on."""
+        self._child = ""
+        self._in_child = 0
+        """Objects of one child that came one after the other."""
+        self._segments: dict[str, list[Segment]] = {}
+
+    def is_new(self, name: str, rest: str) -> bool:
+        return self._shown(name, rest) not in (None, *self.entries)
+
+    def take(self, name: str, rest: str, there: ObjectMeta) -> int:
+        """Note an object; gives how many of the same child came by now."""
+        self._in_child = self._in_child + 1 if rest and name == self._child else 1
+        self._child = name
+        shown = self._shown(name, rest)
+        if shown is not None:
+            self._last = f"{name}/" if rest else name
+            if not rest:
+                self.entries.setdefault(shown, self._file(shown, there["size"], tag_of(there)))
+            elif name == names.grown(shown):
+                self._grow(shown, rest, there["size"])
+            else:
+                self.entries.setdefault(shown, Entry(shown, Kind.PREFIX))
+        return self._in_child
+
+    def _shown(self, name: str, rest: str) -> str | None:
+        """The name under which an object appears; None: under none."""
+        if not rest:
+            return None if "~" in name else name
+        if "~" not in name:
+            return None if names.is_data(rest) else name
+        base = name.removesuffix("~")
+        return base if base and "~" not in base and Segment.of(rest, 0) else None
+
+    def _grow(self, shown: str, rest: str, size: int) -> None:
+        segment = Segment.of(rest, size)
+        assert segment is not None
+        segments = self._segments.setdefault(shown, [])
+        segments.append(segment)
+        last = names.newest(segments)[-1]
+        self.entries[shown] = self._file(shown, last.end, f"{last.birth}-{last.end}")
+
+    def _file(self, name: str, size: int, tag: str) -> Entry:
+        return Entry(name, Kind.FILE, size, tag) if self._tags else Entry(name, Kind.FILE)
+
+    def behind(self, name: str, rest: str) -> str:
+        """Where nothing more is to be learnt of a child; empty: all of it counts."""
+        if name.endswith("~") and self._tags:
+            return ""
+        return f"{name}/{names.BEHIND_DATA}" if names.is_data(rest) else f"{name}/{BEHIND}"
+
+    def page(self) -> Page:
+        return Page([self.entries[name] for name in sorted(self.entries)], self._last)

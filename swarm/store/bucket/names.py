@@ -1,0 +1,90 @@
+"""Names of objects: which are one thing's parts, and which nobody could have meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+BEHIND = "\U0010ffff"
+"""Sorts behind every character that a name may have."""
+MANIFEST = "~manifest"
+BEHIND_DATA = "~g"
+"""Behind all `~{id}`, before the manifest."""
+_SEGMENT = re.compile(r"([0-9a-f]{20})-([0-9]{15})")
+_DATA = re.compile(r"~[0-9a-f]{32}/[0-9]{1,6}")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+MOST_GROWN = 10**15 - 1
+"""Bytes; where a segment may begin."""
+
+
+class Segment(NamedTuple):
+    """Part of a growing file."""
+
+    birth: str
+    """Of the file: the later, the greater."""
+    start: int
+    size: int
+
+    @classmethod
+    def of(cls, name: str, size: int) -> Segment | None:
+        """From the last part of its name; None if it is none."""
+        match = _SEGMENT.fullmatch(name)
+        return cls(match[1], int(match[2]), size) if match else None
+
+    @property
+    def end(self) -> int:
+        return self.start + self.size
+
+    @property
+    def name(self) -> str:
+        return f"{self.birth}-{self.start:015}"
+
+
+def newest(segments: Sequence[Segment]) -> list[Segment]:
+    """Those of the file that is there now, in order."""
+    birth = max(segment.birth for segment in segments)
+    return sorted(segment for segment in segments if segment.birth == birth)
+
+
+def grown(name: str) -> str:
+    """Where the segments of a growing file lie."""
+    return f"{name}~"
+
+
+def may_grow(key: str) -> bool:
+    """Whether a key may be of a growing file: JSON documents are put whole, and cost no second look."""
+    return not key.endswith(".json")
+
+
+def is_data(rest: str) -> bool:
+    """Whether this, behind a prefix, is of a bundle's data."""
+    return bool(_DATA.search(rest))
+
+
+def odd_part(said: str) -> tuple[str, str]:
+    """What obstore refused, from its message: the start of a name up to the part, and the part, as far as it is odd.
+
+    Nothing is taken from the message but the start of the name, and what follows can be anybody's.
+    """
+    path, at = said.partition('Path "')[2], 0
+    while at < len(path):
+        part, slash, _ = path[at:].partition("/")
+        if control := _CONTROL.search(part):
+            return path[:at], part[: control.end()]
+        if part in ("", ".", "..") or not slash:
+            odd = re.match(r'(\.{0,2})(?="|$)', part)  # the last part is followed by the message's own quote
+            return (path[:at], odd[1]) if odd else (path, "")
+        at += len(part) + 1
+    return path, ""
+
+
+def behind_odd(said: str, prefix: str) -> str:
+    """Where a listing of a prefix goes on behind what obstore refused; empty: names that count may lie before it.
+
+    Names of ours begin with a letter, a digit or `_`, so nothing of ours lies before one that begins oddly.
+    """
+    before, odd = odd_part(said)
+    if before != f"{prefix}/" or (odd not in ("", ".", "..") and (len(odd) > 1 or odd > " ")):
+        return ""
+    return f"{before} " if odd and odd < " " else f"{before}{odd}0"

@@ -1,0 +1,83 @@
+"""The experiments of a bucket."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from swarm.config.place import BucketUrl
+from swarm.errors import StoreError
+from swarm.store.base import MOST_NAMES, Kind, Store
+from swarm.store.health import Health
+from swarm.store.place import EXPERIMENTS, Place
+
+if TYPE_CHECKING:
+    from swarm.store.bucket.store import BucketStore
+
+
+def open_bucket_place(url: BucketUrl) -> BucketPlace:
+    """Nothing is asked of the bucket yet. Raises as open_bucket does."""
+    return BucketPlace(url)
+
+
+class BucketPlace(Place):
+    """A prefix of a bucket."""
+
+    def __init__(self, url: BucketUrl) -> None:
+        from swarm.store.bucket.opening import open_bucket
+
+        self._url = url
+        self._bucket = open_bucket(url)
+        self._uploads = open_bucket(url, retries=True)
+
+    def describe(self) -> str:
+        return self._url.address
+
+    def problem(self) -> str:
+        try:
+            self._at(EXPERIMENTS).list("", limit=1)
+        except StoreError as error:
+            return str(error)
+        return ""
+
+    def experiments(self) -> list[str]:
+        there = self._at(EXPERIMENTS).list("", limit=MOST_NAMES).entries
+        return [entry.name for entry in there if entry.kind is Kind.PREFIX]
+
+    def has(self, name: str) -> bool:
+        return bool(self.store(name, None).list("", limit=1).entries)
+
+    def is_link(self, name: str) -> bool:
+        return False
+
+    def refuse_link(self, name: str) -> None:
+        pass
+
+    def remove(self, name: str) -> None:
+        self.store(name, "@remove").remove_prefix("")
+
+    def beside(self, folder: str, writer: str | None = None) -> Store:
+        return self._at(folder, writer)
+
+    def alone(self, folder: str, writer: str) -> AbstractContextManager[None]:
+        raise self._cannot("keep two processes apart that run one study", "run studies in a folder")
+
+    def move(self, name: str, folder: str) -> None:
+        raise self._cannot(f"move {name} at once", "run studies in a folder")
+
+    def health(self, name: str) -> AbstractContextManager[Health]:
+        raise self._cannot("be examined yet", "`swarm status` shows the nodes, and each command says what fails")
+
+    def store(self, name: str, writer: str | None) -> BucketStore:
+        return self._at(f"{EXPERIMENTS}/{name}", writer)
+
+    def _at(self, folder: str, writer: str | None = None) -> BucketStore:
+        from swarm.store.bucket.client import Client
+        from swarm.store.bucket.store import BucketStore
+
+        client = Client(self._bucket, f"{self._url.scheme}://{self._url.bucket}", uploads=self._uploads)
+        root = "/".join(filter(None, (self._url.prefix, folder)))
+        return BucketStore(client, root, self._url.scheme, writer)
+
+    def _cannot(self, what: str, instead: str) -> StoreError:
+        return StoreError(f"{self.describe()} is a bucket and cannot {what}: {instead}")

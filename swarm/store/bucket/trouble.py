@@ -1,0 +1,57 @@
+"""What an error of obstore means: whether it passes by itself, and what people are told; nothing of a server's text."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_STATUS = re.compile(r"status code: ([1-5][0-9]{2})\b")
+_CODE = re.compile(r"<Code>([A-Za-z]{1,40})</Code>")
+_PASSING = (408, 425, 429, 500, 502, 503, 504)
+_NO_BUCKET = ("NoSuchBucket", "ContainerNotFound")
+_ADVICE = {
+    401: "see that the credentials in the environment or the usual files are those of this place",
+    403: "see that the credentials in the environment or the usual files may do this here, and that the clock is right",
+    404: "see that the bucket is there, and its name and the endpoint are right",
+    400: "see that the bucket's name, the region and the endpoint are right",
+    301: "name the bucket's region, as ?region=eu-central-1",
+    307: "name the bucket's region, as ?region=eu-central-1",
+    501: "this server does not know the request; take another one",
+}
+
+
+class Trouble(NamedTuple):
+    """Why a request failed."""
+
+    said: str
+    """In words, with a status where there is one."""
+    passing: bool
+    """Trying again may help."""
+    advice: str = "see that the server can be reached"
+
+
+def trouble_of(error: Exception) -> Trouble:
+    """Of an error that obstore raised."""
+    text = str(error).partition("\n\nDebug source")[0]
+    status, code = _STATUS.search(text), _CODE.search(text)
+    if status:
+        said = " ".join(filter(None, (status[1], code and code[1])))
+        number = int(status[1])
+        missing = bool(code) and code is not None and code[1] in _NO_BUCKET
+        advice = _ADVICE.get(404 if missing else number, "the server is overloaded or out of order: try again later")
+        return Trouble(f"the server answered {said}", number in _PASSING, advice)
+    if "169.254.169.254" in text or "metadata" in text or "credential" in text.lower():
+        return Trouble(
+            "there are no credentials",
+            False,
+            "set them in the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, ...) or in the provider's files",
+        )
+    if "request or response body" in text:
+        return Trouble("the connection broke off", True)
+    return Trouble("the server gave no answer", True)
+
+
+def no_bucket(error: Exception) -> bool:
+    """Whether what is not there is the bucket itself."""
+    code = _CODE.search(str(error))
+    return code is not None and code[1] in _NO_BUCKET

@@ -1,0 +1,132 @@
+"""The experiments of a shared folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from pathlib import Path
+
+from swarm.errors import StoreError
+from swarm.store.base import MOST_NAMES, Store
+from swarm.store.folder.beneath import EXPERIMENTS
+from swarm.store.folder.filesystem import OF_THE_KERNEL, filesystem_of, room_at
+from swarm.store.folder.store import FolderStore
+from swarm.store.health import Health
+from swarm.store.place import Place
+
+LOCK = ".lock"
+
+
+def _unwritable(place: Path) -> str:
+    """Why nothing can be made in what is there; empty if something can. Raises OSError."""
+    if not place.is_dir():
+        return f"{place} is no folder"
+    if (kind := filesystem_of(place).kind) in OF_THE_KERNEL:
+        return f"{place} is the system's own ({kind}), where nobody can make a folder"
+    if hasattr(os, "statvfs") and os.statvfs(place).f_flag & os.ST_RDONLY:
+        return f"the file system of {place} is read-only"
+    if not os.access(place, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+        return f"this user may not write in {place}"
+    room = room_at(place)
+    if room.inodes == 0:
+        return f"the disk of {place} has room for no more files"
+    return f"the disk of {place} is full" if room.total and not room.free else ""
+
+
+class FolderPlace(Place):
+    """A directory, local or mounted."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def describe(self) -> str:
+        """As people find it; for messages alone."""
+        return str(self._path)
+
+    def problem(self) -> str:
+        """Why no node could write here, as far as that shows without writing; empty if one could."""
+        for place in (self._path, *self._path.parents):
+            try:
+                place.stat()
+            except (FileNotFoundError, NotADirectoryError, PermissionError):  # one further up says why
+                if os.path.islink(place):
+                    return f"{place} is a link that leads to nothing"
+            except OSError as error:
+                return f"{place}: {error.strerror or error}"
+            else:
+                return _unwritable(place)
+        return f"{self._path} is below no folder"
+
+    def experiments(self) -> list[str]:
+        """Names of the experiments, sorted. Raises StoreError: they cannot be listed."""
+        folder = self._path / EXPERIMENTS
+        there = FolderStore(folder).list("", limit=MOST_NAMES).entries
+        return [entry.name for entry in there if (folder / entry.name).is_dir()]
+
+    def has(self, name: str) -> bool:
+        """Whether there is an experiment of that name."""
+        return (self._path / EXPERIMENTS / name).is_dir()
+
+    def is_link(self, name: str) -> bool:
+        """An experiment that is a link may lead anywhere."""
+        return (self._path / EXPERIMENTS / name).is_symlink()
+
+    def refuse_link(self, name: str) -> None:
+        """See that an experiment is no link: what lies elsewhere is not this place's to delete. Raises StoreError."""
+        root = self._path / EXPERIMENTS / name
+        if root.resolve() != self._path.resolve() / EXPERIMENTS / name:
+            raise StoreError(
+                f"{root} leads to {root.resolve()}, out of the shared folder: delete it there, and the link here"
+            )
+
+    def remove(self, name: str) -> None:
+        """Delete an experiment; links in it are removed, and not followed. Raises StoreError: not all of it went."""
+        self.refuse_link(name)
+        try:
+            shutil.rmtree(self._path / EXPERIMENTS / name)
+        except OSError as error:
+            said = error.strerror or error
+            raise StoreError(f"cannot delete all of {self.describe()}: {said} ({error.filename})") from None
+
+    def beside(self, folder: str, writer: str | None = None) -> Store:
+        """What else lies in the place beside its experiments, such as `studies/mine`; it need not be there."""
+        return FolderStore(self._path / folder, writer)
+
+    @contextmanager
+    def alone(self, folder: str, writer: str) -> Iterator[None]:
+        """Be the one process that works in a folder beside the experiments, for the block; the lock goes with it.
+
+        Raises:
+            StoreError: another one does, or the lock's file cannot be opened.
+        """
+        import fcntl  # here, for Windows has none, and views look at places there
+
+        with closing(FolderStore(self._path / folder, writer).open_log(LOCK)) as lock:
+            try:
+                fcntl.flock(lock.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise StoreError(
+                    f"{self._path / folder} is being run by another process: wait for it, or stop it"
+                ) from None
+            yield
+
+    def move(self, name: str, folder: str) -> None:
+        """Move an experiment, as it is, to an empty place beside the experiments. Raises StoreError."""
+        target = self._path / folder
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            (self._path / EXPERIMENTS / name).rename(target)
+        except OSError as error:
+            raise StoreError(f"cannot move {name} to {target}: {error.strerror or error}") from None
+
+    def health(self, name: str) -> AbstractContextManager[Health]:
+        """What can be measured of the place and of an experiment, whether they are there yet or not; for the block."""
+        from swarm.store.folder.health import folder_health  # here, for commands that only look start without it
+
+        return folder_health(self._path, f"{EXPERIMENTS}/{name}")
+
+    def store(self, name: str, writer: str | None) -> FolderStore:
+        """Of an experiment, there or not."""
+        return FolderStore(self._path / EXPERIMENTS / name, writer)

@@ -1,0 +1,120 @@
+"""Bundles in a bucket: there as soon as their manifest is, and no manifest is believed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from swarm.errors import ProtocolError, StoreError
+from tests.unit.store.bucket.buckets import CUT, Faults, MemoryBucket
+
+PREFIX = "checkpoints/round_5/anna"
+ID = "0" * 32
+EMPTY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+
+def fill(folder: Path) -> None:
+    (folder / "model").mkdir()
+    (folder / "model" / "weights").write_bytes(b"w" * 1000)
+    (folder / "node.json").write_bytes(b"{}")
+
+
+def names(bucket: MemoryBucket, prefix: str) -> list[str]:
+    return [entry.name for entry in bucket.open().list(prefix).entries]
+
+
+def manifest(*files: tuple[Any, ...], **more: Any) -> bytes:
+    listed = [dict(zip(("path", "size", "sha256"), file, strict=True)) for file in files]
+    return msgspec.json.encode({"version": 1, "id": ID, "files": listed} | more)
+
+
+def test_a_bundle_is_listed_by_its_files_and_their_folders() -> None:
+    bucket = MemoryBucket()
+    bucket.open("anna").put_bundle(PREFIX, fill)
+    store = bucket.open()
+    assert names(bucket, "checkpoints/round_5") == ["anna"]
+    assert [entry.name for entry in store.list(PREFIX).entries] == ["model", "node.json"]
+    assert [(entry.name, entry.size) for entry in store.list(f"{PREFIX}/model", tags=True).entries] == [
+        ("weights", 1000)
+    ]
+
+
+def test_one_file_of_a_checkpoint_is_read_without_the_others() -> None:
+    bucket = MemoryBucket()
+    bucket.open("anna").put_bundle(PREFIX, fill)
+    store = bucket.open()
+    assert store.get(f"{PREFIX}/node.json", 10).data == b"{}"
+    assert store.spent.received < 500
+    for key in (f"{PREFIX}/other.json", "checkpoints/round_6/anna/node.json"):
+        with pytest.raises(FileNotFoundError):
+            store.get(key, 10)
+
+
+def test_data_without_a_manifest_is_no_bundle_and_goes_when_its_writer_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket = MemoryBucket()
+    anna = bucket.open("anna")
+    with monkeypatch.context() as patch:
+        Faults(patch, "put", *[("", "")] * 2, *[("before", CUT)] * 9)
+        with pytest.raises(StoreError):
+            anna.put_bundle(PREFIX, fill)
+    assert len(bucket.names(PREFIX)) == 2
+    assert names(bucket, "checkpoints/round_5") == []
+    with pytest.raises(FileNotFoundError), bucket.open().open_bundle(PREFIX):
+        pass
+    bucket.open("ben").recover()
+    assert len(bucket.names(PREFIX)) == 2
+    bucket.open("anna").recover()
+    assert bucket.names() == []
+
+
+def test_a_bundle_that_was_replaced_leaves_its_data_to_who_reads_it_until_the_next() -> None:
+    bucket = MemoryBucket()
+    for _ in range(4):
+        bucket.open("anna").put_bundle(PREFIX, fill)
+    assert len(bucket.names(PREFIX)) == 1 + 2 * 2
+
+
+@pytest.mark.parametrize(
+    ("reason", "data"),
+    [
+        ("malformed", b"{"),
+        ("malformed", b"[" * 100_000),
+        ("wrong_version", manifest(version=2)),
+        ("malformed", manifest(id="../../peers")),
+        ("malformed", manifest(("../evil", 0, EMPTY))),
+        ("malformed", manifest(("/etc/passwd", 0, EMPTY))),
+        ("malformed", manifest(("a//b", 0, EMPTY))),
+        ("malformed", manifest(("a\\b", 0, EMPTY))),
+        ("malformed", manifest(("a\x00", 0, EMPTY))),
+        ("malformed", manifest(("x" * 256, 0, EMPTY))),
+        ("malformed", manifest(("a", 0, EMPTY), ("a", 0, EMPTY))),
+        ("malformed", manifest(("a", 0, EMPTY), ("a/b", 0, EMPTY))),
+        ("malformed", manifest(("a", -1, EMPTY))),
+        ("oversized", manifest(("a", 2**60, EMPTY))),
+        ("oversized", manifest(*[(f"{n}", 0, EMPTY) for n in range(10_001)])),
+        ("unreadable", manifest(("a", 0, EMPTY), ("gone", 0, EMPTY))),
+        ("unreadable", manifest(("a", 0, "another digest"))),
+        ("unreadable", manifest(("a", 5, EMPTY))),
+    ],
+)
+def test_a_strangers_manifest_is_refused(reason: str, data: bytes) -> None:
+    bucket = MemoryBucket()
+    bucket.write(f"{PREFIX}/~{ID}/0", b"")
+    bucket.write(f"{PREFIX}/~manifest", data)
+    with pytest.raises(ProtocolError) as caught, bucket.open().open_bundle(PREFIX):
+        pass
+    assert caught.value.reason == reason
+    bucket.open().list(PREFIX)
+
+
+def test_more_than_the_manifest_says_is_not_taken_in() -> None:
+    bucket = MemoryBucket()
+    bucket.write(f"{PREFIX}/~{ID}/0", b"x" * 10_000)
+    bucket.write(f"{PREFIX}/~manifest", manifest(("a", 5, EMPTY)))
+    store = bucket.open()
+    with pytest.raises(ProtocolError, match="oversized"), store.open_bundle(PREFIX):
+        pass
+    assert store.spent.received < 1000

@@ -1,0 +1,122 @@
+"""Single requests to a bucket: what fails for a moment is tried again, what was done is not done twice."""
+
+from __future__ import annotations
+
+import obstore
+import pytest
+
+from swarm.errors import AlreadyThereError, StoreError
+from tests.unit.store.bucket.buckets import BUSY, CUT, Faults, MemoryBucket
+
+KEY = "rewards/round_0/stage_0/anna.json"
+LOG = "logs/anna/metrics.jsonl"
+
+
+def test_a_busy_server_and_cut_connections_are_asked_again_ever_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket = MemoryBucket()
+    Faults(monkeypatch, "put", ("before", BUSY), ("before", CUT), ("after", CUT))
+    anna = bucket.open("anna")
+    anna.put(KEY, b"{}")
+    assert bucket.read(KEY) == b"{}"
+    assert bucket.paused == sorted({*bucket.paused})
+    assert anna.spent.requests["put"] == 4
+
+
+def test_what_stays_refused_is_an_error_that_says_what_and_where_and_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    Faults(monkeypatch, "put", *[("before", BUSY)] * 20)
+    with pytest.raises(StoreError, match="503 SlowDown") as caught:
+        MemoryBucket().open("anna").put(KEY, b"{}")
+    assert f"cannot write s3://mine/place/experiments/demo/{KEY}" in str(caught.value)
+    assert "SECRET" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_what_trying_again_cannot_help_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    Faults(monkeypatch, "put", ("before", "- Server returned non-2xx status code: 403 Forbidden: "))
+    bucket = MemoryBucket()
+    with pytest.raises(StoreError, match="may do this here"):
+        bucket.open("anna").put(KEY, b"{}")
+    assert bucket.paused == []
+
+
+def test_a_missing_bucket_is_an_error_of_the_place_and_not_an_empty_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object, **__: object) -> None:
+        raise FileNotFoundError("status code: 404 Not Found: <Error><Code>NoSuchBucket</Code></Error>")
+
+    for verb in ("put", "get", "list"):
+        monkeypatch.setattr(obstore, verb, missing)
+    anna = MemoryBucket().open("anna")
+    for attempt in (lambda: anna.put(KEY, b""), lambda: anna.get(KEY, 9), lambda: anna.list("peers")):
+        with pytest.raises(StoreError, match="no such bucket"):
+            attempt()
+
+
+def test_who_was_first_and_never_heard_of_it_is_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket = MemoryBucket()
+    Faults(monkeypatch, "put", ("after", CUT), ("after", BUSY))
+    bucket.open("anna").put(KEY, b"{}", if_absent=True)
+    with pytest.raises(AlreadyThereError):
+        bucket.open("ben").put(KEY, b"{}", if_absent=True)
+
+
+def test_an_append_whose_answer_was_lost_is_there_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket = MemoryBucket()
+    anna = bucket.open("anna")
+    anna.append_records(LOG, [b"one"], durable=True)
+    Faults(monkeypatch, "put", ("after", CUT))
+    anna.append_records(LOG, [b"two"], durable=True)
+    assert bucket.open().read_records(LOG).records == [b"one", b"two"]
+
+
+def test_an_append_that_failed_for_good_and_was_done_is_not_done_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket = MemoryBucket()
+    anna = bucket.open("anna")
+    anna.append_records(LOG, [b"one"], durable=True)
+    faults = [("after", CUT), *[("before", CUT)] * 5]
+    Faults(monkeypatch, "put", *faults)
+    with pytest.raises(StoreError, match="no answer"):
+        anna.append_records(LOG, [b"two"], durable=True)
+    for store in (anna, bucket.open("anna")):
+        store.append_records(LOG, [b"two"], durable=True)
+    anna.append_records(LOG, [b"three"], durable=True)
+    assert bucket.open().read_records(LOG).records == [b"one", b"two", b"three"]
+
+
+def test_two_who_write_one_log_lose_nothing() -> None:
+    bucket = MemoryBucket()
+    lives = [bucket.open("anna"), bucket.open("anna")]
+    for number in range(6):
+        lives[number % 2].append_records(LOG, [b"%d" % number], durable=True)
+    assert bucket.open().read_records(LOG).records == [b"%d" % number for number in range(6)]
+
+
+def test_requests_and_bytes_are_counted_by_kind() -> None:
+    anna = MemoryBucket().open("anna")
+    anna.put(KEY, b"12345")
+    anna.get(KEY, 100)
+    anna.list("rewards/round_0/stage_0", tags=True)
+    anna.remove(KEY)
+    assert anna.spent.requests == {"put": 1, "get": 1, "list": 1, "delete": 1}
+    assert (anna.spent.sent, anna.spent.received) == (5, 5)
+
+
+def test_an_append_is_one_request_once_the_end_is_known() -> None:
+    anna = MemoryBucket().open("anna")
+    anna.append_records(LOG, [b"%0100d" % 0], durable=True)
+    before = anna.spent.requests.copy()
+    for number in range(1, 10):
+        anna.append_records(LOG, [b"%0100d" % number], durable=True)
+    assert anna.spent.requests - before == {"put": 9}
+
+
+def test_one_winner_is_measured_and_never_assumed(monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket = MemoryBucket()
+    assert bucket.open("anna").facts().exclusive_create
+    put = obstore.put
+
+    def ignores_if_none_match(*args: object, mode: object = None, **kwargs: object) -> object:
+        return put(*args, **kwargs)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(obstore, "put", ignores_if_none_match)
+    assert not bucket.open("anna").facts().exclusive_create
+    assert bucket.names() == []

@@ -1,0 +1,104 @@
+"""Objects that are one thing, and objects that are nothing: what a listing shows of a bucket."""
+
+from __future__ import annotations
+
+import pytest
+
+from swarm.store.base import Kind
+from swarm.store.bucket.names import behind_odd
+from tests.unit.store.bucket.buckets import MemoryBucket
+
+HEAD = "Encountered object with invalid path: "
+LOG = "logs/anna/metrics.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("said", "behind"),
+    [
+        ('Path "pre/peers//x" contained empty path segment', "pre/peers/0"),
+        ('Error parsing Path "pre/peers/../q": Encountered illegal character sequence ".." whilst', "pre/peers/..0"),
+        ('Error parsing Path "pre/peers/./q": Encountered illegal character sequence "." whilst', "pre/peers/.0"),
+        ('Error parsing Path "pre/peers/..": Encountered illegal character sequence ".." whilst', "pre/peers/..0"),
+        ('Error parsing Path "pre/peers/\x01b": Encountered illegal character sequence "\x01" w', "pre/peers/ "),
+    ],
+)
+def test_the_listing_goes_on_behind_what_cannot_be_named(said: str, behind: str) -> None:
+    assert behind_odd(HEAD + said, "pre/peers") == behind
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        'Error parsing Path "pre/peers/a\x01b": Encountered illegal character sequence "\x01" w',
+        'Error parsing Path "pre/peers/a\x7fb/c": Encountered illegal character',
+        'Error parsing Path "pre/peers/\x7fb/c": Encountered illegal character',
+        'Path "pre/peers/a//" contained empty path segment',
+        'Path "pre/pe"ers//": Encountered" contained empty path segment',
+        'Path "pre/peers/anna" is odd in some other way',
+        "something else",
+    ],
+)
+def test_what_might_hide_names_that_count_is_not_stepped_over(said: str) -> None:
+    assert behind_odd(HEAD + said, "pre/peers") == ""
+
+
+def test_a_growing_file_is_one_entry_of_the_total_size() -> None:
+    bucket = MemoryBucket()
+    anna = bucket.open("anna")
+    for record in (b"one", b"two", b"three"):
+        anna.append_records(LOG, [record], durable=True)
+    (entry,) = bucket.open().list("logs/anna", tags=True).entries
+    assert entry[:3] == ("metrics.jsonl", Kind.FILE, len(b"one\ntwo\nthree\n"))
+    assert bucket.open().stat(LOG) == entry
+    assert len(bucket.names("logs/anna")) == 3
+
+
+def test_a_tag_of_a_growing_file_is_another_one_after_each_append() -> None:
+    bucket = MemoryBucket()
+    anna, tags = bucket.open("anna"), []
+    for _ in range(3):
+        anna.append_records(LOG, [b"one", b"two"], durable=True)
+        anna.append_records(LOG, [b"other"], durable=True)
+        tags += [entry.tag for entry in bucket.open().list("logs/anna", tags=True).entries]
+    assert len({*tags}) == 3
+
+
+def test_odd_objects_of_strangers_are_not_listed_and_no_segments() -> None:
+    bucket = MemoryBucket()
+    bucket.open("anna").append_records(LOG, [b"row"], durable=True)
+    for odd in ("logs/anna/~manifest~", "logs/anna/x~y", f"{LOG}~/junk", f"{LOG}~/{'f' * 20}-1", "logs/~/a"):
+        bucket.write(odd, b"junk\n")
+    assert [entry.name for entry in bucket.open().list("logs/anna").entries] == ["metrics.jsonl"]
+    assert [entry.name for entry in bucket.open().list("logs").entries] == ["anna"]
+    assert bucket.open().read_records(LOG).records == [b"row"]
+
+
+def test_no_key_may_hold_the_mark_of_our_parts() -> None:
+    for key in ("peers/a~b.json", "logs/anna/metrics.jsonl~/x", "peers/a\nb"):
+        with pytest.raises(ValueError, match="expected a key"):
+            MemoryBucket().open("anna").put(key, b"")
+
+
+def test_a_prefix_full_of_objects_is_left_after_its_first_page() -> None:
+    bucket = MemoryBucket()
+    for number in range(3500):
+        bucket.write(f"rollouts/round_1/stage_0/{number}.json", b"")
+    bucket.write("rollouts/round_2/stage_0/anna.json", b"")
+    store = bucket.open()
+    assert [entry.name for entry in store.list("rollouts").entries] == ["round_1", "round_2"]
+    assert store.spent.requests == {"list": 2}
+
+
+def test_pages_that_end_in_a_prefix_or_a_growing_file_name_it_once() -> None:
+    bucket = MemoryBucket()
+    anna = bucket.open("anna")
+    for name in ("a", "a.log", "b.log"):
+        anna.append_records(f"logs/{name}" if "." in name else f"logs/{name}/x.jsonl", [b"1"], durable=True)
+        anna.append_records(f"logs/{name}" if "." in name else f"logs/{name}/x.jsonl", [b"2"], durable=True)
+    for limit in (1, 2, 3):
+        found, after = list[str](), ""
+        while page := bucket.open().list("logs", after=after, limit=limit):
+            found += [entry.name for entry in page.entries]
+            if not (after := page.next):
+                break
+        assert sorted(found) == ["a", "a.log", "b.log"]
