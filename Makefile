@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
+SERVERS := .venv-servers
 JOBS ?= 3
 BENCHMARKS := round_breakdown full_round loss_memory sharing_overhead scaling in_process genrl_gap gpu
 
@@ -16,7 +17,7 @@ test: $(VENV)/.installed-dev check
 	$(BIN)/python -m pytest -m "not slow and not engine" -n $(JOBS) --dist loadgroup
 
 # A wheel built and installed, servers and a browser where tests ask for them, whole swarms of real models in processes.
-test-engines: $(VENV)/.installed-engines
+test-engines: $(VENV)/.installed-engines $(SERVERS)/.installed
 	$(BIN)/python -m pytest -m engine -n $(JOBS) --dist loadgroup
 
 test-slow: $(VENV)/.installed-dev
@@ -63,6 +64,12 @@ $(VENV)/.installed-engines: pyproject.toml | $(VENV)/.installed-dev
 	$(BIN)/pip install --quiet --editable ".[analysis,dev,engines]"
 	@touch $@
 
+# Servers for tests, whose packages want other versions of what swarm wants.
+$(SERVERS)/.installed: Makefile | $(VENV)/bin/python
+	$(BIN)/python -m venv $(SERVERS)
+	$(SERVERS)/bin/pip install --quiet "moto[server]==5.2.5"
+	@touch $@
+
 # genrl without its dependencies: among them is a transformers that this package cannot use, and its trainer needs no more.
 $(VENV)/.installed-bench: pyproject.toml | $(VENV)/.installed-dev
 	$(BIN)/pip install --quiet --editable ".[analysis,dev,bench]"
@@ -70,4 +77,4 @@ $(VENV)/.installed-bench: pyproject.toml | $(VENV)/.installed-dev
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(SERVERS) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

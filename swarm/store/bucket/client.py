@@ -34,7 +34,7 @@ PIECE = 8 * 2**20
 _MOST_PARTS = 9_000
 _TOGETHER = 4
 """Parts of one upload at a time."""
-_MARK = "swarm-put"
+_MARK = "swarmput"
 """Metadata by which a create whose answer was lost is known again."""
 
 

@@ -1,0 +1,176 @@
+"""Servers that speak S3 on loopback: moto, one that lies, and a proxy that makes the network bad.
+
+moto needs other versions of what swarm needs, so it has an environment of its own: `.venv-servers`, made by
+`make .venv-servers/.installed`, which `make test-engines` does.
+"""
+
+from __future__ import annotations
+
+import http.client
+import random
+import socket
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+MOTO = Path(__file__).parents[2] / ".venv-servers" / "bin" / "moto_server"
+BUCKET = "bucket"
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "anna", "AWS_SECRET_ACCESS_KEY": "hunter2", "AWS_REGION": "us-east-1"}
+_SIGNED = {
+    "Authorization": "AWS4-HMAC-SHA256 Credential=a/20200101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=a"
+}
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def ask(port: int, method: str, path: str, body: bytes = b"") -> int:
+    """One request, as a stranger makes it; the status."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.request(method, path, body, _SIGNED)
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+@contextmanager
+def moto() -> Iterator[int]:
+    """A server with one empty bucket; its port."""
+    if not MOTO.exists():
+        pytest.fail(f"{MOTO} is missing: make .venv-servers/.installed")
+    port = free_port()
+    with subprocess.Popen(
+        [MOTO, "-H", "127.0.0.1", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as server:
+        try:
+            while True:
+                with suppress(OSError):
+                    assert ask(port, "PUT", f"/{BUCKET}") == 200
+                    break
+                assert server.poll() is None, "moto_server ended"
+                time.sleep(0.1)
+            yield port
+        finally:
+            server.kill()
+
+
+Plan = Callable[[str, str], str]
+"""Method and path of a request -> what happens to it: `pass`, `busy`, `lost`, `cut`, `slow`."""
+
+
+class Chances:
+    """Faults by chance, out of one seed; counts what happened."""
+
+    def __init__(self, seed: int, **chances: float) -> None:
+        self._random = random.Random(seed)
+        self._chances = chances
+        self.happened: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def __call__(self, method: str, path: str) -> str:
+        with self._lock:
+            draw, what = self._random.random(), "pass"
+            for kind, chance in self._chances.items():
+                if draw < chance:
+                    what = kind
+                    break
+                draw -= chance
+            self.happened[what] += 1
+            return what
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    plan: Plan
+    target: int
+    without_conditions = False
+
+    def _serve(self) -> None:
+        what = self.plan(self.command, self.path)
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if what == "busy":
+            self._answer(503, {}, b"<Error><Code>SlowDown</Code></Error>")
+            return
+        if what == "cut":
+            self._cut()
+            return
+        if what == "slow":
+            time.sleep(0.2)
+        status, headers, answer = self._pass_on(body)
+        if what == "lost":
+            self._cut()
+        else:
+            self._answer(status, headers, answer)
+
+    def _pass_on(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.target, timeout=120)
+        headers = {
+            k: v for k, v in self.headers.items() if not (self.without_conditions and k.lower().startswith("if-"))
+        }
+        try:
+            connection.request(self.command, self.path, body, headers)
+            answer = connection.getresponse()
+            return answer.status, dict(answer.getheaders()), answer.read()
+        finally:
+            connection.close()
+
+    def _answer(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        self.send_response_only(status)
+        for name, value in headers.items():
+            if name.lower() not in ("connection", "transfer-encoding", "content-length"):
+                self.send_header(name, value)
+        length = headers.get("Content-Length", str(len(body))) if self.command == "HEAD" else str(len(body))
+        self.send_header("Content-Length", length)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def _cut(self) -> None:
+        self.close_connection = True
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
+
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _serve  # noqa: N815
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def handle_error(self, *_: object) -> None:
+        """A client that went away."""
+
+
+@contextmanager
+def between(target: int, plan: Plan, *, without_conditions: bool = False) -> Iterator[int]:
+    """A proxy before a server; its port.
+
+    Args:
+        without_conditions: the server never hears of If-None-Match: it takes every create, as some do.
+    """
+    kind = type(
+        "Handler",
+        (_Handler,),
+        {"plan": staticmethod(plan), "target": target, "without_conditions": without_conditions},
+    )
+    with _Server(("127.0.0.1", 0), kind) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()

@@ -1,0 +1,164 @@
+"""The store over a real server that speaks S3, over a bad network, over a server that lies; a swarm over a bucket."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from inspect import getsource
+from pathlib import Path
+
+import pytest
+
+from swarm.errors import StoreError
+from swarm.records.rows import read_metrics
+from swarm.store.base import Store
+from swarm.store.place import open_place
+from tests.conformance import reading, writing  # noqa: F401 - they name the checks
+from tests.conformance.promises import PROMISES, content, filled
+from tests.engines.s3_servers import BUCKET, CREDENTIALS, Chances, ask, between, moto
+from tests.integration.swarms import environment, run_swarm
+
+pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("s3")]
+CHECKS = {check.__name__.removeprefix("check_"): check for checks in PROMISES.values() for check in checks}
+LOG = "logs/anna/metrics.jsonl"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[int]:
+    with moto() as port:
+        yield port
+
+
+@pytest.fixture(autouse=True)
+def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+
+
+_count = itertools.count()
+
+
+class Served:
+    """A world of the conformance suite: a prefix of its own on a server."""
+
+    logs_wait = True
+
+    def __init__(self, port: int, prefix: str = "") -> None:
+        self.prefix = prefix or f"place-{next(_count)}"
+        self.url = f"s3://{BUCKET}/{self.prefix}?endpoint=http://127.0.0.1:{port}"
+
+    def open(self, writer: str | None = None) -> Store:
+        return open_place(self.url).store("demo", writer)
+
+    def cut_power(self, writer: str) -> None:
+        pass
+
+    def put_odd(self, key: str, kind: str) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_the_store_keeps_its_promises_on_a_real_server(server: int, name: str, tmp_path: Path) -> None:
+    CHECKS[name](Served(server), tmp_path)
+
+
+UNHURRIED = [name for name, check in CHECKS.items() if "while_writing" not in getsource(check)]
+
+
+@pytest.mark.parametrize("name", UNHURRIED)
+def test_the_store_keeps_its_promises_over_a_bad_network(server: int, name: str, tmp_path: Path) -> None:
+    plan = Chances(7, busy=0.05, lost=0.05, cut=0.05, slow=0.02)
+    with between(server, plan) as port:
+        CHECKS[name](Served(port), tmp_path)
+
+
+def test_over_a_bad_network_nothing_is_lost_or_doubled(server: int) -> None:
+    plan = Chances(1, busy=0.1, lost=0.1, cut=0.1)
+    with between(server, plan) as port:
+        world = Served(port)
+        anna, rows = world.open("anna"), [b"%d" % number for number in range(40)]
+        for row in rows:
+            until_taken(lambda row=row: anna.append_records(LOG, [row], durable=True))  # type: ignore[misc]
+        until_taken(lambda: anna.put("experiment.json", b"anna", if_absent=True))
+        until_taken(lambda: anna.put_bundle("checkpoints/round_1/anna", filled(a=b"x" * 1000)))
+    calm = Served(server, world.prefix).open()
+    assert calm.read_records(LOG).records == rows
+    assert calm.get("experiment.json", 100).data == b"anna"
+    assert content(calm, "checkpoints/round_1/anna")["a"] == b"x" * 1000
+    assert min(plan.happened[kind] for kind in ("busy", "lost", "cut")) > 2, plan.happened
+
+
+def until_taken(attempt: object) -> None:
+    for _ in range(20):
+        try:
+            attempt()  # type: ignore[operator]
+            return
+        except StoreError:
+            continue
+    raise AssertionError("refused again and again")
+
+
+def test_a_server_that_ignores_conditions_is_found_out(server: int) -> None:
+    with between(server, lambda method, path: "pass", without_conditions=True) as port:
+        assert not Served(port).open("anna").facts().exclusive_create
+    assert Served(server).open("anna").facts().exclusive_create
+
+
+def test_a_strangers_odd_names_hide_nobody(server: int) -> None:
+    world = Served(server)
+    for name in ("anna", "ben", "zoe"):
+        world.open(name).put(f"peers/{name}.json", b"{}")
+    root = f"/{BUCKET}/{world.prefix}/experiments/demo/peers"
+    odd = ("/x", "..%2Fq", ".%2Fq", "%01.json", "pc%2525.json", "", "%F0%9F%98%80.json", "sp%20ace.json")
+    assert {ask(server, "PUT", f"{root}/{name}", b"{}") for name in odd} == {200}
+    names = [entry.name for entry in world.open().list("peers").entries]
+    assert {"anna.json", "ben.json", "zoe.json"} <= {*names}
+    assert ask(server, "PUT", f"{root}/b%01.json", b"{}") == 200
+    with pytest.raises(StoreError, match=r"begins with '\S+/peers/b\\x01' has .* remove that object"):
+        world.open().list("peers")
+
+
+def test_a_large_file_of_a_bundle_is_sent_in_parts_and_comes_back(server: int) -> None:
+    world, large = Served(server), bytes(range(256)) * (20 * 2**20 // 256)
+    world.open("anna").put_bundle("checkpoints/round_1/anna", filled(a=large))
+    assert content(world.open(), "checkpoints/round_1/anna")["a"] == large
+
+
+def test_a_server_that_is_gone_is_an_error_that_says_so_without_secrets() -> None:
+    with pytest.raises(StoreError, match="the server gave no answer") as caught:
+        Served(9).open("anna").put("experiment.json", b"{}")
+    assert "hunter2" not in str(caught.value)
+
+
+def rewards(place: str) -> dict[str, list[tuple[int, float, float, float]]]:
+    """Node -> round, reward, reward of what was trained on, cumulative reward, of each of its rows."""
+    rows = read_metrics(open_place(place).open("test"))
+    return {
+        node: [(row.round, row.my_reward, row.train_reward, row.cumulative_reward) for row in of]
+        for node, of in rows.items()
+    }
+
+
+def test_a_swarm_over_a_bucket_behind_a_bad_network_earns_what_it_earns_in_a_folder(
+    server: int, tmp_path: Path
+) -> None:
+    plan = Chances(3, busy=0.02, lost=0.02, cut=0.02)
+    with between(server, plan) as port:
+        world = Served(port)
+        for place in (str(tmp_path), world.url):
+            env = environment(tmp_path, **CREDENTIALS, MAX_ROUNDS="", CHECKPOINT_INTERVAL=2) | {"GDRIVE_PATH": place}
+            done = run_swarm(env, "up", "--nodes", "2", "--rounds", "3", "--path", place)
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert "3/3 done" in done.stdout
+    calm = Served(server, world.prefix).url
+    assert rewards(calm) == rewards(str(tmp_path))
+    assert [len(rows) for rows in rewards(calm).values()] == [3, 3]
+    checked = run_swarm(env, "validate", "--json", "--path", calm)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert min(plan.happened[kind] for kind in ("busy", "lost", "cut")) > 0, plan.happened
+    secret = CREDENTIALS["AWS_SECRET_ACCESS_KEY"]
+    assert secret not in done.stdout + done.stderr
+    store = open_place(calm).store("test", None)
+    for node in ("worker-0", "worker-1", "coordinator"):
+        for name in ("starts.jsonl", "stdout.log", "training_events.jsonl"):
+            assert not any(secret.encode() in line for line in store.read_records(f"logs/{node}/{name}").records)
