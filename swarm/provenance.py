@@ -3,7 +3,8 @@
     counts                                                    does not count
     ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────
     types lines errors children       what the rest is made   cli views logs     ask, show, tell
-                                      of                      harmless study     chooses settings, which are recorded
+                                      of                      extras spelling
+                                                              harmless study     chooses settings, which are recorded
     config          what settings mean and are by default     warmup             made the embedded models, whose
     algo tasks policy wire            questions, rewards,                        content counts
                                       updates, what is shared  services           start `swarm node`

@@ -64,6 +64,8 @@ def _rollouts(layout: Layout, mode: str) -> str:
     settings = Settings(admit=mode, importance_cap=2.0, max_file_bytes=LARGEST)
     admission = Admission(settings, AssignedQuestions(42, SAPO_TASKS, "tiny-2"))
     file = PeersFiles(settings, open_place(layout.path).open(layout.experiment)).fetch(KEY, PEER).file
+    if file is None:
+        raise FileNotFoundError
     if isinstance(file, ProtocolError):
         raise file
     admission.check_size(file.groups)

@@ -13,7 +13,7 @@ def test_a_refused_second_node_writes_nothing_into_the_log_of_the_first(tmp_path
         first = start("services.coordinator", env)
         eventually(lambda: events(tmp_path, "coordinator", "workers.awaited"), "the first one's start")
         second = start("services.coordinator", env)
-        assert second.wait() == 1, second.output
+        assert second.wait() == 2, second.output
         assert "is taken" in second.output
         first.signal(signal.SIGTERM)
         assert first.wait() == 143

@@ -57,7 +57,7 @@ def test_a_second_node_with_a_live_nodes_id_refuses_to_start(tmp_path):
         start(LIGHT, env | {"NODE_ID": "twin"})
         eventually(lambda: layout(tmp_path).peer_file("twin").exists(), "the first twin")
         second = start("services.worker", env, "--node-id", "twin")
-        assert second.wait() == 1
+        assert second.wait() == 2
         assert "twin" in second.output
         assert "choose another NODE_ID" in second.output
 
@@ -68,5 +68,5 @@ def test_a_second_coordinator_refuses_to_start(tmp_path):
         start("services.coordinator", env)
         eventually(lambda: events(tmp_path, "coordinator", "coordinator.ready"), "the first coordinator")
         second = start("services.coordinator", env, "--node-id", "usurper")
-        assert second.wait() == 1
+        assert second.wait() == 2
         assert "already owns the clock" in second.output

@@ -308,7 +308,9 @@ def test_a_malformed_value_is_refused_with_variable_value_source_and_what_is_all
     message = refusal({name: text})
     assert message.startswith(f"{name} (")
     assert f"must be {allowed}" in message
-    assert f"got {text!r} from the environment variable {name}; " in message
+    assert f"got {text!r}"[:100] in message
+    assert f" from the environment variable {name}; " in message
+    assert len(message) < 1000
 
 
 @pytest.mark.parametrize("text", ["seed = true", "seed = 1.0", "seed = [1]", "seed = 1979-05-27"])

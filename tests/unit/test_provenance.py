@@ -24,6 +24,8 @@ LEFT_OUT = {
     "assets",
     "notebook.py",
     "systems.py",
+    "extras.py",
+    "spelling.py",
 }
 """Of no influence on what a run computes."""
 
