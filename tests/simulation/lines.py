@@ -22,8 +22,12 @@ from tests.simulation.plan import Plan
 from tests.simulation.world import World
 
 ROOT = Path(__file__).parents[2]
-COUNTED = {"swarm/node": "swarm/node/process", "swarm/store": "swarm/store/folder", "swarm/records": ""}
-"""Package -> what of it is left out."""
+COUNTED = {
+    "swarm/node": ("swarm/node/process",),
+    "swarm/store": ("swarm/store/folder", "swarm/store/bucket"),
+    "swarm/records": (),
+}
+"""Package -> what of it is left out: the process, and the engines below the store."""
 Lines = dict[str, set[int]]
 
 
@@ -77,9 +81,9 @@ def executed(wanted: Lines, runs: int) -> Lines:
 
 
 def _files(package: str) -> list[Path]:
-    left_out = COUNTED[package]
+    left_out = [ROOT / folder for folder in COUNTED[package]]
     files = sorted((ROOT / package).rglob("*.py"))
-    return [file for file in files if not left_out or ROOT / left_out not in file.parents]
+    return [file for file in files if not any(folder in file.parents for folder in left_out)]
 
 
 def _function_lines(file: Path) -> Iterator[int]:
