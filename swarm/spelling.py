@@ -18,8 +18,8 @@ def did_you_mean(word: str, known: Iterable[str], otherwise: str = "") -> str:
     return f"; did you mean {close[0]!r}?" if close else otherwise
 
 
-def named(known: Iterable[str]) -> str:
+def named(known: Iterable[str], most: int = MOST_NAMED) -> str:
     """`a, b, c`, the first of many."""
     names = list(known)
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(names[:MOST_NAMED]) + more
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -43,6 +43,7 @@ from swarm.records.made_by import refuse_foreign
 from swarm.records.reader import snapshot
 from swarm.records.rows import read_metrics_and_odd
 from swarm.records.starts import changed_settings, last_start, last_starts
+from swarm.spelling import named
 from swarm.store.run import Run
 from swarm.systems import require_for
 from swarm.views.summary import render, summarise
@@ -209,19 +210,16 @@ def _refuse_other_workers(run: Run, names: Sequence[str]) -> None:
         return
     if len(new) == len(names):
         raise ExperimentError(
-            f"{run.store.describe()} was made by the workers {_some(theirs)}, and this would start {_some(new)} in "
-            "their place, who have learned nothing of what those did. Choose another --experiment for a new one, go on "
+            f"{run.store.describe()} was made by the workers {named(theirs, MOST_NAMED)}, and this would start "
+            f"{named(new, MOST_NAMED)} in their place, who have learned nothing of what those did. Choose "
+            "another --experiment for a new one, go on "
             f"with its own workers (`swarm join {shlex.quote(run.place)} --experiment {run.experiment} --node-id "
             f"{theirs[0]}`, and its coordinator), or add workers to it: `swarm workers --nodes N`"
         )
     if new:
-        say(f"new in this experiment, with the weights of their models: {_some(new)}")
+        say(f"new in this experiment, with the weights of their models: {named(new, MOST_NAMED)}")
     if away:
-        say(f"took part in it before and are not started: {_some(away)}")
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
+        say(f"took part in it before and are not started: {named(away, MOST_NAMED)}")
 
 
 def _finished(settings: Settings, run: Run) -> str:

@@ -36,8 +36,8 @@ def has_submitted(run: Run, key: RoundKey, node: str) -> bool:
 
 
 def is_expected(run: Run, node: str, expected: frozenset[str]) -> bool:
-    """Whether a node is one of those that are expected by name or by the key that they sign with."""
-    return node in expected or run.trust.key_of(node) in expected
+    """Whether a node is one of those that are expected by name or by the key that they sign with; of none, all are."""
+    return not expected or node in expected or run.trust.key_of(node) in expected
 
 
 class Submissions:
@@ -80,7 +80,7 @@ class Submissions:
         return False
 
     def _with_a_say(self, nodes: Iterable[str]) -> bool:
-        return any(not self._expected or is_expected(self._run, node, self._expected) for node in nodes)
+        return any(is_expected(self._run, node, self._expected) for node in nodes)
 
     def forget_before(self, round_: int) -> None:
         self._read = {key: nodes for key, nodes in self._read.items() if key.round >= round_}

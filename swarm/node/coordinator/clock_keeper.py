@@ -20,7 +20,7 @@ from swarm.node.base.context import NodeContext
 from swarm.node.base.heartbeats import PROOF_BEATS, Heartbeats
 from swarm.node.base.log_once import LogOnce
 from swarm.node.base.presence import Presence, names_and_keys, read_registered
-from swarm.node.base.submissions import Submissions
+from swarm.node.base.submissions import Submissions, is_expected
 from swarm.node.coordinator.coordinator_machine import (
     MOST_EMPTY,
     CoordinatorMachine,
@@ -103,7 +103,7 @@ class Observer:
     def _without_a_say(self, nodes: frozenset[str]) -> frozenset[str]:
         """Others than the expected ones, where workers are expected by name or key."""
         names = self._ctx.settings.expected_names
-        return frozenset(node for node in nodes if names and not names & names_and_keys(self._ctx, [node]))
+        return frozenset(node for node in nodes if not is_expected(self._ctx.run, node, names))
 
     def state(self, key: RoundKey) -> StateFile | None:
         """The state file, if a coordinator of this experiment can have written it by now. Raises StoreError.

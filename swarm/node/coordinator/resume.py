@@ -67,11 +67,11 @@ def _furthest(run: Run, expected: frozenset[str]) -> dict[str, RoundKey]:
     Of those alone that have rollouts beside one of their rewards: a reward without costs a stranger nothing.
     """
     registered = {peer.peer_id for peer in read_peers(run) if peer.node_role == "worker"}
-    workers = {node for node in registered if not expected or is_expected(run, node, expected)}
+    workers = {node for node in registered if is_expected(run, node, expected)}
     furthest: dict[str, RoundKey] = {}
     published: set[str] = set()
     for key, submitted in _last_to_first(run):
-        left = {node for node in submitted - published if not expected or is_expected(run, node, expected)}
+        left = {node for node in submitted - published if is_expected(run, node, expected)}
         left &= workers or left
         done = {node for node in left if has_submitted(run, key, node)}
         furthest = dict.fromkeys(done, key) | furthest
