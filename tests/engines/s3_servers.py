@@ -20,7 +20,8 @@ from pathlib import Path
 
 import pytest
 
-MOTO = Path(__file__).parents[2] / ".venv-servers" / "bin" / "moto_server"
+PYTHON = Path(__file__).parents[2] / ".venv-servers" / "bin" / "python"
+MOTO = Path(__file__).parent / "moto_server.py"
 BUCKET = "bucket"
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "anna", "AWS_SECRET_ACCESS_KEY": "hunter2", "AWS_REGION": "us-east-1"}
 _SIGNED = {
@@ -46,12 +47,11 @@ def ask(port: int, method: str, path: str, body: bytes = b"") -> int:
 @contextmanager
 def moto() -> Iterator[int]:
     """A server with one empty bucket; its port."""
-    if not MOTO.exists():
-        pytest.fail(f"{MOTO} is missing: make .venv-servers/.installed")
+    if not PYTHON.exists():
+        pytest.fail(f"{PYTHON} is missing: make .venv-servers/.installed")
     port = free_port()
-    with subprocess.Popen(
-        [MOTO, "-H", "127.0.0.1", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as server:
+    command = [PYTHON, MOTO, str(port)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
         try:
             while True:
                 with suppress(OSError):

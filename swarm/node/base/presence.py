@@ -39,7 +39,7 @@ async def first_alive(ctx: NodeContext, holders: Collection[PeerFile]) -> PeerFi
     proves nothing: numbers stand in every registration.
     """
     waiting = [peer for peer in holders if peer.status != STOPPED and process_runs(peer, ctx.process) is not False]
-    hearts = Heartbeats(proof=1)
+    hearts = Heartbeats(proof=2)  # a claim that somebody put there once is no beat
     for peer in waiting:
         hearts.observe(peer)
     for _ in range(PROOF_BEATS if waiting else 0):

@@ -27,7 +27,7 @@ from swarm.node.base.attendance import Attendance
 from swarm.types import RoundKey
 
 MOST_EMPTY = 3
-"""Rounds in a row that may end although no reward came for them or those before."""
+"""The round from which on the clock moves only where a reward lies in it or in as many before it."""
 
 
 class FolderClock(NamedTuple):
@@ -120,8 +120,6 @@ class CoordinatorMachine:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._attendance = Attendance(settings.round_interval)
-        self._empty = 0
-        """Rounds in a row that have ended without a reward for them or those before."""
         self.key: RoundKey | None = None
         """The open round and stage; None before the first."""
         self.finished = False
@@ -188,10 +186,11 @@ class CoordinatorMachine:
             return None  # nobody waits with it
         if not self._attendance.wait(look.live | returning, look.submitted, look.now) and look.counted:
             return self._advance(look, "all_submitted")
-        return self._advance(look, "interval") if overdue and look.live and self._may_pass(look) else None
+        return self._advance(look, "interval") if overdue and look.live and self._may_pass(self.key, look) else None
 
-    def _may_pass(self, look: Look) -> bool:
-        return bool(look.counted_lately) or self._empty < MOST_EMPTY
+    @staticmethod
+    def _may_pass(key: RoundKey, look: Look) -> bool:
+        return bool(look.counted_lately) or key.round < MOST_EMPTY
 
     def _nobody_is_left_to_come(self, look: Look) -> bool:
         """The open round was done by workers that are gone; or the last one was, while no coordinator was there."""
@@ -221,7 +220,6 @@ class CoordinatorMachine:
         assert self.key is not None
         missing = look.live - look.submitted
         self._attendance.close(look.live | self._returning(look), look.submitted)
-        self._empty = 0 if look.counted_lately else self._empty + 1
         if self.key.stage + 1 < self._settings.max_stages:
             return self._open(RoundKey(self.key.round, self.key.stage + 1), look, reason, missing)
         if self.key.round + 1 < self._settings.max_rounds:

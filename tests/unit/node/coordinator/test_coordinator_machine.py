@@ -361,9 +361,20 @@ def test_a_coordinator_that_was_paused_follows_the_one_that_took_over() -> None:
     assert machine.handle(look(500.0, clock=further)) is None, "neither back nor on: this round has just been seen"
     assert machine.key == RoundKey(4)
     assert machine.handle(look(559.0, clock=further)) is None
-    advanced = machine.handle(look(560.0, clock=further))
+    advanced = machine.handle(look(560.0, clock=further, submitted_before=ALICE_BOB))
     assert advanced
     assert advanced.key == RoundKey(5)
+
+
+def test_a_clock_that_is_taken_up_far_from_all_rewards_stands_until_one_comes() -> None:
+    """So does one that a stranger has put as far as rewards let it be believed."""
+    machine = make_machine(rounds=9, interval=60.0)
+    machine.resume(RoundKey(5))
+    assert isinstance(machine.handle(look(0.0)), WriteState)
+    clock = FolderClock(RoundKey(5), finished=False)
+    assert [machine.handle(look(60.0 * n, clock=clock)) for n in range(1, 9)] == [None] * 8
+    write = machine.handle(look(999.0, submitted=frozenset({"alice"}), clock=clock))
+    assert write == WriteState(RoundKey(6), finished=False, reason="interval", missing=frozenset({"bob"}))
 
 
 def test_a_coordinator_follows_another_that_finished() -> None:
