@@ -347,8 +347,11 @@ class Laws:
         return other is not host and other.running and not cut_off and any(seen) and self._vouches(other, host, state)
 
     def _vouches(self, other: Host, host: Host, state: StateFile) -> bool:
-        """The registration of one coordinator, as another sees it, says that it is there."""
+        """The registration of one coordinator, as another sees it, says that it is there, and has beaten lately."""
         registration = host.handle.sees(keys.peer(other.name))
+        beats = [version.time for version in self._world.place.history.get(keys.peer(other.name), ())]
+        if not beats or self._world.now - beats[-1] > self._world.plan.timeout:
+            return False
         try:
             return registration is not None and decode(registration, PeerFile, "").round >= state.round
         except ProtocolError:
