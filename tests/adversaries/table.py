@@ -89,6 +89,7 @@ class Swarm:
     def __init__(self, path: Path, *, signed: bool) -> None:
         self.layout = Layout(path.absolute(), SETTINGS["EXPERIMENT_NAME"])
         self.environment = {**without_settings(os.environ), **SETTINGS, "SWARM_PATH": str(path.absolute())}
+        self.environment["PYTHONPATH"] = str(Path(__file__).parents[2])
         if signed:
             self.environment |= {"SWARM_SIGNING": "require", "SWARM_KEY_FOLDER": str(path.absolute() / "keys")}
             subprocess.run(_python("swarm", "keys", "new"), env=self.environment, check=True, capture_output=True)
