@@ -31,6 +31,11 @@ class Heartbeats:
         self._proof = proof
         self._watched: dict[str, _Watched] = {}
 
+    @property
+    def any_moved(self) -> bool:
+        """One of them was seen to grow, be it once."""
+        return any(watched.moved for watched in self._watched.values())
+
     def observe(self, peer: PeerFile) -> bool:
         """Take note of one look; whether its incarnation has been seen to beat.
 
