@@ -22,7 +22,7 @@ from swarm.node.process.host import this_process
 from swarm.records.event_names import EVENTS
 from swarm.records.expected import Expected
 from swarm.records.listing import nodes_with_logs
-from swarm.records.rows import read_metrics
+from swarm.records.rows import read_to_sum_up
 from swarm.records.stream import METRICS_EVENT, UNREADABLE, Event, EventStream, Wanted
 from swarm.spelling import did_you_mean
 from swarm.store.run import Run
@@ -155,7 +155,7 @@ def summary(
     run = open_experiment(settings_from(common))
     print_result(summary_view.summarise_run(run), summary_view.render, as_json=as_json)
     if plot is not None:
-        save_reward_plot(read_metrics(run), plot)
+        save_reward_plot(read_to_sum_up(run)[0], plot)
 
 
 def validate(

@@ -13,9 +13,11 @@ from swarm.cli.say import say
 from swarm.cli.surviving import Surviving
 from swarm.config import Settings
 from swarm.records.growing import Growing
+from swarm.records.keeping import ShownRow, taking
 from swarm.records.listing import nodes_with_logs
+from swarm.records.odd import Odd
 from swarm.records.pace import StepPace
-from swarm.records.rows import Odd, parse_row
+from swarm.records.rows import parse_row
 from swarm.records.stream import EventStream, Wanted
 from swarm.store.run import Run
 from swarm.views.events import render
@@ -64,7 +66,7 @@ class Round(msgspec.Struct, frozen=True, tag="round", tag_field="kind"):
         )
 
 
-def round_of(number: int, max_rounds: int, rows: Sequence[MetricsRow]) -> Round:
+def round_of(number: int, max_rounds: int, rows: Sequence[ShownRow]) -> Round:
     """What the rows of one round come to."""
     rewards, tagged = [row.my_reward for row in rows], [row.answer_tag_rate for row in rows]
     return Round(
@@ -87,6 +89,9 @@ def stopping_line(pace: StepPace) -> str:
     return f"stopping: every node finishes its step and saves ({pace}); Ctrl-C once more ends them at once"
 
 
+_shown = taking(ShownRow)
+
+
 class Progress:
     """Follows metrics and events."""
 
@@ -105,7 +110,7 @@ class Progress:
         self._spread = settings.staleness_window if settings.clock == "own" else 0
         """Rounds by which workers may be apart without any of them being late."""
         self._growing: dict[str, Growing] = {}
-        self._rounds: dict[int, dict[str, MetricsRow]] = {}
+        self._rounds: dict[int, dict[str, ShownRow]] = {}
         self._shown: set[int] = set()
         self.pace = StepPace()
         """Of the steps of all nodes."""
@@ -159,15 +164,15 @@ class Progress:
                     self.pace.observe(row)
                 self._show_round(round_of(number, self._settings.max_rounds, list(rows.values())))
 
-    def _new_rows(self) -> Iterator[tuple[str, MetricsRow]]:
+    def _new_rows(self) -> Iterator[tuple[str, ShownRow]]:
         for node in nodes_with_logs(self._run):
             growing = self._growing.setdefault(node, Growing(self._run.store, keys.metrics(node)))
             lines = (line for part in growing.look() for line in part.records)
             rows = (row for line in lines if (row := parse_row(line, MetricsRow, self._odd[node])))
-            yield from ((node, row) for row in rows if row.round < self._settings.max_rounds)
+            yield from ((node, _shown(row)) for row in rows if row.round < self._settings.max_rounds)
 
     def _say_what_is_odd(self) -> None:
         """Once of each node; the summary counts them."""
         for node in sorted(node for node, odd in self._odd.items() if odd and node not in self._odd_said):
             self._odd_said.add(node)
-            say(f"{shorten(node, 64)}: rows with numbers out of their range: {self._odd[node].example}")
+            say(f"{shorten(node, 64)}: rows that are out of their bounds: {self._odd[node].example}")

@@ -39,16 +39,16 @@ from swarm.node.base.experiment import differences, is_begun, other_experiment, 
 from swarm.node.process.stopping import INTERRUPTED, on_signals
 from swarm.node.process.wiring import checked_tasks
 from swarm.records.files import read_clock
+from swarm.records.keeping import SummedRow
 from swarm.records.made_by import refuse_foreign
 from swarm.records.reader import snapshot
-from swarm.records.rows import read_metrics_and_odd
+from swarm.records.rows import read_to_sum_up
 from swarm.records.starts import changed_settings, last_start, last_starts
 from swarm.spelling import named
 from swarm.store.run import Run
 from swarm.systems import require_for
 from swarm.views.summary import render, summarise
 from swarm.wire import keys
-from swarm.wire.messages import MetricsRow
 
 DEFAULT_WORKERS = 4
 POLL_SECONDS = 0.1
@@ -239,7 +239,7 @@ def _said_if_finished(settings: Settings) -> str:
     experiment = read_experiment(run)
     if experiment is None or differences(settings, experiment) or not (over := _finished(settings, run)):
         return ""
-    rows, odd = read_metrics_and_odd(run)
+    rows, odd = read_to_sum_up(run)
     return f"{render(summarise(rows, odd, snapshot(run).hints()))}\n{over}"
 
 
@@ -294,9 +294,9 @@ def _conclude(
         for line in failed.lines:
             say(f"  {failed.node_id} | {line}")
         say(f"all of its log: {run.store.describe(keys.stdout(failed.node_id))}")
-    rows: dict[str, list[MetricsRow]] = {}
+    rows: dict[str, list[SummedRow]] = {}
     with surviving.view("the summary"):
-        rows, odd = read_metrics_and_odd(run)
+        rows, odd = read_to_sum_up(run)
         if rows:
             say("\n" + render(summarise(rows, odd, snapshot(run).hints())))
     with surviving.view("the plot"):
@@ -317,7 +317,7 @@ def _conclude(
     return code
 
 
-def _plot(rows: dict[str, list[MetricsRow]], run: Run) -> None:
+def _plot(rows: dict[str, list[SummedRow]], run: Run) -> None:
     from swarm.views.plot import reward_plot
 
     try:

@@ -9,7 +9,7 @@ from contextlib import contextmanager, redirect_stdout, suppress
 import msgspec
 
 from swarm.config import Settings
-from swarm.wire.messages import MetricsRow
+from swarm.records.keeping import SummedRow
 
 Emit = Callable[[msgspec.Struct], None]
 """Writes one line of JSON."""
@@ -49,7 +49,7 @@ def lines_of_json(wanted: bool) -> Iterator[Emit | None]:
         yield emit
 
 
-def end_of(rows: dict[str, list[MetricsRow]], settings: Settings, again: str, code: int, *, done: bool) -> End:
+def end_of(rows: dict[str, list[SummedRow]], settings: Settings, again: str, code: int, *, done: bool) -> End:
     """What the rows of all nodes come to, in the end."""
     ended = [row.round for of_node in rows.values() for row in of_node if row.round < settings.max_rounds]
     return End(

@@ -24,6 +24,10 @@ from swarm.wire import keys
 FINISHED, STOPPED, FAILED, CRASHED = "finished", "stopped", "failed", "crashed"
 MOST_ALARMS = 100
 """Lines of one file that are kept as alarms; more of them say nothing new."""
+LONGEST_ALARM = 2_000
+"""Bytes of such a line that are kept."""
+MOST_OVERDUE = 100_000
+"""Rounds that are held as closed by their interval; as many as rows."""
 _OUT_OF_MEMORY = re.compile(rb"out of memory|OutOfMemory|MemoryError|cannot allocate memory", re.IGNORECASE)
 
 
@@ -85,13 +89,14 @@ class NodeEvents:
             case "experiment.finished":
                 self.ending = self.ending or Ending(FINISHED)
             case "process.failed" | "process.crashed" if self.ending is None:
-                self.ending = Ending(event.event.removeprefix("process."), error=str(event.error or ""))
+                self.ending = Ending(event.event.removeprefix("process."), error=str(event.error or "")[:LONGEST_ALARM])
             case "coordinator.ready":
                 self.expected_workers = _count_or_names(event.expected_workers)
             case "rounds.lost" if type(event.count) is int:
                 self.rounds_lost += event.count
             case "round.opened" | "round.last_closed" if event.reason == "interval" and event.round:
-                self.overdue.add(event.round - 1)
+                if len(self.overdue) < MOST_OVERDUE:
+                    self.overdue.add(event.round - 1)
 
 
 class _Event(msgspec.Struct):
@@ -143,4 +148,4 @@ def is_out_of_memory(line: bytes) -> bool:
 
 def _keep(alarms: list[Alarm], number: int, line: bytes) -> None:
     if len(alarms) < MOST_ALARMS:
-        alarms.append(Alarm(number, line))
+        alarms.append(Alarm(number, line[:LONGEST_ALARM]))

@@ -6,7 +6,8 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Mapping
 
 from swarm.records.hints import KEPT, LONGEST_NAME, Recent, recent
-from swarm.records.rows import MOST_ROWS, Glance, Odd, parse_row
+from swarm.records.odd import Odd
+from swarm.records.rows import MOST_ROWS, Glance, parse_row
 
 MOST_PEERS = 300
 """Of whom it is held what a node said of them; a node reads 256 unless it is told otherwise."""
@@ -54,15 +55,23 @@ class NodeProgress:
         if row.clock == OWN:
             self.own_rounds_done = max(self.own_rounds_done, row.round + 1)
         self.recent.append(recent(row))
-        _add(self.accepted_by_peer, row.accepted_by_peer, MOST_PEERS)
-        _add(self.refused, row.refused_files, MOST_REASONS)
-        for peer, reasons in row.refused_by_peer.items():
-            if reasons and _fits(self.refused_by_peer, peer, MOST_PEERS):
-                _add(self.refused_by_peer[peer], reasons, MOST_REASONS)
-        _add(self.false_claims, row.false_claims, MOST_PEERS)
+        if not self._takes_names(row):
+            self.odd.cut_names(f"names of round {row.round}")
         self.unverified += row.external_unverified
         self.tokens_generated += row.tokens_generated
         self.tokens_trained += row.tokens_trained
+
+    def _takes_names(self, row: Glance) -> bool:
+        """False: not all of them are held."""
+        whole = [
+            _add(self.accepted_by_peer, row.accepted_by_peer, MOST_PEERS),
+            _add(self.refused, row.refused_files, MOST_REASONS),
+            _add(self.false_claims, row.false_claims, MOST_PEERS),
+        ]
+        for peer, reasons in row.refused_by_peer.items():
+            fits = not reasons or _fits(self.refused_by_peer, peer, MOST_PEERS)
+            whole.append(fits and (not reasons or _add(self.refused_by_peer[peer], reasons, MOST_REASONS)))
+        return all(whole)
 
     @property
     def rounds_done(self) -> int:
@@ -85,11 +94,19 @@ class NodeProgress:
         return frozenset(self.last.quarantined if self.last else ())
 
 
-def _add(total: Counter[str], counted: Mapping[str, int], most: int) -> None:
-    """Names cost who writes a row nothing: of those beyond `most`, and of those that are too long, nothing is held."""
+def _add(total: Counter[str], counted: Mapping[str, int], most: int) -> bool:
+    """Names cost who writes a row nothing: of those beyond `most`, and of those that are too long, nothing is held.
+
+    Returns:
+        whether all were held.
+    """
+    whole = True
     for name, count in counted.items():
         if _fits(total, name, most):
             total[name] += count
+        else:
+            whole = False
+    return whole
 
 
 def _fits(held: Mapping[str, object], name: str, most: int) -> bool:

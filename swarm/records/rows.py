@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import NamedTuple, TypeVar
+from operator import attrgetter
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from swarm.errors import StoreError
 from swarm.records.growing import MOST_READS, Growing, lines_of, parse_line
+from swarm.records.keeping import Keeper, SummedRow, taking
 from swarm.records.listing import nodes_with_logs
+from swarm.records.odd import Odd
 from swarm.records.ranges import KEY_COLUMNS, clamp, is_share
 from swarm.store.run import Run
 from swarm.wire import keys
@@ -24,8 +27,6 @@ from swarm.wire.messages import SCHEMA_VERSION, Count, MetricsRow
 
 MOST_ROWS = 100_000
 """Rows of one node that are held; rounds, that is."""
-MOST_EXAMPLES = 5
-"""Of rows left out, and of rows clamped, that are shown."""
 
 
 class Glance(msgspec.Struct):
@@ -67,38 +68,8 @@ class Glance(msgspec.Struct):
 
 
 Form = TypeVar("Form", Glance, MetricsRow, JudgedRow)
-
-
-class Odd(msgspec.Struct):
-    """Rows of one node with numbers out of their range."""
-
-    left_out: int = 0
-    """Its reward was no share of the full one."""
-    clamped: int = 0
-    """Some other number was."""
-    why_left_out: list[str] = []
-    """Of the first few, in words."""
-    why_clamped: list[str] = []
-
-    def __bool__(self) -> bool:
-        return bool(self.left_out or self.clamped)
-
-    @property
-    def example(self) -> str:
-        """One of them, in words; there is one."""
-        return (self.why_left_out or self.why_clamped)[0]
-
-    def leave_out(self, why: str) -> None:
-        """Count a row that is not taken."""
-        self.left_out += 1
-        if len(self.why_left_out) < MOST_EXAMPLES:
-            self.why_left_out.append(why)
-
-    def clamp(self, why: str) -> None:
-        """Count a row with another number changed."""
-        self.clamped += 1
-        if len(self.why_clamped) < MOST_EXAMPLES:
-            self.why_clamped.append(why)
+Held = TypeVar("Held", bound=msgspec.Struct)
+"""A row with the columns that its reader needs."""
 
 
 def parse_row(line: bytes, form: type[Form], odd: Odd | None = None) -> Form | None:
@@ -121,10 +92,10 @@ def parse_row(line: bytes, form: type[Form], odd: Odd | None = None) -> Form | N
     return row
 
 
-class Rows(NamedTuple):
+class Rows(NamedTuple, Generic[Held]):
     """What a metrics file holds."""
 
-    rows: list[MetricsRow]
+    rows: list[Held]
     """As written, but for what `odd` says."""
     junk: int
     """Whole lines that are no metrics row."""
@@ -134,33 +105,41 @@ class Rows(NamedTuple):
     """Rows left out or clamped."""
 
 
-def read_rows(run: Run, node: str, most_reads: int | None = MOST_READS) -> Rows:
-    """All rows of one node, at most MOST_ROWS of them and those of one look. A missing file has none.
+def read_rows(run: Run, node: str) -> Rows[MetricsRow]:
+    """All rows of one node, at most MOST_ROWS of them and those of one look. A missing file has none."""
+    return read_columns(run, node, MetricsRow)
+
+
+def read_columns(run: Run, node: str, form: type[Held], most_reads: int | None = MOST_READS) -> Rows[Held]:
+    """As read_rows, of each row the columns of a form of `keeping`.
 
     Args:
         most_reads: None: to the end, however many rows that are.
     """
-    rows: list[MetricsRow] = []
+    rows: list[Held] = []
     junk, odd, growing = 0, Odd(), Growing(run.store, keys.metrics(node))
+    take, keeper = taking(form), Keeper(odd)
     for part in growing.look(most_reads):
-        before = odd.left_out
-        found = [row for line in part.records if (row := parse_row(line, MetricsRow, odd))]
-        junk += len(part.records) - len(found) - (odd.left_out - before)
-        rows += found
+        for line in part.records:
+            left_out = odd.left_out
+            if (whole := parse_row(line, MetricsRow, odd)) is not None:
+                rows.append(keeper.keep(take(whole)))
+            else:
+                junk += odd.left_out == left_out
         if most_reads and len(rows) >= MOST_ROWS:
             del rows[MOST_ROWS:]
             break
     return Rows(rows, junk, growing.torn, odd)
 
 
-def read_own_rows(run: Run, node: str) -> Rows:
+def read_own_rows(run: Run, node: str) -> Rows[MetricsRow]:
     """As read_rows, but however many there are: a node that goes on must not miss the last of its own.
 
     They are brought to disk first, for what follows is built on them: a kill may have come between a row and its sync.
     """
     with suppress(StoreError):
         run.store.sync(keys.metrics(node))
-    return read_rows(run, node, most_reads=None)
+    return read_columns(run, node, MetricsRow, most_reads=None)
 
 
 def read_metrics(run: Run) -> dict[str, list[MetricsRow]]:
@@ -169,16 +148,33 @@ def read_metrics(run: Run) -> dict[str, list[MetricsRow]]:
 
 
 def read_metrics_and_odd(run: Run) -> tuple[dict[str, list[MetricsRow]], dict[str, Odd]]:
-    """As read_metrics; and node -> its rows that were left out or clamped, nodes that have any."""
-    found = {node: read_rows(run, node) for node in nodes_with_logs(run)}
-    rows = {node: one_per_round(of_node.rows) for node, of_node in found.items() if of_node.rows}
-    return rows, {node: of_node.odd for node, of_node in found.items() if of_node.odd}
+    """As read_metrics; and node -> its rows that were left out or changed, nodes that have any."""
+    return _that_count(run, MetricsRow)
 
 
-def one_per_round(rows: Iterable[MetricsRow]) -> list[MetricsRow]:
+def read_to_sum_up(run: Run) -> tuple[dict[str, list[SummedRow]], dict[str, Odd]]:
+    """As read_metrics_and_odd, of each row what a summary needs."""
+    return _that_count(run, SummedRow)
+
+
+def _that_count(run: Run, form: type[Held]) -> tuple[dict[str, list[Held]], dict[str, Odd]]:
+    counting, odd = dict[str, list[Held]](), dict[str, Odd]()
+    for node in nodes_with_logs(run):
+        found = read_columns(run, node, form)
+        if found.rows:
+            counting[node] = one_per_round(found.rows)
+        if found.odd:
+            odd[node] = found.odd
+    return counting, odd
+
+
+def one_per_round(rows: Iterable[Held]) -> list[Held]:
     """The last row of each round, in the order of rounds."""
-    last = {row.round: row for row in rows}
+    last = {_round(row): row for row in rows}
     return [last[number] for number in sorted(last)]
+
+
+_round = attrgetter("round")
 
 
 def read_judged(run: Run) -> list[JudgedRow]:

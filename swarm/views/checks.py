@@ -22,9 +22,10 @@ from swarm.errors import ProtocolError
 from swarm.records.events import FINISHED, Printed, read_printed
 from swarm.records.expected import NOTHING, Expected, Started, started
 from swarm.records.files import SMALL_FILE, read_form
+from swarm.records.keeping import CheckedRow
 from swarm.records.listing import Counted, count_files, entries
 from swarm.records.reader import RunReader, Snapshot
-from swarm.records.rows import Rows, read_rows
+from swarm.records.rows import Rows, read_columns
 from swarm.store.base import Kind
 from swarm.store.run import Run
 from swarm.types import RoundKey
@@ -38,7 +39,7 @@ from swarm.views.spans import gaps, named, spans
 from swarm.views.text import shorten
 from swarm.wire import keys
 from swarm.wire.codec import to_groups
-from swarm.wire.messages import MetricsRow, RewardFile, RolloutFile, StateFile
+from swarm.wire.messages import RewardFile, RolloutFile, StateFile
 
 LARGEST_FILE = 1 << 30
 """Bytes. Checking reads a file at a time and refuses none for its size that nodes may have been allowed to take."""
@@ -70,7 +71,7 @@ class RunRecords(NamedTuple):
     """What somebody asks for."""
     rollouts: Counted
     rewards: Counted
-    rows: dict[str, Rows]
+    rows: dict[str, Rows[CheckedRow]]
     printed: dict[str, Printed]
     started: dict[str, Started]
     """Worker -> its starts, those before each of its rows among them."""
@@ -94,7 +95,7 @@ def read_records(run: Run, *, partial: bool, only: Set[str] = frozenset(), expec
         expected=expected,
         rollouts=rollouts,
         rewards=rewards,
-        rows={node: read_rows(run, node) for node in now.logged},
+        rows={node: read_columns(run, node, CheckedRow) for node in now.logged},
         printed={node: read_printed(run, node) for node in now.logged},
         started=started(now),
     )
@@ -175,7 +176,7 @@ def _given_up(run: RunRecords) -> set[int]:
     return {row.round for _, row in _rows(run) if _never_published(run, row)}
 
 
-def _never_published(run: RunRecords, row: MetricsRow) -> bool:
+def _never_published(run: RunRecords, row: CheckedRow) -> bool:
     """As this program's rows say; rl-swarm's do not."""
     return not row.bytes_published and not run.now.made_by
 
@@ -378,6 +379,8 @@ def notes(run: RunRecords) -> Iterator[str]:
     for node, found in run.rows.items():
         if found.odd.clamped:
             yield f"{found.odd.clamped} rows of {node} had a number clamped: {'; '.join(found.odd.why_clamped)}"
+        if found.odd.cut:
+            yield f"{found.odd.cut} rows of {node} had more names than are held: {'; '.join(found.odd.why_cut)}"
     for node in run.now.workers:
         rows = run.rows[node].rows if node in run.rows else []
         done = {row.round for row in rows}
@@ -394,5 +397,5 @@ def notes(run: RunRecords) -> Iterator[str]:
             yield f"{node} submitted a reward for {spans(cut)} but wrote no metrics row (stopped in between)"
 
 
-def _rows(run: RunRecords) -> Iterator[tuple[str, MetricsRow]]:
+def _rows(run: RunRecords) -> Iterator[tuple[str, CheckedRow]]:
     return ((node, row) for node, found in run.rows.items() for row in found.rows)

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from swarm.records.expected import recorded
+from swarm.records.keeping import CheckedRow
 from swarm.records.listing import saved_rounds
 from swarm.views.text import shorten
 from swarm.wire import keys
-from swarm.wire.messages import MetricsRow
 
 if TYPE_CHECKING:
     from swarm.views.checks import RunRecords
@@ -115,7 +115,7 @@ def nodes_started_are_there(run: RunRecords) -> Iterator[str]:
             yield f"{run.where(keys.starts(node))}: {node} was started; nothing else of it is there"
 
 
-def _says_nothing(rows: list[MetricsRow]) -> bool:
+def _says_nothing(rows: list[CheckedRow]) -> bool:
     """Rows of other programs that have no such columns."""
     return not any(row.external_wanted or row.local_groups for row in rows)
 
@@ -127,21 +127,27 @@ def nodes_named_are_there(run: RunRecords) -> Iterator[str]:
     found = {*run.now.nodes, *saved_rounds(run.now.run)}
     for counted in (run.rollouts, run.rewards):
         found |= {node for nodes in counted.nodes.values() for node in nodes}
-    for node, where in list(_named(run).items())[:MOST_NAMED]:
+    for node, where in _named(run).items():
         if node not in found:
             file, by = run.where(keys.peer(node)), run.where(where)
             yield f"{file}: expected, since {by} names {node}; nothing of it is there"
 
 
 def _named(run: RunRecords) -> Mapping[str, str]:
-    """Node -> key of a file that names it."""
+    """Node -> key of a file that names it, the first MOST_NAMED."""
     named = dict[str, str]()
+    for node, where in _namings(run):
+        if len(named) < MOST_NAMED and keys.is_node_id(node):
+            named.setdefault(node, where)
+    return named
+
+
+def _namings(run: RunRecords) -> Iterator[tuple[str, str]]:
     if run.now.experiment is not None:
-        named[run.now.experiment.created_by] = keys.EXPERIMENT
+        yield run.now.experiment.created_by, keys.EXPERIMENT
     if run.now.state is not None:
-        named[run.now.state.updated_by] = keys.STATE
+        yield run.now.state.updated_by, keys.STATE
     for author, found in run.rows.items():
         for row in found.rows:
             for node in (*row.accepted_by_peer, *row.external_by_peer):
-                named.setdefault(node, keys.metrics(author))
-    return {node: where for node, where in named.items() if keys.is_node_id(node)}
+                yield node, keys.metrics(author)

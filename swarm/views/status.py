@@ -12,10 +12,10 @@ from swarm.harmless import printable
 from swarm.records.finished import BY_WORKERS
 from swarm.records.hints import Hint
 from swarm.records.liveness import ACTIVE, Machine, is_alive
+from swarm.records.odd import Odd
 from swarm.records.pace import Span, Spread, nodes_over_time, seconds_per_round, spread, tokens_per_second
 from swarm.records.progress import NodeProgress
 from swarm.records.reader import RunReader, Snapshot
-from swarm.records.rows import Odd
 from swarm.store.run import Run
 from swarm.views.distrust import Distrust, distrusted, render_distrusted
 from swarm.views.hints import render_hints

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
+from heapq import nlargest
+from operator import itemgetter
 from statistics import fmean
 
 import msgspec
 
 from swarm.records.hints import Hint
+from swarm.records.keeping import SummedRow
 from swarm.records.made_by import made_by, unknown_columns
+from swarm.records.odd import Odd
 from swarm.records.reader import snapshot
-from swarm.records.rows import Odd, read_metrics_and_odd
+from swarm.records.rows import read_to_sum_up
 from swarm.store.run import Run
 from swarm.views.hints import render_hints
 from swarm.views.text import age, counts, shorten, table
 from swarm.wire.messages import MetricsRow
 
+AnyRow = MetricsRow | SummedRow
 WINDOW = 10
 """Rounds that are averaged at the start and at the end."""
 MOST_ODD_LINES = 5
+MOST_TASKS = 1000
+"""Names of tasks cost who writes a row nothing."""
 
 
 class Trend(msgspec.Struct, frozen=True):
@@ -99,7 +106,7 @@ class Summary(msgspec.Struct, frozen=True):
 
 def summarise_run(run: Run) -> Summary:
     """The summary of an experiment, whoever made it. Raises StoreError: its place fails."""
-    metrics, odd = read_metrics_and_odd(run)
+    metrics, odd = read_to_sum_up(run)
     summary = summarise(metrics, odd, snapshot(run).hints())
     return without(summary, unknown_columns(run), made_by(run))
 
@@ -114,16 +121,17 @@ def without(summary: Summary, unknown: Set[str], maker: str) -> Summary:
 
 
 def summarise(
-    metrics: Mapping[str, Sequence[MetricsRow]], odd: Mapping[str, Odd] | None = None, hints: Sequence[Hint] = ()
+    metrics: Mapping[str, Sequence[AnyRow]],
+    odd: Mapping[str, Odd] | None = None,
+    hints: Sequence[Hint] = (),
 ) -> Summary:
-    """Summarise node -> its rows, one per round, and what was odd, as records.rows.read_metrics_and_odd gives them."""
+    """Summarise node -> its rows, one per round, and what was odd, as records.rows.read_to_sum_up gives them."""
     nodes = dict(sorted(metrics.items()))
     rows = [row for rows in nodes.values() for row in rows]
     numbers = sorted({row.round for row in rows})
     window = min(WINDOW, max(1, len(numbers) // 2))
     windows = (frozenset(numbers[:window]), frozenset(numbers[-window:]))
-    names = sorted({task for row in rows for task in row.task_rewards})
-    tasks = [(task, [row for row in rows if task in row.task_rewards]) for task in names]
+    tasks = _by_task(rows)
     counted = [(task, [row for row in own if task in row.task_tag_rates]) for task, own in tasks]
     reward = _trend(((row.round, row.my_reward) for row in rows), *windows)
     seconds = _duration(rows)
@@ -155,7 +163,16 @@ def summarise(
     )
 
 
-def _node(node: str, rows: Sequence[MetricsRow], first: frozenset[int], last: frozenset[int]) -> NodeSummary:
+def _by_task(rows: Iterable[AnyRow]) -> list[tuple[str, list[AnyRow]]]:
+    """Each task with the rows in which it came up, by name; of more than MOST_TASKS those that most rows have."""
+    found: dict[str, list[AnyRow]] = {}
+    for row in rows:
+        for task in row.task_rewards:
+            found.setdefault(task, []).append(row)
+    return sorted(nlargest(MOST_TASKS, found.items(), key=lambda of_task: len(of_task[1])), key=itemgetter(0))
+
+
+def _node(node: str, rows: Sequence[AnyRow], first: frozenset[int], last: frozenset[int]) -> NodeSummary:
     return NodeSummary(
         node=node,
         model=rows[-1].model,
@@ -189,14 +206,14 @@ def _mean(means: Mapping[int, float], rounds: frozenset[int]) -> float | None:
     return fmean(values) if values else None
 
 
-def _external_by_model(rows: Iterable[MetricsRow]) -> dict[str, int]:
+def _external_by_model(rows: Iterable[AnyRow]) -> dict[str, int]:
     total: Counter[str] = Counter()
     for row in rows:
         total.update(row.external_by_model)
     return dict(total)
 
 
-def _duration(rows: Sequence[MetricsRow]) -> float:
+def _duration(rows: Sequence[AnyRow]) -> float:
     if not rows:
         return 0.0
     return max(row.timestamp for row in rows) - min(row.timestamp - row.seconds_round for row in rows)
@@ -239,8 +256,7 @@ def _nothing(maker: str) -> str:
 def render_odd(odd: Mapping[str, Odd]) -> list[str]:
     """A line for each of the first nodes with rows out of range, and how many more there are."""
     lines = [
-        f"{shorten(node, 24)}: {one.left_out} rows left out, {one.clamped} clamped: {shorten(one.example, 80)}"
-        for node, one in sorted(odd.items())[:MOST_ODD_LINES]
+        f"{shorten(node, 24)}: {one}: {shorten(one.example, 80)}" for node, one in sorted(odd.items())[:MOST_ODD_LINES]
     ]
     return lines + ([f"and {len(odd) - len(lines)} more nodes"] if len(odd) > len(lines) else [])
 

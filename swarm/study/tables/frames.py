@@ -35,7 +35,7 @@ class Table(NamedTuple):
     """One kind of frame."""
 
     columns: Columns
-    read: Callable[[Run], list[Row]]
+    read: Callable[[Run], Iterable[Row]]
 
 
 TABLES = {
@@ -130,8 +130,10 @@ def study_frame(path: Path | str, study: str, table: Table) -> DataFrame:
 
 def _frame(found: Iterable[Row], dtypes: Columns) -> DataFrame:
     """Rows as a frame with these columns; with no row at all, too."""
-    pandas, found = _pandas(), list(found)
-    columns = {name: [row[name] for row in found] for name in dtypes}
+    pandas, columns = _pandas(), {name: list[Any]() for name in dtypes}
+    for row in found:  # one at a time: as a dict it takes several times as much
+        for name, values in columns.items():
+            values.append(row[name])
     frame: DataFrame = pandas.DataFrame(
         {name: pandas.Series(values, dtype=_dtype(dtypes[name], values)) for name, values in columns.items()}
     )

@@ -34,12 +34,12 @@ LARGEST_FILE = 1 << 30
 """Bytes. One file is held at a time, and none is refused for its size that nodes may have been allowed to take."""
 
 
-def metrics_rows(run: Run) -> list[Row]:
+def metrics_rows(run: Run) -> Iterator[Row]:
     """One row per node and round, by round and node."""
     unknown = dict.fromkeys(unknown_columns(run))
     found = [(row.round, node, row) for node, rows in read_metrics(run).items() for row in rows]
     found.sort(key=lambda one: one[:2])
-    return [_plain(row) | {"node_id": node, "experiment": run.experiment} | unknown for _, node, row in found]
+    return (_plain(row) | {"node_id": node, "experiment": run.experiment} | unknown for _, node, row in found)
 
 
 class _Event(msgspec.Struct):

@@ -45,7 +45,7 @@ def test_progress_fails_without_ending_what_it_shows(
     assert capsys.readouterr().out.count("OverflowError") <= 1
 
 
-@pytest.mark.parametrize("broken", ["read_metrics_and_odd", "summarise", "render", "_plot", "snapshot"])
+@pytest.mark.parametrize("broken", ["read_to_sum_up", "summarise", "render", "_plot", "snapshot"])
 @pytest.mark.parametrize("finished", [True, False])
 def test_the_end_is_told_honestly_whatever_view_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], broken: str, finished: bool

@@ -1,0 +1,145 @@
+"""What a view holds of rows that name thousands: bounded, said, and nothing of an honest run."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from swarm.records import keeping
+from swarm.records.keeping import CheckedRow, Keeper, SummedRow, taking
+from swarm.records.odd import Odd
+from swarm.records.reader import snapshot
+from swarm.records.rows import read_columns, read_metrics, read_metrics_and_odd, read_to_sum_up
+from swarm.views.summary import render, summarise, summarise_run
+from swarm.views.validate import MOST_PROBLEMS, validate
+from swarm.wire.messages import MetricsRow
+from tests.layout import Layout
+from tests.unit.views.factories import append, make_experiment, make_row, run_of
+
+MIB = 2**20
+ROWS = 80
+
+
+def names(row: int, count: int = 500) -> dict[str, int]:
+    return {f"peer-{row}-{number:04}-with-a-long-name": 1 for number in range(count)}
+
+
+def write_rows(layout: Layout, node: str, rows: int, fields: Callable[[int], dict[str, Any]]) -> None:
+    lines = [msgspec.json.encode(make_row(layout, node, number, **fields(number))) for number in range(rows)]
+    append(layout.metrics_file(node), b"\n".join(lines))
+
+
+NAMING: dict[str, Callable[[int], dict[str, Any]]] = {
+    "peers": lambda row: {"external_by_peer": names(row), "accepted_by_peer": names(row)},
+    "tasks": lambda row: {"task_rewards": names(row), "task_tag_rates": names(row)},
+    "nested": lambda row: {"external_by_peer_task": {name: names(row, 3) for name in names(row, 150)}},
+    "lists": lambda row: {"trained_on": [*names(row)], "quarantined": [*names(row)]},
+    "models": lambda row: {"model": f"{row}" * 20_000, "external_by_model": names(row)},
+    "figures": lambda row: {"publish_to_pool": [row + place / 1000 for place in range(1000)]},
+}
+
+
+@pytest.mark.parametrize(
+    ("form", "naming"), [*((MetricsRow, naming) for naming in NAMING), (SummedRow, "tasks"), (CheckedRow, "peers")]
+)
+def test_names_in_a_strangers_rows_are_held_up_to_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: type[msgspec.Struct], naming: str
+) -> None:
+    layout = make_experiment(tmp_path, rounds=1)
+    write_rows(layout, "mallory", ROWS, NAMING[naming])
+    monkeypatch.setattr(keeping, "MOST_OF_WORKER", MIB // 4)
+    read_columns(run_of(layout), "mallory", form)  # what is imported and cached by it
+    tracemalloc.start()
+    found = read_columns(run_of(layout), "mallory", form)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(found.rows) == ROWS
+    assert held < 2 * MIB  # ten rows, a quarter of a MiB after them, 4,096 names that rows share
+
+
+def test_rows_of_2000_rounds_with_64_peers_are_held_whole(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, rounds=1)
+    peers = [f"worker-{number}.of-some-cluster" for number in range(64)]
+    row = make_row(
+        layout,
+        "alice",
+        0,
+        accepted_by_peer=dict.fromkeys(peers, 4),
+        publish_to_pool=[number / 7 for number in range(64)],
+        external_by_peer=dict.fromkeys(peers[:4], 1),
+        external_by_peer_task={peer: {"base_conversion": 1} for peer in peers[:4]},
+        external_by_model={"Qwen/Qwen2.5-0.5B-Instruct": 4},
+        trained_on=[f"{peer}/1999/0/3" for peer in peers[:4]],
+        task_rewards=dict.fromkeys(("base_conversion", "arc_1d", "bf", "calendar_arithmetic"), 0.51),
+        task_tag_rates=dict.fromkeys(("base_conversion", "arc_1d", "bf", "calendar_arithmetic"), 0.52),
+        refused_by_peer={peer: {"late": 1} for peer in peers[:8]},
+    )
+    line = msgspec.json.encode(row)
+    for form in (MetricsRow, SummedRow, CheckedRow):
+        keeper = Keeper(odd := Odd())
+        take = taking(form)
+        held = [keeper.keep(take(msgspec.json.decode(line, type=MetricsRow))) for _ in range(2000)]
+        assert not odd
+        assert held == [take(row)] * 2000
+
+
+def test_the_first_and_the_last_rows_keep_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeping, "MOST_OF_WORKER", MIB)
+    layout = make_experiment(tmp_path, rounds=1)
+    write_rows(layout, "mallory", 60, NAMING["tasks"])
+    rows, odd = read_to_sum_up(run_of(layout))
+    named = [bool(row.task_rewards) for row in rows["mallory"]]
+    assert all(named[:10])
+    assert named[-1]
+    assert odd["mallory"].cut == named.count(False) > 0
+    assert [row.my_reward for row in rows["mallory"]] == [make_row(layout, "mallory", n).my_reward for n in range(60)]
+
+
+def test_one_row_that_names_too_many_keeps_its_numbers(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, rounds=1)
+    write_rows(layout, "mallory", 1, lambda _: {"task_rewards": {f"{'x' * 1000}{n}": 0.5 for n in range(900)}})
+    (row,), odd = read_metrics(run_of(layout))["mallory"], read_metrics_and_odd(run_of(layout))[1]
+    assert (row.task_rewards, row.my_reward) == ({}, make_row(layout, "mallory", 0).my_reward)
+    assert odd["mallory"].cut == 1
+
+
+def test_every_view_says_whose_names_were_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeping, "MOST_OF_WORKER", MIB // 4)
+    layout = make_experiment(tmp_path)
+    write_rows(layout, "mallory", 30, lambda row: NAMING["peers"](row) | {"task_rewards": names(row)})
+    cut = summarise_run(run_of(layout)).out_of_range["mallory"].cut
+    assert cut > 0
+    assert f"mallory: 0 rows left out, 0 clamped, {cut} with more names than are held" in render(
+        summarise_run(run_of(layout))
+    )
+    assert any("rows of mallory had more names" in note for note in validate(run_of(layout), partial=True).notes)
+    assert snapshot(run_of(layout)).progress["mallory"].odd.cut == 30  # of the first 300 peers it is held what was said
+
+
+def test_a_summary_of_the_columns_that_it_needs_is_that_of_whole_rows(tmp_path: Path) -> None:
+    run = run_of(make_experiment(tmp_path, rounds=25))
+    assert summarise(read_to_sum_up(run)[0]) == summarise(read_metrics(run))
+
+
+def test_a_summary_names_a_thousand_tasks_at_most_those_of_most_rows(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, rounds=3)
+    honest = {*summarise_run(run_of(layout)).tasks}
+    write_rows(layout, "mallory", 4, lambda row: {"task_rewards": names(row)})
+    tasks = {*summarise_run(run_of(layout)).tasks}
+    assert len(tasks) == 1000
+    assert honest <= tasks
+
+
+def test_problems_of_a_check_are_counted_beyond_a_bound(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path)
+    write_rows(layout, "mallory", MOST_PROBLEMS + 50, lambda _: {"my_reward": 0.5, "cumulative_reward": 0.9})
+    check = next(c for c in validate(run_of(layout), partial=True).checks if c.name == "cumulative reward adds up")
+    assert (len(check.problems), check.ok) == (MOST_PROBLEMS, False)
+    assert check.more >= 49
+    json.dumps(msgspec.to_builtins(check))
