@@ -220,7 +220,7 @@ async def test_a_file_that_is_refused_is_counted_named_once_and_not_waited_for(l
 async def test_a_folder_that_is_named_like_a_rollout_file_ends_no_node(layout: Layout) -> None:
     make_ghost(layout, "mallory")
     layout.rollout_file(R0, "mallory").mkdir(parents=True)
-    async with running(make_worker(layout, "alice", liveness_timeout=60.0)):
+    async with running(make_worker(layout, "alice", liveness_timeout=60.0, round_interval=2.0)):
         await play_rounds(layout, range(1))
     assert rows_of(layout, "alice")[0].refused_files == {"not_a_file": 1}
 
@@ -532,6 +532,7 @@ async def test_a_last_checkpoint_that_cannot_be_written_is_no_success(
 
 async def test_nobody_begins_the_round_of_a_coordinator_that_waits_for_its_workers(layout: Layout) -> None:
     put_traces(layout, 3)
+    put(layout.peer_file("coordinator"), encode(make_peer("coordinator", node_role="coordinator", round=3)))
     put_state(layout, round=3, held=True)
     worker = make_worker(layout, "alice")
     async with running(worker):
