@@ -68,6 +68,8 @@ class Host:
         self.disturbed_at = 0.0
         """Until when something befell it: a start, a pause, a partition, no disk."""
         self.paused_until = 0.0
+        self.paused_for = 0.0
+        """Seconds of its last pause."""
         self.disk_down_until = 0.0
         self.gone_until = 0.0
         self.refused_at = float("-inf")
@@ -191,6 +193,7 @@ class Host:
     def pause(self, seconds: float) -> None:
         """Stand still, as after SIGSTOP or while a machine is suspended."""
         life, until = self.life, self.world.now + seconds
+        self.paused_for = seconds
         self.paused_until = max(self.paused_until, until)
         self.disturbed(self.paused_until)
         life.paused = True

@@ -263,11 +263,10 @@ class Laws:
             raise self.broken("a round is redone, and comes out as another one", node, key.round)
 
     def _learns(self, worker: WorkerHost, key: RoundKey, update: Update) -> None:
-        """Of a round that is new."""
-        if (
-            self._there(keys.rollout(key, worker.name)) is None
-            and worker.refused_at < worker.round_began_at - LONGEST_PAUSE
-        ):
+        """Of a round that is new. What was refused is tried again after LONGEST_PAUSE, unless its node stands still."""
+        stood_still = worker.paused_for if worker.paused_until > worker.refused_at else 0.0
+        refused = worker.refused_at >= worker.round_began_at - LONGEST_PAUSE - stood_still
+        if self._there(keys.rollout(key, worker.name)) is None and not refused:
             raise self.broken("it trained before it tried to publish", worker.name, key.round)
         self._weights_after[worker.name, key] = update.weights
         if strange := set(update.external) - set(self._round_of):
