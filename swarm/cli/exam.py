@@ -17,6 +17,7 @@ from swarm.cli.flags import CommonFlags, open_experiment, settings_from
 from swarm.cli.say import say
 from swarm.config import Settings
 from swarm.errors import CheckpointError, ConfigError, ExperimentError, ModelError, ProtocolError, StoreError
+from swarm.harmless import printable
 from swarm.judge.candidates import Candidate, candidates, opened
 from swarm.judge.exam import examine, make_paper
 from swarm.judge.questions import questions_of
@@ -82,12 +83,17 @@ def exam(
 
 def _refuse_another_start(run: Run, settings: Settings) -> None:
     """Checkpoints know the last part of their model's name alone, and two models may share that."""
-    written = read_form(run.store, keys.STUDY_RUN, RunFile)
-    if written and list(settings.model) != written.settings.get("model"):
-        started = ",".join(map(str, written.settings.get("model", [])))
+    try:
+        written = read_form(run.store, keys.STUDY_RUN, RunFile)
+    except ProtocolError as error:  # a stranger's, perhaps
+        say(f"whether it is of a study is not known: {error}")
+        return
+    models = written.settings.get("model") if written else None
+    if written and isinstance(models, list) and list(settings.model) != models:
+        started = shorten(printable(",".join(map(str, models))), 400)
         raise ModelError(
             f"{run.experiment} started from {started}, as its study_run.json says, and not from "
-            f"{','.join(settings.model)}: give MODEL_NAME={started}, or --study {written.study}"
+            f"{','.join(settings.model)}: give MODEL_NAME={started}, or --study {printable(written.study)}"
         )
 
 
@@ -113,7 +119,7 @@ def _is_there(run: Run, settings: Settings, questions: int, samples: int) -> boo
 
 
 def _examine(run: Run, settings: Settings, questions: int, samples: int, output: Path | None) -> None:
-    who = candidates(run, settings.model)
+    who = candidates(run, settings.model, _say_left_out)
     rows = run_loop(_sit, run, settings, who, questions, samples)
     written = msgspec.json.format(msgspec.json.encode(rows)) + b"\n"
     if output is None:
@@ -136,7 +142,12 @@ async def _sit(run: Run, settings: Settings, who: Sequence[Candidate], questions
             samples=samples,
             opened=partial(opened, run),
             on_model=lambda model: say(f"examining {model}"),
+            leave_out=_say_left_out,
         )
+
+
+def _say_left_out(why: str) -> None:
+    say(f"not examined: {why}")
 
 
 def _experiment(run: Run) -> ExperimentFile:

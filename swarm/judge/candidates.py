@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from swarm.errors import CheckpointError, ModelError, ProtocolError
+from swarm.harmless import quoted
 from swarm.policy.embedded import EMBEDDED
 from swarm.records.files import read_form
 from swarm.records.listing import saved_rounds
@@ -30,27 +31,55 @@ class Candidate(NamedTuple):
     """Prefix of the checkpoint in the run's store; empty before the training."""
 
 
-def candidates(run: Run, models: Sequence[str]) -> list[Candidate]:
-    """Before and after, node by node. Blocking.
+def candidates(run: Run, models: Sequence[str], leave_out: Callable[[str], None] = lambda why: None) -> list[Candidate]:
+    """Before and after, node by node, each at the newest checkpoint that can be read. Blocking.
+
+    Anybody can make the folder of a checkpoint, so what cannot be examined costs no other node its exam.
 
     Args:
         models: what the experiment's nodes may have started from, as settings name models.
+        leave_out: told of each node that cannot be examined, and why.
 
     Raises:
-        CheckpointError: there is no checkpoint, or one cannot be read.
-        ModelError: nobody says where the model is that a node started from.
+        CheckpointError: there is no checkpoint, or none can be read.
+        ModelError: nobody says where the model is that a node started from, of any.
     """
-    newest = {node: keys.checkpoint(rounds[-1], node) for node, rounds in saved_rounds(run).items()}
-    if not newest:
+    saved = saved_rounds(run)
+    if not saved:
         where = run.store.describe(keys.CHECKPOINTS)
         raise CheckpointError(f"{where}: expected a checkpoint of some node, got none; nodes write one when they stop")
-    found = []
-    for node, prefix in sorted(newest.items()):
-        state = _read_state(run, prefix)
-        found.append(Candidate(node, state.model, 0, _start(state.model, models)))
-        model = run.store.describe(f"{prefix}/model")
-        found.append(Candidate(node, state.model, state.rounds_done, model, prefix))
+    found, errors = list[Candidate](), dict[str, CheckpointError | ModelError]()
+    for node, rounds in sorted(saved.items()):
+        try:
+            found += _of_node(run, node, rounds, models)
+        except (CheckpointError, ModelError) as error:
+            errors[node] = error
+    if not found:
+        raise next(iter(errors.values()))
+    for node, why in errors.items():
+        leave_out(f"{node}: {why}")
     return found
+
+
+def _of_node(run: Run, node: str, rounds: Sequence[int], models: Sequence[str]) -> list[Candidate]:
+    state = _newest(run, node, rounds)
+    prefix = keys.checkpoint(state.rounds_done, node)
+    model = run.store.describe(f"{prefix}/model")
+    return [
+        Candidate(node, state.model, 0, _start(state.model, models)),
+        Candidate(node, state.model, state.rounds_done, model, prefix),
+    ]
+
+
+def _newest(run: Run, node: str, rounds: Sequence[int]) -> NodeState:
+    """Of the newest checkpoint that can be read. Raises CheckpointError: none can, and why the newest cannot."""
+    wrong: CheckpointError | None = None
+    for rounds_done in reversed(rounds):
+        try:
+            return _read_state(run, node, rounds_done)
+        except CheckpointError as error:
+            wrong = wrong or error
+    raise wrong or CheckpointError(f"{node} has no checkpoint")
 
 
 @contextmanager
@@ -63,14 +92,20 @@ def opened(run: Run, candidate: Candidate) -> Iterator[str]:
         yield str(folder / "model")
 
 
-def _read_state(run: Run, prefix: str) -> NodeState:
+def _read_state(run: Run, node: str, rounds_done: int) -> NodeState:
+    prefix = keys.checkpoint(rounds_done, node)
+    where = run.store.describe(prefix)
     try:
         state = read_form(run.store, f"{prefix}/node.json", NodeState)
     except ProtocolError as error:
         raise CheckpointError(f"{error}; move the checkpoint away to examine the one before") from None
     if state is None:
-        where = run.store.describe(prefix)
         raise CheckpointError(f"{where}: expected a node.json, got none; move the checkpoint away")
+    if (state.node_id, state.rounds_done) != (node, rounds_done):
+        raise CheckpointError(
+            f"{where}: expected that of {node} after {rounds_done} rounds, got that of {quoted(state.node_id)} after "
+            f"{state.rounds_done}; move it away"
+        )
     return state
 
 
@@ -79,4 +114,4 @@ def _start(name: str, models: Sequence[str]) -> str:
     for model in (*models, *EMBEDDED):
         if Path(model).name == name:
             return model
-    raise ModelError(f"a node started from a model called {name!r}: give its whole name or folder as MODEL_NAME")
+    raise ModelError(f"a node started from a model called {quoted(name)}: give its whole name or folder as MODEL_NAME")

@@ -17,6 +17,7 @@ from anyio import to_thread
 
 from swarm.algo.seeds import derive_seed, held_out_seed
 from swarm.config import Settings
+from swarm.errors import CheckpointError, ModelError, ProtocolError, SwarmError
 from swarm.judge.candidates import Candidate
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.scoring import FULL_ANSWER, GroupScore, Scorer
@@ -53,6 +54,7 @@ async def examine(
     samples: int = 1,
     opened: Callable[[Candidate], AbstractContextManager[str]] = lambda candidate: nullcontext(candidate.source),
     on_model: Callable[[str], None] = lambda model: None,
+    leave_out: Callable[[str], None] = lambda why: None,
 ) -> list[ExamRow]:
     """Let every candidate sit the exam; a model that several nodes share sits it once.
 
@@ -62,19 +64,31 @@ async def examine(
         samples: completions per question; pass@1 and rewards are means over all of them.
         opened: what to load a candidate from, for a block.
         on_model: called with the name or path of each model before it is loaded.
+        leave_out: told of each model that cannot be loaded or used, and why; its nodes have no rows.
 
     Raises:
-        ModelError: a model cannot be loaded or used.
+        CheckpointError, ModelError: no node can be examined.
         ScoringError: no scoring child can be kept alive.
     """
     results: dict[str, dict[str, list[GroupScore]]] = {}
+    errors: dict[str, SwarmError] = {}
     for model, candidate in {candidate.source: candidate for candidate in candidates}.items():
         on_model(model)
-        with opened(candidate) as source:
-            answers = await to_thread.run_sync(answer, source, paper, settings, samples)
+        try:
+            with opened(candidate) as source:
+                answers = await to_thread.run_sync(answer, source, paper, settings, samples)
+        except (CheckpointError, ModelError, ProtocolError) as error:  # the boundary of one model, a stranger's perhaps
+            errors[model] = error
+            continue
         results[model] = {task: await _score(scorer, paper[task], answers[task]) for task in paper}
+    failed = {candidate.node_id for candidate in candidates if candidate.source in errors}
+    examined = [candidate for candidate in candidates if candidate.node_id not in failed]
+    if not examined and errors:
+        raise next(iter(errors.values()))
+    for model, why in errors.items():
+        leave_out(f"{model}: {why}")
     return [
-        _row(candidate, task, scores) for candidate in candidates for task, scores in results[candidate.source].items()
+        _row(candidate, task, scores) for candidate in examined for task, scores in results[candidate.source].items()
     ]
 
 

@@ -25,6 +25,7 @@ from swarm.errors import ExperimentError, ProtocolError, StoreError
 from swarm.judge import judge_machine as m
 from swarm.judge.judge_machine import JudgeMachine, Slot
 from swarm.judge.questions import HeldOutQuestions, questions_of
+from swarm.judge.steady_clock import SteadyClock
 from swarm.logs import get_logger
 from swarm.records.files import read_experiment, read_form, read_peers, read_state
 from swarm.records.listing import entries, nodes_in
@@ -42,6 +43,8 @@ from swarm.wire.messages import ExperimentFile
 
 logger = get_logger(__name__)
 
+SETTLE_BEATS = 3
+"""Heartbeats for which a jump of the clock has to stay: a coordinator that lives writes over it within one."""
 MOST_BYTES = 256 * 1024
 """Of an answer file: many times the longest completion."""
 
@@ -70,6 +73,7 @@ class Judge:
         self._wall = wall
         self._sleep = sleep
         self._liveness = Liveness(settings.liveness_timeout)
+        self._clock = SteadyClock(SETTLE_BEATS * settings.heartbeat_interval)
         self._events, self._mailbox = anyio.create_memory_object_stream[m.Event](math.inf)
         self._appending = anyio.Lock()
         self._rows: dict[Slot, JudgedRow] = {}
@@ -144,7 +148,7 @@ class Judge:
 
     def _look(self, awaited_rounds: list[int]) -> m.Look:
         """The peers first: of one that has stopped by then, every answer is there already."""
-        state = read_state(self._run)
+        state = self._clock.observe(read_state(self._run), self._monotonic())
         for peer in read_peers(self._run):
             self._liveness.observe(peer, self._monotonic(), self._wall())
         answers = _slots(self._run.store, keys.JUDGE_ANSWERS, awaited_rounds) if awaited_rounds else ()

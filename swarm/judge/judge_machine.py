@@ -162,8 +162,6 @@ class JudgeMachine:
             self._waiting.add(slot)
 
     def _on_look(self, look: Look) -> list[Instruction]:
-        if self._last and look.round < self._last.round:
-            return []  # an older copy of the state file: the clock never goes back
         self._last = look
         self._forget_before(look.round - FORGOTTEN_AFTER)
         return [*self._scores(look), *self._asks(look), *self._count_overdue(look)]
@@ -191,7 +189,7 @@ class JudgeMachine:
         return [Overdue(slot) for slot in sorted(late)]
 
     def _forget_before(self, oldest: int) -> None:
-        """A judge runs for weeks. Looks never go back, so nothing asks for what is forgotten."""
+        """A judge runs for weeks. What is forgotten and asked again after the clock went back has the same answer."""
         self._waiting = {slot for slot in self._waiting if slot.round >= oldest}
         self._overdue = {slot for slot in self._overdue if slot.round >= oldest}
         self._closed = {slot for slot in self._closed if slot.round >= oldest}

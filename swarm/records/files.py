@@ -168,15 +168,16 @@ def _peers(run: Run, nodes: list[str]) -> list[PeerFile]:
 
 
 def read_exam(run: Run) -> list[ExamRow]:
-    """What an experiment's exam found; empty where it was not examined.
+    """What an experiment's exam found, without rows whose means are no shares; empty where it was not examined.
 
     Raises:
         ProtocolError: the file is there and is no list of such rows.
     """
     try:
-        return msgspec.json.decode(run.store.get(keys.EXAM, LARGEST_EXAM).data, type=list[ExamRow])
+        rows = msgspec.json.decode(run.store.get(keys.EXAM, LARGEST_EXAM).data, type=list[ExamRow])
     except FileNotFoundError:
         return []
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         where = run.store.describe(keys.EXAM)
         raise ProtocolError("malformed", f"{where} is no list of exam rows: {error}") from None
+    return [row for row in rows if all(0 <= share <= 1 for share in (row.pass_at_1, row.mean_reward, row.answered))]

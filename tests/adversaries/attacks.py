@@ -24,6 +24,7 @@ BIG = 2 << 20
 """Characters of a completion."""
 NAMES, JUNK = 60, 20_000
 TERABYTE = 1 << 40
+HOSTILE_NAME = "a\n\x1b[2J\u202e\u009b=cmd()"
 
 
 class Target(NamedTuple):
@@ -56,6 +57,72 @@ def events_that_are_odd(at: Target, tick: int) -> None:
     """Integers of 5,000 digits, control characters, direction marks, a million brackets."""
     event = '{"event":"round.opened","timestamp":1.0,"round":%s,"reason":"\\u202e\\u009b2J"}'
     _append(at.layout.events_file("mallory"), event % ("9" * 5000), "[" * 1_000_000, event % tick)
+
+
+def rows_naming_peers(at: Target, tick: int) -> None:
+    """22 MB of rows of a stranger, each of a thousand other peers; after that one a second."""
+    path = at.layout.metrics_file("mallory")
+    for number in range(540 if tick == 0 else 1):
+        peers = {f"peer-{tick}-{number}-{'x' * 20}-{place}": 1 for place in range(1000)}
+        row = _plain_row("mallory", at) | {"round": tick + number, "accepted_by_peer": peers}
+        _append(path, json.dumps(row, separators=(",", ":")))
+
+
+def forged_starts(at: Target, tick: int) -> None:
+    """Starts in a stranger's, a worker's and the coordinator's name, of other settings, of a million rounds behind."""
+    for node, role in (("mallory", "worker"), (at.victim, "worker"), ("clock", "coordinator")):
+        settings = {"external_groups": tick, "adaptive": False, "model": "../../etc", "tasks": [HOSTILE_NAME]}
+        start = {"timestamp": 1.0, "node_id": node, "experiment": at.layout.experiment, "role": role}
+        start |= {"incarnation": HOSTILE_NAME, "rounds_done": 10**6 + tick, "settings": settings}
+        _append(_starts(at, node), json.dumps(start), json.dumps(start | {"machine": {"gpus": [HOSTILE_NAME]}}))
+
+
+def starts_of_22_megabytes(at: Target, tick: int) -> None:
+    """Of other settings each, and lines that are none; after that one a second."""
+    start = {"timestamp": 1.0, "node_id": "mallory", "experiment": at.layout.experiment, "role": "worker"}
+    for number in range(440 if tick == 0 else 1):
+        settings = {f"setting-{tick}-{number}-{place}": place for place in range(1500)}
+        _append(_starts(at, "mallory"), json.dumps(start | {"settings": settings}), "{" * 1000)
+
+
+def nested_900_deep(at: Target, tick: int) -> None:
+    """Wherever JSON is read: starts, rows, events, judged rows, registrations, and what imports and rl-swarm leave."""
+    del tick
+    deep = '{"a":' * 900 + "1" + "}" * 900
+    for node in ("mallory", at.victim):
+        row = json.dumps(_plain_row(node, at))[:-1] + f',"odd":{deep}}}'
+        event = f'{{"event":"node.ready","timestamp":1.0,"odd":{deep}}}'
+        for path in (at.layout.metrics_file(node), at.layout.events_file(node), _starts(at, node)):
+            _append(path, deep, row, event)
+    _append(at.layout.judge_file, deep)
+    for path in (at.layout.peer_file("deep"), at.layout.exam_file, *_of_other_readers(at)):
+        _write(path, deep.encode())
+
+
+def files_of_other_readers(at: Target, tick: int) -> None:
+    """What joining, importing, listing and repeating look at: beside the experiment, where rl-swarm leaves files."""
+    for path in _of_other_readers(at):
+        _write(
+            path, json.dumps({"round": 10**9 + tick, "stage": 0, "made_by": HOSTILE_NAME, "seed": "9" * 400}).encode()
+        )
+    for number in range(200 if tick == 0 else 1):
+        beside = at.layout.root.parent / f"beside-{tick}-{number}"
+        _write(
+            beside / "experiment.json", json.dumps({"experiment_name": HOSTILE_NAME, "identity": {"seed": []}}).encode()
+        )
+        with suppress(OSError):
+            (beside / "state").symlink_to("/usr")
+
+
+def names_that_are_odd(at: Target, tick: int) -> None:
+    """Names with line ends, controls, direction marks and formulas, and those that differ by case or normal form."""
+    root = at.layout.root
+    folders = [root / f for f in ("logs", "peers", "checkpoints", "state", "winners", "keys")]
+    for folder in (root, root.parent, *folders, at.layout.rollouts_of(_open_round(at))):
+        for name in ("a\nb", "\x1b[2J", "\u202eevil", "=cmd()", at.victim.upper(), "e\u0301", "\u00e9", " ", "x" * 250):
+            _write(folder / f"{name}{tick}", b"{}")
+            _write(folder / f"{name}.json", b"{}")
+    _append(root / "logs" / f"{HOSTILE_NAME}{tick}" / "metrics.jsonl", "{}")
 
 
 # ── rollouts ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -171,6 +238,12 @@ _OF_FILES: dict[str, Attack] = {
         rows_that_overflow,
         rows_for_a_node,
         events_that_are_odd,
+        rows_naming_peers,
+        forged_starts,
+        starts_of_22_megabytes,
+        nested_900_deep,
+        files_of_other_readers,
+        names_that_are_odd,
         big_groups,
         junk_names,
         no_files_among_rollouts,
@@ -206,6 +279,25 @@ def _next_round(at: Target) -> RoundKey:
 
 def _next_checkpoint(at: Target) -> int:
     return (_open_round(at).round // 10 + 1) * 10
+
+
+def _starts(at: Target, node: str) -> Path:
+    return at.layout.metrics_file(node).with_name("starts.jsonl")
+
+
+def _of_other_readers(at: Target) -> list[Path]:
+    root = at.layout.root
+    tops = ("import.json", "progress_mallory.json", "progress_w0.json", "settings.json", "SUMMARY.json")
+    return [
+        *(root / name for name in tops),
+        root / "logs" / "node_1" / "metrics.jsonl",
+        root.parent / "experiment.json",
+    ]
+
+
+def _plain_row(node: str, at: Target) -> dict[str, object]:
+    own = {"timestamp": 1.0, "round": 0, "stage": 0, "node_id": node, "experiment": at.layout.experiment}
+    return own | {"my_reward": 0.5, "total_agents": 1}
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -9,7 +9,8 @@ Each row is a swarm of real processes, a coordinator and three workers without t
 computing, as on a GPU that leaves the processor free:
 
     settle ─▶ pace before ─▶ the attack (once, or every second) ─▶ pace during ─▶ no more writes for one interval
-           ─▶ pace after ─▶ status, summary, validate --partial, export ─▶ SIGTERM to all
+           ─▶ pace after ─▶ status, summary, validate --partial, logs, export, experiment list and settings
+           ─▶ SIGTERM to all
 
 Columns: rounds per second of the slowest worker before; during and after the attack over that; the longest time
 without a round; most memory that a process took more; who ended, or did not end at SIGTERM, and views that failed.
@@ -46,7 +47,15 @@ BEFORE_S, DURING_S, AFTER_S = 15.0, 20.0, 12.0
 STEP_S = 0.25
 """Of generating, and of training; the processor is free."""
 START_S, STOP_S, VIEW_S = 120.0, 20.0, 60.0
-VIEWS = (("status", "--json"), ("summary", "--json"), ("validate", "--partial", "--json"), ("logs", "-n", "5"))
+VIEWS = (
+    ("status", "--json"),
+    ("summary", "--json"),
+    ("validate", "--partial", "--json"),
+    ("logs", "-n", "5"),
+    ("export", "--table", "metrics", "-o", "-"),
+    ("experiment", "list"),
+    ("experiment", "settings"),
+)
 """Each ends with exit code 0, or 1 where it found fault with the run."""
 SETTINGS = {
     "EXPERIMENT_NAME": "attacked",
@@ -161,10 +170,10 @@ class Swarm:
                     _python("swarm", *view), env=self.environment, capture_output=True, timeout=VIEW_S, check=False
                 )
             except subprocess.TimeoutExpired:
-                wrong.append(f"{view[0]} hangs")
+                wrong.append(f"{' '.join(view[:2])} hangs")
                 continue
             if done.returncode not in (0, 1) or b"Traceback" in done.stderr:
-                wrong.append(f"{view[0]} fails ({done.returncode})")
+                wrong.append(f"{' '.join(view[:2])} fails ({done.returncode})")
         return wrong
 
 

@@ -13,8 +13,9 @@ from pathlib import Path
 import msgspec
 import pandas as pd
 
-from swarm.errors import ConfigError
+from swarm.errors import ConfigError, ProtocolError
 from swarm.records.files import read_exam
+from swarm.store.run import Run
 from swarm.study.analysis.curves import window_for
 from swarm.study.analysis.judged import pass_at_1
 from swarm.study.analysis.measures import RUN, agent_average, by_task, totals
@@ -162,6 +163,14 @@ def _exams(path: Path, record: StudyRecord) -> pd.DataFrame:
     rows = [
         {"configuration": run.configuration, "seed": run.seed} | msgspec.structs.asdict(row)
         for run in record.runs
-        for row in read_exam(open_run(path, run.experiment))
+        for row in _exam_of(open_run(path, run.experiment))
     ]
     return pd.DataFrame(rows, columns=["configuration", "seed", *ExamRow.__struct_fields__])
+
+
+def _exam_of(run: Run) -> list[ExamRow]:
+    """None of a file that is no exam: anybody may have put it there."""
+    try:
+        return read_exam(run)
+    except ProtocolError:
+        return []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from swarm.algo.seeds import HELD_OUT_SEEDS
@@ -16,6 +17,7 @@ from swarm.errors import CheckpointError, ModelError
 from swarm.judge import exam
 from swarm.judge.candidates import Candidate, candidates
 from swarm.judge.exam import Answers, Paper, examine, make_paper
+from swarm.records.files import read_exam
 from swarm.store.run import Run
 from swarm.study.record import RunFile
 from swarm.types import Completion
@@ -56,6 +58,61 @@ def test_a_model_that_is_not_embedded_is_found_by_the_last_part_of_its_name(tmp_
 def test_an_experiment_without_checkpoints_says_so(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="expected a checkpoint"):
         candidates(run_of(Layout(tmp_path, "exp")), ["tiny-qwen2"])
+
+
+def test_what_strangers_leave_among_the_checkpoints_costs_no_node_its_exam(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    save(layout, "anna", 3)
+    layout.checkpoint(10**9, "anna").mkdir(parents=True)
+    layout.checkpoint(3, "mallory").mkdir(parents=True)
+    save(layout, "nemo", 3, model="\x1b[2Jnobody-knows-it")
+    put(layout.checkpoint(7, "anna") / "node.json", (layout.checkpoint(3, "anna") / "node.json").read_bytes())
+    left_out: list[str] = []
+    found = candidates(run_of(layout), ["tiny-qwen2"], left_out.append)
+    assert [(one.node_id, one.rounds_done) for one in found] == [("anna", 0), ("anna", 3)]
+    assert [said.split(":")[0] for said in left_out] == ["mallory", "nemo"]
+    assert "\x1b" not in "".join(left_out)
+
+
+@pytest.mark.anyio
+async def test_a_checkpoint_that_cannot_be_loaded_costs_no_other_node_its_exam(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load_and_answer(model: str, paper: Paper, *_: object) -> Answers:
+        if model == "hostile":
+            raise ModelError("hostile is a legacy pickle")
+        return {task: [(Completion((1,), "<answer>1</answer>"),)] * len(asked) for task, asked in paper.items()}
+
+    monkeypatch.setattr(exam, "answer", load_and_answer)
+    paper = await make_paper(FakeTaskSource(), profile="tiny", tasks=["bf"], questions=2)
+    who = [Candidate("anna", "m", 0, "m"), Candidate("anna", "m", 3, "saved")]
+    strangers = [Candidate("mallory", "m", 0, "m"), Candidate("mallory", "m", 9, "hostile")]
+    left_out: list[str] = []
+    rows = await examine([*who, *strangers], paper, FakeTaskSource(), Settings(), leave_out=left_out.append)
+    assert [(row.node_id, row.rounds_done) for row in rows] == [("anna", 0), ("anna", 3)]
+    assert left_out == ["hostile: hostile is a legacy pickle"]
+    with pytest.raises(ModelError, match="legacy pickle"):
+        await examine(strangers, paper, FakeTaskSource(), Settings())
+
+
+@pytest.mark.parametrize("record", [b"{", b'{"settings":{"model":5}}', b"[" * 5000], ids=["torn", "model", "deep"])
+def test_a_study_record_of_a_stranger_costs_nobody_an_exam(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: bytes
+) -> None:
+    save(Layout(tmp_path, "exp"), "anna", 3)
+    put(run_file(tmp_path, "exp"), record)
+
+    async def sit(*_: object) -> list[exam.ExamRow]:
+        return [make_row(0, "bf", 0.0), make_row(3, "bf", 0.5)]
+
+    monkeypatch.setattr(exam_command, "_sit", sit)
+    exam_command.exam(common=CommonFlags(path=str(tmp_path), experiment="exp"))
+    assert read_exam(run_of(Layout(tmp_path, "exp")))
+
+
+def test_rows_of_an_exam_that_are_no_shares_are_left_out(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    rows = [make_row(3, "bf", 0.5), make_row(3, "bf", 1e308), make_row(3, "bf", -1.0)]
+    put(layout.exam_file, msgspec.json.encode(rows))
+    assert [row.pass_at_1 for row in read_exam(run_of(layout))] == [0.5]
 
 
 def test_a_run_of_a_study_is_never_compared_with_another_start_of_the_same_last_name(tmp_path: Path) -> None:

@@ -243,3 +243,29 @@ async def test_an_experiment_file_that_makes_no_sense_ends_it(tmp_path: Path) ->
     run.store.put(keys.EXPERIMENT, b"{")
     with pytest.raises(ExperimentError, match="restore the file"):
         await make_judge(run).run()
+
+
+@pytest.mark.parametrize("forged", [{"round_": 10**9}, {"round_": 10, "finished": True}])
+async def test_one_write_of_the_clock_neither_blinds_nor_ends_a_judge(tmp_path: Path, forged: dict[str, Any]) -> None:
+    run = make_experiment(tmp_path, "anna")
+    looks: list[float] = []
+
+    def monotonic() -> float:  # a clock that stands: nothing has stayed for any time
+        looks.append(0.0)
+        return 0.0
+
+    judge = Judge(make_settings(Path(run.place)), run, FakeTaskSource(), ThreadBlocking(), monotonic=monotonic)
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(judge.run)
+            await until_asked(run, 0, "anna")
+            await until_asked(run, 1, "anna")
+            answer(run, 0, "anna")
+            answer(run, 1, "anna")
+            await until(lambda: len(rows(run)) == 2)
+            set_round(run, **forged)
+            seen = len(looks)
+            await until(lambda: len(looks) > seen + 10)
+            set_round(run, 2)
+            await until_asked(run, 3, "anna")
+            judge.stop(143)
