@@ -98,6 +98,11 @@ COMMANDS = {
     "export": Command(
         "export:export", "Write the records of an experiment or study as tables.", "demo --table events -o events.csv"
     ),
+    "copy": Command(
+        "copying:copy",
+        "Copy an experiment into another place, a folder or a bucket, once or as it grows.",
+        "/content/swarm s3://lab/swarm --experiment demo --follow",
+    ),
     "completion": Command("completion:completion", "Print what completes `swarm` in a shell.", "bash"),
     "model build": Command("model:build", "Train the embedded tiny models anew.", "models --names tiny-2-qwen2"),
     "study run": Command(

@@ -155,6 +155,11 @@ def test_a_swarm_over_a_bucket_behind_a_bad_network_earns_what_it_earns_in_a_fol
     assert [len(rows) for rows in rewards(calm).values()] == [3, 3]
     checked = run_swarm(env, "validate", "--json", "--path", calm)
     assert checked.returncode == 0, checked.stdout + checked.stderr
+    copied = run_swarm(env, "copy", calm, str(tmp_path / "copy"), "--experiment", "test")
+    assert copied.returncode == 0, copied.stdout + copied.stderr
+    assert rewards(str(tmp_path / "copy")) == rewards(calm)
+    checked = run_swarm(env, "validate", "--json", "--path", str(tmp_path / "copy"))
+    assert checked.returncode == 0, checked.stdout + checked.stderr
     assert min(plan.happened[kind] for kind in ("busy", "lost", "cut")) > 0, plan.happened
     secret = CREDENTIALS["AWS_SECRET_ACCESS_KEY"]
     assert secret not in done.stdout + done.stderr

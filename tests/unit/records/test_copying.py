@@ -1,0 +1,199 @@
+"""Copies from one store into another: whole, in the order of writing, taken up where they broke off."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from swarm.errors import StoreError
+from swarm.records.copying import STILL_OPEN, Copier
+from swarm.records.listing import count_files
+from swarm.store.base import Store
+from swarm.store.memory import MemoryPlace
+from swarm.types import RoundKey
+from swarm.views.validate import validate
+from swarm.wire import keys
+from tests.layout import Layout
+from tests.unit.store.bucket.buckets import MemoryBucket
+from tests.unit.views.factories import append, make_experiment, make_round, run_of, set_clock
+
+WEIGHTS = b"weights" * 1000
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    layout = make_experiment(tmp_path / "here", rounds=3)
+    checkpoint = layout.checkpoint(3, "alice")
+    (checkpoint / "model").mkdir()
+    (checkpoint / "model" / "model.safetensors").write_bytes(WEIGHTS)
+    (checkpoint / "state.json").write_bytes(b"{}")
+    return layout
+
+
+def files(layout: Layout) -> dict[str, bytes]:
+    there = (file for file in layout.root.rglob("*") if file.is_file())
+    return {str(name): f.read_bytes() for f in there if (name := f.relative_to(layout.root)).parts[0] != keys.DRAFTS}
+
+
+def copier(layout: Layout, target: Store) -> Copier:
+    return Copier(run_of(layout).store, target)
+
+
+def test_into_a_bucket_and_back_all_files_are_the_same(layout: Layout, tmp_path: Path) -> None:
+    bucket, back = MemoryBucket(), Layout(tmp_path / "back", layout.experiment)
+    there = copier(layout, bucket.open("copy")).run()
+    assert (there.checkpoints, there.left_out, there.strays) == (1, [], 0)
+    Copier(bucket.open(), run_of(back).store).run()
+    assert files(back) == files(layout)
+    assert validate(run_of(back)).ok
+
+
+def test_a_second_pass_copies_what_is_new_and_no_more(layout: Layout) -> None:
+    target = MemoryPlace().open("copy")
+    first = copier(layout, target)
+    assert first.run().files > 6
+    assert not first.run(whole=False).anything
+    make_round(layout, "alice", 3)
+    done = first.run(whole=False)
+    assert (done.files, done.records) == (3, 2), "rollouts, reward and vote; a row and an event"
+    again = copier(layout, target).run()
+    assert (again.files, again.records, again.checkpoints) == (0, 0, 0), "another process finds all there"
+
+
+class Breaking:
+    """A store whose n-th write fails."""
+
+    def __init__(self, inner: Store, at: int) -> None:
+        self._inner = inner
+        self.left = at
+
+    def __getattr__(self, name: str) -> Any:
+        verb = getattr(self._inner, name)
+        return verb if name not in ("put", "append_records", "put_bundle") else self._counted(verb)
+
+    def _counted(self, verb: Any) -> Any:
+        def write(*args: Any, **kwargs: Any) -> Any:
+            self.left -= 1
+            if not self.left:
+                raise StoreError("the network is gone")
+            return verb(*args, **kwargs)
+
+        return write
+
+
+def test_wherever_it_breaks_off_a_swarm_could_have_been_killed_there_and_it_goes_on(layout: Layout) -> None:
+    writes = 0
+    while True:
+        writes += 1
+        target = MemoryPlace().open("copy")
+        breaking = Breaking(target, writes)
+        try:
+            copier(layout, breaking).run()  # type: ignore[arg-type]
+        except StoreError:
+            _is_what_a_kill_leaves(target)
+        assert copier(layout, target).run().left_out == []
+        assert _all(target) == _all(run_of(layout).store)
+        if breaking.left > 0:
+            break
+    assert writes > 25
+
+
+def _is_what_a_kill_leaves(target: Store) -> None:
+    rewards, rollouts = count_files(target, keys.REWARDS), count_files(target, keys.ROLLOUTS)
+    for key, nodes in rewards.nodes.items():
+        assert nodes <= rollouts.nodes[key]
+        for node in nodes:
+            assert len(target.read_records(keys.metrics(node)).records) > key.round
+    if target.stat(keys.STATE):
+        assert target.stat(keys.peer("clock")), "nobody believes a state without its writer's registration"
+    for node in ("alice",) if target.stat(keys.checkpoint(3, "alice")) else ():
+        assert len(target.read_records(keys.metrics(node)).records) == 3
+
+
+def _all(store: Store) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    for prefix in (keys.ROLLOUTS, keys.REWARDS):
+        for key, node in count_files(store, prefix).files:
+            name = (keys.rollout if prefix == keys.ROLLOUTS else keys.reward)(key, node)
+            found[name] = store.get(name, 10**7).data
+    for node in ("alice", "bob", "clock"):
+        for log in (keys.metrics(node), keys.events(node), keys.stdout(node)):
+            found[log] = b"\n".join(store.read_records(log).records)
+    return found | {keys.STATE: store.get(keys.STATE, 10**6).data}
+
+
+def test_rounds_far_behind_are_looked_through_again_in_a_whole_pass_alone(layout: Layout) -> None:
+    far = STILL_OPEN + 10
+    make_round(layout, "alice", far)
+    target = MemoryPlace().open("copy")
+    following = copier(layout, target)
+    following.run()
+    make_round(layout, "bob", 4)
+    late = keys.reward(RoundKey(4), "bob")
+    following.run(whole=False)
+    assert target.stat(late) is None
+    following.run()
+    assert target.stat(late) is not None
+
+
+def test_what_is_rewritten_is_copied_again(layout: Layout) -> None:
+    target = MemoryPlace().open("copy")
+    following = copier(layout, target)
+    following.run()
+    set_clock(layout, 4, max_rounds=9)
+    following.run(whole=False)
+    for path in (layout.state_file, layout.peer_file("clock")):
+        assert target.get(layout.key(path), 10**6).data == path.read_bytes()
+
+
+def test_other_bytes_in_the_target_give_way(layout: Layout) -> None:
+    target = MemoryPlace().open("copy")
+    key = keys.rollout(RoundKey(1), "bob")
+    target.put(key, b"half of it")
+    copier(layout, target).run()
+    assert target.get(key, 10**6).data == layout.rollout_file(RoundKey(1), "bob").read_bytes()
+
+
+@pytest.mark.parametrize("before", [b"other\n", b"hello\nmore\nand more\n"], ids=["another", "longer"])
+def test_a_log_of_another_beginning_gives_way(layout: Layout, before: bytes) -> None:
+    target, key = MemoryPlace().open("copy"), keys.stdout("alice")
+    target.append_records(key, before.splitlines(), durable=True)
+    copier(layout, target).run()
+    assert target.read_records(key).records == [b"hello"]
+
+
+def test_a_log_that_became_another_file_is_copied_anew(layout: Layout) -> None:
+    target, key = MemoryPlace().open("copy"), keys.stdout("alice")
+    following = copier(layout, target)
+    following.run()
+    path = layout.root / key
+    path.unlink()
+    append(path, b"a new life")
+    following.run()
+    assert target.read_records(key).records == [b"a new life"]
+
+
+def test_what_no_node_writes_is_left_out_and_no_link_is_followed(layout: Layout, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"secret")
+    stage = layout.rollout_file(RoundKey(0), "x").parent
+    os.symlink(secret, stage / "mallory.json")
+    os.mkfifo(stage / "pipe.json")
+    os.symlink(tmp_path, layout.root / "logs" / "linked")
+    (stage / "alice.json~").write_bytes(b"draft")
+    (layout.root / "notes.txt").write_bytes(b"not a key")
+    target = MemoryPlace().open("copy")
+    done = copier(layout, target).run()
+    assert done.strays == 4
+    assert count_files(target, keys.ROLLOUTS).nodes[RoundKey(0)] == {"alice", "bob"}
+    assert target.stat("notes.txt") is None
+
+
+def test_a_file_that_is_too_large_is_named_and_left_out(layout: Layout) -> None:
+    with open(layout.rollout_file(RoundKey(0), "mallory"), "wb") as huge:
+        huge.truncate(2**40)
+    done = copier(layout, MemoryPlace().open("copy")).run()
+    assert [line.partition(":")[0] for line in done.left_out] == [keys.rollout(RoundKey(0), "mallory")]
