@@ -12,6 +12,7 @@
             or this node has done them all; and it stays ───────────────▶ believed
         else ───────────────────────────────────────────────────────────▶ not believed
     a round beyond its own last one, without being the end ─────────────▶ not believed: no coordinator writes it
+    an end before its own last round ───────────────────────────────────▶ not believed, likewise
 
 One write of a file is a moment's work, and what follows from a jump is for good: rounds are left out, or the node ends.
 A coordinator that lives writes over what it has not written, so that what stays is its own word. The clock stops three
@@ -64,6 +65,13 @@ class Sighting:
         if self.state.finished:
             said = self.writer.round == self.state.round and self.writer.status == STOPPED
         return self.nobody and said
+
+
+def _can_be_written(state: StateFile) -> bool:
+    """A coordinator opens the rounds before the last one, and ends after it; 0: it does not say which that is."""
+    if state.finished:
+        return state.round >= max(1, state.max_rounds)
+    return state.max_rounds == 0 or state.round < state.max_rounds
 
 
 class _Said(NamedTuple):
@@ -119,7 +127,7 @@ class ClockBelief:
         if seen.state.held:  # it moves nobody, but whatever else was said does not stay
             self._said = None if seen.vouched else self._said
             return False
-        if 0 < seen.state.max_rounds <= seen.state.round and not seen.state.finished:
+        if not _can_be_written(seen.state):
             return False
         if seen.key < self._known:
             back = self._stays(seen, supported=seen.vouched and seen.writer.round == seen.state.round)

@@ -84,7 +84,7 @@ def make_peer(node: str, **more: Any) -> PeerFile:
 
 
 def make_state(**more: Any) -> StateFile:
-    """The clock at an open round 0 of 10."""
+    """The clock at an open round 0 of 10; an end is that of the last round."""
     fields: dict[str, Any] = {
         "round": 0,
         "stage": 0,
@@ -92,7 +92,7 @@ def make_state(**more: Any) -> StateFile:
         "updated_at": 1_700_000_100.0,
         "updated_by": "coordinator",
         "experiment_name": "exp",
-        "max_rounds": 10,
+        "max_rounds": max(1, more["round"]) if more.get("finished") else 10,
         **more,
     }
     return StateFile(**fields)

@@ -121,6 +121,17 @@ def test_a_round_beyond_the_last_one_that_is_no_end_is_never_believed(coordinato
     assert not after_a_while(belief_at(), *looks, traces=True)
 
 
+@pytest.mark.parametrize(("round_", "max_rounds"), [(0, 12), (0, 0), (5, 6)])
+@pytest.mark.parametrize("coordinator", ["alive", "left"])
+def test_an_end_before_its_own_last_round_is_never_believed(coordinator: str, round_: int, max_rounds: int) -> None:
+    """A worker that had done nothing once ended for a forged end of round 0 beside a forged goodbye."""
+    belief, looks = (
+        ClockBelief(SETTLE),
+        every_second(round_, 99, finished=True, max_rounds=max_rounds, coordinator=coordinator),
+    )
+    assert not any(belief.believes(look, round_, traces=True) for look in looks)
+
+
 def test_an_end_is_not_announced_nearer_by_one_write_and_then_reached_by_another() -> None:
     belief = belief_at()
     assert belief.believes(sighting(5, max_rounds=6), done=5, traces=True)
