@@ -68,7 +68,7 @@ class Copied:
 
 
 class _Held(NamedTuple):
-    """A small file that is written again and again, as it was when its prefix was listed."""
+    """A file as it was read."""
 
     key: str
     data: bytes
@@ -120,7 +120,7 @@ class Copier:
         """
         done = self._pass = Copied()
         oldest = 0 if whole else self._furthest - STILL_OPEN
-        held = [*self._hold(keys.EXAM), *self._hold(keys.STATE), *self._hold_peers()]
+        held = [*self._hold(keys.EXAM), *self._hold(keys.STATE), *self._hold_peers()]  # they are written again
         listed = {prefix: list(self._listed(prefix, oldest)) for prefix in reversed(_BY_ROUND)}
         for key in _ONCE:
             self._put_all(self._hold(key))
