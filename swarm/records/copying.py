@@ -229,16 +229,13 @@ class Copier:
             log.add(found.records)
             log.cursor, more = found.cursor, found.more
             self._pass.records += len(found.records)
-        if whole and log.records != before and self._digest(self._target, key) != log.digest.digest():
+        if whole and log.records != before and _read_whole(self._target, key).digest.digest() != log.digest.digest():
             del self._logs[key]
             raise _changed(self._target, key)
 
     def _taken_up(self, key: str) -> _Log:
         """As far as the target's records are the source's first ones; it begins anew where they are not."""
-        there = _Log()
-        for records in _all_records(self._target, key):
-            there.add(records)
-        log = _Log()
+        there, log = _read_whole(self._target, key), _Log()
         while log.records < there.records:
             found = self._source.read_records(key, log.cursor)
             if log.records + len(found.records) > there.records or not found.records:
@@ -261,12 +258,6 @@ class Copier:
             self._pass.records += len(rest)
         log.cursor = found.cursor
         return log
-
-    def _digest(self, store: Store, key: str) -> bytes:
-        log = _Log()
-        for records in _all_records(store, key):
-            log.add(records)
-        return log.digest.digest()
 
     # ── checkpoints ─────────────────────────────────────────────────────────────────────────────────────────────────
     def _copy_checkpoint(self, prefix: str) -> None:
@@ -296,12 +287,13 @@ def _is_checkpoint(key: str) -> bool:
     return len(parts) == 3 and parts[0] == keys.CHECKPOINTS and keys.owner_of(f"{key}/state.json") is not None
 
 
-def _all_records(store: Store, key: str) -> Iterator[list[bytes]]:
-    cursor, more = "", True
+def _read_whole(store: Store, key: str) -> _Log:
+    log, more = _Log(), True
     while more:
-        found = store.read_records(key, cursor)
-        yield found.records
-        cursor, more = found.cursor, found.more
+        found = store.read_records(key, log.cursor)
+        log.add(found.records)
+        log.cursor, more = found.cursor, found.more
+    return log
 
 
 def _shape(store: Store, prefix: str) -> dict[str, int]:
