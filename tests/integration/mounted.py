@@ -65,10 +65,17 @@ class Mounted:
 
     @contextmanager
     def read_only(self) -> Iterator[None]:
-        """A read-only mount lies over the folder."""
-        self._do("mount", "--bind", str(self.folder), str(self.folder))
+        """A read-only mount lies over the folder.
+
+        Made read-only aside and moved there in one step: a mount that is in use, a file of it open for writing, cannot
+        be made read-only (EBUSY).
+        """
+        aside = self.folder.with_name("read-only")
+        aside.mkdir(exist_ok=True)
+        self._do("mount", "--bind", str(self.folder), str(aside))
+        self._do("mount", "-o", "remount,bind,ro", str(aside))
+        self._do("mount", "--move", str(aside), str(self.folder))
         try:
-            self._do("mount", "-o", "remount,bind,ro", str(self.folder))
             yield
         finally:
             self._do("umount", "--lazy", str(self.folder))  # a process may have a file of it open just now
