@@ -13,8 +13,10 @@ STOPPED, STARTING, ACTIVE, STANDBY = "stopped", "starting", "active", "standby"
 MOST_PEERS = 4096
 """Peers that are remembered, those that moved last; names cost a stranger nothing."""
 MOST_LIVES = 16
-"""Incarnations of one peer that are remembered. Of those forgotten it is kept how late they began: none of them is ever
-taken for a new one, nor any other that began as early."""
+"""Incarnations of one peer that are remembered. Of those forgotten it is kept how late they began: none of them is
+taken for a new one at once, nor any other that began as early."""
+RISES = 3
+"""After so many beats in a row, each higher than the one before, a heartbeat is believed that was beaten already."""
 LONGEST_INCARNATION = 64
 """Characters of it that are told apart."""
 
@@ -26,6 +28,21 @@ class _Life(NamedTuple):
     """The highest that was seen."""
 
 
+class _Beaten(NamedTuple):
+    """Beats that are no later ones, of one incarnation: an old file put back, or all that a node can still write after
+    somebody wrote its highest beat, or later lives, in its name."""
+
+    incarnation: str
+    beat: int
+    rises: int = 0
+
+    def then(self, incarnation: str, beat: int) -> _Beaten:
+        """With the next one of them."""
+        if incarnation != self.incarnation or beat < self.beat:
+            return _Beaten(incarnation, beat)
+        return self._replace(beat=beat, rises=self.rises + (beat > self.beat))
+
+
 @dataclass
 class _Seen:
     lives: dict[str, _Life]
@@ -35,20 +52,31 @@ class _Seen:
     role: str
     forgotten_until: float = -math.inf
     """When the latest of the forgotten lives began."""
+    beaten: _Beaten | None = None
 
     def moves_to(self, incarnation: str, life: _Life) -> bool:
         """Take note of a beat; False if it is no later one, of the present life or of one before."""
-        known = self.lives.get(incarnation)
-        if known is None and life.began <= self.forgotten_until:
+        if not self._is_later(incarnation, life) and not self._rises(incarnation, life.beat):
             return False
-        if known is not None and (life.beat == known.beat if not incarnation else life.beat <= known.beat):
-            return False
+        self.beaten = None
         self.lives.pop(incarnation, None)
         self.lives[incarnation] = life
         if len(self.lives) > MOST_LIVES:
             forgotten = self.lives.pop(next(iter(self.lives)))
             self.forgotten_until = max(self.forgotten_until, forgotten.began)
         return True
+
+    def _is_later(self, incarnation: str, life: _Life) -> bool:
+        known = self.lives.get(incarnation)
+        if known is None:
+            return life.began > self.forgotten_until
+        return life.beat > known.beat if incarnation else life.beat != known.beat
+
+    def _rises(self, incarnation: str, beat: int) -> bool:
+        if not incarnation or self.shows(incarnation, beat):
+            return False
+        self.beaten = self.beaten.then(incarnation, beat) if self.beaten else _Beaten(incarnation, beat)
+        return self.beaten.rises >= RISES
 
     def shows(self, incarnation: str, beat: int) -> bool:
         """Whether this is what was seen last."""

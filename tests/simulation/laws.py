@@ -347,9 +347,10 @@ class Laws:
 
     def _vouches(self, other: Host, host: Host, state: StateFile) -> bool:
         """The registration of one coordinator, as another sees it, says that it is there, and has beaten lately."""
-        registration = host.handle.sees(keys.peer(other.name))
-        beats = [version.time for version in self._world.place.history.get(keys.peer(other.name), ())]
-        if not beats or self._world.now - beats[-1] > self._world.plan.timeout:
+        world, registration = self._world, host.handle.sees(keys.peer(other.name))
+        beats = world.place.history.get(keys.peer(other.name), ())
+        seen = [version.time for version in beats if world.network.sees(host.name, version)]
+        if not seen or world.now - seen[-1] > world.plan.timeout:
             return False
         try:
             return registration is not None and decode(registration, PeerFile, "").round >= state.round

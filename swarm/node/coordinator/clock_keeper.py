@@ -70,12 +70,12 @@ class Observer:
             peers = read_registered(
                 self._ctx, self._peers, self._liveness.moving(clock.monotonic()), self._submissions.proven
             )
+            for peer in peers:
+                self._liveness.observe(peer, clock.monotonic(), clock.wall())
             state = self.state(key)
         except StoreError as error:
             self._unlistable.found(error)
             return None
-        for peer in peers:
-            self._liveness.observe(peer, clock.monotonic(), clock.wall())
         if self.in_doubt:
             return None
         now = clock.monotonic()

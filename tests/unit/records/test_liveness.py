@@ -131,6 +131,27 @@ def test_of_however_many_lives_a_peer_had_old_files_do_not_bring_it_back_nor_end
     assert live(liveness, 1000.0 + 27.0 * lives) == set()
 
 
+def test_a_beat_that_a_stranger_wrote_in_its_name_does_not_silence_a_peer() -> None:
+    """The highest that there is, put there once, and written over before its owner had seen it."""
+    liveness = Liveness(10.0)
+    for now, beat in enumerate((1, 2, 2**53 - 1, 3, 4, 5)):
+        liveness.observe(make_peer("alice", beat=beat, last_seen=WALL), float(now), WALL)
+    assert live(liveness, 13.0) == set(), "three beats may be files that somebody puts back"
+    liveness.observe(make_peer("alice", beat=6, last_seen=WALL), 13.0, WALL)
+    assert live(liveness, 14.0) == {"alice"}
+
+
+def test_lives_that_a_stranger_made_up_in_its_name_do_not_silence_a_peer() -> None:
+    liveness = Liveness(10.0)
+    liveness.observe(make_peer("alice", beat=1, registered_at=WALL, last_seen=WALL), 0.0, WALL)
+    for life in range(2 * MOST_LIVES):
+        made_up = make_peer("alice", beat=1, incarnation=f"{life}", registered_at=1e300, last_seen=WALL)
+        liveness.observe(made_up, 0.0, WALL)
+    for now in range(11, 20):
+        liveness.observe(make_peer("alice", beat=now, registered_at=WALL, last_seen=WALL), float(now), WALL)
+    assert live(liveness, 20.0) == {"alice"}
+
+
 def test_names_and_incarnations_that_a_stranger_makes_up_take_little_memory() -> None:
     liveness = Liveness(10.0)
     liveness.observe(make_peer("zoe", beat=1, last_seen=WALL), 0.0, WALL)
