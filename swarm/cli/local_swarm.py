@@ -48,7 +48,12 @@ class LocalSwarm:
     @property
     def names(self) -> list[str]:
         """The ids of all nodes."""
-        return [str(node.node_id) for node in (*self.coordinators, *self.workers)]
+        return [*(str(coordinator.node_id) for coordinator in self.coordinators), *self.worker_names]
+
+    @property
+    def worker_names(self) -> list[str]:
+        """The ids of the workers."""
+        return [str(worker.node_id) for worker in self.workers]
 
     def children(self, asked: Asked, loaded: Settings) -> list[Child]:
         """The daemons to start.

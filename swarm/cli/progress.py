@@ -9,12 +9,11 @@ from statistics import fmean
 import anyio
 import msgspec
 
+from swarm.cli.local_swarm import LocalSwarm
 from swarm.cli.say import say
 from swarm.cli.surviving import Surviving
-from swarm.config import Settings
 from swarm.records.growing import Growing
 from swarm.records.keeping import ShownRow, taking
-from swarm.records.listing import nodes_with_logs
 from swarm.records.odd import Odd
 from swarm.records.pace import StepPace
 from swarm.records.rows import parse_row
@@ -29,14 +28,14 @@ REFRESH_SECONDS = 0.5
 
 
 class Round(msgspec.Struct, frozen=True, tag="round", tag_field="kind"):
-    """A round that is over, over the nodes that reported it; a line of `swarm up --json`."""
+    """A round that is over, over the workers of `swarm up` that reported it; a line of `swarm up --json`."""
 
     round: int
     """Its number from 0, as in files, folders and logs."""
     max_rounds: int
     """Rounds that there will be."""
     nodes: int
-    """Nodes that reported it."""
+    """Of its workers those that reported it."""
     reward: float
     """The mean of their mean rewards."""
     reward_min: float
@@ -93,20 +92,19 @@ _shown = taking(ShownRow)
 
 
 class Progress:
-    """Follows metrics and events."""
+    """Follows metrics and events of the nodes of one `swarm up`; what others log is in `swarm status` and `logs`."""
 
     def __init__(
         self,
         run: Run,
-        settings: Settings,
-        workers: int,
+        swarm: LocalSwarm,
         surviving: Surviving | None = None,
         show_round: Callable[[Round], None] = lambda found: say(found.line),
     ) -> None:
         self._run = run
         self._show_round = show_round
-        self._settings = settings
-        self._workers = workers
+        self._workers = swarm.worker_names
+        self._settings = settings = swarm.settings
         self._spread = settings.staleness_window if settings.clock == "own" else 0
         """Rounds by which workers may be apart without any of them being late."""
         self._growing: dict[str, Growing] = {}
@@ -114,8 +112,8 @@ class Progress:
         self._shown: set[int] = set()
         self.pace = StepPace()
         """Of the steps of all nodes."""
-        self._warnings = EventStream(run, Wanted(level="warning"))
-        self._loading = EventStream(run, Wanted(event="model.*", level="info"))
+        self._warnings = EventStream(run, Wanted(frozenset(swarm.names), level="warning"))
+        self._loading = EventStream(run, Wanted(frozenset(swarm.names), event="model.*", level="info"))
         self._odd: dict[str, Odd] = defaultdict(Odd)
         """Rows left out or clamped so far."""
         self._odd_said: set[str] = set()
@@ -155,7 +153,7 @@ class Progress:
         self._say_what_is_odd()
         newest = max(self._rounds, default=-1)
         for number in sorted(self._rounds):
-            if wait_for_all and number >= newest - self._spread and len(self._rounds[number]) < self._workers:
+            if wait_for_all and number >= newest - self._spread and len(self._rounds[number]) < len(self._workers):
                 return
             rows = self._rounds.pop(number)
             if number not in self._shown:
@@ -165,7 +163,7 @@ class Progress:
                 self._show_round(round_of(number, self._settings.max_rounds, list(rows.values())))
 
     def _new_rows(self) -> Iterator[tuple[str, ShownRow]]:
-        for node in nodes_with_logs(self._run):
+        for node in self._workers:
             growing = self._growing.setdefault(node, Growing(self._run.store, keys.metrics(node)))
             lines = (line for part in growing.look() for line in part.records)
             rows = (row for line in lines if (row := parse_row(line, MetricsRow, self._odd[node])))

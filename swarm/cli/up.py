@@ -123,7 +123,7 @@ def _start(swarm: LocalSwarm, asked: Asked, again: str, emit: Emit | None, *, fo
     this_process_runs(settings, UP, swarm.names)  # before it looks: of two that start at once one sees the other
     refuse_live(settings, run, swarm.names)
     _refuse_what_cannot_go_on(settings, run)
-    _refuse_other_workers(run, [str(worker.node_id) for worker in swarm.workers])
+    _refuse_other_workers(run, swarm.worker_names)
     refuse_other_models(run, swarm.workers)
     make_ready(every_node)
     fitting = within_memory(swarm, plan_of(swarm), force)
@@ -131,7 +131,7 @@ def _start(swarm: LocalSwarm, asked: Asked, again: str, emit: Emit | None, *, fo
     _say_what_changed(run, fitting)
     children = fitting.children(asked, settings)
     show_nodes(children, commands=show_commands)
-    return anyio.run(_run, fitting.settings, run, children, again, emit)
+    return anyio.run(_run, fitting, run, children, again, emit)
 
 
 class _Planned(NamedTuple):
@@ -243,11 +243,12 @@ def _said_if_finished(settings: Settings) -> str:
     return f"{render(summarise(rows, odd, snapshot(run).hints()))}\n{over}"
 
 
-async def _run(settings: Settings, run: Run, children: list[Child], again: str, emit: Emit | None = None) -> int:
+async def _run(swarm: LocalSwarm, run: Run, children: list[Child], again: str, emit: Emit | None = None) -> int:
+    settings = swarm.settings
     supervisor = Supervisor(os.environ)
     surviving = Surviving()
     shown = {"show_round": emit} if emit else {}
-    progress = Progress(run, settings, settings.expected_count, surviving, **shown)
+    progress = Progress(run, swarm, surviving, **shown)
     say("the nodes load their models; the first round begins when all are there")
     exit_code = 0
     async with anyio.create_task_group() as watching:
@@ -268,7 +269,7 @@ async def _run(settings: Settings, run: Run, children: list[Child], again: str, 
                         await _clock_is_running(run, settings, child)
         watching.cancel_scope.cancel()
     progress.show_new()
-    return _conclude(supervisor, run, settings, again, exit_code, surviving, emit)
+    return _conclude(supervisor, run, swarm, again, exit_code, surviving, emit)
 
 
 async def _clock_is_running(run: Run, settings: Settings, coordinator: Child) -> None:
@@ -283,7 +284,7 @@ async def _clock_is_running(run: Run, settings: Settings, coordinator: Child) ->
 def _conclude(
     supervisor: Supervisor,
     run: Run,
-    settings: Settings,
+    swarm: LocalSwarm,
     again: str,
     exit_code: int,
     surviving: Surviving,
@@ -308,12 +309,12 @@ def _conclude(
     if failed and not rows:
         say("fix that, then run the same command again")
     elif done:
-        say(f"go on with more rounds: {again} --rounds {2 * settings.max_rounds}")
+        say(f"go on with more rounds: {again} --rounds {2 * swarm.settings.max_rounds}")
     else:
-        say(f"resume: {again} --rounds {settings.max_rounds}")
+        say(f"resume: {again} --rounds {swarm.settings.max_rounds}")
     code = exit_code or (1 if failed or not done else 0)
     if emit:
-        emit(end_of(rows, settings, again, code, done=done))
+        emit(end_of(rows, swarm, again, code, done=done))
     return code
 
 

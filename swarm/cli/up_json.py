@@ -8,7 +8,7 @@ from contextlib import contextmanager, redirect_stdout, suppress
 
 import msgspec
 
-from swarm.config import Settings
+from swarm.cli.local_swarm import LocalSwarm
 from swarm.records.keeping import SummedRow
 
 Emit = Callable[[msgspec.Struct], None]
@@ -23,11 +23,11 @@ class End(msgspec.Struct, frozen=True, tag="end", tag_field="kind"):
     finished: bool
     """The experiment has all its rounds."""
     rounds_done: int
-    """Rounds that are over."""
+    """Rounds that are over for one of its workers at least."""
     max_rounds: int
     """Rounds that there are to be."""
     cumulative_reward: float
-    """Of all nodes, over all rounds."""
+    """Of its workers, over all rounds."""
     again: str
     """The command that goes on."""
 
@@ -49,14 +49,15 @@ def lines_of_json(wanted: bool) -> Iterator[Emit | None]:
         yield emit
 
 
-def end_of(rows: dict[str, list[SummedRow]], settings: Settings, again: str, code: int, *, done: bool) -> End:
-    """What the rows of all nodes come to, in the end."""
-    ended = [row.round for of_node in rows.values() for row in of_node if row.round < settings.max_rounds]
+def end_of(rows: dict[str, list[SummedRow]], swarm: LocalSwarm, again: str, code: int, *, done: bool) -> End:
+    """What the rows of this swarm's workers come to, in the end; those of others are left out."""
+    settings, own = swarm.settings, [rows[name] for name in swarm.worker_names if rows.get(name)]
+    ended = [row.round for of_node in own for row in of_node if row.round < settings.max_rounds]
     return End(
         exit_code=code,
         finished=done,
         rounds_done=max(ended, default=-1) + 1,
         max_rounds=settings.max_rounds,
-        cumulative_reward=sum(of_node[-1].cumulative_reward for of_node in rows.values() if of_node),
+        cumulative_reward=sum(of_node[-1].cumulative_reward for of_node in own),
         again=f"{again} --rounds {2 * settings.max_rounds if done else settings.max_rounds}",
     )

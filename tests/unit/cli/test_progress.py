@@ -9,14 +9,14 @@ import msgspec
 import pytest
 
 from swarm.cli.progress import Progress, Round, stopping_line
-from swarm.config import Settings
 from tests.layout import Layout
+from tests.unit.cli.swarms import swarm_of
 from tests.unit.views.factories import append, make_row, run_of
 
 
 def play(layout: Layout, rows: list[tuple[str, int]], capsys: pytest.CaptureFixture[str], **settings: Any) -> list[str]:
     """What is said of each round, if these rows come in one after the other."""
-    progress = Progress(run_of(layout), Settings(max_rounds=9, **settings), 2)
+    progress = Progress(run_of(layout), swarm_of(**settings))
     for node, number in rows:
         append(layout.metrics_file(node), msgspec.json.encode(make_row(layout, node, number)))
         progress.show_new(wait_for_all=True)
@@ -46,11 +46,30 @@ def test_on_own_clocks_nobody_is_waited_for_beyond_the_window(
     assert play(Layout(tmp_path, "exp"), rows, capsys, clock="own", staleness_window=2) == ["0 1/9 done 1 nodes"]
 
 
+def test_what_a_stranger_logs_neither_ends_a_round_nor_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its row of the last round comes before the workers' own of the first; one lies in the coordinator's log."""
+    layout = Layout(tmp_path, "exp")
+    progress = Progress(run_of(layout), swarm_of())
+    said = {"timestamp": 1.0, "level": "warning", "event": "node.odd"}
+    for node in ("mallory", "coordinator"):
+        append(layout.metrics_file(node), msgspec.json.encode(make_row(layout, node, 8, my_reward=1.0)))
+        append(layout.events_file(node), msgspec.json.encode(said))
+    for node in ("alice", "mallory", "bob"):
+        append(layout.metrics_file(node), msgspec.json.encode(make_row(layout, node, 0, my_reward=0.5)))
+        progress.show_new(wait_for_all=True)
+    warning, line = capsys.readouterr().out.splitlines()
+    assert "coordinator" in warning
+    assert "reward 0.500 (0.500 to 0.500)" in line
+    assert line.endswith("2 nodes")
+
+
 def test_who_loads_what_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     layout = Layout(tmp_path, "exp")
     said = {"timestamp": 1.0, "level": "info", "event": "model.loaded", "model": "m", "device": "cpu", "seconds": 2.5}
     append(layout.events_file("before"), msgspec.json.encode(said))
-    progress = Progress(run_of(layout), Settings(max_rounds=9), 2)
+    progress = Progress(run_of(layout), swarm_of())
     append(layout.events_file("alice"), msgspec.json.encode(said))
     progress.show_new()
     progress.show_new()
@@ -64,7 +83,7 @@ def test_a_round_shows_how_much_was_tagged_and_what_that_was_worth(
 ) -> None:
     """An eighth of alice's completions and half of bob's, which earned 0.4 and 0.8 each."""
     layout = Layout(tmp_path, "exp")
-    progress = Progress(run_of(layout), Settings(max_rounds=9), 2)
+    progress = Progress(run_of(layout), swarm_of())
     for node, tagged, worth in (("alice", 0.125, 0.4), ("bob", 0.5, 0.8)):
         row = make_row(layout, node, 0, my_reward=tagged * worth, answer_tag_rate=tagged)
         append(layout.metrics_file(node), msgspec.json.encode(row))
@@ -77,7 +96,7 @@ def test_a_round_shows_how_much_was_tagged_and_what_that_was_worth(
 
 def test_a_round_as_json_says_what_its_line_says(tmp_path: Path) -> None:
     layout, rounds = Layout(tmp_path, "exp"), list[Round]()
-    progress = Progress(run_of(layout), Settings(max_rounds=9), 2, show_round=rounds.append)
+    progress = Progress(run_of(layout), swarm_of(), show_round=rounds.append)
     for node, reward in (("alice", 0.25), ("bob", 0.75)):
         row = make_row(layout, node, 4, my_reward=reward, answer_tag_rate=1.0)
         append(layout.metrics_file(node), msgspec.json.encode(row))
@@ -91,7 +110,7 @@ def test_a_round_as_json_says_what_its_line_says(tmp_path: Path) -> None:
 
 def test_ctrl_c_says_how_long_a_step_took_lately(tmp_path: Path) -> None:
     layout = Layout(tmp_path, "exp")
-    progress = Progress(run_of(layout), Settings(max_rounds=9), 2)
+    progress = Progress(run_of(layout), swarm_of())
     assert "no round has shown yet how long a step takes" in stopping_line(progress.pace)
     for node, seconds in (("alice", 2.0), ("bob", 40.0)):
         row = make_row(layout, node, 0, seconds_generate=seconds, seconds_score=1.0, seconds_train=3.0)

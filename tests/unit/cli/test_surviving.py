@@ -15,7 +15,7 @@ from swarm.cli import up
 from swarm.cli.progress import Progress
 from swarm.cli.supervisor import Child, Supervisor
 from swarm.cli.surviving import Surviving
-from swarm.config import Settings
+from tests.unit.cli.swarms import swarm_of
 from tests.unit.views.factories import append, make_experiment, make_row, make_state, run_of, write
 
 
@@ -39,7 +39,7 @@ def test_progress_fails_without_ending_what_it_shows(
 ) -> None:
     layout = make_experiment(tmp_path)
     monkeypatch.setattr(progress_module if broken == "round_of" else Progress, broken, burst)
-    progress = Progress(run_of(layout), Settings(max_rounds=9), 2)
+    progress = Progress(run_of(layout), swarm_of())
     append(layout.metrics_file("alice"), msgspec.json.encode(make_row(layout, "alice", 5)))
     progress.show_new()
     assert capsys.readouterr().out.count("OverflowError") <= 1
@@ -53,8 +53,7 @@ def test_the_end_is_told_honestly_whatever_view_fails(
     layout = make_experiment(tmp_path)
     write(layout.state_file, make_state(layout, round=3, max_rounds=3, finished=finished))
     monkeypatch.setattr(up, broken, burst)
-    run, settings = run_of(layout), Settings(max_rounds=3)
-    code = up._conclude(Supervisor({}), run, settings, "swarm up", 0, Surviving())
+    code = up._conclude(Supervisor({}), run_of(layout), swarm_of(max_rounds=3), "swarm up", 0, Surviving())
     said = capsys.readouterr().out
     assert "OverflowError at test_surviving.py" in said
     known = finished and broken != "snapshot"
@@ -73,5 +72,5 @@ def test_a_view_that_fails_while_the_swarm_runs_leaves_its_children_alone(
     script = f"import time; time.sleep(0.2); open({str(lived)!r}, 'w').close()"
     monkeypatch.setattr("swarm.cli.supervisor.module_command", lambda *_: [os.sys.executable, "-c", script])  # type: ignore[attr-defined]
     children = [Child("worker-0", "worker", {})]
-    assert anyio.run(up._run, Settings(max_rounds=3, path=str(tmp_path)), run_of(layout), children, "again") == 0
+    assert anyio.run(up._run, swarm_of(max_rounds=3, path=str(tmp_path)), run_of(layout), children, "again") == 0
     assert lived.exists()

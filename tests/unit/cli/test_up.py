@@ -11,17 +11,19 @@ import pytest
 
 from swarm.cli import up
 from swarm.cli.flags import RunFlags
+from swarm.cli.local_swarm import LocalSwarm
 from swarm.cli.main import run as swarm
 from swarm.cli.say import say
 from swarm.cli.up_json import end_of
-from swarm.config import Settings
 from swarm.errors import ConfigError, ExperimentError, MemoryPlanError
+from swarm.records.rows import read_to_sum_up
 from swarm.wire import keys
 from swarm.wire.messages import NodeStart
 from tests.layout import Layout
 from tests.unit.cli.memory import have_free
+from tests.unit.cli.swarms import swarm_of
 from tests.unit.node.factories import run_of
-from tests.unit.views.factories import make_experiment
+from tests.unit.views.factories import append, make_experiment, make_row
 
 Plan = Callable[..., up._Planned]
 
@@ -254,10 +256,10 @@ def test_json_is_all_that_is_on_the_standard_output(
 ) -> None:
     have_free(monkeypatch, 64e9)
 
-    def play(_: object, settings: Settings, *rest: object) -> int:
+    def play(_: object, planned: LocalSwarm, *rest: object) -> int:
         emit = rest[-1]
         say("the nodes load their models")
-        emit(end_of({}, settings, "swarm up", 130, done=False))  # type: ignore[operator]
+        emit(end_of({}, planned, "swarm up", 130, done=False))  # type: ignore[operator]
         return 130
 
     monkeypatch.setattr("anyio.run", play)
@@ -267,6 +269,16 @@ def test_json_is_all_that_is_on_the_standard_output(
     assert (end["kind"], end["exit_code"], end["finished"], end["rounds_done"]) == ("end", 130, False, 0)
     assert (end["max_rounds"], end["again"]) == (7, "swarm up --rounds 7")
     assert "the nodes load their models" in said.err
+
+
+def test_the_end_as_json_counts_the_rows_of_its_own_workers_alone(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, workers=("alice", "bob"), rounds=3)
+    before, _ = read_to_sum_up(run_of(layout))
+    append(layout.metrics_file("mallory"), msgspec.json.encode(make_row(layout, "mallory", 8, cumulative_reward=9e9)))
+    rows, _ = read_to_sum_up(run_of(layout))
+    assert "mallory" in rows
+    end = end_of(rows, swarm_of("alice", "bob"), "swarm up", 0, done=False)
+    assert (end.rounds_done, end.cumulative_reward) == (3, sum(of[-1].cumulative_reward for of in before.values()))
 
 
 @pytest.mark.parametrize("commands", [False, True])
