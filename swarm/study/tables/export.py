@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 Format = Literal["csv", "parquet", "jsonl"]
 FORMATS: tuple[Format, ...] = get_args(Format)
+SLICE = 4096
+"""Rows that are turned into text at a time: it takes many times as much as what becomes of it."""
 
 
 def encode_frame(frame: DataFrame, form: Format) -> bytes:
@@ -35,7 +38,10 @@ def encode_frame(frame: DataFrame, form: Format) -> bytes:
     """
     if form == "parquet":
         return _parquet(frame)
-    return _csv(frame) if form == "csv" else _jsonl(frame)
+    written = io.BytesIO()
+    for rows in _slices(frame):
+        written.write(_csv(rows, header=not written.tell()) if form == "csv" else _jsonl(rows))
+    return written.getvalue()
 
 
 def write_frame(frame: DataFrame, form: Format, target: Path, *, force: bool = False) -> None:
@@ -58,9 +64,14 @@ def refuse_existing(target: Path, *, force: bool) -> None:
         raise ConfigError(f"{target} is there already: name another file with --output, or replace it with --force")
 
 
-def _csv(frame: DataFrame) -> bytes:
+def _slices(frame: DataFrame) -> Iterator[DataFrame]:
+    for first in range(0, max(1, len(frame)), SLICE):
+        yield frame.iloc[first : first + SLICE]
+
+
+def _csv(frame: DataFrame, *, header: bool) -> bytes:
     flat = without_formulas(_flat(frame))
-    return flat.to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n").encode()
+    return flat.to_csv(index=False, header=header, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n").encode()
 
 
 def without_formulas(frame: DataFrame) -> DataFrame:

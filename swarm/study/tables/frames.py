@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 
 NULLABLE = {"int64": "Int64", "bool": "boolean"}
+BLOCK = 4096
+"""Rows that are held as Python's objects at a time: they take several times as much as a frame."""
 
 
 class Table(NamedTuple):
@@ -130,14 +133,23 @@ def study_frame(path: Path | str, study: str, table: Table) -> DataFrame:
 
 def _frame(found: Iterable[Row], dtypes: Columns) -> DataFrame:
     """Rows as a frame with these columns; with no row at all, too."""
-    pandas, columns = _pandas(), {name: list[Any]() for name in dtypes}
+    pandas, left = _pandas(), iter(found)
+    blocks = [_block(pandas, islice(left, BLOCK), dtypes)]
+    while len(blocks[-1]) == BLOCK:
+        blocks.append(_block(pandas, islice(left, BLOCK), dtypes))
+    full = [block for block in blocks if len(block)] or blocks
+    frame: DataFrame = pandas.concat(full, ignore_index=True) if len(full) > 1 else full[0]
+    return frame
+
+
+def _block(pandas: Any, found: Iterable[Row], dtypes: Columns) -> DataFrame:
+    columns = {name: list[Any]() for name in dtypes}
     for row in found:  # one at a time: as a dict it takes several times as much
         for name, values in columns.items():
             values.append(row[name])
-    frame: DataFrame = pandas.DataFrame(
-        {name: pandas.Series(values, dtype=_dtype(dtypes[name], values)) for name, values in columns.items()}
-    )
-    return frame
+    series = {name: pandas.Series(values, dtype=_dtype(dtypes[name], values)) for name, values in columns.items()}
+    block: DataFrame = pandas.DataFrame(series)
+    return block
 
 
 def _dtype(dtype: str, values: list[Any]) -> str:

@@ -38,8 +38,10 @@ def metrics_rows(run: Run) -> Iterator[Row]:
     """One row per node and round, by round and node."""
     unknown = dict.fromkeys(unknown_columns(run))
     found = [(row.round, node, row) for node, rows in read_metrics(run).items() for row in rows]
-    found.sort(key=lambda one: one[:2])
-    return (_plain(row) | {"node_id": node, "experiment": run.experiment} | unknown for _, node, row in found)
+    found.sort(key=lambda one: one[:2], reverse=True)
+    while found:  # what has been taken need not be held beside what is made of it
+        _, node, row = found.pop()
+        yield _plain(row) | {"node_id": node, "experiment": run.experiment} | unknown
 
 
 class _Event(msgspec.Struct):

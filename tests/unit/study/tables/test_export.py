@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from swarm.errors import ConfigError, StoreError
+from swarm.study.tables import export as tables_export
+from swarm.study.tables import frames
 from swarm.study.tables.columns import Columns, with_run
 from swarm.study.tables.export import FORMATS, Format, encode_frame, write_frame
 from swarm.study.tables.frames import TABLES, experiment_frame, get_experiment_metrics, get_rollouts, study_frame
@@ -120,3 +122,15 @@ def test_without_pyarrow_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "pandas.io.parquet", None)
     with pytest.raises(ConfigError, match=r"pyarrow.*swarm-sapo\[analysis\]"):
         encode_frame(frame, "parquet")
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_table_made_piece_by_piece_is_the_same(monkeypatch: pytest.MonkeyPatch, form: Format) -> None:
+    """`adaptive_I` is missing in the first rows and there in later ones, so that its pieces differ in type."""
+    whole = study_frame(SMALL, "small", TABLES["metrics"])
+    written = encode_frame(whole, form)
+    monkeypatch.setattr(frames, "BLOCK", 7)
+    monkeypatch.setattr(tables_export, "SLICE", 11)
+    pieces = study_frame(SMALL, "small", TABLES["metrics"])
+    pd.testing.assert_frame_equal(pieces, whole)
+    assert encode_frame(pieces, form) == written
