@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -155,20 +155,36 @@ async def test_old_files_that_are_put_back_by_turns_keep_no_id_taken(layout: Lay
         tasks.cancel_scope.cancel()
 
 
-async def test_the_id_of_a_heart_that_beats_on_another_host_is_refused(layout: Layout) -> None:
-    holder = hold(layout, host="elsewhere/boot/pid", pid=1, beat=1)
+def register_beside(layout: Layout, beats: Iterable[int]) -> Awaitable[None]:
+    """Register as alice, whose id a process on another host has, with these beats at one look after the other."""
+    looks = iter([*beats])
 
-    async def beat() -> None:
-        for number in range(2, 100):
-            await anyio.sleep(BEAT / 2)
-            data = encode(make_peer("alice", host=holder.host, pid=1, beat=number))
-            layout.put(layout.peer_file("alice"), data, "elsewhere", durable=False)
+    def show(beat: int) -> PeerFile:
+        return hold(layout, host="elsewhere/boot/pid", pid=1, beat=beat)
 
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(beat)
-        with anyio.fail_after(PATIENCE), pytest.raises(DuplicateNodeError, match="process 1 on elsewhere"):
-            await make_presence(layout).register()
-        tasks.cancel_scope.cancel()
+    async def sleep(seconds: float) -> None:
+        if (beat := next(looks, None)) is not None:
+            show(beat)
+
+    show(next(looks))
+    ctx = make_context(layout, times=replace(SYSTEM_CLOCK, sleep=sleep), heartbeat_interval=BEAT)
+    return Presence(replace(ctx, process=this_process()), "worker").register()
+
+
+@pytest.mark.parametrize("beats", [(1, 2, 3), (1, 1, 2, 2, 3), (1, 1, 1, 2, 2, 2, 3)])
+async def test_the_id_of_a_heart_that_beats_on_another_host_is_refused_be_it_late(
+    layout: Layout, beats: tuple[int, ...]
+) -> None:
+    with pytest.raises(DuplicateNodeError, match="process 1 on elsewhere"):
+        await register_beside(layout, beats)
+
+
+@pytest.mark.parametrize("beats", [(1, 1, 1, 1), (7, 8, 8, 8, 8, 8, 8), (9, 1, 9, 1, 9, 1)])
+async def test_a_claim_that_somebody_put_there_once_or_twice_keeps_no_id_taken(
+    layout: Layout, beats: tuple[int, ...]
+) -> None:
+    await register_beside(layout, beats)
+    assert registered(layout).host == host_identity()
 
 
 async def test_the_id_of_a_heart_that_stopped_on_another_host_is_taken_over(layout: Layout) -> None:
