@@ -2,6 +2,7 @@
 
     a few rounds further than before ─▶ taken at once
     a jump, an end, or a step back   ─▶ taken once it has stayed for `settle` seconds
+    what no coordinator can write    ─▶ not taken
 
 One write of the state file is a moment's work of any stranger, and would blind a judge or end it; a coordinator that
 lives writes over what it has not written. Who writes it again and again, without signatures, can still lead it astray.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from swarm.records.finished import can_be_written
 from swarm.wire.messages import StateFile
 
 NEAR = 3
@@ -33,7 +35,7 @@ class SteadyClock:
 
     def observe(self, state: StateFile | None, now: float) -> StateFile | None:
         """Take note of what the file says by now; what is taken for the clock. None: there is none."""
-        if state is not None and (self._follows(state) or self._stays(state, now)):
+        if state is not None and can_be_written(state) and (self._follows(state) or self._stays(state, now)):
             self._taken, self._doubted = state, None
         return self._taken
 

@@ -10,6 +10,7 @@ from msgspec import UNSET
 
 from swarm.errors import ProtocolError
 from swarm.harmless import printable
+from swarm.records.finished import can_be_written
 from swarm.records.listing import NodeFiles
 from swarm.records.liveness import STOPPED
 from swarm.store.base import Kind, Store
@@ -73,6 +74,9 @@ def read_clock(run: Run) -> Clock:
         state = read_state(run)
     except ProtocolError as error:
         return Clock(None, str(error))
+    if state and not can_be_written(state):
+        said = f"round {state.round}{', finished' * state.finished}"
+        return Clock(None, f"{run.store.describe(keys.STATE)}: no coordinator writes {said} of {state.max_rounds}")
     writer = read_peer(run, state.updated_by) if state and keys.is_node_id(state.updated_by) else None
     if state and writer and writer.status == STOPPED and 0 <= writer.round < state.round:
         left = f"{state.updated_by} left at round {writer.round}"

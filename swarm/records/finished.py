@@ -58,3 +58,13 @@ def rounds_expected(state: StateFile | None, over: Finished | None) -> int | Non
     if over is not None and over.by == BY_WORKERS:
         return over.rounds
     return (state.max_rounds or None) if state is not None else None
+
+
+def can_be_written(state: StateFile) -> bool:
+    """A coordinator opens the rounds before the last one, and ends after it; 0: it does not say which that is.
+
+    One that came back where all was done holds the clock there until it has looked.
+    """
+    if state.finished:
+        return state.round >= max(1, state.max_rounds)
+    return state.held or state.max_rounds == 0 or state.round < state.max_rounds

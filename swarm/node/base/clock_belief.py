@@ -30,6 +30,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from swarm.records.finished import can_be_written
 from swarm.records.liveness import STOPPED
 from swarm.types import RoundKey
 from swarm.wire.messages import PeerFile, StateFile
@@ -65,13 +66,6 @@ class Sighting:
         if self.state.finished:
             said = self.writer.round == self.state.round and self.writer.status == STOPPED
         return self.nobody and said
-
-
-def _can_be_written(state: StateFile) -> bool:
-    """A coordinator opens the rounds before the last one, and ends after it; 0: it does not say which that is."""
-    if state.finished:
-        return state.round >= max(1, state.max_rounds)
-    return state.max_rounds == 0 or state.round < state.max_rounds
 
 
 class _Said(NamedTuple):
@@ -127,7 +121,7 @@ class ClockBelief:
         if seen.state.held:  # it moves nobody, but whatever else was said does not stay
             self._said = None if seen.vouched else self._said
             return False
-        if not _can_be_written(seen.state):
+        if not can_be_written(seen.state):
             return False
         if seen.key < self._known:
             back = self._stays(seen, supported=seen.vouched and seen.writer.round == seen.state.round)

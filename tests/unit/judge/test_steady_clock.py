@@ -11,7 +11,8 @@ SETTLE = 3.0
 
 
 def at(clock: SteadyClock, now: float, round_: int, *, finished: bool = False) -> tuple[int, bool]:
-    taken = clock.observe(make_state(round=round_, finished=finished), now)
+    rounds = round_ if finished else 10**9 + 1
+    taken = clock.observe(make_state(round=round_, max_rounds=rounds, finished=finished), now)
     return (taken.round, taken.finished) if taken else (-1, False)
 
 
@@ -44,3 +45,12 @@ def test_an_end_that_is_there_from_the_first_ends_nobody_at_once() -> None:
     assert clock.observe(None, 0.0) is None
     assert at(clock, 0.0, 10, finished=True) == (-1, False)
     assert at(clock, SETTLE, 10, finished=True) == (10, True)
+
+
+def test_an_end_before_the_last_round_is_no_coordinators_however_long_it_stays() -> None:
+    clock = SteadyClock(SETTLE)
+    at(clock, 0.0, 5)
+    for now in (1.0, 1.0 + SETTLE, 1.0 + 10 * SETTLE):
+        taken = clock.observe(make_state(round=7, max_rounds=10, finished=True), now)
+        assert taken is not None
+        assert (taken.round, taken.finished) == (5, False)

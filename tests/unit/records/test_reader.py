@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -228,6 +229,26 @@ def test_a_clock_written_in_the_name_of_a_coordinator_after_it_left_is_none(
     found = read_clock(run_of(layout))
     assert (found.state == state, found.problem == "") == (believed, believed)
     assert believed or "expected round 40, got 99: clock left at round 40" in found.problem
+
+
+@pytest.mark.parametrize(
+    ("written", "believed"),
+    [
+        ({"round": 7, "finished": True}, False),
+        ({"round": 10, "finished": True}, True),
+        ({"round": 10}, False),
+        ({"round": 10, "held": True}, True),
+        ({"round": 9}, True),
+    ],
+)
+def test_a_clock_that_no_coordinator_can_write_is_none(tmp_path: Path, written: dict[str, Any], believed: bool) -> None:
+    """An end before the last round, or a round after it."""
+    layout = Layout(tmp_path, "exp")
+    state = make_state(layout, max_rounds=10, **written)
+    layout.put(layout.state_file, encode(state))
+    found = read_clock(run_of(layout))
+    assert (found.state == state, found.problem == "") == (believed, believed)
+    assert believed or "no coordinator writes round" in found.problem
 
 
 class Here:

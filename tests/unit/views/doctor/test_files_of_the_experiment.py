@@ -43,7 +43,7 @@ def test_a_lost_state_is_a_failure_unless_nobody_keeps_one(tmp_path: Path) -> No
 
 def test_the_state_of_another_experiment_is_a_failure(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path)
-    write(layout.state_file, make_state(layout, round=3, experiment_name="copied"))
+    write(layout.state_file, make_state(layout, round=2, experiment_name="copied"))
     assert state_verdict(layout) == (FAILURE, "of experiment 'copied'")
 
 
