@@ -52,6 +52,10 @@ EVENTS, ERRORS, PRINTED, NODES = 40, 10, 20, 12
 """Last events, last warnings and errors, last lines printed of each node, and how many nodes are looked at."""
 LONGEST_LINE, LONGEST_PART = 400, 30_000
 """Characters."""
+LONGEST_LOOKED_AT = 4 * LONGEST_LINE
+"""Characters of a line that are redacted, before it is cut to LONGEST_LINE."""
+MOST_PARSED = 10_000
+"""Lines of one node's log that are looked into at once for its last events."""
 MOST_PATHS = 20
 """That the record of a node's start names."""
 LEFT_OUT = frozenset({"prompt", "prompts", "question", "completion", "completions", "response", "answer", "text"})
@@ -135,7 +139,7 @@ def _parts(
         }
     yield "a report of `swarm bugreport`; paths, names of user and machine and secrets are replaced"
     for title, part in parts.items():
-        yield f"\n## {title}\n\n{_bounded(redaction.redacted(_whole_words(_tried(part), 4 * LONGEST_LINE)))}"
+        yield f"\n## {title}\n\n{_bounded(redaction.redacted(_whole_words(_tried(part), LONGEST_LOOKED_AT)))}"
     if run is None:
         missing = _tried(lambda: open_place(settings.place).without(settings.experiment))
         yield f"\n{printable(redaction.redacted(missing))}"
@@ -192,15 +196,16 @@ def _status(run: Run, settings: Settings) -> str:
 def _events(run: Run, level: str, count: int) -> str:
     """The last of each node."""
     nodes = nodes_with_logs(run)[:NODES]
-    found = [EventStream(run, Wanted(frozenset({node}), level=level)).read_last(count) for node in nodes]
-    return "\n".join(line for of_node in found for line in event_view.render(map(_without_texts, of_node))) or "none"
+    found = (EventStream(run, Wanted(frozenset({node}), level=level)).read_last(count, MOST_PARSED) for node in nodes)
+    lines = (line for of_node in found for line in event_view.render(map(_without_texts, of_node)))
+    return "\n".join(_whole_words(line, LONGEST_LOOKED_AT) for line in lines) or "none"
 
 
 def _printed(run: Run) -> str:
     """The last lines of each node's stdout.log, where crashes of libraries stand as well."""
     parts = []
     for node in nodes_with_logs(run)[:NODES]:
-        last = deque(lines_of(run.store, keys.stdout(node)), maxlen=PRINTED)
+        last = deque((line[: 4 * LONGEST_LOOKED_AT + 4] for line in lines_of(run.store, keys.stdout(node))), PRINTED)
         lines = (_TEXTS.sub(r"\1=...", line.decode("utf-8", "replace").rstrip()) for line in last)
         parts.append("\n".join((f"{node}:", *lines)))
     return "\n\n".join(parts) or "none"

@@ -101,12 +101,14 @@ def logs(
         warn(said)
     stream = EventStream(run, Wanted(frozenset(node), event, level, metrics))
     last = stream.read_last(lines)
+    for of, unseen in sorted(stream.unseen.items()):
+        warn(f"{of}: {unseen} lines were not looked into, for so many would take minutes: name it with --node")
     if lines and not last and not follow:
         warn(f"no event in {run.store.describe(keys.LOGS)} is of the level, name and node that were asked for")
     _show_events(last, as_json=as_json)
     while follow:
         time.sleep(POLL_SECONDS)
-        _show_events(stream.read(), as_json=as_json)
+        _show_events(stream.read_on(), as_json=as_json)
 
 
 def _nodes_without_logs(asked: tuple[str, ...], run: Run) -> Iterator[str]:

@@ -125,8 +125,8 @@ class Progress:
     def _forget_what_was(self) -> None:
         """An experiment that goes on shows what is new."""
         self._shown.update(row.round for _, row in self._new_rows())
-        self._warnings.read()
-        self._loading.read()
+        self._warnings.read_last(0)
+        self._loading.read_last(0)
 
     async def show(self) -> None:
         """Show what comes, until cancelled."""

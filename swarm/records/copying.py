@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from swarm.errors import ProtocolError, StoreError
+from swarm.records.files import LARGEST_EXAM, LARGEST_REGISTRATION, SMALL_FILE
 from swarm.records.listing import entries
 from swarm.store.base import Entry, Kind, Store
 from swarm.wire import keys
@@ -29,6 +30,10 @@ LARGEST_FILE = 64 * 2**20
 """Bytes; nodes take no larger ones."""
 STILL_OPEN = 32
 """Rounds up to so many behind the furthest are looked through in every pass, earlier ones in a whole one alone."""
+MOST_HELD = 1000
+"""Registrations that are read before all else and written last; more are copied as they are then."""
+MOST_RESTARTS = 3
+"""Times that one log may become another file while it is copied."""
 MOST_NAMED = 20
 """Keys that are named as left out."""
 _ONCE = (keys.EXPERIMENT, keys.STUDY_RUN, keys.IMPORT)
@@ -120,13 +125,17 @@ class Copier:
         """
         done = self._pass = Copied()
         oldest = 0 if whole else self._furthest - STILL_OPEN
-        held = [*self._hold(keys.EXAM), *self._hold(keys.STATE), *self._hold_peers()]  # they are written again
+        peers = [key for key, _ in self._listed(keys.PEERS, 0)]
+        first = [(keys.EXAM, LARGEST_EXAM), (keys.STATE, SMALL_FILE), *((key, LARGEST_REGISTRATION) for key in peers)]
+        held = [each for key, limit in first[: 2 + MOST_HELD] for each in self._hold(key, limit)]  # written again
         listed = {prefix: list(self._listed(prefix, oldest)) for prefix in reversed(_BY_ROUND)}
         for key in _ONCE:
-            self._put_all(self._hold(key))
+            self._put_all(self._hold(key, LARGEST_FILE))
         for prefix in _BY_ROUND:
             for key, entry in listed[prefix]:
                 self._copy(key, entry, whole=whole)
+        for key in peers[MOST_HELD:]:
+            self._put_all(self._hold(key, LARGEST_REGISTRATION))
         self._put_all(reversed(held))
         return done
 
@@ -153,17 +162,13 @@ class Copier:
             else:
                 yield key, entry
 
-    def _hold(self, key: str) -> Iterator[_Held]:
+    def _hold(self, key: str, limit: int) -> Iterator[_Held]:
         try:
-            yield _Held(key, self._source.get(key, LARGEST_FILE).data)
+            yield _Held(key, self._source.get(key, limit).data)
         except FileNotFoundError:
             pass
         except ProtocolError as error:
             self._leave_out(key, error)
-
-    def _hold_peers(self) -> Iterator[_Held]:
-        for key, _ in list(self._listed(keys.PEERS, 0)):
-            yield from self._hold(key)
 
     # ── copying ─────────────────────────────────────────────────────────────────────────────────────────────────────
     def _copy(self, key: str, entry: Entry, *, whole: bool) -> None:
@@ -184,7 +189,8 @@ class Copier:
             self._leave_out(key, error)
 
     def _copy_file(self, key: str) -> None:
-        blob = self._source.get(key, LARGEST_FILE)
+        small = key.startswith((f"{keys.REWARDS}/", f"{keys.WINNERS}/"))
+        blob = self._source.get(key, SMALL_FILE if small else LARGEST_FILE)
         self._put(_Held(key, blob.data), durable=False)
         self._versions[key] = blob.tag
 
@@ -217,13 +223,15 @@ class Copier:
         log = self._logs.get(key)
         if log is None:
             log = self._logs[key] = self._taken_up(key)
-        more, before = True, log.records
+        more, before, restarts = True, log.records, 0
         while more:
             found = self._source.read_records(key, log.cursor)
             if found.restarted:  # it became another file: these are from its beginning
                 self._target.remove(key)
                 log = self._logs[key] = _Log()
-                before = -1
+                before, restarts = -1, restarts + 1
+            if restarts > MOST_RESTARTS:
+                raise ProtocolError("unreadable", f"{self._source.describe(key)} is replaced again and again")
             if found.records:
                 self._target.append_records(key, found.records, durable=True)
             log.add(found.records)

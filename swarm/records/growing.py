@@ -27,19 +27,20 @@ class Growing:
         self._key = key
         self._cursor = ""
 
-    def look(self, most_reads: int | None = MOST_READS) -> Iterator[Records]:
+    def look(self, most_reads: int | None = MOST_READS, limit: int = 0) -> Iterator[Records]:
         """What is new, part by part. Where a part is `restarted`, nothing read before belongs to this file.
 
         What is not there (yet), or is no file, has no lines.
 
         Args:
             most_reads: None: to the end, however far that is.
+            limit: bytes of one read, and the rest of the record that they end in; 0: MOST_PER_READ.
         """
         reads = 0
         more = True
         while more and (most_reads is None or reads < most_reads):
             try:
-                found = self._store.read_records(self._key, self._cursor, MOST_PER_READ)
+                found = self._store.read_records(self._key, self._cursor, limit or MOST_PER_READ)
             except ProtocolError:
                 self.torn = False
                 return

@@ -1,8 +1,13 @@
-"""The events of all nodes as one stream in the order of their timestamps."""
+"""The events of all nodes as one stream in the order of their timestamps.
+
+What is held at once does not grow with what strangers log: of one look a part of each log, of a search for the last
+events those that were found so far, and of a line no more than LARGEST_EVENT.
+"""
 
 from __future__ import annotations
 
-from collections import deque
+import re
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from operator import attrgetter
@@ -10,7 +15,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from swarm.records.growing import Growing, parse_line
+from swarm.records.growing import MOST_READS, Growing, parse_line
+from swarm.records.hints import LONGEST_NAME
 from swarm.records.listing import nodes_with_logs
 from swarm.store.run import Run
 from swarm.wire import keys
@@ -20,6 +26,14 @@ METRICS_EVENT = "metrics"
 """What a metrics row is called among the events."""
 UNREADABLE = "log.unreadable_line"
 """What a line that is no event is called: it was meant to say something."""
+LARGEST_EVENT = 64 * 1024
+"""Bytes of a line that are held; a longer one is left out, but for its time, level, name and length."""
+MOST_PARSED = 200_000
+"""Lines of all logs together that are parsed of each part that is read, to find the last events: some second."""
+LEAST_PARSED = 1000
+"""Of one log."""
+AT_ONCE, LEAST_AT_ONCE = 512 * 1024, 1024
+"""Bytes of all logs together that are new to one look of who follows them, and of one log; the next look goes on."""
 
 
 class Event(NamedTuple):
@@ -31,6 +45,7 @@ class Event(NamedTuple):
     level: str
     event: str
     line: bytes
+    """At most LARGEST_EVENT bytes."""
 
 
 class Wanted(NamedTuple):
@@ -44,6 +59,14 @@ class Wanted(NamedTuple):
     """The lowest level."""
     metrics: bool = False
     """Metrics rows too."""
+
+    @property
+    def words(self) -> re.Pattern[bytes]:
+        """What stands in every event that is wanted, as nodes write it."""
+        if (lowest := LEVELS.index(self.level)) > LEVELS.index("info"):  # what names no level is an info
+            return re.compile("|".join(LEVELS[lowest:]).encode())
+        pieces = [] if "[" in self.event else re.split(r"[*?]", self.event)
+        return re.compile(re.escape(max(pieces, key=len, default="").encode()))
 
     def takes(self, event: Event) -> bool:
         return LEVELS.index(event.level) >= LEVELS.index(self.level) and fnmatchcase(event.event, self.event)
@@ -65,33 +88,102 @@ class EventStream:
         self._run = run
         self._wanted = wanted
         self._growing: dict[str, Growing] = {}
+        self._words = wanted.words
+        self.unseen = Counter[str]()
+        """Node -> lines that read_last has not looked into, for there were too many."""
 
     def read(self) -> list[Event]:
         """All new events, ordered by time."""
-        return sorted((event for source in self._sources() for event in source), key=_time)
+        return sorted((event for source in self._sources() for event in self._new(source, source.parts())), key=_time)
 
-    def read_last(self, count: int) -> list[Event]:
-        """The last `count` of all new events, ordered by time; what is before them counts as read."""
-        lasts = [deque(source, maxlen=count) for source in self._sources()]
-        ordered = sorted((event for last in lasts for event in last), key=_time)
-        return ordered[max(0, len(ordered) - count) :]
+    def read_on(self) -> list[Event]:
+        """New events, ordered by time: of each log a part, and the rest with the next call."""
+        sources = list(self._sources())
+        limit = max(LEAST_AT_ONCE, AT_ONCE // max(1, len(sources)))
+        return sorted((event for of in sources for event in self._new(of, of.parts(1, limit))), key=_time)
 
-    def _sources(self) -> Iterator[Iterator[Event]]:
+    def read_last(self, count: int, most_parsed: int = 0) -> list[Event]:
+        """The last `count` of all new events, ordered by time; what is before them counts as read.
+
+        Args:
+            most_parsed: lines of each part that is read; 0: MOST_PARSED. Of one log at least LEAST_PARSED.
+        """
+        last, sources = list[Event](), list(self._sources())
+        share = max(LEAST_PARSED, (most_parsed or MOST_PARSED) // max(1, len(sources)))
+        for source in sources:
+            last = sorted([*last, *self._last_of(source, count, share)], key=_time)
+            del last[: max(0, len(last) - count)]
+        return last
+
+    def _sources(self) -> Iterator[_Source]:
         for node in nodes_with_logs(self._run):
             if self._wanted.nodes and node not in self._wanted.nodes:
                 continue
-            yield self._new(node, keys.events(node), _event)
+            yield self._source(node, keys.events(node), _event)
             if self._wanted.metrics:
-                yield self._new(node, keys.metrics(node), _metrics_event)
+                yield self._source(node, keys.metrics(node), _metrics_event)
 
-    def _new(self, node: str, key: str, parse: Callable[[str, bytes], Event]) -> Iterator[Event]:
+    def _source(self, node: str, key: str, parse: Callable[[str, bytes], Event]) -> _Source:
+        return _Source(node, self._growing.setdefault(key, Growing(self._run.store, key)), parse)
+
+    def _new(self, source: _Source, parts: Iterator[list[bytes]]) -> Iterator[Event]:
         last = 0.0
-        for part in self._growing.setdefault(key, Growing(self._run.store, key)).look():
-            for line in filter(bytes.strip, part.records):
-                event = parse(node, line)
+        for lines in parts:
+            for line in filter(bytes.strip, lines):
+                event = source.parse(source.node, line)
                 last = event.timestamp or last  # a line without a time stays behind the one before it
                 if self._wanted.takes(event):
                     yield event._replace(timestamp=last)
+
+    def _last_of(self, source: _Source, count: int, share: int) -> deque[Event]:
+        last, time = deque[Event](maxlen=count), 0.0
+        for lines in source.parts():
+            found, before = self._last_in(source, lines, count, share)
+            last.extend(event if event.timestamp else event._replace(timestamp=time) for event in found)
+            time = before or time
+        return last
+
+    def _last_in(self, source: _Source, lines: list[bytes], count: int, share: int) -> tuple[list[Event], float]:
+        """The last `count` events of a part, parsed from its end on, and the time of the last line that was parsed.
+
+        A line without a time has that of the one before it, and 0 where none of this part has any.
+        """
+        found, timeless, parsed, latest = list[Event](), 0, 0, 0.0
+        for place in range(len(lines) - 1, -1, -1):
+            if len(found) == count and not timeless:
+                break
+            line = lines[place]
+            if not line.strip() or not (timeless or source.parse is not _event or self._may_be_wanted(line)):
+                continue
+            if parsed == share:
+                self.unseen[source.node] += place + 1
+                break
+            parsed += 1
+            event = source.parse(source.node, line)
+            latest = latest or event.timestamp
+            if event.timestamp and timeless:
+                found[-timeless:] = [late._replace(timestamp=event.timestamp) for late in found[-timeless:]]
+                timeless = 0
+            if len(found) < count and self._wanted.takes(event):
+                found.append(event)
+                timeless += not event.timestamp
+        return found[::-1], latest
+
+    def _may_be_wanted(self, line: bytes) -> bool:
+        """Spares the parsing of those lines that cannot be; one that is no object may have been meant to be any."""
+        return not (line[:1] == b"{" and line[-1:] == b"}") or bool(self._words.search(line))
+
+
+class _Source(NamedTuple):
+    """A log that is read on."""
+
+    node: str
+    growing: Growing
+    parse: Callable[[str, bytes], Event]
+
+    def parts(self, most_reads: int = MOST_READS, limit: int = 0) -> Iterator[list[bytes]]:
+        """The new lines."""
+        return (part.records for part in self.growing.look(most_reads, limit))
 
 
 _time = attrgetter("timestamp")
@@ -100,11 +192,22 @@ _time = attrgetter("timestamp")
 def _event(node: str, line: bytes) -> Event:
     said = parse_line(line, _EventLine)
     if said is None:
-        return Event(0.0, node, "warning", UNREADABLE, line)
+        return _held(Event(0.0, node, "warning", UNREADABLE, line))
     level = said.level if said.level in LEVELS else "info"
-    return Event(said.timestamp, node, level, said.event if isinstance(said.event, str) else repr(said.event), line)
+    name = said.event if isinstance(said.event, str) else repr(said.event)
+    return _held(Event(said.timestamp, node, level, name, line))
 
 
 def _metrics_event(node: str, line: bytes) -> Event:
     said = parse_line(line, _EventLine)
-    return Event(said.timestamp if said else 0.0, node, "info", METRICS_EVENT, line)
+    return _held(Event(said.timestamp if said else 0.0, node, "info", METRICS_EVENT, line))
+
+
+def _held(event: Event) -> Event:
+    """The event without the rest of a line that is too long."""
+    if len(event.line) <= LARGEST_EVENT:
+        return event
+    name = event.event if len(event.event) <= LONGEST_NAME else f"{event.event[:LONGEST_NAME]}..."
+    said = {"timestamp": event.timestamp, "level": event.level, "event": name}
+    left_out = f"{len(event.line)} bytes, of which {LARGEST_EVENT} are the most that is shown"
+    return event._replace(event=name, line=msgspec.json.encode(said | {"left_out": left_out}))

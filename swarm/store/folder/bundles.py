@@ -44,6 +44,11 @@ MOST_IN_A_BUNDLE = 10_000
 """Files and folders; a checkpoint has some ten."""
 MOST_BYTES_IN_A_BUNDLE = 1 << 38
 """Of all its files; those of a model of 7 billion parameters and its optimizer have 84 GB."""
+DEEPEST_IN_A_BUNDLE = 20
+"""Folders within each other."""
+LEAST_SPARSE, LEAST_WRITTEN = 64 * 2**20, 0.1
+"""Of a file of more bytes at least this share was written: a hole costs nobody anything but who copies it."""
+_MOST_HOLES = 10_000
 _REPLACED = "replaced-"
 _PIECE = 1 << 20
 _ATTEMPTS = 5
@@ -177,7 +182,8 @@ def open_bundle(prefix: Within, drafts: Within | None) -> Iterator[Path]:
 
     Raises:
         FileNotFoundError: it is not there.
-        ProtocolError: `not_a_file` where no folder stands there, `oversized` for too many files, or `unreadable`.
+        ProtocolError: `not_a_file` where no folder stands there, `oversized` for too many files, folders too deep, or a
+            file that is all but a hole, or `unreadable`.
         StoreError: the reader's own folder cannot be written.
     """
     for _ in range(_ATTEMPTS):
@@ -229,8 +235,10 @@ class _Room:
             )
 
 
-def _take(folder: int, own: Path, room: _Room) -> None:
+def _take(folder: int, own: Path, room: _Room, depth: int = 0) -> None:
     """Link or copy what is in a folder, links and odd files left out."""
+    if depth > DEEPEST_IN_A_BUNDLE:
+        raise ProtocolError("oversized", f"a bundle has folders more than {DEEPEST_IN_A_BUNDLE} deep")
     for name in _names(folder, room.files + 1):
         with contextlib.suppress(FileNotFoundError):  # replaced meanwhile, which is found afterwards
             found = os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -240,7 +248,7 @@ def _take(folder: int, own: Path, room: _Room) -> None:
                 (own / name).mkdir()
                 below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
                 try:
-                    _take(below, own / name, room)
+                    _take(below, own / name, room, depth + 1)
                 finally:
                     os.close(below)
             elif stat.S_ISREG(mode):
@@ -253,6 +261,8 @@ def _names(folder: int, most: int) -> list[str]:
 
 
 def _take_file(name: str, folder: int, copy: Path, size: int) -> None:
+    if size > LEAST_SPARSE and (written := _written(name, folder, size)) < LEAST_WRITTEN * size:
+        raise ProtocolError("oversized", f"{name} of a bundle is a hole: {written} of {size} bytes were written")
     try:
         os.link(name, copy, src_dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -265,6 +275,24 @@ def _take_file(name: str, folder: int, copy: Path, size: int) -> None:
     else:
         if not copy.is_file() or copy.is_symlink():  # swapped since we looked
             copy.unlink()
+
+
+def _written(name: str, folder: int, size: int) -> int:
+    """Bytes of a file that are no hole, where the system tells of holes; 0 for one of very many."""
+    if not hasattr(os, "SEEK_DATA"):
+        return size
+    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    written, at = 0, 0
+    try:
+        for _ in range(_MOST_HOLES):
+            begin = os.lseek(descriptor, at, os.SEEK_DATA)
+            at = os.lseek(descriptor, begin, os.SEEK_HOLE)
+            written += at - begin
+    except OSError as error:  # ENXIO: nothing but a hole from there on
+        return written if error.errno == errno.ENXIO else size
+    finally:
+        os.close(descriptor)
+    return 0
 
 
 def _copy(source: BinaryIO, target: BinaryIO, size: int) -> None:

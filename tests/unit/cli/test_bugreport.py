@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from swarm.cli import bugreport
 from swarm.cli.main import run
 from tests.layout import Layout
-from tests.unit.views.factories import append_events, make_event, make_experiment
+from tests.unit.views.factories import append_events, make_event, make_experiment, print_to
 
 
 @pytest.fixture(autouse=True)
@@ -136,3 +137,20 @@ def test_it_never_imports_torch(tmp_path: Path) -> None:
     code = f"import sys; from swarm.cli.main import run; code = run({line!r}); sys.exit('torch' in sys.modules or code)"
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_long_lines_of_many_nodes_are_not_held_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Twenty lines of nearly a megabyte by each of eight nodes."""
+    layout = make_experiment(tmp_path)
+    long = "x y " * 225_000
+    for node in range(8):
+        append_events(layout, f"m{node}", *[make_event("m.long", 9.0, level="error", note=long)] * 20)
+        print_to(layout, f"m{node}", "\n".join([long] * 20))
+    tracemalloc.start()
+    assert run(report_on(layout)) == 0
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 48 * 2**20
+    said = capsys.readouterr().out
+    assert len(said) < 200_000
+    assert "left_out='9000" in said

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from swarm.errors import StoreError
+from swarm.records import copying
 from swarm.records.copying import STILL_OPEN, Copier
-from swarm.records.listing import count_files
-from swarm.store.base import Store
+from swarm.records.listing import count_files, nodes_in
+from swarm.store.base import Records, Store
 from swarm.store.memory import MemoryPlace
 from swarm.types import RoundKey
 from swarm.views.validate import validate
@@ -197,3 +198,45 @@ def test_a_file_that_is_too_large_is_named_and_left_out(layout: Layout) -> None:
         huge.truncate(2**40)
     done = copier(layout, MemoryPlace().open("copy")).run()
     assert [line.partition(":")[0] for line in done.left_out] == [keys.rollout(RoundKey(0), "mallory")]
+
+
+def test_registrations_larger_than_any_that_is_read_are_left_out_and_many_are_not_held(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copying, "MOST_HELD", 2)
+    for number in range(20):
+        layout.peer_file(f"m{number}").write_bytes(b"x" * (9000 if number else 8000))
+    target = MemoryPlace().open("copy")
+    done = copier(layout, target).run()
+    assert len(done.left_out) == 19
+    assert all("the limit is 8192" in line for line in done.left_out)
+    assert nodes_in(target, keys.PEERS) == {"alice", "bob", "clock", "m0"}
+
+
+def test_a_checkpoint_that_is_a_hole_or_too_deep_is_left_out(layout: Layout) -> None:
+    """250 GB that nobody wrote, and 25 folders within each other; of a thousand, copying ended in a RecursionError."""
+    hole, deep = layout.checkpoint(3, "mallory"), layout.checkpoint(2, "mallory")
+    hole.mkdir(parents=True)
+    with open(hole / "model.safetensors", "wb") as file:
+        file.truncate(250 * 10**9)
+        file.write(b"x" * 5000)
+    os.makedirs(deep.joinpath(*"d" * 25))
+    done = copier(layout, MemoryPlace().open("copy")).run()
+    assert done.checkpoints == 1
+    first, second = sorted(done.left_out)
+    assert "folders more than 20 deep" in first
+    assert "is a hole" in second
+
+
+def test_a_log_that_is_replaced_again_and_again_is_left_out(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = run_of(layout).store
+    whole = type(source).read_records
+
+    def replaced(self: Any, key: str, cursor: str = "", limit: int = 0) -> Records:
+        found = whole(self, key, cursor)
+        return found._replace(restarted=True, more=True) if "mallory" in key and self is source else found
+
+    append(layout.events_file("mallory"), b"{}")
+    monkeypatch.setattr(type(source), "read_records", replaced)
+    done = Copier(source, MemoryPlace().open("copy")).run()
+    assert [line.partition(":")[0] for line in done.left_out] == [keys.events("mallory")]

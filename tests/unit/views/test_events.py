@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
+import pytest
+
+from swarm.records import stream
 from swarm.records.stream import EventStream, Wanted
 from swarm.views.events import render
 from tests.layout import Layout
@@ -86,3 +90,62 @@ def test_words_of_strangers_reach_no_terminal_raw(tmp_path: Path) -> None:
     append_events(layout, "alice", event)
     text = "".join(render(EventStream(run_of(layout), Wanted()).read_last(1)))
     assert text.isprintable()
+
+
+def test_lines_without_a_time_stand_behind_the_one_before_them_in_whichever_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout = make_logs(tmp_path)
+    for line in (b"{}", b'{"event":"a.late"}'):
+        append(layout.events_file("alice"), line)
+    whole = names(layout)
+    assert whole == ["a.one", "b.one", "a.two", "", "a.late", "b.two"]
+    assert names(layout, Wanted(event="a.*"), last=1) == ["a.late"]
+    monkeypatch.setattr(stream._Source.parts, "__defaults__", (99, 40))
+    assert names(layout) == whole
+
+
+def test_what_is_held_of_long_lines_and_many_nodes_is_bounded(tmp_path: Path) -> None:
+    """Forty events of a megabyte by each of eight nodes."""
+    layout = make_logs(tmp_path)
+    for node in range(8):
+        append_events(layout, f"m{node}", *[make_event("m.long", 9.0, text="x" * 900_000)] * 40)
+    tracemalloc.start()
+    events = EventStream(run_of(layout), Wanted()).read_last(50)
+    held, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 2**20
+    assert peak < 32 * 2**20
+    assert {event.event for event in events} == {"m.long"}
+    line = next(render(events[-1:]))
+    assert "left_out='9000" in line
+    assert "x" * 100 not in line
+
+
+def test_a_flood_is_looked_into_from_its_end_and_what_is_not_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "MOST_PARSED", 30)
+    monkeypatch.setattr(stream, "LEAST_PARSED", 10)
+    layout = make_logs(tmp_path)
+    append_events(layout, "mallory", *[make_event("error", 5.0)] * 100, make_event("m.last", 6.0, "error"))
+    found = EventStream(run_of(layout), Wanted(level="error"))
+    assert [event.event for event in found.read_last(9)] == ["b.two", "m.last"]
+    assert found.unseen == {"mallory": 91}
+
+
+def test_who_follows_gets_a_flood_in_parts_and_the_others_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "AT_ONCE", 600)
+    monkeypatch.setattr(stream, "LEAST_AT_ONCE", 200)
+    layout = make_logs(tmp_path)
+    found = EventStream(run_of(layout), Wanted())
+    found.read_last(0)
+    append_events(layout, "mallory", *[make_event("m.one", 5.0)] * 100)
+    append_events(layout, "zoe", make_event("z.one", 5.0))
+    first = [event.node for event in found.read_on()]
+    assert first.count("zoe") == 1
+    assert 0 < first.count("mallory") < 10
+    rest = iter(lambda: found.read_on(), [])
+    assert len(first) + sum(map(len, rest)) == 101
