@@ -67,10 +67,18 @@ class Progress(msgspec.Struct):
     error_message: str = ""
 
 
+class States(msgspec.Struct):
+    """What is read of a question."""
+
+    question: Any = ""
+    answer: Any = None
+    metadata: Any = None
+
+
 class WorldState(msgspec.Struct):
     """A question."""
 
-    environment_states: dict[str, Any]
+    environment_states: States
 
 
 class Payload(msgspec.Struct):

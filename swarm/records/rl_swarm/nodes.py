@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import Any, NamedTuple
 
 import msgspec
@@ -24,6 +26,18 @@ LARGEST_ERROR = 400
 """Characters of an error's text."""
 
 
+@dataclass(frozen=True)
+class Junk:
+    """Lines that are none of the form."""
+
+    first: Sequence[bytes] = ()
+    count: int = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        """As many lines as there are."""
+        return chain(self.first, repeat(b"", self.count - len(self.first)))
+
+
 class NodeFacts(NamedTuple):
     """What was read of one node."""
 
@@ -34,7 +48,7 @@ class NodeFacts(NamedTuple):
     """Of its metrics.json or metrics.jsonl."""
     old_name: bool
     """It is metrics.json."""
-    junk: list[bytes]
+    junk: Junk
     """What else stands there: readers count it."""
     torn: bool
     """It ends in half a line."""

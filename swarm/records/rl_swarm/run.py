@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 from typing import TypeVar
 
 import msgspec
@@ -12,7 +12,7 @@ from swarm.errors import ProtocolError
 from swarm.records.growing import Growing, lines_of, parse_line
 from swarm.records.listing import count_stage, entries, nodes_in, rounds_in
 from swarm.records.rl_swarm.forms import Clock, Line, Progress, Registration, Reward, Rollouts, said_in
-from swarm.records.rl_swarm.nodes import NodeFacts
+from swarm.records.rl_swarm.nodes import Junk, NodeFacts
 from swarm.records.rows import MOST_ROWS
 from swarm.store.base import Entry, Store
 from swarm.types import RoundKey
@@ -20,13 +20,20 @@ from swarm.wire import keys
 
 Form = TypeVar("Form")
 SMALL_FILE = 64 * 1024
-LARGEST_ROLLOUTS = 64 * 2**20
-"""Bytes."""
-MOST_COMPLETIONS = 2**17
-"""Of one file; each takes some 200 bytes of memory, however short it is."""
+LARGEST_ROLLOUTS = 16 * 2**20
+"""Bytes; 64 completions of 2,048 tokens have half a megabyte."""
+MOST_PARTS = 2**17
+"""Objects, lists and texts of one file, as far as they can be counted before it is read: each takes some 50 to 200
+bytes of memory, however short it is."""
 MOST_NODES = 1000
-MOST_LINES = 6 * MOST_ROWS
-"""Of one metrics.jsonl: four or five for each round."""
+MOST_LINES = 50_000
+"""Of one metrics.jsonl: four or five for each round. What comes after counts as junk."""
+MOST_READS = 2
+"""Of one file of lines, 16 MiB together: 10,000 rounds."""
+MOST_JUNK = 100
+"""Lines of a file that are kept; of others, how many there are."""
+MOST_KEPT = 100_000
+"""Lines of all nodes together that are kept; what was let go is read again when it is asked for."""
 HEAD = 200
 """Lines in which a node prints its settings after a start."""
 MOST_OPENED = 20
@@ -67,8 +74,15 @@ class RlSwarmRun:
         seen, facts = self._facts.get(node, (None, None))
         if facts is None or seen != versions:
             facts = self._read_node(node)
-            self._facts[node] = versions, facts
+            self._keep(node, versions, facts)
         return facts
+
+    def _keep(self, node: str, versions: object, facts: NodeFacts) -> None:
+        self._facts.pop(node, None)
+        self._facts[node] = versions, facts
+        kept = sum(len(one.lines) for _, one in self._facts.values())
+        while kept > MOST_KEPT and len(self._facts) > 1:
+            kept -= len(self._facts.pop(next(iter(self._facts)))[1].lines)
 
     def latest(self, node: str) -> NodeFacts:
         """One node as it was read last, for who reads many of its files: its versions are not looked at again."""
@@ -80,8 +94,9 @@ class RlSwarmRun:
         lines, junk, torn = self._lines(keys.metrics(node), Line, MOST_LINES)
         if old_name := not lines and self._stat(_old_metrics(node)) is not None:
             lines, junk, torn = self._lines(_old_metrics(node), Line, MOST_LINES)
-        printed = list(lines_of(self.store, keys.stdout(node)))
-        said, crash = said_in(printed[:HEAD]), next((line for line in printed if _EXCEPTION in line), b"")
+        printed = lines_of(self.store, keys.stdout(node))
+        head = list(islice(printed, HEAD))
+        said, crash = said_in(head), next((line for line in chain(head, printed) if _EXCEPTION in line), b"")
         trains = registration is None or registration.node_role != "coordinator"
         rewards = self._rewards(node) if trains and not lines else {}
         last = max(self._there[keys.ROLLOUTS].get(node, ()), default=-1) if trains else -1
@@ -103,6 +118,8 @@ class RlSwarmRun:
     def rollouts(self, key: str) -> Rollouts:
         """One file. Raises FileNotFoundError; ProtocolError: it is none, or holds nothing."""
         data, where = self.store.get(key, LARGEST_ROLLOUTS).data, self.store.describe(key)
+        if (parts := data.count(b"{") + data.count(b"[") + data.count(b'",')) > MOST_PARTS:
+            raise ProtocolError("oversized", f"{where} has {parts} objects, lists and texts, the limit is {MOST_PARTS}")
         try:
             found = msgspec.json.decode(data, type=Rollouts)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -110,9 +127,6 @@ class RlSwarmRun:
                 " (its version of rl-swarm wrote empty objects)" if b"[{}" in b"".join(data[:10_000].split()) else ""
             )
             raise ProtocolError("malformed", f"{where} holds no completions: {error}{empty}") from None
-        count = sum(len(payload.actions) for of_question in found.rollouts.values() for payload in of_question)
-        if count > MOST_COMPLETIONS:
-            raise ProtocolError("oversized", f"{where} has {count} completions, the limit is {MOST_COMPLETIONS}")
         return found
 
     def reward(self, key: str) -> Reward:
@@ -175,16 +189,19 @@ class RlSwarmRun:
         except (FileNotFoundError, ProtocolError):
             return None
 
-    def _lines(self, key: str, form: type[Form], most: int) -> tuple[list[Form], list[bytes], bool]:
+    def _lines(self, key: str, form: type[Form], most: int) -> tuple[list[Form], Junk, bool]:
         """The lines of a growing file that are of a form, those that are not, and whether it ends in half a line."""
-        growing, found, junk = Growing(self.store, key), list[Form](), list[bytes]()
-        for part in growing.look():
+        growing, found, junk, count = Growing(self.store, key), list[Form](), list[bytes](), 0
+        for part in growing.look(MOST_READS):
             for line in part.records:
-                if (parsed := parse_line(line, form)) is None:
-                    junk.append(line[:LONGEST_LINE])
-                elif len(found) < most:
+                parsed = parse_line(line, form) if len(found) < most else None
+                if parsed is not None:
                     found.append(parsed)
-        return found, junk, growing.torn
+                    continue
+                count += 1
+                if len(junk) < MOST_JUNK:
+                    junk.append(line[:LONGEST_LINE])
+        return found, Junk(junk, count), growing.torn
 
 
 def _old_metrics(node: str) -> str:

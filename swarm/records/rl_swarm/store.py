@@ -227,15 +227,15 @@ def _cursor(lines: list[bytes], count: int) -> str:
 
 
 def _entries(group: Payload) -> list[RolloutEntry]:
-    prompt = str(group.world_state.environment_states.get("question", ""))
+    prompt = str(group.world_state.environment_states.question)
     return [RolloutEntry(prompt=prompt, response=text) for text in group.actions]
 
 
 def _info(group: Payload) -> GroupInfo:
     state = group.world_state.environment_states
-    metadata = state.get("metadata")
+    metadata = state.metadata
     task = metadata.get("source_dataset") if isinstance(metadata, dict) else None
-    answer = state.get("answer")
+    answer = state.answer
     return GroupInfo(
         task=task if isinstance(task, str) else "",
         answer=answer if isinstance(answer, str) else None,

@@ -320,7 +320,7 @@ def test_a_file_of_more_completions_than_any_node_makes_is_refused(place: Path) 
     (place / "experiments/two_workers" / key).write_text(
         f'{{"peer_id": "node_1", "round": 0, "stage": 0, "timestamp": 1.0, "rollouts": {{"q": [{state}]}}}}'
     )
-    with pytest.raises(ProtocolError, match="131073 completions, the limit is 131072"):
+    with pytest.raises(ProtocolError, match="objects, lists and texts, the limit is 131072"):
         looked_at(place, "two_workers").store.get(key, 2**30)
 
 
@@ -335,3 +335,36 @@ def test_what_nodes_published_is_listed_once_for_all_of_them(place: Path, monkey
     monkeypatch.setattr(rl_swarm_run, "count_stage", lambda *at: (listed.append(at[1]), stage(*at))[1])
     assert len(snapshot(run).peers) > 50
     assert len(listed) == len(set(listed))
+
+
+def test_what_is_held_of_a_strangers_lines_is_bounded_and_what_is_not_is_counted(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rl_swarm_run, "MOST_LINES", 40)
+    monkeypatch.setattr(rl_swarm_run, "MOST_JUNK", 3)
+    monkeypatch.setattr(rl_swarm_run, "MOST_KEPT", 50)
+    line = '{"timestamp": 1.5, "round": 1, "stage_reward": 0.5, "num_samples": 300}\n'
+    for node in ("mal_0", "mal_1", "mal_2"):
+        (place / f"experiments/two_workers/logs/{node}").mkdir()
+        append(place, f"two_workers/logs/{node}/metrics.jsonl", line * 60 + "no line\n" * 10)
+    source = rl_swarm_run.RlSwarmRun(open_place(place).open("two_workers").store)
+    facts = [source.facts(node) for node in source.nodes()]
+    assert [(len(one.lines), len([*one.junk])) for one in facts if one.node.startswith("mal")] == [(40, 30)] * 3
+    assert sum(len(one.lines) for _, one in source._facts.values()) <= 50
+    rows = read_rows(looked_at(place, "two_workers"), "mal_0")
+    assert (len(rows.rows), rows.junk) == (1, 30)
+
+
+@pytest.mark.parametrize(
+    "states",
+    ['"x": [' + "[]," * 200_000 + "1]", '"metadata": {"x": [' + '"",' * 200_000 + '""]}'],
+    ids=["lists", "texts"],
+)
+def test_rollouts_of_more_parts_than_any_node_writes_are_refused_before_they_are_read(place: Path, states: str) -> None:
+    file = place / "experiments/two_workers/rollouts/round_0/stage_0/mal.json"
+    file.write_text(
+        '{"peer_id": "mal", "round": 0, "stage": 0, "timestamp": 1.0, "rollouts": {"a": [{"actions": ["x"], '
+        '"world_state": {"environment_states": {' + states + "}}}]}}"
+    )
+    with pytest.raises(ProtocolError, match="objects, lists and texts"):
+        looked_at(place, "two_workers").store.get("rollouts/round_0/stage_0/mal.json", 2**30)
