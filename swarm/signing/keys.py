@@ -10,8 +10,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
 from swarm.errors import ConfigError
+from swarm.signing.known_keys import read_regular
 
 KEY_FILE = "key.pem"
+LARGEST_KEY = 64 * 1024
+"""Bytes; one has some 120."""
 
 
 def make_key(folder: Path) -> Ed25519PrivateKey:
@@ -46,7 +49,7 @@ def load_key(folder: Path) -> Ed25519PrivateKey:
     """
     file = folder / KEY_FILE
     try:
-        mode, pem = file.stat().st_mode, file.read_bytes()
+        mode, pem = file.stat().st_mode, read_regular(file, LARGEST_KEY)
     except FileNotFoundError:
         raise ConfigError(f"there is no key {file} to sign with: make one with `swarm keys new`") from None
     except OSError as error:

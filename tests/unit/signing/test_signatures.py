@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from structlog.testing import capture_logs
 
 from swarm.errors import ConfigError, ProtocolError
+from swarm.signing import known_keys
 from swarm.signing.envelope import seal, signature_of, verify
 from swarm.signing.keys import load_key, make_key, public_text
 from swarm.signing.known_keys import KnownKeys
@@ -139,3 +143,44 @@ def test_threads_that_see_an_author_at_once_pin_it_without_a_quarrel(tmp_path: P
         with ThreadPoolExecutor(4) as threads:
             told = list(threads.map(known.pin, [f"node-{number}"] * 4, ["one", "two", "one", "two"]))
         assert len({*told, known.of(f"node-{number}")}) == 1
+
+
+def in_time(read: Callable[[], object]) -> object:
+    """What a reading gives or raises; a reading that waits fails."""
+    said: list[object] = ["it waits"]
+
+    def run() -> None:
+        try:
+            said[0] = read()
+        except (ConfigError, OSError) as error:
+            said[0] = type(error)
+
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(10)
+    return said[0]
+
+
+def test_a_pipe_or_a_device_in_the_place_of_a_key_keeps_nobody(tmp_path: Path) -> None:
+    known = KnownKeys(tmp_path, "/shared", "exp")
+    known.pin("alice", "key")
+    os.mkfifo(known._folder / "ben.pub")
+    (known._folder / "zoe.pub").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "key.pem", 0o600)
+    assert in_time(lambda: known.of("ben")) is OSError
+    assert in_time(lambda: known.of("zoe")) is OSError
+    assert in_time(lambda: load_key(tmp_path)) is ConfigError
+
+
+def test_names_that_sign_do_not_fill_the_disk_of_who_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known_keys, "MOST_PINS", 3)
+    reader = make_signed(tmp_path)
+    with capture_logs() as logs:
+        for number in range(5):
+            name = f"peers/m{number}.json"
+            reader.check(seal(b'{"peer_id":"m"}\n', f"exp/{name}", MALLORY), name)
+    assert len(list((tmp_path / "reader").rglob("*.pub"))) == 3
+    assert [log["author"] for log in logs if log["event"] == "key.not_remembered"] == ["m3", "m4"]
+    assert reader.key_of("m4") == public_text(MALLORY)  # by this process all the same
