@@ -68,6 +68,27 @@ def rows_naming_peers(at: Target, tick: int) -> None:
         _append(path, json.dumps(row, separators=(",", ":")))
 
 
+def logs_flooded(at: Target, tick: int) -> None:
+    """Of twelve strangers 2 MB of the shortest lines and forty events of nearly a megabyte; after that one a second."""
+    long = json.dumps({"event": "x", "level": "error", "timestamp": 1.0, "text": "x y " * 240_000})
+    for number in range(12):
+        lines = [*["{}"] * 700_000, *[long] * 40] if tick == 0 else [long]
+        _append(at.layout.events_file(f"mallory{number}"), *lines)
+
+
+def last_round_before_all(at: Target, tick: int) -> None:
+    """A stranger's row of a round that nobody has begun, and a warning."""
+    _append(at.layout.metrics_file("mallory"), json.dumps(_plain_row("mallory", at) | {"round": 10**6 + tick}))
+    _append(at.layout.events_file("mallory"), json.dumps({"event": "x", "level": "warning", "timestamp": 1.0}))
+
+
+def hollow_files(at: Target, tick: int) -> None:
+    """Registrations of 60 MB, and a checkpoint of 250 GB, that nobody wrote."""
+    for number in range(20):
+        _hollow(at.layout.peer_file(f"hollow-{tick}-{number}"), 60 << 20)
+    _hollow(at.layout.checkpoint(_next_checkpoint(at), f"hollow-{tick}") / "model.safetensors", 250 * 10**9)
+
+
 def forged_starts(at: Target, tick: int) -> None:
     """Starts in a stranger's, a worker's and the coordinator's name, of other settings, of a million rounds behind."""
     for node, role in (("mallory", "worker"), (at.victim, "worker"), ("clock", "coordinator")):
@@ -239,6 +260,9 @@ _OF_FILES: dict[str, Attack] = {
         rows_for_a_node,
         events_that_are_odd,
         rows_naming_peers,
+        logs_flooded,
+        last_round_before_all,
+        hollow_files,
         forged_starts,
         starts_of_22_megabytes,
         nested_900_deep,
@@ -307,6 +331,13 @@ def _write(path: Path, data: bytes) -> None:
         temporary = path.with_name(f"{path.name}.x")
         temporary.write_bytes(data)
         temporary.replace(path)
+
+
+def _hollow(path: Path, size: int) -> None:
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as file:
+            file.truncate(size)
 
 
 def _append(path: Path, *lines: str) -> None:

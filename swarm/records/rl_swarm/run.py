@@ -26,13 +26,13 @@ MOST_PARTS = 2**17
 """Objects, lists and texts of one file, as far as they can be counted before it is read: each takes some 50 to 200
 bytes of memory, however short it is."""
 MOST_NODES = 1000
-MOST_LINES = 50_000
+MOST_LINES = 30_000
 """Of one metrics.jsonl: four or five for each round. What comes after counts as junk."""
 MOST_READS = 2
-"""Of one file of lines, 16 MiB together: 10,000 rounds."""
+"""Of one file of lines, 16 MiB together: 6,000 rounds."""
 MOST_JUNK = 100
 """Lines of a file that are kept; of others, how many there are."""
-MOST_KEPT = 100_000
+MOST_KEPT = 40_000
 """Lines of all nodes together that are kept; what was let go is read again when it is asked for."""
 HEAD = 200
 """Lines in which a node prints its settings after a start."""
