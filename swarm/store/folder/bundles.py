@@ -16,7 +16,7 @@ import shutil
 import stat
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -47,7 +47,8 @@ MOST_BYTES_IN_A_BUNDLE = 1 << 38
 DEEPEST_IN_A_BUNDLE = 20
 """Folders within each other."""
 LEAST_SPARSE, LEAST_WRITTEN = 64 * 2**20, 0.1
-"""Of a file of more bytes at least this share was written: a hole costs nobody anything but who copies it."""
+"""Of files of more bytes, those of one folder together, at least this share was written: a hole costs nobody anything
+but who copies it. One of them may be a hole: to file systems that compress, the zeros of an optimizer are one."""
 _MOST_HOLES = 10_000
 _REPLACED = "replaced-"
 _PIECE = 1 << 20
@@ -183,7 +184,7 @@ def open_bundle(prefix: Within, drafts: Within | None) -> Iterator[Path]:
     Raises:
         FileNotFoundError: it is not there.
         ProtocolError: `not_a_file` where no folder stands there, `oversized` for too many files, folders too deep, or a
-            file that is all but a hole, or `unreadable`.
+            files that are all but a hole, or `unreadable`.
         StoreError: the reader's own folder cannot be written.
     """
     for _ in range(_ATTEMPTS):
@@ -239,7 +240,9 @@ def _take(folder: int, own: Path, room: _Room, depth: int = 0) -> None:
     """Link or copy what is in a folder, links and odd files left out."""
     if depth > DEEPEST_IN_A_BUNDLE:
         raise ProtocolError("oversized", f"a bundle has folders more than {DEEPEST_IN_A_BUNDLE} deep")
-    for name in _names(folder, room.files + 1):
+    names = _names(folder, room.files + 1)
+    _refuse_hollow(folder, names)
+    for name in names:
         with contextlib.suppress(FileNotFoundError):  # replaced meanwhile, which is found afterwards
             found = os.stat(name, dir_fd=folder, follow_symlinks=False)
             mode = found.st_mode
@@ -255,14 +258,24 @@ def _take(folder: int, own: Path, room: _Room, depth: int = 0) -> None:
                 _take_file(name, folder, own / name, found.st_size)
 
 
+def _refuse_hollow(folder: int, names: Iterable[str]) -> None:
+    size = written = 0
+    for name in names:
+        with contextlib.suppress(FileNotFoundError):
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISREG(found.st_mode) and found.st_size > LEAST_SPARSE:
+                size += found.st_size
+                written += _written(name, folder, found.st_size)
+    if written < LEAST_WRITTEN * size:
+        raise ProtocolError("oversized", f"a bundle is a hole: {written} of {size} bytes were written")
+
+
 def _names(folder: int, most: int) -> list[str]:
     with os.scandir(folder) as entries:
         return [entry.name for entry in islice(entries, most)]
 
 
 def _take_file(name: str, folder: int, copy: Path, size: int) -> None:
-    if size > LEAST_SPARSE and (written := _written(name, folder, size)) < LEAST_WRITTEN * size:
-        raise ProtocolError("oversized", f"{name} of a bundle is a hole: {written} of {size} bytes were written")
     try:
         os.link(name, copy, src_dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

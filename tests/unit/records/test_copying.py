@@ -13,6 +13,7 @@ from swarm.records import copying
 from swarm.records.copying import STILL_OPEN, Copier
 from swarm.records.listing import count_files, nodes_in
 from swarm.store.base import Records, Store
+from swarm.store.folder import bundles
 from swarm.store.memory import MemoryPlace
 from swarm.types import RoundKey
 from swarm.views.validate import validate
@@ -214,7 +215,7 @@ def test_registrations_larger_than_any_that_is_read_are_left_out_and_many_are_no
 
 
 def test_a_checkpoint_that_is_a_hole_or_too_deep_is_left_out(layout: Layout) -> None:
-    """250 GB that nobody wrote, and 25 folders within each other; of a thousand, copying ended in a RecursionError."""
+    """250 GB that nobody wrote, and 25 folders within each other."""
     hole, deep = layout.checkpoint(3, "mallory"), layout.checkpoint(2, "mallory")
     hole.mkdir(parents=True)
     with open(hole / "model.safetensors", "wb") as file:
@@ -226,6 +227,19 @@ def test_a_checkpoint_that_is_a_hole_or_too_deep_is_left_out(layout: Layout) -> 
     first, second = sorted(done.left_out)
     assert "folders more than 20 deep" in first
     assert "is a hole" in second
+
+
+def test_a_checkpoint_whose_optimizer_has_not_moved_is_copied(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its zeros are a hole to a file system that compresses; its weights are not."""
+    monkeypatch.setattr(bundles, "LEAST_SPARSE", 2**16)
+    checkpoint = layout.checkpoint(9, "alice")
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "model.safetensors").write_bytes(b"w" * 2**18)
+    with open(checkpoint / "optimizer.safetensors", "wb") as file:
+        file.truncate(2**19)
+    done = copier(layout, MemoryPlace().open("copy")).run()
+    assert not done.left_out
+    assert done.checkpoints == 2
 
 
 def test_a_log_that_is_replaced_again_and_again_is_left_out(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
