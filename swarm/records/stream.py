@@ -32,6 +32,8 @@ MOST_PARSED = 200_000
 """Lines of all logs together that are parsed of each part that is read, to find the last events: some second."""
 LEAST_PARSED = 1000
 """Of one log."""
+READS_FOR_LAST = 64
+"""Reads of one log in search of its last events, 512 MiB together: 240,000 rounds."""
 AT_ONCE, LEAST_AT_ONCE = 512 * 1024, 1024
 """Bytes of all logs together that are new to one look of who follows them, and of one log; the next look goes on."""
 
@@ -137,7 +139,7 @@ class EventStream:
 
     def _last_of(self, source: _Source, count: int, share: int) -> deque[Event]:
         last, time = deque[Event](maxlen=count), 0.0
-        for lines in source.parts():
+        for lines in source.parts(READS_FOR_LAST):
             found, before = self._last_in(source, lines, count, share)
             last.extend(event if event.timestamp else event._replace(timestamp=time) for event in found)
             time = before or time

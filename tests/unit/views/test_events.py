@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from swarm.records import stream
+from swarm.records import growing, stream
 from swarm.records.stream import EventStream, Wanted
 from swarm.views.events import render
 from tests.layout import Layout
@@ -34,6 +34,15 @@ def test_the_last_n_are_counted_after_the_filter(tmp_path: Path) -> None:
     assert names(layout, last=2) == ["a.two", "b.two"]
     assert names(layout, Wanted(event="*.one"), last=1) == ["b.one"]
     assert names(layout, last=0) == []
+
+
+def test_the_last_of_a_long_log_are_its_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`logs -n 5` showed events of the first 64 MiB, of a daemon that had run for days."""
+    layout = Layout(tmp_path, "exp")
+    append_events(layout, "alice", *(make_event(f"number.{number}", float(number)) for number in range(400)))
+    monkeypatch.setattr(growing, "MOST_PER_READ", 1024)
+    assert layout.events_file("alice").stat().st_size > 2 * growing.MOST_READS * 1024
+    assert names(layout, last=2) == ["number.398", "number.399"]
 
 
 def test_filters_by_node_event_and_level(tmp_path: Path) -> None:
