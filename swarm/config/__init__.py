@@ -1,8 +1,9 @@
 """Settings: declared in settings.py; merged from flags, environment, file, preset and defaults in sources.py.
 
-constraints ─▶ settings, presets ─▶ environment ─▶ sources
+constraints, adaptive_rules ─▶ settings, presets ─▶ environment ─▶ sources
 """
 
+from swarm.config.adaptive_rules import ADAPTIVE_RULES, LITERAL_RULES, rule_in_settings
 from swarm.config.constraints import EXPERIMENT_NAME, NODE_ID
 from swarm.config.environment import (
     DAEMONS,
@@ -17,17 +18,14 @@ from swarm.config.environment import (
 )
 from swarm.config.from_folder import refuse_unsafe
 from swarm.config.settings import (
-    ADAPTIVE_RULES,
     ADVANTAGE_SCALINGS,
     FUNCTIONS,
     IDENTITY,
     IDENTITY_DEFAULTS,
     JUDGE,
-    LITERAL_RULES,
     LOSSES,
     SAMPLERS,
     Settings,
-    rule_in_settings,
     variable,
 )
 from swarm.config.sources import load_settings, sources_of

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from swarm.config.adaptive_rules import ADAPTIVE_RULES, recorded_rule
 from swarm.config.constraints import (
     EXPERIMENT_NAME,
     NODE_ID,
@@ -29,12 +30,6 @@ from swarm.types import FIRST_FAMILY
 
 JUDGE = "judge"
 """The name under which a judge keeps its logs; it registers nowhere, and no node may have it."""
-LITERAL_RULES = ("reward-trend", "gradient", "multi-signal")
-"""Earlier versions knew those of SCALED_RULES by these names; see `recorded_rule`."""
-_LITERAL = " (literal)"
-SCALED_RULES = tuple(f"{rule}-scaled" for rule in LITERAL_RULES)
-ADAPTIVE_RULES = (*LITERAL_RULES, *SCALED_RULES, "supply", "random", "constant")
-"""Named here for the messages; swarm.algo.registry knows what they do. Others are named `package.module:function`."""
 SAMPLERS = ("uniform", "informative", "balanced")
 """Named here for the messages; what they do is in swarm.algo.samplers. Others are named `package.module:function`."""
 LOSSES = ("grpo", "grpo_sequence", "dr_grpo", "gspo", "cispo")
@@ -372,20 +367,6 @@ class Settings:
             variable(name): ",".join(value) if isinstance(value, tuple) else str(value)
             for name, value in changed.items()
         }
-
-
-def recorded_rule(name: str) -> str:
-    """An adaptive rule as an experiment's identity names it.
-
-    `gradient` alone was another formula in earlier versions: the one now called `gradient-scaled`. So an experiment of
-    either kind never goes on with the other's, whichever version looks at it.
-    """
-    return name + _LITERAL if name in LITERAL_RULES else name
-
-
-def rule_in_settings(recorded: str) -> str:
-    """The name in the settings of a rule as an experiment's identity names it."""
-    return f"{recorded}-scaled" if recorded in LITERAL_RULES else recorded.removesuffix(_LITERAL)
 
 
 FIELDS = {f.name: f for f in fields(Settings)}

@@ -1,33 +1,23 @@
 """What must be true of a run. Each check yields one sentence for each thing that is wrong.
 
 A node that skipped rounds, because it was late or killed, is no failure: `notes` tells of it.
-
-Nodes write on while a run is checked. Each writes in one order, and what is looked for is read against it:
-
-    nodes write    state of the clock ─▶ rollouts ─▶ row ─▶ reward        logs begin before any of them
-    read_records   clock, rows (`before`) ─▶ rewards ─▶ rollouts ─▶ clock, rows, events, text (`now`)
-
-So what `before` says has its files; every file that was found is explained by `now`, and every reward by a row of it.
+How a run is read for them, while its nodes write on, is in run_records.py.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Set
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from swarm.errors import ProtocolError
-from swarm.records.events import FINISHED, Printed, read_printed
-from swarm.records.expected import NOTHING, Expected, Started, started
+from swarm.records.events import FINISHED
 from swarm.records.files import SMALL_FILE, read_form
 from swarm.records.keeping import CheckedRow
-from swarm.records.listing import Counted, count_files, entries
-from swarm.records.reader import RunReader, Snapshot
-from swarm.records.rows import Rows, read_columns
+from swarm.records.listing import Counted, entries
 from swarm.store.base import Kind
-from swarm.store.run import Run
 from swarm.types import RoundKey
 from swarm.views.expectations import (
     as_many_as_expected,
@@ -35,6 +25,7 @@ from swarm.views.expectations import (
     nodes_named_are_there,
     nodes_started_are_there,
 )
+from swarm.views.run_records import RunRecords, rounds_begun
 from swarm.views.spans import gaps, named, spans
 from swarm.views.text import shorten
 from swarm.wire import keys
@@ -45,70 +36,6 @@ LARGEST_FILE = 1 << 30
 """Bytes. Checking reads a file at a time and refuses none for its size that nodes may have been allowed to take."""
 
 CUMULATIVE_TOLERANCE = 1e-6
-
-
-class Before(NamedTuple):
-    """How far a run was before its files were counted."""
-
-    rounds_done: int
-    newest_row: dict[str, int]
-    """Node -> round of the last row that it had."""
-    started: dict[str, Started]
-    """Worker -> its starts."""
-
-
-class RunRecords(NamedTuple):
-    """One run. Rollout and reward files are only counted here; the checks open them one at a time."""
-
-    before: Before
-    now: Snapshot
-    """After they were counted."""
-    partial: bool
-    """It need not have finished."""
-    only: Set[str]
-    """The nodes whose records are checked; empty: all, and that nothing else lies there."""
-    expected: Expected
-    """What somebody asks for."""
-    rollouts: Counted
-    rewards: Counted
-    rows: dict[str, Rows[CheckedRow]]
-    printed: dict[str, Printed]
-    started: dict[str, Started]
-    """Worker -> its starts, those before each of its rows among them."""
-
-    def where(self, key: str) -> str:
-        """The key as people find it."""
-        return self.now.run.store.describe(key)
-
-
-def read_records(run: Run, *, partial: bool, only: Set[str] = frozenset(), expected: Expected = NOTHING) -> RunRecords:
-    """Read a run, or what `only` some of its nodes have put there in the rounds that it had."""
-    reader = RunReader(run, only)
-    before = _before(reader.refresh())
-    rewards, rollouts = count_files(run.store, keys.REWARDS), count_files(run.store, keys.ROLLOUTS)
-    now = reader.refresh()
-    found = RunRecords(
-        before=before,
-        now=now,
-        partial=partial,
-        only=only,
-        expected=expected,
-        rollouts=rollouts,
-        rewards=rewards,
-        rows={node: read_columns(run, node, CheckedRow) for node in now.logged},
-        printed={node: read_printed(run, node) for node in now.logged},
-        started=started(now),
-    )
-    if not only:
-        return found
-    rounds = _rounds_begun(found)
-    return found._replace(rewards=rewards.of(only, rounds), rollouts=rollouts.of(only, rounds))
-
-
-def _before(now: Snapshot) -> Before:
-    newest_row = {node: p.last.round for node, p in now.progress.items() if p.last}
-    return Before(now.rounds_done, newest_row, started(now))
-
 
 Check = Callable[[RunRecords], Iterator[str]]
 
@@ -190,15 +117,8 @@ def _gaps(run: RunRecords, counted: Counted, prefix: str, excused: Set[int] = fr
     excused = excused | ({done - 1} if run.partial else set())  # its reward, or the word that it was overdue, may come
     if missing := gaps(done, there | overdue | excused):
         yield f"{place}: expected files for all rounds 0-{done - 1}, got none for {named(missing)}"
-    if beyond := {number for number in there if number >= _rounds_begun(run)}:
+    if beyond := {number for number in there if number >= rounds_begun(run)}:
         yield f"{place}: expected no round after the clock's {run.now.rounds_done - 1}, got {spans(beyond)}"
-
-
-def _rounds_begun(run: RunRecords) -> int:
-    """Rounds of which there may be files. One who goes on alone opens the round after that of its last row."""
-    if not run.partial:
-        return run.now.rounds_done
-    return max([run.now.rounds_done, *(progress.rounds_done for progress in run.now.progress.values())]) + 1
 
 
 def files_behind_every_row(run: RunRecords) -> Iterator[str]:

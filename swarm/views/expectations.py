@@ -8,16 +8,13 @@ named in what others wrote                ─▶ left something of its own
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from swarm.records.expected import recorded
 from swarm.records.keeping import CheckedRow
 from swarm.records.listing import saved_rounds
+from swarm.views.run_records import RunRecords
 from swarm.views.text import shorten
 from swarm.wire import keys
-
-if TYPE_CHECKING:
-    from swarm.views.checks import RunRecords
 
 MOST_NAMED = 64
 """Nodes that are looked for because others name them: names cost a stranger nothing."""

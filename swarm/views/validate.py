@@ -10,7 +10,8 @@ import msgspec
 from swarm.harmless import printable
 from swarm.records.expected import NOTHING, Expected
 from swarm.store.run import Run
-from swarm.views.checks import CHECKS, notes, read_records
+from swarm.views.checks import CHECKS, notes
+from swarm.views.run_records import read_records
 
 SHOWN_PROBLEMS = 5
 """Of one check, as text."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from swarm.config.settings import LITERAL_RULES, SCALED_RULES
+from swarm.config.adaptive_rules import LITERAL_RULES, SCALED_RULES
 from swarm.errors import ConfigError
 from swarm.study.record import ConfigurationRecord, DeclaredComparison
 from swarm.study.run.matrix import Matrix, meant_among, with_baseline

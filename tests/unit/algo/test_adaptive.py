@@ -15,7 +15,7 @@ from swarm.algo.adaptive_rule import RoundSignals, nearest_split, rounded_split
 from swarm.algo.registry import RULES
 from swarm.algo.scaled_rules import QUALITY_WEIGHT, TREND_WEIGHT, TREND_WINDOW, VARIANCE_WEIGHT
 from swarm.config import ADAPTIVE_RULES
-from swarm.config.settings import SCALED_RULES
+from swarm.config.adaptive_rules import SCALED_RULES
 from tests.unit.algo.factories import j_of, make_rule, make_seen, path_of, rewarded
 
 

@@ -1,0 +1,93 @@
+"""What of a run is checked, read while its nodes write on.
+
+Each node writes in one order, and what is looked for is read against it:
+
+    nodes write    state of the clock ─▶ rollouts ─▶ row ─▶ reward        logs begin before any of them
+    read_records   clock, rows (`before`) ─▶ rewards ─▶ rollouts ─▶ clock, rows, events, text (`now`)
+
+So what `before` says has its files; every file that was found is explained by `now`, and every reward by a row of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import NamedTuple
+
+from swarm.records.events import Printed, read_printed
+from swarm.records.expected import NOTHING, Expected, Started, started
+from swarm.records.keeping import CheckedRow
+from swarm.records.listing import Counted, count_files
+from swarm.records.reader import RunReader, Snapshot
+from swarm.records.rows import Rows, read_columns
+from swarm.store.run import Run
+from swarm.wire import keys
+
+
+class Before(NamedTuple):
+    """How far a run was before its files were counted."""
+
+    rounds_done: int
+    newest_row: dict[str, int]
+    """Node -> round of the last row that it had."""
+    started: dict[str, Started]
+    """Worker -> its starts."""
+
+
+class RunRecords(NamedTuple):
+    """One run. Rollout and reward files are only counted here; the checks open them one at a time."""
+
+    before: Before
+    now: Snapshot
+    """After they were counted."""
+    partial: bool
+    """It need not have finished."""
+    only: Set[str]
+    """The nodes whose records are checked; empty: all, and that nothing else lies there."""
+    expected: Expected
+    """What somebody asks for."""
+    rollouts: Counted
+    rewards: Counted
+    rows: dict[str, Rows[CheckedRow]]
+    printed: dict[str, Printed]
+    started: dict[str, Started]
+    """Worker -> its starts, those before each of its rows among them."""
+
+    def where(self, key: str) -> str:
+        """The key as people find it."""
+        return self.now.run.store.describe(key)
+
+
+def read_records(run: Run, *, partial: bool, only: Set[str] = frozenset(), expected: Expected = NOTHING) -> RunRecords:
+    """Read a run, or what `only` some of its nodes have put there in the rounds that it had."""
+    reader = RunReader(run, only)
+    before = _before(reader.refresh())
+    rewards, rollouts = count_files(run.store, keys.REWARDS), count_files(run.store, keys.ROLLOUTS)
+    now = reader.refresh()
+    found = RunRecords(
+        before=before,
+        now=now,
+        partial=partial,
+        only=only,
+        expected=expected,
+        rollouts=rollouts,
+        rewards=rewards,
+        rows={node: read_columns(run, node, CheckedRow) for node in now.logged},
+        printed={node: read_printed(run, node) for node in now.logged},
+        started=started(now),
+    )
+    if not only:
+        return found
+    rounds = rounds_begun(found)
+    return found._replace(rewards=rewards.of(only, rounds), rollouts=rollouts.of(only, rounds))
+
+
+def _before(now: Snapshot) -> Before:
+    newest_row = {node: p.last.round for node, p in now.progress.items() if p.last}
+    return Before(now.rounds_done, newest_row, started(now))
+
+
+def rounds_begun(run: RunRecords) -> int:
+    """Rounds of which there may be files. One who goes on alone opens the round after that of its last row."""
+    if not run.partial:
+        return run.now.rounds_done
+    return max([run.now.rounds_done, *(progress.rounds_done for progress in run.now.progress.values())]) + 1
