@@ -69,20 +69,22 @@ def read_state(run: Run) -> StateFile | None:
 
 
 def read_clock(run: Run) -> Clock:
-    """The round clock for those who only look: what was written in the name of a coordinator after it left is none."""
+    """The round clock for those who only look; none that no coordinator can have written.
+
+    That is a round beyond the last one or an end before it, or anything in the name of a coordinator after it left.
+    """
     try:
         state = read_state(run)
     except ProtocolError as error:
         return Clock(None, str(error))
+    where = run.store.describe(keys.STATE)
     if state and not can_be_written(state):
         said = f"round {state.round}{', finished' * state.finished}"
-        return Clock(None, f"{run.store.describe(keys.STATE)}: no coordinator writes {said} of {state.max_rounds}")
+        return Clock(None, f"unbelieved: {where}: no coordinator writes {said} of {state.max_rounds}")
     writer = read_peer(run, state.updated_by) if state and keys.is_node_id(state.updated_by) else None
     if state and writer and writer.status == STOPPED and 0 <= writer.round < state.round:
         left = f"{state.updated_by} left at round {writer.round}"
-        return Clock(
-            None, f"{run.store.describe(keys.STATE)}: expected round {writer.round}, got {state.round}: {left}"
-        )
+        return Clock(None, f"unbelieved: {where}: expected round {writer.round}, got {state.round}: {left}")
     return Clock(state)
 
 
