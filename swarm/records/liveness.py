@@ -16,7 +16,7 @@ MOST_LIVES = 16
 """Incarnations of one peer that are remembered. Of those forgotten it is kept how late they began: none of them is
 taken for a new one at once, nor any other that began as early."""
 RISES = 3
-"""After so many beats in a row, each higher than the one before, a heartbeat is believed that was beaten already."""
+"""A heartbeat below one that was seen already counts after it has risen so many times in a row."""
 LONGEST_INCARNATION = 64
 """Characters of it that are told apart."""
 
@@ -28,18 +28,18 @@ class _Life(NamedTuple):
     """The highest that was seen."""
 
 
-class _Beaten(NamedTuple):
-    """Beats that are no later ones, of one incarnation: an old file put back, or all that a node can still write after
-    somebody wrote its highest beat, or later lives, in its name."""
+class _Superseded(NamedTuple):
+    """Beats of one incarnation below what was seen already: of an old file that was put back, or of a live node in
+    whose name somebody wrote its highest beat, or later lives."""
 
     incarnation: str
     beat: int
     rises: int = 0
 
-    def then(self, incarnation: str, beat: int) -> _Beaten:
+    def then(self, incarnation: str, beat: int) -> _Superseded:
         """With the next one of them."""
         if incarnation != self.incarnation or beat < self.beat:
-            return _Beaten(incarnation, beat)
+            return _Superseded(incarnation, beat)
         return self._replace(beat=beat, rises=self.rises + (beat > self.beat))
 
 
@@ -52,13 +52,13 @@ class _Seen:
     role: str
     forgotten_until: float = -math.inf
     """When the latest of the forgotten lives began."""
-    beaten: _Beaten | None = None
+    superseded: _Superseded | None = None
 
     def moves_to(self, incarnation: str, life: _Life) -> bool:
-        """Take note of a beat; False if it is no later one, of the present life or of one before."""
+        """Take note of a beat; False if it is no later one of its life and does not rise."""
         if not self._is_later(incarnation, life) and not self._rises(incarnation, life.beat):
             return False
-        self.beaten = None
+        self.superseded = None
         self.lives.pop(incarnation, None)
         self.lives[incarnation] = life
         if len(self.lives) > MOST_LIVES:
@@ -75,8 +75,9 @@ class _Seen:
     def _rises(self, incarnation: str, beat: int) -> bool:
         if not incarnation or self.shows(incarnation, beat):
             return False
-        self.beaten = self.beaten.then(incarnation, beat) if self.beaten else _Beaten(incarnation, beat)
-        return self.beaten.rises >= RISES
+        before = self.superseded or _Superseded(incarnation, beat)
+        self.superseded = before.then(incarnation, beat)
+        return self.superseded.rises >= RISES
 
     def shows(self, incarnation: str, beat: int) -> bool:
         """Whether this is what was seen last."""

@@ -183,7 +183,7 @@ def open_bundle(prefix: Within, drafts: Within | None) -> Iterator[Path]:
 
     Raises:
         FileNotFoundError: it is not there.
-        ProtocolError: `not_a_file` where no folder stands there, `oversized` for too many files, folders too deep, or a
+        ProtocolError: `not_a_file` where no folder stands there, `oversized` for too many files, folders too deep, or
             files that are all but a hole, or `unreadable`.
         StoreError: the reader's own folder cannot be written.
     """
