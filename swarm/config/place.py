@@ -24,6 +24,10 @@ _OPTIONS = ("endpoint", "region")
 _FORM = "expected s3://BUCKET/PREFIX (or gs://, az://), with ?endpoint=URL for another server than the provider's"
 
 
+CADENCE = {"heartbeat_interval": 60.0, "liveness_timeout": 240.0, "reconcile_interval": 10.0}
+"""Seconds. Defaults in a bucket, where requests are paid for: a beat costs two, and one for each of its readers."""
+
+
 class BucketUrl(NamedTuple):
     """The parts of a bucket's URL."""
 

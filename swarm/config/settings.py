@@ -147,11 +147,12 @@ class Settings:
     round interval with at least one of them. A number can be filled by strangers; with names only theirs move the
     clock forward."""
     heartbeat_interval: Annotated[float, above(0)] = setting(1.0, "SWARM_HEARTBEAT_INTERVAL")
-    """Seconds between a node's signs of life."""
+    """Seconds between a node's signs of life. In a bucket 60 unless it is set."""
     liveness_timeout: Annotated[float, above(0)] = setting(15.0, "SWARM_LIVENESS_TIMEOUT")
-    """A node whose heartbeat has not moved for so long is taken for dead."""
+    """A node whose heartbeat has not moved for so long is taken for dead. In a bucket 240 unless it is set."""
     reconcile_interval: Annotated[float, above(0)] = setting(2.0, "SWARM_RECONCILE_INTERVAL")
-    """The folder is listed at least so often, whatever the watcher says."""
+    """The folder is listed at least so often, whatever the watcher says. In a bucket 10 unless it is set, by who waits
+    for something alone."""
     watch: Literal["auto", "off"] = setting("auto", "SWARM_WATCH")
     """`off` finds everything by listing alone."""
     max_file_bytes: Annotated[int, whole(1024)] = setting(8 * 2**20, "SWARM_MAX_FILE_BYTES")
@@ -262,6 +263,11 @@ class Settings:
         if is_url(self.path):
             raise ConfigError(f"this works in a folder alone, and {self.place} is a bucket: name a folder with --path")
         return Path(self.place)
+
+    @property
+    def sparing(self) -> bool:
+        """Each request to the shared place is paid for: nodes look only while they wait for something."""
+        return is_url(self.path)
 
     @property
     def private_folder(self) -> Path:

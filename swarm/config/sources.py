@@ -17,7 +17,7 @@ import msgspec
 from swarm.config.constraints import NODE_ID, allowed, options
 from swarm.config.environment import ASKED_VARIABLE, RETIRED, VARIABLES
 from swarm.config.misspelled import meant
-from swarm.config.place import place_of
+from swarm.config.place import CADENCE, is_url, place_of
 from swarm.config.presets import PRESET, PRESET_VARIABLE, preset
 from swarm.config.settings import ADAPTIVE, FIELDS, JUDGE, QUICK, Settings, variable
 from swarm.errors import ConfigError
@@ -28,6 +28,7 @@ Given = dict[str, tuple[object, str]]
 """Setting -> its value, unparsed, and where it came from."""
 ALL = "; `swarm settings` lists all"
 COMMAND_DEFAULT = "the command's default"
+BUCKET_DEFAULT = "the default in a bucket"
 _FLAGS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 _FROM_TEXT: Mapping[Any, Callable[[str], object]] = {
     bool: lambda text: _FLAGS[text.strip().lower()],
@@ -60,8 +61,15 @@ def load_settings(
     """
     below, asked = given(flags, environ, toml_file)
     raw = {name: (value, COMMAND_DEFAULT) for name, value in defaults.items()} | (base or {}) | below | asked
+    raw = _of_the_place(raw) | raw
     values = {name: parse(name, value, source) for name, (value, source) in raw.items()}
     return _check(Settings(**values), set(asked))
+
+
+def _of_the_place(raw: Given) -> Given:
+    """What the place has instead of the fields' defaults."""
+    path, _ = raw.get("path", ("", ""))
+    return {name: (value, BUCKET_DEFAULT) for name, value in CADENCE.items()} if is_url(str(path)) else {}
 
 
 def given(flags: Mapping[str, Any], environ: Mapping[str, str], toml_file: str | None) -> tuple[Given, Given]:
@@ -92,7 +100,7 @@ def sources_of(
     """
     effective = load_settings(flags, environ, toml_file, base=base, **defaults)
     below, asked = given(flags, environ, toml_file)
-    own = dict.fromkeys(defaults, ("", COMMAND_DEFAULT)) | (base or {})
+    own = _of_the_place({"path": (effective.path, "")}) | dict.fromkeys(defaults, ("", COMMAND_DEFAULT)) | (base or {})
     quick = {name: ("", variable("test_mode")) for name in QUICK if effective.test_mode}
     return {name: source.removeprefix("the ") for name, (_, source) in (own | below | quick | asked).items()}
 

@@ -130,17 +130,18 @@ class PeerReader:
         self._seen: dict[str, tuple[str, PeerFile | None]] = {}
         """Node -> version, and what it says; None: nothing that can be read, or is to be believed."""
 
-    def read(self, first: Collection[str] = ()) -> list[PeerFile]:
+    def read(self, first: Collection[str] = (), max_age: float = 0.0) -> list[PeerFile]:
         """The registrations that can be read, at most MOST_PEERS of them, by name. Blocking.
 
         Args:
+            max_age: seconds for which what was listed is good enough.
             first: nodes that are read before any other, such as those known to be alive, and alone while a flood of
                 registrations is not listed again: it costs a look some time and nobody the sight of its peers.
 
         Raises:
             StoreError: they cannot be listed.
         """
-        found = self._files.find(keys.PEERS, first, tags=True)
+        found = self._files.find(keys.PEERS, first, tags=True, max_age=max_age)
         there = {node: entry.tag for node, entry in found.items() if entry.kind is Kind.FILE}
         nodes = sorted([*sorted(there.keys() & set(first)), *sorted(there.keys() - set(first))][:MOST_PEERS])
         new = [node for node in nodes if self._seen.get(node, ("", None))[0] != there[node]]

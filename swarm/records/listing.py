@@ -16,6 +16,8 @@ from swarm.wire import keys
 
 MOST_WALKED = 50_000
 """Names that are looked at for the size of an experiment: some seconds."""
+_MOST_LISTED = 16
+"""Listings that are held."""
 LISTINGS_APART = 50.0
 """A flooded prefix is listed so many-th part of the time."""
 
@@ -46,16 +48,25 @@ class NodeFiles:
         """`now`: monotonic seconds."""
         self._store = store
         self._now = now
+        self._listed: dict[tuple[str, bool], tuple[float, dict[str, Entry]]] = {}
+        """The last listings, each with when it was made."""
         self._list_at: dict[str, float] = {}
         """Prefix of too many names -> when it may be listed again."""
 
-    def find(self, prefix: str, known: Collection[str], *, tags: bool = False) -> dict[str, Entry]:
+    def find(
+        self, prefix: str, known: Collection[str], *, tags: bool = False, max_age: float = 0.0
+    ) -> dict[str, Entry]:
         """Node -> what stands at its name. Blocking.
+
+        Args:
+            max_age: seconds for which what was listed is good enough.
 
         Raises:
             StoreError: the prefix cannot be listed.
         """
         began = self._now()
+        if max_age and (listed := self._listed.get((prefix, tags))) and began - listed[0] < max_age:
+            return listed[1]
         if began < self._list_at.get(prefix, -math.inf):
             return self._by_name(prefix, known)
         there = list(entries(self._store, prefix, tags=tags))
@@ -63,7 +74,12 @@ class NodeFiles:
         self._list_at = {flooded: at for flooded, at in self._list_at.items() if at > ended}
         if len(there) > PAGE:
             self._list_at[prefix] = ended + LISTINGS_APART * (ended - began)
-        return {node: entry for entry in there if (node := keys.node_of(entry.name))}
+        found = {node: entry for entry in there if (node := keys.node_of(entry.name))}
+        self._listed.pop((prefix, tags), None)
+        self._listed[prefix, tags] = began, found
+        if len(self._listed) > _MOST_LISTED or len(found) > PAGE:
+            del self._listed[next(iter(self._listed)) if len(found) <= PAGE else (prefix, tags)]
+        return found
 
     def _by_name(self, prefix: str, known: Collection[str]) -> dict[str, Entry]:
         found = {}

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -68,6 +69,22 @@ Plan = Callable[[str, str], str]
 """Method and path of a request -> what happens to it: `pass`, `busy`, `lost`, `cut`, `slow`."""
 
 
+class Request(NamedTuple):
+    """One that a proxy passed on."""
+
+    who: str
+    """The access key that signed it."""
+    method: str
+    path: str
+    sent: int
+    """Bytes of its body."""
+    received: int
+    """Bytes of the answer's."""
+
+
+Seen = Callable[[Request], None]
+
+
 class Chances:
     """Faults by chance, out of one seed; counts what happened."""
 
@@ -94,6 +111,7 @@ class _Handler(BaseHTTPRequestHandler):
     plan: Plan
     target: int
     without_conditions = False
+    seen: Seen
 
     def _serve(self) -> None:
         what = self.plan(self.command, self.path)
@@ -107,6 +125,8 @@ class _Handler(BaseHTTPRequestHandler):
         if what == "slow":
             time.sleep(0.2)
         status, headers, answer = self._pass_on(body)
+        who = self.headers.get("Authorization", "").partition("Credential=")[2].partition("/")[0]
+        self.seen(Request(who, self.command, self.path, len(body), len(answer)))
         if what == "lost":
             self._cut()
         else:
@@ -155,16 +175,28 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def between(target: int, plan: Plan, *, without_conditions: bool = False) -> Iterator[int]:
+def between(
+    target: int,
+    plan: Plan = lambda method, path: "pass",
+    *,
+    without_conditions: bool = False,
+    seen: Seen = lambda request: None,
+) -> Iterator[int]:
     """A proxy before a server; its port.
 
     Args:
+        seen: told of each request that reached the server.
         without_conditions: the server never hears of If-None-Match: it takes every create, as some do.
     """
     kind = type(
         "Handler",
         (_Handler,),
-        {"plan": staticmethod(plan), "target": target, "without_conditions": without_conditions},
+        {
+            "plan": staticmethod(plan),
+            "seen": staticmethod(seen),
+            "target": target,
+            "without_conditions": without_conditions,
+        },
     )
     with _Server(("127.0.0.1", 0), kind) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)

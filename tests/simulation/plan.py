@@ -39,6 +39,8 @@ class Plan:
     """Workers are expected by name, not by number."""
     hints: bool = False
     """The place tells of changes; else listing finds them."""
+    sparing: bool = False
+    """Each look is paid for, as in a bucket: nodes look only while they wait for something."""
     interval: float = 20.0
     """Of a round, seconds; a usual one takes a fifth of it."""
     heartbeat: float = 3.0
@@ -71,6 +73,7 @@ class Plan:
             own_clock=own_clock,
             standby=rng.random() < 0.3,
             hints=not large and rng.random() < 0.4,
+            sparing=Random(f"sparing {seed}").random() < 0.1,
             named=faults.sybils > 0 and of_strangers.random() < 0.4,
         )
         return drawn if workers is None else replace(drawn, workers=workers)
@@ -82,7 +85,7 @@ class Plan:
     def settings(self, node: str, *, standby: bool = False) -> Settings:
         """Of one node."""
         return Settings(
-            path="nowhere",
+            path="s3://nowhere" if self.sparing else "nowhere",
             experiment=EXPERIMENT,
             role="coordinator" if node.startswith("coordinator") else "worker",
             node_id=node,

@@ -16,6 +16,7 @@ from msgspec import Meta
 from swarm.config import (
     Settings,
     load_settings,
+    sources_of,
     variable,
     without_settings,
 )
@@ -600,3 +601,13 @@ def test_a_node_id_of_the_settings_is_one_of_the_folder() -> None:
 
 def test_each_setting_is_in_one_section() -> None:
     assert sorted(name for names in SECTIONS.values() for name in names) == sorted(f.name for f in fields(Settings))
+
+
+def test_in_a_bucket_nodes_beat_and_look_less_often_unless_somebody_says_otherwise() -> None:
+    folder, bucket = load(path="runs"), load(path="s3://mine/runs")
+    assert (folder.heartbeat_interval, folder.liveness_timeout, folder.reconcile_interval) == (1.0, 15.0, 2.0)
+    assert (bucket.heartbeat_interval, bucket.liveness_timeout, bucket.reconcile_interval) == (60.0, 240.0, 10.0)
+    assert load({"SWARM_HEARTBEAT_INTERVAL": "5"}, path="s3://mine/runs").heartbeat_interval == 5.0
+    sources = sources_of({"path": "s3://mine/runs"}, {"SWARM_RECONCILE_INTERVAL": "3"})
+    assert sources["heartbeat_interval"] == "default in a bucket"
+    assert sources["reconcile_interval"] == "environment variable SWARM_RECONCILE_INTERVAL"

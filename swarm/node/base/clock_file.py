@@ -15,11 +15,14 @@ def believed_state(run: Run, most_rounds: int | None = None) -> tuple[StateFile 
     return (written[0] if written else None), problem
 
 
-def written_state(run: Run, most_rounds: int | None = None) -> tuple[tuple[StateFile, PeerFile] | None, str]:
+def written_state(
+    run: Run, most_rounds: int | None = None, known: tuple[StateFile, PeerFile] | None = None
+) -> tuple[tuple[StateFile, PeerFile] | None, str]:
     """What a coordinator of this experiment can have written, and that one's registration. Blocking.
 
     Args:
         most_rounds: where the clock can be at most; None: where the file itself says that the experiment ends.
+        known: what this gave a moment ago: while the file stays as it is, the registration is not read again.
 
     Returns:
         Both, or None and what is wrong with the file; None and nothing while there is no file.
@@ -33,6 +36,8 @@ def written_state(run: Run, most_rounds: int | None = None) -> tuple[tuple[State
         return None, str(error)
     if state is None:
         return None, ""
+    if known and state == known[0]:
+        return known, ""
     writer = read_peer(run, state.updated_by) if keys.is_node_id(state.updated_by) else None
     if writer is None or writer.node_role != "coordinator":
         doubt = f"expected to be written by a registered coordinator, got updated_by = {state.updated_by[:80]!r}"

@@ -65,7 +65,7 @@ def left_behind(ctx: NodeContext, peer: PeerFile) -> bool:
 
 
 def read_registered(
-    ctx: NodeContext, reader: PeerReader, moving: frozenset[str], earned: Set[str] = frozenset()
+    ctx: NodeContext, reader: PeerReader, moving: frozenset[str], earned: Set[str] = frozenset(), max_age: float = 0.0
 ) -> list[PeerFile]:
     """The registrations, less those that were `left_behind` before this node looked for the first time. Blocking.
 
@@ -73,8 +73,9 @@ def read_registered(
         reader: of this run, and of this node for its life.
         moving: nodes whose heartbeat moves, as this node has seen.
         earned: nodes that have done their part: however many others move, these are seen.
+        max_age: seconds for which a listing is good enough.
     """
-    peers = reader.read(moving | earned if len(moving) < MOST_MOVING else earned)
+    peers = reader.read(moving | earned if len(moving) < MOST_MOVING else earned, max_age)
     return [peer for peer in peers if peer.peer_id in moving or not left_behind(ctx, peer)]
 
 

@@ -64,9 +64,13 @@ class Submissions:
         """Nodes that were seen to have published a round: a reward that is one, and rollouts."""
         return self._proven.keys()
 
-    def of(self, key: RoundKey) -> frozenset[str]:
-        """The nodes with a reward that counts for this round and stage. Blocking. Raises StoreError."""
-        rewards = self._rewards(key)
+    def of(self, key: RoundKey, max_age: float = 0.0) -> frozenset[str]:
+        """The nodes with a reward that counts for this round and stage. Blocking. Raises StoreError.
+
+        Args:
+            max_age: seconds for which a listing is good enough.
+        """
+        rewards = self._rewards(key, max_age)
         if strangers := rewards - self.proven:
             for node in sorted(self._with_rollouts(key, strangers))[: MOST_PROVEN - len(self._proven)]:
                 self._proven[node] = None
@@ -85,11 +89,12 @@ class Submissions:
     def forget_before(self, round_: int) -> None:
         self._read = {key: nodes for key, nodes in self._read.items() if key.round >= round_}
 
-    def _rewards(self, key: RoundKey) -> Set[str]:
+    def _rewards(self, key: RoundKey, max_age: float) -> Set[str]:
         """The nodes whose reward file is one."""
         known = self._read.setdefault(key, {})
         proven = islice(self._proven, MOST_READ)
-        found = self._files.find(keys.rewards(key), {*proven, *islice(known, MOST_READ)}, tags=True)
+        known_nodes = {*proven, *islice(known, MOST_READ)}
+        found = self._files.find(keys.rewards(key), known_nodes, tags=True, max_age=max_age)
         there = {node: entry.tag for node, entry in found.items()}
         new = [node for node, tag in there.items() if node not in known or known[node][0] != tag]
         for node in sorted(new, key=lambda node: (node not in self._proven, node))[:MOST_READ]:

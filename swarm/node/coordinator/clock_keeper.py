@@ -3,6 +3,10 @@
     rewards/, peers/ ──wake-up, or every second──▶ look ──▶ CoordinatorMachine ──▶ state/current_state.json ──▶ workers
                                                                     └ a rival with the older claim: step down
 
+Where each request is paid for (`Settings.sparing`) looks come in a Rhythm, soon after news and ever later without any;
+each lists the rewards of the round in hand. Peers, other rounds and the state file that this node wrote itself are
+looked at once per heartbeat interval, peers at every look until the first round is open.
+
 A state that cannot be written is not waited for: the next look finds that the folder does not say what was decided, and
 the machine has it written again. So a full or read-only folder stops the clock, and nothing else.
 """
@@ -12,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Set
 from contextlib import suppress
+from functools import partial
 
 from swarm.errors import StoreError
 from swarm.logs import get_logger
@@ -20,6 +25,7 @@ from swarm.node.base.context import NodeContext
 from swarm.node.base.heartbeats import PROOF_BEATS, Heartbeats
 from swarm.node.base.log_once import LogOnce
 from swarm.node.base.presence import Presence, names_and_keys, read_registered
+from swarm.node.base.rhythm import Rhythm
 from swarm.node.base.submissions import Submissions, is_expected
 from swarm.node.coordinator.coordinator_machine import (
     MOST_EMPTY,
@@ -62,24 +68,34 @@ class Observer:
         self._doubted_at = -math.inf
         self._doubtful = LogOnce("state.doubted", over="state.undoubted")
         self._unlistable = LogOnce("folder.unlistable", over="folder.listable")
+        self._max_age = ctx.settings.heartbeat_interval if ctx.settings.sparing else 0.0
+        """Seconds for which what was seen besides the round in hand is good enough."""
+        self._max_age_before = ctx.settings.liveness_timeout if ctx.settings.sparing else 0.0
+        """The same, of the rounds before."""
+        self._own_state: tuple[float, StateFile] | None = None
+        """What stood in the state file, written by this node, and when that was seen."""
 
-    def look(self, key: RoundKey) -> Look | None:
-        """What there is to be seen of a round; None if nobody can tell who is there, or where the clock is."""
+    def look(self, key: RoundKey, *, opened: bool = True) -> Look | None:
+        """What there is to be seen of a round; None if nobody can tell who is there, or where the clock is.
+
+        Args:
+            opened: False: workers are waited for.
+        """
         clock = self._ctx.clock
         try:
-            peers = read_registered(
-                self._ctx, self._peers, self._liveness.moving(clock.monotonic()), self._submissions.proven
-            )
+            max_age = self._max_age if opened else 0.0
+            moving = self._liveness.moving(clock.monotonic())
+            peers = read_registered(self._ctx, self._peers, moving, self._submissions.proven, max_age)
             for peer in peers:
                 self._liveness.observe(peer, clock.monotonic(), clock.wall())
-            state = self.state(key)
+            state = self._state_lately(key)
         except StoreError as error:
             self._unlistable.found(error)
             return None
         if self.in_doubt:
             return None
         now = clock.monotonic()
-        live, before, submitted = self._liveness.live(now, role="worker"), self._before(key), self._submitted(key)
+        live, before, submitted = self._liveness.live(now, role="worker"), self._before(key), self._submitted(key, 0.0)
         self._submitted(RoundKey(key.round + 1))  # who went on alone has earned a say by that
         return Look(
             now=now,
@@ -104,6 +120,19 @@ class Observer:
         """Others than the expected ones, where workers are expected by name or key."""
         names = self._ctx.settings.expected_names
         return frozenset(node for node in nodes if not is_expected(self._ctx.run, node, names))
+
+    def _state_lately(self, key: RoundKey) -> StateFile | None:
+        """As `state`, not read again soon where this node was seen to have written it."""
+        now = self._ctx.clock.monotonic()
+        if self._own_state and now - self._own_state[0] < self._max_age:
+            return self._own_state[1]
+        state = self.state(key)
+        self._own_state = (now, state) if state and state.updated_by == self._ctx.node_id else None
+        return state
+
+    def forget_state(self) -> None:
+        """The state file is about to be another one."""
+        self._own_state = None
 
     def state(self, key: RoundKey) -> StateFile | None:
         """The state file, if a coordinator of this experiment can have written it by now. Raises StoreError.
@@ -136,10 +165,10 @@ class Observer:
         vouches = writer.peer_id in others and writer.round >= state.round
         return vouches and self._submissions.lie_before(state.round)
 
-    def _submitted(self, key: RoundKey) -> frozenset[str]:
+    def _submitted(self, key: RoundKey, max_age: float | None = None) -> frozenset[str]:
         """Nobody where the folder cannot be listed, as when a stranger put a link there: the interval ends then."""
         try:
-            nodes = self._submissions.of(key)
+            nodes = self._submissions.of(key, self._max_age if max_age is None else max_age)
         except StoreError as error:
             self._unlistable.found(error)
             return frozenset()
@@ -149,7 +178,7 @@ class Observer:
     def _before(self, key: RoundKey) -> frozenset[str]:
         before = range(max(0, key.round - MOST_EMPTY), key.round)
         self._submissions.forget_before(before.start)
-        return frozenset[str]().union(*(self._submitted(RoundKey(round_)) for round_ in before))
+        return frozenset[str]().union(*(self._submitted(RoundKey(round_), self._max_age_before) for round_ in before))
 
     def _rival(self, peers: list[PeerFile], state: StateFile | None, now: float) -> str | None:
         """A coordinator active whose claim is the older one, which both can see.
@@ -170,6 +199,13 @@ class ClockKeeper:
         self._ctx = ctx
         self._presence = presence
         self._created_at = ctx.clock.wall()
+        self._rhythm = Rhythm(ctx.clock, ctx.settings.heartbeat_interval)
+        self._opened_at: float | None = None
+        """When the round in hand was opened; None: the first reward has come."""
+        self._first_after = 0.0
+        """Seconds after which it came in the last round that had one."""
+        self._seen: object = None
+        """What the last look showed, as far as it is news."""
         self._awaiting: frozenset[str] | None = None
         self._unwritten: WriteState | None = None
         """What was decided and is to be told of once the folder says it."""
@@ -189,9 +225,8 @@ class ClockKeeper:
         done: bool | None = None
         ctx, hints = self._ctx, self._ctx.settings.watch == "auto"
         prefixes, counted = [keys.REWARDS, keys.PEERS], lambda: [keys.rewards(self._machine.round_in_hand)]
-        async with wake_ups(
-            ctx.run.store, prefixes, interval, ctx.clock.sleep, hints=hints, among_them=counted
-        ) as wakes:
+        sleep = self._rhythm.sleep if ctx.settings.sparing else ctx.clock.sleep
+        async with wake_ups(ctx.run.store, prefixes, interval, sleep, hints=hints, among_them=counted) as wakes:
             while done is None:
                 await wakes.receive()
                 done = await self._decide()
@@ -227,7 +262,10 @@ class ClockKeeper:
 
     async def _decide(self) -> bool | None:
         """Look and carry out until there is nothing more to do for now; None, or what `keep` returns."""
-        while look := await self._ctx.blocking.run(self._observer.look, self._machine.round_in_hand):
+        opened = self._machine.key is not None
+        observe = partial(self._observer.look, opened=opened)
+        while look := await self._ctx.blocking.run(observe, self._machine.round_in_hand):
+            self._notice(look)
             self._tell_of_awaited(look)
             match self._machine.handle(look):
                 case None:
@@ -241,6 +279,15 @@ class ClockKeeper:
                     if not await self._write(write) or write.reason == "restored":
                         return None  # whatever it is that keeps the file from saying so, it has until the next wake-up
         return None
+
+    def _notice(self, look: Look) -> None:
+        """What is new makes the next look come soon."""
+        if look.submitted and self._opened_at is not None:
+            self._first_after, self._opened_at = look.now - self._opened_at, None
+        seen = (self._machine.round_in_hand, look.submitted, look.live, look.coming, look.clock)
+        if seen != self._seen:
+            self._seen = seen
+            self._rhythm.keep_pace()
 
     def _tell_of_awaited(self, look: Look) -> None:
         """Who is there, and, where names or keys are expected, which of them nobody there has."""
@@ -285,6 +332,7 @@ class ClockKeeper:
             round_opened_at=now,
             round_interval=self._ctx.settings.round_interval,
         )
+        self._observer.forget_state()
         try:
             written = await self._ctx.blocking.run(self._publish_forwards, state)
         except StoreError as error:
@@ -294,6 +342,9 @@ class ClockKeeper:
             return False
         self._unwritable.gone()
         if written:
+            if write.reason != "restored" and not held:
+                self._opened_at = self._ctx.clock.monotonic()
+                self._rhythm.expect(self._first_after)
             _log(self._unwritten if self._unwritten and write.reason == "restored" else write, held)
             self._unwritten = None
         return written

@@ -76,6 +76,8 @@ class Intake:
         """Bytes that were read of nodes that are neither alive nor known for good files: together about one file's."""
         self._copies: set[GroupName] = set()
         """Groups that were counted as copied."""
+        self._listed: dict[RoundKey, frozenset[str]] = {}
+        """The nodes that had a file when a round was listed last."""
         self._oldest = RoundKey(0)
         self.activity = Timeline(ctx.clock.monotonic)
         """When files were read, verified or scored; the own publishing is counted in."""
@@ -92,6 +94,10 @@ class Intake:
             held = [peer for peer in self._quarantine.held(key.round) if peer not in selection.taken]
             await self._pass_over(key, held, selection)
             await self._look_at(key, live, selection, tasks)
+
+    def listed(self, key: RoundKey) -> frozenset[str]:
+        """The nodes that had a file for a round when it was listed last."""
+        return self._listed.get(key, frozenset())
 
     def groups(self, sources: Sequence[tuple[str, RoundKey]]) -> list[ScoredGroup]:
         """The verified groups of these peers for these rounds and stages, copies left out, in a fixed order."""
@@ -111,6 +117,7 @@ class Intake:
         self._readings = {k: readings for k, readings in self._readings.items() if k >= key}
         self._of_strangers = Counter({k: read for k, read in self._of_strangers.items() if k >= key})
         self._copies = {name for name in self._copies if name.key >= key}
+        self._listed = {k: nodes for k, nodes in self._listed.items() if k >= key}
         self._refusals.forget_before(key.round)
         self.activity.forget_before(self._ctx.clock.monotonic())
 
@@ -145,6 +152,7 @@ class Intake:
         self._unlistable.gone()
         if key < self._oldest:
             return  # the clock went on while the round was listed
+        self._listed[key] = frozenset(tags)
         choice = selection.choose(tags.keys() - {self._ctx.node_id}, clean, live)
         if choice.flood:
             self._refusals.flood(self._counts, key, choice.flood, self._ctx.settings.max_peers)

@@ -4,10 +4,17 @@
     peers/            ──every heartbeat interval───────▶ PeersLive, CoordinatorSeen
 
 Listing is the truth; a wake-up only says that it is time to list.
+
+Where each request is paid for (`Settings.sparing`) nothing is looked at that nobody waits for (rhythm.py):
+
+    IDLE       the state file, and its writer's registration when it changes or may have beaten
+    GATHERING  the own round's rollouts; if they are not all there, the same as well
+    computing  nothing; the peers, lest they be taken for dead, every half liveness timeout
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Set
 
 import anyio
@@ -21,9 +28,10 @@ from swarm.node.base.context import NodeContext
 from swarm.node.base.heartbeats import PROOF_BEATS
 from swarm.node.base.log_once import LogOnce
 from swarm.node.base.presence import names_and_keys, read_registered
+from swarm.node.base.rhythm import Rhythm
 from swarm.node.base.submissions import TRACES, Submissions
 from swarm.node.sharing.intake import Intake
-from swarm.node.worker.events import ClockSeen, CoordinatorSeen, Event, PeersLive
+from swarm.node.worker.events import ClockSeen, CoordinatorSeen, Event, PeersLive, Phase
 from swarm.node.worker.worker_machine import GATHER_SHARE, WorkerMachine
 from swarm.records.files import PeerReader
 from swarm.records.listing import NodeFiles
@@ -31,8 +39,12 @@ from swarm.records.liveness import Liveness
 from swarm.store.wake_ups import wake_ups
 from swarm.types import RoundKey
 from swarm.wire import keys
+from swarm.wire.messages import PeerFile, StateFile
 
 logger = get_logger(__name__)
+
+
+WAITING = (Phase.IDLE, Phase.GATHERING)
 
 
 class Lookout:
@@ -59,27 +71,48 @@ class Lookout:
         self._misses_coordinator = False
         self._taken_in: set[tuple[RoundKey, str]] = set()
         self._arrival = anyio.Event()
+        self._rhythm = Rhythm(ctx.clock, ctx.settings.heartbeat_interval)
+        self._phase, self._looks = machine.phase, 0
+        """What the machine waited for lately, and how often it was looked for."""
+        self._peers_looked_at = -math.inf
+        self._written: tuple[StateFile, PeerFile] | None = None
+        self._writer_read = -math.inf
+        """When the registration in it was read."""
 
     # ── the round clock, and peers' files ───────────────────────────────────────────────────────────────────────────
     async def watch_rounds(self, tasks: TaskGroup) -> None:
         """Until cancelled: the round clock, and peers' files, which are taken in by tasks of their own."""
         ctx, prefixes = self._ctx, [keys.STATE.partition("/")[0], keys.ROLLOUTS]
         interval, hints = ctx.settings.reconcile_interval, ctx.settings.watch == "auto"
+        sleep = self._rhythm.sleep if ctx.settings.sparing else ctx.clock.sleep
         async with wake_ups(
-            ctx.run.store, prefixes, interval, ctx.clock.sleep, hints=hints, among_them=self._stages_to_list
+            ctx.run.store, prefixes, interval, sleep, hints=hints, among_them=self._stages_to_list
         ) as wakes:
             async for _ in wakes:
-                await self._look(tasks)
+                if self._machine.phase in WAITING or not ctx.settings.sparing:
+                    await self._look(tasks)
+
+    def turn(self) -> None:
+        """The machine may be in another phase: what it waits for now is looked for at once."""
+        if self._machine.phase is self._phase:
+            return
+        self._phase, self._looks = self._machine.phase, 0
+        if self._phase in WAITING:
+            self._rhythm.quicken()
+        else:
+            self._rhythm.rest()
 
     async def _look(self, tasks: TaskGroup) -> None:
         settings = self._ctx.settings
-        seen = None if settings.clock == "own" else await self._read_state()
+        self._looks += 1
+        only_rollouts = settings.sparing and self._machine.phase is Phase.GATHERING and self._looks == 1
+        seen = None if settings.clock == "own" or only_rollouts else await self._read_state()
         if seen and await self._believes(seen):
             before, self._open_round = self._open_round, seen.key
             back = before is not None and seen.key < before
             told = (seen.state.finished, seen.now, self._belief.interval, self._belief.announced)
             self._tell(ClockSeen(seen.key, *told, back=back))
-        if settings.shares:
+        if settings.shares and (self._machine.phase is Phase.GATHERING or not settings.sparing):
             rounds = self._rounds_to_list()
             oldest = min((key.round for key in rounds), default=0) - settings.staleness_window
             self._taken_in = {(key, peer) for key, peer in self._taken_in if key.round >= oldest}
@@ -89,7 +122,7 @@ class Lookout:
         """The open round and the own one; on the own clock all rounds whose groups may be taken, and no other."""
         mine = self._machine.key
         if not self._machine.on_own_clock:
-            return {key for key in (self._open_round, mine) if key}
+            return {key for key in (None if self._ctx.settings.sparing else self._open_round, mine) if key}
         middle, window = mine.round if mine else 0, self._ctx.settings.staleness_window
         return {RoundKey(round_) for round_ in range(max(0, middle - window), middle + window + 1)}
 
@@ -114,10 +147,14 @@ class Lookout:
         """The Intake is done with a file."""
         self._taken_in.add((key, peer))
         self._arrival.set()
+        self._rhythm.keep_pace()
 
     async def _read_state(self) -> Sighting | None:
+        began = self._ctx.clock.monotonic()
+        stays = self._ctx.settings.sparing and began - self._writer_read < self._ctx.settings.heartbeat_interval
+        known = self._written if stays else None
         try:
-            written, problem = await self._ctx.blocking.run(written_state, self._ctx.run)
+            written, problem = await self._ctx.blocking.run(written_state, self._ctx.run, None, known)
         except StoreError as error:
             written, problem = None, str(error)
         if problem:
@@ -126,6 +163,8 @@ class Lookout:
             self._unreadable.gone()
         if not written:
             return None
+        if written is not known:
+            self._written, self._writer_read = written, began
         (state, writer), clock = written, self._ctx.clock
         self._coordinators = frozenset({writer.peer_id})
         self._liveness.observe(writer, clock.monotonic(), clock.wall())
@@ -148,13 +187,22 @@ class Lookout:
     async def watch_peers(self) -> None:
         """Until cancelled: who is alive."""
         while True:
-            await self.look_at_peers()
+            if self._peers_are_due():
+                await self.look_at_peers()
             await self._ctx.clock.sleep(self._ctx.settings.heartbeat_interval)
+
+    def _peers_are_due(self) -> bool:
+        """In a node that computes, where looks are spared, only as often as they must be seen to beat."""
+        settings, ago = self._ctx.settings, self._ctx.clock.monotonic() - self._peers_looked_at
+        if not settings.sparing:
+            return True
+        waits = self._machine.phase in (Phase.LOADING, *WAITING)
+        return ago >= (settings.heartbeat_interval / 2 if waits else settings.liveness_timeout / 2)
 
     async def look_at_peers(self) -> None:
         """Look now, and tell. Where the folder cannot be listed, no heartbeat is seen to move."""
         clock, publishing = self._ctx.clock, frozenset[str]()
-        began = clock.monotonic()
+        began = self._peers_looked_at = clock.monotonic()
         try:
             moving, earned = self._liveness.moving(began), self._machine.earned | self._coordinators
             peers = await self._ctx.blocking.run(read_registered, self._ctx, self._peers, moving, earned)
@@ -165,6 +213,8 @@ class Lookout:
             self._unlistable.gone()
             for peer in peers:
                 self._liveness.observe(peer, clock.monotonic(), clock.wall())
+                if self._written and self._written[1].peer_id == peer.peer_id:
+                    self._written, self._writer_read = (self._written[0], peer), began
             self._miss_coordinator()
         live = self.live_peers()
         called = names_and_keys(self._ctx, live | {self._ctx.node_id})
@@ -174,6 +224,8 @@ class Lookout:
     def _publishing(self) -> frozenset[str]:
         """Nodes with a rollout file for the own round or the one before; for the first before this node has begun."""
         mine = self._machine.key or RoundKey(0)
+        if self._machine.key and self._ctx.settings.sparing:
+            return self._intake.listed(mine)
         before = mine._replace(round=max(0, mine.round - 1))
         return frozenset[str]().union(*(self._nodes(key) for key in {mine, before}))
 

@@ -38,6 +38,8 @@ class OwnGroups:
         self._generator = generator
         self._files = files
         self._asked: dict[RoundKey, list[Question]] = {}
+        self._first: int | None = None
+        """The first round of this life."""
 
     async def ask_early(self, key: RoundKey) -> None:
         """Have the questions of a later round at hand: nothing about them depends on an update."""
@@ -56,7 +58,7 @@ class OwnGroups:
         """
         work.rounds_trained = rounds_trained
         with self._ctx.timed(work.seconds, "generate"):
-            left = await until_readable(self._ctx, what_is_left, self._ctx, work.key)
+            left = await self._left(work.key)
             questions = (await self._ask(work.key))[: work.split.local]
         work.queued.set()  # nothing waits between here and the compute thread's line
         if work.skipped:
@@ -77,6 +79,14 @@ class OwnGroups:
             file = to_file(work.groups, self._generator.tokenizer, rounds_trained, ahead=work.ahead)
             if file:
                 self._files.completions(file)
+
+    async def _left(self, key: RoundKey) -> Left:
+        """Of a former life, which did no round beyond the one that it was in and those that it generated ahead; where
+        requests are spared nothing of it is looked for later."""
+        first = self._first = key.round if self._first is None else self._first
+        if self._ctx.settings.sparing and key.round > first + self._ctx.settings.staleness:
+            return Left(None, None)
+        return await until_readable(self._ctx, what_is_left, self._ctx, key)
 
     def _sampled_before(self, left: Left, questions: list[Question], rounds_trained: int) -> list[RolloutGroup] | None:
         """What a former life sampled for this round; None: nothing that this one would, or has published."""

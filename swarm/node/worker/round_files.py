@@ -63,18 +63,24 @@ class RoundFiles:
         records = [msgspec.json.encode(row)]
         self._ctx.run.store.append_records(keys.metrics(self._ctx.node_id), records, durable=True)
 
-    async def reward(self, row: MetricsRow) -> None:
-        """Once per round: after a crash between the row and this, the next start makes up for it."""
+    async def reward(self, row: MetricsRow, *, anew: bool = False) -> None:
+        """Once per round: after a crash between the row and this, the next start makes up for it.
+
+        Args:
+            anew: the row was written just now, so that no reward can lie there; where requests are spared it is not
+                looked for.
+        """
         key, node = RoundKey(row.round, row.stage), self._ctx.node_id
         reward = RewardFile(
             round=row.round, stage=row.stage, reward=row.my_reward, peer_id=node, submitted_at=self._ctx.clock.wall()
         )
         data = encode(reward)
-        await self._ctx.writes.put(Write("reward", key, partial(self._submit, key, data), len(data)))
+        anew = anew and self._ctx.settings.sparing
+        await self._ctx.writes.put(Write("reward", key, partial(self._submit, key, data, anew), len(data)))
 
-    def _submit(self, key: RoundKey, data: bytes) -> None:
+    def _submit(self, key: RoundKey, data: bytes, anew: bool) -> None:
         run, place = self._ctx.run, keys.reward(key, self._ctx.node_id)
-        if not has_submitted(run, key, self._ctx.node_id):
+        if anew or not has_submitted(run, key, self._ctx.node_id):
             run.put_sealed(place, data)
             return
         with suppress(StoreError):  # a kill may have come between the write and its sync

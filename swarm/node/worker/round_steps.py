@@ -193,7 +193,7 @@ class RoundSteps:
         self._ctx.pace.observe(row)
         self._schedule.observe(row)  # before anything is awaited: the next round may be generated meanwhile
         await self._files.row(row)
-        await self._files.reward(row)
+        await self._files.reward(row, anew=True)
         await self._files.vote(work.key, winners(mean_rewards([*work.own, *work.pool])))
         _log_round(row)
         await self._hints.observe(row)

@@ -171,6 +171,7 @@ class Worker:
             if self._machine.on_own_clock != on_own_clock:
                 self._tell_whose_clock()
             self._presence.phase = self._machine.phase
+            self._lookout.turn()
 
     def _tell_whose_clock(self) -> None:
         if not self._machine.on_own_clock:

@@ -13,7 +13,9 @@ from swarm.store.bucket.growing import Growing
 SEALED_AT = 64 * 1024
 """Bytes of lines that make a segment at once."""
 SEALED_AFTER = 10.0
-"""Seconds that a line waits at most."""
+"""Seconds that the first lines wait at most."""
+SEALED_LATEST = 120.0
+"""And later ones: each further segment waits twice as long as the one before."""
 _PATIENCE = 30.0
 """Seconds for which closing waits for the last segment."""
 
@@ -58,7 +60,7 @@ class SealedLog:
             if lines and self._seal(lines):
                 with self._changed:
                     del self._lines[: len(lines)]
-                    self._since = time.monotonic()
+                    self._since, self._after = time.monotonic(), min(2 * self._after, SEALED_LATEST)
             elif lines and not closing:
                 with self._changed:
                     self._since = time.monotonic()  # tried again after a while

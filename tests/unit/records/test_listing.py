@@ -83,3 +83,16 @@ def test_a_prefix_that_is_no_longer_flooded_is_listed_at_every_look_again() -> N
     for _ in range(3):
         assert len(found.find(PREFIX, [])) == 2
     assert store.listings == before + 3
+
+
+def test_what_was_listed_is_good_enough_for_as_long_as_the_caller_says() -> None:
+    store = slow(3)
+    found = files(store)
+    found.find(PREFIX, [], tags=True)
+    store.inner.put(f"{PREFIX}/ben.json", b"{}")
+    assert "ben" not in found.find(PREFIX, [], tags=True, max_age=60.0)
+    assert store.listings == 1
+    store.now += 60.0
+    assert "ben" in found.find(PREFIX, [], tags=True, max_age=60.0)
+    assert "ben" in found.find(PREFIX, [], tags=True)
+    assert store.listings == 3
