@@ -8,6 +8,7 @@ Five rooms; imports point along the arrows against the flow, and nowhere else:
 base         what every node has
   context                               what every part is given: store, clock, how blocking work is done
   log_once, timeline                    repeated problems said once, and waited for; intervals
+  rhythm                                when to look at a place that charges for looks
   presence, heartbeats, attendance      registration and heartbeat, which of them beat, who is waited for
   clock_file, clock_belief              the state file as far as it can be read, and when a jump in it is believed
   experiment, start_record, submissions experiment.json, what the node was started with, rewards
