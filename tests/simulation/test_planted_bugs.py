@@ -117,8 +117,8 @@ def the_clock_goes_back_to_a_stale_state(patch: Patch) -> None:
 def a_coordinator_does_not_see_who_is_alive(patch: Patch) -> None:
     usual = clock_keeper.Observer.look
 
-    def look(self: clock_keeper.Observer, key: RoundKey) -> Look | None:
-        seen = usual(self, key)
+    def look(self: clock_keeper.Observer, key: RoundKey, *, opened: bool = True) -> Look | None:
+        seen = usual(self, key, opened=opened)
         return seen and replace(seen, live=frozenset(), submitted=frozenset(), front=None)
 
     patch.setattr(clock_keeper.Observer, "look", look)
@@ -271,7 +271,7 @@ def the_reward_comes_before_the_row(patch: Patch) -> None:
         await reward(self, written)
         await row(self, written)
 
-    async def nothing(self: RoundFiles, written: Any) -> None:
+    async def nothing(self: RoundFiles, written: Any, *, anew: bool = False) -> None:
         return None
 
     patch.setattr(RoundFiles, "row", reward_first)
