@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.common import arguments_of, keep
 from swarm.config import without_settings
+from swarm.records.asked import DAY, PRICES, Price
 from tests.chaos.light_worker import FIXED_STEP
 from tests.engines.s3_servers import BUCKET, CREDENTIALS, Request, between, moto
 
@@ -29,13 +30,7 @@ STEPS = 2
 """Of a round, that the light worker sleeps in."""
 NODES = 8
 """Of the swarm whose day is priced."""
-DAY = 86_400
-PRICES = {
-    "Amazon S3 Standard, us-east-1": {"write": 0.005, "list": 0.005, "read": 0.0004},
-    "Cloudflare R2": {"write": 0.0045, "list": 0.0045, "read": 0.00036},
-}
-"""US dollars per 1,000 requests, as published in 2025; without storage and traffic."""
-CLASSES = {"put": "write", "list": "list", "get": "read", "head": "read"}
+CLASSES = {"put": "writes", "list": "lists", "get": "reads", "head": "reads"}
 
 
 class Asked(NamedTuple):
@@ -135,9 +130,9 @@ def figures(counter: Tally, external: int) -> dict[str, Any]:
         }
     found["budget_per_round"] = {"requests": 8 + 2 * external, "writes": 4}
     found["dollars_of_a_day_of_8_workers"] = {
-        provider: round(day(asked, seconds, prices), 3) for provider, prices in PRICES.items()
+        scheme: round(day(asked, seconds, price), 3) for scheme, price in PRICES.items()
     }
-    found["prices_per_1000_requests"] = PRICES
+    found["list_prices_of_2025_per_1000_requests"] = {scheme: price._asdict() for scheme, price in PRICES.items()}
     return found
 
 
@@ -145,11 +140,11 @@ def per_round(counted: Mapping[str, int], rounds: int) -> dict[str, float]:
     return {what: round(number / rounds, 2) for what, number in sorted(counted.items(), key=lambda item: -item[1])}
 
 
-def day(asked: list[Asked], seconds: float, prices: Mapping[str, float]) -> float:
+def day(asked: list[Asked], seconds: float, price: Price) -> float:
     """Of 8 workers that each ask as much as these, and of their coordinator."""
     share = {node: NODES / len(WORKERS) for node in WORKERS} | {CLOCK: 1.0}
     charged = ((share.get(one.who, 0.0), CLASSES.get(one.kind)) for one in asked)
-    return sum(times * prices[kind] / 1000 for times, kind in charged if kind) * DAY / seconds
+    return sum(times * getattr(price, kind) / 1000 for times, kind in charged if kind) * DAY / seconds
 
 
 def main() -> None:

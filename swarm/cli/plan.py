@@ -20,6 +20,7 @@ from swarm.planner.planner import make_plan
 from swarm.planner.probe import ProbeReport, ProbeTask, probe
 from swarm.planner.startable import problems
 from swarm.systems import require_for
+from swarm.views.expected_requests import render_expected
 
 
 def plan(
@@ -64,7 +65,9 @@ def _probe(settings: Settings, made: Plan) -> ProbeReport:
 
 
 def _text(made: Plan, settings: Settings, report: ProbeReport | None) -> str:
-    return "\n".join([render_plan(made, settings), *([render_probe(report, one_node(made))] if report else [])])
+    requests = render_expected(settings, made.nodes)
+    probed = render_probe(report, one_node(made)) if report else ""
+    return "\n".join(filter(None, (render_plan(made, settings), probed, requests)))
 
 
 def _json(made: Plan, report: ProbeReport | None) -> str:

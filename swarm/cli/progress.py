@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from statistics import fmean
 
 import anyio
@@ -25,6 +27,9 @@ from swarm.wire import keys
 from swarm.wire.messages import MetricsRow
 
 REFRESH_SECONDS = 0.5
+SPARING_SECONDS = 60.0
+"""Where each request is paid for: between two looks at what nodes logged. Rows are read when one says something."""
+SHOWN = (Wanted(event="model.*", level="info"), Wanted(level="warning"))
 
 
 class Round(msgspec.Struct, frozen=True, tag="round", tag_field="kind"):
@@ -92,7 +97,11 @@ _shown = taking(ShownRow)
 
 
 class Progress:
-    """Follows metrics and events of the nodes of one `swarm up`; what others log is in `swarm status` and `logs`."""
+    """Follows metrics and events of the nodes of one `swarm up`; what others log is in `swarm status` and `logs`.
+
+    Where each request is paid for a look at the rows comes when one of the nodes has said something, and one at what
+    they logged every SPARING_SECONDS.
+    """
 
     def __init__(
         self,
@@ -100,8 +109,16 @@ class Progress:
         swarm: LocalSwarm,
         surviving: Surviving | None = None,
         show_round: Callable[[Round], None] = lambda found: say(found.line),
+        pause: Callable[[], Awaitable[None]] = lambda: anyio.sleep(REFRESH_SECONDS),
     ) -> None:
+        """Make one that shows what is new from now on.
+
+        Args:
+            pause: waits until it is time to look again.
+        """
         self._run = run
+        self._pause = pause
+        self._logs_read_at = -math.inf
         self._show_round = show_round
         self._workers = swarm.worker_names
         self._settings = settings = swarm.settings
@@ -112,8 +129,7 @@ class Progress:
         self._shown: set[int] = set()
         self.pace = StepPace()
         """Of the steps of all nodes."""
-        self._warnings = EventStream(run, Wanted(frozenset(swarm.names), level="warning"))
-        self._loading = EventStream(run, Wanted(frozenset(swarm.names), event="model.*", level="info"))
+        self._events = EventStream(run, Wanted(frozenset(swarm.names), level="info"))
         self._odd: dict[str, Odd] = defaultdict(Odd)
         """Rows left out or clamped so far."""
         self._odd_said: set[str] = set()
@@ -125,13 +141,12 @@ class Progress:
     def _forget_what_was(self) -> None:
         """An experiment that goes on shows what is new."""
         self._shown.update(row.round for _, row in self._new_rows())
-        self._warnings.read_last(0)
-        self._loading.read_last(0)
+        self._events.read_last(0)
 
     async def show(self) -> None:
         """Show what comes, until cancelled."""
         while True:
-            await anyio.sleep(REFRESH_SECONDS)
+            await self._pause()
             self.show_new(wait_for_all=True)
 
     def show_new(self, *, wait_for_all: bool = False) -> None:
@@ -146,8 +161,8 @@ class Progress:
             wait_for_all: hold a round back until every worker has it, or a later one has begun to come in: on clocks
                 of their own, one that is later by more than the window.
         """
-        for line in render([*self._loading.read(), *self._warnings.read()]):
-            say(line)
+        if not wait_for_all or self._logs_are_due():
+            self._show_logged()
         for node, row in self._new_rows():
             self._rounds.setdefault(row.round, {})[node] = row
         self._say_what_is_odd()
@@ -161,6 +176,15 @@ class Progress:
                 for row in rows.values():
                     self.pace.observe(row)
                 self._show_round(round_of(number, self._settings.max_rounds, list(rows.values())))
+
+    def _logs_are_due(self) -> bool:
+        return not self._settings.sparing or time.monotonic() - self._logs_read_at >= SPARING_SECONDS
+
+    def _show_logged(self) -> None:
+        """Who loads what, and every warning."""
+        self._logs_read_at = time.monotonic()
+        for line in render([event for event in self._events.read() if any(wanted.takes(event) for wanted in SHOWN)]):
+            say(line)
 
     def _new_rows(self) -> Iterator[tuple[str, ShownRow]]:
         for node in self._workers:

@@ -29,6 +29,10 @@ from swarm.cli.say import say
 from swarm.config import DAEMONS, command_line, without_settings
 
 LINES_KEPT = 40
+MOMENT = 1.0
+"""Seconds in which several children may say that they have done a round."""
+SILENCE = 60.0
+"""Seconds without a word from any child, after which who listens looks anyway."""
 RESTART_PAUSES = (1.0, 4.0, 16.0)
 """Seconds before a child that was killed starts again: so often, and then no more."""
 STOPPED = (128 + signals.SIGINT, 128 + signals.SIGTERM, -signals.SIGINT, -signals.SIGTERM)
@@ -72,6 +76,7 @@ class Supervisor:
         self.children: list[Child] = []
         self.stopping = False
         self._stop_asked = anyio.Event()
+        self._said = anyio.Event()
         self.failure: Child | None = None
         """The child that failed first; one that ends because it was asked to does not fail."""
 
@@ -118,10 +123,18 @@ class Supervisor:
         assert child.process.stdout is not None
         rest = b""
         async for chunk in child.process.stdout:
+            self._said.set()
             *whole, rest = (rest + chunk).split(b"\n")
             child.lines.extend(line.decode("utf-8", "replace") for line in whole)
         if rest:
             child.lines.append(rest.decode("utf-8", "replace"))
+
+    async def heard(self) -> None:
+        """Until a child says something, and a moment longer, for others then may as well; SILENCE at most."""
+        self._said = anyio.Event()
+        with anyio.move_on_after(SILENCE):
+            await self._said.wait()
+        await anyio.sleep(MOMENT)
 
     def stop(self, number: signals.Signals) -> None:
         """Ask every child to finish its step, save and end."""

@@ -47,7 +47,7 @@ from swarm.records.starts import changed_settings, last_start, last_starts
 from swarm.spelling import named
 from swarm.store.run import Run
 from swarm.systems import require_for
-from swarm.views.summary import render, summarise
+from swarm.views.summary import render, summarise, told
 from swarm.wire import keys
 
 DEFAULT_WORKERS = 4
@@ -240,14 +240,16 @@ def _said_if_finished(settings: Settings) -> str:
     if experiment is None or differences(settings, experiment) or not (over := _finished(settings, run)):
         return ""
     rows, odd = read_to_sum_up(run)
-    return f"{render(summarise(rows, odd, snapshot(run).hints()))}\n{over}"
+    return f"{render(summarise(rows, odd, *told(run)))}\n{over}"
 
 
 async def _run(swarm: LocalSwarm, run: Run, children: list[Child], again: str, emit: Emit | None = None) -> int:
     settings = swarm.settings
     supervisor = Supervisor(os.environ)
     surviving = Surviving()
-    shown = {"show_round": emit} if emit else {}
+    shown: dict[str, Any] = {"show_round": emit} if emit else {}
+    if settings.sparing:
+        shown["pause"] = supervisor.heard
     progress = Progress(run, swarm, surviving, **shown)
     say("the nodes load their models; the first round begins when all are there")
     exit_code = 0
@@ -299,7 +301,7 @@ def _conclude(
     with surviving.view("the summary"):
         rows, odd = read_to_sum_up(run)
         if rows:
-            say("\n" + render(summarise(rows, odd, snapshot(run).hints())))
+            say("\n" + render(summarise(rows, odd, *told(run))))
     with surviving.view("the plot"):
         if rows:
             _plot(rows, run)

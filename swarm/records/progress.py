@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Mapping
 
+from swarm.records.asked import Asked
 from swarm.records.hints import KEPT, LONGEST_NAME, Recent, recent
 from swarm.records.odd import Odd
 from swarm.records.rows import MOST_ROWS, Glance, parse_row
@@ -40,6 +41,8 @@ class NodeProgress:
         self.tokens_generated = 0
         """Over all rows, those of rounds that were done again included."""
         self.tokens_trained = 0
+        self.asked = Asked()
+        """Of a bucket, over all rows."""
         self.odd = Odd()
         """Rows left out or clamped."""
         self.torn = False
@@ -60,6 +63,9 @@ class NodeProgress:
         self.unverified += row.external_unverified
         self.tokens_generated += row.tokens_generated
         self.tokens_trained += row.tokens_trained
+        self.asked = self.asked.plus(
+            Asked(row.store_writes, row.store_lists, row.store_reads, row.store_sent, row.store_received)
+        )
 
     def _takes_names(self, row: Glance) -> bool:
         """False: not all of them are held."""

@@ -58,6 +58,11 @@ class Glance(msgspec.Struct):
     seconds_round: float = 0.0
     tokens_generated: int = 0
     tokens_trained: int = 0
+    store_writes: int = 0
+    store_lists: int = 0
+    store_reads: int = 0
+    store_sent: int = 0
+    store_received: int = 0
     memory_allocated: int = 0
     memory_total: int = 0
     memory_free: int = 0

@@ -40,8 +40,10 @@ for what lies there.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple, ParamSpec, Protocol, TypeVar
@@ -132,6 +134,22 @@ class Facts(NamedTuple):
     """Seconds after which a finished write of this process was seen in a listing."""
 
 
+@dataclass
+class Spent:
+    """What a handle has asked of a place where requests are paid for."""
+
+    requests: Counter[str] = field(default_factory=Counter)
+    """Kind (get, head, list, put, delete) -> requests, those that failed too."""
+    sent: int = 0
+    """Bytes of contents."""
+    received: int = 0
+
+    def totals(self) -> tuple[int, int, int, int, int]:
+        """Writes, listings, reads, bytes sent and bytes received so far; removals are free."""
+        asked = self.requests
+        return asked["put"], asked["list"], asked["get"] + asked["head"], self.sent, self.received
+
+
 class Blocking(Protocol):
     """The asynchronous face: runs calls that block off the event loop, or for some virtual time."""
 
@@ -147,6 +165,10 @@ class Store(Protocol):
 
     def facts(self) -> Facts:
         """Measure what the place can do; writes, lists and removes a small file of this writer's own."""
+
+    @property
+    def spent(self) -> Spent | None:
+        """What this handle has asked so far, where requests are paid for; None: they cost nothing."""
 
     def room(self) -> Room | None:
         """How much could still be written after this handle's last `put`, and of how much; None where nobody knows.

@@ -33,6 +33,7 @@ from swarm.store.base import (
     Page,
     Prefixes,
     Records,
+    Spent,
     Store,
     copy_whole,
     get_each,
@@ -60,6 +61,10 @@ class FaultyStore:
 
     def describe(self, key: str = "") -> str:
         return self._inner.describe(key)
+
+    @property
+    def spent(self) -> Spent | None:
+        return self._inner.spent
 
     def room(self) -> Room | None:
         return self._inner.room()

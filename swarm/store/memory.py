@@ -117,6 +117,10 @@ class MemoryStore:
     def describe(self, key: str = "") -> str:
         return f"memory:{key}"
 
+    @property
+    def spent(self) -> None:
+        return None
+
     def room(self) -> None:
         return None
 

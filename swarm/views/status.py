@@ -20,6 +20,7 @@ from swarm.store.run import Run
 from swarm.views.distrust import Distrust, distrusted, render_distrusted
 from swarm.views.hints import render_hints
 from swarm.views.node_state import Missing, in_words, seen, shortage
+from swarm.views.requests import Requests, render_requests, requests_of
 from swarm.views.summary import render_maker, render_odd
 from swarm.views.text import age, count, counts, shorten, table
 from swarm.wire import keys
@@ -115,6 +116,8 @@ class Status(msgspec.Struct, kw_only=True):
     """How many nodes took part in which rounds."""
     rewards_spread: Spread | None
     """Of the rewards of all workers in the last SPREAD_OVER rounds that are done."""
+    requests: Requests | None = None
+    """What its workers ask of a bucket; null for a run in a folder."""
     made_by: str = ""
     """Another program that made the run, such as `rl-swarm`; empty: this one."""
 
@@ -161,6 +164,7 @@ class StatusReader:
             hints=now.hints(),
             nodes_over_time=nodes_over_time((p.rewards for p in now.progress.values()), now.rounds_done),
             rewards_spread=spread(_last_rewards(now)),
+            requests=requests_of(now.run.place, now.progress.values()),
             made_by=now.made_by,
         )
 
@@ -232,6 +236,7 @@ def render(status: Status) -> str:
         nodes,
         _shortages(status.nodes),
         _believers(status.nodes),
+        render_requests(status.requests),
         render_distrusted(status.distrusted),
         odd,
         render_hints(status.hints),

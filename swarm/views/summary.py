@@ -18,6 +18,7 @@ from swarm.records.reader import snapshot
 from swarm.records.rows import read_to_sum_up
 from swarm.store.run import Run
 from swarm.views.hints import render_hints
+from swarm.views.requests import Requests, render_requests, requests_of
 from swarm.views.text import age, counts, shorten, table
 from swarm.wire.messages import MetricsRow
 
@@ -100,6 +101,8 @@ class Summary(msgspec.Struct, frozen=True):
     """Node -> its rows that were left out, or in which a number was clamped."""
     made_by: str = ""
     """Another program that made the run, such as `rl-swarm`; what it does not record is None. Empty: this one."""
+    requests: Requests | None = None
+    """What its workers asked of a bucket; null for a run in a folder."""
     hints: tuple[Hint, ...] = ()
     """What makes nodes useless although nothing fails."""
 
@@ -107,8 +110,14 @@ class Summary(msgspec.Struct, frozen=True):
 def summarise_run(run: Run) -> Summary:
     """The summary of an experiment, whoever made it. Raises StoreError: its place fails."""
     metrics, odd = read_to_sum_up(run)
-    summary = summarise(metrics, odd, snapshot(run).hints())
+    summary = summarise(metrics, odd, *told(run))
     return without(summary, unknown_columns(run), made_by(run))
+
+
+def told(run: Run) -> tuple[list[Hint], Requests | None]:
+    """What a summary says besides the figures of its rows: hints, and what was asked of a bucket."""
+    now = snapshot(run)
+    return now.hints(), requests_of(run.place, now.progress.values())
 
 
 def without(summary: Summary, unknown: Set[str], maker: str) -> Summary:
@@ -124,6 +133,7 @@ def summarise(
     metrics: Mapping[str, Sequence[AnyRow]],
     odd: Mapping[str, Odd] | None = None,
     hints: Sequence[Hint] = (),
+    requests: Requests | None = None,
 ) -> Summary:
     """Summarise node -> its rows, one per round, and what was odd, as records.rows.read_to_sum_up gives them."""
     nodes = dict(sorted(metrics.items()))
@@ -160,6 +170,7 @@ def summarise(
         rounds_per_minute=60.0 * len(numbers) / seconds if seconds else 0.0,
         out_of_range=dict(odd or {}),
         hints=tuple(hints),
+        requests=requests,
     )
 
 
@@ -234,6 +245,7 @@ def render(summary: Summary) -> str:
         table(("rounds", *names), _measures(summary)),
         table(("task", *spans), tasks) if tasks else "",
         table(("node", "model", "rounds", *names, "cumulative"), nodes, left=(0, 1)),
+        render_requests(summary.requests),
         "\n".join(said),
         render_hints(summary.hints),
     ]

@@ -189,6 +189,17 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     """That may still be written to the shared place, at most 10^12; missing, like `disk_used`, where nobody knows."""
     disk_used: Share | UnsetType = UNSET
     """Of what the shared place can hold."""
+    store_writes: Annotated[int, counted("requests")] | UnsetType = UNSET
+    """Requests of this node to a bucket since its last row, or its start: objects written, further tries included.
+    Missing, like all `store_*`, where the shared place is no bucket."""
+    store_lists: Annotated[int, counted("requests")] | UnsetType = UNSET
+    """Pages of listings."""
+    store_reads: Annotated[int, counted("requests")] | UnsetType = UNSET
+    """Objects read or looked at."""
+    store_sent: Bytes | UnsetType = UNSET
+    """Contents that were written."""
+    store_received: Bytes | UnsetType = UNSET
+    """Contents that were read."""
     adaptive_I: Groups | UnsetType = UNSET
     """Local groups of this round by the adaptive rule; missing, like all `adaptive_*`, while no rule is on."""
     adaptive_J: Groups | UnsetType = UNSET

@@ -27,7 +27,7 @@ from swarm.node.worker.hint_log import HintLog
 from swarm.node.worker.ij_schedule import IJSchedule
 from swarm.node.worker.own_groups import OwnGroups
 from swarm.node.worker.round_files import RoundFiles
-from swarm.node.worker.round_work import RoundWork, mean_rewards, metrics_row, to_train
+from swarm.node.worker.round_work import RoundWork, bounded, mean_rewards, metrics_row, to_train
 from swarm.types import Generator, RoundKey, Trainer, TrainGroup, TrainReport
 from swarm.wire.codec import to_rollout_file
 from swarm.wire.messages import PolicyInfo
@@ -58,6 +58,8 @@ class RoundSteps:
         self.cumulative_reward = 0.0
         """Sum of my_reward over all rounds of this node, those before a restart included."""
         self._round_ended = ctx.clock.monotonic()
+        self._spent = (0, 0, 0, 0, 0)
+        """Of the shared place, by the last row."""
         self._ahead: dict[RoundKey, RoundWork] = {}
         self._trained = TrainedGroups()
         self.work: RoundWork
@@ -223,7 +225,16 @@ class RoundSteps:
         row.seconds_sharing = total(sharing)
         row.seconds_sharing_hidden = overlap(sharing, busy.since(work.started))
         row.loop_lag_max = loop_lag
+        self._fill_spent(row)
         return row
+
+    def _fill_spent(self, row: MetricsRow) -> None:
+        """What was asked of the shared place since the last row, where that is paid for."""
+        if (spent := self._ctx.run.store.spent) is None:
+            return
+        before, self._spent = self._spent, spent.totals()
+        since = [bounded(now - then) for now, then in zip(self._spent, before, strict=True)]
+        row.store_writes, row.store_lists, row.store_reads, row.store_sent, row.store_received = since
 
 
 def _log_round(row: MetricsRow) -> None:

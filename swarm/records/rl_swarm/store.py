@@ -188,6 +188,10 @@ class RlSwarmStore:
         return rewards
 
     # ── what is refused ─────────────────────────────────────────────────────────────────────────────────────────────
+    @property
+    def spent(self) -> None:
+        return None
+
     def room(self) -> None:
         return None
 

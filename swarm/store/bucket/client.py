@@ -9,9 +9,8 @@ import hashlib
 import random
 import time
 import uuid
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -19,7 +18,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, InvalidPathError
 
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
-from swarm.store.base import PAGE
+from swarm.store.base import PAGE, Spent
 from swarm.store.bucket.trouble import no_bucket, trouble_of
 
 if TYPE_CHECKING:
@@ -44,17 +43,6 @@ class Got(NamedTuple):
     data: bytes
     tag: str
     mark: str
-
-
-@dataclass
-class Spent:
-    """What a handle has cost so far."""
-
-    requests: Counter[str] = field(default_factory=Counter)
-    """Kind (get, head, list, put, delete) -> requests, those that failed too."""
-    sent: int = 0
-    """Bytes of contents."""
-    received: int = 0
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,11 @@ from swarm.store.base import (
     Page,
     Prefixes,
     Records,
+    Spent,
     get_each,
 )
 from swarm.store.bucket import bundles, growing
-from swarm.store.bucket.client import Client, Spent, tag_of
+from swarm.store.bucket.client import Client, tag_of
 from swarm.store.bucket.cursor import read_on
 from swarm.store.bucket.growing import Growing
 from swarm.store.bucket.listing import Walk, list_page
@@ -68,7 +69,6 @@ class BucketStore:
 
     @property
     def spent(self) -> Spent:
-        """What this handle has cost so far."""
         return self._client.spent
 
     def describe(self, key: str = "") -> str:

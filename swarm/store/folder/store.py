@@ -158,6 +158,10 @@ class FolderStore:
             self._drafts()
             make_folder(folder)
 
+    @property
+    def spent(self) -> None:
+        return None
+
     def room(self) -> Room | None:
         return self._room
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from swarm.cli.progress import Progress, Round, stopping_line
+from swarm.records.stream import EventStream
 from tests.layout import Layout
 from tests.unit.cli.swarms import swarm_of
 from tests.unit.views.factories import append, make_row, run_of
@@ -118,3 +119,18 @@ def test_ctrl_c_says_how_long_a_step_took_lately(tmp_path: Path) -> None:
     progress.show_new()
     assert "lately a step took 41s at most" in stopping_line(progress.pace)
     assert "Ctrl-C once more ends them at once" in stopping_line(progress.pace)
+
+
+def test_where_requests_are_paid_for_what_nodes_logged_is_read_no_more_than_every_minute(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout, looks = Layout(tmp_path, "exp"), []
+    read = EventStream.read
+    monkeypatch.setattr(EventStream, "read", lambda stream: looks.append(stream) or read(stream))
+    progress = Progress(run_of(layout), swarm_of(path="s3://mine"))
+    for number in range(3):
+        for node in ("alice", "bob"):
+            append(layout.metrics_file(node), msgspec.json.encode(make_row(layout, node, number)))
+        progress.show_new(wait_for_all=True)
+    assert len(looks) == 1, "for the first minute"
+    assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == ["0", "1", "2"]

@@ -1,0 +1,49 @@
+"""What nodes asked of a bucket, by the classes that providers charge for, and what that costs at public prices."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+DAY = 86_400.0
+
+
+class Asked(NamedTuple):
+    """Requests, and bytes of contents; removals are free."""
+
+    writes: int = 0
+    lists: int = 0
+    reads: int = 0
+    sent: int = 0
+    received: int = 0
+
+    @property
+    def requests(self) -> int:
+        return self.writes + self.lists + self.reads
+
+    def plus(self, more: Asked) -> Asked:
+        return Asked(*(a + b for a, b in zip(self, more, strict=True)))
+
+
+class Price(NamedTuple):
+    """US dollars per 1,000 requests, without storage and traffic."""
+
+    writes: float
+    lists: float
+    reads: float
+
+    def of(self, asked: Asked) -> float:
+        return (asked.writes * self.writes + asked.lists * self.lists + asked.reads * self.reads) / 1000
+
+
+PRICES = {
+    "s3": Price(0.005, 0.005, 0.0004),
+    "gs": Price(0.005, 0.005, 0.0004),
+    "az": Price(0.0065, 0.0065, 0.0005),
+}
+"""Scheme of a bucket's URL -> list prices of 2025: Amazon S3 Standard in us-east-1, Google Cloud Storage Standard in
+one region, Azure Blob Storage hot with local redundancy. Other servers that speak S3 charge otherwise, or nothing."""
+
+
+def price_at(place: str) -> Price | None:
+    """The price list of a shared place; None: it is no bucket."""
+    return PRICES.get(place.partition("://")[0])

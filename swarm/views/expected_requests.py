@@ -1,0 +1,45 @@
+"""How many requests a worker will make to a bucket in a round, counted out of what a round does.
+
+    written   completions, rollouts, row, reward, vote; beats, and segments of two logs, by the time that passes
+    listed    the peers, and the rollouts of the round
+    read      each peer's rollouts and registration, the coordinator's, the own one before a beat; the state file, until
+              it names the next round, and its writer's registration; what a judge asks
+
+benchmarks/bucket_requests.py measures the same.
+"""
+
+from __future__ import annotations
+
+from swarm.config import Settings
+from swarm.records.asked import DAY, Asked, price_at
+from swarm.store.bucket.log import SEALED_LATEST
+
+FILES = 5
+"""Objects of a round."""
+LOGS = 2
+STATE_READS, JUDGE_READS = 5, 1
+
+
+def of_one_round(settings: Settings, workers: int) -> Asked:
+    """Of one worker, in a round that takes the whole interval and in which nobody is late."""
+    seconds, peers = settings.round_interval, workers - 1
+    beats = seconds / settings.heartbeat_interval
+    return Asked(
+        writes=round(FILES + beats + LOGS * seconds / SEALED_LATEST),
+        lists=2 if settings.shares else 1,
+        reads=round(peers * (1 + settings.shares) + 1 + beats + STATE_READS + JUDGE_READS),
+    )
+
+
+def render_expected(settings: Settings, workers: int) -> str:
+    """One line; empty where the place charges for nothing."""
+    if not settings.sparing:
+        return ""
+    asked, seconds, price = of_one_round(settings, workers), settings.round_interval, price_at(settings.place)
+    pace = f"{60 * asked.requests / seconds:.0f} a minute"
+    day = f"; {price.of(asked) * workers * DAY / seconds:.2f} dollars a day at list prices of 2025" if price else ""
+    return (
+        f"requests of a worker to the bucket, for rounds of {seconds:g} s: some {asked.requests} a round "
+        f"({asked.writes} writes, {asked.lists} listings, {asked.reads} reads), {pace}{day} "
+        f"for {workers} workers"
+    )

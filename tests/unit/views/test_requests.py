@@ -1,0 +1,59 @@
+"""What a run over a bucket says of its requests, and that a run in a folder says nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from swarm.config import load_settings
+from swarm.records.asked import DAY
+from swarm.records.progress import NodeProgress
+from swarm.views.expected_requests import of_one_round, render_expected
+from swarm.views.requests import render_requests, requests_of
+from tests.layout import Layout
+from tests.unit.views.factories import make_row
+
+ROUND = 60.0
+"""Seconds."""
+
+
+def progress_of(layout: Layout, rounds: int, **asked: int) -> NodeProgress:
+    progress = NodeProgress()
+    for number in range(rounds):
+        row = make_row(layout, "anna", number)
+        row = msgspec.structs.replace(row, timestamp=ROUND * number, **asked)
+        progress.observe(msgspec.json.encode(row))
+    return progress
+
+
+ASKED = {"store_writes": 7, "store_lists": 2, "store_reads": 10, "store_sent": 15_000, "store_received": 5_000}
+
+
+def test_requests_and_their_price_are_told_per_worker_and_round(tmp_path: Path) -> None:
+    found = requests_of(
+        "s3://mine/runs",
+        [progress_of(Layout(tmp_path, "exp"), 4, **ASKED), progress_of(Layout(tmp_path, "exp"), 2, **ASKED)],
+    )
+    assert found is not None
+    assert (found.workers, found.per_round, found.per_minute) == (2, 19.0, 19.0)
+    assert (found.writes_per_round, found.lists_per_round, found.reads_per_round) == (7.0, 2.0, 10.0)
+    assert found.bytes_per_round == 20_000
+    of_a_round = (9 * 0.005 + 10 * 0.0004) / 1000
+    assert found.dollars == pytest.approx(6 * of_a_round)
+    assert found.dollars_a_day == pytest.approx(2 * of_a_round * DAY / ROUND)
+    assert "19.0 a round (7.0 writes, 2.0 listings, 10.0 reads, 20 kB), 19 a minute" in render_requests(found)
+
+
+def test_a_run_in_a_folder_has_no_requests_to_tell_of(tmp_path: Path) -> None:
+    assert requests_of("/mnt/shared", [progress_of(Layout(tmp_path, "exp"), 4, **ASKED)]) is None
+    assert requests_of("s3://mine", [progress_of(Layout(tmp_path, "exp"), 4)]) is None
+    assert render_requests(None) == ""
+
+
+def test_the_plan_says_what_a_bucket_will_be_asked() -> None:
+    bucket = load_settings({"path": "s3://mine", "external_groups": 4}, {})
+    assert of_one_round(bucket, 2).requests == pytest.approx(19, abs=1), "as benchmarks/bucket_requests.py measured"
+    assert "for rounds of 60 s: some 19 a round (7 writes, 2 listings, 10 reads)" in render_expected(bucket, 2)
+    assert render_expected(load_settings({"path": "runs"}, {}), 2) == ""
