@@ -123,9 +123,15 @@ def read_peer(run: Run, node: str) -> PeerFile | None:
 class PeerReader:
     """Reads the registrations of a run again and again, each version of each once."""
 
-    def __init__(self, run: Run, now: Callable[[], float] = lambda: 0.0) -> None:
-        """`now`: monotonic seconds; who looks once needs none."""
+    def __init__(self, run: Run, now: Callable[[], float] = lambda: 0.0, *, own: str = "") -> None:
+        """Make one that has read nothing yet.
+
+        Args:
+            now: monotonic seconds; who looks once needs none.
+            own: the node that reads, and knows what it wrote: its registration is left out.
+        """
         self._run = run
+        self._own = own
         self._files = NodeFiles(run.store, now)
         self._seen: dict[str, tuple[str, PeerFile | None]] = {}
         """Node -> version, and what it says; None: nothing that can be read, or is to be believed."""
@@ -142,7 +148,7 @@ class PeerReader:
             StoreError: they cannot be listed.
         """
         found = self._files.find(keys.PEERS, first, tags=True, max_age=max_age)
-        there = {node: entry.tag for node, entry in found.items() if entry.kind is Kind.FILE}
+        there = {node: e.tag for node, e in found.items() if e.kind is Kind.FILE and node != self._own}
         nodes = sorted([*sorted(there.keys() & set(first)), *sorted(there.keys() - set(first))][:MOST_PEERS])
         new = [node for node in nodes if self._seen.get(node, ("", None))[0] != there[node]]
         read = {peer.peer_id: peer for peer in _peers(self._run, new)}

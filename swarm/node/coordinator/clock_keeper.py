@@ -60,7 +60,7 @@ class Observer:
         self._ctx = ctx
         self._presence = presence
         self._liveness = liveness
-        self._peers = PeerReader(ctx.run, ctx.clock.monotonic)
+        self._peers = PeerReader(ctx.run, ctx.clock.monotonic, own=ctx.node_id)
         self._submissions = Submissions(ctx.run, ctx.clock.monotonic, ctx.settings.expected_names)
         self._hearts = Heartbeats()
         self.in_doubt = False

@@ -59,7 +59,7 @@ class Lookout:
         self._liveness = Liveness(ctx.settings.liveness_timeout)
         self._open_round: RoundKey | None = None
         self._belief = ClockBelief(PROOF_BEATS * ctx.settings.heartbeat_interval)
-        self._peers = PeerReader(ctx.run, ctx.clock.monotonic)
+        self._peers = PeerReader(ctx.run, ctx.clock.monotonic, own=ctx.node_id)
         self._submissions = Submissions(ctx.run, ctx.clock.monotonic, ctx.settings.expected_names)
         self._files = NodeFiles(ctx.run.store, ctx.clock.monotonic)
         self._doubtful = LogOnce("state.doubted", over="state.undoubted")
