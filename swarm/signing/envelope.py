@@ -62,7 +62,7 @@ def signature_of(data: bytes) -> Signature | None:
         return None
     public, _, value = rest.removesuffix(b'"' + _END).partition(b".")
     try:
-        key, raw = base64.b64decode(public, validate=True), base64.b64decode(value, validate=True)
+        key, raw = _decoded(public), _decoded(value)
     except (binascii.Error, ValueError):
         raise ProtocolError("bad_signature", "expected `<public key>.<signature>` in base64") from None
     if (len(key), len(raw)) != (32, 64):
@@ -83,6 +83,14 @@ def verify(signature: Signature, place: str) -> None:
         key.verify(signature.value, _message(signature.signed, place))
     except (InvalidSignature, ValueError):
         raise ProtocolError("bad_signature", f"{place} was not signed here by {signature.public_key}") from None
+
+
+def _decoded(text: bytes) -> bytes:
+    """Base64 in its one spelling: its unused bits are 0, or a stranger could change a file that stays signed."""
+    raw = base64.b64decode(text, validate=True)
+    if base64.b64encode(raw) != text:
+        raise ValueError("not the canonical spelling")
+    return raw
 
 
 def _message(body: bytes, place: str) -> bytes:

@@ -54,6 +54,14 @@ def test_a_reader_that_does_not_care_reads_a_sealed_file_as_before() -> None:
     assert decode(seal(encode(REWARD), PLACE, KEY), RewardFile, PLACE) == REWARD
 
 
+def test_a_signature_has_one_spelling_in_base64() -> None:
+    """Else a stranger could make another file of a signed one that is still signed, and its author look two-faced."""
+    sealed = seal(encode(REWARD), PLACE, KEY)
+    last = sealed.removesuffix(b'=="}\n')[-1:]
+    others = [sealed.removesuffix(last + b'=="}\n') + bytes([c]) + b'=="}\n' for c in b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"]
+    assert {reason_of(other) for other in others if other != sealed} == {"bad_signature"}
+
+
 @given(st.integers(0, 10_000), st.integers(1, 255))
 def test_no_byte_can_be_changed(position: int, change: int) -> None:
     sealed = bytearray(seal(encode(REWARD), PLACE, KEY))
