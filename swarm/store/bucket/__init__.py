@@ -21,7 +21,7 @@ jitter. A create whose answer was lost is known again by a random number in its 
 
 What a bucket cannot do, or does otherwise than a folder:
 
-- Nothing in a bucket is a link, pipe or folder: several things may stand at one key. A file is found before a prefix.
+- Nothing in a bucket is a link, pipe or folder: an object and a prefix may stand at one key, and both are listed.
   Writers look for what is in their way where that costs little: at the top, and above names with a dot.
 - A page of a listing follows the server's order, within which a prefix `a` comes as `a/`.
 - Equal contents have equal tags, as a bucket's versions are digests.

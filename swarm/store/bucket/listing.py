@@ -7,8 +7,9 @@
     checkpoints/round_5/anna/~manifest ──▶ PREFIX anna         data without a manifest is nothing yet
 
 A stranger can put objects whose names obstore refuses (`peers//x`, `peers/../x`, control characters), and with them
-the whole page. Where such a name comes before all that could count it is stepped over, and the page asked for again
-from behind it; elsewhere what comes before it on its page cannot be seen, and that is an error which names it.
+the whole page. S3 is then listed without obstore (see plain_list), and Walk leaves such names out; a page that ends
+below one goes on behind all that lies there. In other buckets such a name is stepped over where it comes before all
+that could count; elsewhere what comes before it on its page cannot be seen, and that is an error which names it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ MOST_PAGES = MOST_NAMES // PAGE
 
 
 def objects(client: Client, prefix: str, after: str = "") -> Iterator[ObjectMeta]:
-    """All objects below a prefix whose names lie behind `after`, in the server's order, at most MOST_NAMES of them."""
+    """All objects below a prefix whose names lie behind `after`, in the server's order, at most MOST_NAMES of them.
+
+    Odd ones are left out, as in all that lists here.
+    """
     walk = Walk(client, prefix, after)
     while (found := walk.next()) is not None:
         yield found
@@ -45,6 +49,8 @@ class Walk:
         self._client = client
         self._prefix = prefix
         self._left = MOST_PAGES
+        self._is_full = False
+        """The last page was, so others may follow."""
         self.leap(after)
 
     def leap(self, after: str) -> None:
@@ -52,13 +58,19 @@ class Walk:
         self._after = after
         self._pages = self._client.pages(self._prefix, after)
         self._page: Iterator[ObjectMeta] = iter(())
+        self._odd: str | None = None
+        """All below it is odd, as was the last object; as names.odd_root."""
 
     def next(self) -> ObjectMeta | None:
-        while (found := next(self._page, None)) is None:
-            if self._left <= 0 or not self._turn():
-                return None
-        self._after = found["path"]
-        return found
+        while True:
+            while (found := next(self._page, None)) is None:
+                if self._left <= 0 or not self._turn():
+                    return None
+            self._after = found["path"]
+            start, slash, below = found["path"].partition(f"{self._prefix}/")
+            self._odd = names.odd_root(below)
+            if not start and slash and not names.is_odd(below):
+                return found
 
     def _unreadable(self, start: str) -> StoreError:
         where = self._client.describe(self._prefix)
@@ -70,6 +82,8 @@ class Walk:
     def _turn(self) -> bool:
         """Ask for the next page, or for one behind what cannot be named; False: there is none."""
         self._left -= 1
+        if self._odd is not None and self._is_full:
+            self.leap(f"{self._prefix}/{self._odd}/{BEHIND}")
         try:
             page = next(self._pages, None)
         except InvalidPathError as error:
@@ -80,7 +94,7 @@ class Walk:
             return True
         if page is None:
             return False
-        self._page = iter(page)
+        self._page, self._is_full = iter(page), len(page) >= PAGE
         return True
 
 
@@ -108,7 +122,8 @@ class _Found:
     """What a page has so far."""
 
     def __init__(self, tags: bool) -> None:
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[tuple[str, bool], Entry] = {}
+        """By name, and whether it is a prefix: neither hides the other."""
         self._tags = tags
         self._last = ""
         """Where the page that follows goes on."""
@@ -118,7 +133,8 @@ class _Found:
         self._segments: dict[str, list[Segment]] = {}
 
     def is_new(self, name: str, rest: str) -> bool:
-        return self._shown(name, rest) not in (None, *self.entries)
+        shown = self._shown(name, rest)
+        return shown is not None and (shown, self._is_prefix(name, rest)) not in self.entries
 
     def take(self, name: str, rest: str, there: ObjectMeta) -> int:
         """Note an object; gives how many of the same child came by now."""
@@ -128,12 +144,16 @@ class _Found:
         if shown is not None:
             self._last = f"{name}/" if rest else name
             if not rest:
-                self.entries.setdefault(shown, self._file(shown, there["size"], tag_of(there)))
-            elif name == names.grown(shown):
-                self._grow(shown, rest, there["size"])
+                self.entries.setdefault((shown, False), self._file(shown, there["size"], tag_of(there)))
+            elif self._is_prefix(name, rest):
+                self.entries.setdefault((shown, True), Entry(shown, Kind.PREFIX))
             else:
-                self.entries.setdefault(shown, Entry(shown, Kind.PREFIX))
+                self._grow(shown, rest, there["size"])
         return self._in_child
+
+    @staticmethod
+    def _is_prefix(name: str, rest: str) -> bool:
+        return bool(rest) and "~" not in name
 
     def _shown(self, name: str, rest: str) -> str | None:
         """The name under which an object appears; None: under none."""
@@ -150,7 +170,7 @@ class _Found:
         segments = self._segments.setdefault(shown, [])
         segments.append(segment)
         last = names.newest(segments)[-1]
-        self.entries[shown] = self._file(shown, last.end, f"{last.birth}-{last.end}")
+        self.entries[shown, False] = self._file(shown, last.end, f"{last.birth}-{last.end}")
 
     def _file(self, name: str, size: int, tag: str) -> Entry:
         return Entry(name, Kind.FILE, size, tag) if self._tags else Entry(name, Kind.FILE)
@@ -162,4 +182,4 @@ class _Found:
         return f"{name}/{names.BEHIND_DATA}" if names.is_data(rest) else f"{name}/{BEHIND}"
 
     def page(self) -> Page:
-        return Page([self.entries[name] for name in sorted(self.entries)], self._last)
+        return Page([self.entries[at] for at in sorted(self.entries)], self._last)

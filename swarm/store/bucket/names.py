@@ -13,6 +13,7 @@ BEHIND_DATA = "~g"
 """Behind all `~{id}`, before the manifest."""
 _SEGMENT = re.compile(r"([0-9a-f]{20})-([0-9]{15})")
 _DATA = re.compile(r"~[0-9a-f]{32}/[0-9]{1,6}")
+_UNNAMEABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 MOST_GROWN = 10**15 - 1
 """Bytes; where a segment may begin."""
@@ -55,6 +56,22 @@ def grown(name: str) -> str:
 def may_grow(key: str) -> bool:
     """Whether a key may be of a growing file: JSON documents are put whole, and cost no second look."""
     return not key.endswith(".json")
+
+
+def is_odd(name: str) -> bool:
+    """Whether no request but a listing could name such an object: nobody's who means well."""
+    return any(map(_is_odd_part, name.split("/")))
+
+
+def odd_root(name: str) -> str | None:
+    """The start of a name below which all are odd; None: there is none, or its last part is what is odd."""
+    parts = name.split("/")
+    first = next((at for at, part in enumerate(parts) if _is_odd_part(part)), len(parts))
+    return "/".join(parts[: first + 1]) if first < len(parts) - 1 else None
+
+
+def _is_odd_part(part: str) -> bool:
+    return part in ("", ".", "..") or bool(_UNNAMEABLE.search(part))
 
 
 def is_data(rest: str) -> bool:

@@ -73,9 +73,11 @@ class BucketPlace(Place):
 
     def _at(self, folder: str, writer: str | None = None) -> BucketStore:
         from swarm.store.bucket.client import Client
+        from swarm.store.bucket.plain_list import plain_list
         from swarm.store.bucket.store import BucketStore
 
-        client = Client(self._bucket, f"{self._url.scheme}://{self._url.bucket}", uploads=self._uploads)
+        address = f"{self._url.scheme}://{self._url.bucket}"
+        client = Client(self._bucket, address, uploads=self._uploads, list_plainly=plain_list(self._bucket))
         root = "/".join(filter(None, (self._url.prefix, folder)))
         return BucketStore(client, root, self._url.scheme, writer)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from obstore.exceptions import InvalidPathError
+
 _STATUS = re.compile(r"status code: ([1-5][0-9]{2})\b")
 _CODE = re.compile(r"<Code>([A-Za-z]{1,40})</Code>")
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
@@ -49,6 +51,11 @@ def trouble_of(error: Exception) -> Trouble:
     if "request or response body" in text:
         return Trouble("the connection broke off", True)
     return Trouble("the server gave no answer", True)
+
+
+def is_odd_listing(error: Exception) -> bool:
+    """Whether obstore cannot read a listing: there is a name in it that it refuses, or that XML cannot hold."""
+    return isinstance(error, InvalidPathError) or "invalid list response" in str(error)
 
 
 def no_bucket(error: Exception) -> bool:
