@@ -9,7 +9,7 @@ and goes at the end.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -143,19 +143,54 @@ class Survey:
     complete: bool = True
 
 
-class Health(Protocol):
-    """Measures one place, and one experiment in it, whether they are there yet or not."""
+class Permission(NamedTuple):
+    """One thing that a node does with a bucket."""
 
-    there: bool
-    """There is such an experiment."""
+    name: str
     problem: str
-    """Why nothing can be tried out; empty if it can."""
+    """Why it cannot, empty if it can."""
 
-    def writing(self) -> Writing:
-        """Write as nodes do, and take the time."""
 
-    def renaming(self) -> Renaming:
-        """Replace a file for some time while a thread reads it."""
+class Creating(NamedTuple):
+    """Several who created one object at the same moment."""
+
+    racers: int
+    winners: Sequence[int]
+    """Of each race."""
+    late: bool
+    """One who came after them was told that it was first."""
+
+
+@dataclass
+class Visibility:
+    """Seconds from the end of a write until it was seen, of each trial; infinite where it was not in time."""
+
+    read: list[float] = field(default_factory=list)
+    listed: list[float] = field(default_factory=list)
+
+
+@dataclass
+class Latency:
+    """Seconds of single requests, with what was tried again within them."""
+
+    put: list[float] = field(default_factory=list)
+    get: list[float] = field(default_factory=list)
+    list: list[float] = field(default_factory=list)
+
+
+class Burst(NamedTuple):
+    """Many writes at once."""
+
+    writes: int
+    seconds: float
+    problem: str
+    """Why one failed for good; empty if none did."""
+    refused: Mapping[str, int]
+    """What the server said to what was tried again, in this and in all other trials."""
+
+
+class InFolder(Protocol):
+    """What only a folder has."""
 
     def naming(self) -> Naming:
         """Try names out."""
@@ -163,11 +198,8 @@ class Health(Protocol):
     def room(self) -> Room:
         """Ask how much may still be written."""
 
-    def skew(self, wall: Callable[[], float]) -> float:
-        """Seconds by which the place's clock is ahead of `wall`; 0.0 where nothing can be tried out."""
-
-    def written_at(self, key: str) -> float:
-        """When a file was written, by the place's clock, Unix seconds; 0.0 where that cannot be told."""
+    def writing(self) -> Writing:
+        """Write as nodes do, and take the time."""
 
     def file_system(self) -> FileSystem:
         """What the place lies on."""
@@ -177,6 +209,53 @@ class Health(Protocol):
 
     def inotify(self) -> Inotify:
         """Read the limits of this host, and count what this user's processes hold."""
+
+
+class InBucket(Protocol):
+    """What only a bucket has."""
+
+    permissions: Sequence[Permission]
+
+    def creating(self) -> Creating:
+        """Have many create one object at once."""
+
+    def obeys_if_match(self) -> bool:
+        """Replace a version that is there, and one that is not."""
+
+    def visibility(self) -> Visibility:
+        """Write, and look until it is seen."""
+
+    def latency(self) -> Latency:
+        """Time requests, one after the other."""
+
+    def burst(self) -> Burst:
+        """Write as a swarm does whose nodes are all done at once."""
+
+
+class Health(Protocol):
+    """Measures one place, and one experiment in it, whether they are there yet or not."""
+
+    there: bool
+    """There is such an experiment."""
+    problem: str
+    """Why nothing can be tried out; empty if it can."""
+
+    @property
+    def folder(self) -> InFolder | None:
+        """None: it is none."""
+
+    @property
+    def bucket(self) -> InBucket | None:
+        """None: it is none."""
+
+    def renaming(self) -> Renaming:
+        """Replace a file for some time while a thread reads it."""
+
+    def skew(self, wall: Callable[[], float]) -> float:
+        """Seconds by which the place's clock is ahead of `wall`; 0.0 where nothing can be tried out."""
+
+    def written_at(self, key: str) -> float:
+        """When a file was written, by the place's clock, Unix seconds; 0.0 where that cannot be told."""
 
     def survey(self) -> Survey:
         """Walk over everything in the experiment. Nothing is opened, no link is followed."""

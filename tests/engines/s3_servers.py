@@ -66,7 +66,7 @@ def moto() -> Iterator[int]:
 
 
 Plan = Callable[[str, str], str]
-"""Method and path of a request -> what happens to it: `pass`, `busy`, `lost`, `cut`, `slow`."""
+"""Method and path of a request -> what happens to it: `pass`, `busy`, `forbidden`, `lost`, `cut`, `slow`."""
 
 
 class Request(NamedTuple):
@@ -118,6 +118,9 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if what == "busy":
             self._answer(503, {}, b"<Error><Code>SlowDown</Code></Error>")
+            return
+        if what == "forbidden":
+            self._answer(403, {}, b"<Error><Code>AccessDenied</Code></Error>")
             return
         if what == "cut":
             self._cut()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterable, Iterator
 from inspect import getsource
 from pathlib import Path
 
 import pytest
 
+from swarm.cli.main import run
 from swarm.errors import StoreError
 from swarm.records.rows import read_metrics
 from swarm.store.base import Store
@@ -102,6 +104,44 @@ def test_a_server_that_ignores_conditions_is_found_out(server: int) -> None:
     with between(server, lambda method, path: "pass", without_conditions=True) as port:
         assert not Served(port).open("anna").facts().exclusive_create
     assert Served(server).open("anna").facts().exclusive_create
+
+
+def doctor(place: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, tuple[str, str]]]:
+    code = run(["doctor", "--path", place, "--seconds", "0.1", "--json"])
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    return code, {f["check"]: (f["verdict"], f["measured"]) for f in findings if f["area"] in ("bucket", "clocks")}
+
+
+def test_the_doctor_finds_a_sound_server_sound_and_leaves_nothing_there(
+    server: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = Served(server)
+    code, found = doctor(world.url, capsys)
+    assert code == 0
+    assert {verdict for verdict, _ in found.values()} == {"ok"}, found
+    assert found["exclusive creation"][1].endswith("at once: 1, 1; who came later was refused")
+    assert open_place(world.url).beside("").list("").entries == []
+
+
+def test_the_doctor_finds_a_server_out_that_ignores_conditions_and_one_that_is_busy(
+    server: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with between(server, without_conditions=True) as port:
+        verdict, measured = doctor(Served(port).url, capsys)[1]["exclusive creation"]
+    assert (verdict, measured.endswith("at once: 32, 32; one who came later won too")) == ("warning", True), measured
+    with between(server, Chances(2, busy=0.1)) as port:
+        verdict, measured = doctor(Served(port).url, capsys)[1]["throttling"]
+    assert verdict == "warning"
+    assert "the server answered 503 SlowDown" in measured
+
+
+def test_the_doctor_names_what_may_not_be_done(server: int, capsys: pytest.CaptureFixture[str]) -> None:
+    with between(server, lambda method, path: "forbidden" if method in ("PUT", "DELETE") else "pass") as port:
+        code, found = doctor(Served(port).url, capsys)
+    assert code == 1
+    assert found["permissions"] == ("ok", "list, get, delete")
+    assert found["may put"][0] == "failure"
+    assert "403 AccessDenied" in found["may put"][1]
 
 
 ODD = (

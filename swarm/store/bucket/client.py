@@ -9,18 +9,20 @@ import hashlib
 import random
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError, InvalidPathError
+from obstore.exceptions import AlreadyExistsError, BaseError, InvalidPathError, PreconditionError
 
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.store.base import PAGE, Spent
 from swarm.store.bucket.plain_list import ListPlainly, PlainPage
-from swarm.store.bucket.trouble import is_odd_listing, no_bucket, trouble_of
+from swarm.store.bucket.trouble import is_odd_listing, no_bucket, say_that_conditions_are_ignored, trouble_of
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -80,12 +82,16 @@ class Client:
         self._bucket = bucket
         self._uploads = uploads or bucket
         self._list_plainly = list_plainly
+        self._obeys: bool | None = None
+        """The server obeys `If-None-Match`; None: not tried yet."""
         self._saw_odd = False
         """There are names that obstore refuses: all is listed without it from then on."""
         self._address = address
         self._pause = pause
         self._chance = chance
         self.spent = Spent()
+        self.troubles = Counter[str]()
+        """What was tried again, by what the server said."""
 
     def describe(self, name: str) -> str:
         return f"{self._address}/{name}"
@@ -96,8 +102,14 @@ class Client:
         self.spent.sent += len(data)
         self._ask("put", "write", name, lambda: obstore.put(self._bucket, name, data, use_multipart=False))
 
-    def create(self, name: str, data: bytes) -> None:
+    def create(self, name: str, data: bytes, *, trusting: bool = False) -> None:
         """Write an object where there is none.
+
+        A server that ignores conditions is found out at the first one, and said to be such. From then on it is looked
+        before each, and read afterwards: of two who create one object at the very same moment both may return then.
+
+        Args:
+            trusting: what the server says counts, whether it obeys or not.
 
         Raises:
             AlreadyThereError: there is one, and it is not this very write, whose answer was lost.
@@ -105,16 +117,46 @@ class Client:
         mark = uuid.uuid4().hex
         self.spent.sent += len(data)
         for _ in range(len(PAUSES)):
-            try:
-                self._ask("put", "write", name, lambda: self._create(name, data, mark))
+            look = not (trusting or self._obeys)
+            if (not look or self._there(name, len(data)) is None) and self._is_first(name, data, mark, trusting):
                 return
-            except AlreadyExistsError:
-                if (there := self._there(name, len(data))) is not None:
-                    if there.mark == mark or (not there.mark and there.data == data):
-                        return
-                    break
+            if (there := self._there(name, len(data))) is not None:
+                if there.mark == mark or (not there.mark and there.data == data):
+                    return
+                break
             # what was in the way is gone again: two who wanted to be first, of whom none was
         raise AlreadyThereError(f"{self.describe(name)} is there already")
+
+    def _is_first(self, name: str, data: bytes, mark: str, trusting: bool) -> bool:
+        """Whether a server that obeys conditions, or is trusted, took it."""
+        try:
+            self._ask("put", "write", name, lambda: self._create(name, data, mark))
+        except AlreadyExistsError:
+            self._obeys = True
+            return False
+        if self._obeys is None and not trusting:
+            self._obeys = self._refuses_a_second(name, data, mark)
+        return trusting or bool(self._obeys)
+
+    def _refuses_a_second(self, name: str, data: bytes, mark: str) -> bool | None:
+        """Create once more what was just created, which harms nobody; None: it cannot be told."""
+        with suppress(StoreError):
+            try:
+                self._ask("put", "write", name, lambda: self._create(name, data, mark))
+            except AlreadyExistsError:
+                return True
+            say_that_conditions_are_ignored(self._address)
+            return False
+        return None
+
+    def replace(self, name: str, data: bytes, tag: str) -> bool:
+        """Write in the place of one version of an object; False: it is another one, and stays."""
+        version: Any = {"e_tag": f'"{tag}"'}
+        try:
+            self._ask("put", "write", name, lambda: obstore.put(self._bucket, name, data, mode=version))
+        except PreconditionError:
+            return False
+        return True
 
     def _create(self, name: str, data: bytes, mark: str) -> object:
         return obstore.put(self._bucket, name, data, use_multipart=False, mode="create", attributes={_MARK: mark})
@@ -246,12 +288,12 @@ class Client:
 
     # ── trying ──────────────────────────────────────────────────────────────────────────────────────────────────────
     def _ask(self, kind: str, verb: str, name: str, request: Callable[[], T]) -> T:
-        """Raises FileNotFoundError, AlreadyExistsError, InvalidPathError, StoreError, and what is not obstore's."""
+        """Raises FileNotFoundError, StoreError, what refused conditions and odd names are, what is not obstore's."""
         for pause in (*PAUSES, None):
             self.spent.requests[kind] += 1
             try:
                 return request()
-            except (AlreadyExistsError, InvalidPathError):
+            except (AlreadyExistsError, PreconditionError, InvalidPathError):
                 raise
             except FileNotFoundError as error:
                 raise self._missing(kind, verb, name, error) from None
@@ -259,6 +301,7 @@ class Client:
                 trouble = trouble_of(error)
                 if pause is None or not trouble.passing:
                     raise StoreError(f"cannot {verb} {self.describe(name)}: {trouble.said}; {trouble.advice}") from None
+            self.troubles[trouble.said] += 1
             self._pause(pause * self._chance())
         raise AssertionError("unreachable")
 

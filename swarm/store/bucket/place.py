@@ -12,6 +12,7 @@ from swarm.store.health import Health
 from swarm.store.place import EXPERIMENTS, Place
 
 if TYPE_CHECKING:
+    from swarm.store.bucket.client import Client
     from swarm.store.bucket.store import BucketStore
 
 
@@ -66,20 +67,25 @@ class BucketPlace(Place):
         raise self._cannot(f"move {name} at once", "run studies in a folder")
 
     def health(self, name: str) -> AbstractContextManager[Health]:
-        raise self._cannot("be examined yet", "`swarm status` shows the nodes, and each command says what fails")
+        from swarm.store.bucket.health import bucket_health
+
+        return bucket_health(self._client(), self._url.prefix, f"{EXPERIMENTS}/{name}")
 
     def store(self, name: str, writer: str | None) -> BucketStore:
         return self._at(f"{EXPERIMENTS}/{name}", writer)
 
     def _at(self, folder: str, writer: str | None = None) -> BucketStore:
-        from swarm.store.bucket.client import Client
-        from swarm.store.bucket.plain_list import plain_list
         from swarm.store.bucket.store import BucketStore
 
-        address = f"{self._url.scheme}://{self._url.bucket}"
-        client = Client(self._bucket, address, uploads=self._uploads, list_plainly=plain_list(self._bucket))
         root = "/".join(filter(None, (self._url.prefix, folder)))
-        return BucketStore(client, root, self._url.scheme, writer)
+        return BucketStore(self._client(), root, self._url.scheme, writer)
+
+    def _client(self) -> Client:
+        from swarm.store.bucket.client import Client
+        from swarm.store.bucket.plain_list import plain_list
+
+        address = f"{self._url.scheme}://{self._url.bucket}"
+        return Client(self._bucket, address, uploads=self._uploads, list_plainly=plain_list(self._bucket))
 
     def _cannot(self, what: str, instead: str) -> StoreError:
         return StoreError(f"{self.describe()} is a bucket and cannot {what}: {instead}")

@@ -62,3 +62,11 @@ def no_bucket(error: Exception) -> bool:
     """Whether what is not there is the bucket itself."""
     code = _CODE.search(str(error))
     return code is not None and code[1] in _NO_BUCKET
+
+
+def say_that_conditions_are_ignored(address: str) -> None:
+    """A server that takes every create: exclusive creation is imitated there."""
+    from swarm.logs import get_logger  # here, for commands that only look do without it
+
+    consequence = "of two who write one name at the same moment one is lost: never start two nodes of one NODE_ID"
+    get_logger(__name__).warning("bucket.ignores_conditions", bucket=address, consequence=consequence)

@@ -71,6 +71,14 @@ class FolderHealth:
         self._root = path / experiment
         self.there = os.path.isdir(self._root)
 
+    @property
+    def folder(self) -> FolderHealth:
+        return self
+
+    @property
+    def bucket(self) -> None:
+        return None
+
     def writing(self) -> Writing:
         there, parent = os.path.isdir(self._path), str(nearest_existing(self._path))
         if os.path.exists(self._path) and not there:

@@ -19,7 +19,7 @@ from swarm.records.reader import snapshot
 from swarm.records.rows import Glance, parse_row
 from swarm.store.health import Health, Survey
 from swarm.store.run import Run
-from swarm.views.doctor.watching import Timing, Watched, watch_nodes
+from swarm.views.doctor.watching import Dated, Timing, Watched, watch_nodes
 from swarm.wire import keys
 
 RECENT = 20
@@ -115,7 +115,10 @@ class CheckContext:
         """What the nodes did while they were watched."""
         if self.run is None:
             return Watched(0.0, {})
-        return watch_nodes(self.run, self.seconds, self.timing, self.health.written_at)
+        if self.health.bucket is None:
+            return watch_nodes(self.run, self.seconds, self.timing, self.health.written_at)
+        dated = Dated(self.settings.reconcile_interval, self.server_skew)
+        return watch_nodes(self.run, self.seconds, self.timing, self.health.written_at, dated)
 
     @property
     def alive(self) -> set[str]:

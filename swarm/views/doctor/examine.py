@@ -10,7 +10,7 @@ from swarm.errors import SwarmError
 from swarm.harmless import printable
 from swarm.records.made_by import as_ours
 from swarm.store.place import Place, open_place
-from swarm.views.doctor import logs, machine, nodes, place, room, saved, scoring, start
+from swarm.views.doctor import bucket, logs, machine, nodes, place, room, saved, scoring, start
 from swarm.views.doctor.check import Area, CheckContext, Diagnosis, Finding, Verdict
 from swarm.views.doctor.watching import Timing
 
@@ -20,6 +20,7 @@ CHECKS: dict[str, Check] = {
     "rename": place.check_renaming,
     "names": place.check_names,
     "space": room.check_space,
+    "bucket": bucket.check,
     "clocks": place.check_clock,
     "events": place.check_events,
     "inotify": place.check_inotify,
@@ -38,6 +39,8 @@ CHECKS: dict[str, Check] = {
 """Every area, in the order in which it is reported."""
 BEATS = 3.5
 """Heartbeat intervals that nodes are watched for, unless somebody says how long."""
+BEATS_IN_A_BUCKET = 1.5
+"""There a beat comes once a minute."""
 SHORTEST = 4.0
 """Seconds."""
 REAL_TIME = Timing(time.monotonic, time.time, time.sleep)
@@ -50,7 +53,8 @@ def examine(settings: Settings, *, seconds: float | None = None, timing: Timing 
         seconds: how long nodes are watched; None: some of their heartbeats.
     """
     name, shared = settings.experiment, open_place(settings.place)
-    watched_for = max(SHORTEST, BEATS * settings.heartbeat_interval) if seconds is None else seconds
+    beats = BEATS_IN_A_BUCKET if settings.sparing else BEATS
+    watched_for = max(SHORTEST, beats * settings.heartbeat_interval) if seconds is None else seconds
     with shared.health(name) as health:
         run = as_ours(shared.open(name)) if health.there else None
         context = CheckContext(settings, run, health, watched_for, timing)

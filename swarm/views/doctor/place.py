@@ -1,4 +1,4 @@
-"""The shared place itself: writing and its speed, renames, names, its clock; and file events, by which nodes look
+"""A shared folder itself: writing and its speed, renames, names, its clock; and file events, by which nodes look
 sooner than they would: whether they arrive, and inotify's limits.
 """
 
@@ -34,7 +34,8 @@ BURST = 16
 def check_writing(context: CheckContext) -> Iterator[Finding]:
     """Exists or can be made, writable, fast enough."""
     path, interval = context.settings.place, context.settings.round_interval
-    yield from judge_writing(context.health.writing(), path, interval)
+    if folder := context.health.folder:
+        yield from judge_writing(folder.writing(), path, interval)
 
 
 def judge_writing(writing: Writing, path: str, round_interval: float) -> Iterator[Finding]:
@@ -57,7 +58,7 @@ def judge_writing(writing: Writing, path: str, round_interval: float) -> Iterato
 
 def check_renaming(context: CheckContext) -> Iterator[Finding]:
     """A rename over an existing file works, is atomic, and is seen at once."""
-    if not context.health.problem:
+    if context.health.folder and not context.health.problem:
         yield judge_renaming(context.health.renaming())
 
 
@@ -80,9 +81,9 @@ def judge_renaming(seen: Renaming) -> Finding:
 
 def check_names(context: CheckContext) -> Iterator[Finding]:
     """Case, refused names, length of paths."""
-    if not context.health.problem:
+    if (folder := context.health.folder) and not context.health.problem:
         nodes = nodes_in(context.run.store, keys.PEERS) if context.run else ()
-        yield from judge_names(context.health.naming(), nodes)
+        yield from judge_names(folder.naming(), nodes)
 
 
 def judge_names(naming: Naming, nodes: Iterable[str] = ()) -> Iterator[Finding]:
@@ -128,12 +129,14 @@ def judge_clock(skew: float) -> Finding:
 
 def check_events(context: CheckContext) -> Iterator[Finding]:
     """Events of this host as measured; those of other hosts by the kind of file system."""
-    interval = context.settings.reconcile_interval
-    yield judge_filesystem(context.health.file_system(), interval)
+    folder, interval = context.health.folder, context.settings.reconcile_interval
+    if folder is None:
+        return
+    yield judge_filesystem(folder.file_system(), interval)
     if context.settings.watch == "off":
         yield EVENTS.ok("delivery", f"SWARM_WATCH=off: nodes list every {interval:g} s")
     elif not context.health.problem:
-        yield judge_delivery(context.health.delivery(), interval)
+        yield judge_delivery(folder.delivery(), interval)
 
 
 def judge_filesystem(filesystem: FileSystem, interval: float) -> Finding:
@@ -163,7 +166,8 @@ def judge_delivery(delivery: Delivery, interval: float) -> Finding:
 
 def check_inotify(context: CheckContext) -> Iterator[Finding]:
     """Limits against use and need; running out while running is silent."""
-    yield from judge_inotify(context.health.inotify(), nodes_here(context), context.settings.max_rounds)
+    if folder := context.health.folder:
+        yield from judge_inotify(folder.inotify(), nodes_here(context), context.settings.max_rounds)
 
 
 def nodes_here(context: CheckContext) -> int:

@@ -27,6 +27,14 @@ class Timing(NamedTuple):
     sleep: Callable[[float], None]
 
 
+class Dated(NamedTuple):
+    """A place that is looked at seldom: when a node beat is known by the date of its file."""
+
+    look_every: float
+    server_skew: float
+    """Seconds by which the clock of the place is ahead of ours."""
+
+
 class Watch(msgspec.Struct):
     """What one registration did."""
 
@@ -90,11 +98,14 @@ class Watched(msgspec.Struct, frozen=True):
         return sorted(n for n, w in self.nodes.items() if w.alive and w.peer.node_role == role and not w.stands_by)
 
 
-def watch_nodes(run: Run, seconds: float, timing: Timing, written_at: Callable[[str], float]) -> Watched:
+def watch_nodes(
+    run: Run, seconds: float, timing: Timing, written_at: Callable[[str], float], dated: Dated | None = None
+) -> Watched:
     """Read the registrations again and again; at once over where everybody has said goodbye.
 
     Args:
         written_at: when the file of a key was written, by the clock of the place.
+        dated: the place is looked at seldom; None: often.
     """
     started, nodes = timing.monotonic(), dict[str, Watch]()
     while True:
@@ -102,11 +113,12 @@ def watch_nodes(run: Run, seconds: float, timing: Timing, written_at: Callable[[
         peers = _peers(run)
         front = _front(run, peers)
         for peer in peers:
-            _see(nodes, peer, written_at, timing.wall(), front)
+            _see(nodes, peer, written_at, timing.wall, front, dated)
         passed = timing.monotonic() - started
         if passed >= seconds or all(watch.said_goodbye for watch in nodes.values()):
             return Watched(passed, nodes)
-        timing.sleep(max(LOOK_EVERY, timing.monotonic() - looked))
+        pause = max(dated.look_every if dated else LOOK_EVERY, timing.monotonic() - looked)
+        timing.sleep(min(pause, seconds - passed) if dated else pause)
 
 
 def _peers(run: Run) -> list[PeerFile]:
@@ -121,8 +133,15 @@ def _front(run: Run, peers: list[PeerFile]) -> int:
     return max([peer.round for peer in peers] + [state.round if state and not state.finished else -1])
 
 
-def _see(nodes: dict[str, Watch], peer: PeerFile, written_at: Callable[[str], float], now: float, front: int) -> None:
-    mark, watch = (peer.incarnation, peer.beat), nodes.get(peer.peer_id)
+def _see(
+    nodes: dict[str, Watch],
+    peer: PeerFile,
+    written_at: Callable[[str], float],
+    wall: Callable[[], float],
+    front: int,
+    dated: Dated | None,
+) -> None:
+    mark, watch, now = (peer.incarnation, peer.beat), nodes.get(peer.peer_id), wall()
     if watch is None:
         nodes[peer.peer_id] = Watch(peer, written_at(keys.peer(peer.peer_id)), [peer.incarnation])
         return
@@ -131,6 +150,6 @@ def _see(nodes: dict[str, Watch], peer: PeerFile, written_at: Callable[[str], fl
     if peer.incarnation != watch.incarnations[-1]:
         watch.incarnations.append(peer.incarnation)
     watch.peer, watch.beats, watch.file_time = peer, watch.beats + 1, written_at(keys.peer(peer.peer_id))
-    watch.skews.append(peer.last_seen - now)
+    watch.skews.append(peer.last_seen - (watch.file_time - dated.server_skew if dated else now))
     if peer.round >= 0:
         watch.lags.append(front - peer.round)

@@ -109,6 +109,47 @@ def test_an_append_is_one_request_once_the_end_is_known() -> None:
     assert anna.spent.requests - before == {"put": 9}
 
 
+def ignore_conditions(monkeypatch: pytest.MonkeyPatch) -> None:
+    put = obstore.put
+
+    def ignoring(*args: object, mode: object = None, **kwargs: object) -> object:
+        return put(*args, **kwargs)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(obstore, "put", ignoring)
+
+
+def test_on_a_server_that_ignores_conditions_who_comes_later_is_refused_and_it_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ignore_conditions(monkeypatch)
+    bucket = MemoryBucket()
+    anna, ben = bucket.open("anna"), bucket.open("ben")
+    anna.put("peers/cleo.json", b"{}", if_absent=True)
+    assert "bucket.ignores_conditions" in capsys.readouterr().err
+    anna.put(KEY, b"anna", if_absent=True)
+    for _ in range(2):
+        with pytest.raises(AlreadyThereError):
+            ben.put(KEY, b"ben", if_absent=True)
+    assert bucket.read(KEY) == b"anna"
+
+
+def test_two_processes_of_one_id_lose_no_rows_where_conditions_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    ignore_conditions(monkeypatch)
+    bucket = MemoryBucket()
+    paused, other = bucket.open("anna"), bucket.open("anna")
+    for number, store in enumerate((paused, other, other, paused, other)):
+        store.append_records(LOG, [b"%d" % number], durable=True)
+    assert bucket.open().read_records(LOG).records == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_a_server_that_obeys_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    anna = MemoryBucket().open("anna")
+    for number in range(5):
+        anna.put(f"rewards/round_{number}/stage_0/anna.json", b"{}", if_absent=True)
+    assert anna.spent.requests["put"] == 6
+    assert anna.spent.requests["get"] == 1
+
+
 def test_one_winner_is_measured_and_never_assumed(monkeypatch: pytest.MonkeyPatch) -> None:
     bucket = MemoryBucket()
     assert bucket.open("anna").facts().exclusive_create

@@ -1,0 +1,143 @@
+"""What a bucket can tell about its health, as swarm.store.health says: tried out below a prefix of its own.
+
+permissions, clock, survey ─▶ here      races, versions, visibility, times ─▶ trials
+"""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from swarm.errors import StoreError
+from swarm.store.bucket import trials
+from swarm.store.bucket.client import Client
+from swarm.store.bucket.listing import objects
+from swarm.store.bucket.names import is_odd
+from swarm.store.bucket.trials import Probe
+from swarm.store.health import MOST_ENTRIES, Burst, Creating, Latency, Permission, Renaming, Survey, Visibility
+from swarm.wire import keys
+
+PREFIX = "doctor-"
+
+
+@contextmanager
+def bucket_health(client: Client, prefix: str, experiment: str) -> Iterator[BucketHealth]:
+    """The health of a bucket, and of an experiment in it, for the block.
+
+    What is tried out lies in the experiment's `.tmp`, or beside the experiments where it is not there yet.
+    """
+    root = "/".join(filter(None, (prefix, experiment)))
+    there, problem = False, ""
+    try:
+        there = next(objects(client, root), None) is not None
+    except StoreError as error:
+        problem = str(error)
+    own = f"{root}/{keys.DRAFTS}/" if there else f"{prefix}/.swarm-" if prefix else ".swarm-"
+    probe = Probe(client, f"{own}{PREFIX}{uuid.uuid4().hex}")
+    health = BucketHealth(probe, root, there=there, unlistable=problem)
+    try:
+        yield health
+    finally:
+        with suppress(StoreError):  # who may not remove was told so
+            client.delete(probe.names)
+
+
+class BucketHealth:
+    """As swarm.store.health.Health."""
+
+    def __init__(self, probe: Probe, root: str, *, there: bool, unlistable: str = "") -> None:
+        """Tries out at once what may be done.
+
+        Args:
+            probe: where nothing is yet.
+            root: of the experiment.
+            unlistable: why the place cannot be listed; empty if it can.
+        """
+        self._probe = probe
+        self._client = probe.client
+        self._root = root
+        self.there = there
+        self.permissions: Sequence[Permission] = self._tried(unlistable)
+        self.problem = next((allowed.problem for allowed in self.permissions if allowed.problem), "")
+
+    @property
+    def folder(self) -> None:
+        return None
+
+    @property
+    def bucket(self) -> BucketHealth:
+        return self
+
+    def _tried(self, unlistable: str) -> list[Permission]:
+        """Each by itself: who may not write may read, and the other way round."""
+        client, name = self._client, self._probe.name("allowed")
+        tried = [Permission("list", unlistable)]
+        attempts: tuple[tuple[str, Callable[[], Any]], ...] = (
+            ("put", lambda: client.put(name, b"{}")),
+            ("get", lambda: client.head(name) and client.get(name, 9)),
+            ("delete", lambda: client.delete([name])),
+        )
+        for what, attempt in attempts:
+            try:
+                attempt()
+                tried.append(Permission(what, ""))
+            except StoreError as error:
+                tried.append(Permission(what, str(error)))
+        return tried
+
+    def renaming(self) -> Renaming:
+        return trials.try_replacing(self._probe)
+
+    def creating(self) -> Creating:
+        return trials.try_creating(self._probe)
+
+    def obeys_if_match(self) -> bool:
+        return trials.obeys_if_match(self._probe)
+
+    def visibility(self) -> Visibility:
+        return trials.try_visibility(self._probe)
+
+    def latency(self) -> Latency:
+        return trials.try_latency(self._probe)
+
+    def burst(self) -> Burst:
+        return trials.try_burst(self._probe)
+
+    def skew(self, wall: Callable[[], float]) -> float:
+        """A bucket dates objects to the second: half of one is the error, beside half the time of the write."""
+        if self.problem:
+            return 0.0
+        name = self._probe.name("time")
+        before = wall()
+        self._client.put(name, b"now")
+        after = wall()
+        return self._dated(name) + 0.5 - (before + after) / 2
+
+    def written_at(self, key: str) -> float:
+        with suppress(StoreError):
+            return self._dated(f"{self._root}/{key}")
+        return 0.0
+
+    def _dated(self, name: str) -> float:
+        found = self._client.head(name)
+        return math.floor(found["last_modified"].timestamp()) if found else 0.0
+
+    def survey(self) -> Survey:
+        found, number = Survey(), 0
+        for page in self._client.pages(self._root, ""):
+            for meta in page:
+                below = meta["path"].removeprefix(f"{self._root}/")
+                if is_odd(below):
+                    found.not_text.append(below.encode("utf-8", "backslashreplace").decode())
+                elif not below.startswith(f"{keys.DRAFTS}/{PREFIX}"):
+                    part, inside, _ = below.partition("/")
+                    found.bytes_by_part[part if inside else "experiment"] += meta["size"]
+                    found.files_by_part[part if inside else "experiment"] += 1
+            number += len(page)
+            if number >= MOST_ENTRIES:
+                found.complete = False
+                break
+        return found

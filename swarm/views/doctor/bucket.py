@@ -1,0 +1,130 @@
+"""A bucket as the shared place: what may be done there, what its server promises, how fast it is, and what follows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from statistics import median
+
+from swarm.config import Settings
+from swarm.store.health import Burst, Creating, Latency, Permission, Renaming, Visibility
+from swarm.views.doctor.check import Area, CheckContext, Finding
+from swarm.views.text import counts
+
+BUCKET = Area("bucket")
+SLOW = 1.0
+"""Seconds of one request, from which a round of a minute shows it."""
+SHARE_OF_ROUND = 0.25
+"""Of the round interval, that handing over may take."""
+WRITES = 6
+"""Of a node and round, one after the other."""
+BEATS_MISSED = 2
+"""Of a living node: one that is late, and one that failed and is tried again."""
+
+
+def check(context: CheckContext) -> Iterator[Finding]:
+    """All of it; where something may not be done, what stands in its way alone."""
+    bucket = context.health.bucket
+    if bucket is None:
+        return
+    yield from judge_permissions(bucket.permissions)
+    if context.health.problem:
+        return
+    yield judge_creating(bucket.creating())
+    yield judge_if_match(bucket.obeys_if_match())
+    yield judge_replacing(context.health.renaming())
+    visibility, latency = bucket.visibility(), bucket.latency()
+    yield from judge_visibility(visibility)
+    yield judge_latency(latency)
+    yield judge_burst(bucket.burst())
+    yield from judge_deadlines(latency, visibility, context.settings)
+
+
+def judge_permissions(tried: Sequence[Permission]) -> Iterator[Finding]:
+    """One finding for what may be done, one for each thing that may not."""
+    if allowed := [permission.name for permission in tried if not permission.problem]:
+        yield BUCKET.ok("permissions", ", ".join(allowed))
+    for permission in tried:
+        if permission.problem:
+            fix = f"let these credentials {permission.name} objects there; nodes need list, put, get and delete"
+            yield BUCKET.failure(f"may {permission.name}", permission.problem, fix)
+
+
+def judge_creating(seen: Creating) -> Finding:
+    """One winner of each race, and nobody behind it."""
+    won = ", ".join(map(str, seen.winners))
+    late = "; one who came later won too" if seen.late else "; who came later was refused"
+    measured = f"winners of {seen.racers} who created one object at once: {won}{late}"
+    fix = (
+        "nodes look before they create here, which leaves a moment: start each NODE_ID once, and one node alone first; "
+        "or use a server that obeys If-None-Match"
+    )
+    return BUCKET.graded("exclusive creation", measured, fix, warning=seen.late or any(n != 1 for n in seen.winners))
+
+
+def judge_if_match(obeyed: bool) -> Finding:
+    """For information: nodes replace what is their own alone."""
+    return BUCKET.ok("conditional replace", "If-Match is obeyed" if obeyed else "If-Match is ignored; no node needs it")
+
+
+def judge_replacing(seen: Renaming) -> Finding:
+    """The counts as a finding."""
+    figures = (
+        f"{seen.renames} times a large object was replaced, {seen.reads} reads meanwhile: "
+        f"{seen.torn} torn, {seen.missing} missing; {seen.late} times its writer read the old one afterwards"
+    )
+    other = "use another server: here an object cannot be replaced in one step"
+    if seen.problem:
+        return BUCKET.failure("replacing", seen.problem, other)
+    return BUCKET.graded(
+        "whole versions", figures, other, failure=bool(seen.torn or seen.missing), warning=seen.late > 0
+    )
+
+
+def judge_visibility(seen: Visibility) -> Iterator[Finding]:
+    """How late a new object is read and listed."""
+    for check, took in (("read after write", seen.read), ("list after write", seen.listed)):
+        late = sum(seconds > 0.1 for seconds in took)
+        slowest = max(took)
+        measured = f"{len(took) - late} of {len(took)} at once, the slowest after {slowest:.1f} s"
+        fix = "expect rounds that wait so long; switch off what caches before this bucket (CDN, proxy, gateway)"
+        yield BUCKET.graded(check, measured, fix, warning=late > 0, failure=math.isinf(slowest))
+
+
+def judge_latency(found: Latency) -> Finding:
+    """Medians and the slowest, which of so few is the 99th percentile."""
+    parts = (("put", found.put), ("get", found.get), ("list", found.list))
+    times = ", ".join(f"{name} {median(took) * 1e3:.0f}/{max(took) * 1e3:.0f} ms" for name, took in parts)
+    measured = f"{times} (p50/p99 of {len(found.put)} each, 60 kB)"
+    fix = "choose a region near the nodes; expect slow rounds"
+    slowest = max(median(took) for _, took in parts)
+    return BUCKET.graded("latency", measured, fix, warning=slowest > SLOW)
+
+
+def judge_burst(burst: Burst) -> Finding:
+    """What the server refused, and whether trying again was enough."""
+    measured = f"{burst.writes} writes at once in {burst.seconds:.1f} s"
+    refused = counts(dict(burst.refused)) if burst.refused else "nothing was refused"
+    fix = "fewer nodes in this bucket, longer rounds, or a plan of the provider that takes more requests"
+    if burst.problem:
+        return BUCKET.failure("throttling", f"{measured}; {refused}; {burst.problem}", fix)
+    return BUCKET.graded("throttling", f"{measured}; {refused}", fix, warning=bool(burst.refused))
+
+
+def judge_deadlines(latency: Latency, visibility: Visibility, settings: Settings) -> Iterator[Finding]:
+    """What follows for rounds and for who is taken for dead, against the settings."""
+    put, get, seen = max(latency.put), max(latency.get), max(chain(visibility.read, visibility.listed))
+    look = settings.reconcile_interval + max(latency.list)
+    handed_over = WRITES * put + seen + look + 2 * settings.most_external_groups * get
+    least = handed_over / SHARE_OF_ROUND
+    interval = settings.round_interval
+    measured = f"writing, waiting and reading take up to {handed_over:.1f} s of a round; it may last {interval:g} s"
+    fix = f"COORDINATOR_ROUND_INTERVAL={math.ceil(least) if math.isfinite(least) else 3600} or more"
+    yield BUCKET.graded("round interval", measured, fix, failure=interval < handed_over, warning=interval < least)
+    beats = BEATS_MISSED * settings.heartbeat_interval + put + seen + look + get
+    measured = (
+        f"a living node may seem silent for {beats:.0f} s; it is taken for dead after {settings.liveness_timeout:g} s"
+    )
+    fix = f"SWARM_LIVENESS_TIMEOUT={math.ceil(beats) if math.isfinite(beats) else 3600} or more"
+    yield BUCKET.graded("liveness", measured, fix, warning=settings.liveness_timeout < beats)

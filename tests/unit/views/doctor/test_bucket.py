@@ -1,0 +1,120 @@
+"""What is measured of a bucket, and what follows from it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from swarm.config import Settings
+from swarm.store.health import Burst, Creating, Latency, Permission, Renaming, Visibility
+from swarm.views.doctor import bucket
+from swarm.views.doctor.check import CheckContext
+from swarm.views.doctor.watching import Timing
+from tests.unit.views.doctor.patients import FAILURE, OK, WARNING, look
+
+pytest.importorskip("obstore")
+from swarm.store.bucket.client import Client
+from swarm.store.bucket.health import BucketHealth, bucket_health
+from tests.unit.store.bucket.buckets import BUSY, Faults, MemoryBucket, error
+
+REAL = Timing(time.monotonic, time.time, time.sleep)
+SETTINGS = replace(
+    Settings(), path="s3://mine", reconcile_interval=10.0, heartbeat_interval=60.0, liveness_timeout=240.0
+)
+QUICK = Latency([0.1], [0.1], [0.1])
+AT_ONCE = Visibility([0.0], [0.0])
+
+
+@contextmanager
+def examined(place: MemoryBucket) -> Iterator[CheckContext]:
+    client = Client(place.objects, "s3://mine", pause=place.paused.append, chance=lambda: 1.0)
+    with bucket_health(client, "place", "experiments/demo") as health:
+        yield CheckContext(SETTINGS, None, health, 1.0, REAL)
+
+
+def test_a_sound_bucket_is_in_order_and_nothing_is_left_behind() -> None:
+    place = MemoryBucket()
+    place.write("peers/anna.json", b"{}")
+    with examined(place) as context:
+        found = look(bucket.check, context)
+        assert context.health.there
+        assert context.health.survey().files_by_part == {"peers": 1}
+        assert abs(context.server_skew) < 2
+    assert {finding.verdict for finding in found.values()} == {OK}
+    assert found["exclusive creation"].measured.endswith("at once: 1, 1; who came later was refused")
+    assert place.names() == ["peers/anna.json"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "lacking"), [("put", {"may put"}), ("list", {"may list"}), ("delete", {"may delete"})]
+)
+def test_what_may_not_be_done_is_named_and_nothing_else_is_tried(
+    monkeypatch: pytest.MonkeyPatch, verb: str, lacking: set[str]
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise error("- Server returned non-2xx status code: 403 Forbidden: <Code>AccessDenied</Code>")
+
+    monkeypatch.setattr(f"obstore.{verb}", refused)
+    with examined(MemoryBucket()) as context:
+        found = look(bucket.check, context)
+    assert {name for name, finding in found.items() if finding.verdict is FAILURE} == lacking
+    assert {*found} - lacking == {"permissions"}
+
+
+def test_throttling_is_seen_although_trying_again_helped(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = MemoryBucket()
+    with examined(place) as context:
+        Faults(monkeypatch, "put", ("before", BUSY), ("before", BUSY))
+        assert isinstance(context.health, BucketHealth)
+        found = bucket.judge_burst(context.health.burst())
+    assert found.verdict is WARNING
+    assert "the server answered 503 SlowDown 2" in found.measured
+
+
+@pytest.mark.parametrize(
+    ("seen", "verdict"),
+    [(Creating(32, [1, 1], False), OK), (Creating(32, [1, 2], False), WARNING), (Creating(32, [1, 1], True), WARNING)],
+)
+def test_more_than_one_winner_is_told(seen: Creating, verdict: object) -> None:
+    assert bucket.judge_creating(seen).verdict is verdict
+
+
+def test_torn_and_old_versions_are_told() -> None:
+    assert bucket.judge_replacing(Renaming(5, 9, torn=1)).verdict is FAILURE
+    assert bucket.judge_replacing(Renaming(5, 9, missing=1)).verdict is FAILURE
+    assert bucket.judge_replacing(Renaming(5, 9, late=1)).verdict is WARNING
+
+
+def test_late_listings_are_told_and_those_that_never_come_are_failures() -> None:
+    found = {finding.check: finding for finding in bucket.judge_visibility(Visibility([0.0], [3.0]))}
+    assert [finding.verdict for finding in found.values()] == [OK, WARNING]
+    assert "the slowest after 3.0 s" in found["list after write"].measured
+    assert [finding.verdict for finding in bucket.judge_visibility(Visibility([0.0], [math.inf]))] == [OK, FAILURE]
+
+
+@pytest.mark.parametrize(
+    ("latency", "seen", "interval", "liveness", "verdicts"),
+    [
+        (QUICK, AT_ONCE, 60.0, 240.0, [OK, OK]),
+        (QUICK, AT_ONCE, 20.0, 240.0, [WARNING, OK]),
+        (QUICK, Visibility([0.0], [30.0]), 30.0, 240.0, [FAILURE, OK]),
+        (QUICK, AT_ONCE, 60.0, 100.0, [OK, WARNING]),
+    ],
+)
+def test_rounds_and_liveness_are_held_against_what_was_measured(
+    latency: Latency, seen: Visibility, interval: float, liveness: float, verdicts: list[object]
+) -> None:
+    settings = replace(SETTINGS, round_interval=interval, liveness_timeout=liveness)
+    assert [finding.verdict for finding in bucket.judge_deadlines(latency, seen, settings)] == verdicts
+
+
+def test_slow_requests_refusals_and_lacking_rights_come_with_their_fix() -> None:
+    assert bucket.judge_latency(Latency([2.0], [0.1], [0.1])).verdict is WARNING
+    assert bucket.judge_burst(Burst(64, 1.0, "cannot write", {})).verdict is FAILURE
+    (found,) = bucket.judge_permissions([Permission("put", "cannot write: 403")])
+    assert "let these credentials put objects there" in found.fix
