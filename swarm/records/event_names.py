@@ -4,6 +4,7 @@ EVENTS = frozenset(
     (
         "admission.unverified",
         *("answer.failed", "answer.overdue", "answer.record_failed", "answer.recorded", "answer.refused"),
+        "bucket.ignores_conditions",
         *("checkpoint.damaged", "checkpoint.failed", "checkpoint.put_back", "checkpoint.saved", "checkpoint.skipped"),
         *("clock.followed", "clock.own"),
         "completions.unreadable",
