@@ -10,7 +10,8 @@
     ├── ModelError              a model or tokenizer cannot be loaded or used             exit 1
     ├── CheckpointError         a checkpoint cannot be written or does not fit            exit 1
     ├── MemoryPlanError         the nodes need more memory than there is                  exit 1
-    └── ScoringError            the scoring children cannot be kept alive                 exit 1
+    ├── ScoringError            the scoring children cannot be kept alive                 exit 1
+    └── ClusterError            a cluster does not take a job                             exit 1
 
 Messages say what, where, what was expected, what was got, and what to do.
 """
@@ -119,3 +120,9 @@ class ScoringError(SwarmError):
     """The scoring child processes cannot be started or kept alive."""
 
     code = "SWARM-SCORING"
+
+
+class ClusterError(SwarmError):
+    """A cluster does not take a job that was submitted to it."""
+
+    code = "SWARM-CLUSTER"

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -25,10 +27,15 @@ from swarm.wire import keys
 
 MANIFEST, LARGEST_MANIFEST = "manifest.json", 16 << 20
 """Of a checkpoint; as swarm.policy.snapshot writes it, which imports torch."""
+ANY_DEVICE: dict[str, Any] = {"device": None, "precision": "auto", "attention": "auto"}
+"""Settings that ask nothing of a device."""
 
 
-def refuse_unstartable(nodes: Iterable[Settings]) -> None:
+def refuse_unstartable(nodes: Iterable[Settings], *, here: bool = True) -> None:
     """Refuse nodes that could not write to their place or load their models.
+
+    Args:
+        here: they run on this machine; of another one's devices nothing is known.
 
     Raises:
         StoreError: nobody can write there.
@@ -37,7 +44,8 @@ def refuse_unstartable(nodes: Iterable[Settings]) -> None:
     known = list(nodes)
     for folder in {node.place for node in known}:
         refuse_place(folder)
-    workers = {_loaded(node): node for node in known if node.role == "worker"}
+    of_workers = [node if here else replace(node, **ANY_DEVICE) for node in known if node.role == "worker"]
+    workers = {_loaded(node): node for node in of_workers}
     if found := dict.fromkeys(problem for node in workers.values() for problem in problems(node)):
         raise ModelError("\n".join(found))
 
@@ -92,8 +100,8 @@ def bring_models(nodes: Iterable[Settings]) -> None:
             fetch(name, warn, token)
 
 
-def make_ready(nodes: Iterable[Settings]) -> None:
+def make_ready(nodes: Iterable[Settings], *, here: bool = True) -> None:
     """Both. Raises what they raise."""
     known = list(nodes)
-    refuse_unstartable(known)
+    refuse_unstartable(known, here=here)
     bring_models(known)

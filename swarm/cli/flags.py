@@ -174,12 +174,18 @@ def command_again(words: Sequence[str], flags: Any, *, without: Collection[str] 
         flags: a class of flags; None: none were given.
         without: flags that are left out.
     """
-    again = list(words)
+    again = [*words, *flag_words(flags, without)]
+    environment = [f"{name}={shlex.quote(value)}" for name, value in given_variables(os.environ).items()]
+    return " ".join([*environment, shlex.join(again)])
+
+
+def flag_words(flags: Any, without: Collection[str] = ()) -> list[str]:
+    """The flags that were given, as they are typed. Arguments as of `command_again`."""
+    words: list[str] = []
     for name, value in vars(flags).items() if flags else ():
         if value is not None and name not in without:
             flag = name.replace("_", "-")
-            again += (
+            words += (
                 [f"--{flag}"] if value is True else [f"--no-{flag}"] if value is False else [f"--{flag}", str(value)]
             )
-    environment = [f"{name}={shlex.quote(value)}" for name, value in given_variables(os.environ).items()]
-    return " ".join([*environment, shlex.join(again)])
+    return words

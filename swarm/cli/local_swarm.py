@@ -103,21 +103,24 @@ def _with_ours(asked: Asked, loaded: Settings, node: Settings) -> Asked:
     return Asked(asked.command, {**asked.sources, **ours})
 
 
-def local_swarm(settings: Settings, nodes: int, in_process: bool) -> LocalSwarm:
+def local_swarm(settings: Settings, nodes: int, in_process: bool, own_cores: int | None = None) -> LocalSwarm:
     """So many workers with the same settings; a list of models is dealt out to them.
+
+    Args:
+        own_cores: of each worker, where they do not share this machine's.
 
     In one process only one of them computes at a time, and the cores are its; otherwise each gets a share of them,
     but for an embedded model, which is too small to gain by a second thread.
     """
     shared = replace(settings, path=settings.place, expected_workers=nodes)
     named = settings_of_workers(replace(shared, role="worker", node_id=WORKER), nodes)
-    workers = named if in_process else [_with_a_share(worker, nodes) for worker in named]
+    share = own_cores or max(1, cores() // nodes)
+    workers = named if in_process else [_with_a_share(worker, share) for worker in named]
     return LocalSwarm(shared, tuple(workers), in_process)
 
 
-def _with_a_share(worker: Settings, nodes: int) -> Settings:
-    share = 1 if worker.model[0] in EMBEDDED else max(1, cores() // nodes)
-    return replace(worker, threads=worker.threads or share)
+def _with_a_share(worker: Settings, share: int) -> Settings:
+    return replace(worker, threads=worker.threads or (1 if worker.model[0] in EMBEDDED else share))
 
 
 def plan_of(swarm: LocalSwarm) -> Plan | None:

@@ -19,8 +19,9 @@ from cyclopts import Parameter
 
 from swarm.cli.before_start import make_ready
 from swarm.cli.experiment import live_nodes
-from swarm.cli.flags import command_again
+from swarm.cli.flags import command_again, flag_words
 from swarm.cli.say import say
+from swarm.cli.slurm_flags import SlurmFlags, describe_jobs, how_to_follow, slurm_of
 from swarm.cli.study_view import StudyDisplay, results
 from swarm.cli.surviving import Surviving
 from swarm.config import Settings, variable
@@ -31,21 +32,26 @@ from swarm.planner.plan import RESERVE, Plan
 from swarm.planner.planner import plan_for
 from swarm.provenance import cores, versions
 from swarm.records.growing import Growing
+from swarm.records.reader import RunReader
+from swarm.slurm.backend import SlurmBackend
 from swarm.store.base import Store
 from swarm.store.run import Run
-from swarm.study.record import StudyRecord, read_study, run_log, studies, study_store, write_study
+from swarm.study.record import StudyRecord, open_run, read_study, run_log, studies, study_store, write_study
 from swarm.study.run.builtin import built_in
 from swarm.study.run.defaults import as_begun
 from swarm.study.run.growth import grown
-from swarm.study.run.launch import Launcher
+from swarm.study.run.launch import JUDGE_PART, Launcher, LocalBackend
 from swarm.study.run.matrix import Matrix, changed_settings, ignored_settings, resolve, run_settings, shared_settings
 from swarm.study.run.matrix_file import read_matrix
 from swarm.study.run.reuse import with_finished_elsewhere
+from swarm.study.run.run_folder import read_progress
 from swarm.study.run.runner import Runner, StudyView, alone
 from swarm.study.run.schedule import RunState
 from swarm.systems import require_for
 from swarm.views.text import shorten
 
+STOPPING = "stopping: every swarm finishes its step and saves; once more ends them at once"
+LEAVING = "leaving: the jobs go on"
 LAST_LINES = 5
 """Of the log of a run that failed."""
 MOST_READS = 128
@@ -67,7 +73,9 @@ class StudyFlags:
     seeds: Annotated[str | None, Parameter(help="Seeds separated by commas, or how many: 5 is 1,2,3,4,5.")] = None
     model: Annotated[str | None, Parameter(help="Embedded name, local path or Hugging Face id.")] = None
     learning_rate: Annotated[float | None, Parameter(help="Step size of Adam.")] = None
-    jobs: Annotated[int | None, Parameter(help="Swarms at a time; one per core if not given.")] = None
+    jobs: Annotated[int | None, Parameter(help="Swarms at a time; one per core if not given, all with --on slurm.")] = (
+        None
+    )
     judge: Annotated[bool | None, Parameter(help="A judge asks every node a held-out question each round.")] = None
 
 
@@ -75,14 +83,18 @@ def run(
     matrix: Annotated[str, Parameter(help="sapo, five-node, adaptive, samplers, or a TOML file of one's own.")],
     /,
     *,
+    dry_run: Annotated[bool, Parameter(help="Say what would be run, and start nothing.")] = False,
+    cluster: SlurmFlags | None = None,
     flags: StudyFlags | None = None,
 ) -> int:
     """Run a study, or go on with it: what is finished is skipped.
 
-    Ctrl-C once: the swarms finish their step and save, exit 130; twice: end at once. The same command goes on.
+    Ctrl-C once: the swarms finish their step and save, exit 130; twice: end at once. The same command goes on. With
+    --on slurm each swarm is a job, Ctrl-C leaves them running, and the same command follows them again.
     """
     require_for("`swarm study run`")
     flags = flags or StudyFlags()
+    slurm = slurm_of(cluster or SlurmFlags())
     if flags.jobs is not None and flags.jobs < 1:
         raise ConfigError(f"--jobs must be at least 1, got {flags.jobs}")
     chosen = _overridden(_matrix(matrix), flags)
@@ -95,14 +107,19 @@ def run(
         _say_what_stays(chosen.name, shared, new)
     for name in ignored_settings(shared):
         say(f"{variable(name)} is left out: a study decides it for each run")
-    again = command_again(["swarm", "study", "run", matrix], flags)
+    again = command_again(["swarm", "study", "run", matrix, *flag_words(cluster)], flags)
     asked = resolve(chosen, shared, judged=bool(flags.judge), created_at=time.time(), versions=versions(shared))
-    _check(asked, folder, shared.hub_token)
+    _check(asked, folder, shared.hub_token, here=slurm is None)
+    asked = msgspec.structs.replace(asked, command=again)
+    if dry_run:
+        _show_dry_run(_whole(folder, asked), folder, slurm)
+        return 0
     with alone(folder, chosen.name):
-        record = _recorded(folder, msgspec.structs.replace(asked, command=again))
-        jobs = _places(record, folder, flags.jobs, shared.hub_token)
-        launcher = Launcher(record, folder, os.environ, versions(shared))
-        return anyio.run(_run, launcher, jobs, shared.liveness_timeout, again)
+        record = _whole(folder, asked)
+        write_study(folder, record)
+        jobs = flags.jobs or len(record.runs) if slurm else _places(record, folder, flags.jobs, shared.hub_token)
+        launcher = Launcher(record, folder, os.environ, versions(shared), slurm or LocalBackend())
+        return anyio.run(_run, launcher, jobs, shared.liveness_timeout, again, slurm)
 
 
 def _say_what_stays(study: str, begun: Settings, new: Settings) -> None:
@@ -135,21 +152,39 @@ def seeds_of(text: str) -> tuple[int, ...]:
     return tuple(int(word) for word in words if word) if "," in text else tuple(range(1, int(text) + 1))
 
 
-def _recorded(folder: Path, asked: StudyRecord) -> StudyRecord:
-    """The study as it is from now on, written down: the one that is there with what is asked for on top."""
+def _whole(folder: Path, asked: StudyRecord) -> StudyRecord:
+    """The study as it is from now on: the one that is there with what is asked for on top."""
     there = asked.study in studies(folder)
     whole = grown(read_study(folder, asked.study), asked) if there else asked
-    record = with_finished_elsewhere(whole, folder, asked.versions)
-    write_study(folder, record)
-    return record
+    return with_finished_elsewhere(whole, folder, asked.versions)
 
 
-def _check(asked: StudyRecord, folder: Path, hub_token: str | None) -> None:
-    """Before anything is written or started: what every run would fail with is refused here."""
+def _show_dry_run(record: StudyRecord, folder: Path, slurm: SlurmBackend | None) -> None:
+    progress = {run.experiment: read_progress(RunReader(open_run(folder, run.experiment))) for run in record.runs}
+    left = [name for name, done in progress.items() if not done.is_finished(record.rounds)]
+    say(f"{record.title}: {len(left)} of {len(record.runs)} runs are to be done, {record.rounds} rounds of each")
+    if slurm:
+        say(describe_jobs(slurm, [(str(folder), name, part) for name in left for part in _parts(record)]))
+    else:
+        say("\n".join(f"  {name}, {progress[name].rounds_done} rounds done" for name in left))
+    say("nothing was started or written; the same command without --dry-run does it")
+
+
+def _parts(record: StudyRecord) -> tuple[str, ...]:
+    """Of the programs of a run: its swarm, and its judge."""
+    return ("", JUDGE_PART) if record.judged else ("",)
+
+
+def _check(asked: StudyRecord, folder: Path, hub_token: str | None, *, here: bool) -> None:
+    """Before anything is written or started: what every run would fail with is refused here.
+
+    Args:
+        here: the runs are on this machine.
+    """
     runs = _different(asked, folder, hub_token)
     for settings in runs:
         checked_tasks(settings)
-    make_ready(runs)
+    make_ready(runs, here=here)
 
 
 def _different(record: StudyRecord, folder: Path, hub_token: str | None) -> list[Settings]:
@@ -184,7 +219,9 @@ def _how_many(plan: Plan) -> int:
     return device if host is None else min(device, host)
 
 
-async def _run(launcher: Launcher, jobs: int, liveness_timeout: float, again: str) -> int:
+async def _run(
+    launcher: Launcher, jobs: int, liveness_timeout: float, again: str, slurm: SlurmBackend | None = None
+) -> int:
     def is_live(run: Run) -> bool:
         return bool(live_nodes(run, time.time(), liveness_timeout))
 
@@ -198,7 +235,7 @@ async def _run(launcher: Launcher, jobs: int, liveness_timeout: float, again: st
         def stop(code: int) -> None:
             nonlocal exit_code
             exit_code = code
-            display.say("stopping: every swarm finishes its step and saves; once more ends them at once")
+            display.say(LEAVING if slurm else STOPPING)
             runner.stop()
 
         def show(view: StudyView) -> None:
@@ -208,7 +245,16 @@ async def _run(launcher: Launcher, jobs: int, liveness_timeout: float, again: st
         tasks.start_soon(on_signals, stop, runner.insist)
         view = await runner.run(show)
         tasks.cancel_scope.cancel()
-    return _conclude(view, launcher.path, again, exit_code)
+    code = _conclude(view, launcher.path, again, exit_code)
+    if slurm and exit_code:
+        say(how_to_follow(_jobs_of(view, launcher.path, slurm), again))
+    return code
+
+
+def _jobs_of(view: StudyView, folder: Path, slurm: SlurmBackend) -> list[str]:
+    """The ids of the jobs that wait or run."""
+    parts = [(run.run.experiment, part) for run in view.runs for part in _parts(view.record)]
+    return [job.id for name, part in parts if (job := slurm.found(str(folder), name, part))]
 
 
 def _conclude(view: StudyView, folder: Path, again: str, exit_code: int) -> int:

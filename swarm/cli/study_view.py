@@ -78,9 +78,11 @@ def headline(view: StudyView) -> str:
 def run_line(view: RunView) -> str:
     """`  4/4 seed 3  57 rounds done  reward 0.213`."""
     reward = f"{view.progress.reward:.3f}" if view.progress.reward is not None else "-"
-    whose = "  (started earlier, waited for)" if view.state is RunState.ELSEWHERE else ""
+    note = "started earlier, waited for" if view.state is RunState.ELSEWHERE else view.note
     name = shorten(view.run.configuration, 20)
-    return f"  {name:<12} seed {view.run.seed}  {view.progress.rounds_done} rounds done  reward {reward}{whose}"
+    return f"  {name:<12} seed {view.run.seed}  {view.progress.rounds_done} rounds done  reward {reward}" + (
+        f"  ({note})" if note else ""
+    )
 
 
 def _end_line(view: RunView) -> str:

@@ -22,20 +22,32 @@ from cyclopts import Parameter
 
 from swarm.cli.before_start import make_ready, refuse_other_models, refuse_place, refuse_unstartable
 from swarm.cli.dry_run import show_dry_run, show_nodes
-from swarm.cli.flags import UP_DEFAULTS, RunFlags, UpFlags, asked_for, command_again, open_experiment, settings_from
+from swarm.cli.flags import (
+    UP_DEFAULTS,
+    RunFlags,
+    UpFlags,
+    asked_for,
+    command_again,
+    flag_words,
+    open_experiment,
+    settings_from,
+)
+from swarm.cli.job_supervisor import JobSupervisor
 from swarm.cli.live import refuse_live
 from swarm.cli.local_swarm import LocalSwarm, local_swarm, plan_of, within_memory
 from swarm.cli.processes import UP, this_process_runs
 from swarm.cli.progress import Progress, stopping_line
 from swarm.cli.repetition import repetition
 from swarm.cli.say import say
+from swarm.cli.slurm_flags import SlurmFlags, how_to_follow, slurm_of
 from swarm.cli.supervisor import Child, Supervisor
 from swarm.cli.surviving import Surviving
 from swarm.cli.up_json import Emit, end_of, lines_of_json
 from swarm.config import Asked, Settings
 from swarm.config.sources import Given
-from swarm.errors import ConfigError, ExperimentError, StoreError
+from swarm.errors import ClusterError, ConfigError, ExperimentError, StoreError
 from swarm.node.base.experiment import differences, is_begun, other_experiment, read_experiment
+from swarm.node.process.daemon import run_loop
 from swarm.node.process.stopping import INTERRUPTED, on_signals
 from swarm.node.process.wiring import checked_tasks
 from swarm.records.files import read_clock
@@ -44,6 +56,7 @@ from swarm.records.made_by import refuse_foreign
 from swarm.records.reader import snapshot
 from swarm.records.rows import read_to_sum_up
 from swarm.records.starts import changed_settings, last_start, last_starts
+from swarm.slurm.backend import SlurmBackend
 from swarm.spelling import named
 from swarm.store.run import Run
 from swarm.systems import require_for
@@ -56,6 +69,7 @@ WRITER = "up"
 """Who writes the plot."""
 PROBE = f"{keys.DRAFTS}/{WRITER}/probe"
 PLOT = "reward.png"
+LEAVING = "leaving: the jobs go on"
 MOST_NAMED = 8
 """Workers that a line names."""
 
@@ -87,51 +101,74 @@ def up(
         bool,
         Parameter("--json", help="One JSON line per round and one at the end; all else goes to the standard error."),
     ] = False,
+    cluster: SlurmFlags | None = None,
     flags: UpFlags | None = None,
 ) -> int:
     """Start a local swarm, a coordinator and workers over one folder, and watch it learn.
 
-    Ctrl-C once: finish the step, save, say how to resume, exit 130; twice: end at once.
+    Ctrl-C once: finish the step, save, say how to resume, exit 130; twice: end at once. With --on slurm each node is a
+    job, Ctrl-C leaves them running, and the same command follows them again.
     """
     require_for("`swarm up`")
+    backend = slurm_of(cluster or SlurmFlags())
     switches = {"--in-process": in_process, "--no-coordinator": no_coordinator, "--force": force}
     given = [switch for switch, on in switches.items() if on]
     if dry_run and as_json:
         raise ConfigError("--json says how a swarm goes, and --dry-run starts none: give one of them")
     with lines_of_json(as_json) as emit:
-        planned = _planned_swarm(nodes, from_, flags, in_process=in_process, no_coordinator=no_coordinator)
+        own_cores = (backend.resources.cpus or 1) if backend else None
+        planned = _planned_swarm(
+            nodes, from_, flags, in_process=in_process, no_coordinator=no_coordinator, own_cores=own_cores
+        )
         swarm = planned.swarm
         refuse_place(swarm.settings.place)
         words = ["swarm", "up", "--nodes", str(len(swarm.workers)), *(["--from", from_] if from_ else []), *given]
+        words += flag_words(cluster)
         asked = asked_for(words, flags, planned.base, **planned.defaults)
         if dry_run:
             refuse_other_models(open_experiment(swarm.settings, WRITER), swarm.workers)
-            refuse_unstartable((*swarm.coordinators, *swarm.workers))
-            show_dry_run(swarm, asked, swarm.settings)
+            refuse_unstartable((*swarm.coordinators, *swarm.workers), here=backend is None)
+            show_dry_run(swarm, asked, swarm.settings, backend)
             return 0
         again = command_again(words, flags, without=("rounds",))  # the number of rounds is said at the end
         if unless_finished and (over := _said_if_finished(swarm.settings)):
             say(over)
             return 0
-        return _start(swarm, asked, again, emit, force=force, show_commands=show_commands)
+        return _start(swarm, asked, again, emit, backend, force=force, show_commands=show_commands)
 
 
-def _start(swarm: LocalSwarm, asked: Asked, again: str, emit: Emit | None, *, force: bool, show_commands: bool) -> int:
+def _start(
+    swarm: LocalSwarm,
+    asked: Asked,
+    again: str,
+    emit: Emit | None,
+    backend: SlurmBackend | None,
+    *,
+    force: bool,
+    show_commands: bool,
+) -> int:
     settings, every_node = swarm.settings, (*swarm.coordinators, *swarm.workers)
     run = open_experiment(settings, WRITER)
     refuse_foreign(run)
-    this_process_runs(settings, UP, swarm.names)  # before it looks: of two that start at once one sees the other
-    refuse_live(settings, run, swarm.names)
+    jobs = JobSupervisor(backend, settings.place, settings.experiment, os.environ) if backend else None
+    if jobs is None:
+        this_process_runs(settings, UP, swarm.names)  # before it looks: of two that start at once one sees the other
+    refuse_live(settings, run, jobs.unfound(swarm.children(asked, settings), swarm.names) if jobs else swarm.names)
     _refuse_what_cannot_go_on(settings, run)
     _refuse_other_workers(run, swarm.worker_names)
     refuse_other_models(run, swarm.workers)
-    make_ready(every_node)
-    fitting = within_memory(swarm, plan_of(swarm), force)
+    make_ready(every_node, here=jobs is None)
+    fitting = within_memory(swarm, plan_of(swarm), force) if jobs is None else swarm
     _make_folder(run)
     _say_what_changed(run, fitting)
     children = fitting.children(asked, settings)
     show_nodes(children, commands=show_commands)
-    return anyio.run(_run, fitting, run, children, again, emit)
+    try:
+        return run_loop(_run, fitting, run, children, again, jobs, emit)
+    except ClusterError:
+        if jobs and (ids := jobs.left()):
+            say(how_to_follow(ids, again))
+        raise
 
 
 class _Planned(NamedTuple):
@@ -143,7 +180,13 @@ class _Planned(NamedTuple):
 
 
 def _planned_swarm(
-    nodes: int | None, source: str | None, flags: RunFlags | None, *, in_process: bool, no_coordinator: bool
+    nodes: int | None,
+    source: str | None,
+    flags: RunFlags | None,
+    *,
+    in_process: bool,
+    no_coordinator: bool,
+    own_cores: int | None = None,
 ) -> _Planned:
     """Of the flags, or of an earlier experiment with them. Raises ConfigError, ExperimentError."""
     if nodes is not None and nodes < 1:
@@ -152,7 +195,7 @@ def _planned_swarm(
         settings = settings_from(flags, **UP_DEFAULTS)
         settings = replace(settings, clock="own") if no_coordinator else settings
         checked_tasks(settings)
-        return _Planned(local_swarm(settings, nodes or DEFAULT_WORKERS, in_process), {}, UP_DEFAULTS)
+        return _Planned(local_swarm(settings, nodes or DEFAULT_WORKERS, in_process, own_cores), {}, UP_DEFAULTS)
     swarm, base, changed = repetition(source, flags, in_process)
     if nodes not in (None, len(swarm.workers)) or no_coordinator:
         raise ConfigError(
@@ -243,9 +286,16 @@ def _said_if_finished(settings: Settings) -> str:
     return f"{render(summarise(rows, odd, *told(run)))}\n{over}"
 
 
-async def _run(swarm: LocalSwarm, run: Run, children: list[Child], again: str, emit: Emit | None = None) -> int:
+async def _run(
+    swarm: LocalSwarm,
+    run: Run,
+    children: list[Child],
+    again: str,
+    jobs: JobSupervisor | None = None,
+    emit: Emit | None = None,
+) -> int:
     settings = swarm.settings
-    supervisor = Supervisor(os.environ)
+    supervisor = jobs or Supervisor(os.environ)
     surviving = Surviving()
     shown: dict[str, Any] = {"show_round": emit} if emit else {}
     if settings.sparing:
@@ -258,7 +308,7 @@ async def _run(swarm: LocalSwarm, run: Run, children: list[Child], again: str, e
         def stop(code: int) -> None:
             nonlocal exit_code
             exit_code = code
-            say(stopping_line(progress.pace))
+            say(LEAVING if jobs else stopping_line(progress.pace))
             supervisor.stop(signal.SIGINT if code == INTERRUPTED else signal.SIGTERM)
 
         watching.start_soon(on_signals, stop, supervisor.insist)
@@ -271,7 +321,10 @@ async def _run(swarm: LocalSwarm, run: Run, children: list[Child], again: str, e
                         await _clock_is_running(run, settings, child)
         watching.cancel_scope.cancel()
     progress.show_new()
-    return _conclude(supervisor, run, swarm, again, exit_code, surviving, emit)
+    code = _conclude(supervisor, run, swarm, again, exit_code, surviving, emit)
+    if jobs and (exit_code or jobs.failure):
+        say(how_to_follow(jobs.left(), again))
+    return code
 
 
 async def _clock_is_running(run: Run, settings: Settings, coordinator: Child) -> None:
@@ -284,7 +337,7 @@ async def _clock_is_running(run: Run, settings: Settings, coordinator: Child) ->
 
 
 def _conclude(
-    supervisor: Supervisor,
+    supervisor: Supervisor | JobSupervisor,
     run: Run,
     swarm: LocalSwarm,
     again: str,

@@ -25,6 +25,8 @@ LEFT_OUT = {
     "notebook.py",
     "systems.py",
     "extras.py",
+    "programs.py",
+    "slurm",
     "spelling.py",
 }
 """Of no influence on what a run computes."""

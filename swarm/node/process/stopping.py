@@ -1,10 +1,15 @@
-"""Signals: the first one asks a node to stop, the second one ends the process."""
+"""Signals: the first one asks a node to stop, the second one ends the process.
+
+A second SIGTERM within SAME_ASK_SECONDS is the first one again: systemd and Slurm send theirs to every process of a
+swarm, and `swarm up` passes its own on to its nodes.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -15,6 +20,7 @@ from swarm.logs import get_logger
 logger = get_logger(__name__)
 
 INTERRUPTED, TERMINATED = 130, 143
+SAME_ASK_SECONDS = 3.0
 _EXIT_CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
 if sys.platform != "win32":
     _EXIT_CODES[signal.SIGHUP] = TERMINATED
@@ -30,15 +36,16 @@ async def on_signals(stop: Callable[[int], None], insist: Callable[[], None] = l
 
     Runs until cancelled.
     """
-    asked = False
+    first: tuple[int, float] | None = None
     with anyio.open_signal_receiver(*_EXIT_CODES) as signals:
         async for number in signals:
             code = _EXIT_CODES[number]
-            if asked:
+            if first is None:
+                first = number, time.monotonic()
+                stop(code)
+            elif not (number == first[0] == signal.SIGTERM and time.monotonic() - first[1] < SAME_ASK_SECONDS):
                 insist()
                 os._exit(code)
-            asked = True
-            stop(code)
 
 
 class Node(Protocol):

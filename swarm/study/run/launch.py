@@ -1,5 +1,8 @@
 """Start one run: an ordinary `swarm up`, after all that it is started with has been written down.
 
+RunRecord ─▶ Launcher ─▶ Backend ─┬ LocalBackend   a process of this machine
+                                  └ SlurmBackend   a job of a cluster (swarm.slurm)
+
 A study that is killed cannot ask its swarms to stop, so the kernel does (Linux): they get a SIGTERM, finish their step
 and save. Elsewhere they go on, and the next `study run` waits for them. The kernel sends one for each thread of the
 study that ends, and a swarm takes a second one for "at once": a process that starts swarms has a single thread.
@@ -13,7 +16,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
 
@@ -23,13 +26,14 @@ from swarm.children import child_environment, module_command
 from swarm.config import SECRETS, Settings, variable, without_settings
 from swarm.errors import ExperimentError, ProtocolError, StoreError
 from swarm.lines import LogFile
+from swarm.programs import Backend, Launch, LogOf, Program
 from swarm.provenance import code_digest, model_digests, own_modules
 from swarm.records.files import read_form
 from swarm.records.listing import entries
 from swarm.records.reader import RunReader
 from swarm.store.place import open_place
 from swarm.store.run import Run
-from swarm.study.record import RunFile, RunRecord, StudyRecord, open_run, run_log, study_store
+from swarm.study.record import STUDIES, WRITER, RunFile, RunRecord, StudyRecord, open_run, run_log
 from swarm.study.run.matrix import run_settings
 from swarm.study.run.run_folder import can_go_on, read_progress
 from swarm.wire import keys
@@ -37,6 +41,8 @@ from swarm.wire.codec import encode
 
 SWARM = tuple(module_command("swarm"))
 JUDGE = (*SWARM, "judge", "run")
+JUDGE_PART = "judge"
+"""Of a run's programs."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -49,8 +55,9 @@ class Launcher:
     environ: Mapping[str, str]
     """Of this process; of the settings in it only secrets reach the runs."""
     versions: Mapping[str, str]
+    backend: Backend = field(default_factory=lambda: LocalBackend())
 
-    def start(self, run: RunRecord, now: float) -> Popen[bytes]:
+    def start(self, run: RunRecord, now: float) -> Program:
         """Start the swarm of a run, or let it go on.
 
         Args:
@@ -59,22 +66,23 @@ class Launcher:
         Raises:
             ExperimentError: the experiment's folder is not this study's.
             StoreError: the folder cannot be written.
+            ClusterError: the cluster does not take it.
         """
         there = open_run(self.path, run.experiment)
         self._refuse_foreign(there)
         if not can_go_on(there):
             self._set_aside(run.experiment)
         self._write_down(run, now)
-        return self._process(run, *SWARM, "up", "--in-process", "--nodes", str(self.record.nodes))
+        return self.backend.start(self._launch(run, (*SWARM, "up", "--in-process", "--nodes", str(self.record.nodes))))
 
-    def start_judge(self, run: RunRecord) -> Popen[bytes]:
+    def start_judge(self, run: RunRecord) -> Program:
         """Start the judge of a run, which ends with its experiment."""
-        return self._process(run, *JUDGE)
+        return self.backend.start(self._launch(run, JUDGE, JUDGE_PART))
 
-    def _process(self, run: RunRecord, *command: str) -> Popen[bytes]:
-        store = study_store(self.path, self.record.study)
-        with closing(store.open_log(run_log(run.experiment))) as log:
-            return start_with_us(command, child_environment(self._environment(run)), log)
+    def _launch(self, run: RunRecord, command: tuple[str, ...], part: str = "") -> Launch:
+        environment = child_environment(self._environment(run))
+        log = LogOf(f"{STUDIES}/{self.record.study}", run_log(run.experiment))
+        return Launch(command, environment, str(self.path), run.experiment, part, log)
 
     def _environment(self, run: RunRecord) -> dict[str, str]:
         secrets = {name: self.environ[name] for name in SECRETS if name in self.environ}
@@ -139,12 +147,41 @@ def _stated(settings: Settings) -> dict[str, str]:
     }
 
 
-def start_with_us(command: Sequence[str], environment: Mapping[str, str], log: LogFile) -> Popen[bytes]:
+class LocalProgram(Popen[bytes]):
+    """A process of this machine."""
+
+    def ending(self) -> str:
+        """Its exit code."""
+        return f"exit code {self.returncode}"
+
+    def note(self) -> str:
+        """It runs."""
+        return ""
+
+
+class LocalBackend:
+    """Processes of this machine, which end with us."""
+
+    stays = False
+
+    def start(self, launch: Launch) -> LocalProgram:
+        """Start one. Raises StoreError: its log cannot be written."""
+        assert launch.log is not None
+        store = open_place(launch.place).beside(launch.log.folder, WRITER)
+        with closing(store.open_log(launch.log.key)) as log:
+            return start_with_us(launch.command, launch.environment, log)
+
+    def has(self, place: str, experiment: str) -> bool:
+        """Those that an earlier study left are seen by their heartbeats."""
+        return False
+
+
+def start_with_us(command: Sequence[str], environment: Mapping[str, str], log: LogFile) -> LocalProgram:
     """Start a process whose output is appended to `log`.
 
     It is in a session of its own: a Ctrl-C in the terminal is for us to pass on.
     """
-    return Popen(
+    return LocalProgram(
         command,
         env=dict(environment),
         stdin=DEVNULL,

@@ -2,11 +2,11 @@
 
     StudyRecord ─▶ Schedule ─which is next─▶ Launcher ─▶ `swarm up` ... ─▶ experiments/{experiment}/
                       ▲                                                          │
-                      └──── ended ◀── processes, and what the folder says ◀──────┘──▶ StudyView ─▶ terminal
+                      └──── ended ◀── programs, and what the folder says ◀───────┘──▶ StudyView ─▶ terminal
 
 A run that a kill -9 left half done goes on when its turn comes: its nodes redo what they had not saved. Only where that
 cannot be done is it set aside and begun anew (`can_go_on` in run_folder.py, `_set_aside` in launch.py). A swarm that
-outlived its study is waited for (`elsewhere` in schedule.py).
+outlived its study is waited for (`elsewhere` in schedule.py); so are jobs of a cluster, which are meant to.
 
 One process per study: the lock on its folder goes with the process, however that ends. And one thread: it reads a few
 small files four times a second, and what swarm.study.run.launch asks of the kernel holds for each thread.
@@ -19,11 +19,11 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from subprocess import Popen
 
 import anyio
 
 from swarm.errors import SwarmError
+from swarm.programs import Program
 from swarm.records.reader import RunReader
 from swarm.store.place import open_place
 from swarm.store.run import Run
@@ -46,6 +46,8 @@ class RunView:
     progress: RunProgress
     problem: str = ""
     """Why it could not be started, how it failed, or what is missing of a finished one."""
+    note: str = ""
+    """What is to be known of it while it runs, such as what its job waits for."""
 
 
 @dataclass(frozen=True)
@@ -75,22 +77,22 @@ class _Pace:
 
 @dataclass
 class _Running:
-    """A run with processes of ours."""
+    """A run with programs of ours."""
 
-    swarm: Popen[bytes]
+    swarm: Program
     started: float
     rounds_before: int
-    judge: Popen[bytes] | None = None
+    judge: Program | None = None
     swarm_ended: float | None = None
 
     @property
-    def processes(self) -> list[Popen[bytes]]:
+    def programs(self) -> list[Program]:
         """Those that still run."""
-        return [process for process in (self.swarm, self.judge) if process and process.poll() is None]
+        return [program for program in (self.swarm, self.judge) if program and program.poll() is None]
 
 
 class Runner:
-    """Owns the processes of one `study run`."""
+    """Owns the programs of one `study run`."""
 
     def __init__(
         self,
@@ -105,7 +107,7 @@ class Runner:
         self._launcher = launcher
         self._record, self._path = launcher.record, launcher.path
         self._jobs = jobs
-        self._is_live = is_live
+        self._live_nodes = is_live
         self._monotonic, self._wall = monotonic, wall
         self._runs = {run.experiment: run for run in self._record.runs}
         self._readers = {name: RunReader(self._open(name)) for name in self._runs}
@@ -113,14 +115,14 @@ class Runner:
         self._running: dict[str, _Running] = {}
         self._problems: dict[str, str] = {}
         self._pace = _Pace()
-        self._stopping = False
+        self._stopping = self._left = False
         finished = {name for name in self._runs if self._finished(name) and is_saved(self._open(name))}
-        live = {name for name in self._runs if name not in finished and is_live(self._open(name))}
+        live = {name for name in self._runs if name not in finished and self._is_live(name)}
         self._schedule = Schedule(list(self._runs), jobs, finished=finished, elsewhere=live)
 
     async def run(self, watch: Callable[[StudyView], None]) -> StudyView:
         """Run until every run is finished or has failed, or all have stopped; `watch` sees each look at them."""
-        while not self._schedule.over:
+        while not self._schedule.over and not self._left:
             for name in self._schedule.start_next():
                 self._start(name)
             self._look()
@@ -131,22 +133,31 @@ class Runner:
         return self.view()
 
     def stop(self) -> None:
-        """Start nothing more, and ask every swarm to finish its step, save and end."""
+        """Start nothing more, and ask every swarm to finish its step, save and end; those that outlive us go on."""
         self._stopping = True
         self._schedule.stop()
-        self._signal()
+        if self._launcher.backend.stays:
+            self._left = True
+        else:
+            self._signal(signal.SIGTERM)
 
     def insist(self) -> None:
-        """Swarms that are asked a second time end at once."""
-        self._signal()
+        """Swarms that are asked a second time end at once; a second SIGTERM would be the first one again."""
+        if not self._launcher.backend.stays:
+            self._signal(signal.SIGINT)
 
     def view(self) -> StudyView:
         """All runs as last looked at."""
         runs = tuple(
-            RunView(run, self._schedule.states[name], self._progress[name], self._problems.get(name, ""))
+            RunView(
+                run, self._schedule.states[name], self._progress[name], self._problems.get(name, ""), self._note(name)
+            )
             for name, run in self._runs.items()
         )
         return StudyView(self._record, runs, self._seconds_left())
+
+    def _note(self, name: str) -> str:
+        return self._running[name].swarm.note() if name in self._running else ""
 
     def _start(self, name: str) -> None:
         try:
@@ -179,7 +190,7 @@ class Runner:
 
     def _notice_ends(self) -> None:
         for name in self._schedule.those(RunState.ELSEWHERE):
-            if not self._is_live(self._open(name)):
+            if not self._is_live(name):
                 self._schedule.ended(name, finished=self._finished(name))
         for name, running in list(self._running.items()):
             if self._have_ended(running):
@@ -191,9 +202,9 @@ class Runner:
         if running.swarm_ended is None:
             running.swarm_ended = self._monotonic()
         if self._monotonic() - running.swarm_ended > JUDGE_PATIENCE:
-            for process in running.processes:
-                process.kill()
-        return not running.processes
+            for program in running.programs:
+                program.kill()
+        return not running.programs
 
     def _conclude(self, name: str, running: _Running) -> None:
         self._progress[name] = read_progress(self._readers[name])
@@ -202,15 +213,13 @@ class Runner:
         self._schedule.ended(name, finished=self._finished(name))
         if self._schedule.states[name] is RunState.FAILED:
             self._problems[name] = self._why_failed(name, running)
-        elif running.judge and running.judge.returncode and not self._stopping:
-            self._problems[name] = (
-                f"its judge ended with exit code {running.judge.returncode}: judged rounds are missing"
-            )
+        elif running.judge and running.judge.poll() and not self._stopping:
+            self._problems[name] = f"its judge failed: {running.judge.ending()}; judged rounds are missing"
 
     def _why_failed(self, name: str, running: _Running) -> str:
         if lost := self._progress[name].rounds_lost:
             return f"its nodes lost {lost} updates that could not be redone after a kill; it begins anew next time"
-        return f"exit code {running.swarm.returncode}"
+        return running.swarm.ending()
 
     def _rounds_seen(self, name: str, running: _Running) -> int:
         return max(0, self._progress[name].rounds_done - running.rounds_before)
@@ -226,10 +235,14 @@ class Runner:
         ]
         return seconds_left(left, rounds / seconds if seconds else 0.0, self._jobs)
 
-    def _signal(self) -> None:
+    def _signal(self, number: signal.Signals) -> None:
         for running in self._running.values():
-            for process in running.processes:
-                process.send_signal(signal.SIGTERM)
+            for program in running.programs:
+                program.send_signal(number)
+
+    def _is_live(self, name: str) -> bool:
+        """Somebody else has started it: it runs, or its job waits for its turn."""
+        return self._launcher.backend.has(str(self._path), name) or self._live_nodes(self._open(name))
 
     def _finished(self, name: str) -> bool:
         return self._progress[name].is_finished(self._record.rounds)

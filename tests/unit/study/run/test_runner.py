@@ -199,7 +199,7 @@ def test_a_judged_study_has_a_judge_for_each_run_and_says_where_one_failed(
     view = ran(tmp_path, record=msgspec.structs.replace(make_record(), judged=True))
     assert sorted((tmp_path / "judged").read_text().split()) == ALL
     assert [bool(run.problem) for run in view.runs] == [False, False, True]
-    assert "its judge ended with exit code 1" in view.runs[2].problem
+    assert "its judge failed: exit code 1" in view.runs[2].problem
     assert set(states(view).values()) == {RunState.FINISHED}
 
 

@@ -1,0 +1,241 @@
+"""Submits programs as jobs, asks after them and cancels them.
+
+    Launch ─▶ SlurmBackend ─submitit─▶ sbatch ─▶ Job on the cluster's node
+                   │ squeue: does it wait or run?
+                   └ {job}.exit: how did it end?    what came out of it is in the folder of the run, and only there
+
+A job is found again by its name, which is made of place, experiment and part: nothing has to be remembered for a
+command to see what an earlier one submitted. submitit's folder is this user's alone, for jobs run what lies in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from swarm.config.place import is_url
+from swarm.errors import ClusterError, ConfigError
+from swarm.extras import lacking
+from swarm.programs import Launch
+from swarm.slurm.job import WRITER, Job, exit_file, mark_key
+from swarm.slurm.queue import Queue
+from swarm.slurm.resources import Resources
+from swarm.store.place import open_place
+
+NEEDED = ("sbatch", "squeue", "scancel", "srun")
+MOST_TIMEOUTS = 100
+"""How often a job whose time is up is queued again."""
+FOREIGN = "SLURM_"
+"""Variables of the job, if any, in which a command is typed: they would be taken for wishes."""
+KEPT = ("SLURM_CONF",)
+MOST_READ = 1 << 20
+"""Bytes of the end of a job's log."""
+UNKNOWN = -1
+"""Exit code of a job that was killed, or of which nothing is known."""
+
+
+@dataclass(frozen=True)
+class SlurmBackend:
+    """The jobs of one command."""
+
+    resources: Resources
+    folder: Path
+    """For scripts and logs; every machine of the cluster sees it."""
+    queue: Queue
+    stays = True
+
+    def start(self, launch: Launch) -> SlurmProgram:
+        """Submit a job. Raises ClusterError: Slurm does not take it."""
+        name, mark = job_name(launch.place, launch.experiment, launch.part), uuid.uuid4().hex
+        folder = _made(self.folder) / name
+        if not is_url(launch.place):
+            open_place(launch.place).store(launch.experiment, WRITER).put(mark_key(mark), b"", durable=False)
+        job = Job(launch.command, launch.place, launch.experiment, mark, launch.log, seen=is_url(launch.place))
+        parameters = {**self.resources_of(launch.part).parameters(), "job_name": name}
+        job_id = _submit(folder, parameters, launch.environment, job)
+        self.queue.add(name, job_id)
+        return SlurmProgram(job_id, name, folder, self.queue)
+
+    def resources_of(self, part: str) -> Resources:
+        """What the job of a part is to have."""
+        return self.resources.light() if part in LIGHT else self.resources
+
+    def has(self, place: str, experiment: str) -> bool:
+        """Whether the job of an experiment's swarm, submitted earlier, waits or runs."""
+        return self.found(place, experiment) is not None
+
+    def found(self, place: str, experiment: str, part: str = "") -> SlurmProgram | None:
+        """A job that was submitted earlier, if it waits or runs."""
+        name = job_name(place, experiment, part)
+        queued = self.queue.find(name)
+        return SlurmProgram(queued.id, name, self.folder / name, self.queue) if queued else None
+
+
+LIGHT = ("coordinator", "judge")
+"""Parts that load no model."""
+
+
+@dataclass(frozen=True)
+class SlurmProgram:
+    """A job."""
+
+    id: str
+    name: str
+    folder: Path
+    """Of its script and its log."""
+    queue: Queue
+
+    def poll(self) -> int | None:
+        """Done is done; of any other end Slurm says whether the job is queued again."""
+        code, _ = self._exit()
+        if code == 0:
+            return 0
+        if self.queue.find(self.name) is not None:
+            return None
+        return UNKNOWN if code is None else code
+
+    def ending(self) -> str:
+        """How it ended, and where to read on."""
+        code, why = self._exit()
+        if code is not None:
+            return f"job {self.id} ended with exit code {code}: {why or f'its log is {self.log}'}"
+        if not self.log.exists():
+            return (
+                f"job {self.id} ended without a word: expected its log {self.log}. Do the cluster's machines see that "
+                f"folder, which --slurm-folder names, and {sys.executable}?"
+            )
+        return f"job {self.id} was cancelled or killed; its log: {self.log}"
+
+    def note(self) -> str:
+        """Whether it waits, and for what."""
+        queued = self.queue.find(self.name)
+        return queued.note if queued else f"job {self.id}"
+
+    def send_signal(self, number: int, /) -> None:
+        """Cancel it: a SIGTERM to all its processes, and a SIGKILL later."""
+        subprocess.run(["scancel", self.id], capture_output=True, check=False)
+
+    def kill(self) -> None:
+        """Cancel it."""
+        self.send_signal(0)
+
+    @property
+    def log(self) -> Path:
+        """What the job said, as far as it goes nowhere else."""
+        return self.folder / f"{self.id}_0_log.out"
+
+    def last_lines(self, most: int) -> list[str]:
+        """The end of it; nothing where it cannot be read."""
+        with suppress(OSError), self.log.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - MOST_READ))
+            return file.read(MOST_READ).decode("utf-8", "replace").splitlines()[-most:]
+        return []
+
+    def _exit(self) -> tuple[int | None, str]:
+        """Its exit code and why it did not begin, as it wrote them down; None: it has not."""
+        with suppress(OSError, ValueError):
+            code, _, why = exit_file(self.folder, self.id).read_text("utf-8", "replace").partition(" ")
+            return int(code), why
+        return None, ""
+
+
+def job_name(place: str, experiment: str, part: str = "") -> str:
+    """The same for the same program of an experiment in a place, whoever asks."""
+    digest = hashlib.blake2b(f"{place}\0{experiment}".encode("utf-8", "surrogateescape"), digest_size=4)
+    return "-".join(filter(None, ("swarm", experiment, part, digest.hexdigest())))
+
+
+def slurm_backend(resources: Resources, folder: str | None) -> SlurmBackend:
+    """Raises ConfigError: Slurm or submitit is not there, or the folder is not this user's alone."""
+    if missing := [name for name in NEEDED if shutil.which(name) is None]:
+        raise ConfigError(
+            f"--on slurm: {', '.join(missing)} not found: expected Slurm's commands on PATH; type this on a login node "
+            "of the cluster (or `module load slurm` first), or leave --on out"
+        )
+    _submitit()
+    own = Path(folder) if folder else default_folder()
+    return SlurmBackend(resources, refuse_others(own.absolute()), Queue(time.monotonic))
+
+
+def default_folder() -> Path:
+    """Of this user's jobs: the home folder is one that the machines of a cluster share."""
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "swarm" / "slurm"
+
+
+def refuse_others(folder: Path) -> Path:
+    """The folder. Raises ConfigError: others may write in it, and so give us code to run."""
+    with suppress(FileNotFoundError):
+        found = folder.stat()
+        if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise ConfigError(
+                f"--slurm-folder {folder}: expected a folder that its owner alone, user {os.geteuid()}, may write, got "
+                f"owner {found.st_uid} and mode {stat.S_IMODE(found.st_mode):o}; jobs run what lies in it: "
+                "chmod go-w, or name another"
+            )
+    return folder
+
+
+def _made(folder: Path) -> Path:
+    try:
+        folder.mkdir(0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--slurm-folder {folder} cannot be made: {error.strerror or error}; name another") from None
+    return refuse_others(folder)
+
+
+def _submitit() -> Any:
+    try:
+        import submitit
+    except ImportError:
+        raise lacking("--on slurm", "submitit", "slurm", "leave --on out") from None
+    return submitit
+
+
+def _submit(folder: Path, parameters: Mapping[str, Any], environment: Mapping[str, str], job: Job) -> str:
+    """The id of the new job. Raises ClusterError: what Slurm says against it."""
+    submitit = _submitit()
+    try:
+        executor = submitit.SlurmExecutor(folder=folder, max_num_timeout=MOST_TIMEOUTS)
+        executor.update_parameters(**parameters)
+        with _as_environment(environment), redirect_stderr(io.StringIO()):  # what sbatch says is in the error, too
+            return str(executor.submit(job).job_id)
+    except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError, OSError) as error:
+        raise ClusterError(
+            f"Slurm does not take the job {parameters['job_name']}: {str(error).strip()}; it has the partitions "
+            f"{_partitions() or 'none'}. Check the --slurm flags"
+        ) from None
+
+
+@contextmanager
+def _as_environment(environment: Mapping[str, str]) -> Iterator[None]:
+    """sbatch hands the environment on to the job, secrets included, and submitit gives it ours: for the block it is
+    the job's. The process that submits has a single thread."""
+    before = dict(os.environ)
+    os.environ.clear()
+    os.environ.update({k: v for k, v in environment.items() if not k.startswith(FOREIGN) or k in KEPT})
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _partitions() -> str:
+    with suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(
+            ["sinfo", "--noheader", "--format=%R"], capture_output=True, text=True, timeout=60, check=False
+        )
+        return ", ".join(sorted(set(done.stdout.split())))
+    return ""
