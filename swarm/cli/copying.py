@@ -45,7 +45,7 @@ def copy(
     """
     run = _source(source, experiment)
     there = _target(target, run)
-    copier = Copier(run.store, there.store)
+    copier = Copier(run.store, there.store, run.archive, there.archive)
     say(f"copying {run.experiment}: {run.store.describe()} -> {there.store.describe()}")
     with suppress(KeyboardInterrupt):
         done = _follow(copier, run, every) if follow else copier.run()

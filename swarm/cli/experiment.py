@@ -19,12 +19,12 @@ from swarm.errors import ConfigError, ExperimentError, ProtocolError, StoreError
 from swarm.harmless import printable
 from swarm.node.process.host import this_process
 from swarm.records.files import read_peers
-from swarm.records.listing import size_of
+from swarm.records.listing import entries, size_of
 from swarm.records.liveness import is_alive
 from swarm.records.made_by import as_ours
 from swarm.records.reader import Snapshot, snapshot
 from swarm.records.starts import last_starts
-from swarm.store.base import Kind
+from swarm.store.base import Kind, Store
 from swarm.store.place import Place, open_place
 from swarm.store.run import Run
 from swarm.study.record import read_study, studies
@@ -166,9 +166,14 @@ def clean(
     if not chosen and not is_url(settings.place) and (sharing := _studies_with(settings.shared_folder, run)):
         say(f"{run.experiment} is a run of the study {' and of the study '.join(sharing)}, which will lack it")
     sizes = {part: _size_of(run, part) for part in parts}
-    if not (yes or _asked([f"{printable(run.store.describe(part))} ({sizes[part]})" for part in parts])):
+    archive = run.archive if not chosen and run.archive and any(entries(run.archive, "")) else None
+    what = [f"{printable(run.store.describe(part))} ({sizes[part]})" for part in parts]
+    if not (yes or _asked([*what, *([archive.describe()] if archive else [])])):
         say("nothing was deleted")
         return 1
+    if archive:
+        _empty(archive)
+        say(f"deleted {archive.describe()}")
     for part in parts:
         if part:
             run.store.remove_prefix(part)
@@ -176,6 +181,15 @@ def clean(
             place.remove(run.experiment)
         say(f"deleted {run.store.describe(part)} ({sizes[part]})")
     return 0
+
+
+def _empty(archive: Store) -> None:
+    """Remove all that is in the archive of an experiment: a new one of that name must not find it."""
+    for entry in entries(archive, ""):
+        if entry.kind is Kind.PREFIX:
+            archive.remove_prefix(entry.name)
+        else:
+            archive.remove(entry.name)
 
 
 def _is_there(run: Run, part: str) -> bool:

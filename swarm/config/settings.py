@@ -89,12 +89,14 @@ class Settings:
         "stage", "ROLLOUT_PUBLISH_FREQUENCY", not_yet="other publish frequencies"
     )
     """When groups are published: with every stage."""
-    cleanup: bool = setting(False, "ROLLOUT_CLEANUP_ENABLED", not_yet="retention")
-    """Delete old rollouts."""
+    cleanup: bool = setting(False, "ROLLOUT_CLEANUP_ENABLED")
+    """Delete the rollouts of old rounds as the run goes on; workers do so by turns (docs/retention.md)."""
     keep_last_rounds: Annotated[int, whole(1)] = setting(10, "ROLLOUT_KEEP_LAST_N_ROUNDS")
-    """Rounds of rollouts that a cleanup leaves; of no effect while there is none."""
-    archive_old: bool = setting(False, "ROLLOUT_ARCHIVE_OLD", not_yet="retention")
-    """Move old rollouts to the archive instead."""
+    """Rounds of rollouts that a cleanup leaves, at least 3, and those since the checkpoints of workers that may need
+    them to redo rounds."""
+    archive_old: bool = setting(False, "ROLLOUT_ARCHIVE_OLD")
+    """A cleanup moves old rollouts to {path}/archives/{experiment}/rollouts, a file per round, instead of deleting
+    them; of no effect without a cleanup."""
     adaptive: bool = setting(False, "ADAPTIVE_IJ_ENABLED", run_flag="adaptive")
     """Let I and J follow what the rounds tell, I + J constant."""
     adaptive_rule: Annotated[str, one_of_or_own(*ADAPTIVE_RULES)] = setting(

@@ -12,6 +12,7 @@ base         what every node has
   presence, heartbeats, attendance      registration and heartbeat, which of them beat, who is waited for
   clock_file, clock_belief              the state file as far as it can be read, and when a jump in it is believed
   experiment, start_record, submissions experiment.json, what the node was started with, rewards
+  cleaning                              old rounds are cleaned up, by turns
   write_queue                           what must reach the shared place, in order, also when that is full or read-only
 
 sharing      peers' files on their way into the swarm pool

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from swarm.errors import ProtocolError, StoreError
+from swarm.records.archives import LARGEST_PART
 from swarm.records.files import LARGEST_EXAM, LARGEST_REGISTRATION, SMALL_FILE
 from swarm.records.listing import entries
 from swarm.store.base import Entry, Kind, Store
@@ -97,13 +98,17 @@ class _Log:
 class Copier:
     """Copies from one store into another, over any number of passes."""
 
-    def __init__(self, source: Store, target: Store) -> None:
+    def __init__(
+        self, source: Store, target: Store, from_archive: Store | None = None, to_archive: Store | None = None
+    ) -> None:
         """Args:
         source: only read.
         target: opened to write, for nobody else.
+        from_archive: what was cleaned away of the source; copied after it, since files go from there to here.
         """
         self._source = source
         self._target = target
+        self._archives = (from_archive, to_archive) if from_archive and to_archive else None
         self._versions: dict[str, str] = {}
         """Key -> version of the source's file that the target has."""
         self._there: dict[str, frozenset[str]] = {}
@@ -126,14 +131,21 @@ class Copier:
         done = self._pass = Copied()
         oldest = 0 if whole else self._furthest - STILL_OPEN
         peers = [key for key, _ in self._listed(keys.PEERS, 0)]
-        first = [(keys.EXAM, LARGEST_EXAM), (keys.STATE, SMALL_FILE), *((key, LARGEST_REGISTRATION) for key in peers)]
-        held = [each for key, limit in first[: 2 + MOST_HELD] for each in self._hold(key, limit)]  # written again
+        first = [
+            (keys.EXAM, LARGEST_EXAM),
+            (keys.STATE, SMALL_FILE),
+            (keys.CLEANED, SMALL_FILE),
+            *((key, LARGEST_REGISTRATION) for key in peers),
+        ]
+        held = [each for key, limit in first[: 3 + MOST_HELD] for each in self._hold(key, limit)]  # written again
         listed = {prefix: list(self._listed(prefix, oldest)) for prefix in reversed(_BY_ROUND)}
         for key in _ONCE:
             self._put_all(self._hold(key, LARGEST_FILE))
         for prefix in _BY_ROUND:
             for key, entry in listed[prefix]:
                 self._copy(key, entry, whole=whole)
+        if self._archives:
+            self._copy_archive(*self._archives)
         for key in peers[MOST_HELD:]:
             self._put_all(self._hold(key, LARGEST_REGISTRATION))
         self._put_all(reversed(held))
@@ -217,6 +229,26 @@ class Copier:
             return self._target.get(key, LARGEST_FILE).data
         except (FileNotFoundError, ProtocolError):
             return None
+
+    def _copy_archive(self, source: Store, target: Store) -> None:
+        """Its files are named by what they hold, so what is there under a name need not be looked at again."""
+        there = {entry.name for entry in entries(target, keys.ROLLOUTS)}
+        for entry in entries(source, keys.ROLLOUTS):
+            key = f"{keys.ROLLOUTS}/{entry.name}"
+            if entry.name in there or keys.archived_round(entry.name) is None or entry.kind is not Kind.FILE:
+                continue
+            try:
+                data = source.get(key, LARGEST_PART).data
+            except FileNotFoundError:
+                continue
+            except ProtocolError as error:
+                self._leave_out(key, error)
+                continue
+            target.put(key, data)
+            if target.get(key, LARGEST_PART).data != data:
+                raise _changed(target, key)
+            self._pass.files += 1
+            self._pass.bytes += len(data)
 
     # ── logs ────────────────────────────────────────────────────────────────────────────────────────────────────────
     def _copy_log(self, key: str, *, whole: bool) -> None:

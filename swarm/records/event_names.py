@@ -6,6 +6,7 @@ EVENTS = frozenset(
         *("answer.failed", "answer.overdue", "answer.record_failed", "answer.recorded", "answer.refused"),
         "bucket.ignores_conditions",
         *("checkpoint.damaged", "checkpoint.failed", "checkpoint.put_back", "checkpoint.saved", "checkpoint.skipped"),
+        *("cleanup.allowed", "cleanup.done", "cleanup.failed", "cleanup.healed", "cleanup.refused"),
         *("clock.followed", "clock.own"),
         "completions.unreadable",
         *("coordinator.absent", "coordinator.back", "coordinator.ready"),

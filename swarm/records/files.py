@@ -11,7 +11,7 @@ from msgspec import UNSET
 from swarm.errors import ProtocolError
 from swarm.harmless import printable
 from swarm.records.finished import can_be_written
-from swarm.records.listing import NodeFiles
+from swarm.records.listing import NodeFiles, nodes_in
 from swarm.records.liveness import STOPPED
 from swarm.store.base import Kind, Store
 from swarm.store.run import Run
@@ -161,6 +161,26 @@ class PeerReader:
 def read_peers(run: Run, first: Collection[str] = ()) -> list[PeerFile]:
     """The registrations, for those who look once. As PeerReader.read."""
     return PeerReader(run).read(first)
+
+
+def read_needs(run: Run, own: str = "") -> list[int]:
+    """The first round that each worker still needs, as it has said; 0, all of them, where nobody can tell. Blocking.
+
+    A worker that is dead needs what it said: it may come back. Registrations that cannot be read, and more than are
+    read, may be such workers'.
+
+    Args:
+        own: the node that asks, and knows what it needs.
+
+    Raises:
+        StoreError: they cannot be listed.
+    """
+    nodes = sorted(nodes_in(run.store, keys.PEERS) - {own})
+    if len(nodes) > MOST_PEERS:
+        return [0]
+    peers = _peers(run, nodes)
+    unread = len(peers) < len(nodes)
+    return [peer.needs_from for peer in peers if peer.node_role == "worker"] + [0] * unread
 
 
 def _peers(run: Run, nodes: list[str]) -> list[PeerFile]:

@@ -17,6 +17,7 @@ from swarm.store.base import Store
 from swarm.store.folder.beneath import EXPERIMENTS as EXPERIMENTS
 from swarm.store.health import Health
 from swarm.store.run import Run
+from swarm.wire import keys
 from swarm.wire.trust import TRUSTING, Trust
 
 
@@ -109,7 +110,7 @@ class Place(ABC):
         """
         if writer is None:
             self.require(name)
-        return Run(name, self.store(name, writer), trust)
+        return Run(name, self.store(name, writer), trust, self.beside(keys.archive(name), writer))
 
     def require(self, name: str) -> None:
         """See that there is an experiment of that name.

@@ -15,6 +15,8 @@ class Run:
     experiment: str
     store: Store
     trust: Trust = TRUSTING
+    archive: Store | None = None
+    """What was cleaned away; None: this place keeps none."""
 
     def put_sealed(self, key: str, data: bytes, durable: bool = True) -> None:
         """Write a file, signed where this process signs. Raises as Store.put does."""

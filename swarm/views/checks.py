@@ -30,7 +30,7 @@ from swarm.views.spans import gaps, named, spans
 from swarm.views.text import shorten
 from swarm.wire import keys
 from swarm.wire.codec import to_groups
-from swarm.wire.messages import RewardFile, RolloutFile, StateFile
+from swarm.wire.messages import RewardFile, StateFile
 
 LARGEST_FILE = 1 << 30
 """Bytes. Checking reads a file at a time and refuses none for its size that nodes may have been allowed to take."""
@@ -91,7 +91,7 @@ def _workers_on_the_way(run: RunRecords) -> Iterator[str]:
 
 
 def rollouts_of_every_round(run: RunRecords) -> Iterator[str]:
-    return _gaps(run, run.rollouts, keys.ROLLOUTS, excused=_given_up(run))
+    return _gaps(run, run.rollouts, keys.ROLLOUTS, excused=_given_up(run), first=run.cleaned_before)
 
 
 def rewards_of_every_round(run: RunRecords) -> Iterator[str]:
@@ -108,14 +108,19 @@ def _never_published(run: RunRecords, row: CheckedRow) -> bool:
     return not row.bytes_published and not run.now.made_by
 
 
-def _gaps(run: RunRecords, counted: Counted, prefix: str, excused: Set[int] = frozenset()) -> Iterator[str]:
+def _gaps(
+    run: RunRecords, counted: Counted, prefix: str, excused: Set[int] = frozenset(), first: int = 0
+) -> Iterator[str]:
+    """`first`: files of earlier rounds need not be there."""
     done, place = run.before.rounds_done, run.where(prefix)
     there = {key.round for key, nodes in counted.nodes.items() if nodes}
     if not done and not there and not run.partial:
         yield f"{place}: expected at least one round, got none"
     overdue = {number for events in run.now.events.values() for number in events.overdue}
     excused = excused | ({done - 1} if run.partial else set())  # its reward, or the word that it was overdue, may come
-    if missing := gaps(done, there | overdue | excused):
+    if missing := [
+        range(max(gap[0], first), gap[-1] + 1) for gap in gaps(done, there | overdue | excused) if gap[-1] >= first
+    ]:
         yield f"{place}: expected files for all rounds 0-{done - 1}, got none for {named(missing)}"
     if beyond := {number for number in there if number >= rounds_begun(run)}:
         yield f"{place}: expected no round after the clock's {run.now.rounds_done - 1}, got {spans(beyond)}"
@@ -131,11 +136,9 @@ def files_behind_every_row(run: RunRecords) -> Iterator[str]:
             (run.rollouts, keys.rollout(key, node)),
             (run.rewards, keys.reward(key, node)),
         ):
-            given_up = counted is run.rollouts and _never_published(
-                run, row
-            )  # as its folder was unwritable for too long
+            gone = counted is run.rollouts and (_never_published(run, row) or row.round < run.cleaned_before)
             coming = run.partial and counted is run.rewards and newest[node] == row.round  # it comes after its row
-            if node not in counted.nodes.get(key, ()) and not given_up and not coming:
+            if node not in counted.nodes.get(key, ()) and not gone and not coming:
                 file = run.where(place)
                 yield f"{file}: expected, since {node} has a metrics row for round {row.round}; it is not there"
 
@@ -145,7 +148,7 @@ def rollout_files_have_their_form(run: RunRecords) -> Iterator[str]:
         place = keys.rollout(key, node)
         file = run.where(place)
         try:
-            rollouts = read_form(run.now.run.store, place, RolloutFile, LARGEST_FILE)
+            rollouts = run.published.decoded(key, node, LARGEST_FILE)
             if rollouts is not None:
                 to_groups(rollouts, node, key, origin_needed=not run.now.made_by)
         except ProtocolError as error:
@@ -294,6 +297,12 @@ CHECKS: dict[str, Check] = {
 
 def notes(run: RunRecords) -> Iterator[str]:
     """What is worth knowing and no failure."""
+    if run.cleaned and run.cleaned_before > 0:
+        there = {key.round for key, nodes in run.rollouts.nodes.items() if nodes and key.round < run.cleaned_before}
+        deleted = gaps(run.cleaned_before, there)
+        kept = f"{spans(there)} in the archive or still there" if there else "no archive"
+        deletions = f"; {named(deleted)} deleted" if deleted else ""
+        yield f"rollouts were cleaned up before round {run.cleaned_before}: {kept}{deletions}"
     if run.now.made_by:
         yield f"made by {run.now.made_by}: checked as far as its records go, rewards as means per completion"
     for node, found in run.rows.items():

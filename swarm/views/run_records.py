@@ -3,7 +3,7 @@
 Each node writes in one order, and what is looked for is read against it:
 
     nodes write    state of the clock ─▶ rollouts ─▶ row ─▶ reward        logs begin before any of them
-    read_records   clock, rows (`before`) ─▶ rewards ─▶ rollouts ─▶ clock, rows, events, text (`now`)
+    read_records   clock, rows (`before`) ─▶ rewards ─▶ rollouts, what was cleaned ─▶ clock, rows, events, text (`now`)
 
 So what `before` says has its files; every file that was found is explained by `now`, and every reward by a row of it.
 """
@@ -18,9 +18,12 @@ from swarm.records.expected import NOTHING, Expected, Started, started
 from swarm.records.keeping import CheckedRow
 from swarm.records.listing import Counted, count_files
 from swarm.records.reader import RunReader, Snapshot
+from swarm.records.retention import LEAST_KEPT
+from swarm.records.rollouts import RolloutFiles, read_cleaned
 from swarm.records.rows import Rows, read_columns
 from swarm.store.run import Run
 from swarm.wire import keys
+from swarm.wire.messages import CleanedFile
 
 
 class Before(NamedTuple):
@@ -46,11 +49,21 @@ class RunRecords(NamedTuple):
     expected: Expected
     """What somebody asks for."""
     rollouts: Counted
+    """Where nodes publish them, and in the archive."""
+    published: RolloutFiles
+    cleaned: CleanedFile | None
+    """What is not where it was published any more."""
     rewards: Counted
     rows: dict[str, Rows[CheckedRow]]
     printed: dict[str, Printed]
     started: dict[str, Started]
     """Worker -> its starts, those before each of its rows among them."""
+
+    @property
+    def cleaned_before(self) -> int:
+        """Rollouts of rounds before this one may be gone, as who cleaned up has said; never those of the last ones."""
+        said = self.cleaned.rollouts_before if self.cleaned else 0
+        return min(said, self.before.rounds_done - LEAST_KEPT + 1)
 
     def where(self, key: str) -> str:
         """The key as people find it."""
@@ -61,7 +74,8 @@ def read_records(run: Run, *, partial: bool, only: Set[str] = frozenset(), expec
     """Read a run, or what `only` some of its nodes have put there in the rounds that it had."""
     reader = RunReader(run, only)
     before = _before(reader.refresh())
-    rewards, rollouts = count_files(run.store, keys.REWARDS), count_files(run.store, keys.ROLLOUTS)
+    rewards, published = count_files(run.store, keys.REWARDS), RolloutFiles(run)
+    rollouts, cleaned = published.counted, read_cleaned(run)
     now = reader.refresh()
     found = RunRecords(
         before=before,
@@ -70,6 +84,8 @@ def read_records(run: Run, *, partial: bool, only: Set[str] = frozenset(), expec
         only=only,
         expected=expected,
         rollouts=rollouts,
+        published=published,
+        cleaned=cleaned,
         rewards=rewards,
         rows={node: read_columns(run, node, CheckedRow) for node in now.logged},
         printed={node: read_printed(run, node) for node in now.logged},

@@ -14,6 +14,7 @@ logs/{node}/metrics.jsonl, training_events.jsonl, stdout.log, starts.jsonl      
 logs/judge/judge.jsonl                what the answers were worth                              the judge
 exam.json                             held-out questions before and after the training         the examiner
 import.json                           of an imported run: where each number came from            the importer
+cleaned.json                          rounds whose rollouts were cleaned up                    whoever cleans up
 study_run.json                        all that a run of a study was started with               the study
 .tmp/{writer}/                        drafts of a folder store; never watched, never counted   the writer
 """
@@ -39,6 +40,7 @@ LOGS = "logs"
 EXAM = "exam.json"
 STUDY_RUN = "study_run.json"
 IMPORT = "import.json"
+CLEANED = "cleaned.json"
 DRAFTS = ".tmp"
 JUDGED = f"{LOGS}/{JUDGE}/judge.jsonl"
 
@@ -47,11 +49,21 @@ COORDINATOR = "@clock"
 EXAMINER = "@exam"
 STUDY = "@study"
 IMPORTER = "@import"
+JANITOR = "@janitor"
 ANYBODY = "@first"
 """Owner of experiment.json: the first node that writes it."""
 
 _ROUND = re.compile(r"round_(0|[1-9][0-9]{0,8})")
 _STAGE = re.compile(r"stage_(0|[1-9][0-9]{0,8})")
+_ARCHIVED = re.compile(r"round_(0|[1-9][0-9]{0,8})-([0-9a-f]{16})\.tar\.gz")
+_FIXED = {
+    EXPERIMENT: ANYBODY,
+    STATE: COORDINATOR,
+    EXAM: EXAMINER,
+    STUDY_RUN: STUDY,
+    IMPORT: IMPORTER,
+    CLEANED: JANITOR,
+}
 _BY_NODE = {ROLLOUTS: 2, COMPLETIONS: 1, REWARDS: 2, WINNERS: 1, PEERS: 0, JUDGE_ANSWERS: 1}
 """Prefix -> folders between it and `{node}.json`."""
 
@@ -80,6 +92,31 @@ def stage_of(folder_name: str) -> int | None:
     """The S of `stage_S`, or None."""
     match = _STAGE.fullmatch(folder_name)
     return int(match[1]) if match else None
+
+
+def archive(experiment: str) -> str:
+    """Where a place keeps the archive of an experiment, beside its experiments."""
+    return f"archives/{experiment}"
+
+
+def archived(round_: int, digest: str) -> str:
+    """A file of an archive: rollouts of one round. `digest`: 16 hexadecimal digits, of its contents."""
+    return f"{ROLLOUTS}/round_{round_}-{digest}.tar.gz"
+
+
+def archived_round(file_name: str) -> int | None:
+    """The R of `round_R-{digest}.tar.gz`, or None."""
+    match = _ARCHIVED.fullmatch(file_name)
+    return int(match[1]) if match else None
+
+
+def rollout_of(key: str) -> tuple[RoundKey, str] | None:
+    """Stage and node of a rollout file; None for a key of anything else."""
+    parts = key.split("/")
+    if len(parts) != 4 or parts[0] != ROLLOUTS:
+        return None
+    round_, stage, node = round_of(parts[1]), stage_of(parts[2]), node_of(parts[3])
+    return None if round_ is None or stage is None or not node else (RoundKey(round_, stage), node)
 
 
 def peer(node: str) -> str:
@@ -148,9 +185,8 @@ def starts(node: str) -> str:
 
 def owner_of(key: str) -> str | None:
     """Who may write at a key: a node, JUDGE, one of the names with an @ above; None for a key that is none of these."""
-    fixed = {EXPERIMENT: ANYBODY, STATE: COORDINATOR, EXAM: EXAMINER, STUDY_RUN: STUDY, IMPORT: IMPORTER}
-    if key in fixed:
-        return fixed[key]
+    if key in _FIXED:
+        return _FIXED[key]
     parts = key.split("/")
     if parts[0] in (LOGS, DRAFTS) and len(parts) > 2:
         return parts[1] if is_node_id(parts[1]) else None

@@ -17,6 +17,8 @@ from swarm.wire.metrics import MetricsRow
 
 __all__ = [
     "SCHEMA_VERSION",
+    "ArchiveFile",
+    "CleanedFile",
     "CompletionsFile",
     "Count",
     "ExperimentFile",
@@ -101,6 +103,8 @@ class PeerFile(msgspec.Struct, kw_only=True):
     """Clock ticks from boot to the start of that process (Linux); 0: unknown."""
     model: str = ""
     """Name of its policy."""
+    needs_from: Round = 0
+    """The first round whose rollouts it may still read: to learn from, or to redo rounds since a checkpoint of its."""
     schema_version: int = SCHEMA_VERSION
 
 
@@ -320,4 +324,32 @@ class NodeState(msgspec.Struct, kw_only=True):
     """Name of its policy."""
     rounds_trained: int = 0
     """Rounds that changed the weights, so that a resumed node goes on publishing the right `policy.rounds_trained`."""
+    schema_version: int = SCHEMA_VERSION
+
+
+class CleanedFile(msgspec.Struct, kw_only=True):
+    """`cleaned.json`: which rollouts are not where they were published. Written before any of them goes."""
+
+    rollouts_before: Round
+    """Those of earlier rounds may be gone."""
+    archived: bool = False
+    """They are in the archive."""
+    cleaned_by: str = ""
+    """The node, or `prune` for the command."""
+    cleaned_at: UnixSeconds = 0.0
+    """When, by its clock."""
+    schema_version: int = SCHEMA_VERSION
+
+
+class ArchiveFile(msgspec.Struct, kw_only=True):
+    """`archive.json`: the first member of a file in the archive."""
+
+    experiment: str
+    """The experiment."""
+    created_at: UnixSeconds
+    """When that began; 0: nobody could tell. Files of an earlier run of the same name are not this one's."""
+    round: Round
+    """Whose rollouts these are."""
+    files: dict[str, str]
+    """Member -> its SHA-256, hexadecimal. Its name is its path below the experiment."""
     schema_version: int = SCHEMA_VERSION

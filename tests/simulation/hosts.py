@@ -25,9 +25,9 @@ from swarm.store.faults import Killed, Step
 from swarm.store.run import Run
 from swarm.wire import keys
 from tests.simulation.laws import BrokenLawError
-from tests.simulation.plan import EXPERIMENT
+from tests.simulation.plan import ARCHIVE, EXPERIMENT
 from tests.simulation.virtual_time import LIFE, Life
-from tests.simulation.watched_store import WatchedStore
+from tests.simulation.watched_store import Below, WatchedStore
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -103,7 +103,7 @@ class Host:
             secret=self.world.rng.randbytes(16),
             is_running=lambda pid, started_at: self.running and pid == self.lives,
         )
-        run = Run(EXPERIMENT, self.handle)
+        run = Run(EXPERIMENT, self.handle, archive=Below(self.handle, ARCHIVE))  # type: ignore[arg-type]
         return NodeContext(
             settings=self.settings(),
             node_id=self.name,

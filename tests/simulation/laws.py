@@ -32,8 +32,9 @@ from swarm.wire import keys
 from swarm.wire.codec import decode
 from swarm.wire.messages import PeerFile, RewardFile, RolloutFile, StateFile
 from swarm.wire.metrics import MetricsRow
+from tests.simulation.cleaning_laws import CleaningLaws
 from tests.simulation.engine import WEIGHTS, Update, prompt_of, read_weights
-from tests.simulation.plan import TASKS
+from tests.simulation.plan import ARCHIVE, TASKS
 from tests.simulation.stranger_laws import StrangerLaws
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class Laws:
         self._world = world
         self._truth = world.memory.open()
         self.strangers = StrangerLaws(world, self)
+        self.cleaning = CleaningLaws(world, self)
         self._acknowledged: dict[str, dict[str, bytes]] = {}
         """Node -> key of its rollout file -> what it published."""
         self._round_of: dict[str, RoundKey] = {}
@@ -129,7 +131,11 @@ class Laws:
     # ── what is written ─────────────────────────────────────────────────────────────────────────────────────────────
     def writes(self, host: Host, key: str) -> None:
         """A host is about to write at a key, or below it."""
+        if key.startswith(f"{ARCHIVE}/{keys.ROLLOUTS}/") and self._world.plan.cleanup == "archive":
+            return
         owner = keys.owner_of(key)
+        if owner == keys.JANITOR and self._world.plan.cleanup:
+            return
         if owner == keys.ANYBODY or owner == host.name or (owner == keys.COORDINATOR and host.coordinates):
             return
         raise self.broken(f"it writes at {key}, which is {owner}'s", host.name)
@@ -155,9 +161,23 @@ class Laws:
         if there is not None and there != data and self._is_own(there, host.name):
             raise self.broken(f"a published rollout file is changed ({key})", host.name)
 
+    def removes(self, host: Host, key: str) -> None:
+        """A host is about to take a key away, or all below it."""
+        if key.startswith(keys.ROLLOUTS) or (key.startswith(keys.COMPLETIONS) and keys.owner_of(key) != host.name):
+            self.cleaning.removes(host, key)
+        else:
+            self.writes(host, key)
+
+    def acknowledged_below(self, prefix: str) -> Iterator[tuple[str, bytes]]:
+        """What was published there, and acknowledged."""
+        for published in self._acknowledged.values():
+            yield from ((key, data) for key, data in published.items() if f"{key}/".startswith(f"{prefix}/"))
+
     def nothing_acknowledged_is_lost(self, node: str) -> None:
         for key, data in self._acknowledged.get(node, {}).items():
             there = self._there(key)
+            if there is None and self.cleaning.may_be_gone(key, data):
+                continue
             if there is None or (there != data and self._is_own(there, node)):
                 raise self.broken(f"an acknowledged rollout file is lost ({key})", node)
 

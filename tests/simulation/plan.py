@@ -14,7 +14,11 @@ LARGE_SWARM_EVERY, LARGE_SWARM = 100, 30
 """One seed in so many has so many workers, for fewer rounds."""
 ROUNDS_TO_TAKE = 6
 """More rounds where somebody lies about the clock: what a jump may cost without breaking a law must not be all."""
+ROUNDS_TO_CLEAN = 8
+"""More rounds where old ones are cleaned up: at least three stay."""
 EXPERIMENT = "simulated"
+ARCHIVE = "archive"
+"""Prefix of its archive, which lies in the same memory."""
 TASKS = ("sums", "words", "grids")
 
 
@@ -37,6 +41,8 @@ class Plan:
     """There is a second coordinator."""
     named: bool = False
     """Workers are expected by name, not by number."""
+    cleanup: str = ""
+    """Old rollouts go: `delete` or `archive`."""
     hints: bool = False
     """The place tells of changes; else listing finds them."""
     sparing: bool = False
@@ -60,14 +66,19 @@ class Plan:
         of_strangers = Random(f"strangers {seed}")
         size, rounds = (LARGE_SWARM, 2) if large else (rng.randint(3, 8), rng.randint(4, 6))
         faults = Faults.drawn(rng, of_strangers)
+        of_cleanup = Random(f"cleanup {seed}")
+        cleanup = of_cleanup.choice(["delete", "archive"]) if not large and of_cleanup.random() < 0.2 else ""
         drawn = cls(
             seed=seed,
             workers=size,
-            rounds=rounds + ROUNDS_TO_TAKE * bool(not large and (faults.forgers or faults.sybils)),
+            rounds=rounds
+            + ROUNDS_TO_TAKE * bool(not large and (faults.forgers or faults.sybils))
+            + ROUNDS_TO_CLEAN * bool(cleanup),
+            cleanup=cleanup,
             faults=faults,
             stages=2 if not own_clock and rng.random() < 0.05 else 1,
             external_groups=0 if rng.random() < 0.05 else 2,
-            checkpoint_interval=rng.randrange(4),
+            checkpoint_interval=max(rng.randrange(4), bool(cleanup)),
             staleness=rng.randrange(2),
             adaptive=rng.random() < 0.15,
             own_clock=own_clock,
@@ -106,5 +117,8 @@ class Plan:
             liveness_timeout=self.timeout,
             reconcile_interval=1.5,
             staleness=self.staleness,
+            cleanup=bool(self.cleanup),
+            archive_old=self.cleanup == "archive",
+            keep_last_rounds=1,
             watch="auto" if self.hints else "off",
         )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from swarm.store.base import Blob
+from swarm.store.base import Blob, Store
 from swarm.store.faulty import FaultyStore
 from swarm.wire import keys
 
@@ -77,9 +77,25 @@ class WatchedStore(FaultyStore):
         self._world.note(self._name, "append", key, crc32(b"\n".join(records)))
 
     def remove(self, key: str) -> None:
-        self._world.laws.writes(self._host, key)
+        self._world.laws.removes(self._host, key)
         super().remove(key)
+        self._world.note(self._name, "remove", key)
 
     def remove_prefix(self, prefix: str) -> None:
-        self._world.laws.writes(self._host, prefix)
+        self._world.laws.removes(self._host, prefix)
         super().remove_prefix(prefix)
+        self._world.note(self._name, "remove", prefix)
+
+
+class Below:
+    """What lies below a prefix of a store, as a store of its own: an archive, which lies beside its experiment."""
+
+    def __init__(self, store: Store, prefix: str) -> None:
+        self._store, self._prefix = store, prefix
+
+    def _at(self, key: str) -> str:
+        return f"{self._prefix}/{key}" if key else self._prefix
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._store, name)
+        return call if name == "recover" else lambda key="", *args, **kwargs: call(self._at(key), *args, **kwargs)

@@ -376,8 +376,6 @@ def test_an_unknown_key_in_a_file_is_refused_and_the_nearest_named(tmp_path: Pat
         ("MAX_STAGES", "2"),
         ("ROLLOUT_PUBLISH_FREQUENCY", "round"),
         ("ROLLOUT_PUBLISH_FREQUENCY", "generation"),
-        ("ROLLOUT_CLEANUP_ENABLED", "True"),
-        ("ROLLOUT_ARCHIVE_OLD", "True"),
     ],
 )
 def test_what_is_not_built_yet_is_refused_not_ignored(name: str, text: str) -> None:

@@ -101,6 +101,8 @@ class Presence:
         self.model = model
         self.round = -1
         self.stage = 0
+        self.needs_from = 0
+        """The first round whose rollouts this node may still read."""
         self._phase, self._phase_since = "", 0.0
         self._registered_at = 0.0
         self._dead_until = -math.inf
@@ -186,6 +188,7 @@ class Presence:
             pid=ctx.process.pid,
             process_started_at=ctx.process.started_at,
             model=self.model,
+            needs_from=self.needs_from,
         )
 
     async def _written(self) -> PeerFile | None:

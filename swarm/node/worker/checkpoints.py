@@ -64,7 +64,7 @@ def _fill(snapshot: Snapshot, state: NodeState, folder: object) -> None:
 
 def _prune(store: Store, node: str, keep: int, newest: int) -> None:
     """What seems to be newer than the one just written does not count: anybody can make a folder of that name."""
-    rounds = [rounds_done for rounds_done in _own_rounds(store, node) if rounds_done <= newest]
+    rounds = [rounds_done for rounds_done in own_rounds(store, node) if rounds_done <= newest]
     for rounds_done in rounds[:-keep]:
         store.remove_prefix(keys.checkpoint(rounds_done, node))
     for round_ in rounds_in(store, keys.COMPLETIONS):
@@ -72,7 +72,8 @@ def _prune(store: Store, node: str, keep: int, newest: int) -> None:
             store.remove(keys.completions(round_, node))
 
 
-def _own_rounds(store: Store, node: str) -> list[int]:
+def own_rounds(store: Store, node: str) -> list[int]:
+    """The rounds behind each of a node's checkpoints, in order. Raises StoreError."""
     return [r for r in rounds_in(store, keys.CHECKPOINTS) if _holds_files(store, keys.checkpoint(r, node))]
 
 
@@ -96,7 +97,7 @@ def restore_newest(store: Store, node: str, restore: Callable[[str], None]) -> N
         CheckpointError: it has some, and none of them can be loaded; or the newest whole one is of another model.
     """
     damaged: CheckpointError | None = None
-    for rounds_done in reversed(_own_rounds(store, node)):
+    for rounds_done in reversed(own_rounds(store, node)):
         prefix = keys.checkpoint(rounds_done, node)
         where = store.describe(prefix)
         try:

@@ -12,7 +12,7 @@ from swarm.node.base.experiment import claim_experiment
 from swarm.node.base.log_once import until_readable
 from swarm.node.sharing.assigned_questions import OTHERS_ARE_REFUSED
 from swarm.node.sharing.intake import Intake
-from swarm.node.worker.checkpoints import restore_newest
+from swarm.node.worker.checkpoints import own_rounds, restore_newest
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.redo import Redo, Redone, plan_redo
 from swarm.node.worker.round_steps import RoundSteps
@@ -30,6 +30,10 @@ class Started(NamedTuple):
     next_round: int
     rounds_saved: int
     """Behind its newest checkpoint."""
+    saved: tuple[int, ...]
+    """Rounds behind each of its checkpoints."""
+    lived: tuple[int, ...]
+    """Rounds that it has rows for, in order."""
     redone: Redone
 
 
@@ -48,7 +52,9 @@ async def start(ctx: WorkerContext, load_policy: Callable[[], Policy], intake: I
     steps = RoundSteps(ctx, policy, policy, intake, state.rounds_trained if state else 0)
     next_round = max(rounds_saved, await steps.continue_from(history.rows))
     redone = await Redo(ctx, policy, steps).carry_out(plan_redo(history.rows, state, ctx.settings))
-    return Started(policy, steps, next_round, rounds_saved, redone)
+    saved = await until_readable(ctx, own_rounds, ctx.run.store, ctx.node_id)
+    lived = sorted({row.round for row in history.rows})
+    return Started(policy, steps, next_round, rounds_saved, tuple(saved), tuple(lived), redone)
 
 
 async def compare_experiment(ctx: WorkerContext) -> None:

@@ -31,6 +31,7 @@ from anyio.abc import TaskGroup
 
 from swarm.config import command_line, variable
 from swarm.logs import get_logger
+from swarm.node.base.cleaning import Cleaning
 from swarm.node.base.context import Compute, NodeContext
 from swarm.node.base.presence import Presence
 from swarm.node.base.start_record import record_start
@@ -82,6 +83,7 @@ class Worker:
         self._events, self._mailbox = anyio.create_memory_object_stream[m.Event](math.inf)
         self._machine = WorkerMachine(ctx.settings)
         self._presence = Presence(ctx, "worker", model=ctx.settings.model[0])
+        self._cleaning = Cleaning(ctx)
         self._intake = Intake(ctx, assigned, task_source, self._on_arrival)
         self._lookout = Lookout(ctx, self._machine, self._intake, self._tell)
         self._stop_code: int | None = None
@@ -142,6 +144,7 @@ class Worker:
         started = await start(self._ctx, self._load_policy, self._intake)
         self._steps = started.steps
         self._saver = Saver(self._ctx, self._machine, started.policy, started.steps)
+        self._cleaning.take_up(started.lived, [saved for saved in started.saved if saved <= started.next_round])
         await record_start(self._ctx, started.rounds_saved)
         await self._others_ready()
         self._presence.model, self._presence.status = started.policy.name, ACTIVE
@@ -189,6 +192,7 @@ class Worker:
         match instruction:
             case m.Generate(key):
                 self._presence.round, self._presence.stage = key
+                self._presence.needs_from = self._cleaning.needed_from(key.round)
                 generate = partial(self._steps.generate, instruction, on_own_clock=self._machine.on_own_clock)
                 tasks.start_soon(self._then, generate, m.Generated(key))
             case m.GenerateAhead(key):
@@ -202,8 +206,7 @@ class Worker:
             case m.Train(key):
                 tasks.start_soon(self._then, partial(self._steps.train, instruction), m.Trained(key))
             case m.Submit(key):
-                submit = partial(self._steps.submit, len(self._lookout.live_peers()), self._loop_lag())
-                tasks.start_soon(self._then, submit, m.Submitted(key))
+                tasks.start_soon(self._submit, key, self._loop_lag())
             case m.Save(rounds_done):
                 tasks.start_soon(self._save, rounds_done)
             case m.Finish(reason):
@@ -229,5 +232,15 @@ class Worker:
             await self._lookout.take_in_what_is_there(tasks)
         self._tell(m.Published(key, self._ctx.clock.monotonic()))
 
+    async def _submit(self, key: RoundKey, loop_lag: float) -> None:
+        live = self._lookout.live_peers()
+        await self._steps.submit(len(live), loop_lag)
+        self._tell(m.Submitted(key))
+        await self._cleaning.after(key.round, live, self._machine.earned)
+
     async def _save(self, rounds_done: int) -> None:
-        self._tell(await self._saver.save(rounds_done))
+        came_of_it = await self._saver.save(rounds_done)
+        if isinstance(came_of_it, m.Saved):
+            self._cleaning.saved(rounds_done)
+            self._presence.needs_from = self._cleaning.needed_from(self._presence.round)
+        self._tell(came_of_it)

@@ -186,11 +186,13 @@ def _unlinked(name: str, folder: int) -> bool:
 
 
 def prune(removed: Within) -> None:
-    """Remove the folder that something was removed from, if it is empty now and no main one of the experiment."""
+    """Remove the folders above what was removed, as far as they are empty now and no main one of the experiment."""
     folder = removed.parent
-    if len(folder.names) > 1:
-        with contextlib.suppress(OSError), opened_folder(folder.parent) as parent:  # others have something there
-            os.rmdir(folder.name, dir_fd=parent)
+    with contextlib.suppress(OSError):  # others have something there
+        while len(folder.names) > 1:
+            with opened_folder(folder.parent) as parent:
+                os.rmdir(folder.name, dir_fd=parent)
+            folder = folder.parent
 
 
 def what_went_wrong(error: OSError, asked_for: Within) -> str:

@@ -88,7 +88,7 @@ def get_rollouts(path: Path | str, name: str, rounds: Collection[int] | None = N
     Args:
         path: the shared folder.
         name: of the experiment.
-        rounds: only these, so that a long run need not be read whole; None: all that cleanup has left.
+        rounds: only these, so that a long run need not be read whole; None: all that lie there or in the archive.
 
     Raises:
         as get_experiment_metrics does.

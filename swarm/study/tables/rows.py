@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from typing import Any, TypeVar
+from contextlib import suppress
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
@@ -18,6 +19,7 @@ from swarm.records.files import read_form
 from swarm.records.growing import parse_line
 from swarm.records.listing import count_files
 from swarm.records.made_by import made_by, unknown_columns
+from swarm.records.rollouts import RolloutFiles
 from swarm.records.rows import read_judged, read_metrics
 from swarm.records.stream import EventStream
 from swarm.store.run import Run
@@ -26,8 +28,6 @@ from swarm.wire import keys
 from swarm.wire.messages import RewardFile, RolloutFile
 
 Row = dict[str, Any]
-Keyed = TypeVar("Keyed", RolloutFile, RewardFile)
-"""Files that say which node and stage they are of."""
 
 _SLOT = re.compile(r"[0-9]{1,6}")
 LARGEST_FILE = 1 << 30
@@ -74,19 +74,24 @@ def rollout_rows(run: Run, rounds: Collection[int] | None = None) -> list[Row]:
     """Every completion that nodes published, by round, stage, node, slot and place in its group.
 
     Args:
-        rounds: only these; None: all that the folder still has.
+        rounds: only these; None: all that the folder and its archive have.
     """
     unknown = {"finished": None} if made_by(run) else {}
-    return [
-        row | unknown
-        for key, node in count_files(run.store, keys.ROLLOUTS).files
-        if rounds is None or key.round in rounds
-        if (file := _read_own(run, keys.rollout(key, node), RolloutFile, key, node))
-        for row in _completions(file)
-    ]
+    files = RolloutFiles(run, rounds)
+    return [row | unknown for key, node in files for row in _completions(_published(files, key, node))]
 
 
-def _completions(file: RolloutFile) -> Iterator[Row]:
+def _published(files: RolloutFiles, key: RoundKey, node: str) -> RolloutFile | None:
+    """As _read_own, wherever it lies."""
+    with suppress(ProtocolError):
+        found = files.decoded(key, node, LARGEST_FILE)
+        return found if found and (found.round, found.stage, found.peer_id) == (*key, node) else None
+    return None
+
+
+def _completions(file: RolloutFile | None) -> Iterator[Row]:
+    if file is None:
+        return
     for slot in sorted((name for name in file.rollouts if _SLOT.fullmatch(name)), key=int):
         info = file.groups.get(slot)
         for place, entry in enumerate(file.rollouts[slot]):
@@ -110,14 +115,14 @@ def _completions(file: RolloutFile) -> Iterator[Row]:
 def reward_rows(run: Run) -> list[Row]:
     """Every reward that nodes submitted, by round, stage and node."""
     there = count_files(run.store, keys.REWARDS).files
-    files = (_read_own(run, keys.reward(key, node), RewardFile, key, node) for key, node in there)
+    files = (_read_own(run, keys.reward(key, node), key, node) for key, node in there)
     return [_plain(file) for file in files if file]
 
 
-def _read_own(run: Run, file: str, form: type[Keyed], key: RoundKey, node: str) -> Keyed | None:
+def _read_own(run: Run, file: str, key: RoundKey, node: str) -> RewardFile | None:
     """A file, or None for one that is gone, cannot be read, or speaks for another node or round than its path."""
     try:
-        found = read_form(run.store, file, form, LARGEST_FILE)
+        found = read_form(run.store, file, RewardFile, LARGEST_FILE)
     except ProtocolError:
         return None
     return found if found and (found.round, found.stage, found.peer_id) == (*key, node) else None

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import msgspec
 from msgspec import Raw
 
 from swarm.types import Origin
+from swarm.wire.codec import encode
 from swarm.wire.judge_messages import JudgeAnswer, JudgedRow, JudgeQuestion
 from swarm.wire.messages import (
+    ArchiveFile,
+    CleanedFile,
     CompletionsFile,
     ExperimentFile,
     GroupInfo,
@@ -56,6 +60,7 @@ PEER = PeerFile(
     pid=4711,
     process_started_at=184322.0,
     model="tiny-qwen2",
+    needs_from=8,
 )
 
 ROLLOUTS = RolloutFile(
@@ -306,6 +311,15 @@ START = NodeStart(
     machine={"system": "Linux-6.1-x86_64", "processor": "a processor", "cores": 2, "memory_bytes": 25769803776},
 )
 
+CLEANED = CleanedFile(rollouts_before=8, archived=True, cleaned_by="anna", cleaned_at=1760000124.75)
+
+ARCHIVE = ArchiveFile(
+    experiment="demo",
+    created_at=1760000000.0,
+    round=17,
+    files={"rollouts/round_17/stage_0/anna.json": hashlib.sha256(encode(ROLLOUTS)).hexdigest()},
+)
+
 FORMS: dict[str, msgspec.Struct] = {
     "state.json": STATE,
     "peer.json": PEER,
@@ -321,10 +335,14 @@ FORMS: dict[str, msgspec.Struct] = {
     "judge_answer.json": JUDGE_ANSWER,
     "judge.jsonl": JUDGED,
     "starts.jsonl": START,
+    "cleaned.json": CLEANED,
+    "archive.json": ARCHIVE,
 }
 """File in tests/golden -> what it holds."""
 
 MINIMAL: dict[str, tuple[type[msgspec.Struct], bytes]] = {
+    "cleaned": (CleanedFile, b'{"rollouts_before":3}'),
+    "archive": (ArchiveFile, b'{"experiment":"e","created_at":1.0,"round":3,"files":{}}'),
     "state": (
         StateFile,
         b'{"round":3,"stage":0,"created_at":1.0,"updated_at":2.0,"updated_by":"c","experiment_name":"e"}',

@@ -168,7 +168,8 @@ def test_folders_are_made_renamed_and_removed_within_the_experiment(tmp_path: Pa
     prune(new)
     assert is_folder(ben), "not empty: somebody else is there"
     prune(ben / "gone")
-    assert list(new.parent.path.iterdir()) == []
+    assert not new.parent.path.exists(), "nor does the folder stay that it was in"
+    assert layout.checkpoints.is_dir()
 
 
 def test_links_above_the_experiment_are_the_users_own_and_followed(tmp_path: Path) -> None:

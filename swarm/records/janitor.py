@@ -1,0 +1,224 @@
+"""Cleans up after a run: takes away the rollouts of old rounds, and archives them before where that is asked for.
+
+    cleaned.json says so ─▶ completions of these rounds go
+                         ─▶ each round: list ─▶ read ─▶ Archive.put ─▶ list again: as they were read? ─▶ remove
+                                          └─ to be deleted: the whole round at once
+
+Any number of processes may do it at once, and each may be killed at any moment: nothing is removed but what is in the
+archive on disk, what is there already is not packed again, and what is done is found done. What one may not remove, as
+another user's file where that is forbidden, stays for who may.
+
+Which rounds, retention.py says. What strangers left in them goes with them; archived is what nodes would have read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from typing import NamedTuple
+
+from swarm.errors import ProtocolError, StoreError
+from swarm.records.archives import LARGEST_FILE, MOST_IN_PART, PART_BYTES, Archive
+from swarm.records.listing import entries, rounds_in
+from swarm.records.retention import worth_archiving
+from swarm.records.rollouts import read_cleaned
+from swarm.store.base import Blob, Entry, Kind
+from swarm.store.run import Run
+from swarm.wire import keys
+from swarm.wire.codec import encode
+from swarm.wire.messages import CleanedFile
+
+ROUNDS_AT_ONCE = 50
+"""Rounds of one pass, the latest first; more are left for the next one."""
+MOST_REMOVED = 5000
+"""Names that one pass removes one by one."""
+PARTS_LOOKED_AT = 8
+"""Files of the archive that are read to see what of a round it has; beyond that a file may be packed twice."""
+NOTHING = "nothing.json"
+"""A name that is never there: with it goes a folder that is empty, and no other."""
+
+
+class Rules(NamedTuple):
+    """How to clean up."""
+
+    archive: bool
+    """Keep what is taken away in the archive."""
+    most_files: int
+    most_bytes: int
+    """Of nodes that nobody knows, in one round: what is archived of theirs."""
+
+
+class Cleaned(NamedTuple):
+    """What one pass has done."""
+
+    rounds: int = 0
+    """Of which nothing is left."""
+    files: int = 0
+    """That were archived."""
+    bytes: int = 0
+    refused: str = ""
+    """Why something could not be removed."""
+
+
+class Janitor:
+    """Of one process."""
+
+    def __init__(self, run: Run, name: str, rules: Rules, wall: Callable[[], float]) -> None:
+        """`name`: who cleans up; `wall`: Unix seconds."""
+        self._run = run
+        self._name = name
+        self._rules = rules
+        self._wall = wall
+        self._recovered = False
+        self._left = 0
+        """Names that may still be removed in this pass."""
+        self._refused = ""
+
+    def clean(self, before: int, known: Collection[str]) -> Cleaned:
+        """One pass over the rounds before one. Blocking.
+
+        Args:
+            known: nodes that have done their part.
+
+        Raises:
+            StoreError: the place fails; what was begun is gone on with by the next pass.
+        """
+        self._left, self._refused = MOST_REMOVED, ""
+        if self._rules.archive and self._run.archive and not self._recovered:
+            self._run.archive.recover()  # of a former life
+            self._recovered = True
+        old = [round_ for round_ in rounds_in(self._run.store, keys.ROLLOUTS) if round_ < before]
+        completions = [round_ for round_ in rounds_in(self._run.store, keys.COMPLETIONS) if round_ < before]
+        if old:
+            self._announce(before)
+        for round_ in completions[-ROUNDS_AT_ONCE:]:
+            self._remove(f"{keys.COMPLETIONS}/round_{round_}", Kind.PREFIX)
+        done = Cleaned()
+        for round_ in reversed(old[-ROUNDS_AT_ONCE:]):
+            one = self._archive(round_, known) if self._rules.archive else self._delete(round_)
+            done = Cleaned(done.rounds + one.rounds, done.files + one.files, done.bytes + one.bytes)
+        return done._replace(refused=self._refused)
+
+    def _announce(self, before: int) -> None:
+        """Say it before anything goes: who looks for a file that is not there shall know why."""
+        said = read_cleaned(self._run)
+        if said is None or said.rollouts_before < before or said.archived < self._rules.archive:
+            file = CleanedFile(
+                rollouts_before=max(before, said.rollouts_before if said else 0),
+                archived=self._rules.archive,
+                cleaned_by=self._name,
+                cleaned_at=self._wall(),
+            )
+            self._run.store.put(keys.CLEANED, encode(file))
+
+    # ── delete ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    def _delete(self, round_: int) -> Cleaned:
+        prefix = f"{keys.ROLLOUTS}/round_{round_}"
+        whole = self._remove(prefix, Kind.PREFIX)
+        if not whole:  # some of it is another user's
+            for key, entry in self._found(prefix):
+                self._remove(key, entry.kind)
+        return Cleaned(rounds=int(whole))
+
+    def _remove(self, key: str, kind: Kind) -> bool:
+        """False: this process may not, which is told and no failure."""
+        try:
+            if kind is Kind.PREFIX:
+                self._run.store.remove_prefix(key)
+            else:
+                self._run.store.remove(key)
+        except StoreError as error:
+            self._refused = self._refused or str(error)
+            return False
+        return True
+
+    # ── archive ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    def _archive(self, round_: int, known: Collection[str]) -> Cleaned:
+        prefix = f"{keys.ROLLOUTS}/round_{round_}"
+        found = self._found(prefix)
+        files = [
+            (key, named[1], entry)
+            for key, entry in found
+            if (named := keys.rollout_of(key)) and entry.kind is Kind.FILE and entry.size <= LARGEST_FILE
+        ]
+        chosen = worth_archiving(files, known, self._rules.most_files, self._rules.most_bytes)
+        taken, packing = set(chosen), _Packing(Archive(self._run), round_)
+        for key in chosen:
+            with suppress(FileNotFoundError, ProtocolError):  # it is gone, or became something else: as it is then
+                packing.add(key, self._run.store.get(key, LARGEST_FILE))
+        packing.flush()
+        may_go = {key: entry.tag for key, entry in found if key not in taken} | packing.archived
+        gone = [
+            may_go.get(key) == entry.tag and self._left > 0 and self._clear(key, entry.kind)
+            for key, entry in self._found(prefix)  # as it is now: what came or changed since stays
+        ]
+        return Cleaned(int(all(gone)), packing.files, packing.bytes)
+
+    def _clear(self, key: str, kind: Kind) -> bool:
+        self._left -= 1
+        return self._remove(key, kind)
+
+    def _found(self, prefix: str) -> list[tuple[str, Entry]]:
+        """What lies in a round's stages, and beside them; folders that are empty go at once."""
+        found = list[tuple[str, Entry]]()
+        for entry in entries(self._run.store, prefix, tags=True):
+            place, stage = f"{prefix}/{entry.name}", keys.stage_of(entry.name)
+            if stage is None or entry.kind is not Kind.PREFIX:
+                found.append((place, entry))
+            else:
+                there = [(f"{place}/{one.name}", one) for one in entries(self._run.store, place, tags=True)]
+                found += there
+                if not there:
+                    self._remove(f"{place}/{NOTHING}", Kind.FILE)
+        if not found:
+            self._remove(f"{prefix}/{NOTHING}", Kind.FILE)
+        return found
+
+
+class _Packing:
+    """The files of one round, on their way into the archive."""
+
+    def __init__(self, archive: Archive, round_: int) -> None:
+        self._archive = archive
+        self._round = round_
+        self._waiting: dict[str, Blob] = {}
+        self._size = 0
+        self._before: set[tuple[str, bytes]] | None = None
+        """Key and digest of what the archive has."""
+        self.archived: dict[str, str] = {}
+        """Key -> version that is in the archive, on disk."""
+        self.files = 0
+        self.bytes = 0
+
+    def add(self, key: str, blob: Blob) -> None:
+        """Archive a file, unless it is there. Raises StoreError."""
+        if (key, _digest(blob.data)) in self._there():
+            self.archived[key] = blob.tag
+            return
+        self._waiting[key] = blob
+        self._size += len(blob.data)
+        if self._size >= PART_BYTES or len(self._waiting) >= MOST_IN_PART:
+            self.flush()
+
+    def flush(self) -> None:
+        """Have all that waits on disk. Raises StoreError."""
+        if self._waiting:
+            self._archive.put(self._round, {key: blob.data for key, blob in self._waiting.items()})
+        self.archived |= {key: blob.tag for key, blob in self._waiting.items()}
+        self.files += len(self._waiting)
+        self.bytes += self._size
+        self._waiting, self._size = {}, 0
+
+    def _there(self) -> set[tuple[str, bytes]]:
+        """What it has is read, for whatever a stranger's file says that it holds."""
+        if self._before is None:
+            self._before = set()
+            for part in self._archive.of_round(self._round)[:PARTS_LOOKED_AT]:
+                with suppress(ProtocolError):
+                    self._before |= {(key, _digest(data)) for key, data in self._archive.read(part).items()}
+        return self._before
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()

@@ -1,0 +1,91 @@
+"""The rollout files of a run, wherever they lie: where nodes published them, or in the archive.
+
+    rollouts/round_R/stage_S/{node}.json ─┐
+    archives/{experiment}/rollouts/ ──────┴▶ RolloutFiles: which there are, and each by stage and node
+
+What is archived goes from the one place after it has come to the other, so that is where a reader looks first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from functools import cached_property
+
+from swarm.errors import ProtocolError
+from swarm.records.archives import Archive
+from swarm.records.files import read_form
+from swarm.records.listing import Counted, count_files
+from swarm.store.run import Run
+from swarm.types import RoundKey
+from swarm.wire import keys
+from swarm.wire.codec import decode
+from swarm.wire.messages import CleanedFile, RolloutFile
+
+
+def read_cleaned(run: Run) -> CleanedFile | None:
+    """Which rollouts are not where they were published; None where nobody has cleaned up, or it cannot be read."""
+    with suppress(ProtocolError):
+        return read_form(run.store, keys.CLEANED, CleanedFile)
+    return None
+
+
+class RolloutFiles:
+    """Of one run, as it is when this is made."""
+
+    def __init__(self, run: Run, rounds: Collection[int] | None = None) -> None:
+        """`rounds`: these alone. Raises StoreError if they cannot be listed."""
+        self._run = run
+        self._in_place = count_files(run.store, keys.ROLLOUTS)
+        self._archive = Archive(run)
+        parts = self._archive.rounds()
+        self._rounds = rounds
+        self._parts = {round_: parts[round_] for round_ in sorted(parts) if rounds is None or round_ in rounds}
+
+    @cached_property
+    def _archived(self) -> dict[tuple[RoundKey, str], list[str]]:
+        """Stage and node -> the files of the archive that say that they have it; one of them may be a stranger's."""
+        found: dict[tuple[RoundKey, str], list[str]] = {}
+        for part in (part for parts in self._parts.values() for part in parts):
+            for key in self._archive.contents(part):
+                if named := keys.rollout_of(key):
+                    found.setdefault(named, []).append(part)
+        return found
+
+    @cached_property
+    def counted(self) -> Counted:
+        """Which there are, and what else lies where nodes publish them."""
+        nodes = {key: set(there) for key, there in self._in_place.nodes.items() if self._asked_for(key)}
+        for key, node in self._archived:
+            nodes.setdefault(key, set()).add(node)
+        return Counted(nodes, self._in_place.strays)
+
+    def _asked_for(self, key: RoundKey) -> bool:
+        return self._rounds is None or key.round in self._rounds
+
+    def read(self, key: RoundKey, node: str, limit: int) -> bytes | None:
+        """One file; None if it is nowhere any more. Raises ProtocolError for what cannot be taken."""
+        with suppress(FileNotFoundError):
+            return self._run.store.get(keys.rollout(key, node), limit).data
+        return self._from_archive(key, node)
+
+    def decoded(self, key: RoundKey, node: str, limit: int) -> RolloutFile | None:
+        """As `read`, by its form. Raises ProtocolError for what has another one, too."""
+        data = self.read(key, node, limit)
+        return None if data is None else decode(data, RolloutFile, self._run.store.describe(keys.rollout(key, node)))
+
+    def _from_archive(self, key: RoundKey, node: str) -> bytes | None:
+        refused: ProtocolError | None = None
+        for part in self._archived.get((key, node)) or self._archive.of_round(key.round):  # it was archived meanwhile
+            try:
+                if (found := self._archive.read(part).get(keys.rollout(key, node))) is not None:
+                    return found
+            except ProtocolError as error:
+                refused = error.as_value()
+        if refused and (key, node) in self._archived:
+            raise refused
+        return None
+
+    def __iter__(self) -> Iterator[tuple[RoundKey, str]]:
+        """Stage and node of each, in this order."""
+        return self.counted.files

@@ -1,0 +1,95 @@
+"""Workers clean up by turns, and say what they need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+from structlog.testing import capture_logs
+
+from swarm.errors import StoreError
+from swarm.node.base.cleaning import Cleaning, is_turn
+from swarm.wire.codec import encode
+from tests.layout import Layout
+from tests.unit.node.factories import make_peer, put
+from tests.unit.node.nodes import make_context
+
+LIVE = frozenset({"ben", "zoe"})
+
+
+def prepared(tmp_path: Path, rounds: int, *, needs: int = 10**6, **more: object) -> tuple[Layout, Cleaning]:
+    layout = Layout(tmp_path, "exp")
+    for round_ in range(rounds):
+        for node in ("anna", "ben"):
+            put(layout.rollouts / f"round_{round_}" / "stage_0" / f"{node}.json", b"{}")
+    put(layout.peers / "ben.json", encode(make_peer("ben", needs_from=needs)))
+    settings = {"cleanup": True, "keep_last_rounds": 4, "redo_rounds": 10} | more
+    cleaning = Cleaning(make_context(layout, "anna", **settings))
+    cleaning.take_up(range(rounds - 1), [rounds - 1])
+    return layout, cleaning
+
+
+def rounds_of(layout: Layout) -> list[int]:
+    return sorted(int(folder.name.removeprefix("round_")) for folder in layout.rollouts.iterdir())
+
+
+def clean(cleaning: Cleaning, round_: int) -> None:
+    anyio.run(cleaning.after, round_, frozenset(), frozenset({"ben"}))
+
+
+def test_of_three_nodes_each_has_its_turn_once_in_three_rounds() -> None:
+    for round_ in range(6):
+        assert sum(is_turn(node, LIVE | {"anna"}, round_) for node in ("anna", "ben", "zoe")) == 1
+    assert [is_turn("anna", LIVE, round_) for round_ in range(6)] == [True, False, False] * 2
+
+
+def test_whose_turn_it_is_leaves_the_last_rounds(tmp_path: Path) -> None:
+    layout, cleaning = prepared(tmp_path, 20)
+    clean(cleaning, 19)
+    assert rounds_of(layout) == [16, 17, 18, 19]
+
+
+def test_a_dead_worker_finds_what_it_needs_to_redo_its_rounds(tmp_path: Path) -> None:
+    layout, cleaning = prepared(tmp_path, 20, needs=9)
+    clean(cleaning, 19)
+    assert rounds_of(layout) == [*range(9, 20)]
+
+
+def test_a_registration_that_cannot_be_read_holds_what_redoing_may_need_and_no_more(tmp_path: Path) -> None:
+    layout, cleaning = prepared(tmp_path, 20)
+    put(layout.peers / "eve.json", b"junk")
+    clean(cleaning, 19)
+    assert rounds_of(layout) == [*range(20 - 13, 20)]
+
+
+def test_without_the_setting_all_stay(tmp_path: Path) -> None:
+    layout, cleaning = prepared(tmp_path, 20, cleanup=False)
+    clean(cleaning, 19)
+    assert rounds_of(layout) == [*range(20)]
+
+
+def test_a_place_that_fails_costs_a_line_and_the_next_turn_does_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout, cleaning = prepared(tmp_path, 20)
+
+    def fails(*_: object) -> None:
+        raise StoreError("the disk is full")
+
+    with capture_logs() as said, monkeypatch.context() as patch:
+        patch.setattr("swarm.store.folder.store.FolderStore.put", fails)
+        clean(cleaning, 19)
+        clean(cleaning, 20)
+    assert [line["event"] for line in said] == ["cleanup.failed"]
+    assert rounds_of(layout) == [*range(20)]
+    clean(cleaning, 21)
+    assert rounds_of(layout) == [17, 18, 19], "its checkpoint is of round 19, less the window"
+
+
+def test_what_a_worker_needs_follows_its_checkpoints(tmp_path: Path) -> None:
+    cleaning = Cleaning(make_context(Layout(tmp_path, "exp"), "anna", checkpoint_keep=2))
+    assert cleaning.needed_from(7) == 0
+    for saved in (10, 20, 30):
+        cleaning.saved(saved)
+    assert cleaning.needed_from(33) == 18
