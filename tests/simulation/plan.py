@@ -78,7 +78,7 @@ class Plan:
             faults=faults,
             stages=2 if not own_clock and rng.random() < 0.05 else 1,
             external_groups=0 if rng.random() < 0.05 else 2,
-            checkpoint_interval=max(rng.randrange(4), bool(cleanup)),
+            checkpoint_interval=rng.randrange(4),
             staleness=rng.randrange(2),
             adaptive=rng.random() < 0.15,
             own_clock=own_clock,
@@ -109,7 +109,7 @@ class Plan:
             generations=3,
             round_interval=self.interval,
             adaptive=self.adaptive and self.external_groups > 0,
-            checkpoint_interval=self.checkpoint_interval,
+            checkpoint_interval=max(self.checkpoint_interval, bool(self.cleanup)),  # else all stay
             clock="own" if self.own_clock else "coordinator",
             standby=standby,
             expected_workers=self.worker_names if self.named else self.workers,

@@ -65,7 +65,7 @@ def plan_of(seed: int, faults: Mapping[str, float]) -> Plan:
     often = {kind: number for place, (kind, number) in enumerate(OFTEN.items()) if (seed >> place % 3) & 1}
     often = {kind: number for kind, number in often.items() if kind not in faults}
     calm = drawn.faults.without("vandals", "liars", "quitters", "late_joiners", "slow", *STRANGERS)
-    return replace(drawn, rounds=4, named=False, faults=replace(calm, **often, **faults))
+    return replace(drawn, rounds=4, named=False, cleanup="", faults=replace(calm, **often, **faults))
 
 
 def first_broken_law(faults: Mapping[str, float], first: int = 0, seeds: int = SEEDS) -> str:

@@ -18,6 +18,7 @@ from swarm.node.worker.redo import Redo, Redone, plan_redo
 from swarm.node.worker.round_steps import RoundSteps
 from swarm.records.rows import read_own_rows
 from swarm.types import Policy
+from swarm.wire.messages import NodeState
 
 logger = get_logger(__name__)
 
@@ -47,14 +48,19 @@ async def start(ctx: WorkerContext, load_policy: Callable[[], Policy], intake: I
         logger.warning("admission.unverified", consequence="where peers say no origin their answers are believed")
     history = await until_readable(ctx, read_own_rows, ctx.run, ctx.node_id)
     policy = await ctx.compute.run(load_policy)
-    state = await ctx.compute.run(restore_newest, ctx.run.store, ctx.node_id, policy.restore)
+    state, saved = await ctx.compute.run(_restored, ctx, policy)
     rounds_saved = state.rounds_done if state else 0
     steps = RoundSteps(ctx, policy, policy, intake, state.rounds_trained if state else 0)
     next_round = max(rounds_saved, await steps.continue_from(history.rows))
     redone = await Redo(ctx, policy, steps).carry_out(plan_redo(history.rows, state, ctx.settings))
-    saved = await until_readable(ctx, own_rounds, ctx.run.store, ctx.node_id)
     lived = sorted({row.round for row in history.rows})
     return Started(policy, steps, next_round, rounds_saved, tuple(saved), tuple(lived), redone)
+
+
+def _restored(ctx: WorkerContext, policy: Policy) -> tuple[NodeState | None, list[int]]:
+    """The state of the newest checkpoint that can be loaded, and the rounds behind each. Raises as restore_newest."""
+    store, node = ctx.run.store, ctx.node_id
+    return restore_newest(store, node, policy.restore), own_rounds(store, node)
 
 
 async def compare_experiment(ctx: WorkerContext) -> None:
