@@ -64,10 +64,15 @@ $(VENV)/.installed-engines: pyproject.toml | $(VENV)/.installed-dev
 	$(BIN)/pip install --quiet --editable ".[analysis,dev,engines]"
 	@touch $@
 
-# Servers for tests, whose packages want other versions of what swarm wants.
+# Servers for tests, whose packages want other versions of what swarm wants; and programs of the system's, where this may
+# install them: tests skip that miss one.
 $(SERVERS)/.installed: Makefile | $(VENV)/bin/python
 	$(BIN)/python -m venv $(SERVERS)
 	$(SERVERS)/bin/pip install --quiet "moto[server]==5.2.5"
+	@which syncthing bindfs fusermount3 >/dev/null \
+	  || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq \
+	       && apt-get install -qqy --no-install-recommends syncthing bindfs fuse3 >/dev/null; } \
+	  || echo "some tests will skip; on Debian: apt-get install syncthing bindfs fuse3"
 	@touch $@
 
 # genrl without its dependencies: among them is a transformers that this package cannot use, and its trainer needs no more.

@@ -38,12 +38,15 @@ def refuse_unstartable(nodes: Iterable[Settings], *, here: bool = True) -> None:
         here: they run on this machine; of another one's devices nothing is known.
 
     Raises:
-        StoreError: nobody can write there.
+        StoreError: nobody can write there, or not under this name from this machine.
         ModelError: a model cannot be had, or a device not be used; all of them, a line each.
     """
     known = list(nodes)
     for folder in {node.place for node in known}:
         refuse_place(folder)
+    for node in known:
+        if node.node_id is not None:
+            open_place(node.place).refuse_node(node.node_id, node.role)
     of_workers = [node if here else replace(node, **ANY_DEVICE) for node in known if node.role == "worker"]
     workers = {_loaded(node): node for node in of_workers}
     if found := dict.fromkeys(problem for node in workers.values() for problem in problems(node)):

@@ -19,6 +19,7 @@ from swarm.node.process.worker_settings import settings_of_workers
 from swarm.planner.plan import Plan
 from swarm.policy.embedded import EMBEDDED
 from swarm.provenance import cores
+from swarm.store.place import open_place
 
 WORKER = "worker"
 """The workers are called worker-0, worker-1, ..., where nobody calls them otherwise."""
@@ -43,7 +44,8 @@ class LocalSwarm:
         """One, or none."""
         if self.settings.clock == "own":
             return ()
-        return (replace(self.settings, role="coordinator", node_id=COORDINATOR, hub_token=None),)
+        name = name_here(self.settings, COORDINATOR)
+        return (replace(self.settings, role="coordinator", node_id=name, hub_token=None),)
 
     @property
     def names(self) -> list[str]:
@@ -69,7 +71,7 @@ class LocalSwarm:
         def child(name: str | None, role: str, node: Settings, *arguments: str) -> Child:
             return Child(str(name), role, environment(node), arguments, about(node, len(self.workers)))
 
-        first = [child(COORDINATOR, "coordinator", node) for node in self.coordinators]
+        first = [child(node.node_id, "coordinator", node) for node in self.coordinators]
         if not self.in_process:
             return [*first, *(child(node.node_id, "worker", node) for node in self.workers)]
         together = self._together()
@@ -113,10 +115,15 @@ def local_swarm(settings: Settings, nodes: int, in_process: bool, own_cores: int
     but for an embedded model, which is too small to gain by a second thread.
     """
     shared = replace(settings, path=settings.place, expected_workers=nodes)
-    named = settings_of_workers(replace(shared, role="worker", node_id=WORKER), nodes)
+    named = settings_of_workers(replace(shared, role="worker", node_id=name_here(shared, WORKER)), nodes)
     share = own_cores or max(1, cores() // nodes)
     workers = named if in_process else [_with_a_share(worker, share) for worker in named]
     return LocalSwarm(shared, tuple(workers), in_process)
+
+
+def name_here(settings: Settings, name: str) -> str:
+    """What a node is called that this command names: where this machine has a name in the place, it bears that."""
+    return "-".join(filter(None, (open_place(settings.place).member, name)))
 
 
 def _with_a_share(worker: Settings, share: int) -> Settings:

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -25,6 +26,7 @@ from swarm.records.listing import nodes_with_logs
 from swarm.records.rows import read_to_sum_up
 from swarm.records.stream import METRICS_EVENT, UNREADABLE, Event, EventStream, Wanted
 from swarm.spelling import did_you_mean
+from swarm.store.place import open_place
 from swarm.store.run import Run
 from swarm.views import events as event_view
 from swarm.views import status as status_view
@@ -57,7 +59,8 @@ def status(
     settings = settings_from(common)
     timeout = settings.liveness_timeout
     run = open_experiment_when_there(settings) if watch else open_experiment(settings)
-    reader = status_view.StatusReader(run, liveness_timeout=timeout, here=this_process())
+    replication = partial(open_place(settings.place).replication, settings.experiment)
+    reader = status_view.StatusReader(run, liveness_timeout=timeout, here=this_process(), replication=replication)
     while True:
         now = reader.read(time.time())
         if watch and not as_json and sys.stdout.isatty():

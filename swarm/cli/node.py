@@ -28,6 +28,7 @@ from swarm.node.process.worker_settings import settings_of_workers
 from swarm.records.files import read_experiment
 from swarm.records.liveness import is_alive
 from swarm.records.reader import snapshot
+from swarm.store.place import open_place
 from swarm.store.run import Run
 from swarm.systems import require_for
 
@@ -49,21 +50,39 @@ def node(flags: NodeFlags | None = None) -> int:
     return run_node(settings, started.asked)
 
 
-def join(place: str, /, *, flags: NodeFlags | None = None) -> int:
+def join(
+    place: str,
+    /,
+    *,
+    flags: NodeFlags | None = None,
+    invitation: str | None = None,
+    own: Annotated[str | None, Parameter("--as")] = None,
+    address: Annotated[tuple[str, ...], Parameter("--address")] = (),
+) -> int:
     """Join an experiment of a shared folder as a worker: what made it what it is comes from there.
 
     Args:
         place: The shared folder.
         flags: Which experiment, if there are several, and what this node does otherwise.
+        invitation: What `swarm invite` printed on another machine: first become a member of its replicated folder.
+        own: With it, the name of this machine as a member: letters, digits and `_`.
+        address: With it, where this machine's Syncthing is reached, such as tcp://192.0.2.1:22000.
     """
     require_for("`swarm join`")
+    if invitation is not None:
+        from swarm.cli.inviting import become_member
+
+        become_member(place, invitation, own, address)
+    elif own is not None or address:
+        raise ConfigError("--as and --address belong to --invitation")
     flags = replace(flags or NodeFlags(), path=place)
     role = as_settings(flags).get("role", "worker")
     if role != "worker":
         raise ConfigError(f"swarm join makes a worker, got --role {role}; use `swarm node --role {role}`")
     if flags.experiment is None and "experiment" not in sources_of(as_settings(flags), os.environ, flags.config):
         flags = replace(flags, experiment=only_experiment(place_named(place)))
-    alone = settings_from(flags)
+    named = _named(flags)
+    alone = settings_from(flags, own=named)
     check_alone(alone)
     one_model(alone)
     make_ready([replace(alone, role="worker")])
@@ -71,7 +90,7 @@ def join(place: str, /, *, flags: NodeFlags | None = None) -> int:
     experiment = experiment_in(run, None)
     assert experiment is not None, "there is no end to the patience"
     _refuse_finished(run, alone.liveness_timeout)
-    joining = take(flags, run, experiment, role="worker")
+    joining = take(flags, run, experiment, role="worker", **named)
     refuse_other_models(run, [joining.settings])
     tell(run, joining, experiment)
     asked = asked_for(["swarm", "join", place], replace(flags, path=None), joining.adopted)
@@ -133,7 +152,8 @@ def _started(
     Args:
         check: refuses more settings of a worker that cannot work, whatever its experiment is.
     """
-    settings = settings_from(flags)
+    named = _named(flags)
+    settings = settings_from(flags, own=named)
     alone = _Started(settings, asked_for(words, flags))
     if asked_in(os.environ) is not None:  # who started it has looked
         return alone
@@ -150,10 +170,19 @@ def _started(
     experiment = experiment_in(run, patience)
     if experiment is None:
         return alone
-    joining = take(flags, run, experiment)
+    joining = take(flags, run, experiment, **named)
     refuse_other_models(run, [joining.settings])
     tell(run, joining, experiment)
     return _Started(joining.settings, asked_for(words, flags, joining.adopted))
+
+
+def _named(flags: RunFlags | None) -> dict[str, str]:
+    """Where this machine has a name in the place, its node bears it, unless somebody names it."""
+    settings = settings_from(flags)
+    member = open_place(settings.place).member
+    if not member or settings.node_id is not None:
+        return {}
+    return {"node_id": f"{member}-coordinator" if settings.role == "coordinator" else member}
 
 
 def _say_that_nobody_shares(run: Run) -> None:

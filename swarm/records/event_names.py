@@ -21,6 +21,7 @@ EVENTS = frozenset(
         *("judge.cannot_look", "judge.finished", "judge.ready", "judge.starting", "judge.stopping"),
         *("key.not_remembered", "key.pinned"),
         *("lease.unusable", "lease.waiting"),
+        *("members.changed", "members.not_followed"),
         "memory.halved",
         *("model.fetching", "model.loaded", "model.loading"),
         *("node.finished", "node.killed", "node.ready", "node.starting", "node.stopping"),

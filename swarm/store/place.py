@@ -1,7 +1,8 @@
-"""Place: opens, lists, moves and removes the experiments of a shared place, be it a folder or a bucket.
+"""Place: opens, lists, moves and removes the experiments of a shared place: a folder, a bucket, a replicated folder.
 
---path ─▶ open_place ─┬ FolderPlace   swarm.store.folder.place
-                      └ BucketPlace   swarm.store.bucket.place
+--path ─▶ open_place ─┬ FolderPlace       swarm.store.folder.place
+                      ├ ReplicatedPlace   swarm.store.replicated.place: a folder with this machine's record of members
+                      └ BucketPlace       swarm.store.bucket.place
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from swarm.config.place import bucket_url, is_url
 from swarm.errors import ExperimentError
@@ -19,6 +21,9 @@ from swarm.store.health import Health
 from swarm.store.run import Run
 from swarm.wire import keys
 from swarm.wire.trust import TRUSTING, Trust
+
+if TYPE_CHECKING:
+    from swarm.store.replicated.state import Replication
 
 
 def open_place(path: Path | str) -> Place:
@@ -31,6 +36,12 @@ def open_place(path: Path | str) -> Place:
         from swarm.store.bucket.place import open_bucket_place  # here, for nobody else needs obstore
 
         return open_bucket_place(bucket_url(path))
+    from swarm.store.replicated.membership import is_replicated
+
+    if is_replicated(Path(path)):
+        from swarm.store.replicated.place import ReplicatedPlace
+
+        return ReplicatedPlace(Path(path))
     from swarm.store.folder.place import FolderPlace
 
     return FolderPlace(Path(path))
@@ -45,6 +56,19 @@ def open_folder(folder: Path) -> Run:
 
 class Place(ABC):
     """Where experiments are."""
+
+    @property
+    def member(self) -> str:
+        """Where each machine has a name, and its nodes bear it: that of this one. Otherwise empty."""
+        return ""
+
+    def refuse_node(self, node_id: str, role: str) -> None:  # noqa: B027 - most places take any
+        """See that a node of this name and role may write here from this machine. Raises StoreError."""
+
+    def replication(self, name: str) -> Replication | None:
+        """How far what members wrote has come to the others, and how late, by an experiment's heartbeats; None where
+        all see one and the same."""
+        return None
 
     @abstractmethod
     def describe(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from statistics import median
 
 import msgspec
@@ -16,10 +16,12 @@ from swarm.records.odd import Odd
 from swarm.records.pace import Span, Spread, nodes_over_time, seconds_per_round, spread, tokens_per_second
 from swarm.records.progress import NodeProgress
 from swarm.records.reader import RunReader, Snapshot
+from swarm.store.replicated.state import Replication
 from swarm.store.run import Run
 from swarm.views.distrust import Distrust, distrusted, render_distrusted
 from swarm.views.hints import render_hints
 from swarm.views.node_state import Missing, in_words, seen, shortage
+from swarm.views.replication import render_replication
 from swarm.views.requests import Requests, render_requests, requests_of
 from swarm.views.summary import render_maker, render_odd
 from swarm.views.text import age, count, counts, shorten, table
@@ -120,15 +122,25 @@ class Status(msgspec.Struct, kw_only=True):
     """What its workers ask of a bucket; null for a run in a folder."""
     made_by: str = ""
     """Another program that made the run, such as `rl-swarm`; empty: this one."""
+    replication: Replication | None = None
+    """Where each member has a folder of its own: how far what they wrote has come to the others."""
 
 
 class StatusReader:
     """Reads the status as often as asked; growing files are read once and then only their new lines."""
 
-    def __init__(self, run: Run, *, liveness_timeout: float, here: Machine | None = None) -> None:
+    def __init__(
+        self,
+        run: Run,
+        *,
+        liveness_timeout: float,
+        here: Machine | None = None,
+        replication: Callable[[], Replication | None] = lambda: None,
+    ) -> None:
         self._reader = RunReader(run)
         self._timeout = liveness_timeout
         self._here = here
+        self._replication = replication
 
     def read(self, wall: float) -> Status:
         """The status at `wall`, Unix seconds."""
@@ -166,6 +178,7 @@ class StatusReader:
             rewards_spread=spread(_last_rewards(now)),
             requests=requests_of(now.run.place, now.progress.values()),
             made_by=now.made_by,
+            replication=self._replication(),
         )
 
     def _node(self, node: str, now: Snapshot, missing: Missing, wall: float, *, live: bool) -> NodeStatus:
@@ -240,6 +253,7 @@ def render(status: Status) -> str:
         render_distrusted(status.distrusted),
         odd,
         render_hints(status.hints),
+        render_replication(status.replication),
     )
     return "\n\n".join(part for part in parts if part)
 

@@ -161,19 +161,30 @@ def watched_folders(
 ) -> frozenset[Path]:
     """The folders to watch now, with those among them that are named and there; roots that are missing are made.
 
+    For a root that is not made either, the nearest folder above it is watched, where it or the way to it will appear.
+
     Blocking.
 
     Raises:
-        OSError: a root cannot be made, read, or is a link within an experiment.
+        OSError: a root cannot be made or read.
     """
-    found = {*roots, *filter(is_folder, among_them)}
     for root in roots:
         make(root)
+    nearest = [_nearest(root) for root in roots]
+    found = {*nearest, *filter(is_folder, among_them)}
+    for root in (place for place in nearest if place in roots):
         for folder in _newest_in(root):
             found.add(folder)
             with contextlib.suppress(OSError):  # removed or replaced in between: not a folder to watch, then
                 found.update(_newest_in(folder))
     return frozenset(place.path for place in found)
+
+
+def _nearest(folder: Within) -> Within:
+    """The folder, or the nearest one above it that is there and no link; the experiment's own in any case."""
+    while folder.names and not is_folder(folder):
+        folder = folder.parent
+    return folder
 
 
 def _newest_in(folder: Within) -> Iterator[Within]:

@@ -1,0 +1,116 @@
+"""The experiments of a replicated folder."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from swarm.errors import StoreError
+from swarm.store.base import MOST_NAMES, Kind, Store
+from swarm.store.folder.beneath import EXPERIMENTS
+from swarm.store.folder.place import FolderPlace
+from swarm.store.folder.store import FolderStore
+from swarm.store.health import Health
+from swarm.store.place import Place
+from swarm.store.replicated.membership import Record, member_of
+from swarm.store.replicated.store import ReplicatedStore
+
+if TYPE_CHECKING:
+    from swarm.store.replicated.state import Replication
+
+
+class ReplicatedPlace(Place):
+    """One subtree per member in a folder."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._record = Record(path)
+
+    @property
+    def member(self) -> str:
+        return self._record.read().own
+
+    def _own(self) -> FolderPlace:
+        return FolderPlace(self._path / self.member)
+
+    def describe(self) -> str:
+        return str(self._path)
+
+    def problem(self) -> str:
+        try:
+            return self._own().problem()
+        except StoreError as error:
+            return str(error)
+
+    def refuse_node(self, node_id: str, role: str) -> None:
+        members = self._record.read()
+        if member_of(node_id) != (own := members.own):
+            raise StoreError(
+                f"a node called {node_id} cannot work in {self._path}: this machine is the member {own} there, "
+                f"whose nodes are called {own}, or {own}- and more: give it such a NODE_ID (--node-id)"
+            )
+        if role == "coordinator" and own != members.host:
+            raise StoreError(
+                f"the clock of {self._path} is kept by its host, {members.host}, and this machine is {own}: start the "
+                "coordinator there, and workers here (swarm join)"
+            )
+
+    def experiments(self) -> list[str]:
+        """Those of the host, for whoever begins one is the host."""
+        there = FolderStore(self._path / self._record.read().host).list(EXPERIMENTS, limit=MOST_NAMES).entries
+        return [entry.name for entry in there if entry.kind is Kind.PREFIX]
+
+    def has(self, name: str) -> bool:
+        found = FolderStore(self._path / self._record.read().host).stat(f"{EXPERIMENTS}/{name}")
+        return found is not None and found.kind is Kind.PREFIX
+
+    def is_link(self, name: str) -> bool:
+        return False  # in a member's subtree none is followed
+
+    def refuse_link(self, name: str) -> None:
+        self._own().refuse_link(name)
+
+    def remove(self, name: str) -> None:
+        members = self._record.read()
+        own = self._own()
+        if own.has(name):
+            own.remove(name)
+        others = (member for member in members.members if member != members.own)
+        if left := [each for each in others if (self._path / each / EXPERIMENTS / name).is_dir()]:
+            raise StoreError(
+                f"what this machine wrote of {name} is gone from {self._path}; what {', '.join(left)} wrote is theirs "
+                "to remove, each on their own machine"
+            )
+
+    def beside(self, folder: str, writer: str | None = None) -> Store:
+        """In the own subtree; nothing there but experiments is replicated."""
+        return self._own().beside(folder, writer)
+
+    def alone(self, folder: str, writer: str) -> AbstractContextManager[None]:
+        raise self._cannot("keep two machines apart that run one study")
+
+    def move(self, name: str, folder: str) -> None:
+        raise self._cannot(f"move {name}, of which each member has a part")
+
+    def health(self, name: str) -> AbstractContextManager[Health]:
+        """Of the own subtree: what this machine's disk does, and what lies there."""
+        return self._own().health(name)
+
+    def store(self, name: str, writer: str | None) -> ReplicatedStore:
+        return ReplicatedStore(self._path, name, self._record, writer, self._follow)
+
+    def replication(self, name: str) -> Replication:
+        from swarm.store.replicated.state import replication  # here, for nodes start without it
+
+        return replication(self._path, self._record.read(), name)
+
+    def _follow(self) -> None:
+        from swarm.store.replicated.setting_up import follow  # here, for commands that only look start without it
+
+        follow(self._path)
+
+    def _cannot(self, what: str) -> StoreError:
+        return StoreError(
+            f"{self._path} is a replicated folder and cannot {what}: run studies in a folder of one machine"
+        )

@@ -1,0 +1,133 @@
+"""How far what each member wrote has come to the others, as Syncthing says it, and how late it comes.
+
+The delay is measured without asking anybody: of a file that was received, Syncthing keeps the time at which its writer
+wrote it, and the file system notes when it got its name here. Heartbeats are such files. Two clocks are compared.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from swarm.errors import StoreError
+from swarm.store.folder.beneath import EXPERIMENTS, Within, stat_beneath
+from swarm.store.folder.fetch import list_page
+from swarm.store.replicated.membership import Membership, member_of
+from swarm.store.replicated.setting_up import differences, folder_id, wanted
+from swarm.store.replicated.syncthing import Syncthing
+from swarm.wire import keys
+
+MOST_BEATS = 64
+"""Heartbeats of one member that are looked at."""
+
+
+class Peer(msgspec.Struct, frozen=True):
+    """Another member."""
+
+    member: str
+    connected: bool
+    seen_ago: float | None
+    """Seconds since it was last connected; None: never."""
+    to_come: int
+    """Bytes of its subtree that are not here yet."""
+    has: float | None
+    """Share of this machine's subtree that it has, 0 to 1; None while it is not connected."""
+    delay: float | None = None
+    """Seconds from its writing a heartbeat to its being here, the longest of its nodes'; None: there is none."""
+
+
+class Replication(msgspec.Struct, frozen=True):
+    """Of one machine."""
+
+    member: str
+    host: str
+    peers: list[Peer]
+    problems: list[str]
+    """What keeps members apart, or lets one write in another's subtree."""
+    waiting: list[str] = []
+    """Devices that knock and are no members; only the host can let them in."""
+
+
+def replication(
+    path: Path, members: Membership, experiment: str = "", environ: Mapping[str, str] = os.environ
+) -> Replication:
+    """Ask Syncthing. What keeps it from answering is a problem among the others."""
+    others = [name for name in members.members if name != members.own]
+    try:
+        syncthing = Syncthing.found(environ)
+        late = delays(path, members, experiment) if experiment else {}
+        peers = [
+            msgspec.structs.replace(each, delay=late.get(each.member)) for each in _peers(members, others, syncthing)
+        ]
+        problems, waiting = differences(wanted(path, members), syncthing), knocking(members, syncthing)
+    except StoreError as error:
+        return Replication(members.own, members.host, [], [str(error)])
+    return Replication(members.own, members.host, peers, problems, waiting)
+
+
+def knocking(members: Membership, syncthing: Syncthing) -> list[str]:
+    """Devices that want to connect, and are no members."""
+    pending = syncthing.ask("GET", "cluster/pending/devices") or {}
+    return sorted({*pending} - {member.device for member in members.members.values()})
+
+
+def _peers(members: Membership, others: Sequence[str], syncthing: Syncthing) -> list[Peer]:
+    connections = (syncthing.ask("GET", "system/connections") or {}).get("connections", {})
+    seen = syncthing.ask("GET", "stats/device") or {}
+    return [_peer(members, name, connections, seen, syncthing) for name in others]
+
+
+def _peer(
+    members: Membership, name: str, connections: Mapping[str, Any], seen: Mapping[str, Any], syncthing: Syncthing
+) -> Peer:
+    device = members.members[name].device
+    connected = bool(connections.get(device, {}).get("connected"))
+    theirs = syncthing.ask("GET", "db/status", folder=folder_id(members, name)) or {}
+    has = None
+    if connected:
+        asked = {"folder": folder_id(members, members.own), "device": device}
+        has = (syncthing.ask("GET", "db/completion", **asked) or {}).get("completion", 0.0) / 100
+    ago = None if connected else _seconds_since(str(seen.get(device, {}).get("lastSeen", "")))
+    return Peer(name, connected, 0.0 if connected else ago, int(theirs.get("needBytes", 0)), has)
+
+
+def _seconds_since(when: str) -> float | None:
+    """None for the beginning of time, which stands for never."""
+    try:
+        then = datetime.fromisoformat(when.replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return max(0.0, (datetime.now(then.tzinfo) - then).total_seconds()) if then.year > 1970 else None
+
+
+def delays(path: Path, members: Membership, experiment: str) -> dict[str, float]:
+    """Member -> how late the newest heartbeats of its nodes came, the latest of them."""
+    found: dict[str, float] = {}
+    for member in members.members:
+        if member != members.own:
+            peers = Within(path / member, (EXPERIMENTS, experiment, keys.PEERS))
+            late = [_late_by(peers / name) for name in _beats(peers, member)]
+            if late:
+                found[member] = max(late)
+    return found
+
+
+def _beats(peers: Within, member: str) -> Iterable[str]:
+    try:
+        entries = list_page(peers, "", MOST_BEATS, tags=False).entries
+    except StoreError:
+        return []
+    return [entry.name for entry in entries if member_of(keys.node_of(entry.name) or "") == member]
+
+
+def _late_by(file: Within) -> float:
+    try:
+        found = stat_beneath(file)
+    except OSError:
+        return 0.0
+    return max(0.0, (found.st_ctime_ns - found.st_mtime_ns) / 1e9)
