@@ -38,7 +38,8 @@ def refuse_unstartable(nodes: Iterable[Settings], *, here: bool = True) -> None:
         here: they run on this machine; of another one's devices nothing is known.
 
     Raises:
-        StoreError: nobody can write there, or not under this name from this machine.
+        StoreError: nobody can write there.
+        ConfigError: no node of this name or role can, from this machine.
         ModelError: a model cannot be had, or a device not be used; all of them, a line each.
     """
     known = list(nodes)

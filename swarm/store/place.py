@@ -63,7 +63,7 @@ class Place(ABC):
         return ""
 
     def refuse_node(self, node_id: str, role: str) -> None:  # noqa: B027 - most places take any
-        """See that a node of this name and role may write here from this machine. Raises StoreError."""
+        """See that a node of this name and role may write here from this machine. Raises ConfigError."""
 
     def replication(self, name: str) -> Replication | None:
         """How far what members wrote has come to the others, and how late, by an experiment's heartbeats; None where

@@ -14,7 +14,8 @@ def render_replication(now: Replication | None) -> str:
         return ""
     connected = sum(peer.connected for peer in now.peers)
     role = "the host" if now.member == now.host else f"invited by {now.host}"
-    lines = [f"replicated: this machine is {now.member}, {role}; {connected} of {len(now.peers)} others are connected"]
+    counted = f"; {connected} of {len(now.peers)} others are connected" if now.peers else ""
+    lines = [f"replicated: this machine is {now.member}, {role}{counted}"]
     lines += [f"  {_peer(peer)}" for peer in now.peers[:MOST_PEERS]]
     lines += [f"  trouble: {shorten(problem, 200)}" for problem in now.problems]
     if now.member == now.host and now.waiting:

@@ -7,8 +7,8 @@
         stage_0/ ...          the same
       round_5/stage_0/        named as what matters now: watched if it is there, however many are newer
 
-Events get lost (new folders, overflowed queues) or never come (network mounts), so a hint also comes after every
-failure of the watcher, which is restarted with back-off.
+Events get lost (new folders, overflowed queues), so a hint also comes after every failure of the watcher, which is
+restarted with back-off. Where they never come, as the kind of file system says, or as it turns out, folders are polled.
 
 A recursive watch would follow a stranger's link into a big tree, take a watch for every folder of weeks, and miss the
 files of folders that are just being made. So each folder is watched by itself, links and odd names are left out, and
@@ -21,7 +21,7 @@ import contextlib
 import math
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,7 @@ from anyio import to_thread
 from swarm.logs import get_logger
 from swarm.store.folder.beneath import Within, is_folder, opened_folder
 from swarm.store.folder.filesystem import filesystem_of
+from swarm.store.folder.polling import poll, times_of_change
 from swarm.store.health import NEWEST_WATCHED
 
 logger = get_logger(__name__)
@@ -72,12 +73,13 @@ async def watch(
         make: makes a folder that is missing, or not; blocking.
     """
     place = await to_thread.run_sync(filesystem_of, roots[0].path)
+    polling = partial(poll, partial(watched_folders, roots, make), among_them, interval, hint)
     if not place.delivers_events:
         logger.info("watch.listing_only", kind=place.kind, mount=place.mount, interval=interval)
-        return
+        await polling()
     watcher = _Watcher(roots, hint, make, among_them)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_notice_silence, watcher, max(interval, SILENCE_LEAST))
+        tasks.start_soon(_notice_silence, watcher, max(interval, SILENCE_LEAST), polling)
         await watcher.run()
 
 
@@ -222,23 +224,14 @@ def _root_of(error: BaseException) -> BaseException:
     return error
 
 
-async def _notice_silence(watcher: _Watcher, interval: float) -> None:
-    """Say once that names come and go in watched folders, and no event tells of it; listing finds them all the same."""
+async def _notice_silence(watcher: _Watcher, interval: float, polling: Callable[[], Awaitable[None]]) -> None:
+    """Say once that names come and go in watched folders, and no event tells of it, and look at them from then on."""
     while True:
         heard, watched = watcher.heard, watcher.watched
-        before = await to_thread.run_sync(_times_of_change, watched)
+        before = await to_thread.run_sync(times_of_change, watched)
         await anyio.sleep(interval)
-        changed = await to_thread.run_sync(_times_of_change, watched) != before
+        changed = await to_thread.run_sync(times_of_change, watched) != before
         await anyio.sleep(interval)
         if changed and watcher.heard == heard and watcher.watched:
             logger.warning("watch.silent", folders=len(watched), interval=interval)
-            return
-
-
-def _times_of_change(folders: Iterable[Path]) -> dict[Path, int]:
-    """When each folder last got or lost a name, in its file system's nanoseconds; without those that are gone."""
-    found = {}
-    for folder in folders:
-        with contextlib.suppress(OSError):
-            found[folder] = os.lstat(folder).st_mtime_ns
-    return found
+            await polling()

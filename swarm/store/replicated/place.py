@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from swarm.errors import StoreError
+from swarm.errors import ConfigError, StoreError
 from swarm.store.base import MOST_NAMES, Kind, Store
 from swarm.store.folder.beneath import EXPERIMENTS
 from swarm.store.folder.place import FolderPlace
@@ -46,12 +46,12 @@ class ReplicatedPlace(Place):
     def refuse_node(self, node_id: str, role: str) -> None:
         members = self._record.read()
         if member_of(node_id) != (own := members.own):
-            raise StoreError(
+            raise ConfigError(
                 f"a node called {node_id} cannot work in {self._path}: this machine is the member {own} there, "
                 f"whose nodes are called {own}, or {own}- and more: give it such a NODE_ID (--node-id)"
             )
         if role == "coordinator" and own != members.host:
-            raise StoreError(
+            raise ConfigError(
                 f"the clock of {self._path} is kept by its host, {members.host}, and this machine is {own}: start the "
                 "coordinator there, and workers here (swarm join)"
             )

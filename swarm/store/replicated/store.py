@@ -182,6 +182,10 @@ class ReplicatedStore:
         found = self._own_subtree(self._members()).facts()
         return found._replace(kind=f"replicated on {found.kind}")
 
+    @property
+    def spent(self) -> None:
+        return None
+
     def room(self) -> Room | None:
         return self._own[1].room() if self._own else None
 

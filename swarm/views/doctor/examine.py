@@ -10,7 +10,7 @@ from swarm.errors import SwarmError
 from swarm.harmless import printable
 from swarm.records.made_by import as_ours
 from swarm.store.place import Place, open_place
-from swarm.views.doctor import bucket, logs, machine, nodes, place, room, saved, scoring, start
+from swarm.views.doctor import bucket, logs, machine, nodes, place, replicated, room, saved, scoring, start
 from swarm.views.doctor.check import Area, CheckContext, Diagnosis, Finding, Verdict
 from swarm.views.doctor.watching import Timing
 
@@ -24,6 +24,7 @@ CHECKS: dict[str, Check] = {
     "clocks": place.check_clock,
     "events": place.check_events,
     "inotify": place.check_inotify,
+    "replication": replicated.check,
     "maker": nodes.check_maker,
     "nodes": nodes.check,
     "hints": logs.check_hints,
@@ -57,7 +58,7 @@ def examine(settings: Settings, *, seconds: float | None = None, timing: Timing 
     watched_for = max(SHORTEST, beats * settings.heartbeat_interval) if seconds is None else seconds
     with shared.health(name) as health:
         run = as_ours(shared.open(name)) if health.there else None
-        context = CheckContext(settings, run, health, watched_for, timing)
+        context = CheckContext(settings, run, health, watched_for, timing, shared.replication(name))
         checks = CHECKS if health.there else {"experiment": lambda _: not_begun(shared, name)} | CHECKS
         findings = tuple(finding for area, check in checks.items() for finding in _look(area, check, context))
     ok = not any(finding.verdict is Verdict.FAILURE for finding in findings)

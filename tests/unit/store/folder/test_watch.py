@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import anyio
 import pytest
@@ -16,7 +17,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from structlog.testing import capture_logs
 
 from swarm.store import wake_ups as waking
-from swarm.store.folder import watch
+from swarm.store.folder import polling, watch
 from swarm.store.folder.beneath import Within, make_folder
 from swarm.store.folder.store import FolderStore
 from swarm.store.folder.watch import watched_folders
@@ -34,7 +35,7 @@ def wake_ups(folder: Path, interval: float, *, events: bool = True) -> AbstractA
 
 
 @asynccontextmanager
-async def hints(folder: Path) -> AsyncIterator[Wakes]:
+async def hints(folder: Path, interval: float = NEVER) -> AsyncIterator[Wakes]:
     """The hints alone, merged."""
     send, receive = anyio.create_memory_object_stream[None](1)
 
@@ -43,7 +44,7 @@ async def hints(folder: Path) -> AsyncIterator[Wakes]:
             send.send_nowait(None)
 
     async with send, receive, anyio.create_task_group() as tasks:
-        tasks.start_soon(watch.watch, [Within(folder)], NEVER, hint, make_folder)
+        tasks.start_soon(watch.watch, [Within(folder)], interval, hint, make_folder)
         yield receive
         tasks.cancel_scope.cancel()
 
@@ -323,6 +324,54 @@ async def test_where_no_events_arrive_the_folder_is_listed_only_and_it_is_said_o
 
 
 @pytest.mark.anyio
+async def test_where_no_events_arrive_folders_are_polled_long_before_the_interval(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "filesystem_of", lambda _: FileSystem("fuse", "/mnt/swarm", False))
+    async with hints(tmp_path) as wakes:
+        for number in range(5):
+            file = tmp_path / f"round_{number}" / "anna.json"
+            file.parent.mkdir()
+            await wait_for(file.parent, wakes)
+            file.touch()
+            await wait_for(file, wakes)
+
+
+@pytest.mark.anyio
+async def test_where_events_turn_out_not_to_arrive_folders_are_polled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Watcher(monkeypatch, "sleep")
+    monkeypatch.setattr(watch, "SILENCE_LEAST", SOON)
+    with capture_logs() as logs:
+        async with hints(tmp_path, SOON) as wakes:
+            with anyio.fail_after(PATIENCE):
+                for number in itertools.count():
+                    (tmp_path / f"{number}.json").touch()
+                    if logs:
+                        break
+                    await anyio.sleep(0.01)
+            (tmp_path / "last.json").touch()
+            await wait_for(tmp_path / "last.json", wakes)
+
+
+@pytest.mark.anyio
+async def test_a_look_that_takes_long_is_followed_by_a_long_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    paused, looks = list[float](), iter([0.0, 3.0, 10.0, 10.5])
+
+    async def sleep(seconds: float) -> None:
+        paused.append(round(seconds, 2))
+        if len(paused) == 2:
+            raise TimeoutError
+
+    monkeypatch.setattr(polling, "time", SimpleNamespace(monotonic=lambda: next(looks)))
+    monkeypatch.setattr(anyio, "sleep", sleep)
+    with pytest.raises(TimeoutError):
+        await polling.poll(lambda among: frozenset(), tuple, 20.0, lambda: None)
+    assert paused == [20.0, 5.0]
+
+
+@pytest.mark.anyio
 async def test_a_watcher_without_events_for_new_names_is_called_silent_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -362,3 +411,25 @@ def _target(descriptor: str) -> str:
         return os.readlink(f"/proc/self/fd/{descriptor}")
     except OSError:  # the listing's own is closed by now
         return ""
+
+
+@pytest.mark.anyio
+async def test_a_root_that_nobody_makes_is_watched_for_from_the_nearest_folder_above(tmp_path: Path) -> None:
+    root = Within(tmp_path, ("experiments", "demo", "rollouts"))
+    send, receive = anyio.create_memory_object_stream[None](1)
+    file = root.path / "round_0" / "ben.json"
+
+    def hint() -> None:
+        with suppress(anyio.WouldBlock):
+            send.send_nowait(None)
+
+    assert watched_folders([root], lambda folder: None) == {tmp_path}
+    async with send, receive, anyio.create_task_group() as tasks:
+        tasks.start_soon(watch.watch, [root], NEVER, hint, lambda folder: None)
+        await receive.receive()
+        file.parent.mkdir(parents=True)
+        await receive.receive()
+        file.write_bytes(b"{}")
+        await wait_for(file, receive)
+        tasks.cancel_scope.cancel()
+    assert watched_folders([root], lambda folder: None) == {root.path, file.parent}

@@ -181,7 +181,7 @@ def test_syncthing_is_found_by_its_own_files_and_variables(tmp_path: Path, told:
     assert KEY not in repr(found)
     by_name = Syncthing.found({"STHOMEDIR": str(home), "STGUIADDRESS": "http://localhost:1", "STGUIAPIKEY": "other"})
     assert (by_name.host, by_name.port, by_name.key) == ("127.0.0.1", 1, "other")
-    with pytest.raises(StoreError, match="does not answer on 127.0.0.1:1") as caught:
+    with pytest.raises(StoreError, match=r"does not answer on 127\.0\.0\.1:1") as caught:
         by_name.device()
     assert "other" not in str(caught.value)
     with pytest.raises(StoreError, match="no configuration on this machine"):

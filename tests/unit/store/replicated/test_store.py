@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swarm.errors import AlreadyThereError, ProtocolError, StoreError
+from swarm.errors import AlreadyThereError, ConfigError, ProtocolError, StoreError
 from swarm.store.base import Store
 from swarm.store.place import open_place
 from swarm.store.replicated.membership import RECORD, Member, Membership
@@ -95,6 +95,7 @@ def test_pages_of_several_subtrees_give_every_name_once_and_in_order(machines: M
         "rewards/round_3/stage_0/lab-1.json",
         "state/current_state.json",
         "experiment.json",
+        "reward.png",
         "judge/questions/round_1/ben.json",
         "logs/ben/metrics.jsonl",
         "logs/judge/judge.jsonl",
@@ -207,9 +208,9 @@ def test_a_node_that_is_not_this_members_is_refused_by_name(machines: Machines) 
     for name in ("ben", "ben-0", "ben-coordinator"):
         place.refuse_node(name, "worker")
     for name in ("eva", "benjamin", "worker-0"):
-        with pytest.raises(StoreError, match="whose nodes are called ben"):
+        with pytest.raises(ConfigError, match="whose nodes are called ben"):
             place.refuse_node(name, "worker")
-    with pytest.raises(StoreError, match="kept by its host, lab"):
+    with pytest.raises(ConfigError, match="kept by its host, lab"):
         place.refuse_node("ben", "coordinator")
     open_place(machines.path["lab"]).refuse_node("lab-coordinator", "coordinator")
 
