@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
@@ -91,6 +92,12 @@ class NodeLogs(NamedTuple):
     """The texts of its last start-up event, such as package -> version."""
     torn: bool
     """A file ends within a line."""
+    delays: list[float]
+    """Of its last rows: seconds from each file's publication to its arrival in the pool."""
+
+
+class _Delays(msgspec.Struct):
+    publish_to_pool: list[float] = []
 
 
 @dataclass
@@ -150,10 +157,12 @@ def read_logs(run: Run, node: str) -> NodeLogs:
     """Read one node's rows and events once through."""
     rows, events = (Growing(run.store, key) for key in (keys.metrics(node), keys.events(node)))
     lines = (line for part in rows.look() for line in part.records)
-    recent = deque((row for line in lines if (row := parse_row(line, Glance))), maxlen=RECENT)
+    recent = deque(((row, line) for line in lines if (row := parse_row(line, Glance))), maxlen=RECENT)
+    delays = [found.publish_to_pool for _, line in recent if (found := parse_line(line, _Delays))]
     starts = [line for part in events.look() for line in part.records if b'"node.starting"' in line]
     said = (texts for line in reversed(starts) if (texts := _texts(line)).get("event") == "node.starting")
-    return NodeLogs(list(recent), next(said, {}), rows.torn or events.torn)
+    glances = [row for row, _ in recent]
+    return NodeLogs(glances, next(said, {}), rows.torn or events.torn, list(chain.from_iterable(delays)))
 
 
 def _texts(line: bytes) -> dict[str, str]:

@@ -10,7 +10,7 @@ from swarm.errors import SwarmError
 from swarm.harmless import printable
 from swarm.records.made_by import as_ours
 from swarm.store.place import Place, open_place
-from swarm.views.doctor import bucket, logs, machine, nodes, place, replicated, room, saved, scoring, start
+from swarm.views.doctor import bucket, delay, logs, machine, nodes, place, replicated, room, saved, scoring, start
 from swarm.views.doctor.check import Area, CheckContext, Diagnosis, Finding, Verdict
 from swarm.views.doctor.watching import Timing
 
@@ -24,6 +24,7 @@ CHECKS: dict[str, Check] = {
     "clocks": place.check_clock,
     "events": place.check_events,
     "inotify": place.check_inotify,
+    "delay": delay.check,
     "replication": replicated.check,
     "maker": nodes.check_maker,
     "nodes": nodes.check,
