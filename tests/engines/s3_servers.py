@@ -1,4 +1,4 @@
-"""Servers that speak S3 on loopback: moto, one that lies, and a proxy that makes the network bad.
+"""Servers that speak S3 on loopback: moto, one that can be killed, one that lies; a proxy that makes the network bad.
 
 moto needs other versions of what swarm needs, so it has an environment of its own: `.venv-servers`, made by
 `make .venv-servers/.installed`, which `make test-engines` does.
@@ -10,6 +10,7 @@ import http.client
 import random
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -21,7 +22,8 @@ from typing import NamedTuple
 
 import pytest
 
-PYTHON = Path(__file__).parents[2] / ".venv-servers" / "bin" / "python"
+ROOT = Path(__file__).parents[2]
+PYTHON = ROOT / ".venv-servers" / "bin" / "python"
 MOTO = Path(__file__).parent / "moto_server.py"
 BUCKET = "bucket"
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "anna", "AWS_SECRET_ACCESS_KEY": "hunter2", "AWS_REGION": "us-east-1"}
@@ -65,8 +67,48 @@ def moto() -> Iterator[int]:
             server.kill()
 
 
+class DiskServer:
+    """A server that may die and come back with all that it acknowledged (disk_server.py)."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port = free_port()
+        self._command = [sys.executable, "-m", "tests.engines.disk_server", str(self.port), str(folder)]
+        self._running: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Returns when it answers."""
+        self._running = subprocess.Popen(self._command, cwd=ROOT, start_new_session=True)
+        while True:
+            with suppress(OSError):
+                assert ask(self.port, "PUT", f"/{BUCKET}") == 200
+                return
+            assert self._running.poll() is None, "the server ended"
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """With -9, in whatever it does."""
+        if self._running is not None:
+            self._running.kill()
+            self._running.wait()
+
+    @property
+    def url(self) -> str:
+        return f"s3://{BUCKET}/place?endpoint=http://127.0.0.1:{self.port}"
+
+
+@contextmanager
+def on_disk(folder: Path) -> Iterator[DiskServer]:
+    """Such a server at work; killed at the end."""
+    server = DiskServer(folder)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()
+
+
 Plan = Callable[[str, str], str]
-"""Method and path of a request -> what happens to it: `pass`, `busy`, `forbidden`, `lost`, `cut`, `slow`."""
+"""Method and path of a request -> what happens to it: `pass`, `busy`, `forbidden`, `lost`, `cut`, `half`, `slow`."""
 
 
 class Request(NamedTuple):
@@ -132,6 +174,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.seen(Request(who, self.command, self.path, len(body), len(answer)))
         if what == "lost":
             self._cut()
+        elif what == "half":
+            self._answer(status, headers, answer, cut_at=len(answer) // 2)
+            self._cut()
         else:
             self._answer(status, headers, answer)
 
@@ -147,7 +192,7 @@ class _Handler(BaseHTTPRequestHandler):
         finally:
             connection.close()
 
-    def _answer(self, status: int, headers: dict[str, str], body: bytes) -> None:
+    def _answer(self, status: int, headers: dict[str, str], body: bytes, cut_at: int | None = None) -> None:
         self.send_response_only(status)
         for name, value in headers.items():
             if name.lower() not in ("connection", "transfer-encoding", "content-length"):
@@ -156,7 +201,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", length)
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(body)
+            self.wfile.write(body[:cut_at])
 
     def _cut(self) -> None:
         self.close_connection = True

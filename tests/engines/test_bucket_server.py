@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import threading
 from collections.abc import Iterable, Iterator
 from inspect import getsource
 from pathlib import Path
@@ -17,11 +18,12 @@ from swarm.store.base import Store
 from swarm.store.place import open_place
 from tests.conformance import reading, writing  # noqa: F401 - they name the checks
 from tests.conformance.promises import PROMISES, content, filled
-from tests.engines.s3_servers import BUCKET, CREDENTIALS, Chances, ask, between, moto
+from tests.engines.s3_servers import BUCKET, CREDENTIALS, Chances, DiskServer, ask, between, moto, on_disk
 from tests.integration.swarms import environment, run_swarm
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("s3")]
 CHECKS = {check.__name__.removeprefix("check_"): check for checks in PROMISES.values() for check in checks}
+UNHURRIED = [name for name, check in CHECKS.items() if "while_writing" not in getsource(check)]
 LOG = "logs/anna/metrics.jsonl"
 
 
@@ -64,18 +66,44 @@ def test_the_store_keeps_its_promises_on_a_real_server(server: int, name: str, t
     CHECKS[name](Served(server), tmp_path)
 
 
-UNHURRIED = [name for name, check in CHECKS.items() if "while_writing" not in getsource(check)]
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DiskServer]:
+    with on_disk(tmp_path_factory.mktemp("objects")) as server:
+        yield server
+
+
+@pytest.mark.parametrize("name", UNHURRIED)
+def test_the_store_keeps_its_promises_on_a_server_that_can_be_killed(
+    lasting: DiskServer, name: str, tmp_path: Path
+) -> None:
+    CHECKS[name](Served(lasting.port), tmp_path)
+
+
+def test_what_a_server_acknowledged_is_there_after_its_death(lasting: DiskServer) -> None:
+    world, large = Served(lasting.port), bytes(range(256)) * (20 * 2**20 // 256)
+    anna, rows = world.open("anna"), [b"%d" % number for number in range(20)]
+    anna.put_bundle("checkpoints/round_1/anna", filled(a=large))
+    for number, row in enumerate(rows):
+        anna.append_records(LOG, [row], durable=True)
+        if number % 5 == 0:
+            lasting.kill()
+            revival = threading.Thread(target=lasting.start)
+            revival.start()
+            until_taken(lambda number=number: anna.put("state/round.json", b"%d" % number))  # type: ignore[misc]
+            revival.join()
+    assert world.open().read_records(LOG).records == rows
+    assert content(world.open(), "checkpoints/round_1/anna")["a"] == large
 
 
 @pytest.mark.parametrize("name", UNHURRIED)
 def test_the_store_keeps_its_promises_over_a_bad_network(server: int, name: str, tmp_path: Path) -> None:
-    plan = Chances(7, busy=0.05, lost=0.05, cut=0.05, slow=0.02)
+    plan = Chances(7, busy=0.05, lost=0.05, cut=0.05, half=0.05, slow=0.02)
     with between(server, plan) as port:
         CHECKS[name](Served(port), tmp_path)
 
 
 def test_over_a_bad_network_nothing_is_lost_or_doubled(server: int) -> None:
-    plan = Chances(1, busy=0.1, lost=0.1, cut=0.1)
+    plan = Chances(1, busy=0.1, lost=0.1, cut=0.1, half=0.05)
     with between(server, plan) as port:
         world = Served(port)
         anna, rows = world.open("anna"), [b"%d" % number for number in range(40)]
@@ -198,13 +226,13 @@ def test_a_flood_of_odd_names_costs_a_listing_little(server: int) -> None:
     world = Served(server)
     store = a_run(world)
     for below in ("rollouts", "rollouts/round_0"):
-        put_odd(server, world, below, [f"/{number}" for number in range(2500)])
+        put_odd(server, world, below, [f"/{number}" for number in range(1100)])
     assert [entry.name for entry in store.list("rollouts").entries] == ["round_0"]
     assert store.spent.requests["list"] <= 4
 
 
 def test_odd_names_are_listed_past_over_a_bad_network(server: int) -> None:
-    world, plan = Served(server), Chances(5, busy=0.1, cut=0.1, lost=0.1)
+    world, plan = Served(server), Chances(5, busy=0.05, cut=0.05, lost=0.05, half=0.05)
     a_run(world)
     put_odd(server, world, "peers")
     with between(server, plan) as port:
@@ -258,7 +286,7 @@ def rewards(place: str) -> dict[str, list[tuple[int, float, float, float]]]:
 def test_a_swarm_over_a_bucket_behind_a_bad_network_earns_what_it_earns_in_a_folder(
     server: int, tmp_path: Path
 ) -> None:
-    plan = Chances(3, busy=0.02, lost=0.02, cut=0.02)
+    plan = Chances(3, busy=0.02, lost=0.02, cut=0.02, half=0.02)
     with between(server, plan) as port:
         world = Served(port)
         for place in (str(tmp_path), world.url):
