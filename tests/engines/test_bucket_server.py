@@ -232,7 +232,7 @@ def test_a_flood_of_odd_names_costs_a_listing_little(server: int) -> None:
 
 
 def test_odd_names_are_listed_past_over_a_bad_network(server: int) -> None:
-    world, plan = Served(server), Chances(5, busy=0.05, cut=0.05, lost=0.05, half=0.05)
+    world, plan = Served(server), Chances(5, busy=0.08, cut=0.08, lost=0.04, half=0.04)
     a_run(world)
     put_odd(server, world, "peers")
     with between(server, plan) as port:
