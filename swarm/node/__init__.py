@@ -46,5 +46,5 @@ process      a node as a process
   daemon, in_process, wiring            one node, several, and how their parts are put together
   worker_settings                       which of several workers gets what; made-up node ids
   system, host, executor, lag           clock and threads, which process this is, the compute thread, the loop's lag
-  lease, stopping                       one device for several processes, signals
+  lease, stopping, service              one device for several processes, signals, what a service manager hears
 """
