@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -13,7 +12,7 @@ from cyclopts import Parameter
 
 from swarm.cli import looking
 from swarm.cli.flags import CommonFlags, PathFlag, open_experiment, settings_from
-from swarm.cli.say import print_result, say
+from swarm.cli.say import asked, print_result, say
 from swarm.config.place import is_url
 from swarm.errors import ConfigError, ExperimentError, ProtocolError, StoreError, SwarmError
 from swarm.harmless import printable
@@ -24,7 +23,7 @@ from swarm.records.liveness import is_alive
 from swarm.records.made_by import as_ours
 from swarm.records.reader import Snapshot, snapshot
 from swarm.records.starts import last_starts
-from swarm.store.base import Kind, Store
+from swarm.store.base import Kind
 from swarm.store.place import Place, open_place
 from swarm.store.run import Run
 from swarm.study.record import read_study, studies
@@ -56,10 +55,10 @@ def show_status(
         watch: Refresh every 2 seconds until Ctrl-C.
         as_json: JSON instead of a table; with --watch, one line per refresh.
     """
-    looking.status(common=_named(name, common), watch=watch, as_json=as_json)
+    looking.status(common=named_flags(name, common), watch=watch, as_json=as_json)
 
 
-def _named(name: str | None, common: CommonFlags | None) -> CommonFlags:
+def named_flags(name: str | None, common: CommonFlags | None) -> CommonFlags:
     """The flags with the experiment that was named, by its name or by --experiment."""
     common = common or CommonFlags()
     if name is not None and common.experiment is not None:
@@ -81,7 +80,7 @@ def show_settings(
         common: which experiment.
         as_json: JSON instead of text: the last start of every node.
     """
-    run = open_experiment(settings_from(_named(name, common)))
+    run = open_experiment(settings_from(named_flags(name, common)))
     print_result(last_starts(run), render_starts, as_json=as_json)
 
 
@@ -148,7 +147,7 @@ def clean(
     yes: Annotated[bool, Parameter(help="Do not ask.")] = False,
 ) -> int:
     """Delete an experiment, or only the parts named. Refused while any of its nodes is running."""
-    named = _named(name, common)
+    named = named_flags(name, common)
     if named.experiment is None:  # what is deleted is never what the settings happen to say
         raise ConfigError("name the experiment to delete: swarm experiment clean NAME")
     settings = settings_from(named)
@@ -158,7 +157,7 @@ def clean(
     place.refuse_link(settings.experiment)
     if live := live_nodes(run, time.time(), settings.liveness_timeout):
         raise ExperimentError(f"{run.store.describe()} is in use by {', '.join(live)}: stop them first")
-    chosen = [part for part, asked in ((keys.ROLLOUTS, rollouts), (keys.CHECKPOINTS, checkpoints)) if asked]
+    chosen = [part for part, wanted in ((keys.ROLLOUTS, rollouts), (keys.CHECKPOINTS, checkpoints)) if wanted]
     parts = [part for part in chosen if _is_there(run, part)] if chosen else [""]
     if not parts:
         say("there is nothing to delete")
@@ -168,12 +167,9 @@ def clean(
     sizes = {part: _size_of(run, part) for part in parts}
     archive = run.archive if not chosen and run.archive and any(entries(run.archive, "")) else None
     what = [f"{printable(run.store.describe(part))} ({sizes[part]})" for part in parts]
-    if not (yes or _asked([*what, *([archive.describe()] if archive else [])])):
+    if not (yes or asked(f"delete {', '.join([*what, *([archive.describe()] if archive else [])])}?")):
         say("nothing was deleted")
         return 1
-    if archive:
-        _empty(archive)
-        say(f"deleted {archive.describe()}")
     for part in parts:
         if part:
             run.store.remove_prefix(part)
@@ -181,15 +177,6 @@ def clean(
             place.remove(run.experiment)
         say(f"deleted {run.store.describe(part)} ({sizes[part]})")
     return 0
-
-
-def _empty(archive: Store) -> None:
-    """Remove all that is in the archive of an experiment: a new one of that name must not find it."""
-    for entry in entries(archive, ""):
-        if entry.kind is Kind.PREFIX:
-            archive.remove_prefix(entry.name)
-        else:
-            archive.remove(entry.name)
 
 
 def _is_there(run: Run, part: str) -> bool:
@@ -211,9 +198,3 @@ def _studies_with(path: Path, run: Run) -> list[str]:
             if run.experiment in {one.experiment for one in read_study(path, study).runs}:
                 found.append(study)
     return found
-
-
-def _asked(what: list[str]) -> bool:
-    if not sys.stdin.isatty():
-        raise ConfigError("nobody is there to be asked: delete with --yes")
-    return input(f"delete {', '.join(what)}? [y/N] ").strip().lower() in ("y", "yes")

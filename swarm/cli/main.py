@@ -124,6 +124,15 @@ COMMANDS = {
         "importing:import_experiment", "Take over one that rl-swarm made, to read.", "/data/their-run --as theirs"
     ),
     "experiment settings": Command("experiment:show_settings", "Show what its nodes were started with.", "demo"),
+    "experiment archive": Command(
+        "archiving:archive", "Pack one, with its summary, into a file.", "demo -o demo.tar.gz"
+    ),
+    "experiment restore": Command(
+        "archiving:restore", "Unpack one that was archived.", "demo.tar.gz --path /mnt/shared"
+    ),
+    "experiment prune": Command(
+        "archiving:prune", "Move rollouts of old rounds to the archive.", "demo --keep 10 --yes"
+    ),
     "experiment clean": Command("experiment:clean", "Delete one, or parts of it.", "demo --rollouts --yes"),
     "keys new": Command("keys:new", "Make this user's key.", ""),
     "keys show": Command("keys:show", "Show its public half.", ""),

@@ -14,6 +14,7 @@ from typing import TypeVar, cast
 import msgspec
 
 from swarm.cli.paint import painted
+from swarm.errors import ConfigError
 from swarm.harmless import escaped, printable_lines
 
 Found = TypeVar("Found")
@@ -47,6 +48,13 @@ def warn(text: str) -> None:
     """Print a line beside the results, on standard error."""
     with suppress(OSError):
         print(painted(f"swarm: {printable_lines(text)}", sys.stderr), file=sys.stderr, flush=True)  # noqa: T201
+
+
+def asked(question: str) -> bool:
+    """Whether whoever sits there says yes. Raises ConfigError where nobody does."""
+    if not sys.stdin.isatty():
+        raise ConfigError("nobody is there to be asked: say --yes")
+    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
 
 
 def print_result(found: Found, render: Callable[[Found], str], *, as_json: bool) -> bool:

@@ -12,6 +12,7 @@ last N, so a clock that jumped takes nothing along, and who says that it needs a
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from statistics import median_low
 from typing import NamedTuple
 
 from swarm.config import Settings
@@ -58,6 +59,20 @@ def first_kept(lived: Sequence[int], needs: Iterable[int], keeping: Keeping) -> 
         return 0
     held = lived[-keeping.reach] if len(lived) >= keeping.reach else 0
     return max(0, min(lived[-keeping.last], max(held, min(needs, default=lived[-1]))))
+
+
+def first_kept_by_most(
+    lived: Iterable[Sequence[int]], needs: Sequence[int], keeping: Keeping, clock: int | None
+) -> int:
+    """As first_kept, for who has lived through nothing itself and looks once: no more than most workers would take.
+
+    Args:
+        lived: the rounds of each worker.
+        clock: the round that the coordinator's clock stands at; None: there is none.
+    """
+    by_worker = [first_kept(rounds, needs, keeping) for rounds in lived if rounds]
+    first = median_low(by_worker) if by_worker else 0
+    return first if clock is None else max(0, min(first, clock - keeping.last + 1))
 
 
 def worth_archiving(

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -96,7 +97,11 @@ class Place(ABC):
 
     @abstractmethod
     def remove(self, name: str) -> None:
-        """Delete an experiment; links in it are removed, and not followed. Raises StoreError: not all of it went."""
+        """Delete an experiment, and what is archived of it; links in it are removed, and not followed.
+
+        Raises:
+            StoreError: not all of it went.
+        """
 
     @abstractmethod
     def beside(self, folder: str, writer: str | None = None) -> Store:
@@ -113,6 +118,17 @@ class Place(ABC):
     @abstractmethod
     def move(self, name: str, folder: str) -> None:
         """Move an experiment, as it is, to an empty place beside the experiments. Raises StoreError."""
+
+    @abstractmethod
+    def take_in(self, name: str, fill: Callable[[Path], object]) -> None:
+        """An experiment that is not there yet, with what is archived of it: there whole, or not at all.
+
+        Args:
+            fill: lays both out below a private folder, as below a place; called again after a break it goes on.
+
+        Raises:
+            StoreError: it cannot be written, or this place takes none in at once.
+        """
 
     @abstractmethod
     def health(self, name: str) -> AbstractContextManager[Health]:

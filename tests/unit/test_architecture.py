@@ -102,6 +102,7 @@ OPENERS = {
     *("glob", "rglob", "load_file", "save_file", "rmtree", "copyfile", "copyfileobj", "mkdir", "makedirs"),
 }
 NOT_BELOW_THE_SHARED_PLACE = {
+    "swarm/cli/archiving.py": "the file that the user names, a private folder beside it",
     "swarm/cli/bugreport.py": "the file that the user names",
     "swarm/cli/main.py": "/dev/null",
     "swarm/cli/processes.py": "the user's private runtime folder, /proc",
@@ -121,6 +122,7 @@ NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/policy/snapshot.py": "the local folder of a bundle that the store has opened or takes over",
     "swarm/provenance.py": "the package's own source, the models, /proc",
     "swarm/records/copying.py": "the local folders of a bundle that the stores have opened or take over",
+    "swarm/records/whole_run.py": "the file that the user names, a private folder",
     "swarm/signing/keys.py": "the user's private folder",
     "swarm/signing/known_keys.py": "the user's private folder",
     "swarm/study/report/write.py": "the package's own template",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from swarm.config.place import BucketUrl
@@ -10,6 +12,7 @@ from swarm.errors import StoreError
 from swarm.store.base import MOST_NAMES, Kind, Store
 from swarm.store.health import Health
 from swarm.store.place import EXPERIMENTS, Place
+from swarm.wire import keys
 
 if TYPE_CHECKING:
     from swarm.store.bucket.client import Client
@@ -55,6 +58,7 @@ class BucketPlace(Place):
         pass
 
     def remove(self, name: str) -> None:
+        self._at(keys.archive(name), "@remove").remove_prefix("")
         self.store(name, "@remove").remove_prefix("")
 
     def beside(self, folder: str, writer: str | None = None) -> Store:
@@ -65,6 +69,9 @@ class BucketPlace(Place):
 
     def move(self, name: str, folder: str) -> None:
         raise self._cannot(f"move {name} at once", "run studies in a folder")
+
+    def take_in(self, name: str, fill: Callable[[Path], object]) -> None:
+        raise self._cannot(f"take {name} in at once", "copy it")
 
     def health(self, name: str) -> AbstractContextManager[Health]:
         from swarm.store.bucket.health import bucket_health

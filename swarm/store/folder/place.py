@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
-from collections.abc import Iterator
+import stat
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
@@ -15,8 +17,19 @@ from swarm.store.folder.filesystem import OF_THE_KERNEL, filesystem_of, room_at
 from swarm.store.folder.store import FolderStore
 from swarm.store.health import Health
 from swarm.store.place import Place
+from swarm.wire import keys
 
 LOCK = ".lock"
+
+
+def _make_private(folder: Path) -> None:
+    """Make a folder that nobody else may write in, or see that it is ours. Raises OSError."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    others = os.name != "nt" and (found.st_uid != os.geteuid() or found.st_mode & 0o077)
+    if not stat.S_ISDIR(found.st_mode) or others:
+        raise PermissionError(errno.EPERM, "expected a private folder of this user's: move it away", str(folder))
 
 
 def _unwritable(place: Path) -> str:
@@ -82,9 +95,12 @@ class FolderPlace(Place):
             )
 
     def remove(self, name: str) -> None:
-        """Delete an experiment; links in it are removed, and not followed. Raises StoreError: not all of it went."""
+        """As Place.remove."""
         self.refuse_link(name)
+        archive = self._path / keys.archive(name)
         try:
+            if archive.is_dir() and not archive.is_symlink():
+                shutil.rmtree(archive)
             shutil.rmtree(self._path / EXPERIMENTS / name)
         except OSError as error:
             said = error.strerror or error
@@ -120,6 +136,23 @@ class FolderPlace(Place):
             (self._path / EXPERIMENTS / name).rename(target)
         except OSError as error:
             raise StoreError(f"cannot move {name} to {target}: {error.strerror or error}") from None
+
+    def take_in(self, name: str, fill: Callable[[Path], object]) -> None:
+        """As Place.take_in: laid out beside the experiments, where links of strangers cannot be, and renamed."""
+        private, target = self._path / f"restoring-{name}", self._path / EXPERIMENTS / name
+        archive = self._path / keys.archive(name)
+        try:
+            _make_private(private)
+            fill(private)
+            for file in sorted((private / keys.archive(name) / keys.ROLLOUTS).glob("*")):  # named by what they hold
+                (archive / keys.ROLLOUTS).mkdir(parents=True, exist_ok=True)
+                file.replace(archive / keys.ROLLOUTS / file.name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            (private / EXPERIMENTS / name).rename(target)
+            shutil.rmtree(private)
+        except OSError as error:
+            said = error.strerror or error
+            raise StoreError(f"cannot restore {name} in {self._path}: {said} ({error.filename or private})") from None
 
     def health(self, name: str) -> AbstractContextManager[Health]:
         """What can be measured of the place and of an experiment, whether they are there yet or not; for the block."""

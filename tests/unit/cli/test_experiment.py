@@ -8,7 +8,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swarm.cli import experiment
 from swarm.cli.experiment import live_nodes
 from swarm.cli.main import run
 from swarm.node.process.host import host_identity, process_started_at
@@ -81,16 +80,16 @@ def test_nobody_being_there_to_be_asked_nothing_is_deleted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     layout = make_experiment(tmp_path)
-    monkeypatch.setattr(experiment.sys.stdin, "isatty", lambda: False, raising=False)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
     assert clean(tmp_path) == 2
-    assert "delete with --yes" in capsys.readouterr().err
+    assert "say --yes" in capsys.readouterr().err
     assert layout.state_file.exists()
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("yes ", 0), ("", 1), ("n", 1)])
 def test_a_terminal_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, code: int) -> None:
     layout = make_experiment(tmp_path)
-    monkeypatch.setattr(experiment.sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("builtins.input", lambda _: answer)
     assert clean(tmp_path) == code
     assert layout.root.exists() == bool(code)

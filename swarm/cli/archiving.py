@@ -1,0 +1,222 @@
+"""`swarm experiment archive`, `restore` and `prune`: a whole run as one file, and back; old rollouts out of the way."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import IO, Annotated
+
+import msgspec
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+import swarm
+from swarm.cli.experiment import named_flags
+from swarm.cli.flags import CommonFlags, PathFlag, settings_from
+from swarm.cli.say import asked, say, warn
+from swarm.config import Settings
+from swarm.config.place import is_url
+from swarm.errors import ConfigError, ExperimentError, ProtocolError, StoreError
+from swarm.harmless import printable
+from swarm.records.copying import Copier
+from swarm.records.files import read_needs
+from swarm.records.janitor import Janitor, Rules
+from swarm.records.made_by import refuse_foreign
+from swarm.records.reader import snapshot
+from swarm.records.retention import first_kept_by_most, keeping
+from swarm.records.whole_run import PackedRun, check_packed, pack_run, read_manifest, unpack_run
+from swarm.store.place import Place, open_place
+from swarm.store.run import Run
+from swarm.views.summary import render, summarise_run
+from swarm.views.text import size
+from swarm.wire import keys
+
+
+# ── archive ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+def archive(
+    name: str | None = None,
+    /,
+    *,
+    common: CommonFlags | None = None,
+    output: Annotated[Path | None, Parameter(("--output", "-o"))] = None,
+    force: bool = False,
+) -> None:
+    """Pack a whole experiment, with its summary and what was cleaned away of it, into one file; the experiment stays.
+
+    A gzipped tar, read back before it gets its name. Any tar unpacks it to an ordinary place. What a running
+    experiment writes meanwhile is left out as a kill at that moment would leave it.
+
+    Args:
+        name: The experiment; without one, what --experiment or the settings say.
+        common: which experiment.
+        output: The file; without one, NAME.tar.gz, here.
+        force: Replace the file that is there.
+    """
+    settings = settings_from(named_flags(name, common))
+    run = open_place(settings.place).open(settings.experiment)
+    refuse_foreign(run)
+    target = output or Path(f"{run.experiment}.tar.gz")
+    if target.exists() and not force:
+        raise ConfigError(f"{target} is there already: name another file with --output, or replace it with --force")
+    with _failing(target), tempfile.TemporaryDirectory(prefix=".packing-", dir=target.absolute().parent) as folder:
+        left_out = _gathered(run, Path(folder) / "place")
+        packed = _written(Path(folder) / "place", run.experiment, Path(folder) / "packed.tar.gz")
+        os.replace(Path(folder) / "packed.tar.gz", target)
+    for line in left_out:
+        warn(f"left out {line}")
+    bytes_now = target.stat().st_size
+    say(
+        f"wrote {target}: {len(packed.files)} files of {size(packed.bytes)} in {size(bytes_now)}, read back and found "
+        "to be the same"
+    )
+
+
+def _gathered(run: Run, folder: Path) -> list[str]:
+    """Copy a run, with its summary beside it; what was left out."""
+    copy = open_place(folder).open(run.experiment, writer="archive")
+    done = Copier(run.store, copy.store, run.archive, copy.archive).run()
+    summary = summarise_run(copy)
+    (folder / "summary.txt").write_text(render(summary) + "\n", "utf-8")
+    (folder / "summary.json").write_bytes(msgspec.json.encode(summary) + b"\n")
+    return done.left_out
+
+
+def _written(folder: Path, experiment: str, target: Path) -> PackedRun:
+    with open(target, "xb") as out:
+        try:
+            packed = pack_run(folder, experiment, out, packed_at=time.time(), swarm=swarm.__version__)
+        except ValueError as error:
+            raise StoreError(f"{experiment} cannot be packed: {error}") from None
+        out.flush()
+        os.fsync(out.fileno())
+    with open(target, "rb") as file:
+        if check_packed(file) != packed:
+            raise StoreError(f"{target} has other bytes than were written: the disk is at fault")
+    return packed
+
+
+@contextmanager
+def _failing(at: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"{at}: {error.strerror or error}") from error
+
+
+# ── restore ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+def restore(
+    file: Annotated[Path, Parameter(help="What `swarm experiment archive` wrote.")],
+    /,
+    *,
+    path: PathFlag = None,
+) -> None:
+    """Unpack an experiment that was archived; `validate`, `status`, `export` and `swarm up` take it as it was.
+
+    The file may be anybody's: only files that nodes write come out of it, below the shared folder, and only if all of
+    it is what its list says. Broken off, the same command goes on. An experiment of that name that is there stays.
+    """
+    settings = settings_from(CommonFlags(path=path))
+    place = open_place(settings.place)
+    with _failing(file), open(file, "rb") as packed, _refused(file):
+        name = read_manifest(packed).experiment
+        packed.seek(0)
+        if is_url(settings.place):
+            _into_bucket(packed, place, name)
+        else:
+            _into_folder(packed, place, name)
+    say(
+        f"restored {name} in {place.describe()}: `swarm status` and `swarm validate` take it as it was, and `swarm up` "
+        "goes on with it"
+    )
+
+
+@contextmanager
+def _refused(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except ProtocolError as error:
+        raise ExperimentError(f"{file} is refused, nothing was restored: {printable(str(error))}") from None
+
+
+def _into_folder(packed: IO[bytes], place: Place, name: str) -> None:
+    """There whole or not at all."""
+    if place.has(name):
+        raise ExperimentError(f"there is an experiment {name!r} in {place.describe()}, which stays: clean it first")
+    place.take_in(name, partial(unpack_run, packed))
+
+
+def _into_bucket(packed: IO[bytes], place: Place, name: str) -> None:
+    """Unpacked here, and then copied: what is there already is compared and left."""
+    with tempfile.TemporaryDirectory(prefix="swarm-restore-") as folder:
+        unpack_run(packed, Path(folder))
+        here, there = open_place(Path(folder)).open(name), place.open(name, writer="restore")
+        same = here.store.get(keys.EXPERIMENT, 2**20).data
+        with suppress(FileNotFoundError):
+            if there.store.get(keys.EXPERIMENT, 2**20).data != same:
+                raise ExperimentError(f"{there.store.describe()} is another experiment, which stays: clean it first")
+        Copier(here.store, there.store, here.archive, there.archive).run()
+
+
+# ── prune ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+def prune(
+    name: Annotated[str | None, Parameter(help="The experiment; one has to be named, here or by --experiment.")] = None,
+    /,
+    *,
+    common: CommonFlags | None = None,
+    keep: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    delete: bool = False,
+    yes: Annotated[bool, Parameter(help="Do not ask.")] = False,
+) -> int:
+    """Move the rollouts of old rounds to the archive, or delete them; as workers do with ROLLOUT_CLEANUP_ENABLED.
+
+    Safe while the experiment runs: what workers may need to redo rounds stays (docs/retention.md).
+
+    Args:
+        common: which experiment.
+        keep: Rounds that stay. [default: ROLLOUT_KEEP_LAST_N_ROUNDS]
+        delete: Delete them, without an archive.
+    """
+    flags = named_flags(name, common)
+    if flags.experiment is None:
+        raise ConfigError("name the experiment: swarm experiment prune NAME")
+    settings = settings_from(flags)
+    place = open_place(settings.place)
+    place.require(settings.experiment)
+    run = place.open(settings.experiment, writer=f"prune-{uuid.uuid4().hex[:8]}")
+    place.refuse_link(settings.experiment)
+    refuse_foreign(run)
+    before, known = _what_may_go(run, settings if keep is None else replace(settings, keep_last_rounds=keep))
+    if not before:
+        say("there is nothing to prune: all rounds may still be needed")
+        return 0
+    doing = "delete" if delete else "archive"
+    if not yes and not asked(f"{doing} rollouts of the rounds before {before} of {printable(run.store.describe())}?"):
+        say("nothing was pruned")
+        return 1
+    rules = Rules(not delete, settings.max_peers, settings.pool_bytes)
+    janitor, rounds, files = Janitor(run, "prune", rules, time.time), 0, 0
+    while (done := janitor.clean(before, known)).rounds:
+        rounds, files = rounds + done.rounds, files + done.files
+    if done.refused:
+        raise StoreError(f"not all could be removed: {done.refused}")
+    say(f"{doing}d rollouts of {rounds} rounds" + ("" if delete else f", {files} files: {_where(run)}"))
+    return 0
+
+
+def _where(run: Run) -> str:
+    return run.archive.describe(keys.ROLLOUTS) if run.archive else ""
+
+
+def _what_may_go(run: Run, settings: Settings) -> tuple[int, set[str]]:
+    """The first round that stays, and the workers that have rows."""
+    now = snapshot(run)
+    lived = {node: sorted(progress.rewards) for node, progress in now.progress.items() if progress.rewards}
+    clock = now.state.round if now.state else None
+    return first_kept_by_most(lived.values(), read_needs(run), keeping(settings), clock), set(lived)
