@@ -201,9 +201,13 @@ def prune(
         say("nothing was pruned")
         return 1
     rules = Rules(not delete, settings.max_peers, settings.pool_bytes)
-    janitor, rounds, files = Janitor(run, "prune", rules, time.time), 0, 0
-    while (done := janitor.clean(before, known)).rounds:
+    janitor = Janitor(run, "prune", rules, time.time)
+    done = janitor.clean(before, known)
+    rounds, files, left = done.rounds, done.files, done.left
+    while left:
+        done = janitor.clean(before, known)
         rounds, files = rounds + done.rounds, files + done.files
+        left = done.left if done.left < left else 0  # what others have to remove is left to them
     if done.refused:
         raise StoreError(f"not all could be removed: {done.refused}")
     say(f"{doing}d rollouts of {rounds} rounds" + ("" if delete else f", {files} files: {_where(run)}"))

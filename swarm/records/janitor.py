@@ -59,6 +59,8 @@ class Cleaned(NamedTuple):
     bytes: int = 0
     refused: str = ""
     """Why something could not be removed."""
+    left: int = 0
+    """Old rounds that it did not come to."""
 
 
 class Janitor:
@@ -88,29 +90,37 @@ class Janitor:
         if self._rules.archive and self._run.archive and not self._recovered:
             self._run.archive.recover()  # of a former life
             self._recovered = True
+        if any(round_ < before for round_ in rounds_in(self._run.store, keys.ROLLOUTS)):
+            before = self._announced(before)
         old = [round_ for round_ in rounds_in(self._run.store, keys.ROLLOUTS) if round_ < before]
         completions = [round_ for round_ in rounds_in(self._run.store, keys.COMPLETIONS) if round_ < before]
-        if old:
-            self._announce(before)
         for round_ in completions[-ROUNDS_AT_ONCE:]:
             self._remove(f"{keys.COMPLETIONS}/round_{round_}", Kind.PREFIX)
         done = Cleaned()
         for round_ in reversed(old[-ROUNDS_AT_ONCE:]):
             one = self._archive(round_, known) if self._rules.archive else self._delete(round_)
             done = Cleaned(done.rounds + one.rounds, done.files + one.files, done.bytes + one.bytes)
-        return done._replace(refused=self._refused)
+        return done._replace(refused=self._refused, left=max(0, len(old) - ROUNDS_AT_ONCE))
 
-    def _announce(self, before: int) -> None:
-        """Say it before anything goes: who looks for a file that is not there shall know why."""
+    def _announced(self, before: int) -> int:
+        """Say it before anything goes: who looks for a file that is not there shall know why. Where only another
+        machine may say it, as in a replicated folder, what that has said; that is returned."""
         said = read_cleaned(self._run)
-        if said is None or said.rollouts_before < before or said.archived < self._rules.archive:
-            file = CleanedFile(
-                rollouts_before=max(before, said.rollouts_before if said else 0),
-                archived=self._rules.archive,
-                cleaned_by=self._name,
-                cleaned_at=self._wall(),
-            )
+        if said and said.rollouts_before >= before and said.archived >= self._rules.archive:
+            return before
+        told = said.rollouts_before if said else 0
+        file = CleanedFile(
+            rollouts_before=max(before, told),
+            archived=self._rules.archive,
+            cleaned_by=self._name,
+            cleaned_at=self._wall(),
+        )
+        try:
             self._run.store.put(keys.CLEANED, encode(file))
+        except StoreError as error:
+            self._refused = str(error)
+            return min(before, told)
+        return before
 
     # ── delete ──────────────────────────────────────────────────────────────────────────────────────────────────────
     def _delete(self, round_: int) -> Cleaned:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -92,6 +93,9 @@ class ReplicatedPlace(Place):
 
     def move(self, name: str, folder: str) -> None:
         raise self._cannot(f"move {name}, of which each member has a part")
+
+    def take_in(self, name: str, fill: Callable[[Path], object]) -> None:
+        raise self._cannot(f"take {name} in, of which each member has a part: restore it into a folder")
 
     def health(self, name: str) -> AbstractContextManager[Health]:
         """Of the own subtree: what this machine's disk does, and what lies there."""

@@ -15,7 +15,7 @@ import pytest
 from swarm.errors import ProtocolError, StoreError
 from swarm.records import archives
 from swarm.records.archives import Archive
-from swarm.records.janitor import Janitor, Rules
+from swarm.records.janitor import Cleaned, Janitor, Rules
 from swarm.records.packing import pack
 from swarm.records.rollouts import RolloutFiles, read_cleaned
 from swarm.store.base import Kind, Store
@@ -97,7 +97,7 @@ def test_doing_it_again_changes_nothing(run: Run) -> None:
     publish(run.store, files_of())
     janitor(run).clean(KEPT_FROM, NODES)
     archived = Archive(run).rounds()
-    assert janitor(run).clean(KEPT_FROM, NODES) == (0, 0, 0, "")
+    assert janitor(run).clean(KEPT_FROM, NODES) == Cleaned()
     assert Archive(run).rounds() == archived
     assert read_all(run) == files_of()
 
@@ -229,6 +229,25 @@ def test_what_one_may_not_remove_is_told_and_stays_and_is_packed_once() -> None:
         assert "not permitted" in janitor(strict).clean(KEPT_FROM, NODES).refused
         assert [len(parts) for parts in Archive(run).rounds().values()] == [1] * KEPT_FROM
     assert read_all(run) == files_of()
+
+
+def test_nothing_goes_that_was_not_announced_before() -> None:
+    run = in_memory()
+    publish(run.store, files_of())
+
+    class Theirs(Struck):
+        def __getattr__(self, name: str) -> Any:
+            return self._put if name == "put" else getattr(self._inner, name)
+
+        def _put(self, key: str, data: bytes, **more: Any) -> None:
+            raise StoreError(f"{key} is another machine's to write")
+
+    other = Run("demo", Theirs(run.store, [0], lambda at, done: None), archive=run.archive)  # type: ignore[arg-type]
+    assert "another machine's" in janitor(other).clean(KEPT_FROM, NODES).refused
+    assert rounds_in_place(run) == [*range(ROUNDS)]
+    janitor(run).clean(2, NODES)
+    janitor(other).clean(KEPT_FROM, NODES)
+    assert rounds_in_place(run) == [2, 3, 4, 5]
 
 
 # ── strangers ───────────────────────────────────────────────────────────────────────────────────────────────────────
