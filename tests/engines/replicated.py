@@ -52,6 +52,8 @@ class Figures:
     """Bytes of rollout files, of all nodes."""
     validated: dict[str, int] = field(default_factory=dict)
     """Machine -> exit code of `swarm validate`."""
+    checkpoints: dict[str, bool] = field(default_factory=dict)
+    """Machine -> whether ben's are there."""
     overwritten: dict[str, bool] = field(default_factory=dict)
     """Attack -> whether anybody else saw it."""
 
@@ -134,6 +136,9 @@ class Trial:
                 if syncthing.rest.ask("GET", "db/completion", **asked)["completion"] < 100:
                     return False
         return True
+
+    def has_checkpoints_of_ben(self, name: str) -> bool:
+        return any((self.path[name] / BEN).rglob("checkpoints/round_*"))
 
     # ── attacks ─────────────────────────────────────────────────────────────────────────────────────────────────────
     def attack(self) -> dict[str, bool]:
@@ -230,6 +235,7 @@ def run_trial(tmp: Path, rounds: int) -> tuple[Figures, str]:
         for name, daemon in {**workers, "coordinator": coordinator}.items():
             assert daemon.wait(TIMEOUT) == 0, f"{name}: {daemon.output[-3000:]}"
         found = trial.figures()
+        found.checkpoints = {name: trial.has_checkpoints_of_ben(name) for name in NAMES}
         found.overwritten = trial.attack()
         for name in NAMES:
             code, text = trial.validate(name)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,9 +97,12 @@ class ReplicatedPlace(Place):
     def take_in(self, name: str, fill: Callable[[Path], object]) -> None:
         raise self._cannot(f"take {name} in, of which each member has a part: restore it into a folder")
 
-    def health(self, name: str) -> AbstractContextManager[Health]:
+    @contextmanager
+    def health(self, name: str) -> Iterator[Health]:
         """Of the own subtree: what this machine's disk does, and what lies there."""
-        return self._own().health(name)
+        with self._own().health(name) as found:
+            found.there = self.has(name)  # the host's, before this member has written anything
+            yield found
 
     def store(self, name: str, writer: str | None) -> ReplicatedStore:
         return ReplicatedStore(self._path, name, self._record, writer, self._follow)

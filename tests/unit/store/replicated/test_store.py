@@ -202,6 +202,17 @@ def test_experiments_are_the_hosts(machines: Machines) -> None:
     assert place.has("demo")
 
 
+def test_an_experiment_of_the_hosts_is_there_before_one_has_written_in_it(machines: Machines) -> None:
+    for own in ("lab", "ben"):
+        with open_place(machines.path[own]).health("demo") as health:
+            assert not health.there
+    machines.plant("lab", "experiment.json")
+    with open_place(machines.path["ben"]).health("demo") as health:
+        assert health.there
+        assert health.folder is not None
+        assert not health.folder.writing().problem
+
+
 def test_a_node_that_is_not_this_members_is_refused_by_name(machines: Machines) -> None:
     place = open_place(machines.path["ben"])
     assert place.member == "ben"
