@@ -28,9 +28,11 @@ LAB, BEN, EVA = NAMES = ("lab", "ben", "eva")
 TIMEOUT = 600.0
 RUN = {
     "MODEL_NAME": "tiny-2-qwen2-content",  # most of its groups are informative, so that there is something to share
+    "NUM_TRAIN_SAMPLES": 4,
+    "NUM_TRANSPLANT_TREES": 4,
     "NUM_GENERATIONS": 8,
     "SWARM_MAX_NEW_TOKENS": 24,
-    "SWARM_LIVENESS_TIMEOUT": 15,
+    "SWARM_LIVENESS_TIMEOUT": 20,
     "SWARM_HEARTBEAT_INTERVAL": 2,
 }
 
