@@ -13,7 +13,7 @@ from anyio.abc import ObjectReceiveStream
 
 from swarm.store.base import Store
 from swarm.store.replicated import store as replicated
-from swarm.store.replicated.membership import RECORD, Record
+from swarm.store.replicated.membership import RECORD, Membership, Record
 from swarm.store.wake_ups import wake_ups
 from tests.patience import PATIENCE
 from tests.unit.store.replicated.test_store import STAGE, Machines, device
@@ -46,16 +46,22 @@ async def test_a_file_in_anothers_subtree_wakes(tmp_path: Path) -> None:
 
 @pytest.mark.anyio
 async def test_a_member_that_is_new_is_watched_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replicated, "FOLLOWED_EVERY", 0.01)
     machines = Machines(tmp_path)
-    (tmp_path / "lab" / "zoe").mkdir()
-    lab = machines.store("lab", "lab")
-    async with woken(lab) as wakes:
-        await wakes.receive()
-        members = Record(tmp_path / "lab").read().with_member("zoe", device("Z"))
-        (tmp_path / "lab" / "new").write_bytes(msgspec.json.encode(members))
-        (tmp_path / "lab" / "new").rename(tmp_path / "lab" / RECORD)
-        file = tmp_path / "lab" / "zoe" / "experiments" / "demo" / STAGE / "zoe.json"
-        file.parent.mkdir(parents=True)
-        file.write_bytes(b"{}")
-        await wait_for(lab, f"{STAGE}/zoe.json", wakes)
+    watched, begun = list[list[str]](), anyio.Event()
+
+    async def watch(self: object, members: Membership, *_: object) -> None:
+        watched.append(sorted(members.members))
+        begun.set()
+        await anyio.sleep_forever()
+
+    monkeypatch.setattr(replicated, "FOLLOWED_EVERY", 0.01)
+    monkeypatch.setattr(replicated.ReplicatedStore, "_watch", watch)
+    async with woken(machines.store("lab", "lab")):
+        with anyio.fail_after(PATIENCE):
+            await begun.wait()
+            begun = anyio.Event()
+            members = Record(tmp_path / "lab").read().with_member("zoe", device("Z"))
+            (tmp_path / "lab" / "new").write_bytes(msgspec.json.encode(members))
+            (tmp_path / "lab" / "new").rename(tmp_path / "lab" / RECORD)
+            await begun.wait()
+    assert watched == [["ben", "eva", "lab"], ["ben", "eva", "lab", "zoe"]]
