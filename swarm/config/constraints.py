@@ -75,17 +75,25 @@ Names = Annotated[
 
 
 def setting(
-    default: T, *env: str, run_flag: str = "", node_flag: str = "", not_yet: str = "", secret: bool = False
+    default: T,
+    *env: str,
+    run_flag: str = "",
+    node_flag: str = "",
+    not_yet: str = "",
+    built: tuple[T, ...] = (),
+    secret: bool = False,
 ) -> T:
     """A field with its default and the environment variables that set it, the first being its name in messages.
 
     Args:
         run_flag: name of the command-line flag of every command that runs something.
         node_flag: name of the flag of commands that run a single node.
-        not_yet: what a value other than the default would need; such values are refused.
+        not_yet: what a value other than the default would need; such values are refused,
+        built: but for these.
         secret: its value is never shown.
     """
-    metadata = {"env": env, "run_flag": run_flag, "node_flag": node_flag, "not_yet": not_yet, "secret": secret}
+    metadata: dict[str, Any] = {"env": env, "run_flag": run_flag, "node_flag": node_flag}
+    metadata |= {"not_yet": not_yet, "built": (default, *built), "secret": secret}
     made: Any = field(default=default, metadata=metadata)  # dataclass() puts the default in its place
     return made  # type: ignore[no-any-return]
 

@@ -86,9 +86,9 @@ class Settings:
     round_interval: Annotated[float, above(0)] = setting(60.0, "COORDINATOR_ROUND_INTERVAL", run_flag="round_interval")
     """The longest a round stays open."""
     publish_frequency: Literal["generation", "stage", "round"] = setting(
-        "stage", "ROLLOUT_PUBLISH_FREQUENCY", not_yet="other publish frequencies"
+        "stage", "ROLLOUT_PUBLISH_FREQUENCY", not_yet="groups that are published one by one", built=("round",)
     )
-    """When groups are published: with every stage."""
+    """When groups are published: with every `stage`, or once per `round`; the same as long as a round has one stage."""
     cleanup: bool = setting(False, "ROLLOUT_CLEANUP_ENABLED")
     """Delete the rollouts of old rounds as the run goes on; workers do so by turns (docs/retention.md)."""
     keep_last_rounds: Annotated[int, whole(1)] = setting(10, "ROLLOUT_KEEP_LAST_N_ROUNDS")

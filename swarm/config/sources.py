@@ -170,7 +170,7 @@ def parse(name: str, value: object, source: str) -> Any:
             f"{variable(name)} ({name}) must be {allowed(kind)}, got {quoted(value)} from {source}; "
             "correct it or leave it out"
         ) from None
-    if f.metadata["not_yet"] and parsed != f.default:
+    if f.metadata["not_yet"] and parsed not in f.metadata["built"]:
         raise ConfigError(
             f"{variable(name)} ({name}) = {value!r} from {source} needs {f.metadata['not_yet']}, "
             f"which this version does not have; only {f.default!r} works"

@@ -374,12 +374,15 @@ def test_an_unknown_key_in_a_file_is_refused_and_the_nearest_named(tmp_path: Pat
     ("name", "text"),
     [
         ("MAX_STAGES", "2"),
-        ("ROLLOUT_PUBLISH_FREQUENCY", "round"),
         ("ROLLOUT_PUBLISH_FREQUENCY", "generation"),
     ],
 )
 def test_what_is_not_built_yet_is_refused_not_ignored(name: str, text: str) -> None:
     assert "which this version does not have" in refusal({name: text})
+
+
+def test_a_round_of_one_stage_is_published_once_with_either() -> None:
+    assert load({"ROLLOUT_PUBLISH_FREQUENCY": "round"}).publish_frequency == "round"
 
 
 def test_a_liveness_timeout_below_three_heartbeats_is_refused() -> None:

@@ -1,0 +1,73 @@
+"""Real processes that clean up after themselves, killed at random: what was published is in its place or archived."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from swarm.records.rollouts import RolloutFiles, read_cleaned
+from swarm.store.place import open_place
+from tests.integration.swarms import LIGHT, daemons, environment, eventually, layout, rows, run_swarm
+
+ROUNDS = 30
+NODES = ("alice", "bob", "carol")
+
+
+def published(path: Path) -> dict[str, str]:
+    """Key -> SHA-256 of the rollout files that lie there now."""
+    found, experiment = {}, path / "experiments/test"
+    for folder, _, names in os.walk(experiment / "rollouts"):  # which lives with folders that go meanwhile
+        for file in (Path(folder, name) for name in names):
+            with suppress(FileNotFoundError):
+                key = file.relative_to(experiment).as_posix()
+                found[key] = hashlib.sha256(file.read_bytes()).hexdigest()
+    return found
+
+
+@pytest.mark.engine
+def test_workers_that_are_killed_while_they_clean_up_lose_nothing_and_redo_their_rounds(tmp_path: Path) -> None:
+    env = environment(tmp_path, MAX_ROUNDS=ROUNDS, CHECKPOINT_INTERVAL=2, SWARM_EXPECTED_WORKERS=3, LIGHT_STEP=0.05)
+    env |= {"ROLLOUT_CLEANUP_ENABLED": "True", "ROLLOUT_ARCHIVE_OLD": "True", "ROLLOUT_KEEP_LAST_N_ROUNDS": "3"}
+    env |= {"SWARM_LIVENESS_TIMEOUT": "2", "COORDINATOR_ROUND_INTERVAL": "10"}
+    seen: dict[str, str] = {}
+    with daemons() as start:
+        clock = start("services.coordinator", env | {"NODE_ID": "clock"})
+        workers = {node: start(LIGHT, env | {"NODE_ID": node}) for node in NODES}
+        for lost_at in sorted(random.sample(range(8, ROUNDS - 4), 4)):
+
+            def there(lost_at: int = lost_at) -> bool:
+                seen.update(published(tmp_path))
+                return len(rows(tmp_path, "alice")) >= lost_at
+
+            eventually(there, f"round {lost_at}")
+            victim = random.choice(NODES)
+            workers[victim].kill()
+            workers[victim] = start(LIGHT, env | {"NODE_ID": victim})
+
+        def is_over() -> bool:
+            seen.update(published(tmp_path))
+            return clock.process.poll() is not None
+
+        eventually(is_over, "the end")
+        assert [end.wait() for end in (clock, *workers.values())] == [0, 0, 0, 0]
+    run = open_place(tmp_path).open("test")
+    files = RolloutFiles(run)
+    kept = {f"rollouts/round_{key.round}/stage_0/{node}.json": files.read(key, node, 10**7) for key, node in files}
+    assert {key: hashlib.sha256(kept[key] or b"").hexdigest() for key in seen} == seen
+    said = read_cleaned(run)
+    assert said
+    assert said.archived
+    assert said.rollouts_before > 0, "how many rounds went depends on how long a dead worker needed them"
+    assert not (layout(tmp_path).rollouts / "round_0").exists()
+    for node in NODES:
+        assert [row["round"] for row in rows(tmp_path, node)] == sorted({row["round"] for row in rows(tmp_path, node)})
+        events = (layout(tmp_path).root / "logs" / node / "training_events.jsonl").read_text()
+        assert '"rounds.lost"' not in events
+    checked = run_swarm(env, "validate", "--experiment", "test", "--path", str(tmp_path))
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "rollouts were cleaned up" in checked.stdout
