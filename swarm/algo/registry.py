@@ -19,7 +19,7 @@ from swarm.algo.advantages import SCALINGS, Scaling
 from swarm.algo.control_rules import Constant, RandomSplit
 from swarm.algo.literal_rules import Gradient, MultiSignal, RewardTrend
 from swarm.algo.losses import LOSSES, Loss
-from swarm.algo.samplers import SAMPLERS, Sampler
+from swarm.algo.samplers import SAMPLERS, UNIFORM, Sampler
 from swarm.algo.scaled_rules import GradientScaled, MultiSignalScaled, RewardTrendScaled
 from swarm.algo.supply_rule import Supply
 from swarm.config import variable
@@ -41,9 +41,13 @@ RULES: Mapping[str, MakeRule] = {
 }
 
 
-def sampler(name: str) -> Sampler:
-    """The sampler of that name. Raises ConfigError if it is one of the user's own and cannot be had."""
-    return _named("sampler", name, SAMPLERS)
+def sampler(name: str) -> Sampler | None:
+    """The sampler of that name; None: `uniform`, for which nothing is sampled from a whole pool.
+
+    Raises:
+        ConfigError: it is one of the user's own, and cannot be had.
+    """
+    return None if name == UNIFORM else _named("sampler", name, SAMPLERS)
 
 
 def adaptive_rule(name: str) -> MakeRule:

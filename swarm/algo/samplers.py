@@ -1,5 +1,8 @@
 """Samplers: which J of the informative external groups a node trains on, by name.
 
+`uniform` is the paper's, and drawn before anything is looked at (drawing.py). The others choose among all that is
+there, so all of it is read, verified and scored first: their cost grows with the swarm.
+
 A sampler gets the informative groups of the pool in a fixed order, J, and a generator that is seeded by run, node and
 round, and gives at most J of them. It looks at nothing else, so that a run can be repeated.
 """
@@ -17,8 +20,12 @@ Sampler = Callable[[Sequence[ScoredGroup], int, Random], list[ScoredGroup]]
 """(informative groups in a fixed order, J, generator) -> at most J of them."""
 
 
-def uniform(groups: Sequence[ScoredGroup], count: int, rng: Random) -> list[ScoredGroup]:
-    """The paper's sampler: uniformly without replacement."""
+UNIFORM = "uniform"
+"""Needs no function: the first J informative groups of a random order."""
+
+
+def whole_pool(groups: Sequence[ScoredGroup], count: int, rng: Random) -> list[ScoredGroup]:
+    """As `uniform`, but after the whole pool was looked at: the sampler of earlier versions, to repeat their runs."""
     return rng.sample(groups, min(count, len(groups)))
 
 
@@ -52,4 +59,4 @@ def balanced(groups: Sequence[ScoredGroup], count: int, rng: Random) -> list[Sco
     return chosen
 
 
-SAMPLERS: Mapping[str, Sampler] = {"uniform": uniform, "informative": informative, "balanced": balanced}
+SAMPLERS: Mapping[str, Sampler] = {"whole-pool": whole_pool, "informative": informative, "balanced": balanced}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from random import Random
 
 from swarm.algo.advantages import is_informative
-from swarm.algo.samplers import Sampler, uniform
+from swarm.algo.samplers import Sampler, whole_pool
 from swarm.types import ScoredGroup
 
 
@@ -16,9 +16,9 @@ def choose_tasks(tasks: Sequence[str], count: int, rng: Random) -> list[str]:
 
 
 def sample_external(
-    pool: Sequence[ScoredGroup], count: int, rng: Random, sampler: Sampler = uniform
+    pool: Sequence[ScoredGroup], count: int, rng: Random, sampler: Sampler = whole_pool
 ) -> list[ScoredGroup]:
-    """Drop the groups without any advantage, then sample J; what arrived first makes no difference.
+    """Of a whole pool drop the groups without any advantage, then sample J; what arrived first makes no difference.
 
     Returns:
         At most `count` groups, fewer where the pool has fewer informative ones.

@@ -30,7 +30,7 @@ from swarm.types import FIRST_FAMILY
 
 JUDGE = "judge"
 """The name under which a judge keeps its logs; it registers nowhere, and no node may have it."""
-SAMPLERS = ("uniform", "informative", "balanced")
+SAMPLERS = ("uniform", "whole-pool", "informative", "balanced")
 """Named here for the messages; what they do is in swarm.algo.samplers. Others are named `package.module:function`."""
 LOSSES = ("grpo", "grpo_sequence", "dr_grpo", "gspo", "cispo")
 """Named here for the messages; what they do is in swarm.algo.losses. Others are named `package.module:function`."""

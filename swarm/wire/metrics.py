@@ -80,8 +80,11 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     """Node -> how many of the external groups are its."""
     external_by_peer_task: Annotated[dict[str, dict[str, int]], unit("groups")] = {}
     """Node -> task -> how many of the external groups are its."""
+    pool_examined: Groups = 0
+    """Groups of peers that were drawn and verified until enough was found."""
     pool_groups: Groups = 0
-    """Verified groups of peers this round, before the zero-advantage filter."""
+    """Groups of peers this round, before the zero-advantage filter; estimated from the draw unless that went through
+    all of them."""
     pool_informative: Groups = 0
     """Of these, with some advantage."""
     pool_reward: Reward = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import resource
 from contextlib import ExitStack
@@ -16,12 +17,13 @@ from anyio.from_thread import start_blocking_portal
 from swarm.config import Settings
 from swarm.node.process.wiring import make_context
 from swarm.node.sharing.assigned_questions import AssignedQuestions
-from swarm.node.sharing.intake import Intake
+from swarm.node.sharing.intake import Intake, News
 from swarm.tasks.bounded import Limits
 from swarm.tasks.gym.profiles import SAPO_TASKS
 from swarm.tasks.scoring import Scorer
 from swarm.types import RoundKey, ScoredGroup
 from tests.layout import Layout
+from tests.unit.node.intakes import everything
 
 TIMEOUT_S = 100.0
 
@@ -65,18 +67,23 @@ class Reader:
     async def _read(self, key: RoundKey) -> tuple[dict[str, list[ScoredGroup]], dict[str, dict[str, int]]]:
         arrived: list[str] = []
 
-        async def on_arrival(_: RoundKey, peer: str, __: bool) -> None:
-            arrived.append(peer)
+        async def on_news(_: RoundKey, peer: str, news: News) -> None:
+            if news is News.THERE:
+                arrived.append(peer)
 
         settings = Settings(
             path=str(self.layout.path), experiment="exp", admit="regenerable", completion_characters=2**20
         )
         assigned = AssignedQuestions(settings.seed, SAPO_TASKS, "tiny-2")
-        intake = Intake(make_context(settings, "reader"), assigned, self._scorer, on_arrival)
+        intake = Intake(make_context(settings, "reader"), assigned, self._scorer, on_news)
         with anyio.fail_after(TIMEOUT_S):
             async with anyio.create_task_group() as tasks:
                 await intake.look({key}, {file.stem for file in self.layout.rollouts_of(key).iterdir()}, tasks)
-        taken = {peer: intake.groups([(peer, key)]) for peer in arrived}
+                sources = [(peer, key) for peer in sorted(arrived)]
+                sample = await intake.draw(everything(), sources, math.inf, tasks)
+        taken: dict[str, list[ScoredGroup]] = {peer: [] for peer in arrived}
+        for scored in sorted(sample.groups, key=lambda scored: scored.group.slot):
+            taken[scored.group.peer_id].append(scored)
         return taken, {peer: dict(reasons) for peer, reasons in intake.close_round(key.round).refused_by_peer.items()}
 
 

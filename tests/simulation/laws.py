@@ -20,11 +20,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from swarm.algo.advantages import is_informative
+from swarm.algo.drawing import random_ranks
+from swarm.config import Settings
 from swarm.errors import ConfigError, DuplicateNodeError, ExperimentError, ProtocolError, SwarmError
 from swarm.node.base.submissions import TRACES
 from swarm.node.base.write_queue import LONGEST_PAUSE
 from swarm.node.coordinator.coordinator_machine import Decision, Look, WriteState
 from swarm.node.sharing.assigned_questions import AssignedQuestions
+from swarm.node.worker import events as m
 from swarm.node.worker.worker_machine import Phase
 from swarm.store.base import Kind
 from swarm.types import RoundKey
@@ -218,36 +222,44 @@ class Laws:
             if rows and row.round <= rows[-1].round:
                 raise self.broken("a node's rounds go back, or one has two rows", host.name, row.round)
             self._counts_on(host.name, rows, row)
-            self._pooled(host, row)
+            self._drawn(host, row)
 
     def _counts_on(self, node: str, rows: Sequence[MetricsRow], row: MetricsRow) -> None:
         expected = sum(r.my_reward for r in rows) + row.my_reward
         if abs(row.cumulative_reward - expected) > 1e-6:
             raise self.broken(f"its cumulative reward is {row.cumulative_reward}, not {expected}", node, row.round)
 
-    def _pooled(self, host: Host, row: MetricsRow) -> None:
-        """What was said to have arrived was there to be learned from, where nobody writes anything odd."""
-        train = host.train  # type: ignore[attr-defined]
+    def _drawn(self, host: Host, row: MetricsRow) -> None:
+        """Of all groups with an advantage that had arrived it trains on the first J, in the order that seed, node and
+        round give them, however they came. (Where nobody writes anything odd.)
+        """
+        draw: m.Draw | None = host.draw  # type: ignore[attr-defined]
         odd = self.strangers.have_earned or any(self._world.injected[kind] for kind in _OF_A_POOL)
-        if (
-            odd
-            or train is None
-            or train.key != (row.round, row.stage)
-            or any(key != train.key for _, key in train.sources)
-        ):
+        if odd or draw is None or draw.key != (row.round, row.stage):
             return
-        files = [self._there(keys.rollout(key, peer)) for peer, key in train.sources]
-        groups = sum(len(decode(file, RolloutFile, "").rollouts) for file in files if file)
-        groups -= self._trained_before(host.name, train.key)
-        if row.pool_groups != groups:
-            raise self.broken(
-                f"of {groups} groups that had arrived {row.pool_groups} are in its pool", host.name, row.round
-            )
+        settings: Settings = host.settings()
+        if settings.sampler != "uniform" or not host.drew_all:  # type: ignore[attr-defined]
+            return
+        ranks = random_ranks(settings.seed, "external", host.name, *draw.key)
+        before = {name for earlier in self.rows_of(host.name) for name in earlier.trained_on}
+        rank: dict[str, int] = {}
+        for peer, (round_, stage) in draw.sources:
+            place = f"{peer}/{round_}/{stage}"
+            rank |= {f"{place}/{slot}": number for slot, number in enumerate(ranks(place, settings.total_groups))}
+        there = (self._informative(draw) & rank.keys()) - before
+        expected = sorted(there, key=rank.__getitem__)[: row.external_wanted]
+        if row.trained_on != expected:
+            raise self.broken(f"it trains on {row.trained_on}; drawn are {expected}", host.name, row.round)
 
-    def _trained_before(self, node: str, key: RoundKey) -> int:
-        """Groups of a round that a node on its own clock trained on when it was not there itself."""
-        names = [name for row in self.rows_of(node) for name in row.trained_on]
-        return sum(name.split("/")[1:3] == [str(key.round), str(key.stage)] for name in names)
+    def _informative(self, draw: m.Draw) -> set[str]:
+        """The names of the groups with an advantage in the files of these peers."""
+        found = set()
+        for peer, key in draw.sources:
+            if data := self._there(keys.rollout(key, peer)):
+                for slot, entries in decode(data, RolloutFile, "").rollouts.items():
+                    if is_informative([entry.reward or 0.0 for entry in entries]):
+                        found.add(f"{peer}/{key.round}/{key.stage}/{slot}")
+        return found
 
     def _rewards(self, host: Host, key: str, data: bytes) -> None:
         reward = decode(data, RewardFile, key)

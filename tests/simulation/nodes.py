@@ -44,8 +44,10 @@ class WorkerHost(Host):
         """When it last began or ended a round."""
         self.round_began_at = 0.0
         self.machine: WatchedWorkerMachine | None = None
-        self.train: m.Train | None = None
-        """What it trained on last."""
+        self.draw: m.Draw | None = None
+        """Of what it drew its external groups last."""
+        self.drew_all = False
+        """And it was not cut off."""
         self.policy: LightPolicy
         self._worker: Worker | None = None
 
@@ -53,7 +55,7 @@ class WorkerHost(Host):
         return self.world.plan.settings(self.name)
 
     async def live(self, ctx: NodeContext) -> int:
-        self.machine = self.train = None
+        self.machine = self.draw = None
         self.progress_at = self.world.now
         self._worker = Worker(
             ctx,
@@ -130,6 +132,7 @@ class WatchedWorkerMachine:
         assert isinstance(host, WorkerHost)
         self._host = host
         self._checked = CheckedWorker(settings)
+        self._checked.draws_at_once = False
         self._loss = Loss()
         host.machine = self
 
@@ -145,10 +148,12 @@ class WatchedWorkerMachine:
         world.stepped(host, event, instructions)
         world.laws.strangers.handled(host, self._checked.machine, self._loss, instructions)
         for instruction in instructions:
-            if isinstance(instruction, m.Train):
-                host.train = instruction
+            if isinstance(instruction, m.Draw):
+                host.draw = instruction
             if isinstance(instruction, m.Generate):
                 host.progress_at = host.round_began_at = world.now
+        if isinstance(event, m.Drawn):
+            host.drew_all = event.complete
         if isinstance(event, m.Submitted):
             host.progress_at = world.now
         return instructions

@@ -121,4 +121,5 @@ class Plan:
             archive_old=self.cleanup == "archive",
             keep_last_rounds=1,
             watch="auto" if self.hints else "off",
+            sampler="uniform" if self.seed % 8 else "whole-pool",
         )

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from swarm.algo.drawing import Drawing
 from swarm.node.base.attendance import Attendance
 from swarm.node.base.clock_belief import ClockBelief
 from swarm.node.base.heartbeats import Heartbeats
@@ -22,7 +23,7 @@ from swarm.node.base.submissions import Submissions
 from swarm.node.base.write_queue import WriteQueue
 from swarm.node.coordinator import clock_keeper, resume
 from swarm.node.coordinator.coordinator_machine import CoordinatorMachine, Look, WriteState
-from swarm.node.sharing.intake import Intake
+from swarm.node.sharing.intake import Wanted
 from swarm.node.worker import events as m
 from swarm.node.worker import own_groups, starting
 from swarm.node.worker.own_completions import Left
@@ -279,14 +280,12 @@ def the_reward_comes_before_the_row(patch: Patch) -> None:
 
 
 # ── seeing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-def a_peer_is_told_of_before_its_file_is_in_the_pool(patch: Patch) -> None:
-    usual = Intake._take
+def what_is_drawn_is_not_waited_for(patch: Patch) -> None:
+    patch.setattr(Drawing, "wanted", lambda self, results: [])
 
-    async def take(self: Intake, key: RoundKey, peer: str, tag: str, rank: int) -> None:
-        await self._on_arrival(key, peer, True)
-        await usual(self, key, peer, tag, rank)
 
-    patch.setattr(Intake, "_take", take)
+def who_is_known_first_is_drawn_first(patch: Patch) -> None:
+    patch.setattr(Wanted, "ranks_of", lambda self, source: range(self.slots))
 
 
 def a_heartbeat_does_not_move(patch: Patch) -> None:
@@ -388,7 +387,8 @@ BUGS = [
     Planted(what_is_refused_goes_to_the_end_of_the_queue, ("not that of a row",), first=20),
     Planted(what_is_refused_is_forgotten, ("a row without its reward", "no row tells of", "not that of a row")),
     Planted(the_reward_comes_before_the_row, ("not that of a row",)),
-    Planted(a_peer_is_told_of_before_its_file_is_in_the_pool, ("are in its pool",)),
+    Planted(what_is_drawn_is_not_waited_for, ("drawn are",)),
+    Planted(who_is_known_first_is_drawn_first, ("drawn are",)),
     Planted(a_heartbeat_does_not_move, ("it stands still", "it does not follow")),
     Planted(a_dead_process_is_taken_for_alive, ("a node ends with DuplicateNodeError",)),
     Planted(every_newcomer_has_a_grace_of_its_own, ("names that never publish cost it",), {"crowds": 1.0}),

@@ -1,7 +1,8 @@
-"""The swarm pool: the verified groups that a node may learn from, by round, stage and peer. Pure.
+"""The swarm pool: peers' groups as far as they were fetched and verified, by round, stage and peer. Pure.
 
-Whatever the order in which files arrive, and however often, the same sources give the same groups. So copies are told
-from originals only when the groups are asked for, when all that is there to compare is there.
+    a file is put in ─▶ its groups are held, unverified ─settle─▶ verified, or refused: nothing
+
+What a slot holds is a verified group, nothing, or not known yet: the file was not read, or the group not verified.
 
 All together take a bounded number of bytes. Where they would take more, the largest file goes, and so on: what stays
 are the smallest files that fit, in whatever order they came, so that nobody is put out by who brings more than he does.
@@ -12,84 +13,118 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from sys import getsizeof
-from typing import NamedTuple
 
 import msgspec
 
 from swarm.algo.advantages import is_informative
-from swarm.node.sharing.trained_groups import name_of
+from swarm.algo.drawing import NOTHING, Nothing
+from swarm.node.sharing.trained_groups import GroupName
 from swarm.types import RolloutGroup, RoundKey, ScoredGroup
+from swarm.wire.codec import Claims
 
 _OF_A_NUMBER, _OF_AN_OBJECT = 40, 64
 """Bytes: of an int or float in a tuple, of an object with a few fields."""
 
 
-class _Held(NamedTuple):
-    scored: ScoredGroup
-    content: bytes
-    """Digest of the question and the completions."""
+@dataclass
+class _Held:
+    group: RolloutGroup
+    claims: Claims
+    found: ScoredGroup | Nothing | None = None
 
 
 class Pool:
     """Keeps what was put in until it is forgotten."""
 
-    def __init__(self, is_owner: Callable[[RolloutGroup], bool], *, most_bytes: int) -> None:
-        """Make an empty pool.
-
-        Args:
-            is_owner: whether a group's question is the one that was drawn for its publisher, round and slot.
-            most_bytes: what the texts of all groups may take in memory.
-        """
-        self._is_owner = is_owner
+    def __init__(self, *, most_bytes: int) -> None:
+        """`most_bytes`: what the texts of all groups may take in memory."""
         self._most_bytes = most_bytes
-        self._held: dict[RoundKey, dict[str, list[_Held]]] = {}
+        self._files: dict[RoundKey, dict[str, dict[int, _Held]]] = {}
         self._sizes: dict[tuple[RoundKey, str], int] = {}
 
-    def put(self, key: RoundKey, peer: str, groups: Iterable[ScoredGroup]) -> list[tuple[RoundKey, str]]:
-        """Take in the groups of one file; the first that comes for a peer and stage stays.
+    def has(self, key: RoundKey, peer: str) -> bool:
+        """Whether the peer's file for a stage was put in."""
+        return peer in self._files.get(key, {})
+
+    def put(
+        self, key: RoundKey, peer: str, groups: Iterable[tuple[RolloutGroup, Claims]]
+    ) -> list[tuple[RoundKey, str]]:
+        """Take in the groups of one file, none of them verified yet; the first that comes for a peer and stage stays.
 
         Returns:
             The files whose groups had to go, perhaps this one: nothing more of them comes in.
         """
-        if peer not in self._held.setdefault(key, {}):
-            held = [_Held(_worth_keeping(scored), _content(scored.group)) for scored in groups]
-            self._held[key][peer] = held
-            self._sizes[key, peer] = sum(_bytes(one.scored) for one in held)
+        if not self.has(key, peer):
+            held = {group.slot: _Held(group, claims) for group, claims in groups}
+            self._files.setdefault(key, {})[peer] = held
+            self._sizes[key, peer] = sum(_bytes(one.group) for one in held.values())
         gone: list[tuple[RoundKey, str]] = []
         while sum(self._sizes.values()) > self._most_bytes:
             file = max(self._sizes, key=lambda file: (self._sizes[file], file))
-            del self._sizes[file]
-            self._held[file[0]][file[1]] = []
+            self.empty(*file)
             gone.append(file)
         return gone
 
-    def groups(self, sources: Sequence[tuple[str, RoundKey]]) -> tuple[list[ScoredGroup], list[RolloutGroup]]:
-        """The groups of these peers for these rounds and stages, by name, and the copies among them.
+    def empty(self, key: RoundKey, peer: str) -> None:
+        """Nothing of this file is to be learned from."""
+        self._files.setdefault(key, {})[peer] = {}
+        self._sizes.pop((key, peer), None)
 
-        Of groups with the same question and the same completions those stay that answer what was drawn for them; where
-        none does, the first by name.
-        """
-        wanted = [held for peer, key in set(sources) for held in self._held.get(key, {}).get(peer, [])]
-        wanted.sort(key=lambda held: name_of(held.scored.group))
-        same: dict[bytes, list[_Held]] = defaultdict(list)
-        for held in wanted:
-            same[held.content].append(held)
-        copies = {name_of(group) for alike in same.values() for group in self._copies(alike)}
-        originals = [held.scored for held in wanted if name_of(held.scored.group) not in copies]
-        return originals, [held.scored.group for held in wanted if name_of(held.scored.group) in copies]
+    def take_out(self, key: RoundKey, peer: str) -> None:
+        """What lay at this name was none of the peer's files: another one may come in."""
+        self._files.get(key, {}).pop(peer, None)
+        self._sizes.pop((key, peer), None)
+
+    def unverified(self, key: RoundKey, peer: str, slots: Iterable[int]) -> list[tuple[RolloutGroup, Claims]]:
+        """The groups in these slots of a file that are to be verified."""
+        file = self._files.get(key, {}).get(peer, {})
+        held = [file[slot] for slot in sorted(slots) if slot in file]
+        return [(one.group, one.claims) for one in held if one.found is None]
+
+    def settle(self, name: GroupName, scored: ScoredGroup | None) -> None:
+        """A group is verified, or refused (None)."""
+        held = self._files.get(name.key, {}).get(name.peer, {}).get(name.slot)
+        if held is None:
+            return  # its file is gone meanwhile
+        self._sizes[name.key, name.peer] -= _bytes(held.group)
+        held.found = NOTHING if scored is None else _worth_keeping(scored)
+        held.group = held.found.group if isinstance(held.found, ScoredGroup) else _without_texts(held.group)
+        self._sizes[name.key, name.peer] += _bytes(held.group)
+
+    def found(self, name: GroupName) -> ScoredGroup | Nothing | None:
+        """What is known of a slot; None: nothing yet."""
+        file = self._files.get(name.key, {}).get(name.peer)
+        if file is None:
+            return None
+        return file[name.slot].found if name.slot in file else NOTHING
 
     def forget_before(self, key: RoundKey) -> None:
         """Drop earlier rounds."""
-        self._held = {k: peers for k, peers in self._held.items() if k >= key}
+        self._files = {k: peers for k, peers in self._files.items() if k >= key}
         self._sizes = {file: size for file, size in self._sizes.items() if file[0] >= key}
 
-    def _copies(self, alike: Sequence[_Held]) -> list[RolloutGroup]:
-        if len(alike) == 1:
-            return []
-        groups = [held.scored.group for held in alike]
-        owners = [group for group in groups if self._is_owner(group)] or groups[:1]
-        return [group for group in groups if group not in owners]
+
+def copies(groups: Sequence[ScoredGroup], is_owner: Callable[[RolloutGroup], bool]) -> list[RolloutGroup]:
+    """Those with an advantage that are another one's, word for word.
+
+    Of groups with the same question and the same completions those stay that answer what was drawn for them; where
+    none does, the first.
+
+    Args:
+        is_owner: whether a group's question is the one that was drawn for its publisher, round and slot.
+    """
+    same: dict[bytes, list[RolloutGroup]] = defaultdict(list)
+    for scored in groups:
+        if is_informative(scored.rewards):  # of others there are no texts any more, and nobody trains on them
+            same[_content(scored.group)].append(scored.group)
+    found: list[RolloutGroup] = []
+    for alike in same.values():
+        if len(alike) > 1:
+            owners = [group for group in alike if is_owner(group)] or alike[:1]
+            found += [group for group in alike if group not in owners]
+    return found
 
 
 def _content(group: RolloutGroup) -> bytes:
@@ -97,15 +132,14 @@ def _content(group: RolloutGroup) -> bytes:
     return hashlib.blake2b(msgspec.json.encode(texts), digest_size=16).digest()
 
 
-def _bytes(scored: ScoredGroup) -> int:
-    """What a group takes in memory, rather too much than too little.
+def _bytes(group: RolloutGroup) -> int:
+    """What a group takes in memory with its rewards, rather too much than too little.
 
     One character beyond Latin-1 makes all of its text two or four times as large.
     """
-    group = scored.group
     texts = (group.question.prompt, group.question.answer or "", *(one.text for one in group.completions))
     numbers = sum(len(one.token_ids or ()) + len(one.logprobs or ()) for one in group.completions)
-    objects = 8 + 4 * len(scored.rewards)
+    objects = 8 + 4 * len(group.completions)
     return sum(map(getsizeof, texts)) + _OF_A_NUMBER * numbers + _OF_AN_OBJECT * objects
 
 
@@ -113,7 +147,9 @@ def _worth_keeping(scored: ScoredGroup) -> ScoredGroup:
     """Nobody trains on a group without any advantage: of most of a pool only the rewards have to stay in memory."""
     if is_informative(scored.rewards):
         return scored
-    question = msgspec.structs.replace(scored.group.question, prompt="")
-    return msgspec.structs.replace(
-        scored, group=msgspec.structs.replace(scored.group, question=question, completions=())
-    )
+    return msgspec.structs.replace(scored, group=_without_texts(scored.group))
+
+
+def _without_texts(group: RolloutGroup) -> RolloutGroup:
+    question = msgspec.structs.replace(group.question, prompt="")
+    return msgspec.structs.replace(group, question=question, completions=())

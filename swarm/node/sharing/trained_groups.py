@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import NamedTuple
 
 from swarm.types import RolloutGroup, RoundKey, ScoredGroup
@@ -44,9 +44,10 @@ class TrainedGroups:
     def __init__(self) -> None:
         self._names: set[GroupName] = set()
 
-    def left_of(self, pool: Iterable[ScoredGroup]) -> list[ScoredGroup]:
-        """The groups of a pool that were not trained on yet."""
-        return [scored for scored in pool if name_of(scored.group) not in self._names]
+    @property
+    def names(self) -> Set[GroupName]:
+        """Of all of them."""
+        return self._names
 
     def add(self, groups: Iterable[ScoredGroup]) -> None:
         """These are trained on now."""

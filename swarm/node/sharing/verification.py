@@ -53,18 +53,19 @@ class Verdict(NamedTuple):
 
 
 async def verify(
-    source: TaskSource, groups: Sequence[RolloutGroup], claims: Sequence[Claims], *, trusting: bool
+    source: TaskSource, groups: Sequence[RolloutGroup], claims: Sequence[Claims], *, trusting: bool, killed: int = 0
 ) -> AsyncIterator[list[Verdict]]:
-    """Verdicts in order, a part of the file at a time; the caller may let others go first in between.
+    """Verdicts in order, a part of the groups at a time; the caller may let others go first in between.
 
     Args:
         claims: one per group.
         trusting: begin with GROUPS_AT_ONCE groups, not with one: its publisher has a record.
+        killed: answers of the same file that had to be killed before.
 
     Raises:
         ProtocolError: `scorer_abuse`, after the verdicts that show it; all that was given is to be forgotten.
     """
-    start, size, killed = 0, GROUPS_AT_ONCE if trusting else 1, 0
+    start, size = 0, GROUPS_AT_ONCE if trusting else 1
     while start < len(groups):
         part = slice(start, start + size)
         verdicts = await _all_at_once(source, groups[part], claims[part])

@@ -86,13 +86,37 @@ class CoordinatorSeen:
 
 @dataclass(frozen=True)
 class PeerArrived:
-    """All that a peer published for this round and stage is verified and scored, or refused."""
+    """A peer has published for this round and stage, or is not read: nobody is to wait for it."""
 
     key: RoundKey
     peer: str
     now: float
-    valid: bool = True
-    """Something of it was: such a peer has earned to be waited for."""
+
+
+@dataclass(frozen=True)
+class PeerMissing:
+    """What was taken for a file of this peer's, for this round and stage, is none."""
+
+    key: RoundKey
+    peer: str
+    now: float
+
+
+@dataclass(frozen=True)
+class PeerEarned:
+    """A group of this peer's was verified: such a peer is worth waiting for."""
+
+    peer: str
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The external groups are drawn, of what was there when Draw was given."""
+
+    key: RoundKey
+    complete: bool
+    """Not cut off by its deadline."""
+    now: float
 
 
 @dataclass(frozen=True)
@@ -140,6 +164,9 @@ Event = (
     | PeersLive
     | CoordinatorSeen
     | PeerArrived
+    | PeerMissing
+    | PeerEarned
+    | Drawn
     | Tick
     | Trained
     | Submitted
@@ -186,20 +213,26 @@ class BeginUpdate:
 
 
 @dataclass(frozen=True)
-class Train:
-    """Add those of J groups sampled from what the heard peers published, and make the update."""
+class Draw:
+    """Sample J groups from what the heard peers published, verifying no more of it than that takes."""
 
     key: RoundKey
     sources: tuple[tuple[str, RoundKey], ...]
     """The heard peers, by name, and for which round the groups are that are taken of each."""
+    until: float
+    """When drawing has to end."""
+
+
+@dataclass(frozen=True)
+class Train:
+    """Add the gradients of the groups that were drawn, and make the update."""
+
+    key: RoundKey
+    heard: frozenset[str]
     awaited: frozenset[str]
     """The live peers that were worth waiting for, heard or not."""
     timed_out: bool
     late: bool
-
-    @property
-    def heard(self) -> frozenset[str]:
-        return frozenset(peer for peer, _ in self.sources)
 
 
 @dataclass(frozen=True)
@@ -220,4 +253,4 @@ class Finish:
     """`finished`: the experiment is over; `stopped`: somebody asked."""
 
 
-Instruction = Generate | GenerateAhead | Score | Publish | BeginUpdate | Train | Submit | Save | Finish
+Instruction = Generate | GenerateAhead | Score | Publish | BeginUpdate | Draw | Train | Submit | Save | Finish

@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Set
 
-import anyio
 from anyio.abc import TaskGroup
 
 from swarm.errors import StoreError
@@ -32,7 +31,7 @@ from swarm.node.base.rhythm import Rhythm
 from swarm.node.base.submissions import TRACES, Submissions
 from swarm.node.sharing.intake import Intake
 from swarm.node.worker.events import ClockSeen, CoordinatorSeen, Event, PeersLive, Phase
-from swarm.node.worker.worker_machine import GATHER_SHARE, WorkerMachine
+from swarm.node.worker.worker_machine import WorkerMachine
 from swarm.records.files import PeerReader
 from swarm.records.listing import NodeFiles
 from swarm.records.liveness import Liveness
@@ -69,8 +68,6 @@ class Lookout:
         """Who has written the state file that was read last."""
         self._coordinator_seen = ctx.clock.monotonic()
         self._misses_coordinator = False
-        self._taken_in: set[tuple[RoundKey, str]] = set()
-        self._arrival = anyio.Event()
         self._rhythm = Rhythm(ctx.clock, ctx.settings.heartbeat_interval)
         self._phase, self._looks = machine.phase, 0
         """What the machine waited for lately, and how often it was looked for."""
@@ -113,10 +110,7 @@ class Lookout:
             told = (seen.state.finished, seen.now, self._belief.interval, self._belief.announced)
             self._tell(ClockSeen(seen.key, *told, back=back))
         if settings.shares and (self._machine.phase is Phase.GATHERING or not settings.sparing):
-            rounds = self._rounds_to_list()
-            oldest = min((key.round for key in rounds), default=0) - settings.staleness_window
-            self._taken_in = {(key, peer) for key, peer in self._taken_in if key.round >= oldest}
-            await self._intake.look(rounds, self.live_peers(), tasks)
+            await self.list_rollouts(tasks)
 
     def _rounds_to_list(self) -> set[RoundKey]:
         """The open round and the own one; on the own clock all rounds whose groups may be taken, and no other."""
@@ -129,24 +123,12 @@ class Lookout:
     def _stages_to_list(self) -> list[str]:
         return [keys.rollouts(key) for key in self._rounds_to_list()]
 
-    async def take_in_what_is_there(self, tasks: TaskGroup) -> None:
-        """List, and wait until the files of live peers that lie there by now are taken in.
+    async def list_rollouts(self, tasks: TaskGroup) -> None:
+        """Now, all rounds whose groups may be taken."""
+        await self._intake.look(self._rounds_to_list(), self.live_peers(), tasks)
 
-        On the own clock any of several rounds will do, so that gathering could end with the first that happens to be
-        scored: what is learned should follow from what lies there, not from the order in which it came.
-        """
-        rounds, live = self._rounds_to_list(), self.live_peers()
-        there = {(key, peer) for key in rounds for peer in await self._ctx.blocking.run(self._nodes, key) & live}
-        await self._intake.look(rounds, live, tasks)
-        with self._ctx.clock.move_on_after(self._ctx.settings.round_interval * GATHER_SHARE):
-            while not there <= self._taken_in:
-                self._arrival = anyio.Event()
-                await self._arrival.wait()
-
-    def arrived(self, key: RoundKey, peer: str) -> None:
-        """The Intake is done with a file."""
-        self._taken_in.add((key, peer))
-        self._arrival.set()
+    def found_something(self) -> None:
+        """The Intake has: the next looks come soon."""
         self._rhythm.keep_pace()
 
     async def _read_state(self) -> Sighting | None:

@@ -1,7 +1,7 @@
 """The steps of one round of a worker, in their order; WorkerMachine says when each is due.
 
-    generate ─▶ score ─▶ publish ─▶ (gather: the machine waits, Intake works) ─▶ train ─▶ submit
-    (or generate_ahead)  └▶ begin_update, in the compute thread ────────────────▶ │
+    generate ─▶ score ─▶ publish ─▶ (gather: the machine waits, Intake works) ─▶ draw ─▶ train ─▶ submit
+    (or generate_ahead)  └▶ begin_update, in the compute thread ───────────────────────▶ │
 
 own_groups.py makes the own groups, round_files.py brings what a round leaves to the shared place.
 """
@@ -11,17 +11,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from anyio.abc import TaskGroup
 from msgspec import UNSET
 
+from swarm.algo.drawing import random_ranks
 from swarm.algo.registry import advantage_scaling, sampler
 from swarm.algo.sampling import sample_external, winners
 from swarm.algo.seeds import derive_random
 from swarm.logs import get_logger
 from swarm.node.base.timeline import overlap, total
-from swarm.node.sharing.intake import Intake
+from swarm.node.sharing.intake import Intake, Wanted
 from swarm.node.sharing.trained_groups import TrainedGroups
 from swarm.node.worker.context import WorkerContext
-from swarm.node.worker.events import Generate, Train
+from swarm.node.worker.events import Draw, Generate, Train
 from swarm.node.worker.held_out import HeldOutAnswers
 from swarm.node.worker.hint_log import HintLog
 from swarm.node.worker.ij_schedule import IJSchedule
@@ -98,6 +100,7 @@ class RoundSteps:
         self.work = ahead or RoundWork(key, self._schedule.of(key))
         self.work.started, self.work.waited = now, now - self._round_ended
         self.work.clock = "own" if on_own_clock else "coordinator"
+        self._intake.foresee(self._wanted_soon)
         if ahead:
             await ahead.scored.wait()
         else:
@@ -146,6 +149,33 @@ class RoundSteps:
             temperature=self._ctx.settings.temperature,
         )
 
+    # ── draw ────────────────────────────────────────────────────────────────────────────────────────────────────────
+    async def draw(self, instruction: Draw, tasks: TaskGroup) -> bool:
+        """Sample J external groups from what these peers published; False if it was cut off."""
+        work = self.work
+        wanted = self._wanted(work.key, work.split.external)
+        work.sample = await self._intake.draw(wanted, instruction.sources, instruction.until, tasks)
+        if self._sampler:
+            rng = derive_random(self._ctx.settings.seed, "external", self._ctx.node_id, *work.key)
+            work.external = sample_external(work.sample.groups, work.split.external, rng, self._sampler)
+        else:
+            work.external = work.sample.informative[: work.split.external]
+        return work.sample.complete
+
+    def _wanted(self, key: RoundKey, external: int) -> Wanted:
+        """As many slots of each peer as this node has itself; all, where another sampler than SAPO's chooses."""
+        settings = self._ctx.settings
+        slots = settings.peer_groups if self._sampler else min(settings.total_groups, settings.peer_groups)
+        ranks = random_ranks(settings.seed, "external", self._ctx.node_id, *key)
+        return Wanted(slots, None if self._sampler else external, self._trained.names, ranks)
+
+    def _wanted_soon(self, key: RoundKey) -> Wanted | None:
+        """For the round in hand, or one that follows; on its own clock each peer's groups may be of another round."""
+        if self.work.clock == "own" or key < self.work.key:
+            return None
+        split = self.work.split if key == self.work.key else self._schedule.of(key)
+        return self._wanted(key, split.external)
+
     # ── train ───────────────────────────────────────────────────────────────────────────────────────────────────────
     async def begin_update(self, key: RoundKey) -> None:
         """Add up the gradients of the own groups, which need not wait for anybody else's."""
@@ -160,14 +190,11 @@ class RoundSteps:
             await self.own_groups.ask_early(following)
 
     async def train(self, instruction: Train) -> None:
-        """Sample J external groups from the pool, add their gradients, and make the update."""
+        """Add the gradients of the external groups, and make the update."""
         work, ctx = self.work, self._ctx
         work.seconds["gather"] = ctx.clock.monotonic() - work.gather_from
         work.heard, work.awaited = instruction.heard, instruction.awaited
         work.timed_out, work.late = instruction.timed_out, instruction.late
-        work.pool = self._trained.left_of(self._intake.groups(instruction.sources))
-        rng = derive_random(ctx.settings.seed, "external", ctx.node_id, *work.key)
-        work.external = sample_external(work.pool, work.split.external, rng, self._sampler)
         self._trained.add(work.external)
         await work.begun.wait()
         for ahead in list(self._ahead.values()):
@@ -196,7 +223,7 @@ class RoundSteps:
         self._schedule.observe(row)  # before anything is awaited: the next round may be generated meanwhile
         await self._files.row(row)
         await self._files.reward(row, anew=True)
-        await self._files.vote(work.key, winners(mean_rewards([*work.own, *work.pool])))
+        await self._files.vote(work.key, winners(mean_rewards([*work.own, *work.sample.groups])))
         _log_round(row)
         await self._hints.observe(row)
         self._round_ended = self._ctx.clock.monotonic()

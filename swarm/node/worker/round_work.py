@@ -16,6 +16,7 @@ from msgspec import UNSET
 
 from swarm.algo.adaptive_rule import Split
 from swarm.algo.advantages import Scaling, group_advantages, is_informative
+from swarm.algo.drawing import EMPTY, Sample
 from swarm.node.sharing.trained_groups import name_of
 from swarm.store.health import Room
 from swarm.tasks.scoring import FULL_ANSWER
@@ -57,9 +58,10 @@ class RoundWork:
     begun: anyio.Event = field(default_factory=anyio.Event)
     """Set when the gradients of `own` are added up."""
     external: list[ScoredGroup] = field(default_factory=list)
-    pool: list[ScoredGroup] = field(default_factory=list)
+    sample: Sample = EMPTY
+    """What was looked at of the pool."""
     heard: frozenset[str] = frozenset()
-    """Peers whose groups are in the pool, or were refused."""
+    """Peers who had published, or whose files were not to be read."""
     awaited: frozenset[str] = frozenset()
     """Live peers that were worth waiting for when the gathering ended."""
     timed_out: bool = False
@@ -188,9 +190,10 @@ def _fill_sharing(row: MetricsRow, work: RoundWork) -> None:
     row.external_by_model = dict(sorted(Counter(s.group.model for s in work.external).items()))
     row.external_by_peer = dict(sorted(Counter(s.group.peer_id for s in work.external).items()))
     row.external_by_peer_task = _by_peer_and_task(work.external)
-    row.pool_groups = len(work.pool)
-    row.pool_informative = sum(is_informative(scored.rewards) for scored in work.pool)
-    row.pool_reward = mean(reward for scored in work.pool for reward in scored.rewards)
+    row.pool_examined = len(work.sample.groups)
+    row.pool_groups = work.sample.pool_groups
+    row.pool_informative = work.sample.pool_informative
+    row.pool_reward = mean(reward for scored in work.sample.judged for reward in scored.rewards)
     row.peers_heard = len(work.heard)
     row.peers_awaited = len(work.awaited)
     row.gather_timed_out = work.timed_out

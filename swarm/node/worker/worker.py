@@ -9,6 +9,7 @@
                  │                    │          Score  ─▶ scoring children                              │
                  │                    │          Publish ─▶ write queue                                  │
                  │                    │          BeginUpdate ───┼───────▶│ trainer.begin_update           │
+                 │                    │          Draw   ─▶ Intake, scoring children                       │
                  │                    │          Train  ────────┼───────▶│ trainer.finish_update          │
                  │                    │          Submit, Save ──┼───────▶│ trainer.snapshot               │
                  │                    │                 └─▶ write queue, Blocking                        │
@@ -37,7 +38,7 @@ from swarm.node.base.presence import Presence
 from swarm.node.base.start_record import record_start
 from swarm.node.base.write_queue import PATIENCE_AT_STOP, WriteQueue
 from swarm.node.sharing.assigned_questions import AssignedQuestions
-from swarm.node.sharing.intake import Intake
+from swarm.node.sharing.intake import Intake, News
 from swarm.node.sharing.verification import TaskSource
 from swarm.node.worker import events as m
 from swarm.node.worker.context import WorkerContext
@@ -84,7 +85,7 @@ class Worker:
         self._machine = WorkerMachine(ctx.settings)
         self._presence = Presence(ctx, "worker", model=ctx.settings.model[0])
         self._cleaning = Cleaning(ctx)
-        self._intake = Intake(ctx, assigned, task_source, self._on_arrival)
+        self._intake = Intake(ctx, assigned, task_source, self._on_news)
         self._lookout = Lookout(ctx, self._machine, self._intake, self._tell)
         self._stop_code: int | None = None
         self._steps: RoundSteps
@@ -132,12 +133,16 @@ class Worker:
     def _tell(self, event: m.Event) -> None:
         self._events.send_nowait(event)
 
-    async def _on_arrival(self, key: RoundKey, peer: str, spoke: bool) -> None:
-        self._lookout.arrived(key, peer)
-        if not spoke:
-            return
-        valid = bool(self._intake.groups(((peer, key),)))
-        self._tell(m.PeerArrived(key, peer, self._ctx.clock.monotonic(), valid))
+    async def _on_news(self, key: RoundKey, peer: str, news: News) -> None:
+        self._lookout.found_something()
+        now = self._ctx.clock.monotonic()
+        match news:
+            case News.THERE:
+                self._tell(m.PeerArrived(key, peer, now))
+            case News.NOT_THEIRS:
+                self._tell(m.PeerMissing(key, peer, now))
+            case News.VALID:
+                self._tell(m.PeerEarned(peer))
 
     async def _start(self) -> None:
         await compare_experiment(self._ctx)
@@ -203,6 +208,8 @@ class Worker:
                 tasks.start_soon(self._publish, key, tasks)
             case m.BeginUpdate(key):
                 tasks.start_soon(self._steps.begin_update, key)
+            case m.Draw():
+                tasks.start_soon(self._draw, instruction, tasks)
             case m.Train(key):
                 tasks.start_soon(self._then, partial(self._steps.train, instruction), m.Trained(key))
             case m.Submit(key):
@@ -229,7 +236,7 @@ class Worker:
         await self._steps.publish()
         await self._lookout.look_at_peers()  # whom to wait for, as of now
         if self._machine.on_own_clock and self._ctx.settings.shares:
-            await self._lookout.take_in_what_is_there(tasks)
+            await self._lookout.list_rollouts(tasks)  # of several rounds any will do: all that is there takes part
         self._tell(m.Published(key, self._ctx.clock.monotonic()))
 
     async def _submit(self, key: RoundKey, loop_lag: float) -> None:
@@ -237,6 +244,10 @@ class Worker:
         await self._steps.submit(len(live), loop_lag)
         self._tell(m.Submitted(key))
         await self._cleaning.after(key.round, live, self._machine.earned)
+
+    async def _draw(self, instruction: m.Draw, tasks: TaskGroup) -> None:
+        complete = await self._steps.draw(instruction, tasks)
+        self._tell(m.Drawn(instruction.key, complete, self._ctx.clock.monotonic()))
 
     async def _save(self, rounds_done: int) -> None:
         came_of_it = await self._saver.save(rounds_done)

@@ -13,8 +13,9 @@ LOADING ─Ready─▶ IDLE ─ClockSeen─▶ GENERATING ─▶ SCORING ─▶ 
 
     IDLE       waits for: the state file to name a round that this node has not done; on a clock of its own for nothing,
                           or, before round 0, for the workers that are to begin with it
-    GATHERING  waits for: the groups of every live peer that is worth waiting for (attendance.py); ends early when the
-                          last is in, late at the deadline, and a moment after the clock has moved on without us
+    GATHERING  waits for: the files of every live peer that is worth waiting for (attendance.py); ends early when the
+                          last is there, late at the deadline, and a moment after the clock has moved on without us;
+                          then for J groups to be drawn of them; goes on where a file that was drawn is not its peer's
     SUBMITTING unblocks:  the coordinator
 
 The clock      coordinator's ──no coordinator alive for `patience` seconds──▶ own ──one is alive again──▶ coordinator's
@@ -41,6 +42,8 @@ from swarm.node.worker.events import (
     BeginUpdate,
     ClockSeen,
     CoordinatorSeen,
+    Draw,
+    Drawn,
     Event,
     Finish,
     Generate,
@@ -48,6 +51,8 @@ from swarm.node.worker.events import (
     Generated,
     Instruction,
     PeerArrived,
+    PeerEarned,
+    PeerMissing,
     PeersLive,
     Phase,
     Publish,
@@ -113,7 +118,9 @@ class WorkerMachine:
         self._called: frozenset[str] = frozenset()
         self._somebody_published = False
         self._arrived: dict[RoundKey, set[str]] = {}
-        self._gather_since = 0.0
+        self._gather_since = self._gather_until = 0.0
+        self._drawing: dict[str, RoundKey] | None = None
+        """Of which groups are being drawn."""
         self._save_asked = self._saved = 0
 
     # ── what is known ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -156,10 +163,15 @@ class WorkerMachine:
                 return self._look_around()
             case CoordinatorSeen(alive, looked_at):
                 return self._on_coordinator(alive, looked_at)
-            case PeerArrived(key, peer, _, valid):
+            case PeerArrived(key, peer):
                 self._arrived.setdefault(key, set()).add(peer)
-                self._attendance.earn([peer] if valid else [])
                 return self._look_around()
+            case PeerMissing(key, peer):
+                self._arrived.get(key, set()).discard(peer)
+            case PeerEarned(peer):
+                self._attendance.earn([peer])
+            case Drawn(key, complete) if self._working(key, Phase.GATHERING):
+                return self._on_drawn(complete)
             case Tick():
                 return self._look_around()
             case Trained(key) if self._working(key, Phase.TRAINING):
@@ -279,29 +291,43 @@ class WorkerMachine:
     def _begin_gather(self) -> Sequence[Instruction]:
         assert self.key is not None
         if not self._settings.shares:
-            return self._enter(Phase.TRAINING, self._train({}, frozenset(), timed_out=False))
-        self.phase, self._gather_since = Phase.GATHERING, self._now
-        self.wake_at = self._now + self._pace.allowance()
+            return self._enter(Phase.TRAINING, self._train(frozenset(), frozenset(), timed_out=False))
+        self.phase, self._gather_since, self._drawing = Phase.GATHERING, self._now, None
+        self._gather_until = self._now + self._pace.allowance()
         return self._look_around()
 
     def _look_around(self) -> Sequence[Instruction]:
         """See whether what this node waits for is there by now, or is to be waited for no longer."""
         if self.phase is Phase.IDLE:
             return self._idle()
-        if self.phase is not Phase.GATHERING or self.key is None or self.wake_at is None:
+        if self.phase is not Phase.GATHERING or self.key is None or self._drawing is not None:
             return ()
         if self._late(self.key):
-            self.wake_at = min(self.wake_at, self._now + LATE_GRACE)
+            self._gather_until = min(self._gather_until, self._now + LATE_GRACE)
         sources = self._sources(self.key)
-        missing = self._attendance.wait(self._live, sources.keys(), min(self._now, self.wake_at))
-        awaited, complete = self._attendance.awaited(self._live), not missing
-        if not complete and not self._stopping and self._now < self.wake_at:
+        if self._still_missing(sources.keys()):
+            self.wake_at = self._gather_until
             return ()
+        self._drawing, self.wake_at = sources, None
+        until = max(self._gather_until, self._now + LATE_GRACE)
+        return (Draw(self.key, tuple(sorted(sources.items())), until),)
+
+    def _still_missing(self, there: Set[str]) -> frozenset[str]:
+        """Peers that are to be waited for any longer."""
+        missing = self._attendance.wait(self._live, there, min(self._now, self._gather_until))
+        return frozenset() if self._stopping or self._now >= self._gather_until else missing
+
+    def _on_drawn(self, complete: bool) -> Sequence[Instruction]:
+        """Train on what was drawn, unless somebody whose file turned out to be none is still to be waited for."""
+        sources, self._drawing = self._drawing or {}, None
+        heard = frozenset(peer for peer, key in sources.items() if peer in self._arrived.get(key, ()))
+        if self._still_missing(heard) & sources.keys():
+            return self._look_around()
+        awaited = self._attendance.awaited(self._live)
         if not self._stopping:
             self._pace.observe(self._now - self._gather_since)
-            self._attendance.close(self._live, sources.keys())
-        self.wake_at = None
-        return self._enter(Phase.TRAINING, self._train(sources, awaited, timed_out=not complete))
+            self._attendance.close(self._live, heard)
+        return self._enter(Phase.TRAINING, self._train(heard, awaited, timed_out=not complete or not awaited <= heard))
 
     def _sources(self, mine: RoundKey) -> dict[str, RoundKey]:
         """Of each peer the newest round that may be taken of it; the order of arrival makes no difference."""
@@ -313,9 +339,9 @@ class WorkerMachine:
             for peer in self._arrived[key]
         }
 
-    def _train(self, sources: dict[str, RoundKey], awaited: frozenset[str], *, timed_out: bool) -> Train:
+    def _train(self, heard: frozenset[str], awaited: frozenset[str], *, timed_out: bool) -> Train:
         assert self.key is not None
-        return Train(self.key, tuple(sorted(sources.items())), awaited, timed_out, self._late(self.key))
+        return Train(self.key, heard, awaited, timed_out, self._late(self.key))
 
     def _end_round(self, key: RoundKey) -> Sequence[Instruction]:
         self._next = RoundKey(key.round + 1)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.algo import registry as named
-from swarm.algo.samplers import SAMPLERS, balanced, informative, uniform
+from swarm.algo.samplers import SAMPLERS, UNIFORM, balanced, informative, whole_pool
 from swarm.algo.sampling import choose_tasks, sample_external
 from swarm.config import ADAPTIVE_RULES
 from swarm.config import SAMPLERS as NAMES
@@ -21,10 +21,10 @@ from tests.unit.algo.factories import make_pool, make_scored
 
 
 def test_the_names_of_the_settings_are_those_of_the_samplers() -> None:
-    assert set(NAMES) == set(SAMPLERS)
+    assert set(NAMES) == {UNIFORM, *SAMPLERS}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SAMPLERS)
 @given(st.integers(0, 20), st.integers(0, 9), st.integers(), st.randoms(use_true_random=False))
 def test_every_sampler_gives_so_many_different_groups_and_looks_at_nothing_but_them(
     name: str, size: int, count: int, seed: int, shuffler: Random
@@ -85,7 +85,8 @@ def test_what_is_alike_is_drawn_by_chance() -> None:
 
 # ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 def test_ours_are_found_by_name() -> None:
-    assert named.sampler("uniform") is uniform
+    assert named.sampler("whole-pool") is whole_pool
+    assert named.sampler("uniform") is None
     assert all(named.adaptive_rule(name) for name in ADAPTIVE_RULES)
 
 

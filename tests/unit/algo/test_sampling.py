@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.algo.advantages import is_informative
-from swarm.algo.samplers import uniform
+from swarm.algo.samplers import whole_pool
 from swarm.algo.sampling import choose_tasks, sample_external, winners
 from swarm.algo.seeds import derive_random
 from swarm.types import ScoredGroup
@@ -101,9 +101,9 @@ def test_another_sampler_sees_only_informative_groups_in_a_fixed_order() -> None
     assert chosen_slots(sample_external(pool, 9, Random(0), last)) == [("zoe", 9), ("anna", 1), ("ben", 0), ("ben", 1)]
 
 
-def test_uniform_gives_everything_where_less_is_there() -> None:
+def test_the_whole_pool_gives_everything_where_less_is_there() -> None:
     pool = make_pool(3)
-    assert sorted(chosen_slots(uniform(pool, 5, Random(1)))) == sorted(chosen_slots(pool))
+    assert sorted(chosen_slots(whole_pool(pool, 5, Random(1)))) == sorted(chosen_slots(pool))
 
 
 def test_specialties_are_drawn_with_replacement_and_all_of_them_in_time() -> None:

@@ -13,11 +13,12 @@ from swarm.node.worker.pace import GatherPace
 from swarm.node.worker.worker_machine import GATHER_SHARE, LATE_GRACE, WorkerMachine
 from swarm.types import RoundKey
 
-STEPS = (m.Generate, m.Score, m.Publish, m.Train, m.Submit)
+STEPS = (m.Generate, m.Score, m.Publish, m.Draw, m.Train, m.Submit)
 ANSWERS: dict[type, type] = {
     m.Generated: m.Generate,
     m.Scored: m.Score,
     m.Published: m.Publish,
+    m.Drawn: m.Draw,
     m.Trained: m.Train,
     m.Submitted: m.Submit,
     m.Saved: m.Save,
@@ -35,6 +36,10 @@ class CheckedWorker:
 
     def __init__(self, settings: Settings) -> None:
         self.machine = WorkerMachine(settings)
+        self.draws_at_once = True
+        """Draw is answered as it comes, as if all that is drawn were verified already."""
+        self.draws: list[m.Draw] = []
+        """All that were given."""
         self.ahead: list[RoundKey] = []
         """Rounds for which GenerateAhead was given."""
         self.begun: list[RoundKey] = []
@@ -91,6 +96,8 @@ class CheckedWorker:
             self._check(instruction, answered)
             if not isinstance(instruction, UNANSWERED):
                 self.pending.append(instruction)
+        if self.draws_at_once and instructions and isinstance(instructions[-1], m.Draw):
+            return [*instructions[:-1], *self.answer(instructions[-1], self._now)]
         return instructions
 
     def answer(self, instruction: m.Instruction, now: float) -> list[m.Instruction]:
@@ -102,6 +109,8 @@ class CheckedWorker:
                 return self.handle(m.Scored(key))
             case m.Publish(key):
                 return self.handle(m.Published(key, now))
+            case m.Draw(key):
+                return self.handle(m.Drawn(key, True, now))
             case m.Train(key):
                 return self.handle(m.Trained(key))
             case m.Submit(key):
@@ -124,9 +133,12 @@ class CheckedWorker:
                 self._live = nodes
                 self._newcomers |= nodes - self._earned
                 self._somebody_published = self._somebody_published or bool(publishing)
-            case m.PeerArrived(key, peer, _, valid):
-                self._earned |= {peer} if valid else set()
+            case m.PeerArrived(key, peer):
                 self._arrived.setdefault(peer, set()).add(key)
+            case m.PeerMissing(key, peer):
+                self._arrived.get(peer, set()).discard(key)
+            case m.PeerEarned(peer):
+                self._earned.add(peer)
             case m.Stop():
                 self._stopping = True
         answered = self._answered_by(event)
@@ -150,7 +162,7 @@ class CheckedWorker:
         self._max_rounds = clock.max_rounds or self._max_rounds
         if clock.interval:
             self._longest_gather = clock.interval * GATHER_SHARE
-        if isinstance(self._step, m.Publish) and self._is_late(self._step.key):
+        if isinstance(self._step, m.Publish | m.Draw) and self._is_late(self._step.key):
             self._late_since = min(self._late_since, self._now)
 
     def _is_late(self, key: RoundKey) -> bool:
@@ -184,6 +196,8 @@ class CheckedWorker:
                 self._check_begin(key)
             case m.GenerateAhead(key):
                 self._check_ahead(key)
+            case m.Draw():
+                self._check_draw(instruction)
             case m.Train():
                 self._check_train(instruction)
             case m.Submit(key):
@@ -214,13 +228,23 @@ class CheckedWorker:
             )
             assert key == max(self._clock or key, RoundKey(self.rounds_done)), "alone, too, no round is left out"
 
+    def _check_draw(self, draw: m.Draw) -> None:
+        assert isinstance(self._step, m.Publish | m.Draw), "external groups are drawn when the own ones are published"
+        assert self._step.key == draw.key
+        assert dict(draw.sources) == self._sources_of(draw.key), "the newest of each peer, however they came"
+        assert list(draw.sources) == sorted(draw.sources)
+        assert draw.until > self._now
+        assert self._external_groups
+        self.draws.append(draw)
+
     def _check_train(self, train: m.Train) -> None:
-        assert isinstance(self._step, m.Publish), "training comes after publishing"
+        before = m.Draw if self._external_groups else m.Publish
+        assert isinstance(self._step, before), "training comes after publishing, and drawing"
         assert self._step.key == train.key
         assert train.key not in self.trained
         assert self.begun[-1] == train.key, "the gradients that are there are those of this round"
-        assert dict(train.sources) == self._sources_of(train.key), "the newest of each peer, however they came"
-        assert [peer for peer, _ in train.sources] == sorted(train.heard)
+        drawn = dict(self._step.sources) if isinstance(self._step, m.Draw) else {}
+        assert train.heard == {peer for peer, key in drawn.items() if key in self._arrived[peer]}
         assert train.awaited <= self._live
         self.trained.append(train.key)
         if self._external_groups and not self._stopping:

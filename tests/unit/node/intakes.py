@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from typing import Any
 
 import anyio
 
 from swarm.errors import ProtocolError
-from swarm.node.sharing.intake import Intake
+from swarm.node.sharing.intake import Intake, News, Wanted
+from swarm.node.sharing.trained_groups import GroupName, name_of
 from swarm.node.sharing.verification import TaskSource
 from swarm.types import RoundKey, ScoredGroup
 from swarm.wire.codec import encode
@@ -33,23 +35,38 @@ class TestedIntake:
         self.arrived: list[tuple[RoundKey, str]] = []
         self.silent: list[tuple[RoundKey, str]] = []
         """What was no file that can be taken."""
-        self.intake = Intake(make_context(layout, ME, **settings), DRAWS, self.source, self._on_arrival)
+        self.intake = Intake(make_context(layout, ME, **settings), DRAWS, self.source, self._on_news)
+        self.valid: list[tuple[RoundKey, str]] = []
+        """What a verified group was found in."""
+        self._found: dict[GroupName, ScoredGroup] = {}
 
-    async def _on_arrival(self, key: RoundKey, peer: str, spoke: bool) -> None:
-        (self.arrived if spoke else self.silent).append((key, peer))
+    async def _on_news(self, key: RoundKey, peer: str, news: News) -> None:
+        told = {News.THERE: self.arrived, News.NOT_THEIRS: self.silent, News.VALID: self.valid}
+        told[news].append((key, peer))
 
-    async def look(self, *keys: RoundKey, live: Collection[str] = ()) -> None:
-        """Look once, and see all files that were found through."""
+    async def look(self, *keys: RoundKey, live: Collection[str] = (), slots: int = 64) -> None:
+        """Look once, and examine all of the files that were found."""
         with anyio.fail_after(PATIENCE):
             async with anyio.create_task_group() as tasks:
                 await self.intake.look(set(keys or (R0,)), frozenset(live), tasks)
+                for key in keys or (R0,):
+                    there = [(peer, key) for peer in sorted(self.intake.listed(key) - {ME})]
+                    sample = await self.intake.draw(everything(slots), there, math.inf, tasks)
+                    found = {name_of(scored.group): scored for scored in sample.groups}
+                    self._found = {name: one for name, one in self._found.items() if name.key != key} | found
 
     def groups(self, *peers: str, key: RoundKey = R0) -> list[ScoredGroup]:
-        return self.intake.groups([(peer, key) for peer in peers])
+        """Those of these peers that the last look found, by name."""
+        return [self._found[name] for name in sorted(self._found) if name.peer in peers and name.key == key]
 
     def refused(self, round_: int = 0) -> dict[str, dict[str, int]]:
         """By peer and reason, since the last call."""
         return self.intake.close_round(round_).refused_named()
+
+
+def everything(slots: int = 64) -> Wanted:
+    """A draw that looks at all groups."""
+    return Wanted(slots, None, frozenset(), lambda _, count: range(count))
 
 
 class TrustsTabs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import tracemalloc
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
+from swarm.algo.drawing import Sample
 from swarm.errors import ProtocolError
 from swarm.node.sharing.intake_counts import LINES_PER_PEER, OTHERS
 from swarm.node.sharing.reading import MOST_AGAIN, MOST_TRIES, PeersFiles
@@ -24,7 +26,7 @@ from swarm.wire.codec import encode
 from swarm.wire.messages import MetricsRow, RolloutEntry, RolloutFile
 from tests.layout import Layout
 from tests.unit.node.factories import FakeTaskSource, fake_question, make_rollouts, put
-from tests.unit.node.intakes import R0, TestedIntake, TrustsTabs, publish
+from tests.unit.node.intakes import R0, TestedIntake, TrustsTabs, everything, publish
 
 pytestmark = pytest.mark.anyio
 R1 = RoundKey(1)
@@ -99,7 +101,10 @@ async def test_regenerable_admits_what_was_not_drawn_but_no_copy(layout: Layout)
     await intake.look()
     assert {scored.group.peer_id for scored in intake.groups("abe", "bob", "carol")} == {"bob", "carol"}
     assert intake.refused() == {"abe": {"copied": 2}}
-    assert intake.groups("abe") != [], "who is not asked beside the original is no copier, as far as anybody can tell"
+    alone = TestedIntake(layout, admit="regenerable")
+    layout.rollout_file(R0, "bob").unlink()
+    await alone.look()
+    assert alone.groups("abe") != [], "who is not drawn beside the original is no copier, as far as anybody can tell"
 
 
 # ── without origin ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -296,9 +301,9 @@ async def test_peers_with_a_clean_record_are_read_first_and_refused_ones_last(la
     for peer in ("abe", "bob", "carol", "zoe"):
         publish(layout, make_rollouts(peer, R1))
     async with anyio.create_task_group() as tasks:
-        await intake.intake.look({R1}, frozenset({"carol"}), tasks)
+        tasks.start_soon(lambda: intake.look(R1, live={"carol"}))
         source.go.set()
-    assert [peer for _, peer in intake.arrived] == ["zoe", "carol", "bob", "abe"]
+    assert [peer for _, peer in intake.valid] == ["zoe", "carol", "bob", "abe"]
 
 
 async def test_a_file_that_has_to_be_killed_waits_behind_the_others_from_then_on(layout: Layout) -> None:
@@ -307,11 +312,11 @@ async def test_a_file_that_has_to_be_killed_waits_behind_the_others_from_then_on
     publish(layout, make_rollouts("abe", R0, groups=8))
     publish(layout, make_rollouts("bob", R0))
     async with anyio.create_task_group() as tasks:
-        await intake.intake.look({R0}, frozenset(), tasks)
+        tasks.start_soon(intake.look)
         source.go.set()
     theirs = [entries[0].prompt for entries in make_rollouts("bob", R0).rollouts.values()]
     assert source.scored[1:3] == theirs, "after one killed answer, not after nine"
-    assert [peer for _, peer in intake.arrived] == ["bob", "abe"]
+    assert [peer for _, peer in intake.valid] == ["bob", "abe"]
     assert len(intake.groups("abe")) == 8, "eight are within bounds"
 
 
@@ -334,12 +339,21 @@ async def test_files_of_rounds_that_are_over_are_not_scored_any_more(layout: Lay
     keys = [RoundKey(number) for number in range(5)]
     for key in keys:
         publish(layout, make_rollouts("bob", key))
+    samples: dict[RoundKey, Sample] = {}
+
+    async def draw(key: RoundKey) -> None:
+        samples[key] = await intake.intake.draw(everything(), [("bob", key)], math.inf, tasks)
+
     async with anyio.create_task_group() as tasks:
         await intake.intake.look(set(keys), frozenset(), tasks)
+        for key in keys:
+            tasks.start_soon(draw, key)
+        await anyio.wait_all_tasks_blocked()
         intake.intake.forget_before(RoundKey(4))
         source.go.set()
-    assert intake.arrived == [(RoundKey(4), "bob")]
-    assert [len(intake.groups("bob", key=key)) for key in keys] == [0, 0, 0, 0, 2]
+    assert [key.round for key, _ in intake.valid] == [0, 4], "what had begun, and what is not over"
+    assert [len(samples[key].groups) for key in keys] == [0, 0, 0, 0, 2]
+    assert len(source.scored) == 4
 
 
 # ── changed files ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -583,7 +597,7 @@ async def test_a_stranger_who_cannot_sign_keeps_no_signed_file_out(layout: Layou
     await intake.look(live={"bob"})
     assert len(intake.groups("bob")) == 2
     assert intake.refused() == {"bob": {"unsigned": 1}}
-    assert (intake.arrived, intake.silent) == ([(R0, "bob")], [(R0, "bob")])
+    assert (intake.arrived, intake.silent) == ([(R0, "bob")] * 2, [(R0, "bob")]), "there, not its own, and there again"
 
 
 async def test_who_writes_junk_again_and_again_is_read_a_bounded_number_of_times(

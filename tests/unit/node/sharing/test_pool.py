@@ -1,4 +1,4 @@
-"""Copies are told from originals, and the order of arrival makes no difference."""
+"""What is known of peers' groups, which of them are copies, and what they may take in memory."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.node.sharing.pool import Pool
+from swarm.algo.drawing import NOTHING
+from swarm.node.sharing.pool import Pool, copies
 from swarm.node.sharing.trained_groups import GroupName, name_of
 from swarm.types import Completion, Origin, Question, RolloutGroup, RoundKey, ScoredGroup
+from swarm.wire.codec import Claims
 
 PEERS = ("abe", "bob", "carol")
+R0 = RoundKey(0)
 
 
 def scored(
@@ -26,112 +29,122 @@ def at(round_: int, peer: str, slot: int) -> GroupName:
     return GroupName(RoundKey(round_), peer, slot)
 
 
-def pool_of(*files: list[ScoredGroup], owners: frozenset[GroupName] = frozenset()) -> Pool:
-    pool = Pool(lambda group: name_of(group) in owners, most_bytes=2**20)
+CLAIMS = Claims(None, (None, None))
+
+
+def pool_of(*files: list[ScoredGroup], most_bytes: int = 2**20) -> Pool:
+    pool = Pool(most_bytes=most_bytes)
     for file in files:
         first = file[0].group
-        pool.put(RoundKey(first.round, first.stage), first.peer_id, file)
+        pool.put(RoundKey(first.round, first.stage), first.peer_id, [(one.group, CLAIMS) for one in file])
     return pool
 
 
-def asked(pool: Pool, *rounds: int) -> tuple[list[GroupName], list[GroupName]]:
-    groups, copies = pool.groups([(peer, RoundKey(round_)) for peer in PEERS for round_ in rounds or (0,)])
-    return [name_of(group.group) for group in groups], list(map(name_of, copies))
+# ── copies ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+def copied(groups: list[ScoredGroup], *owners: GroupName) -> list[GroupName]:
+    return [name_of(group) for group in copies(groups, lambda group: name_of(group) in owners)]
 
 
 def test_of_two_equal_groups_the_one_that_was_drawn_counts() -> None:
-    pool = pool_of([scored("abe", 0, 7)], [scored("bob", 0, 7)], owners=frozenset({at(0, "bob", 0)}))
-    assert asked(pool) == ([at(0, "bob", 0)], [at(0, "abe", 0)])
+    assert copied([scored("abe", 0, 7), scored("bob", 0, 7)], at(0, "bob", 0)) == [at(0, "abe", 0)]
 
 
-def test_where_none_was_drawn_the_lowest_place_counts() -> None:
-    pool = pool_of([scored("bob", 0, 7), scored("bob", 1, 7)], [scored("carol", 0, 7)])
-    assert asked(pool) == (
-        [at(0, "bob", 0)],
-        [at(0, "bob", 1), at(0, "carol", 0)],
-    )
+def test_where_none_was_drawn_the_first_counts() -> None:
+    alike = [scored("bob", 0, 7), scored("bob", 1, 7), scored("carol", 0, 7)]
+    assert copied(alike) == [at(0, "bob", 1), at(0, "carol", 0)]
+    assert copied(alike[::-1]) == [at(0, "bob", 1), at(0, "bob", 0)]
 
 
 def test_equal_groups_that_were_both_drawn_are_chance_and_both_count() -> None:
-    owners = frozenset({at(0, "abe", 0), at(0, "bob", 3)})
-    pool = pool_of([scored("abe", 0, 7)], [scored("bob", 3, 7)], owners=owners)
-    assert asked(pool) == ([at(0, "abe", 0), at(0, "bob", 3)], [])
+    assert copied([scored("abe", 0, 7), scored("bob", 3, 7)], at(0, "abe", 0), at(0, "bob", 3)) == []
 
 
-def test_a_copy_of_an_older_round_is_found_where_both_are_asked_for() -> None:
-    pool = pool_of([scored("abe", 0, 7, round_=0)], [scored("bob", 0, 7, round_=1)])
-    assert asked(pool, 0, 1) == ([at(0, "abe", 0)], [at(1, "bob", 0)])
-    assert asked(pool, 1) == ([at(1, "bob", 0)], [])
+def test_a_copy_of_an_older_round_is_one() -> None:
+    assert copied([scored("abe", 0, 7, round_=0), scored("bob", 0, 7, round_=1)]) == [at(1, "bob", 0)]
 
 
 def test_the_same_question_with_other_answers_is_no_copy() -> None:
     other = scored("bob", 0, 7)
     texts = (Completion("7", True), Completion("maybe", True))
     other = ScoredGroup(RolloutGroup("bob", 0, 0, 0, other.group.question, texts), other.rewards, other.answered)
-    assert asked(pool_of([scored("abe", 0, 7)], [other]))[1] == []
+    assert copied([scored("abe", 0, 7), other]) == []
 
 
-def test_uninformative_groups_are_compared_though_their_texts_are_gone() -> None:
-    equal = {"rewards": (0.0, 0.0)}
-    pool = pool_of([scored("abe", 0, 7, **equal)], [scored("bob", 0, 7, **equal)], [scored("carol", 0, 8, **equal)])
-    assert asked(pool) == (
-        [at(0, "abe", 0), at(0, "carol", 0)],
-        [at(0, "bob", 0)],
-    )
+def test_groups_that_nobody_trains_on_are_not_compared() -> None:
+    assert copied([scored(peer, 0, 7, rewards=(0.0, 0.0)) for peer in PEERS]) == []
 
 
-@st.composite
-def arrivals(draw: st.DrawFn) -> tuple[list[list[ScoredGroup]], list[list[ScoredGroup]], frozenset[GroupName]]:
-    """Files of some peers and rounds that copy each other; and the same in another order, some more than once."""
-    contents = st.lists(st.integers(0, 3), min_size=1, max_size=4)
-    stages = draw(st.sets(st.tuples(st.sampled_from(PEERS), st.integers(0, 2)), min_size=1))
-    files = [
-        [scored(peer, slot, content, round_=round_) for slot, content in enumerate(draw(contents))]
-        for peer, round_ in sorted(stages)
-    ]
-    places = [name_of(group.group) for file in files for group in file]
-    owners = frozenset(draw(st.sets(st.sampled_from(places))))
-    again = draw(st.lists(st.sampled_from(files), max_size=6))
-    return files, draw(st.permutations([*files, *again])), owners
+@given(st.lists(st.tuples(st.sampled_from(PEERS), st.integers(0, 3)), max_size=8), st.sets(st.integers(0, 7)))
+def test_every_copy_has_an_original_and_no_owner_is_one(made: list[tuple[str, int]], owned: set[int]) -> None:
+    groups = [scored(peer, slot, content) for slot, (peer, content) in enumerate(made)]
+    owners = {name_of(one.group) for slot, one in enumerate(groups) if slot in owned}
+    found = set(copied(groups, *owners))
+    originals = [one.group.question for one in groups if name_of(one.group) not in found]
+    assert not found & owners
+    assert all(one.group.question in originals for one in groups)
 
 
-@given(arrivals(), st.permutations([(peer, RoundKey(round_)) for peer in PEERS for round_ in range(3)]), st.data())
-def test_any_order_of_arrival_and_any_repetition_give_the_same_pool(
-    case: tuple[list[list[ScoredGroup]], list[list[ScoredGroup]], frozenset[GroupName]],
-    sources: list[tuple[str, RoundKey]],
-    data: st.DataObject,
-) -> None:
-    files, shuffled, owners = case
-    one, other = pool_of(*files, owners=owners), pool_of(*shuffled, owners=owners)
-    if data.draw(st.booleans()):
-        other.groups(sources[:2])  # to ask changes nothing
-    originals, copies = one.groups(sources)
-    assert other.groups([*reversed(sources), sources[0]]) == (originals, copies)
-    assert sorted(name_of(s.group) for s in originals) == [name_of(s.group) for s in originals]
-    assert len(originals) + len(copies) == sum(map(len, files)), "nothing is lost"
-    for copy in copies:
-        assert name_of(copy) not in owners
-        assert any(s.group.question == copy.question for s in originals), "an original of it counts"
+# ── what is known ───────────────────────────────────────────────────────────────────────────────────────────────────
+def test_a_slot_is_unknown_until_its_file_is_read_and_its_group_verified() -> None:
+    one, other = scored("bob", 0, 7), scored("bob", 1, 8)
+    pool = Pool(most_bytes=2**20)
+    assert pool.found(at(0, "bob", 0)) is None
+    pool.put(R0, "bob", [(one.group, CLAIMS), (other.group, CLAIMS)])
+    assert pool.found(at(0, "bob", 0)) is None
+    assert pool.found(at(0, "bob", 5)) is NOTHING, "the file has no such group"
+    assert pool.unverified(R0, "bob", {1, 0, 5}) == [(one.group, CLAIMS), (other.group, CLAIMS)]
+    pool.settle(at(0, "bob", 0), one)
+    pool.settle(at(0, "bob", 1), None)
+    assert pool.found(at(0, "bob", 0)) == one
+    assert pool.found(at(0, "bob", 1)) is NOTHING, "it was refused"
+    assert pool.unverified(R0, "bob", {0, 1}) == []
+
+
+def test_a_file_that_is_emptied_holds_nothing_and_one_that_is_taken_out_may_come_again() -> None:
+    one = scored("bob", 0, 7)
+    pool = pool_of([one])
+    pool.empty(R0, "bob")
+    assert pool.found(at(0, "bob", 0)) is NOTHING
+    pool.put(R0, "bob", [(one.group, CLAIMS)])
+    assert pool.found(at(0, "bob", 0)) is NOTHING, "the first that came for it is what counts"
+    pool.take_out(R0, "bob")
+    assert not pool.has(R0, "bob")
+    pool.put(R0, "bob", [(one.group, CLAIMS)])
+    assert pool.unverified(R0, "bob", {0}) == [(one.group, CLAIMS)]
+
+
+def test_of_what_nobody_can_learn_from_the_rewards_alone_stay() -> None:
+    pool = pool_of([scored("bob", 0, 7)])
+    pool.settle(at(0, "bob", 0), scored("bob", 0, 7, rewards=(0.0, 0.0)))
+    found = pool.found(at(0, "bob", 0))
+    assert isinstance(found, ScoredGroup)
+    assert (found.rewards, found.group.completions, found.group.question.prompt) == ((0.0, 0.0), (), "")
+
+
+def test_earlier_rounds_are_forgotten() -> None:
+    pool = pool_of([scored("bob", 0, 7)], [scored("bob", 0, 7, round_=1)])
+    pool.forget_before(RoundKey(1))
+    assert (pool.has(R0, "bob"), pool.has(RoundKey(1), "bob")) == (False, True)
+    pool.settle(at(0, "bob", 0), scored("bob", 0, 7))
+    assert not pool.has(R0, "bob")
 
 
 # ── what it may take in memory ──────────────────────────────────────────────────────────────────────────────────────
 LIMIT = 2**16
 
 
-def file_of(peer: str, characters: int, text: str = "x") -> list[ScoredGroup]:
-    one = scored(peer, 0, 7)
+def file_of(peer: str, characters: int, text: str = "x") -> list[tuple[RolloutGroup, Claims]]:
     texts = (Completion(f"{peer} {text * characters}", True), Completion("no", True))
-    return [msgspec.structs.replace(one, group=msgspec.structs.replace(one.group, completions=texts))]
+    return [(msgspec.structs.replace(scored(peer, 0, 7).group, completions=texts), CLAIMS)]
 
 
 def held(pool: Pool, peers: list[str]) -> list[str]:
-    groups, _ = pool.groups([(peer, RoundKey(0)) for peer in peers])
-    return [group.group.peer_id for group in groups]
+    return [peer for peer in peers if pool.unverified(R0, peer, {0})]
 
 
 @given(st.permutations([900, 5_000, 20_000, 30_000, 50_000, 70_000]))
 def test_the_smallest_files_that_fit_stay_in_whatever_order_they_came(sizes: list[int]) -> None:
-    pool, gone = Pool(lambda _: False, most_bytes=LIMIT), []
+    pool, gone = Pool(most_bytes=LIMIT), []
     for size in sizes:
         gone += pool.put(RoundKey(0), f"peer-{size}", file_of(f"peer-{size}", size))
     assert sorted(held(pool, [f"peer-{size}" for size in sizes])) == [
@@ -146,14 +159,21 @@ def test_the_smallest_files_that_fit_stay_in_whatever_order_they_came(sizes: lis
 
 
 def test_a_text_counts_as_many_bytes_as_it_takes_in_memory() -> None:
-    pool = Pool(lambda _: False, most_bytes=LIMIT)
+    pool = Pool(most_bytes=LIMIT)
     assert pool.put(RoundKey(0), "plain", file_of("plain", 20_000)) == []
     emoji = file_of("emoji", 20_000, "\N{GRINNING FACE}")
     assert pool.put(RoundKey(0), "emoji", emoji) == [(RoundKey(0), "emoji")]
 
 
+def test_what_is_verified_and_of_no_use_makes_room() -> None:
+    pool = Pool(most_bytes=LIMIT)
+    pool.put(R0, "abe", file_of("abe", 50_000))
+    pool.settle(at(0, "abe", 0), scored("abe", 0, 7, rewards=(0.0, 0.0)))
+    assert pool.put(R0, "bob", file_of("bob", 50_000)) == []
+
+
 def test_rounds_that_are_forgotten_make_room() -> None:
-    pool = Pool(lambda _: False, most_bytes=LIMIT)
+    pool = Pool(most_bytes=LIMIT)
     pool.put(RoundKey(0), "abe", file_of("abe", 50_000))
     pool.forget_before(RoundKey(1))
     assert pool.put(RoundKey(1), "bob", file_of("bob", 50_000)) == []
@@ -163,5 +183,5 @@ def test_rounds_that_are_forgotten_make_room() -> None:
 def test_many_short_completions_count_as_well(count: int) -> None:
     one = scored("abe", 0, 7, rewards=(0.0, 1.0) * (count // 2))
     texts = tuple(Completion("", True) for _ in range(count))
-    many = [msgspec.structs.replace(one, group=msgspec.structs.replace(one.group, completions=texts))]
-    assert bool(Pool(lambda _: False, most_bytes=LIMIT).put(RoundKey(0), "abe", many)) is (count == 1024)
+    many = [(msgspec.structs.replace(one.group, completions=texts), CLAIMS)]
+    assert bool(Pool(most_bytes=LIMIT).put(RoundKey(0), "abe", many)) is (count == 1024)

@@ -28,25 +28,23 @@ def row_with(*trained_on: str) -> MetricsRow:
     )
 
 
-def test_a_group_that_was_trained_on_is_left_out_of_the_next_pool() -> None:
+def test_a_group_that_was_trained_on_is_remembered() -> None:
     trained, pool = TrainedGroups(), pool_of("bob", 3)
     trained.add(pool[:1])
-    assert trained.left_of(pool) == pool[1:]
-    assert trained.left_of(pool_of("carol", 3)) == pool_of("carol", 3), "of another peer"
-    assert trained.left_of(pool_of("bob", 4)) == pool_of("bob", 4), "of another round"
+    assert trained.names == {GroupName(RoundKey(3), "bob", 0)}, "no other slot, peer or round"
 
 
 def test_the_metrics_rows_tell_it_to_a_node_that_was_started_again() -> None:
     trained, pool = TrainedGroups(), pool_of("bob", 3)
     trained.recall([row_with(*(str(name_of(scored.group)) for scored in pool), "no such name", "bob/x/0/0")])
-    assert trained.left_of(pool) == []
+    assert trained.names == {name_of(scored.group) for scored in pool}
 
 
 def test_what_cannot_come_again_is_forgotten() -> None:
     trained, pool = TrainedGroups(), pool_of("bob", 3, 4)
     trained.add(pool)
     trained.forget_before(4)
-    assert [scored.group.round for scored in trained.left_of(pool)] == [3, 3]
+    assert {name.key.round for name in trained.names} == {4}
 
 
 def test_names_are_those_of_the_metrics_column() -> None:

@@ -23,6 +23,7 @@ from swarm.node.process.daemon import run_node
 from swarm.node.worker import lookout
 from swarm.node.worker.events import (
     CoordinatorSeen,
+    Draw,
     Event,
     Generated,
     Instruction,
@@ -31,7 +32,6 @@ from swarm.node.worker.events import (
     Published,
     Ready,
     Scored,
-    Train,
 )
 from swarm.node.worker.worker import Worker
 from swarm.node.worker.worker_machine import WorkerMachine
@@ -317,8 +317,8 @@ def sources_after(arrivals: list[tuple[str, int]], mine: int, window: int) -> tu
         given_out += machine.handle(event)
     machine.handle(PeersLive(frozenset(PEERS), 2.0))
     given_out += machine.handle(PeersLive(frozenset(), 3.0))
-    (train,) = [one for one in given_out if isinstance(one, Train)]
-    return train.sources
+    (draw,) = [one for one in given_out if isinstance(one, Draw)]
+    return draw.sources
 
 
 @given(

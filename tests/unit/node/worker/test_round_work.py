@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 from swarm.algo.adaptive_rule import Split
 from swarm.algo.advantages import std
+from swarm.algo.drawing import Sample
 from swarm.node.worker.round_work import RoundWork, mean, mean_rewards, metrics_row, to_train
 from swarm.store.health import Room
 from swarm.types import Completion, MemoryUse, Origin, Question, RolloutGroup, RoundKey, ScoredGroup, TrainReport
@@ -104,7 +105,8 @@ def test_external_groups_count_in_the_trained_mean_and_not_in_the_own() -> None:
 
 def test_the_pool_is_counted_before_and_after_the_filter() -> None:
     pool = [make_scored(1.0, 0.0, peer="bob"), make_scored(0.0, 0.0, peer="bob"), make_scored(1.0, 1.0, peer="carol")]
-    row = make_row(make_work(pool=pool, heard=frozenset({"bob", "carol"}), awaited=frozenset({"bob"})))
+    sample = Sample(pool, slots=3, of=3, enough=False)
+    row = make_row(make_work(sample=sample, heard=frozenset({"bob", "carol"}), awaited=frozenset({"bob"})))
     assert (row["pool_groups"], row["pool_informative"]) == (3, 1)
     assert (row["peers_heard"], row["peers_awaited"]) == (2, 1)
 

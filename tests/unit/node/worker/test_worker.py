@@ -205,7 +205,7 @@ async def test_a_file_that_is_refused_is_counted_named_once_and_not_waited_for(l
     put(layout.rollout_file(R0, "mallory"), STRANGERS[reason])
     make_ghost(layout, "bob", rounds=1)
     policy = FakePolicy()
-    worker = make_worker(layout, "alice", policy, max_file_bytes=2**16, liveness_timeout=60.0)
+    worker = make_worker(layout, "alice", policy, max_file_bytes=2**16, liveness_timeout=60.0, sampler="whole-pool")
     with capture_logs() as logs:
         async with running(worker):
             await play_rounds(layout, range(1))

@@ -26,8 +26,7 @@ def clock(round_: int, *, finished: bool = False, now: float = 0.0, stage: int =
 
 
 def trains(key: RoundKey, heard: frozenset[str], awaited: frozenset[str], *, timed_out: bool, late: bool) -> m.Train:
-    """Of every heard peer the groups of this very round are taken."""
-    return m.Train(key, tuple((peer, key) for peer in sorted(heard)), awaited, timed_out, late)
+    return m.Train(key, heard, awaited, timed_out, late)
 
 
 def drive(worker: CheckedWorker, until: m.Phase, now: float = 0.0) -> None:
@@ -560,14 +559,14 @@ def test_of_each_peer_the_newest_groups_within_the_window_are_taken_in_whatever_
     worker = gathering_alone(*((round_, "bob") for round_ in order), (8, "bob"), (2, "carol"), window=2)
     [train] = worker.handle(m.Tick(100.0))
     assert isinstance(train, m.Train)
-    assert train.sources == (("bob", RoundKey(7)),)
+    assert worker.draws[-1].sources == (("bob", RoundKey(7)),)
 
 
 def test_without_a_window_only_the_own_round_counts() -> None:
     worker = gathering_alone((4, "bob"), (6, "bob"), (5, "carol"), window=0)
     [train] = worker.handle(m.Tick(100.0))
     assert isinstance(train, m.Train)
-    assert train.sources == (("carol", R5),)
+    assert worker.draws[-1].sources == (("carol", R5),)
 
 
 def test_peers_ahead_or_behind_within_the_window_are_waited_for_no_longer() -> None:
@@ -704,6 +703,7 @@ def absent_for(rounds: int) -> CheckedWorker:
         worker.handle(clock(round_, now=now))
         drive(worker, m.Phase.GATHERING, now)
         if round_ < rounds:
+            worker.handle(m.PeerEarned("bob"))
             worker.handle(m.PeerArrived(RoundKey(round_), "bob", now))
             worker.handle(m.Tick(now + 50.0))
             drive(worker, m.Phase.IDLE, now + 50.0)
@@ -719,7 +719,7 @@ def test_a_live_peer_that_never_publishes_is_waited_for_three_times() -> None:
 
 def test_a_peer_that_publishes_again_is_waited_for_again() -> None:
     worker = absent_for(3)
-    worker.handle(m.PeerArrived(RoundKey(2), "carol", 300.5))
+    worker.handle(m.PeerEarned("carol"))
     assert worker.handle(m.PeerArrived(RoundKey(3), "bob", 301.0)) == []
 
 
@@ -729,7 +729,7 @@ def test_a_file_of_which_nothing_is_valid_earns_nobody_that_others_wait(publishe
     worker = absent_for(3)
     worker.handle(published)
     if refused:
-        worker.handle(m.PeerArrived(RoundKey(2), "carol", 300.5, valid=False))
+        worker.handle(m.PeerArrived(RoundKey(2), "carol", 300.5))
     assert worker.handle(m.PeerArrived(RoundKey(3), "bob", 301.0)) != []
 
 
@@ -741,6 +741,7 @@ def test_new_names_round_after_round_cost_no_more_than_one_that_never_publishes(
         worker.handle(m.PeersLive(frozenset({"bob", f"new-{round_}"}), begun))
         worker.handle(clock(round_, now=begun))
         drive(worker, m.Phase.GATHERING, begun)
+        worker.handle(m.PeerEarned("bob"))
         worker.handle(m.PeerArrived(RoundKey(round_), "bob", begun))
         waited = worker.machine.wake_at - begun if worker.machine.wake_at is not None else 0.0
         worker.handle(m.Tick(begun + waited))
@@ -762,6 +763,9 @@ noise = st.one_of(
     st.builds(m.PeersLive, st.frozensets(names), times, st.frozensets(names)),
     st.builds(m.CoordinatorSeen, st.booleans(), times),
     st.builds(m.PeerArrived, keys, names, times),
+    st.builds(m.PeerMissing, keys, names, times),
+    st.builds(m.PeerEarned, names),
+    st.builds(m.Drawn, keys, st.booleans(), times),
     st.builds(m.Tick, times),
     st.builds(m.Trained, keys),
     st.builds(m.Submitted, keys),
@@ -790,7 +794,7 @@ def test_whatever_order_events_come_in_a_worker_does_nothing_twice_and_ends_when
     events: list[m.Event | str], first_round: int, kind: dict[str, Any]
 ) -> None:
     worker = checked_worker(**kind)
-    ready = False
+    worker.draws_at_once = ready = False
     for event in events:
         if event == "answer":
             if worker.pending:

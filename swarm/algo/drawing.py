@@ -1,0 +1,174 @@
+"""Drawing: which of its peers' groups a node looks at, in which order, and when it has found enough. Pure.
+
+    peers with a file, N slots each ─by rank─▶ (peer, slot) after (peer, slot) ─▶ looked at ─▶ the first J informative
+
+SAPO samples J groups uniformly from those of all peers that have an advantage. The first J such groups of a uniformly
+random order of all groups are that sample, and what comes after them in this order need not be fetched, regenerated or
+scored. So what a round costs follows from J, and not from the number of peers. The order is that of a hash of seed,
+node, round, peer and slot: the same on every machine, and who else is there changes nothing between two groups.
+
+How many groups a file holds is known once it is read. So what is ordered are slots, N of each peer, where N = I + J is
+the most that a node of the same settings publishes; a slot that turns out to hold nothing is passed over, which leaves
+the order of the others uniform. Of a file with more groups its first N take part: they are as random as the others.
+
+What the sample says of the pool. Looking ends with the r-th informative group, r = J, but 2 at least. Among all slots
+but that last one, the share of any kind of group is what it is in the whole pool, on average: without bias, since
+(r - 1) / (k - 1) of k slots is the estimate of inverse sampling (Haldane, "On a method of estimating frequencies",
+Biometrika 33 (1945)). Where all slots had to be looked at, their groups are counted, and nothing is estimated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from swarm.algo.advantages import is_informative
+from swarm.algo.seeds import purpose_text
+from swarm.types import ScoredGroup
+
+FEWEST = 2
+"""Informative groups that are looked for in any case: one alone says nothing of how many there are."""
+MOST_AT_ONCE = 64
+"""Slots that are asked for at a time where looking may end with any of them."""
+
+Source = TypeVar("Source", bound=tuple[Any, ...] | str)
+Results = Callable[[Source, int], "ScoredGroup | Nothing | None"]
+"""What is known of a slot of a source: its verified group, that it holds nothing, or None: nothing is known yet."""
+
+
+class Nothing:
+    """There is no group in this slot, or none that may be learned from."""
+
+
+NOTHING = Nothing()
+Ranks = Callable[[Source], Sequence[int]]
+"""Of each slot of a source that takes part: a lower one comes first."""
+_EIGHT, _PER_HASH = struct.Struct(">8Q"), 8
+"""Ranks of 64 bits in one digest."""
+
+
+class Sample(NamedTuple):
+    """What was looked at, in the order in which it was drawn."""
+
+    groups: list[ScoredGroup]
+    """The verified groups, copies left out."""
+    slots: int
+    """How many slots were looked at, those with nothing in them included."""
+    of: int
+    """How many slots there are."""
+    enough: bool
+    """Looking ended with the last of `groups`, the r-th informative one."""
+    complete: bool = True
+    """Nothing had to be passed over because it was not known in time."""
+
+    @property
+    def informative(self) -> list[ScoredGroup]:
+        """Those with an advantage."""
+        return [scored for scored in self.groups if is_informative(scored.rewards)]
+
+    @property
+    def judged(self) -> list[ScoredGroup]:
+        """What the pool is judged by: where looking ended early, all but the group with which it did."""
+        return self.groups[:-1] if self.enough and self.slots < self.of else self.groups
+
+    @property
+    def pool_groups(self) -> int:
+        """Groups in the whole pool: counted where all slots were looked at, else estimated."""
+        return max(self._in_the_pool(len(self.judged)), len(self.groups))
+
+    @property
+    def pool_informative(self) -> int:
+        """Those of them with an advantage, likewise."""
+        judged = sum(is_informative(scored.rewards) for scored in self.judged)
+        return max(self._in_the_pool(judged), len(self.informative))
+
+    def _in_the_pool(self, judged: int) -> int:
+        slots = self.slots - (len(self.groups) - len(self.judged))
+        return round(self.of * judged / slots) if slots else 0
+
+
+EMPTY = Sample([], 0, 0, enough=False)
+
+
+class Drawing(Generic[Source]):
+    """One draw of one round; the same sources and ranks give the same order."""
+
+    def __init__(
+        self,
+        sources: Iterable[Source],
+        ranks: Ranks[Source],
+        count: int | None,
+        originals: Callable[[list[ScoredGroup]], list[ScoredGroup]] = list,
+    ) -> None:
+        """Make a draw of which nothing is known.
+
+        Args:
+            sources: who has a file, each once.
+            ranks: of the slots of a source that take part.
+            count: J; None: everything is to be looked at.
+            originals: of groups in the order drawn those that are nobody else's, word for word.
+        """
+        self._order = sorted((rank, source, slot) for source in sources for slot, rank in enumerate(ranks(source)))
+        self._enough = math.inf if count is None else max(count, FEWEST)
+        self._at_once = math.inf if count is None else MOST_AT_ONCE
+        self._originals = originals
+        self._asked = 0
+        """Slots that were looked at or asked for, from the first on."""
+
+    def wanted(self, results: Results[Source]) -> list[tuple[Source, int]]:
+        """The slots to look at next, in their order: none once enough is found, or all is known.
+
+        As many as are likely to hold what is missing, by what those looked at before held.
+        """
+        known = [found for _, *place in self._order[: self._asked] if (found := results(*place)) is not None]
+        share = (1 + sum(map(_has_advantage, known))) / (2 + len(known))
+        _, unknown, self._asked = self._walk(results, share)
+        return unknown
+
+    def sample(self, results: Results[Source]) -> Sample:
+        """What is known by now, up to the slot with which enough was found; what is unknown is passed over."""
+        seen, unknown, slots = self._walk(results)
+        enough = sum(map(_has_advantage, seen)) >= self._enough
+        return Sample(seen, slots - len(unknown), len(self._order), enough, not unknown)
+
+    def _walk(
+        self, results: Results[Source], share: float = 0.0
+    ) -> tuple[list[ScoredGroup], list[tuple[Source, int]], int]:
+        """The originals, what is unknown, and how many slots that makes; of those unknown `share` counts as found."""
+        seen: list[ScoredGroup] = []
+        unknown: list[tuple[Source, int]] = []
+        slots, found = 0, 0.0
+        for _, source, slot in self._order:
+            slots += 1
+            result = results(source, slot)
+            if result is None:
+                unknown.append((source, slot))
+                found += share
+            elif isinstance(result, ScoredGroup):
+                seen.append(result)
+                found += _has_advantage(result)
+            if found >= self._enough:
+                seen = self._originals(seen)
+                found = sum(map(_has_advantage, seen)) + share * len(unknown)
+            if found >= self._enough or (share and len(unknown) >= self._at_once):
+                break
+        return self._originals(seen), unknown, slots
+
+
+def random_ranks(seed: int, *purpose: str | int) -> Callable[[str, int], list[int]]:
+    """For one purpose, such as ("external", node, round): the ranks of the first so many slots of a name, random."""
+    key = hashlib.blake2b(purpose_text(seed, *purpose).encode(), digest_size=32).digest()
+
+    def ranks(name: str, slots: int) -> list[int]:
+        blocks = range(0, slots, _PER_HASH)
+        hashed = (hashlib.blake2b(f"{name}\x1f{block}".encode(), key=key).digest() for block in blocks)
+        return [number for digest in hashed for number in _EIGHT.unpack(digest)][:slots]
+
+    return ranks
+
+
+def _has_advantage(result: ScoredGroup | Nothing) -> bool:
+    return isinstance(result, ScoredGroup) and is_informative(result.rewards)
