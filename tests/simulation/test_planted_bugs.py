@@ -129,7 +129,7 @@ def a_coordinator_does_not_see_who_is_alive(patch: Patch) -> None:
 def a_fixed_sleep_is_the_barrier(patch: Patch) -> None:
     def look_around(self: WorkerMachine) -> Sequence[m.Instruction]:
         if self.phase is m.Phase.GATHERING and self.key:
-            self.wake_at = min(self.wake_at or 0.0, self._gather_since + 0.05)
+            self._gather_until = self._gather_since + 0.05
         return usual(self)
 
     usual = WorkerMachine._look_around
@@ -281,7 +281,9 @@ def the_reward_comes_before_the_row(patch: Patch) -> None:
 
 # ── seeing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 def what_is_drawn_is_not_waited_for(patch: Patch) -> None:
+    usual = Drawing.sample
     patch.setattr(Drawing, "wanted", lambda self, results: [])
+    patch.setattr(Drawing, "sample", lambda self, results: usual(self, results)._replace(complete=True))
 
 
 def who_is_known_first_is_drawn_first(patch: Patch) -> None:

@@ -318,10 +318,10 @@ class WorkerMachine:
         return frozenset() if self._stopping or self._now >= self._gather_until else missing
 
     def _on_drawn(self, complete: bool) -> Sequence[Instruction]:
-        """Train on what was drawn, unless somebody whose file turned out to be none is still to be waited for."""
+        """Train on what was drawn, unless somebody is to be waited for: who is new, or whose file turned out none."""
         sources, self._drawing = self._drawing or {}, None
         heard = frozenset(peer for peer, key in sources.items() if peer in self._arrived.get(key, ()))
-        if self._still_missing(heard) & sources.keys():
+        if self._still_missing(heard):
             return self._look_around()
         awaited = self._attendance.awaited(self._live)
         if not self._stopping:
