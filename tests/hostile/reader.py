@@ -17,7 +17,8 @@ from anyio.from_thread import start_blocking_portal
 from swarm.config import Settings
 from swarm.node.process.wiring import make_context
 from swarm.node.sharing.assigned_questions import AssignedQuestions
-from swarm.node.sharing.intake import Intake, News
+from swarm.node.sharing.examination import News
+from swarm.node.sharing.intake import Intake
 from swarm.tasks.bounded import Limits
 from swarm.tasks.gym.profiles import SAPO_TASKS
 from swarm.tasks.scoring import Scorer

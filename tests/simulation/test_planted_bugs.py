@@ -368,7 +368,6 @@ BUGS = [
     Planted(
         nobody_follows_a_coordinator_that_came_back,
         ("it does not follow", "a round begins where the clock is"),
-        first=10,
     ),
     Planted(the_first_to_arrive_decides, ("the newest of each peer",), first=5),
     Planted(

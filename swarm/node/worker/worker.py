@@ -38,7 +38,8 @@ from swarm.node.base.presence import Presence
 from swarm.node.base.start_record import record_start
 from swarm.node.base.write_queue import PATIENCE_AT_STOP, WriteQueue
 from swarm.node.sharing.assigned_questions import AssignedQuestions
-from swarm.node.sharing.intake import Intake, News
+from swarm.node.sharing.examination import News
+from swarm.node.sharing.intake import Intake
 from swarm.node.sharing.verification import TaskSource
 from swarm.node.worker import events as m
 from swarm.node.worker.context import WorkerContext

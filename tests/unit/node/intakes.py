@@ -9,7 +9,8 @@ from typing import Any
 import anyio
 
 from swarm.errors import ProtocolError
-from swarm.node.sharing.intake import Intake, News, Wanted
+from swarm.node.sharing.examination import News
+from swarm.node.sharing.intake import Intake, Wanted
 from swarm.node.sharing.trained_groups import GroupName, name_of
 from swarm.node.sharing.verification import TaskSource
 from swarm.types import RoundKey, ScoredGroup

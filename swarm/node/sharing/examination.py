@@ -1,0 +1,243 @@
+"""Examines one peer's file: reads it, once, and verifies those of its groups that are drawn.
+
+    what is listed ─follow─▶ to be read ─▶ bounded read ─▶ admitted? ─▶ pool ─▶ regenerate, score, compare ─▶ pool
+                                │           reading.py     admission.py          verification.py
+                                └──── News: there is a file, it is none of the peer's, a group of it is valid
+
+One file costs no more than its size and MOST_KILLED answers allow; whatever is wrong with it is counted by reason and
+peer, and named in the log as far as there is room (intake_counts.py).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from dataclasses import replace
+from enum import Enum, auto
+
+from swarm.errors import ProtocolError, StoreError
+from swarm.logs import get_logger
+from swarm.node.base.context import NodeContext
+from swarm.node.sharing.admission import Admission
+from swarm.node.sharing.intake_counts import OTHERS, Counts, Refusals
+from swarm.node.sharing.pool import Pool
+from swarm.node.sharing.priority_lock import PriorityLock
+from swarm.node.sharing.quarantine import NOT_ITS_OWN
+from swarm.node.sharing.reading import PeersFile, PeersFiles, Reading
+from swarm.node.sharing.trained_groups import name_of
+from swarm.node.sharing.verification import TaskSource, Verdict, verify
+from swarm.types import RolloutGroup, RoundKey, ScoredGroup
+from swarm.wire.codec import Claims
+
+logger = get_logger(__name__)
+
+NOT_THE_PEERS = NOT_ITS_OWN | {"not_a_file"}
+"""Reasons for which what lies at a peer's name is none of its files."""
+CLEAN, ALIVE, STRANGER, REFUSED, COSTLY = range(5)
+"""Ranks, in the order in which peers' files are read; COSTLY: scoring some of the file had to be killed."""
+
+
+class News(Enum):
+    """What there is of a peer and stage."""
+
+    THERE = auto()
+    """A file of the peer's is listed, or the peer is not read: nobody is to wait for it."""
+    NOT_THEIRS = auto()
+    """What is listed is none of the peer's files: as if nothing were there."""
+    VALID = auto()
+    """A group of it was verified."""
+
+
+class Examination:
+    """Of all peers' files of the last rounds."""
+
+    def __init__(
+        self,
+        ctx: NodeContext,
+        admission: Admission,
+        task_source: TaskSource,
+        tell: Callable[[RoundKey, str, News], Awaitable[None]],
+    ) -> None:
+        """`tell`: told of every peer and stage what there is of it."""
+        self._ctx = ctx
+        self._task_source = task_source
+        self._tell = tell
+        self._files = PeersFiles(ctx.settings, ctx.run)
+        self._admission = admission
+        self.pool = Pool(most_bytes=ctx.settings.pool_bytes)
+        self.line = PriorityLock()
+        """Whose turn it is: one file at a time."""
+        self._tags: dict[RoundKey, dict[str, str]] = {}
+        """Of the files that may be read; "" where what is listed is no file."""
+        self._readings: dict[RoundKey, dict[str, Reading]] = {}
+        self._there: set[tuple[str, RoundKey]] = set()
+        """Of which THERE was told."""
+        self._killed: Counter[tuple[str, RoundKey]] = Counter()
+        """Answers of a file whose scoring had to be killed."""
+        self._of_strangers: Counter[RoundKey] = Counter()
+        """Bytes that were read of nodes that are neither alive nor known for good files: together about one file's."""
+        self.counts = Counts()
+        self._refusals = Refusals()
+
+    # ── what is listed ──────────────────────────────────────────────────────────────────────────────────────────────
+    async def list(self, key: RoundKey, only: Set[str] | None) -> dict[str, str]:
+        """Node -> tag, as PeersFiles.tags has it. Raises StoreError."""
+        read = {peer for peer, reading in self._readings.get(key, {}).items() if reading.may_be_read_again}
+        return await self._ctx.blocking.run(self._files.tags, key, read, only)
+
+    def may_read(self, key: RoundKey, peers: Sequence[str]) -> None:
+        """The files of these peers are read where they are drawn."""
+        self._tags.setdefault(key, {}).update(dict.fromkeys(peers, ""))
+
+    def to_read(self, key: RoundKey) -> Mapping[str, str]:
+        """Peers whose files may be read, each with its tag."""
+        return self._tags.get(key, {})
+
+    async def follow(self, key: RoundKey, peer: str, tag: str, *, is_known: bool) -> None:
+        """What is listed at a peer's name now."""
+        before = self._readings.get(key, {}).get(peer)
+        if before and (tag in ("", before.tag) or not before.may_be_read_again):
+            return
+        if before and not before.refused:
+            await self._look_again(key, peer, before)
+            return
+        if before and not is_known:
+            return
+        if before:
+            self._readings[key][peer] = replace(before, tag=tag)  # it is read once
+            self.pool.take_out(key, peer)
+        self._tags[key][peer] = tag
+        if tag:
+            await self._is_there(key, peer)
+
+    async def _is_there(self, key: RoundKey, peer: str) -> None:
+        if (peer, key) not in self._there:
+            self._there.add((peer, key))
+            await self._tell(key, peer, News.THERE)
+
+    # ── one file ────────────────────────────────────────────────────────────────────────────────────────────────────
+    async def look_into(self, key: RoundKey, peer: str, slots: Set[int], rank: int, *, is_stranger: bool) -> None:
+        """Verify these slots of a file, which is read first if it was not yet; within a turn of the line."""
+        try:
+            if not self.pool.has(key, peer):
+                await self._take(key, peer, is_stranger=is_stranger)
+            if groups := self.pool.unverified(key, peer, slots):
+                await self._verify(key, peer, groups, rank)
+        except ProtocolError as error:
+            self.pool.empty(key, peer)
+            self.refuse(key, peer, error)
+        except StoreError as error:  # nothing that is the peer's fault; nobody waits for it in this round
+            self.pool.empty(key, peer)
+            self.refuse(key, peer, ProtocolError("unreadable", str(error)))
+
+    async def _take(self, key: RoundKey, peer: str, *, is_stranger: bool) -> None:
+        """Put the groups of a file into the pool that may come in."""
+        if peer not in self._tags.get(key, {}):
+            return self.pool.empty(key, peer)
+        if is_stranger and self._of_strangers[key] >= self._ctx.settings.max_file_bytes:
+            self.counts.refused_by_peer[OTHERS]["flood"] += 1
+            return self.pool.empty(key, peer)
+        file = await self._read(key, peer, self._tags[key][peer])
+        if is_stranger:
+            self._of_strangers[key] += self._readings[key][peer].size
+        if file is None:
+            self.pool.empty(key, peer)
+            if self._readings[key][peer].refused in NOT_THE_PEERS:
+                self._there.discard((peer, key))
+                await self._tell(key, peer, News.NOT_THEIRS)
+            return None
+        self._admission.check_size(file.groups)
+        self.counts.latencies.append(self._ctx.clock.wall() - file.timestamp)
+        logger.debug("peer.arrived", peer=peer, round=key.round, groups=len(file.groups), bytes=file.size)
+        self._put(key, peer, file)
+        return await self._is_there(key, peer)
+
+    def _put(self, key: RoundKey, peer: str, file: PeersFile) -> None:
+        admitted: list[tuple[RolloutGroup, Claims]] = []
+        refusals = self._admission.refusals(peer, key, file.groups)
+        for group, claims, refusal in zip(file.groups, file.claims, refusals, strict=True):
+            if refusal:
+                self.refuse(key, peer, refusal)
+            else:
+                admitted.append((group, claims))
+        for full_key, full_peer in self.pool.put(key, peer, admitted):
+            most = self._ctx.settings.pool_bytes
+            detail = f"the groups of all peers take more than {most} bytes (SWARM_POOL_BYTES)"
+            self.refuse(full_key, full_peer, ProtocolError("pool_full", detail))
+
+    async def _read(self, key: RoundKey, peer: str, tag: str) -> PeersFile | None:
+        """None: it is gone, or cannot be taken, which is counted the first time."""
+        fetched = await self._ctx.blocking.run(self._files.fetch, key, peer, tag)
+        before = self._readings.setdefault(key, {}).get(peer)
+        self._readings[key][peer] = replace(fetched.reading, again=before.again + 1 if before else 0)
+        if fetched.file is None:
+            return None
+        self.counts.bytes_fetched += fetched.reading.size
+        if not isinstance(fetched.file, ProtocolError):
+            return fetched.file
+        if before is None:
+            self.refuse(key, peer, fetched.file)
+        return None
+
+    async def _verify(self, key: RoundKey, peer: str, groups: Sequence[tuple[RolloutGroup, Claims]], rank: int) -> None:
+        """Raises ProtocolError where a file abuses the scorer: none at all of its groups may come in."""
+        names = [name_of(group) for group, _ in groups]
+        accepted, done = 0, 0
+        verdicts_of = verify(
+            self._task_source,
+            [group for group, _ in groups],
+            [claims for _, claims in groups],
+            trusting=rank == CLEAN,
+            killed=self._killed[peer, key],
+        )
+        async for verdicts in verdicts_of:
+            for name, verdict in zip(names[done:], verdicts, strict=False):
+                scored = self._counted(key, peer, verdict)
+                self.pool.settle(name, scored)
+                accepted += scored is not None
+                self._killed[peer, key] += verdict.killed
+            done += len(verdicts)
+            rank = COSTLY if self._killed[peer, key] else rank
+            await self.line.let_others_first(rank)
+        self.counts.accepted_by_peer[peer] += accepted
+        if accepted:
+            await self._tell(key, peer, News.VALID)
+
+    def _counted(self, key: RoundKey, peer: str, verdict: Verdict) -> ScoredGroup | None:
+        self.counts.killed += verdict.killed
+        self.counts.errors += verdict.errors
+        if verdict.false_claims:
+            self.counts.false_claims[peer] += verdict.false_claims
+        if verdict.refusal:
+            self.refuse(key, peer, verdict.refusal)
+        return verdict.scored
+
+    async def _look_again(self, key: RoundKey, peer: str, before: Reading) -> None:
+        """A published file never changes: one that does told different readers different things."""
+        now = await self._ctx.blocking.run(self._files.read_again, key, peer, before)
+        if self._readings.get(key, {}).get(peer) != before:
+            return
+        if now is not None:
+            self._readings[key][peer] = now
+        else:
+            del self._readings[key][peer]  # said once; what was read first stays
+            where = self._files.describe(key, peer)
+            self.refuse(key, peer, ProtocolError("equivocation", f"{where} has changed since it was read"))
+
+    def refuse(self, key: RoundKey, peer: str, error: ProtocolError) -> None:
+        """Count a refusal, and log it as far as there is room."""
+        self._refusals.refuse(self.counts, key, peer, error)
+
+    def flood(self, key: RoundKey, names: int) -> None:
+        """So many names of a stage are not read."""
+        self._refusals.flood(self.counts, key, names, self._ctx.settings.max_peers)
+
+    def forget_before(self, key: RoundKey) -> None:
+        """Drop earlier rounds."""
+        self.pool.forget_before(key)
+        self._tags = {k: tags for k, tags in self._tags.items() if k >= key}
+        self._readings = {k: readings for k, readings in self._readings.items() if k >= key}
+        self._there = {(peer, k) for peer, k in self._there if k >= key}
+        self._killed = Counter({(peer, k): killed for (peer, k), killed in self._killed.items() if k >= key})
+        self._of_strangers = Counter({k: read for k, read in self._of_strangers.items() if k >= key})
+        self._refusals.forget_before(key.round)
