@@ -173,7 +173,7 @@ class RoundSteps:
         """For the round in hand, or one that follows; on its own clock each peer's groups may be of another round."""
         if self.work.clock == "own" or key < self.work.key:
             return None
-        split = self.work.split if key == self.work.key else self._schedule.of(key)
+        split = self._schedule.of(key) if key.round > self.work.key.round else self.work.split
         return self._wanted(key, split.external)
 
     # ── train ───────────────────────────────────────────────────────────────────────────────────────────────────────
