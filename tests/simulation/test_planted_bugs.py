@@ -23,7 +23,7 @@ from swarm.node.base.submissions import Submissions
 from swarm.node.base.write_queue import WriteQueue
 from swarm.node.coordinator import clock_keeper, resume
 from swarm.node.coordinator.coordinator_machine import CoordinatorMachine, Look, WriteState
-from swarm.node.sharing.intake import Wanted
+from swarm.node.sharing import intake
 from swarm.node.worker import events as m
 from swarm.node.worker import own_groups, starting
 from swarm.node.worker.own_completions import Left
@@ -287,7 +287,7 @@ def what_is_drawn_is_not_waited_for(patch: Patch) -> None:
 
 
 def who_is_known_first_is_drawn_first(patch: Patch) -> None:
-    patch.setattr(Wanted, "ranks_of", lambda self, source: range(self.slots))
+    patch.setattr(intake, "random_ranks", lambda seed, *purpose: lambda name, slots: range(slots))
 
 
 def a_heartbeat_does_not_move(patch: Patch) -> None:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import anyio
 from anyio.abc import TaskGroup
 
-from swarm.algo.drawing import NOTHING, Drawing, Nothing, Sample
+from swarm.algo.drawing import NOTHING, Drawing, Nothing, Sample, random_ranks
 from swarm.errors import ProtocolError, StoreError
 from swarm.logs import get_logger
 from swarm.node.base.context import NodeContext
@@ -62,12 +62,8 @@ class Wanted:
     """Informative groups; None: all groups are looked at."""
     trained: Set[GroupName]
     """Those that are not drawn again."""
-    ranks: Callable[[str, int], Sequence[int]]
-    """Of so many slots of a name, in the order of which they are drawn."""
-
-    def ranks_of(self, source: Source) -> Sequence[int]:
-        peer, key = source
-        return self.ranks(f"{peer}/{key.round}/{key.stage}", self.slots)
+    purpose: tuple[str | int, ...]
+    """Beside the run's seed what decides in which order: such as "external", node and round."""
 
 
 class Intake:
@@ -90,9 +86,11 @@ class Intake:
         self._listed: dict[RoundKey, frozenset[str]] = {}
         """The nodes that had a file when a round was listed last."""
         self._live: Set[str] = frozenset()
-        """As of the last look."""
+        self._clean: Set[str] = frozenset()
+        """Who is alive, and who has a clean record, as of the last look."""
         self._copies: set[GroupName] = set()
         """Groups that were counted as copied."""
+        self._last_drawing: tuple[object, Drawing[Source]] | None = None
         self._foresee: Callable[[RoundKey], Wanted | None] = lambda _: None
         self._at_work: set[Source] = set()
         """Files that are being examined, or wait for it."""
@@ -124,7 +122,7 @@ class Intake:
 
     async def draw(self, wanted: Wanted, sources: Sequence[Source], until: float, tasks: TaskGroup) -> Sample:
         """Examine what is drawn of these files, and no more; what is not done at `until` (monotonic) is left out."""
-        drawing = self._drawing(wanted, sources)
+        drawing = self._drawing(wanted, frozenset(sources))
         found = self._found(wanted.trained)
         with self._ctx.clock.move_on_after(max(0.0, until - self._ctx.clock.monotonic())):
             while wave := drawing.wanted(found):
@@ -164,7 +162,7 @@ class Intake:
 
     # ── whom to read ────────────────────────────────────────────────────────────────────────────────────────────────
     async def _look_at(self, key: RoundKey, live: Set[str], selection: Selection) -> None:
-        clean = self._quarantine.clean()
+        clean = self._clean = self._quarantine.clean()
         self._examination.counts.alive |= live
         self._live = live
         only = (clean | live) - selection.taken if selection.flooded else None
@@ -194,16 +192,22 @@ class Intake:
             await self._tell(key, peer, News.THERE)
 
     def _rank(self, peer: str) -> int:
-        if peer in self._quarantine.clean():
+        if peer in self._clean:
             return CLEAN
         if self._quarantine.record(peer)[1]:
             return REFUSED
         return ALIVE if peer in self._live else STRANGER
 
     # ── what is drawn ───────────────────────────────────────────────────────────────────────────────────────────────
-    def _drawing(self, wanted: Wanted, sources: Sequence[Source]) -> Drawing[Source]:
-        originals = list if self._ctx.settings.admit == "drawn" else self._originals  # what was drawn is nobody else's
-        return Drawing(sources, wanted.ranks_of, wanted.count, originals)
+    def _drawing(self, wanted: Wanted, sources: Set[Source]) -> Drawing[Source]:
+        """The last one again, where nothing has changed: it is asked for at every look."""
+        asked = (wanted.slots, wanted.count, wanted.purpose, sources)
+        if self._last_drawing is None or self._last_drawing[0] != asked:
+            originals = list if self._ctx.settings.admit == "drawn" else self._originals  # what is drawn is no copy
+            ranks = random_ranks(self._ctx.settings.seed, *wanted.purpose)
+            drawing = Drawing(sources, lambda source: ranks(_place(source), wanted.slots), wanted.count, originals)
+            self._last_drawing = (asked, drawing)
+        return self._last_drawing[1]
 
     def _found(self, trained: Set[GroupName]) -> Callable[[Source, int], ScoredGroup | Nothing | None]:
         def found(source: Source, slot: int) -> ScoredGroup | Nothing | None:
@@ -215,7 +219,7 @@ class Intake:
     def _look_ahead(self, wanted: Wanted, key: RoundKey, live: Set[str], tasks: TaskGroup) -> None:
         """Of what is drawn if all live peers publish examine what is there by now."""
         tags = self._examination.to_read(key)
-        sources = [(peer, key) for peer in (live | tags.keys()) - {self._ctx.node_id}]
+        sources = frozenset((peer, key) for peer in (live | tags.keys()) - {self._ctx.node_id})
         wave = self._drawing(wanted, sources).wanted(self._found(wanted.trained))
         self._examine([(source, slot) for source, slot in wave if tags.get(source[0])], tasks)
 
@@ -249,3 +253,8 @@ class Intake:
         self._at_work.discard(source)
         self._progress.set()
         self._progress = anyio.Event()
+
+
+def _place(source: Source) -> str:
+    peer, key = source
+    return f"{peer}/{key.round}/{key.stage}"

@@ -14,7 +14,6 @@ from functools import partial
 from anyio.abc import TaskGroup
 from msgspec import UNSET
 
-from swarm.algo.drawing import random_ranks
 from swarm.algo.registry import advantage_scaling, sampler
 from swarm.algo.sampling import sample_external, winners
 from swarm.algo.seeds import derive_random
@@ -166,8 +165,8 @@ class RoundSteps:
         """As many slots of each peer as this node has itself; all, where another sampler than SAPO's chooses."""
         settings = self._ctx.settings
         slots = settings.peer_groups if self._sampler else min(settings.total_groups, settings.peer_groups)
-        ranks = random_ranks(settings.seed, "external", self._ctx.node_id, *key)
-        return Wanted(slots, None if self._sampler else external, self._trained.names, ranks)
+        purpose = ("external", self._ctx.node_id, *key)
+        return Wanted(slots, None if self._sampler else external, self._trained.names, purpose)
 
     def _wanted_soon(self, key: RoundKey) -> Wanted | None:
         """For the round in hand, or one that follows; on its own clock each peer's groups may be of another round."""
