@@ -1,15 +1,17 @@
 """Drawing: which of its peers' groups a node looks at, in which order, and when it has found enough. Pure.
 
-    peers with a file, N slots each ─by rank─▶ (peer, slot) after (peer, slot) ─▶ looked at ─▶ the first J informative
+    peers with a file, S slots each ─by rank─▶ (peer, slot) after (peer, slot) ─▶ looked at ─▶ the first J informative
 
 SAPO samples J groups uniformly from those of all peers that have an advantage. The first J such groups of a uniformly
 random order of all groups are that sample, and what comes after them in this order need not be fetched, regenerated or
 scored. So what a round costs follows from J, and not from the number of peers. The order is that of a hash of seed,
 node, round, peer and slot: the same on every machine, and who else is there changes nothing between two groups.
 
-How many groups a file holds is known once it is read. So what is ordered are slots, N of each peer, where N = I + J is
-the most that a node of the same settings publishes; a slot that turns out to hold nothing is passed over, which leaves
-the order of the others uniform. Of a file with more groups its first N take part: they are as random as the others.
+How many groups a file holds is known once it is read. So what is ordered are slots, S of each peer, where S is the most
+that a node of the same settings publishes, and J at least; a slot that turns out to hold nothing is passed over, which
+leaves the order of the others uniform. Of a file with more groups the first S take part: no question is drawn otherwise
+than another. So in a swarm of equal settings the sample is that of all groups; where splits differ, a peer that
+publishes more than S groups counts as one with S.
 
 What the sample says of the pool. Looking ends with the r-th informative group, r = J, but 2 at least. Among all slots
 but that last one, the share of any kind of group is what it is in the whole pool, on average: without bias, since
@@ -33,6 +35,9 @@ FEWEST = 2
 """Informative groups that are looked for in any case: one alone says nothing of how many there are."""
 MOST_AT_ONCE = 64
 """Slots that are asked for at a time where looking may end with any of them."""
+
+_WEIGHT = 4
+"""Slots that the first sight counts as."""
 
 Source = TypeVar("Source", bound=tuple[Any, ...] | str)
 Results = Callable[[Source, int], "ScoredGroup | Nothing | None"]
@@ -63,6 +68,11 @@ class Sample(NamedTuple):
     """Looking ended with the last of `groups`, the r-th informative one."""
     complete: bool = True
     """Nothing had to be passed over because it was not known in time."""
+
+    @property
+    def share(self) -> float:
+        """Of slots that hold informative groups, for the next draw to begin with; never nothing."""
+        return (len(self.informative) + 1) / (self.slots + 2)
 
     @property
     def informative(self) -> list[ScoredGroup]:
@@ -118,14 +128,21 @@ class Drawing(Generic[Source]):
         self._asked = 0
         """Slots that were looked at or asked for, from the first on."""
 
-    def wanted(self, results: Results[Source]) -> list[tuple[Source, int]]:
+    def likely(self, share: float) -> list[tuple[Source, int]]:
+        """The slots that will be looked at, in their order, if this share of them is informative groups."""
+        some = None if math.isinf(self._enough) else math.ceil(self._enough / share)
+        return [(source, slot) for _, source, slot in self._order[:some]]
+
+    def wanted(self, results: Results[Source], share: float = 0.5) -> list[tuple[Source, int]]:
         """The slots to look at next, in their order: none once enough is found, or all is known.
 
-        As many as are likely to hold what is missing, by what those looked at before held.
+        As many as are likely to hold what is missing, by what those looked at before held, and by what share of slots
+        is informative groups at first sight.
         """
-        known = [found for _, *place in self._order[: self._asked] if (found := results(*place)) is not None]
-        share = (1 + sum(map(_has_advantage, known))) / (2 + len(known))
-        _, unknown, self._asked = self._walk(results, share)
+        asked = [results(source, slot) for _, source, slot in self._order[: self._asked]]
+        known = [result for result in asked if result is not None]
+        found = sum(map(_has_advantage, known))
+        _, unknown, self._asked = self._walk(results, (found + _WEIGHT * share) / (len(known) + _WEIGHT))
         return unknown
 
     def sample(self, results: Results[Source]) -> Sample:

@@ -302,6 +302,11 @@ class Settings:
         return self.max_j if self.adaptive else self.external_groups
 
     @property
+    def peer_slots(self) -> int:
+        """How many groups of each peer take part in the draw: all of them, of peers of the same settings."""
+        return min(max(self.most_local_groups, self.most_external_groups), self.peer_groups)
+
+    @property
     def shares(self) -> bool:
         """Whether peers' groups are gathered: with adaptive I/J in every round, those with J = 0 included, so that no
         round differs from another, or from one of a fixed split, by whom it waited for."""

@@ -245,7 +245,7 @@ class Laws:
         rank: dict[str, int] = {}
         for peer, (round_, stage) in draw.sources:
             place = f"{peer}/{round_}/{stage}"
-            rank |= {f"{place}/{slot}": number for slot, number in enumerate(ranks(place, settings.total_groups))}
+            rank |= {f"{place}/{slot}": number for slot, number in enumerate(ranks(place, settings.peer_slots))}
         there = (self._informative(draw) & rank.keys()) - before
         expected = sorted(there, key=rank.__getitem__)[: row.external_wanted]
         if row.trained_on != expected:

@@ -51,6 +51,10 @@ NO_SLOT = -1
 Source = tuple[str, RoundKey]
 """A peer, and the round and stage of one of its files."""
 
+Found = Callable[[Source, int], ScoredGroup | Nothing | None]
+SLOW = 1.0
+"""Seconds for which a part of a draw is waited for before more is drawn: its publisher may keep the scorer busy."""
+
 
 @dataclass(frozen=True)
 class Wanted:
@@ -90,6 +94,8 @@ class Intake:
         """Who is alive, and who has a clean record, as of the last look."""
         self._copies: set[GroupName] = set()
         """Groups that were counted as copied."""
+        self._share = 0.5
+        """Of slots that held informative groups lately: decides how many are examined at a time, and nothing else."""
         self._last_drawing: tuple[object, Drawing[Source]] | None = None
         self._foresee: Callable[[RoundKey], Wanted | None] = lambda _: None
         self._at_work: set[Source] = set()
@@ -125,11 +131,12 @@ class Intake:
         drawing = self._drawing(wanted, frozenset(sources))
         found = self._found(wanted.trained)
         with self._ctx.clock.move_on_after(max(0.0, until - self._ctx.clock.monotonic())):
-            while wave := drawing.wanted(found):
-                progress = self._progress
-                self._examine(wave, tasks)
-                await progress.wait()
-        return drawing.sample(found)
+            while wave := drawing.wanted(found, self._share):
+                with self._ctx.clock.move_on_after(SLOW):
+                    await self._examined(wave, found, tasks)
+        sample = drawing.sample(found)
+        self._share = sample.share
+        return sample
 
     def listed(self, key: RoundKey) -> frozenset[str]:
         """The nodes that had a file for a round when it was listed last."""
@@ -209,7 +216,7 @@ class Intake:
             self._last_drawing = (asked, drawing)
         return self._last_drawing[1]
 
-    def _found(self, trained: Set[GroupName]) -> Callable[[Source, int], ScoredGroup | Nothing | None]:
+    def _found(self, trained: Set[GroupName]) -> Found:
         def found(source: Source, slot: int) -> ScoredGroup | Nothing | None:
             name = GroupName(source[1], source[0], slot)
             return NOTHING if name in trained or name.key < self._oldest else self._examination.pool.found(name)
@@ -220,8 +227,15 @@ class Intake:
         """Of what is drawn if all live peers publish examine what is there by now."""
         tags = self._examination.to_read(key)
         sources = frozenset((peer, key) for peer in (live | tags.keys()) - {self._ctx.node_id})
-        wave = self._drawing(wanted, sources).wanted(self._found(wanted.trained))
-        self._examine([(source, slot) for source, slot in wave if tags.get(source[0])], tasks)
+        found = self._found(wanted.trained)
+        likely = self._drawing(wanted, sources).likely(self._share)
+        self._examine([place for place in likely if tags.get(place[0][0]) and found(*place) is None], tasks)
+
+    async def _examined(self, wave: Sequence[tuple[Source, int]], found: Found, tasks: TaskGroup) -> None:
+        while wave := [place for place in wave if found(*place) is None]:
+            progress = self._progress
+            self._examine(wave, tasks)
+            await progress.wait()
 
     def _originals(self, groups: list[ScoredGroup]) -> list[ScoredGroup]:
         copied = {name_of(group): group for group in copies(groups, self._admission.is_drawn)}

@@ -162,9 +162,9 @@ class RoundSteps:
         return work.sample.complete
 
     def _wanted(self, key: RoundKey, external: int) -> Wanted:
-        """As many slots of each peer as this node has itself; all, where another sampler than SAPO's chooses."""
+        """`peer_slots` groups of each peer take part, or all of them, where another sampler than SAPO's chooses."""
         settings = self._ctx.settings
-        slots = settings.peer_groups if self._sampler else min(settings.total_groups, settings.peer_groups)
+        slots = settings.peer_groups if self._sampler else settings.peer_slots
         purpose = ("external", self._ctx.node_id, *key)
         return Wanted(slots, None if self._sampler else external, self._trained.names, purpose)
 
