@@ -1,0 +1,31 @@
+"""The demonstration comes out as it did before, to the last digit: rewards, and what was trained on.
+
+`uniform` as docs/running.md shows it; `whole-pool`, the sampler of earlier versions, as these showed it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+ROUNDS = 12
+
+
+@pytest.mark.engine
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("sampler", ["uniform", "whole-pool"])
+def test_the_demonstration_comes_out_as_it_did(tmp_path: Path, sampler: str) -> None:
+    up = [sys.executable, "-m", "swarm", "up", "--path", str(tmp_path), "--experiment", "demo", "--sampler", sampler]
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("SWARM_")}
+    done = subprocess.run([*up, "--rounds", str(ROUNDS)], env=clean, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    logs = tmp_path / "experiments" / "demo" / "logs"
+    for node, expected in json.loads((GOLDEN / f"demonstration-{sampler}.json").read_text()).items():
+        rows = [json.loads(line) for line in (logs / node / "metrics.jsonl").read_text().splitlines()]
+        assert [{"my_reward": row["my_reward"], "trained_on": row["trained_on"]} for row in rows] == expected, node
