@@ -39,9 +39,9 @@ def nodes_in(store: Store, prefix: str) -> set[str]:
 class NodeFiles:
     """The `{node}.json` of some prefixes, looked for again and again.
 
-    Names cost a stranger nothing, and a listing takes the longer the more there are. So after one of more than PAGE
-    names the prefix is not listed for LISTINGS_APART times as long as that took, and the nodes that the caller knows
-    are looked for by name.
+    Names cost a stranger nothing, and a listing takes the longer the more there are. So after one with more than PAGE
+    names beside those that the caller knows, the prefix is not listed for LISTINGS_APART times as long as that took,
+    and the nodes that the caller knows are looked for by name.
     """
 
     def __init__(self, store: Store, now: Callable[[], float]) -> None:
@@ -71,14 +71,16 @@ class NodeFiles:
             return self._by_name(prefix, known)
         there = list(entries(self._store, prefix, tags=tags))
         ended = self._now()
-        self._list_at = {flooded: at for flooded, at in self._list_at.items() if at > ended}
-        if len(there) > PAGE:
+        self._list_at = {listed: at for listed, at in self._list_at.items() if at > ended}
+        flooded = len(there) - len(known) > PAGE
+        if flooded:
             self._list_at[prefix] = ended + LISTINGS_APART * (ended - began)
         found = {node: entry for entry in there if (node := keys.node_of(entry.name))}
         self._listed.pop((prefix, tags), None)
-        self._listed[prefix, tags] = began, found
-        if len(self._listed) > _MOST_LISTED or len(found) > PAGE:
-            del self._listed[next(iter(self._listed)) if len(found) <= PAGE else (prefix, tags)]
+        if not flooded:
+            self._listed[prefix, tags] = began, found
+        if len(self._listed) > _MOST_LISTED:
+            del self._listed[next(iter(self._listed))]
         return found
 
     def _by_name(self, prefix: str, known: Collection[str]) -> dict[str, Entry]:

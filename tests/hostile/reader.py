@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import resource
+from collections.abc import Set
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
@@ -68,9 +69,9 @@ class Reader:
     async def _read(self, key: RoundKey) -> tuple[dict[str, list[ScoredGroup]], dict[str, dict[str, int]]]:
         arrived: list[str] = []
 
-        async def on_news(_: RoundKey, peer: str, news: News) -> None:
+        def on_news(_: RoundKey, peers: Set[str], news: News) -> None:
             if news is News.THERE:
-                arrived.append(peer)
+                arrived.extend(peers)
 
         settings = Settings(
             path=str(self.layout.path), experiment="exp", admit="regenerable", completion_characters=2**20

@@ -11,7 +11,7 @@ peer, and named in the log as far as there is room (intake_counts.py).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from enum import Enum, auto
 
@@ -56,9 +56,9 @@ class Examination:
         ctx: NodeContext,
         admission: Admission,
         task_source: TaskSource,
-        tell: Callable[[RoundKey, str, News], Awaitable[None]],
+        tell: Callable[[RoundKey, Set[str], News], None],
     ) -> None:
-        """`tell`: told of every peer and stage what there is of it."""
+        """`tell`: told of peers and a stage what there is of them."""
         self._ctx = ctx
         self._task_source = task_source
         self._tell = tell
@@ -70,8 +70,8 @@ class Examination:
         self._tags: dict[RoundKey, dict[str, str]] = {}
         """Of the files that may be read; "" where what is listed is no file."""
         self._readings: dict[RoundKey, dict[str, Reading]] = {}
-        self._there: set[tuple[str, RoundKey]] = set()
-        """Of which THERE was told."""
+        self._there: dict[RoundKey, set[str]] = {}
+        """Of whom THERE was told."""
         self._killed: Counter[tuple[str, RoundKey]] = Counter()
         """Answers of a file whose scoring had to be killed."""
         self._of_strangers: Counter[RoundKey] = Counter()
@@ -93,27 +93,40 @@ class Examination:
         """Peers whose files may be read, each with its tag."""
         return self._tags.get(key, {})
 
-    async def follow(self, key: RoundKey, peer: str, tag: str, *, is_known: bool) -> None:
-        """What is listed at a peer's name now."""
+    async def follow(self, key: RoundKey, tags: Mapping[str, str], known: Set[str]) -> None:
+        """What is listed at the names of peers whose files may be read now.
+
+        Args:
+            known: those that are alive, or have a clean record.
+        """
+        there = set[str]()
+        for peer in self.to_read(key).keys() & tags.keys():
+            if await self._is_to_read(key, peer, tags[peer], is_known=peer in known):
+                self._tags[key][peer] = tags[peer]
+                there |= {peer} if tags[peer] else set()
+            if key not in self._tags:
+                return  # the clock went on meanwhile
+        self._are_there(key, there)
+
+    async def _is_to_read(self, key: RoundKey, peer: str, tag: str, *, is_known: bool) -> bool:
+        """Whether it was not read yet, or what was read is none of the peer's files, and something else lies there."""
         before = self._readings.get(key, {}).get(peer)
-        if before and (tag in ("", before.tag) or not before.may_be_read_again):
-            return
-        if before and not before.refused:
+        if before is None:
+            return True
+        if tag in ("", before.tag) or not before.may_be_read_again:
+            return False
+        if not before.refused:
             await self._look_again(key, peer, before)
-            return
-        if before and not is_known:
-            return
-        if before:
+        elif is_known:
             self._readings[key][peer] = replace(before, tag=tag)  # it is read once
             self.pool.take_out(key, peer)
-        self._tags[key][peer] = tag
-        if tag:
-            await self._is_there(key, peer)
+            return True
+        return False
 
-    async def _is_there(self, key: RoundKey, peer: str) -> None:
-        if (peer, key) not in self._there:
-            self._there.add((peer, key))
-            await self._tell(key, peer, News.THERE)
+    def _are_there(self, key: RoundKey, peers: Set[str]) -> None:
+        if new := peers - self._there.setdefault(key, set()):
+            self._there[key] |= new
+            self._tell(key, new, News.THERE)
 
     # ── one file ────────────────────────────────────────────────────────────────────────────────────────────────────
     async def look_into(self, key: RoundKey, peer: str, slots: Set[int], rank: int, *, is_stranger: bool) -> None:
@@ -143,14 +156,14 @@ class Examination:
         if file is None:
             self.pool.empty(key, peer)
             if self._readings[key][peer].refused in NOT_THE_PEERS:
-                self._there.discard((peer, key))
-                await self._tell(key, peer, News.NOT_THEIRS)
+                self._there.get(key, set()).discard(peer)
+                self._tell(key, {peer}, News.NOT_THEIRS)
             return None
         self._admission.check_size(file.groups)
         self.counts.latencies.append(self._ctx.clock.wall() - file.timestamp)
         logger.debug("peer.arrived", peer=peer, round=key.round, groups=len(file.groups), bytes=file.size)
         self._put(key, peer, file)
-        return await self._is_there(key, peer)
+        return self._are_there(key, {peer})
 
     def _put(self, key: RoundKey, peer: str, file: PeersFile) -> None:
         admitted: list[tuple[RolloutGroup, Claims]] = []
@@ -201,7 +214,7 @@ class Examination:
             await self.line.let_others_first(rank)
         self.counts.accepted_by_peer[peer] += accepted
         if accepted:
-            await self._tell(key, peer, News.VALID)
+            self._tell(key, {peer}, News.VALID)
 
     def _counted(self, key: RoundKey, peer: str, verdict: Verdict) -> ScoredGroup | None:
         self.counts.killed += verdict.killed
@@ -237,7 +250,7 @@ class Examination:
         self.pool.forget_before(key)
         self._tags = {k: tags for k, tags in self._tags.items() if k >= key}
         self._readings = {k: readings for k, readings in self._readings.items() if k >= key}
-        self._there = {(peer, k) for peer, k in self._there if k >= key}
+        self._there = {k: peers for k, peers in self._there.items() if k >= key}
         self._killed = Counter({(peer, k): killed for (peer, k), killed in self._killed.items() if k >= key})
         self._of_strangers = Counter({k: read for k, read in self._of_strangers.items() if k >= key})
         self._refusals.forget_before(key.round)

@@ -19,7 +19,7 @@ How often something is wrong with a peer's files decides whether it is read at a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 
 import anyio
@@ -78,9 +78,9 @@ class Intake:
         ctx: NodeContext,
         assigned: AssignedQuestions,
         task_source: TaskSource,
-        tell: Callable[[RoundKey, str, News], Awaitable[None]],
+        tell: Callable[[RoundKey, Set[str], News], None],
     ) -> None:
-        """`tell`: told of every peer and stage what there is of it."""
+        """`tell`: told of peers and a stage what there is of them."""
         self._ctx = ctx
         self._tell = tell
         self._admission = Admission(ctx.settings, assigned)
@@ -96,7 +96,8 @@ class Intake:
         """Groups that were counted as copied."""
         self._share = 0.5
         """Of slots that held informative groups lately: decides how many are examined at a time, and nothing else."""
-        self._last_drawing: tuple[object, Drawing[Source]] | None = None
+        self._drawings: dict[tuple[str | int, ...], tuple[object, Drawing[Source]]] = {}
+        """By purpose."""
         self._foresee: Callable[[RoundKey], Wanted | None] = lambda _: None
         self._at_work: set[Source] = set()
         """Files that are being examined, or wait for it."""
@@ -114,7 +115,7 @@ class Intake:
             new = Selection(self._ctx.settings.max_peers, random_order(self._ctx.process.secret, key))
             selection = self._selections.setdefault(key, new)
             held = [peer for peer in self._quarantine.held(key.round) if peer not in selection.taken]
-            await self._pass_over(key, held, selection)
+            self._pass_over(key, held, selection)
             await self._look_at(key, live, selection)
             to_read = self._examination.to_read(key)
             obstacles = [peer for peer, tag in to_read.items() if not tag and not self._examination.pool.has(key, peer)]
@@ -148,6 +149,7 @@ class Intake:
         self._examination.forget_before(key)
         self._selections = {k: selection for k, selection in self._selections.items() if k >= key}
         self._copies = {name for name in self._copies if name.key >= key}
+        self._drawings.clear()
         self._listed = {k: nodes for k, nodes in self._listed.items() if k >= key}
         self.activity.forget_before(self._ctx.clock.monotonic())
 
@@ -186,17 +188,14 @@ class Intake:
         if choice.flood:
             self._examination.flood(key, choice.flood)
         self._examination.may_read(key, choice.read)
-        for peer in [peer for peer in self._examination.to_read(key) if peer in tags]:
-            if key < self._oldest:
-                return
-            await self._examination.follow(key, peer, tags[peer], is_known=peer in clean or peer in live)
-        await self._pass_over(key, choice.passed_over, selection)
+        await self._examination.follow(key, tags, clean | live)
+        self._pass_over(key, choice.passed_over, selection)
 
-    async def _pass_over(self, key: RoundKey, peers: Sequence[str], selection: Selection) -> None:
+    def _pass_over(self, key: RoundKey, peers: Sequence[str], selection: Selection) -> None:
         """Nobody waits for those that are not read."""
         selection.taken.update(peers)
-        for peer in peers:
-            await self._tell(key, peer, News.THERE)
+        if peers:
+            self._tell(key, set(peers), News.THERE)
 
     def _rank(self, peer: str) -> int:
         if peer in self._clean:
@@ -207,14 +206,15 @@ class Intake:
 
     # ── what is drawn ───────────────────────────────────────────────────────────────────────────────────────────────
     def _drawing(self, wanted: Wanted, sources: Set[Source]) -> Drawing[Source]:
-        """The last one again, where nothing has changed: it is asked for at every look."""
-        asked = (wanted.slots, wanted.count, wanted.purpose, sources)
-        if self._last_drawing is None or self._last_drawing[0] != asked:
+        """The one of before, where nothing has changed: it is asked for at every look."""
+        asked = (wanted.slots, wanted.count, sources)
+        last = self._drawings.get(wanted.purpose)
+        if last is None or last[0] != asked:
             originals = list if self._ctx.settings.admit == "drawn" else self._originals  # what is drawn is no copy
             ranks = random_ranks(self._ctx.settings.seed, *wanted.purpose)
             drawing = Drawing(sources, lambda source: ranks(_place(source), wanted.slots), wanted.count, originals)
-            self._last_drawing = (asked, drawing)
-        return self._last_drawing[1]
+            last = self._drawings[wanted.purpose] = (asked, drawing)
+        return last[1]
 
     def _found(self, trained: Set[GroupName]) -> Found:
         def found(source: Source, slot: int) -> ScoredGroup | Nothing | None:

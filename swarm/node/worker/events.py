@@ -85,28 +85,28 @@ class CoordinatorSeen:
 
 
 @dataclass(frozen=True)
-class PeerArrived:
-    """A peer has published for this round and stage, or is not read: nobody is to wait for it."""
+class PeersArrived:
+    """These peers have published for this round and stage, or are not read: nobody is to wait for them."""
 
     key: RoundKey
-    peer: str
+    peers: frozenset[str]
     now: float
 
 
 @dataclass(frozen=True)
-class PeerMissing:
-    """What was taken for a file of this peer's, for this round and stage, is none."""
+class PeersMissing:
+    """What was taken for files of these peers', for this round and stage, is none."""
 
     key: RoundKey
-    peer: str
+    peers: frozenset[str]
     now: float
 
 
 @dataclass(frozen=True)
-class PeerEarned:
-    """A group of this peer's was verified: such a peer is worth waiting for."""
+class PeersEarned:
+    """Groups of these peers' were verified: such peers are worth waiting for."""
 
-    peer: str
+    peers: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -163,9 +163,9 @@ Event = (
     | Published
     | PeersLive
     | CoordinatorSeen
-    | PeerArrived
-    | PeerMissing
-    | PeerEarned
+    | PeersArrived
+    | PeersMissing
+    | PeersEarned
     | Drawn
     | Tick
     | Trained

@@ -23,7 +23,7 @@ what a round does: round_steps.py; when it is saved: saving.py; what waits while
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence, Set
 from datetime import UTC, datetime
 from functools import partial
 
@@ -134,16 +134,16 @@ class Worker:
     def _tell(self, event: m.Event) -> None:
         self._events.send_nowait(event)
 
-    async def _on_news(self, key: RoundKey, peer: str, news: News) -> None:
+    def _on_news(self, key: RoundKey, peers: Set[str], news: News) -> None:
         self._lookout.found_something()
         now = self._ctx.clock.monotonic()
         match news:
             case News.THERE:
-                self._tell(m.PeerArrived(key, peer, now))
+                self._tell(m.PeersArrived(key, frozenset(peers), now))
             case News.NOT_THEIRS:
-                self._tell(m.PeerMissing(key, peer, now))
+                self._tell(m.PeersMissing(key, frozenset(peers), now))
             case News.VALID:
-                self._tell(m.PeerEarned(peer))
+                self._tell(m.PeersEarned(frozenset(peers)))
 
     async def _start(self) -> None:
         await compare_experiment(self._ctx)

@@ -50,10 +50,10 @@ from swarm.node.worker.events import (
     GenerateAhead,
     Generated,
     Instruction,
-    PeerArrived,
-    PeerEarned,
-    PeerMissing,
+    PeersArrived,
+    PeersEarned,
     PeersLive,
+    PeersMissing,
     Phase,
     Publish,
     Published,
@@ -163,13 +163,13 @@ class WorkerMachine:
                 return self._look_around()
             case CoordinatorSeen(alive, looked_at):
                 return self._on_coordinator(alive, looked_at)
-            case PeerArrived(key, peer):
-                self._arrived.setdefault(key, set()).add(peer)
+            case PeersArrived(key, peers):
+                self._arrived.setdefault(key, set()).update(peers)
                 return self._look_around()
-            case PeerMissing(key, peer):
-                self._arrived.get(key, set()).discard(peer)
-            case PeerEarned(peer):
-                self._attendance.earn([peer])
+            case PeersMissing(key, peers):
+                self._arrived.get(key, set()).difference_update(peers)
+            case PeersEarned(peers):
+                self._attendance.earn(peers)
             case Drawn(key, complete) if self._working(key, Phase.GATHERING):
                 return self._on_drawn(complete)
             case Tick():

@@ -133,12 +133,14 @@ class CheckedWorker:
                 self._live = nodes
                 self._newcomers |= nodes - self._earned
                 self._somebody_published = self._somebody_published or bool(publishing)
-            case m.PeerArrived(key, peer):
-                self._arrived.setdefault(peer, set()).add(key)
-            case m.PeerMissing(key, peer):
-                self._arrived.get(peer, set()).discard(key)
-            case m.PeerEarned(peer):
-                self._earned.add(peer)
+            case m.PeersArrived(key, peers):
+                for peer in peers:
+                    self._arrived.setdefault(peer, set()).add(key)
+            case m.PeersMissing(key, peers):
+                for peer in peers:
+                    self._arrived.get(peer, set()).discard(key)
+            case m.PeersEarned(peers):
+                self._earned |= peers
             case m.Stop():
                 self._stopping = True
         answered = self._answered_by(event)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Set
 from typing import Any
 
 import anyio
@@ -41,9 +41,9 @@ class TestedIntake:
         """What a verified group was found in."""
         self._found: dict[GroupName, ScoredGroup] = {}
 
-    async def _on_news(self, key: RoundKey, peer: str, news: News) -> None:
+    def _on_news(self, key: RoundKey, peers: Set[str], news: News) -> None:
         told = {News.THERE: self.arrived, News.NOT_THEIRS: self.silent, News.VALID: self.valid}
-        told[news].append((key, peer))
+        told[news].extend((key, peer) for peer in sorted(peers))
 
     async def look(self, *keys: RoundKey, live: Collection[str] = (), slots: int = 64) -> None:
         """Look once, and examine all of the files that were found."""

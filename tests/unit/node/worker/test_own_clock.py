@@ -27,7 +27,7 @@ from swarm.node.worker.events import (
     Event,
     Generated,
     Instruction,
-    PeerArrived,
+    PeersArrived,
     PeersLive,
     Published,
     Ready,
@@ -312,7 +312,7 @@ def sources_after(arrivals: list[tuple[str, int]], mine: int, window: int) -> tu
     machine.handle(PeersLive(frozenset(PEERS), 0.0))
     machine.handle(Ready(mine))
     for peer, round_ in arrivals:
-        machine.handle(PeerArrived(RoundKey(round_), peer, 1.0))
+        machine.handle(PeersArrived(RoundKey(round_), frozenset({peer}), 1.0))
     for event in (Generated(key), Scored(key), Published(key, 2.0)):
         given_out += machine.handle(event)
     machine.handle(PeersLive(frozenset(PEERS), 2.0))

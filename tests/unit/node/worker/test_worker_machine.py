@@ -65,7 +65,7 @@ def make_worker(
     if phase in (m.Phase.TRAINING, m.Phase.SUBMITTING):
         drive(worker, m.Phase.GATHERING, now)
         for peer in sorted(live):
-            worker.handle(m.PeerArrived(R0, peer, now))
+            worker.handle(m.PeersArrived(R0, frozenset({peer}), now))
     drive(worker, phase, now)
     return worker
 
@@ -74,7 +74,7 @@ def run_round(worker: CheckedWorker, round_: int, now: float = 0.0, *, arrive: b
     worker.handle(clock(round_, now=now))
     drive(worker, m.Phase.GATHERING, now)
     for peer in sorted(PEERS):
-        worker.handle(m.PeerArrived(RoundKey(round_), peer, now))
+        worker.handle(m.PeersArrived(RoundKey(round_), frozenset({peer}), now))
     drive(worker, m.Phase.IDLE, now)
 
 
@@ -178,14 +178,16 @@ def test_the_same_clock_seen_twice_begins_one_round() -> None:
 # ── gathering ───────────────────────────────────────────────────────────────────────────────────────────────────────
 def test_gathering_ends_when_the_last_live_peer_arrives() -> None:
     worker = make_worker(m.Phase.GATHERING)
-    assert worker.handle(m.PeerArrived(R0, "bob", 0.1)) == []
-    assert worker.handle(m.PeerArrived(R0, "carol", 0.2)) == [trains(R0, PEERS, PEERS, timed_out=False, late=False)]
+    assert worker.handle(m.PeersArrived(R0, frozenset({"bob"}), 0.1)) == []
+    assert worker.handle(m.PeersArrived(R0, frozenset({"carol"}), 0.2)) == [
+        trains(R0, PEERS, PEERS, timed_out=False, late=False)
+    ]
     assert worker.machine.wake_at is None
 
 
 def test_gathering_ends_at_its_deadline_without_the_peers_that_are_missing() -> None:
     worker = make_worker(m.Phase.GATHERING, round_interval=10.0)
-    worker.handle(m.PeerArrived(R0, "bob", 0.1))
+    worker.handle(m.PeersArrived(R0, frozenset({"bob"}), 0.1))
     assert worker.machine.wake_at == 5.0
     assert worker.handle(m.Tick(4.99)) == []
     assert worker.handle(m.Tick(5.0)) == [trains(R0, frozenset({"bob"}), PEERS, timed_out=True, late=False)]
@@ -204,14 +206,14 @@ def test_a_stale_state_file_that_is_seen_after_the_deadline_ends_the_gathering_a
 def test_groups_that_came_while_this_node_was_still_generating_count() -> None:
     worker = make_worker(m.Phase.GENERATING)
     for peer in PEERS:
-        worker.handle(m.PeerArrived(R0, peer, 0.1))
+        worker.handle(m.PeersArrived(R0, frozenset({peer}), 0.1))
     drive(worker, m.Phase.TRAINING)
     assert worker.pending == [trains(R0, PEERS, PEERS, timed_out=False, late=False)]
 
 
 def test_a_peer_that_died_is_not_waited_for_any_longer() -> None:
     worker = make_worker(m.Phase.GATHERING)
-    worker.handle(m.PeerArrived(R0, "bob", 0.1))
+    worker.handle(m.PeersArrived(R0, frozenset({"bob"}), 0.1))
     [train] = worker.handle(m.PeersLive(frozenset({"bob"}), 0.2))
     assert isinstance(train, m.Train)
     assert not train.timed_out
@@ -221,8 +223,8 @@ def test_a_peer_that_joined_in_mid_round_is_waited_for() -> None:
     worker = make_worker(m.Phase.GATHERING)
     worker.handle(m.PeersLive(PEERS | {"dave"}, 0.1))
     for peer in PEERS:
-        assert worker.handle(m.PeerArrived(R0, peer, 0.2)) == []
-    assert len(worker.handle(m.PeerArrived(R0, "dave", 0.3))) == 1
+        assert worker.handle(m.PeersArrived(R0, frozenset({peer}), 0.2)) == []
+    assert len(worker.handle(m.PeersArrived(R0, frozenset({"dave"}), 0.3))) == 1
 
 
 def test_nobody_is_waited_for_where_nobody_is() -> None:
@@ -252,7 +254,7 @@ def test_a_late_node_that_has_everybody_already_does_not_wait_at_all() -> None:
     worker = make_worker(m.Phase.GENERATING)
     worker.handle(clock(1))
     for peer in PEERS:
-        worker.handle(m.PeerArrived(R0, peer, 0.1))
+        worker.handle(m.PeersArrived(R0, frozenset({peer}), 0.1))
     drive(worker, m.Phase.TRAINING)
     assert worker.pending == [trains(R0, PEERS, PEERS, timed_out=False, late=True)]
 
@@ -280,15 +282,15 @@ def test_the_deadline_follows_the_swarm() -> None:
         m.Trained(R0),
         m.Submitted(R0),
         m.Saved(0),
-        m.PeerArrived(R1, "carol", 0.5),
-        m.PeerArrived(RoundKey(0, 1), "carol", 0.5),
-        m.PeerArrived(R0, "bob", 0.5),
-        m.PeerArrived(R0, "somebody else", 0.5),
+        m.PeersArrived(R1, frozenset({"carol"}), 0.5),
+        m.PeersArrived(RoundKey(0, 1), frozenset({"carol"}), 0.5),
+        m.PeersArrived(R0, frozenset({"bob"}), 0.5),
+        m.PeersArrived(R0, frozenset({"somebody else"}), 0.5),
     ],
 )
 def test_stale_foreign_and_repeated_events_end_no_gathering(event: m.Event) -> None:
     worker = make_worker(m.Phase.GATHERING)
-    worker.handle(m.PeerArrived(R0, "bob", 0.1))
+    worker.handle(m.PeersArrived(R0, frozenset({"bob"}), 0.1))
     assert worker.handle(event) == []
     assert worker.machine.phase is m.Phase.GATHERING
 
@@ -296,7 +298,7 @@ def test_stale_foreign_and_repeated_events_end_no_gathering(event: m.Event) -> N
 def test_peers_of_the_next_round_are_remembered_for_it() -> None:
     worker = make_worker(m.Phase.GATHERING)
     for peer in PEERS:
-        worker.handle(m.PeerArrived(R1, peer, 0.1))
+        worker.handle(m.PeersArrived(R1, frozenset({peer}), 0.1))
     worker.handle(m.Tick(100.0))
     drive(worker, m.Phase.IDLE)
     worker.handle(clock(1, now=101.0))
@@ -364,7 +366,7 @@ def test_a_stop_after_publishing_finishes_the_round(phase: m.Phase) -> None:
 
 def test_a_stop_ends_the_gathering_at_once() -> None:
     worker = make_worker(m.Phase.GATHERING)
-    worker.handle(m.PeerArrived(R0, "bob", 0.1))
+    worker.handle(m.PeersArrived(R0, frozenset({"bob"}), 0.1))
     [train] = worker.handle(m.Stop(0.2))
     assert train == trains(R0, frozenset({"bob"}), PEERS, timed_out=True, late=False)
 
@@ -547,7 +549,7 @@ def gathering_alone(*arrivals: tuple[int, str], window: int) -> CheckedWorker:
     worker = make_alone(rounds=9, window=window)
     worker.handle(m.Ready(5))
     for round_, peer in arrivals:
-        worker.handle(m.PeerArrived(RoundKey(round_), peer, 0.5))
+        worker.handle(m.PeersArrived(RoundKey(round_), frozenset({peer}), 0.5))
     drive(worker, m.Phase.GATHERING, 1.0)
     return worker
 
@@ -571,7 +573,7 @@ def test_without_a_window_only_the_own_round_counts() -> None:
 
 def test_peers_ahead_or_behind_within_the_window_are_waited_for_no_longer() -> None:
     worker = gathering_alone((4, "bob"), window=1)
-    [train] = worker.handle(m.PeerArrived(RoundKey(6), "carol", 2.0))
+    [train] = worker.handle(m.PeersArrived(RoundKey(6), frozenset({"carol"}), 2.0))
     assert isinstance(train, m.Train)
     assert not train.timed_out
 
@@ -703,8 +705,8 @@ def absent_for(rounds: int) -> CheckedWorker:
         worker.handle(clock(round_, now=now))
         drive(worker, m.Phase.GATHERING, now)
         if round_ < rounds:
-            worker.handle(m.PeerEarned("bob"))
-            worker.handle(m.PeerArrived(RoundKey(round_), "bob", now))
+            worker.handle(m.PeersEarned(frozenset({"bob"})))
+            worker.handle(m.PeersArrived(RoundKey(round_), frozenset({"bob"}), now))
             worker.handle(m.Tick(now + 50.0))
             drive(worker, m.Phase.IDLE, now + 50.0)
     return worker
@@ -712,15 +714,15 @@ def absent_for(rounds: int) -> CheckedWorker:
 
 def test_a_live_peer_that_never_publishes_is_waited_for_three_times() -> None:
     key = RoundKey(2)
-    assert absent_for(2).handle(m.PeerArrived(key, "bob", 201.0)) == []
-    [train] = absent_for(3).handle(m.PeerArrived(RoundKey(3), "bob", 301.0))
+    assert absent_for(2).handle(m.PeersArrived(key, frozenset({"bob"}), 201.0)) == []
+    [train] = absent_for(3).handle(m.PeersArrived(RoundKey(3), frozenset({"bob"}), 301.0))
     assert train == trains(RoundKey(3), frozenset({"bob"}), frozenset({"bob"}), timed_out=False, late=False)
 
 
 def test_a_peer_that_publishes_again_is_waited_for_again() -> None:
     worker = absent_for(3)
-    worker.handle(m.PeerEarned("carol"))
-    assert worker.handle(m.PeerArrived(RoundKey(3), "bob", 301.0)) == []
+    worker.handle(m.PeersEarned(frozenset({"carol"})))
+    assert worker.handle(m.PeersArrived(RoundKey(3), frozenset({"bob"}), 301.0)) == []
 
 
 @pytest.mark.parametrize("published", [m.PeersLive(PEERS, 300.5, frozenset({"carol"}))])
@@ -729,8 +731,8 @@ def test_a_file_of_which_nothing_is_valid_earns_nobody_that_others_wait(publishe
     worker = absent_for(3)
     worker.handle(published)
     if refused:
-        worker.handle(m.PeerArrived(RoundKey(2), "carol", 300.5))
-    assert worker.handle(m.PeerArrived(RoundKey(3), "bob", 301.0)) != []
+        worker.handle(m.PeersArrived(RoundKey(2), frozenset({"carol"}), 300.5))
+    assert worker.handle(m.PeersArrived(RoundKey(3), frozenset({"bob"}), 301.0)) != []
 
 
 def test_new_names_round_after_round_cost_no_more_than_one_that_never_publishes() -> None:
@@ -741,8 +743,8 @@ def test_new_names_round_after_round_cost_no_more_than_one_that_never_publishes(
         worker.handle(m.PeersLive(frozenset({"bob", f"new-{round_}"}), begun))
         worker.handle(clock(round_, now=begun))
         drive(worker, m.Phase.GATHERING, begun)
-        worker.handle(m.PeerEarned("bob"))
-        worker.handle(m.PeerArrived(RoundKey(round_), "bob", begun))
+        worker.handle(m.PeersEarned(frozenset({"bob"})))
+        worker.handle(m.PeersArrived(RoundKey(round_), frozenset({"bob"}), begun))
         waited = worker.machine.wake_at - begun if worker.machine.wake_at is not None else 0.0
         worker.handle(m.Tick(begun + waited))
         waits.append(waited)
@@ -762,9 +764,9 @@ noise = st.one_of(
     st.builds(m.Published, keys, times),
     st.builds(m.PeersLive, st.frozensets(names), times, st.frozensets(names)),
     st.builds(m.CoordinatorSeen, st.booleans(), times),
-    st.builds(m.PeerArrived, keys, names, times),
-    st.builds(m.PeerMissing, keys, names, times),
-    st.builds(m.PeerEarned, names),
+    st.builds(m.PeersArrived, keys, st.frozensets(names), times),
+    st.builds(m.PeersMissing, keys, st.frozensets(names), times),
+    st.builds(m.PeersEarned, st.frozensets(names)),
     st.builds(m.Drawn, keys, st.booleans(), times),
     st.builds(m.Tick, times),
     st.builds(m.Trained, keys),
