@@ -70,12 +70,12 @@ class NodeFiles:
         if began < self._list_at.get(prefix, -math.inf):
             return self._by_name(prefix, known)
         there = list(entries(self._store, prefix, tags=tags))
+        found = {node: entry for entry in there if (node := keys.node_of(entry.name))}
+        flooded = len(there) - len(found.keys() & known) > PAGE
         ended = self._now()
         self._list_at = {listed: at for listed, at in self._list_at.items() if at > ended}
-        flooded = len(there) - len(known) > PAGE
         if flooded:
             self._list_at[prefix] = ended + LISTINGS_APART * (ended - began)
-        found = {node: entry for entry in there if (node := keys.node_of(entry.name))}
         self._listed.pop((prefix, tags), None)
         if not flooded:
             self._listed[prefix, tags] = began, found
