@@ -282,7 +282,7 @@ def the_reward_comes_before_the_row(patch: Patch) -> None:
 # ── seeing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 def what_is_drawn_is_not_waited_for(patch: Patch) -> None:
     usual = Drawing.sample
-    patch.setattr(Drawing, "wanted", lambda self, results: [])
+    patch.setattr(Drawing, "wanted", lambda self, *_: [])
     patch.setattr(Drawing, "sample", lambda self, results: usual(self, results)._replace(complete=True))
 
 
