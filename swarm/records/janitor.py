@@ -118,6 +118,8 @@ class Janitor:
         try:
             self._run.store.put(keys.CLEANED, encode(file))
         except StoreError as error:
+            if not error.blocked:
+                raise
             self._refused = str(error)
             return min(before, told)
         return before

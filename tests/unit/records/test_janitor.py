@@ -240,7 +240,7 @@ def test_nothing_goes_that_was_not_announced_before() -> None:
             return self._put if name == "put" else getattr(self._inner, name)
 
         def _put(self, key: str, data: bytes, **more: Any) -> None:
-            raise StoreError(f"{key} is another machine's to write")
+            raise StoreError(f"{key} is another machine's to write", blocked=True)
 
     other = Run("demo", Theirs(run.store, [0], lambda at, done: None), archive=run.archive)  # type: ignore[arg-type]
     assert "another machine's" in janitor(other).clean(KEPT_FROM, NODES).refused
