@@ -17,7 +17,8 @@ base         what every node has
 
 sharing      peers' files on their way into the swarm pool
   assigned_questions                    which questions a node asks itself, and its peers may answer
-  intake                                one file after the other, into the pool
+  intake                                lists peers' files, and has drawn what groups of them are looked at
+  examination                           one file after the other: read once, and verified as far as it is drawn
   selection, priority_lock, quarantine  whose files are read of too many, in which order, and whose not for now
   reading, admission, verification      what a file says, which groups may come in, what they are worth
   pool, trained_groups                  what may be learned from, and what was

@@ -69,7 +69,8 @@ def test_what_people_tune_has_flags(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_name_that_is_no_choice_is_refused_with_those_that_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["settings", "--sampler", "best"]) == 2
-    assert "must be one of uniform, whole-pool, informative, balanced, or `package.module:function`" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "must be one of uniform, whole-pool, informative, balanced, or `package.module:function`" in said
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
