@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-GOLDEN = Path(__file__).parents[1] / "golden"
+GOLDEN = Path(__file__).parent / "demonstration"
 ROUNDS = 12
 
 
@@ -26,6 +26,6 @@ def test_the_demonstration_comes_out_as_it_did(tmp_path: Path, sampler: str) -> 
     done = subprocess.run([*up, "--rounds", str(ROUNDS)], env=clean, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     logs = tmp_path / "experiments" / "demo" / "logs"
-    for node, expected in json.loads((GOLDEN / f"demonstration-{sampler}.json").read_text()).items():
+    for node, expected in json.loads((GOLDEN / f"{sampler}.json").read_text()).items():
         rows = [json.loads(line) for line in (logs / node / "metrics.jsonl").read_text().splitlines()]
         assert [{"my_reward": row["my_reward"], "trained_on": row["trained_on"]} for row in rows] == expected, node
