@@ -198,6 +198,10 @@ class Generator(Protocol):
     def tokenizer(self) -> str:
         """Digest of its tokenizer: two models with the same one mean the same by a token id."""
 
+    @property
+    def repeats(self) -> bool:
+        """The same weights and seed give the same completions once more, bit for bit: so on a CPU."""
+
     def generate(self, prompts: Sequence[str], *, group_size: int, seed: int) -> list[tuple[Completion, ...]]:
         """Sample group_size completions for each question text; the same seed gives the same tokens."""
 

@@ -48,8 +48,10 @@ def export(
     target = output or Path(f"{source.name}-{table}.{chosen}")
     if str(target) != "-":
         refuse_existing(target, force=force)  # before the folder is read, which may take a while
-    read = study_frame if source.is_study else experiment_frame
-    frame = read(settings.shared_folder, source.name, TABLES[table])
+    if source.is_study:
+        frame = study_frame(settings.shared_folder, source.name, TABLES[table])
+    else:
+        frame = experiment_frame(settings.place, source.name, TABLES[table])
     if str(target) == "-":
         _show(encode_frame(frame, chosen), chosen)
     else:
@@ -68,7 +70,7 @@ def _source(settings: Settings, name: str | None, study: str | None, common: Com
         raise ConfigError(f"name one experiment or study, got {' and '.join(named)}")
     if study or name is None:
         return _Source(study or settings.experiment, study is not None)
-    is_study = name in studies(settings.shared_folder)
+    is_study = name in studies(settings.place)
     if is_study and name in open_place(settings.place).experiments():
         raise ConfigError(f"{name} is an experiment and a study: say which by --experiment or --study")
     return _Source(name, is_study)

@@ -29,6 +29,7 @@ class ModelGenerator:
         self._model = model
         self.name = model.name
         self.tokenizer = model.tokenizer_digest
+        self.repeats = model.device.type == "cpu"
         self._decoding = choose_decoding(model, config.decoding)
         self._sampling = Sampling(config.temperature, config.top_p, config.top_k, config.min_p)
         self._rows = MemoryBudget("generation", 2**16, halvings or Halvings())

@@ -26,6 +26,7 @@ class JoinedPolicy:
         self.trainer = trainer
         self.name = generator.name
         self.tokenizer = generator.tokenizer
+        self.repeats = generator.repeats
         self.generate = generator.generate
         self.begin_update = trainer.begin_update
         self.finish_update = trainer.finish_update

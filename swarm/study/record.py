@@ -219,8 +219,8 @@ def _renamed(settings: dict[str, Any]) -> dict[str, Any]:
     return settings | {"adaptive_rule": rule} if rule else settings
 
 
-def studies(path: Path) -> list[str]:
-    """The names of the studies of a shared folder, sorted."""
+def studies(path: Path | str) -> list[str]:
+    """The names of the studies of a shared place, sorted."""
     store = open_place(path).beside(STUDIES)
     names = [entry.name for entry in entries(store, "") if entry.kind is Kind.PREFIX]
     return [name for name in names if (entry := store.stat(f"{name}/{RECORD}")) and entry.kind is Kind.FILE]

@@ -302,6 +302,11 @@ def test_a_swarm_over_a_bucket_behind_a_bad_network_earns_what_it_earns_in_a_fol
     copied = run_swarm(env, "copy", calm, str(tmp_path / "copy"), "--experiment", "test")
     assert copied.returncode == 0, copied.stdout + copied.stderr
     assert rewards(str(tmp_path / "copy")) == rewards(calm)
+    for table in ("metrics", "rollouts"):
+        files = [tmp_path / f"{number}-{table}.csv" for number in range(2)]
+        for place, file in zip((calm, str(tmp_path / "copy")), files, strict=True):
+            run(["export", "test", "--table", table, "-o", str(file), "--path", place])
+        assert files[0].read_bytes() == files[1].read_bytes()
     checked = run_swarm(env, "validate", "--json", "--path", str(tmp_path / "copy"))
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert min(plan.happened[kind] for kind in ("busy", "lost", "cut")) > 0, plan.happened

@@ -48,6 +48,7 @@ class LightPolicy:
 
     name = "light"
     tokenizer = "numbers"
+    repeats = True
 
     def __init__(self, work: Callable[[str], None], updated: Callable[[Update], None]) -> None:
         """`work` is told of each step that computes, `updated` of each update."""

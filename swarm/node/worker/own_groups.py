@@ -7,6 +7,7 @@
 
 What a generator samples is a function of its weights and of seed, node and round, so on a CPU a node that comes back
 samples again what it had published. On a GPU it may not; then what was published stays, and is encoded from its text.
+Where each request is paid for, a node on a CPU writes no completions file, unless it generates ahead.
 """
 
 from __future__ import annotations
@@ -75,10 +76,15 @@ class OwnGroups:
             work.adopted = not same_texts(work.groups, left.published.groups)
             work.groups = left.published.groups if work.adopted else work.groups
             logger.info("rollouts.taken_up", round=work.key.round, groups=len(work.groups), rewritten=not work.adopted)
-        if not groups and not work.adopted:
+        if not groups and not work.adopted and self._keeps_what_it_samples():
             file = to_file(work.groups, self._generator.tokenizer, rounds_trained, ahead=work.ahead)
             if file:
                 self._files.completions(file)
+
+    def _keeps_what_it_samples(self) -> bool:
+        """Not where a write is paid for and a redo samples the same once more."""
+        settings = self._ctx.settings
+        return not (settings.sparing and settings.staleness == 0 and self._generator.repeats)
 
     async def _left(self, key: RoundKey) -> Left:
         """Of a former life, which did no round beyond the one that it was in and those that it generated ahead; where

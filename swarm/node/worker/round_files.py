@@ -3,7 +3,8 @@
     completions, rollouts, row, reward, vote
 
 The metrics row is the commit point of a round: a node that finds its row has done that round, whatever else a crash
-took. So a row on disk implies rollouts and completions on disk, unless a full disk had the queue give them up.
+took. So a row on disk implies rollouts and completions on disk, unless a full disk had the queue give them up, or the
+node keeps no completions (own_groups.py).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ SEALED_AT = 64 * 1024
 """Bytes of lines that make a segment at once."""
 SEALED_AFTER = 10.0
 """Seconds that the first lines wait at most."""
-SEALED_LATEST = 120.0
+SEALED_LATEST = 300.0
 """And later ones: each further segment waits twice as long as the one before."""
 _PATIENCE = 30.0
 """Seconds for which closing waits for the last segment."""

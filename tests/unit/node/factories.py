@@ -184,6 +184,7 @@ class FakePolicy:
     weights: str = "fresh"
     name: str = "fake"
     tokenizer: str = "fake-tokenizer"
+    repeats: bool = True
     trained: list[list[TrainGroup]] = field(default_factory=list)
     """What each update was given."""
     begun: list[TrainGroup] = field(default_factory=list)

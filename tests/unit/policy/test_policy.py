@@ -62,7 +62,7 @@ def test_an_engine_that_only_generates_and_one_that_only_trains_are_a_policy() -
     written = (Completion("<answer>2</answer>", True), Completion("no", True))
 
     class Elsewhere:
-        name, tokenizer = "somewhere/else", ""
+        name, tokenizer, repeats = "somewhere/else", "", False
 
         def generate(self, prompts: Sequence[str], *, group_size: int, seed: int) -> list[tuple[Completion, ...]]:
             return [written[:group_size] for _ in prompts]

@@ -11,6 +11,8 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
+from swarm.config import Settings
+from swarm.node.base import rhythm
 from swarm.node.worker.own_completions import same_texts
 from swarm.node.worker.redo import plan_redo
 from swarm.node.worker.worker import Worker
@@ -242,6 +244,26 @@ async def test_a_node_that_died_in_mid_round_writes_its_published_groups_again_a
 
 def completions_file(layout: Layout, round_: int) -> Path:
     return layout.root / keys.completions(round_, "alice")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("repeats", "staleness"), [(True, 0), (False, 0), (True, 1)])
+async def test_where_writes_are_paid_for_what_a_redo_samples_once_more_is_not_kept(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, repeats: bool, staleness: int
+) -> None:
+    monkeypatch.setattr(Settings, "sparing", property(lambda _: True))
+    monkeypatch.setattr(rhythm, "SHORTEST", 0.01)
+    settings = {"external_groups": 0, "staleness": staleness, "reconcile_interval": 0.05, "checkpoint_interval": 100}
+    killed_one, policy = FakePolicy(repeats=repeats), FakePolicy(repeats=repeats)
+    async with running(alice(layout, killed_one, **settings)):
+        await play_rounds(layout, range(2))
+    assert completions_file(layout, 1).exists() == (not repeats or staleness > 0)
+    with capture_logs() as logs:
+        await play_to_the_end(layout, range(2, 3), alice(layout, policy, **settings))
+    assert [(log["count"], log["exact"]) for log in logs if log["event"] == "rounds.redone"] == [(2, 2)]
+    assert [[c.token_ids for g in groups for c in g.completions] for groups in policy.trained[:2]] == [
+        [c.token_ids for g in groups for c in g.completions] for groups in killed_one.trained[:2]
+    ]
 
 
 @pytest.mark.anyio
