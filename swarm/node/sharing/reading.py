@@ -25,6 +25,8 @@ MOST_AGAIN = 3
 """Times that an unchanged file is read again, because somebody touched it, before it is left alone."""
 MOST_TRIES = 16
 """Times that what lies at one name is read, each time something else, until it is a file that can be taken."""
+UNSEEN = "unseen"
+"""Instead of a tag, where only names were listed."""
 GONE = "gone"
 """Instead of a reason for which a file was refused."""
 
@@ -80,7 +82,7 @@ class PeersFiles:
         self._keep_tokens = settings.importance_cap > 0  # else they need not be held in memory
 
     def tags(self, key: RoundKey, read: Set[str], only: Set[str] | None = None) -> dict[str, str]:
-        """The nodes that have a file for a stage, each with its tag; "" where it is no file, or was not looked at.
+        """The nodes that have a file for a stage, each with its tag; "": it is no file; UNSEEN: it was not looked at.
 
         Args:
             read: nodes whose tags are wanted in any case.
@@ -93,7 +95,8 @@ class PeersFiles:
         if only is None:
             page = store.list(keys.rollouts(key), tags=True)
             rest = store.list(keys.rollouts(key), after=page.next, limit=MOST_NAMES).entries if page.next else []
-            found = {node: entry.tag for entry in [*page.entries, *rest] if (node := keys.node_of(entry.name))}
+            found = {node: entry.tag for entry in page.entries if (node := keys.node_of(entry.name))}
+            found |= {node: UNSEEN for entry in rest if (node := keys.node_of(entry.name))}
             wanted = read & {node for entry in rest if (node := keys.node_of(entry.name))}
         for node in sorted(wanted | (only or set())):
             with suppress(ProtocolError):  # the stage may not be entered any more

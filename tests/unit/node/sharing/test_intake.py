@@ -19,6 +19,7 @@ from swarm.algo.drawing import Sample
 from swarm.errors import ProtocolError
 from swarm.node.sharing.intake_counts import LINES_PER_PEER, OTHERS
 from swarm.node.sharing.reading import MOST_AGAIN, MOST_TRIES, PeersFiles
+from swarm.store.base import PAGE
 from swarm.store.folder.store import FolderStore
 from swarm.tasks.scoring import GroupScore
 from swarm.types import RoundKey
@@ -171,6 +172,22 @@ async def test_a_flood_of_names_keeps_no_live_peer_out_and_is_said_once(layout: 
     assert len(refused) == 7
     assert all(reasons == {"malformed": 1} for reasons in refused.values())
     assert [log["names"] for log in logs if log["event"] == "rollouts.flood"] == [293]
+
+
+async def test_of_more_names_than_one_page_holds_none_is_read_that_is_not_drawn(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of those on later pages nothing is known but their names; all of them were once read, lest they were no files."""
+    read: list[str] = []
+    usual = PeersFiles.fetch
+    monkeypatch.setattr(PeersFiles, "fetch", lambda *given: (read.append(given[2]), usual(*given))[1])
+    for number in range(PAGE + 20):
+        put(layout.rollout_file(R0, f"peer-{number:04}"), b"junk")
+    intake = TestedIntake(layout, max_peers=2 * PAGE)
+    async with anyio.create_task_group() as tasks:
+        await intake.intake.look({R0}, frozenset(), tasks)
+    assert read == []
+    assert len(intake.arrived) == PAGE + 20
 
 
 async def test_strangers_together_have_no_more_read_than_one_file_may_hold(layout: Layout) -> None:
