@@ -25,7 +25,9 @@ from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.own_completions import Left, same_texts, to_file, to_own_groups, what_is_left
 from swarm.node.worker.round_files import RoundFiles
 from swarm.node.worker.round_work import RoundWork
+from swarm.records.listing import rounds_in
 from swarm.types import Generator, Question, RolloutGroup, RoundKey, ScoredGroup
+from swarm.wire import keys
 from swarm.wire.messages import CompletionsFile
 
 logger = get_logger(__name__)
@@ -39,8 +41,8 @@ class OwnGroups:
         self._generator = generator
         self._files = files
         self._asked: dict[RoundKey, list[Question]] = {}
-        self._first: int | None = None
-        """The first round of this life."""
+        self._of_a_former_life: frozenset[int] | None = None
+        """Where requests are spared: the rounds in which something of it may lie, as listed when this life began."""
 
     async def ask_early(self, key: RoundKey) -> None:
         """Have the questions of a later round at hand: nothing about them depends on an update."""
@@ -87,11 +89,16 @@ class OwnGroups:
         return not (settings.sparing and settings.staleness == 0 and self._generator.repeats)
 
     async def _left(self, key: RoundKey) -> Left:
-        """Of a former life, which did no round beyond the one that it was in and those that it generated ahead; where
-        requests are spared nothing of it is looked for later."""
-        first = self._first = key.round if self._first is None else self._first
-        if self._ctx.settings.sparing and key.round > first + self._ctx.settings.staleness:
-            return Left(None, None)
+        """Of a former life. Where requests are spared it is looked for in the first round, in those that may have been
+        generated ahead, and in those that had rollouts when this life began: a forged clock may have led the former one
+        further than this one goes."""
+        if self._ctx.settings.sparing:
+            if self._of_a_former_life is None:
+                published = await until_readable(self._ctx, rounds_in, self._ctx.run.store, keys.ROLLOUTS)
+                ahead = range(key.round, key.round + self._ctx.settings.staleness + 1)
+                self._of_a_former_life = frozenset((*ahead, *published))
+            if key.round not in self._of_a_former_life:
+                return Left(None, None)
         return await until_readable(self._ctx, what_is_left, self._ctx, key)
 
     def _sampled_before(self, left: Left, questions: list[Question], rounds_trained: int) -> list[RolloutGroup] | None:
