@@ -4,6 +4,8 @@ VENV ?= .venv
 TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
 SERVERS := .venv-servers
+SERVING := .venv-serving
+EXTRAS := .venv-extras
 PACKAGES := syncthing bindfs fuse3 slurmctld slurmd slurm-client munge docker-compose
 JOBS ?= 3
 BENCHMARKS := round_breakdown full_round loss_memory sharing_overhead scaling in_process genrl_gap gpu
@@ -18,7 +20,7 @@ test: $(VENV)/.installed-dev check
 	$(BIN)/python -m pytest -m "not slow and not engine" -n $(JOBS) --dist loadgroup
 
 # A wheel built and installed, servers and a browser where tests ask for them, whole swarms of real models in processes.
-test-engines: $(VENV)/.installed-engines $(SERVERS)/.installed
+test-engines: $(VENV)/.installed-engines $(SERVERS)/.installed $(SERVING)/.installed $(EXTRAS)/.installed
 	$(BIN)/python -m pytest -m engine -n $(JOBS) --dist loadgroup
 
 test-slow: $(VENV)/.installed-dev
@@ -76,6 +78,22 @@ $(SERVERS)/.installed: Makefile | $(VENV)/bin/python
 	  || echo "some tests will skip; on Debian: apt-get install $(PACKAGES)"
 	@touch $@
 
+# What `transformers serve` needs beside torch and transformers, which it takes from the other environment; accelerate
+# would bring a second torch.
+$(SERVING)/.installed: Makefile | $(VENV)/bin/python
+	$(BIN)/python -m venv $(SERVING)
+	$(SERVING)/bin/pip install --quiet "fastapi==0.165.0" "uvicorn==0.54.0" "psutil>=7"
+	$(SERVING)/bin/pip install --quiet --no-deps "accelerate==1.15.0"
+	@touch $@
+
+# All extras at once, resolved against each other: what the first environment has, torch among it, is taken from there.
+$(EXTRAS)/.installed: pyproject.toml | $(VENV)/.installed-dev
+	$(BIN)/python -m venv $(EXTRAS)
+	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+	  > "$$($(EXTRAS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/first.pth"
+	$(EXTRAS)/bin/pip install --quiet --editable ".[analysis,signing,bucket,math,slurm,endpoint,verifiers]"
+	@touch $@
+
 # genrl without its dependencies: among them is a transformers that this package cannot use, and its trainer needs no more.
 $(VENV)/.installed-bench: pyproject.toml | $(VENV)/.installed-dev
 	$(BIN)/pip install --quiet --editable ".[analysis,dev,bench]"
@@ -83,4 +101,4 @@ $(VENV)/.installed-bench: pyproject.toml | $(VENV)/.installed-dev
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(SERVERS) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(SERVERS) $(SERVING) $(EXTRAS) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

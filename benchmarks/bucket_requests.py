@@ -1,8 +1,8 @@
 """What a swarm over a bucket asks of it: requests per node and round, by kind and prefix, against the budget.
 
-    python -m benchmarks.bucket_requests [--quick] [--seconds 60] [--rounds 6] [--local 4] [--external 4]
+    python -m benchmarks.bucket_requests [--quick] [--workers 2] [--seconds 60] [--rounds 6] [--local 4] [--external 4]
 
-A coordinator and two workers over moto's S3 server (`make .venv-servers/.installed`), behind a proxy that counts and
+A coordinator and workers over moto's S3 server (`make .venv-servers/.installed`), behind a proxy that counts and
 knows by their access keys who asks. The workers are real but for their policy, which sleeps: rounds of about
 --seconds. Counted are whole rounds, from when the second one opens to when the last one does.
 """
@@ -25,7 +25,7 @@ from tests.chaos.light_worker import FIXED_STEP
 from tests.engines.s3_servers import BUCKET, CREDENTIALS, Request, between, moto
 
 EXPERIMENT = "benchmark"
-CLOCK, WORKERS = "clock", ("anna", "ben")
+CLOCK, NAMES = "clock", ("anna", "ben", "cleo", "dora", "emil", "fred", "gina", "hugo")
 STEPS = 2
 """Of a round, that the light worker sleeps in."""
 NODES = 8
@@ -89,7 +89,7 @@ def environment(port: int, node: str, arguments: Any) -> dict[str, str]:
         "NUM_TRAIN_SAMPLES": arguments.local,
         "NUM_TRANSPLANT_TREES": arguments.external,
         "COORDINATOR_ROUND_INTERVAL": 3 * arguments.seconds + 60,
-        "SWARM_EXPECTED_WORKERS": len(WORKERS),
+        "SWARM_EXPECTED_WORKERS": arguments.workers,
         FIXED_STEP: arguments.seconds / STEPS,
     }
     return without_settings(os.environ) | {name: str(value) for name, value in settings.items()}
@@ -98,7 +98,8 @@ def environment(port: int, node: str, arguments: Any) -> dict[str, str]:
 def run(arguments: Any) -> Tally:
     """The swarm, to its end. Raises CalledProcessError: a node failed."""
     counter = Tally()
-    modules = {CLOCK: "services.coordinator", **dict.fromkeys(WORKERS, "tests.chaos.light_worker")}
+    workers = NAMES[: arguments.workers]
+    modules = {CLOCK: "services.coordinator", **dict.fromkeys(workers, "tests.chaos.light_worker")}
     with moto() as server, between(server, seen=counter) as port:
         nodes = [
             subprocess.Popen([sys.executable, "-m", module], env=environment(port, node, arguments), stdout=sys.stderr)
@@ -114,11 +115,11 @@ def run(arguments: Any) -> Tally:
     return counter
 
 
-def figures(counter: Tally, external: int) -> dict[str, Any]:
+def figures(counter: Tally, workers: int, external: int) -> dict[str, Any]:
     """Per node and round, and per minute."""
     rounds, seconds, asked = counter.whole_rounds()
     found: dict[str, Any] = {"rounds": rounds, "seconds_per_round": round(seconds / rounds, 2), "nodes": {}}
-    for node in (CLOCK, *WORKERS):
+    for node in (CLOCK, *NAMES[:workers]):
         of_node = [one for one in asked if one.who == node]
         kinds = Counter(one.kind for one in of_node)
         found["nodes"][node] = {
@@ -130,7 +131,7 @@ def figures(counter: Tally, external: int) -> dict[str, Any]:
         }
     found["budget_per_round"] = {"requests": 8 + 2 * external, "writes": 4}
     found["dollars_of_a_day_of_8_workers"] = {
-        scheme: round(day(asked, seconds, price), 3) for scheme, price in PRICES.items()
+        scheme: round(day(asked, seconds, price, workers), 3) for scheme, price in PRICES.items()
     }
     found["list_prices_of_2025_per_1000_requests"] = {scheme: price._asdict() for scheme, price in PRICES.items()}
     return found
@@ -140,9 +141,9 @@ def per_round(counted: Mapping[str, int], rounds: int) -> dict[str, float]:
     return {what: round(number / rounds, 2) for what, number in sorted(counted.items(), key=lambda item: -item[1])}
 
 
-def day(asked: list[Asked], seconds: float, price: Price) -> float:
+def day(asked: list[Asked], seconds: float, price: Price, workers: int) -> float:
     """Of 8 workers that each ask as much as these, and of their coordinator."""
-    share = {node: NODES / len(WORKERS) for node in WORKERS} | {CLOCK: 1.0}
+    share = dict.fromkeys(NAMES[:workers], NODES / workers) | {CLOCK: 1.0}
     charged = ((share.get(one.who, 0.0), CLASSES.get(one.kind)) for one in asked)
     return sum(times * getattr(price, kind) / 1000 for times, kind in charged if kind) * DAY / seconds
 
@@ -151,13 +152,14 @@ def main() -> None:
     parser = arguments_of(__doc__, threads=None)
     parser.add_argument("--seconds", type=float, default=60.0, help="that a worker computes in a round")
     parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--workers", type=int, default=2, choices=range(1, NODES + 1))
     parser.add_argument("--local", type=int, default=4)
     parser.add_argument("--external", type=int, default=4)
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.seconds, arguments.rounds = min(arguments.seconds, 6.0), min(arguments.rounds, 5)
-    asked = {name: getattr(arguments, name) for name in ("seconds", "local", "external")}
-    keep("bucket_requests", asked | figures(run(arguments), arguments.external), arguments)
+    asked = {name: getattr(arguments, name) for name in ("workers", "seconds", "local", "external")}
+    keep("bucket_requests", asked | figures(run(arguments), arguments.workers, arguments.external), arguments)
 
 
 if __name__ == "__main__":

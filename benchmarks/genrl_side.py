@@ -33,7 +33,7 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from swarm.policy.prompt import INSTRUCTION
+from swarm.instruction import INSTRUCTION
 from swarm.types import Completion
 
 MISSING = (

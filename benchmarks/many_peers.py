@@ -6,6 +6,9 @@
 The measured worker trains on J external groups. Peers are drawn before their files are fetched, so what a round costs
 follows from J and not from N (docs/speed.md). Aim: at most twice as much among 1,000 peers as among 10.
 
+A node looks at the place every second, so rounds must take equally long to be compared: the publishers, who need most
+of a second for 1,000 files, take --seconds for a round whatever their number.
+
     python -m benchmarks.many_peers --peers 10 100 1000 --rounds 40
 """
 
@@ -36,6 +39,7 @@ from swarm.store.place import open_place
 from swarm.store.run import Run
 from swarm.tasks.gym.family import ReasoningGym
 from swarm.tasks.gym.questions import make, prepare
+from swarm.tasks.universe import Universe
 from swarm.types import Completion, RolloutGroup, RoundKey, ScoredGroup
 from swarm.wire import keys
 from swarm.wire.codec import encode, to_rollout_file
@@ -55,7 +59,7 @@ class Publishers:
 
     def __init__(self, run: Run, settings: Settings, count: int) -> None:
         self._run = run
-        self._assigned = AssignedQuestions(settings.seed, (TASK,), settings.profile)
+        self._assigned = AssignedQuestions(settings.seed, Universe.of((TASK,), settings.profile))
         self._names = [f"peer-{number:05}" for number in range(count)]
         self._beats = itertools.count(1)
         self._began = time.time()
@@ -100,11 +104,11 @@ class Publishers:
         self._run.store.put(key, data, durable=False)
 
 
-def publish_for_ever(path: str, count: int) -> None:
-    """Until it is killed: each round that opens is published at once."""
+def publish_for_ever(path: str, count: int, seconds: float) -> None:
+    """Until it is killed: each round that opens is published, and takes so long at least."""
     settings = Settings(path=path, experiment=EXPERIMENT)
     run = open_place(path).open(EXPERIMENT, writer="publishers")
-    publishers, done, beaten = Publishers(run, settings, count), -1, 0.0
+    publishers, done, beaten, published = Publishers(run, settings, count), -1, 0.0, 0.0
     while True:
         if time.monotonic() - beaten > 5.0:
             publishers.beat()
@@ -113,7 +117,8 @@ def publish_for_ever(path: str, count: int) -> None:
             state = read_state(run)
         except (ProtocolError, StoreError):
             state = None
-        if state and state.round > done:
+        if state and state.round > done and time.monotonic() - published > seconds:
+            published = time.monotonic()
             publishers.publish(RoundKey(state.round, state.stage))
             done = state.round
         time.sleep(0.02)
@@ -132,7 +137,7 @@ def processor_seconds(pid: int) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def measure(path: Path, peers: int, rounds: int, sampler: str) -> dict[str, Any]:
+def measure(path: Path, peers: int, rounds: int, sampler: str, seconds: float) -> dict[str, Any]:
     """One swarm, from nothing."""
     environment = os.environ | {
         "SWARM_PATH": str(path),
@@ -149,7 +154,7 @@ def measure(path: Path, peers: int, rounds: int, sampler: str) -> dict[str, Any]
         "OMP_NUM_THREADS": "1",
     }
     node = [sys.executable, "-m", "swarm", "node", "--node-id"]
-    publisher = multiprocessing.get_context("spawn").Process(target=publish_for_ever, args=(str(path), peers))
+    publisher = multiprocessing.get_context("spawn").Process(target=publish_for_ever, args=(str(path), peers, seconds))
     with (path / "coordinator.log").open("wb") as said, (path / "worker.log").open("wb") as told:
         coordinator = subprocess.Popen(
             [*node, "clock", "--role", "coordinator"], env=environment, stdout=said, stderr=said
@@ -182,7 +187,8 @@ def _watch(path: Path, worker: subprocess.Popen[bytes], coordinator: subprocess.
         time.sleep(0.05)
     rows = [msgspec.json.decode(line) for line in log.read_bytes().splitlines()][WARM_UP:]
     counted = [one for one in spent if one[0] >= WARM_UP]
-    between = counted[-1][0] - counted[0][0]
+    between, quarter = counted[-1][0] - counted[0][0], max(1, len(counted) // 4)
+    quarters = [counted[start : start + quarter] for start in range(0, 4 * quarter, quarter)]
     return {
         "rounds": len(rows),
         "processor_seconds": (counted[-1][1] - counted[0][1]) / between,
@@ -193,8 +199,7 @@ def _watch(path: Path, worker: subprocess.Popen[bytes], coordinator: subprocess.
         "pool_examined": statistics.fmean(row.get("pool_examined", row["pool_groups"]) for row in rows),
         "external_groups": statistics.fmean(row["external_groups"] for row in rows),
         "seconds_round": statistics.median(row["seconds_round"] for row in rows),
-        "memory_first_mb": counted[0][3] / 2**20,
-        "memory_last_mb": counted[-1][3] / 2**20,
+        "memory_of_each_quarter_mb": [statistics.median(one[3] for one in quarter) / 2**20 for quarter in quarters],
         "memory_most_mb": max(one[3] for one in counted) / 2**20,
     }
 
@@ -204,14 +209,16 @@ def main() -> None:
     parser = arguments_of(__doc__, threads=None)
     parser.add_argument("--peers", type=int, nargs="+", default=[10, 1000])
     parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--seconds", type=float, default=2.0, help="that a round takes at least")
     parser.add_argument("--sampler", nargs="+", default=["uniform"], help="`whole-pool`: all is examined, as before")
     parser.add_argument("--path", type=Path, help="folder to measure in (default: a temporary one)")
     arguments: argparse.Namespace = parser.parse_args()
     found: dict[str, dict[str, Any]] = {}
+    pace = 0.0 if arguments.quick else arguments.seconds
     for sampler, peers in itertools.product(arguments.sampler, arguments.peers):
         with tempfile.TemporaryDirectory(dir=arguments.path) as folder:
             name = f"{sampler}, {peers} peers"
-            found[name] = measure(Path(folder), peers, 8 if arguments.quick else arguments.rounds, sampler)
+            found[name] = measure(Path(folder), peers, 8 if arguments.quick else arguments.rounds, sampler, pace)
             print(name, json.dumps(found[name]), flush=True)
     keep("many_peers", found, arguments)
 

@@ -36,6 +36,7 @@ from swarm.store.run import Run
 from swarm.store.wake_ups import wake_ups
 from swarm.tasks.gym.profiles import SAPO_TASKS
 from swarm.tasks.scoring import QuestionRequest, Scorer
+from swarm.tasks.universe import Universe
 from swarm.types import Completion, Policy, RolloutGroup, RoundKey, ScoredGroup, TrainGroup
 from swarm.wire import keys
 from swarm.wire.codec import encode, to_rollout_file
@@ -80,7 +81,7 @@ async def latencies(files: int) -> dict[str, list[float]]:
                 arrived[peer].set()
 
             settings = Settings(path=path, experiment="benchmark")
-            assigned = AssignedQuestions(settings.seed, SAPO_TASKS, settings.profile)
+            assigned = AssignedQuestions(settings.seed, Universe.of(SAPO_TASKS, settings.profile))
             ctx = make_context(settings, "receiver")
             intake = Intake(ctx, assigned, scorer, on_arrival)
             tasks.start_soon(_listen, ctx.run, intake, tasks)

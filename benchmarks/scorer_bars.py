@@ -22,7 +22,7 @@ from swarm.tasks.bounded import Limits
 from swarm.tasks.frames import HEADER_BYTES, frame, payload_length
 from swarm.tasks.gym.family import GYM
 from swarm.tasks.gym.profiles import SAPO_TASKS
-from swarm.tasks.scoring_messages import Batch, Ready, ScoreAnswers
+from swarm.tasks.scoring_messages import Batch, Ready, ScoreAnswers, Setup
 from swarm.types import Origin
 
 AIM = 1.05
@@ -37,20 +37,24 @@ class Server:
 
     def __init__(self, code: str) -> None:
         self._process = subprocess.Popen(
-            code_command(code, "reasoning-gym"),
+            code_command(code),
             env=child_environment(os.environ) | {"PYTHONHASHSEED": "0"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             bufsize=0,
         )
+        self._send(Setup(("reasoning-gym",)))
         self.bars = msgspec.msgpack.decode(self._receive(), type=Ready).bars
 
     def ask(self, batch: Batch) -> bytes:
         """The replies to a batch, encoded."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(frame(msgspec.msgpack.encode(batch)))
+        self._send(batch)
         return self._receive()
+
+    def _send(self, message: Setup | Batch) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(frame(msgspec.msgpack.encode(message)))
 
     def cpu_seconds(self) -> float:
         """Processor time of the server and of its children that have ended."""

@@ -49,7 +49,19 @@ from swarm.store.base import Store
 from swarm.store.place import open_place
 from swarm.tasks.gym.profiles import SAPO_TASKS
 from swarm.tasks.scoring import QuestionRequest, Scorer
-from swarm.types import Completion, Policy, RolloutGroup, RoundKey, ScoredGroup, Snapshot, TrainGroup, TrainReport
+from swarm.tasks.universe import Universe
+from swarm.types import (
+    Completion,
+    Dialogue,
+    Policy,
+    Ready,
+    RolloutGroup,
+    RoundKey,
+    ScoredGroup,
+    Snapshot,
+    TrainGroup,
+    TrainReport,
+)
 from swarm.wire import keys
 from swarm.wire.codec import encode, to_rollout_file
 from swarm.wire.messages import MetricsRow, PolicyInfo, RewardFile
@@ -77,8 +89,10 @@ class Recorder:
     def tokenizer(self) -> str:
         return self.policy.tokenizer
 
-    def generate(self, prompts: Sequence[str], *, group_size: int, seed: int) -> list[tuple[Completion, ...]]:
-        return self._record(lambda policy: policy.generate(prompts, group_size=group_size, seed=seed))
+    def generate(
+        self, prompts: Sequence[str | Dialogue], *, group_size: int, seed: int, ready: Ready | None = None
+    ) -> list[tuple[Completion, ...]]:
+        return self._record(lambda policy: policy.generate(prompts, group_size=group_size, seed=seed, ready=ready))
 
     def begin_update(self, groups: Sequence[TrainGroup]) -> None:
         self._record(lambda policy: policy.begin_update(groups))
@@ -133,7 +147,7 @@ async def worked(settings: Settings, recorder: Recorder) -> list[MetricsRow]:
                 executor = ComputeExecutor(time.monotonic, thread)
                 worker = Worker(
                     make_context(settings, WORKER),
-                    tasks=SAPO_TASKS,
+                    universe=Universe.of(SAPO_TASKS, settings.profile),
                     load_policy=lambda: recorder,
                     task_source=scorer,
                     compute=executor,

@@ -8,6 +8,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,8 +51,11 @@ class SwarmRun:
         return statistics.median(values)
 
 
-def run_swarm(nodes: int, rounds: int, *flags: str) -> SwarmRun:
+def run_swarm(nodes: int, rounds: int, *flags: str, settings: Mapping[str, str] | None = None) -> SwarmRun:
     """`swarm up` to its end.
+
+    Args:
+        settings: environment variables.
 
     Raises:
         RuntimeError: it failed.
@@ -62,7 +66,7 @@ def run_swarm(nodes: int, rounds: int, *flags: str) -> SwarmRun:
         command += ["--nodes", str(nodes), "--rounds", str(rounds), "--checkpoint-interval", "0", *flags]
         output = Path(path) / "output.txt"
         with output.open("wb") as file:
-            environment = without_settings(os.environ)
+            environment = without_settings(os.environ) | dict(settings or {})
             process = subprocess.Popen(command, env=environment, stdout=file, stderr=subprocess.STDOUT)
             watch = MemoryWatch(process)
             code = watch.wait()

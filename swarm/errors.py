@@ -11,7 +11,8 @@
     ├── CheckpointError         a checkpoint cannot be written or does not fit            exit 1
     ├── MemoryPlanError         the nodes need more memory than there is                  exit 1
     ├── ScoringError            the scoring children cannot be kept alive                 exit 1
-    └── ClusterError            a cluster does not take a job                             exit 1
+    ├── ClusterError            a cluster does not take a job                             exit 1
+    └── SpendingCapError        an endpoint has cost as much as it may                    exit 1
 
 Messages say what, where, what was expected, what was got, and what to do.
 """
@@ -75,14 +76,16 @@ class ProtocolError(SwarmError):
 
     Attributes:
         reason: short, stable, countable name such as `malformed`, `oversized`, `wrong_version`, `ragged`.
+        killed: answers whose scoring had to be killed before that was found.
     """
 
     code = "SWARM-PROTOCOL"
 
-    def __init__(self, reason: str, detail: str) -> None:
+    def __init__(self, reason: str, detail: str, *, killed: int = 0) -> None:
         super().__init__(f"{reason}: {detail}")
         self.reason = reason
         self.detail = detail
+        self.killed = killed
 
     def as_value(self) -> Self:
         """Itself, for who keeps it: without the frames that it came through, which hold what was read and refused."""
@@ -126,3 +129,19 @@ class ClusterError(SwarmError):
     """A cluster does not take a job that was submitted to it."""
 
     code = "SWARM-CLUSTER"
+
+
+class SpendingCapError(SwarmError):
+    """An endpoint has cost as much as it may: nothing is asked of it any more.
+
+    Attributes:
+        tokens: used up so far.
+        money: spent so far.
+    """
+
+    code = "SWARM-SPENDING-CAP"
+
+    def __init__(self, message: str, *, tokens: int, money: float) -> None:
+        super().__init__(message)
+        self.tokens = tokens
+        self.money = money

@@ -141,25 +141,29 @@ def list_experiments(path: Folder) -> list[ExperimentInfo]:
 
 
 def get_experiment_metrics(path: Folder, name: str, aggregate_by_round: bool = False) -> DataFrame:
-    """One row per node and round, by round and node: the columns of docs/metrics.md, and STATISTICS.
+    """One row per node, round and stage, by round and node: the columns of docs/metrics.md, and STATISTICS.
 
     `mean_reward`, `std_reward` (of the population), `min_reward`, `max_reward` and `median_reward` are over the nodes
-    with a row of that round; `my_rank` is 1 for the best, and the same for equal ones; `percentile` is the share of
-    these nodes that earned less, 0 to 100. Columns `adaptive_*` are there only if an adaptive rule was on.
+    with a row of that round and stage; `my_rank` is 1 for the best, and the same for equal ones; `percentile` is the
+    share of these nodes that earned less, 0 to 100. Columns `adaptive_*` are there only if an adaptive rule was on.
+    Rows that measure nothing, as an evaluator's, are left out.
 
     Args:
         path: the shared folder.
         name: of the experiment.
-        aggregate_by_round: only node_id, round, my_reward, timestamp and adaptive_*, by node and round. A row is of a
-            whole round as it is, so nothing is summed or counted twice.
+        aggregate_by_round: only node_id, round, my_reward, timestamp and adaptive_*, by node and round: of a
+            round of several stages its last one.
     """
-    metrics = _with_statistics(frames.get_experiment_metrics(path, name))
+    metrics = frames.get_experiment_metrics(path, name)
+    measures = metrics["role"].isna() | (metrics["local_groups"] > 0)
+    metrics = _with_statistics(metrics[measures].reset_index(drop=True))
     adaptive = [column for column in metrics.columns if column.startswith("adaptive_")]
     metrics = metrics.drop(columns=[column for column in adaptive if not metrics[column].notna().any()])
     if not aggregate_by_round:
         return metrics
     kept = ["node_id", "round", "my_reward", "timestamp", *(column for column in adaptive if column in metrics.columns)]
-    return metrics[kept].sort_values(["node_id", "round"], ignore_index=True)
+    of_rounds = metrics.drop_duplicates(["node_id", "round"], keep="last")  # stages are in their order
+    return of_rounds[kept].sort_values(["node_id", "round"], ignore_index=True)
 
 
 def get_cumulative_rewards(path: Folder, name: str) -> dict[str, float]:
@@ -325,7 +329,7 @@ def _progress(now: Snapshot, node: str) -> NodeProgress:
 
 def _with_statistics(metrics: DataFrame) -> DataFrame:
     """The metrics with STATISTICS behind them."""
-    rewards = metrics.groupby("round")["my_reward"]
+    rewards = metrics.groupby(["round", "stage"])["my_reward"]
     below = rewards.rank(method="min") - 1
     return metrics.assign(
         mean_reward=rewards.transform("mean"),

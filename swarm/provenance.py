@@ -39,8 +39,21 @@ from swarm.tasks.registry import Families
 from swarm.wire.messages import MadeWith
 
 PARTS = (
-    *("types.py", "lines.py", "errors.py", "children.py"),
-    *("config", "algo", "tasks", "policy", "wire", "store", "records", "signing", "node", "planner"),
+    *("types.py", "lines.py", "errors.py", "children.py", "instruction.py"),
+    *(
+        "config",
+        "algo",
+        "tasks",
+        "policy",
+        "endpoint",
+        "person",
+        "wire",
+        "store",
+        "records",
+        "signing",
+        "node",
+        "planner",
+    ),
 )
 """Files and folders of the package whose code decides what a run computes."""
 JUDGE_PARTS = ("judge",)
@@ -55,13 +68,12 @@ def made_with(settings: Settings, asked: Asked) -> MadeWith:
     Args:
         asked: the command that started it, and where its settings came from.
     """
-    worker = settings.role == "worker"
     return MadeWith(
         command=asked.command,
         sources=dict(asked.sources),
         versions=versions(settings),
         code=code_digest(own_modules(settings.as_recorded()), judged=False),
-        models=model_revisions(settings.model) if worker else {},
+        models=model_revisions(settings.model) if settings.loads_model else {},
         machine=machine(),
     )
 

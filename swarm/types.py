@@ -10,7 +10,7 @@ Sizes: G completions per group, T_c tokens in completion c.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -25,10 +25,18 @@ class RoundKey(NamedTuple):
     stage: int = 0
 
 
+def stage_after(key: RoundKey, stages: int) -> RoundKey:
+    """What follows on a stage, in rounds of so many."""
+    following = RoundKey(key.round, key.stage + 1)
+    return following if following.stage < stages else RoundKey(key.round + 1)
+
+
 FIRST_FAMILY = "reasoning-gym"
 """The task family of a question whose origin names none: in files, its name is left out."""
 OTHER_VERSION = "gym_version"
 """Why a question of another version of its family is refused; files and columns know it by the first family's name."""
+GENERATION_FAILED = "generation_failed"
+"""Why a question cannot be had that there is: making it takes more time or memory than a scoring child may have."""
 UNVERIFIED = "unverified"
 """Stands for the task of a question without origin; no task is called so."""
 
@@ -39,7 +47,7 @@ def full_task(family: str, task: str) -> str:
 
 
 class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What regenerates a question exactly: a question is a function of these six (see swarm.tasks.family)."""
+    """What regenerates a question exactly: a question is a function of these (see swarm.tasks.family)."""
 
     task: str
     """Of the family; the paper's "specialty"."""
@@ -53,6 +61,8 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
     """The family's version at the publisher (of the first: its package's)."""
     family: str = FIRST_FAMILY
     """Whose task it is; left out where it is the first."""
+    context: tuple[str, ...] = ()
+    """Of a stage after the first: the groups whose answers the prompt shows, `peer/round/stage/slot/digest`."""
 
     def __post_init__(self) -> None:
         if self.family == FIRST_FAMILY:  # the very object: what is equal to a default is written nevertheless
@@ -70,6 +80,8 @@ class Question(msgspec.Struct, frozen=True):
     """The ground truth, None where the task has no single one (propositional_logic)."""
     metadata: dict[str, Any] = {}
     """The task's own metadata. A peer's copy is never used: the reader regenerates it."""
+    turns: int = 1
+    """Turns that a model has at most; more than one where the task's environment replies to it."""
 
     @property
     def verifiable(self) -> bool:
@@ -88,16 +100,60 @@ class Question(msgspec.Struct, frozen=True):
         return full_task(self.origin.family, self.origin.task) if self.origin else UNVERIFIED
 
 
-class Completion(msgspec.Struct, frozen=True):
-    """One sampled answer."""
+MOST_TURNS = 16
+"""Turns of a model in one conversation."""
+LONGEST_REPLY = 4_000
+"""Characters of an environment's reply."""
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """An earlier turn of a conversation: what the model wrote, and what the environment said to it."""
 
     text: str
     finished: bool
-    """True if the model ended it with an end-of-text token, False if it hit the length limit."""
+    """As in Completion."""
+    reply: str
+    """The environment's words. They are context: nothing is learnt of them."""
     token_ids: tuple[int, ...] | None = None
-    """The T_c sampled ids, end-of-text included where finished. Read from a file they are a claim of its publisher."""
+    logprobs: tuple[float, ...] | None = None
+    forced: tuple[int, int] | None = None
+    """As in Completion."""
+
+
+class Dialogue(msgspec.Struct, frozen=True):
+    """A conversation in which it is the model's turn."""
+
+    question: str
+    """The first words of the environment."""
+    turns: tuple[Turn, ...]
+    """What has been said since; at least one."""
+
+
+class Completion(msgspec.Struct, frozen=True):
+    """One sampled answer: of a conversation its last turn, with those before it."""
+
+    text: str
+    finished: bool
+    """True if the model ended it, with an end-of-text token or a stop string; False if it hit the length limit."""
+    token_ids: tuple[int, ...] | None = None
+    """The T_c sampled ids, an end-of-text included. Read from a file they are a claim of its publisher."""
     logprobs: tuple[float, ...] | None = None
     """T_c natural-log probabilities at the sampling temperature, under the policy that wrote it."""
+    earlier: tuple[Turn, ...] = ()
+    """The turns before this one, in order; none in a task of one turn."""
+    forced: tuple[int, int] | None = None
+    """Of token_ids, where those begin that ended its reasoning, and how many they are: no choice of the model's, so
+    that nothing is learnt of them."""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What the model wrote, turn by turn."""
+        return (*(turn.text for turn in self.earlier), self.text)
+
+    @property
+    def every_turn(self) -> tuple[Turn | Completion, ...]:
+        """In order, the last one being this."""
+        return (*self.earlier, self)
 
 
 class RolloutGroup(msgspec.Struct, frozen=True):
@@ -114,6 +170,10 @@ class RolloutGroup(msgspec.Struct, frozen=True):
     """Name of the policy that wrote it."""
     tokenizer: str = ""
     """Digest of the tokenizer that the completions' token_ids belong to; empty where there are none."""
+    licence: str = ""
+    """Of the completions, as their publisher names it."""
+    consent: str = ""
+    """Of who wrote them, as their publisher says."""
 
 
 class ScoredGroup(msgspec.Struct, frozen=True):
@@ -184,6 +244,21 @@ class TrainReport(msgspec.Struct, frozen=True):
     """False if the weights are unchanged: no gradient, and no step of Adam on zero; or it was not finite."""
 
 
+class Bill(msgspec.Struct, frozen=True):
+    """What generating elsewhere has cost, in all lives of a node."""
+
+    requests: int
+    tokens_in: int
+    tokens_out: int
+    money: float
+    closed: bool = False
+    """The cap is reached: nothing is generated any more."""
+
+
+Ready = Callable[[int, tuple[Completion, ...]], None]
+"""Is given the number of a question, and the completions to it."""
+
+
 class Generator(Protocol):
     """Samples completions. Implemented by swarm.policy; an engine of another kind needs this much and no more.
 
@@ -199,11 +274,29 @@ class Generator(Protocol):
         """Digest of its tokenizer: two models with the same one mean the same by a token id."""
 
     @property
+    def bill(self) -> Bill | None:
+        """What it has cost so far; None where nobody is asked for it."""
+
+    @property
     def repeats(self) -> bool:
         """The same weights and seed give the same completions once more, bit for bit: so on a CPU."""
 
-    def generate(self, prompts: Sequence[str], *, group_size: int, seed: int) -> list[tuple[Completion, ...]]:
-        """Sample group_size completions for each question text; the same seed gives the same tokens."""
+    def has_room(self, prompt: str) -> bool:
+        """Whether its context has room for this prompt and a whole answer; True where nobody can tell."""
+
+    def generate(
+        self, prompts: Sequence[str | Dialogue], *, group_size: int, seed: int, ready: Ready | None = None
+    ) -> list[tuple[Completion, ...]]:
+        """Sample group_size completions for each question text, or next turns of each dialogue.
+
+        The same seed gives the same tokens. A question that comes to nothing, as of an engine that is not there, gets
+        none at all, and so does a dialogue for whose next turn the model's context has no room.
+
+        Args:
+            prompts: whoever asks for a dialogue's next turn puts the conversation together: `earlier` is left empty.
+            ready: is given the number of a question and its completions once these are written, as they are returned in
+                the end; it is called in this thread, and returns soon. Who cannot tell before the end never calls it.
+        """
 
 
 class Trainer(Protocol):

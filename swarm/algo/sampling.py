@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
+from typing import NamedTuple, Self
 
 from swarm.algo.advantages import is_informative
 from swarm.algo.samplers import Sampler, whole_pool
 from swarm.types import ScoredGroup
 
 
-def choose_tasks(tasks: Sequence[str], count: int, rng: Random) -> list[str]:
-    """I specialties, uniformly with replacement; the first of many are the same as of few."""
-    return [rng.choice(tasks) for _ in range(count)]
+class Weighted(NamedTuple):
+    """Tasks, and how often each is drawn beside the others."""
+
+    tasks: tuple[str, ...]
+    shares: tuple[float, ...] | None
+    """One weight for each task; None: all are drawn alike."""
+
+    @classmethod
+    def of(cls, weights: Mapping[str, float]) -> Self:
+        """Task -> weight above 0; weights that are all the same are none."""
+        shares = tuple(weights.values())
+        return cls(tuple(weights), shares if len(set(shares)) > 1 else None)
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Task -> weight."""
+        return dict(zip(self.tasks, self.shares or (1.0,) * len(self.tasks), strict=True))
+
+
+def choose_tasks(mixture: Weighted, count: int, rng: Random) -> list[str]:
+    """I specialties with replacement, uniformly or by their weights; the first of many are the same as of few."""
+    if mixture.shares is None:
+        return [rng.choice(mixture.tasks) for _ in range(count)]
+    return rng.choices(mixture.tasks, mixture.shares, k=count)
 
 
 def sample_external(

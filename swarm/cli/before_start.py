@@ -48,7 +48,7 @@ def refuse_unstartable(nodes: Iterable[Settings], *, here: bool = True) -> None:
     for node in known:
         if node.node_id is not None:
             open_place(node.place).refuse_node(node.node_id, node.role)
-    of_workers = [node if here else replace(node, **ANY_DEVICE) for node in known if node.role == "worker"]
+    of_workers = [node if here else replace(node, **ANY_DEVICE) for node in known if node.loads_model]
     workers = {_loaded(node): node for node in of_workers}
     if found := dict.fromkeys(problem for node in workers.values() for problem in problems(node)):
         raise ModelError("\n".join(found))
@@ -73,7 +73,7 @@ def refuse_other_models(run: Run, nodes: Iterable[Settings]) -> None:
         CheckpointError: all of them, a line each.
     """
     saved = saved_rounds(run)
-    workers = [node for node in nodes if node.role == "worker" and node.node_id in saved]
+    workers = [node for node in nodes if node.trains and node.node_id in saved]
     if found := [problem for node in workers if (problem := _other_model(run, node, max(saved[str(node.node_id)])))]:
         raise CheckpointError("\n".join(found), other_model=True)
 
@@ -98,7 +98,7 @@ def _loaded(node: Settings) -> tuple[object, ...]:
 
 def bring_models(nodes: Iterable[Settings]) -> None:
     """Fetch the models of the hub that this machine has not, visibly. Raises ModelError: one cannot be had."""
-    tokens = {name: node.hub_token for node in nodes if node.role == "worker" for name in node.model}
+    tokens = {name: node.hub_token for node in nodes if node.loads_model for name in node.model}
     for name, token in tokens.items():
         if is_hub_id(name):
             fetch(name, warn, token)

@@ -27,7 +27,7 @@ from swarm.cli.paint import painted
 from swarm.cli.say import say
 from swarm.cli.settings import list_settings
 from swarm.config import Settings
-from swarm.config.declared import as_text
+from swarm.config.constraints import as_text
 from swarm.errors import ConfigError, SwarmError
 from swarm.harmless import printable, printable_lines
 from swarm.node.process.host import this_process
@@ -58,7 +58,9 @@ MOST_PARSED = 10_000
 """Lines of one node's log that are looked into at once for its last events."""
 MOST_PATHS = 20
 """That the record of a node's start names."""
-LEFT_OUT = frozenset({"prompt", "prompts", "question", "completion", "completions", "response", "answer", "text"})
+LEFT_OUT = frozenset(
+    {"prompt", "prompts", "question", "completion", "completions", "response", "answer", "text", "reply", "replies"}
+)
 """Fields of events that hold what models were asked or said: nobody's to hand on."""
 
 _TEXTS = re.compile(rf"\b({'|'.join(sorted(LEFT_OUT))})=.*")

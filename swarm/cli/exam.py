@@ -14,13 +14,14 @@ import msgspec
 from cyclopts import Parameter
 
 from swarm.cli.flags import CommonFlags, open_experiment, settings_from
+from swarm.cli.joining import with_tasks_of
 from swarm.cli.say import say
 from swarm.config import Settings
 from swarm.errors import CheckpointError, ConfigError, ExperimentError, ModelError, ProtocolError, StoreError
 from swarm.harmless import printable
 from swarm.judge.candidates import Candidate, candidates, opened
 from swarm.judge.exam import examine, make_paper
-from swarm.judge.questions import questions_of
+from swarm.judge.questions import questions_of, with_stages_of
 from swarm.node.process.daemon import run_loop
 from swarm.records.files import read_exam, read_experiment, read_form
 from swarm.store.folder.publish import publish_own
@@ -30,7 +31,7 @@ from swarm.study.record import RunFile, open_run, read_study
 from swarm.study.run.matrix import run_settings
 from swarm.study.run.run_folder import is_finished
 from swarm.systems import require_for
-from swarm.tasks.registry import Families
+from swarm.tasks.registry import NO_TASKS
 from swarm.tasks.scoring import Scorer
 from swarm.views.text import shorten, table
 from swarm.wire import keys
@@ -131,9 +132,12 @@ def _examine(run: Run, settings: Settings, questions: int, samples: int, output:
 
 
 async def _sit(run: Run, settings: Settings, who: Sequence[Candidate], questions: int, samples: int) -> list[ExamRow]:
-    held_out = questions_of(_experiment(run), Families(settings.task_families))
-    async with Scorer(settings.scorer_processes) as scorer:
-        paper = await make_paper(scorer, profile=held_out.profile, tasks=held_out.tasks, questions=questions)
+    experiment = _experiment(run)
+    settings = with_stages_of(experiment, with_tasks_of(run, experiment, settings))
+    held_out = questions_of(experiment, settings)
+    tasks = settings.task_table or NO_TASKS
+    async with Scorer(settings.scorer_processes, settings.task_families, tasks) as scorer:
+        paper = await make_paper(scorer, held_out.profiles, questions)
         return await examine(
             who,
             paper,
@@ -166,10 +170,13 @@ def render(rows: Sequence[ExamRow]) -> str:
     cells = []
     for node, group in groupby(sorted(rows, key=lambda row: row.node_id), key=lambda row: row.node_id):
         of_node = list(group)
-        before = {row.task: row for row in of_node if row.rounds_done == 0}
-        after = {row.task: row for row in of_node if row.rounds_done > 0}
-        cells += [_cells(node, task, [before[task]], [after[task]]) for task in after]
-        cells.append(_cells(node, "all tasks", list(before.values()), list(after.values())))
+        for stage in sorted({row.stage or 0 for row in of_node}):
+            in_stage = [row for row in of_node if (row.stage or 0) == stage]
+            before = {row.task: row for row in in_stage if row.rounds_done == 0}
+            after = {row.task: row for row in in_stage if row.rounds_done > 0}
+            where = f", stage {stage}" if stage else ""
+            cells += [_cells(node, f"{task}{where}", [before[task]], [after[task]]) for task in after]
+            cells.append(_cells(node, f"all tasks{where}", list(before.values()), list(after.values())))
     measures = ("pass@1", "reward", "answered", "pass@1 given answered")
     spans = [span for measure in measures for span in (f"{measure}: before", "after")]
     return table(("node", "task", "rounds", *spans), cells, left=(0, 1))

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from swarm.cli import looking
 from swarm.cli.flags import CommonFlags, PathFlag, open_experiment, settings_from
+from swarm.cli.joining import MOST_LOOKED_INTO
 from swarm.cli.say import asked, print_result, say
 from swarm.config.place import is_url
 from swarm.errors import ConfigError, ExperimentError, ProtocolError, StoreError, SwarmError
@@ -87,13 +88,16 @@ def show_settings(
 def list_experiments(*, path: PathFlag = None) -> None:
     """Show the experiments of a shared folder."""
     place = open_place(settings_from(CommonFlags(path=path)).place)
-    rows = [_row_of(place, name) for name in place.experiments()]
+    there = place.experiments()
+    rows = [_row_of(place, name) for name in there[:MOST_LOOKED_INTO]]
     if not rows:
         say(f"no experiment in {place.describe()}; begin one with `swarm up`")
         return
     names = ("experiment", "round", "finished", "workers", "last activity", "size", "made by")
     shown = len(names) if any(row[-1] for row in rows) else len(names) - 1
     say(table(names[:shown], [row[:shown] for row in rows], left=(0, len(names) - 1)))
+    if more := len(there) - len(rows):
+        say(f"and {more} more: `swarm status --experiment NAME` shows one")
 
 
 def _row_of(place: Place, name: str) -> list[str]:

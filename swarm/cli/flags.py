@@ -10,6 +10,7 @@ import os
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -25,6 +26,7 @@ from swarm.config.sources import Given
 from swarm.records.made_by import as_ours
 from swarm.store.place import open_place
 from swarm.store.run import Run
+from swarm.tasks.universe import completed
 
 Flags = TypeVar("Flags")
 
@@ -137,7 +139,8 @@ def settings_from(
         ConfigError: an unknown or malformed setting.
     """
     flags = flags or CommonFlags()
-    return load_settings(as_settings(flags) | dict(own or {}), environ, flags.config, base=base, **defaults)
+    settings = load_settings(as_settings(flags) | dict(own or {}), environ, flags.config, base=base, **defaults)
+    return completed(settings, Path.cwd()) if settings.task_table or settings.tasks else settings
 
 
 def asked_for(words: Sequence[str], flags: CommonFlags | None, base: Given | None = None, **defaults: Any) -> Asked:

@@ -10,6 +10,8 @@ is a stranger: values are checked as any setting is, bounded, and never name cod
 from __future__ import annotations
 
 import os
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from swarm.cli.before_start import refuse_place
@@ -18,25 +20,29 @@ from swarm.cli.say import warn
 from swarm.cli.waiting import wait_for
 from swarm.config import EXPERIMENT_NAME, IDENTITY, Settings, refuse_unsafe, sources_of, variable
 from swarm.config.settings import FIELDS
-from swarm.config.sources import Given
-from swarm.errors import ExperimentError
+from swarm.config.sources import Given, parse
+from swarm.errors import ConfigError, ExperimentError
 from swarm.harmless import printable
-from swarm.node.base.experiment import differences, differing, identity_of, read_experiment
+from swarm.node.base.experiment import SHARED, differences, differing, identity_of, read_experiment
 from swarm.records.files import LONGEST_MAKER, read_clock
 from swarm.records.made_by import made_by, refuse_foreign
 from swarm.records.reader import snapshot
+from swarm.records.task_files import localised
 from swarm.store.place import Place, open_place
 from swarm.store.run import Run
+from swarm.tasks.definitions import check
+from swarm.tasks.registry import complete
+from swarm.tasks.universe import check_tasks
 from swarm.wire import keys
 from swarm.wire.messages import ExperimentFile
 
-SHARED = ("seed", "profile", "tasks", "task_families", "clock")
-"""Settings in which a node that differs from its experiment has nothing to share with its peers."""
 SHOWN = ("seed", "local_groups", "external_groups", "generations", "profile", "tasks", "max_rounds", "clock")
 """Settings that a node that joins is told in any case."""
 
 MOST_NAMED = 10
 """Experiments of a place that a message names."""
+MOST_LOOKED_INTO = 200
+"""Experiments of a place: each costs some listings and reads, and a name costs a stranger next to nothing."""
 
 
 class Joining(NamedTuple):
@@ -59,11 +65,50 @@ def take(flags: CommonFlags | None, run: Run, experiment: ExperimentFile, **own:
     """
     flags = flags or CommonFlags()
     named = sources_of(as_settings(flags) | own, os.environ, flags.config)
-    base = {name: value for name, value in adopted(run, experiment).items() if name not in named}
+    said = adopted(run, experiment)
+    base = {name: value for name, value in said.items() if name not in named}
     refuse_unsafe(base)
-    settings = settings_from(flags, base=base, own=own)
+    if "task_table" in base:
+        base["task_table"] = with_files(run, base["task_table"], settings_from(flags).private_folder)
+    settings = _tasks_as_mixture(settings_from(flags, base=base, own=own), said)
     _refuse_contradictions(settings, experiment, named)
     return Joining(settings, base)
+
+
+def with_files(run: Run, said: tuple[object, str], private: Path) -> tuple[object, str]:
+    """The task table of an experiment, with files on this machine. Raises ConfigError: one cannot be had or asked."""
+    table, source = parse("task_table", *said) or {}, said[1]
+    for name, parameters in table.items():
+        check(name, parameters)
+    found = localised(run.store, table, private / keys.TASKS)
+    return complete(found, Path.cwd()) or None, source
+
+
+def with_tasks_of(run: Run, experiment: ExperimentFile, settings: Settings) -> Settings:
+    """The settings of who asks an experiment's questions and is no node of it, with the tasks that it defines.
+
+    Raises:
+        ConfigError: they name code, or a file cannot be had.
+    """
+    said = {name: value for name, value in adopted(run, experiment).items() if name == "task_table"}
+    if settings.task_table or not said or said["task_table"][0] is None:
+        return settings
+    refuse_unsafe(said)
+    table, source = with_files(run, said["task_table"], settings.private_folder)
+    return replace(settings, task_table=parse("task_table", table, source))
+
+
+def _tasks_as_mixture(settings: Settings, said: Given) -> Settings:
+    """Who names some of the experiment's tasks and no mixture asks these alone."""
+    made = parse("tasks", *said["tasks"]) if "tasks" in said else None
+    if settings.tasks is None or settings.tasks == made or settings.mixture:
+        return settings
+    ours = replace(settings, tasks=made, mixture=("+".join(settings.tasks),))
+    try:
+        check_tasks(ours)
+    except ConfigError:
+        return settings  # what it contradicts is said below
+    return ours
 
 
 def adopted(run: Run, experiment: ExperimentFile) -> Given:
@@ -127,6 +172,8 @@ def only_experiment(place: Place, patience: float | None = None) -> str:
     )
     if len(names) == 1:
         return names[0]
+    if len(names) > MOST_LOOKED_INTO:
+        raise ExperimentError(f"{place.describe()} holds {len(names)} experiments: name one with --experiment")
     running = [name for name in names if snapshot(place.open(name)).finished is None]
     begun = [name for name in running if place.open(name).store.stat(keys.EXPERIMENT)]
     if len(found := begun or running) == 1:
@@ -141,7 +188,7 @@ def only_experiment(place: Place, patience: float | None = None) -> str:
 def _of_this_program(place: Place) -> list[str]:
     """Whoever may write there may make folders of any name, and links to anywhere."""
     names = [name for name in place.experiments() if EXPERIMENT_NAME.fullmatch(name) and not place.is_link(name)]
-    return [name for name in names if not made_by(place.open(name))]
+    return names if len(names) > MOST_LOOKED_INTO else [name for name in names if not made_by(place.open(name))]
 
 
 def place_named(text: str) -> Place:

@@ -9,6 +9,7 @@ from functools import partial
 import anyio
 
 from swarm.cli.flags import CommonFlags, open_experiment, settings_from
+from swarm.cli.joining import experiment_in, with_tasks_of
 from swarm.cli.say import warn
 from swarm.config import JUDGE, Settings
 from swarm.errors import ExperimentError, StoreError, SwarmError
@@ -17,10 +18,10 @@ from swarm.logs import NodeLog, configure_logging, get_logger
 from swarm.node.process.daemon import run_loop
 from swarm.node.process.stopping import on_signals
 from swarm.node.process.system import ThreadBlocking
-from swarm.records.made_by import refuse_foreign
 from swarm.store.place import open_place
 from swarm.store.run import Run
 from swarm.systems import require_for
+from swarm.tasks.registry import NO_TASKS
 from swarm.tasks.scoring import Scorer
 from swarm.wire import keys
 
@@ -40,8 +41,9 @@ def run(*, common: CommonFlags | None = None) -> int:
     settings = settings_from(common)
     _await_experiment(settings)
     run = open_experiment(settings, JUDGE)
-    refuse_foreign(run)
     opened = run.store.open_log
+    if experiment := experiment_in(run, None):
+        settings = with_tasks_of(run, experiment, settings)
     files = NodeLog(JUDGE, partial(opened, keys.events(JUDGE)), partial(opened, keys.stdout(JUDGE)))
     try:
         with configure_logging([files], level=settings.log_level):
@@ -66,7 +68,11 @@ def _await_experiment(settings: Settings) -> None:
 
 
 async def _judge(settings: Settings, run: Run) -> int:
-    async with Scorer(settings.scorer_processes, settings.task_families) as scorer, anyio.create_task_group() as tasks:
+    own = settings.task_table or NO_TASKS
+    async with (
+        Scorer(settings.scorer_processes, settings.task_families, own) as scorer,
+        anyio.create_task_group() as tasks,
+    ):
         judge = Judge(settings, run, scorer, ThreadBlocking())
         tasks.start_soon(on_signals, judge.stop)
         code = await judge.run()

@@ -78,13 +78,14 @@ class LocalSwarm:
         return [*first, child(f"{together.node_id}-*", "workers", together, "--nodes", str(len(self.workers)))]
 
     def _together(self) -> Settings:
-        """The settings of the one process of all workers. Raises ConfigError: they differ in more than their models."""
+        """The settings of the one process of all workers. Raises ConfigError: they differ in more than that."""
         prefix = str(self.workers[0].node_id).removesuffix("-0")
-        together = replace(self.workers[0], node_id=prefix, model=self.settings.model)
+        together = replace(self.workers[0], node_id=prefix, model=self.settings.model, mixture=self.settings.mixture)
         if tuple(settings_of_workers(together, len(self.workers))) != self.workers:
+            named = ", ".join(str(worker.node_id) for worker in self.workers)
             raise ConfigError(
-                "--in-process: expected workers that differ in nothing but their models, and are called NAME-0, "
-                f"NAME-1 and so on, got {', '.join(str(worker.node_id) for worker in self.workers)}; leave it out"
+                "--in-process: expected workers that differ in nothing but their models and mixtures, and are called "
+                f"NAME-0, NAME-1 and so on, got {named}; leave it out"
             )
         return together
 
@@ -95,7 +96,8 @@ def about(node: Settings, workers: int) -> str:
         return f"opens the rounds, {node.max_rounds} of them, for {workers} workers"
     threads = f", {node.threads} thread{'s' if node.threads > 1 else ''}" if node.threads else ""
     groups = f"I {node.local_groups}, J {node.external_groups}, G {node.generations}"
-    return f"trains {','.join(node.model)} on {groups}{threads}"
+    asks = f" asks {','.join(node.mixture)}," if node.mixture else ""
+    return f"trains {','.join(node.model)} on {groups}{threads}{asks.rstrip(',')}"
 
 
 def _with_ours(asked: Asked, loaded: Settings, node: Settings) -> Asked:
@@ -106,7 +108,7 @@ def _with_ours(asked: Asked, loaded: Settings, node: Settings) -> Asked:
 
 
 def local_swarm(settings: Settings, nodes: int, in_process: bool, own_cores: int | None = None) -> LocalSwarm:
-    """So many workers with the same settings; a list of models is dealt out to them.
+    """So many workers with the same settings; lists of models and of mixtures are dealt out to them.
 
     Args:
         own_cores: of each worker, where they do not share this machine's.
@@ -132,9 +134,10 @@ def _with_a_share(worker: Settings, share: int) -> Settings:
 
 def plan_of(swarm: LocalSwarm) -> Plan | None:
     """What it needs of memory; None, with the reason in the log, where that cannot be known."""
+    from swarm.cli.longest_talk import longest_talk
     from swarm.planner.planner import plan_for
 
-    return plan_for(swarm.settings, len(swarm.workers), swarm.in_process)
+    return plan_for(swarm.settings, len(swarm.workers), swarm.in_process, longest_talk(swarm.settings))
 
 
 def within_memory(swarm: LocalSwarm, made: Plan | None, force: bool) -> LocalSwarm:

@@ -37,9 +37,10 @@ app = App(
     "example. Errors: docs/errors.md. Completion: `swarm completion --help`.",
 )
 _GROUPS = {
-    "model": "Work with the embedded models.",
+    "model": "Build the embedded models, and take trained ones out of a run.",
     "study": "Run matrices of swarms, and see what they show.",
     "experiment": "Look after the experiments of a shared folder.",
+    "task": "Write, try and list questions and rewards of one's own.",
     "keys": "Sign what nodes publish, and know who signed what they read.",
     "judge": "Ask nodes held-out questions.",
 }
@@ -71,6 +72,9 @@ COMMANDS = {
     "join": Command(
         "node:join", "Join an experiment as a worker, with what it says of itself.", "/mnt/shared --node-id anna"
     ),
+    "answer": Command(
+        "answer:answer", "Answer a swarm's questions yourself, at a terminal.", "/mnt/shared --name anna"
+    ),
     "invite": Command(
         "inviting:invite",
         "Make a folder that Syncthing replicates, and let other machines in.",
@@ -97,6 +101,12 @@ COMMANDS = {
         "Collect what is needed to find a fault, redacted.",
         "--experiment demo --write report.txt",
     ),
+    "ask": Command(
+        "ask:ask", "Ask a model one question, and see prompt, answer and score.", "--model tiny-2-qwen2 --task bf"
+    ),
+    "probe": Command(
+        "probe:probe", "Measure what a model can do of each task, and what to train on.", "--model tiny-2-qwen2"
+    ),
     "settings": Command(
         "settings:settings", "Show every setting, its value and where it came from.", "learning_rate --preset paper"
     ),
@@ -110,6 +120,11 @@ COMMANDS = {
     ),
     "completion": Command("completion:completion", "Print what completes `swarm` in a shell.", "bash"),
     "model build": Command("model:build", "Train the embedded tiny models anew.", "models --names tiny-2-qwen2"),
+    "model export": Command(
+        "model_export:export",
+        "Copy a node's model out of its checkpoint, with a card that says what it was trained on.",
+        "anna --experiment demo -o anna",
+    ),
     "study run": Command(
         "study:run", "Run a matrix of swarms, or go on with it.", "sapo --rounds 200 --nodes 4 --seeds 1,2,3"
     ),
@@ -134,6 +149,11 @@ COMMANDS = {
         "archiving:prune", "Move rollouts of old rounds to the archive.", "demo --keep 10 --yes"
     ),
     "experiment clean": Command("experiment:clean", "Delete one, or parts of it.", "demo --rollouts --yes"),
+    "task new": Command("task:new", "Write a task of one's own that works as it is.", "riddles"),
+    "task try": Command(
+        "task:try_task", "Ask a task, score answers to it, and say what is wrong with it.", "riddles.py --answer 42"
+    ),
+    "task list": Command("task:list_tasks", "List the tasks that a run may ask.", "--config swarm.toml"),
     "keys new": Command("keys:new", "Make this user's key.", ""),
     "keys show": Command("keys:show", "Show its public half.", ""),
     "keys known": Command("keys:known", "List the keys that nodes were first seen with.", "--experiment demo"),

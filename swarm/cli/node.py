@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from cyclopts import Parameter
 
@@ -36,6 +36,13 @@ WRITER = "joining"
 """Who looks for the experiment; nothing is written by that name."""
 
 
+class Started(NamedTuple):
+    """What a node is started with."""
+
+    settings: Settings
+    asked: Asked
+
+
 def node(flags: NodeFlags | None = None) -> int:
     """Run one node, a worker or the coordinator, until it is done.
 
@@ -59,7 +66,7 @@ def join(
     own: Annotated[str | None, Parameter("--as")] = None,
     address: Annotated[tuple[str, ...], Parameter("--address")] = (),
 ) -> int:
-    """Join an experiment of a shared folder as a worker: what made it what it is comes from there.
+    """Join an experiment of a shared folder as a worker or generator: what made it what it is comes from there.
 
     Args:
         place: The shared folder.
@@ -77,25 +84,39 @@ def join(
         raise ConfigError("--as and --address belong to --invitation")
     flags = replace(flags or NodeFlags(), path=place)
     role = as_settings(flags).get("role", "worker")
-    if role != "worker":
-        raise ConfigError(f"swarm join makes a worker, got --role {role}; use `swarm node --role {role}`")
+    if role == "coordinator":
+        raise ConfigError("swarm join makes a worker, a generator or an evaluator; use `swarm node --role coordinator`")
+    joined = joined_as(role, ["swarm", "join", place], flags)
+    return run_node(joined.settings, joined.asked)
+
+
+def joined_as(role: str, words: Sequence[str], flags: NodeFlags, **own: Any) -> Started:
+    """The settings of a node that joins the experiment of a place, which is waited for, and said to the user.
+
+    Args:
+        words: the command, which names the place.
+        own: settings that it decides.
+
+    Raises:
+        SwarmError: it cannot take part.
+    """
     if flags.experiment is None and "experiment" not in sources_of(as_settings(flags), os.environ, flags.config):
-        flags = replace(flags, experiment=only_experiment(place_named(place)))
-    named = _named(flags)
-    alone = settings_from(flags, own=named)
+        flags = replace(flags, experiment=only_experiment(place_named(settings_from(flags).place)))
+    named = _named(flags) | own
+    alone = settings_from(flags, own={**named, "role": role})
     check_alone(alone)
     one_model(alone)
-    make_ready([replace(alone, role="worker")])
+    make_ready([alone])
     run = open_experiment(alone, WRITER)
     experiment = experiment_in(run, None)
     assert experiment is not None, "there is no end to the patience"
     _refuse_finished(run, alone.liveness_timeout)
-    joining = take(flags, run, experiment, role="worker", **named)
+    joining = take(flags, run, experiment, role=role, **named)
     refuse_other_models(run, [joining.settings])
     tell(run, joining, experiment)
-    asked = asked_for(["swarm", "join", place], replace(flags, path=None), joining.adopted)
-    this_process_runs(joining.settings, "worker", [joining.settings.node_id] if joining.settings.node_id else [])
-    return run_node(joining.settings, asked)
+    asked = asked_for(words, replace(flags, path=None), joining.adopted)
+    this_process_runs(joining.settings, role, [joining.settings.node_id] if joining.settings.node_id else [])
+    return Started(joining.settings, asked)
 
 
 def workers(
@@ -136,14 +157,9 @@ def _refuse_finished(run: Run, timeout: float) -> None:
         )
 
 
-class _Started(NamedTuple):
-    settings: Settings
-    asked: Asked
-
-
 def _started(
     words: Sequence[str], flags: RunFlags | None, check: Callable[[Settings], object] = lambda _: None
-) -> _Started:
+) -> Started:
     """The settings of a daemon: a worker, or a coordinator on standby, that a person starts takes what it is not told
     from its experiment.
 
@@ -154,11 +170,11 @@ def _started(
     """
     named = _named(flags)
     settings = settings_from(flags, own=named)
-    alone = _Started(settings, asked_for(words, flags))
+    alone = Started(settings, asked_for(words, flags))
     if asked_in(os.environ) is not None:  # who started it has looked
         return alone
     check_alone(settings)
-    if settings.role == "worker":
+    if settings.role != "coordinator":
         check(settings)
     make_ready([settings])
     run = open_experiment(settings, WRITER)
@@ -173,7 +189,7 @@ def _started(
     joining = take(flags, run, experiment, **named)
     refuse_other_models(run, [joining.settings])
     tell(run, joining, experiment)
-    return _Started(joining.settings, asked_for(words, flags, joining.adopted))
+    return Started(joining.settings, asked_for(words, flags, joining.adopted))
 
 
 def _named(flags: RunFlags | None) -> dict[str, str]:

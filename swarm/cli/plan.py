@@ -10,16 +10,17 @@ import msgspec
 from cyclopts import Parameter
 
 from swarm.cli.flags import UP_DEFAULTS, UpFlags, settings_from
+from swarm.cli.longest_talk import longest_talk
 from swarm.cli.plan_text import render_plan, render_probe
 from swarm.cli.up import DEFAULT_WORKERS
 from swarm.config import Settings
 from swarm.errors import ConfigError, ModelError
-from swarm.node.process.wiring import checked_tasks
 from swarm.planner.plan import PROCESS, Plan
 from swarm.planner.planner import make_plan
 from swarm.planner.probe import ProbeReport, ProbeTask, probe
 from swarm.planner.startable import problems
 from swarm.systems import require_for
+from swarm.tasks.universe import check_tasks
 from swarm.views.expected_requests import render_expected
 
 
@@ -39,10 +40,10 @@ def plan(
     if nodes < 1:
         raise ConfigError(f"--nodes must be at least 1, got {nodes}")
     settings = settings_from(flags, **UP_DEFAULTS)
-    checked_tasks(settings)
+    check_tasks(settings)
     if found := problems(settings):
         raise ModelError("\n".join(found))
-    made = make_plan(settings, nodes, in_process)
+    made = make_plan(settings, nodes, in_process, longest_talk(settings))
     report = _probe(settings, made) if probe_it and one_node(made) <= made.usable else None
     sys.stdout.write((_json(made, report) if as_json else _text(made, settings, report)) + "\n")
     return 0 if made.fits and not (report and report.refuted) else 1

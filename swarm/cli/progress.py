@@ -15,7 +15,7 @@ from swarm.cli.local_swarm import LocalSwarm
 from swarm.cli.say import say
 from swarm.cli.surviving import Surviving
 from swarm.records.growing import Growing
-from swarm.records.keeping import ShownRow, taking
+from swarm.records.keeping import ShownRow, measured, taking
 from swarm.records.odd import Odd
 from swarm.records.pace import StepPace
 from swarm.records.rows import parse_row
@@ -72,6 +72,7 @@ class Round(msgspec.Struct, frozen=True, tag="round", tag_field="kind"):
 
 def round_of(number: int, max_rounds: int, rows: Sequence[ShownRow]) -> Round:
     """What the rows of one round come to."""
+    rows = measured(rows) or rows
     rewards, tagged = [row.my_reward for row in rows], [row.answer_tag_rate for row in rows]
     return Round(
         round=number,
@@ -191,7 +192,9 @@ class Progress:
             growing = self._growing.setdefault(node, Growing(self._run.store, keys.metrics(node)))
             lines = (line for part in growing.look() for line in part.records)
             rows = (row for line in lines if (row := parse_row(line, MetricsRow, self._odd[node])))
-            yield from ((node, _shown(row)) for row in rows if row.round < self._settings.max_rounds)
+            last = self._settings.max_stages - 1
+            shown = (row for row in rows if row.round < self._settings.max_rounds and row.stage == last)
+            yield from ((node, _shown(row)) for row in shown)
 
     def _say_what_is_odd(self) -> None:
         """Once of each node; the summary counts them."""

@@ -15,7 +15,8 @@ from cyclopts import Parameter
 from swarm.cli.flags import NodeFlags, as_settings, settings_from
 from swarm.cli.say import print_result
 from swarm.config import sources_of
-from swarm.config.declared import DECLARED, Declared, as_text, example_file
+from swarm.config.constraints import as_text
+from swarm.config.declared import DECLARED, Declared, example_file
 from swarm.config.sections import SECTIONS
 from swarm.config.settings import FIELDS
 from swarm.errors import ConfigError

@@ -27,7 +27,6 @@ from swarm.cli.surviving import Surviving
 from swarm.config import Settings, variable
 from swarm.errors import ConfigError, MemoryPlanError
 from swarm.node.process.stopping import on_signals
-from swarm.node.process.wiring import checked_tasks
 from swarm.planner.plan import RESERVE, Plan
 from swarm.planner.planner import plan_for
 from swarm.provenance import cores, versions
@@ -48,6 +47,7 @@ from swarm.study.run.run_folder import read_progress
 from swarm.study.run.runner import Runner, StudyView, alone
 from swarm.study.run.schedule import RunState
 from swarm.systems import require_for
+from swarm.tasks.universe import check_tasks
 from swarm.views.text import shorten
 
 STOPPING = "stopping: every swarm finishes its step and saves; once more ends them at once"
@@ -183,7 +183,7 @@ def _check(asked: StudyRecord, folder: Path, hub_token: str | None, *, here: boo
     """
     runs = _different(asked, folder, hub_token)
     for settings in runs:
-        checked_tasks(settings)
+        check_tasks(settings)
     make_ready(runs, here=here)
 
 

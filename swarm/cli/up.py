@@ -49,7 +49,6 @@ from swarm.errors import ClusterError, ConfigError, ExperimentError, StoreError
 from swarm.node.base.experiment import differences, is_begun, other_experiment, read_experiment
 from swarm.node.process.daemon import run_loop
 from swarm.node.process.stopping import INTERRUPTED, on_signals
-from swarm.node.process.wiring import checked_tasks
 from swarm.records.files import read_clock
 from swarm.records.keeping import SummedRow
 from swarm.records.made_by import refuse_foreign
@@ -60,6 +59,7 @@ from swarm.slurm.backend import SlurmBackend
 from swarm.spelling import named
 from swarm.store.run import Run
 from swarm.systems import require_for
+from swarm.tasks.universe import check_tasks
 from swarm.views.summary import render, summarise, told
 from swarm.wire import keys
 
@@ -194,7 +194,7 @@ def _planned_swarm(
     if source is None:
         settings = settings_from(flags, **UP_DEFAULTS)
         settings = replace(settings, clock="own") if no_coordinator else settings
-        checked_tasks(settings)
+        check_tasks(settings)
         return _Planned(local_swarm(settings, nodes or DEFAULT_WORKERS, in_process, own_cores), {}, UP_DEFAULTS)
     swarm, base, changed = repetition(source, flags, in_process)
     if nodes not in (None, len(swarm.workers)) or no_coordinator:

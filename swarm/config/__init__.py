@@ -17,17 +17,8 @@ from swarm.config.environment import (
     without_settings,
 )
 from swarm.config.from_folder import refuse_unsafe
-from swarm.config.settings import (
-    ADVANTAGE_SCALINGS,
-    FUNCTIONS,
-    IDENTITY,
-    IDENTITY_DEFAULTS,
-    JUDGE,
-    LOSSES,
-    SAMPLERS,
-    Settings,
-    variable,
-)
+from swarm.config.names import ADVANTAGE_SCALINGS, FUNCTIONS, IDENTITY_DEFAULTS, JUDGE, LOSSES, SAMPLERS
+from swarm.config.settings import IDENTITY, Settings, variable
 from swarm.config.sources import load_settings, sources_of
 
 __all__ = [

@@ -17,6 +17,7 @@ from dataclasses import field
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
+import msgspec
 from msgspec import Meta
 
 T = TypeVar("T")
@@ -67,6 +68,7 @@ WorkerNames = Annotated[
     tuple[Annotated[str, Meta(pattern=rf"^({NODE_ID.pattern}|[A-Za-z0-9+/]{{43}}=)\Z")], ...],
     Meta(min_length=1, description="node ids or public keys, separated by commas"),
 ]
+Table = Annotated[dict[str, Any], Meta(min_length=1, description="a JSON object; in a settings file a table")]
 Text = Annotated[str, Meta(pattern=r"\S", description="a non-empty text")]
 Names = Annotated[
     tuple[Annotated[str, Meta(pattern=r"^[^,]*[^,\s][^,]*\Z")], ...],
@@ -79,8 +81,6 @@ def setting(
     *env: str,
     run_flag: str = "",
     node_flag: str = "",
-    not_yet: str = "",
-    built: tuple[T, ...] = (),
     secret: bool = False,
 ) -> T:
     """A field with its default and the environment variables that set it, the first being its name in messages.
@@ -88,12 +88,10 @@ def setting(
     Args:
         run_flag: name of the command-line flag of every command that runs something.
         node_flag: name of the flag of commands that run a single node.
-        not_yet: what a value other than the default would need; such values are refused,
-        built: but for these.
         secret: its value is never shown.
     """
     metadata: dict[str, Any] = {"env": env, "run_flag": run_flag, "node_flag": node_flag}
-    metadata |= {"not_yet": not_yet, "built": (default, *built), "secret": secret}
+    metadata["secret"] = secret
     made: Any = field(default=default, metadata=metadata)  # dataclass() puts the default in its place
     return made  # type: ignore[no-any-return]
 
@@ -128,3 +126,10 @@ def plain_type(kind: Any) -> Any:
     if get_origin(kind) in (Annotated, Union, UnionType):
         return plain_type(get_args(kind)[0])
     return {Literal: str}.get(get_origin(kind) or kind, get_origin(kind) or kind)
+
+
+def as_text(value: Any) -> str:
+    """A value as it is written in a variable; `None` where there is none."""
+    if isinstance(value, dict):
+        return msgspec.json.encode(value).decode()
+    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)

@@ -6,7 +6,7 @@ import textwrap
 from dataclasses import dataclass
 from typing import Any
 
-from swarm.config.constraints import Text, allowed, choices, options
+from swarm.config.constraints import Text, allowed, as_text, choices, options
 from swarm.config.meanings import meanings
 from swarm.config.sections import SECTION_OF, SECTIONS
 from swarm.config.settings import FIELDS, Settings
@@ -62,13 +62,6 @@ def _declared(name: str, meaning: str) -> Declared:
 
 DECLARED = {name: _declared(name, meaning) for name, meaning in meanings(Settings).items()}
 """Setting -> what people are told of it."""
-
-
-def as_text(value: Any) -> str:
-    """A value as it is written in a variable; `None` where there is none."""
-    if value is None:
-        return "None"
-    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
 def example_file() -> str:

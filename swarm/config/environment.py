@@ -60,6 +60,9 @@ def as_variable(asked: Asked) -> dict[str, str]:
 DAEMONS = {
     "coordinator": ("node", "--role", "coordinator"),
     "worker": ("node", "--role", "worker"),
+    "generator": ("node", "--role", "generator"),
+    "evaluator": ("node", "--role", "evaluator"),
+    "person": ("answer",),
     "workers": ("workers",),
 }
 """The `swarm` command of each kind of daemon."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from swarm.config.settings import FUNCTIONS, variable
+from swarm.config.names import FUNCTIONS
+from swarm.config.settings import variable
 from swarm.config.sources import Given, parse
+from swarm.config.task_table import foreign_files, names_code
 from swarm.errors import ConfigError
 from swarm.harmless import quoted
 
@@ -12,6 +14,7 @@ MOST = {
     "external_groups": 256,
     "generations": 64,
     "max_rounds": 1_000_000,
+    "max_stages": 16,
     "max_new_tokens": 32_768,
     "max_file_bytes": 2**28,
     "pool_bytes": 2**31,
@@ -25,16 +28,17 @@ LEAST = {"heartbeat_interval": 0.05, "reconcile_interval": 0.05, "round_interval
 
 
 def refuse_unsafe(found: Given) -> None:
-    """See that no setting of a shared place is beyond what is taken from one, or names code to import.
+    """See that no setting of a shared place is beyond what is taken from one, or names code or files of its reader's.
 
     Values are looked at as they will be used: `"1000000"` is a number as well.
 
     Raises:
-        ConfigError: one is, or is no value of its setting at all.
+        ConfigError: one is or does, or is no value of its setting at all.
     """
     values = {name: (parse(name, value, source), source) for name, (value, source) in found.items()}
     _refuse_too_much(values)
     _refuse_foreign_code(values)
+    _refuse_foreign_files(values)
 
 
 def _refuse_too_much(found: Given) -> None:
@@ -51,11 +55,22 @@ def _refuse_too_much(found: Given) -> None:
 
 def _refuse_foreign_code(found: Given) -> None:
     """Who can write there could choose it."""
-    for name in (*FUNCTIONS, "task_families"):
+    for name in (*FUNCTIONS, "task_families", "task_table"):
         value, source = found.get(name, ("", ""))
-        texts = value if isinstance(value, tuple) else (value,)
-        if own := next((text for text in texts if ":" in str(text)), None):
+        texts = names_code(value) if isinstance(value, dict) else value if isinstance(value, tuple) else (value,)
+        if own := next((text for text in texts if isinstance(value, dict) or ":" in str(text)), None):
             raise ConfigError(
                 f"{variable(name)} ({name}) = {quoted(own)} from {source} names code of its user's own, and what is "
                 f"read in a shared folder is never imported: if you know that code, say {variable(name)} yourself"
             )
+
+
+def _refuse_foreign_files(found: Given) -> None:
+    """Who can write there could choose a file that is none of the run's."""
+    value, source = found.get("task_table", (None, ""))
+    if isinstance(value, dict) and (named := next(iter(foreign_files(value)), None)):
+        raise ConfigError(
+            f"{variable('task_table')} (task_table) from {source} asks from the dataset {quoted(named)}: expected the "
+            "name of a file, no path and no dataset of the hub, and its SHA-256, 64 hexadecimal digits in lower case; "
+            "whoever began the run has to begin it anew, or say the task in settings of your own"
+        )

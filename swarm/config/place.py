@@ -4,6 +4,7 @@
     s3://bucket/prefix?endpoint=https://s3.hf.co/NAMESPACE  any server that speaks S3: Hugging Face, R2, one's own
     gs://bucket/prefix                                      Google Cloud Storage
     az://container/prefix                                   Azure Blob Storage
+    s3://bucket/prefix?compress=zstd                        what this node writes there is packed
 
 Credentials come from the environment and the usual files alone: a URL is printed, logged, and seen in a process list.
 """
@@ -20,7 +21,7 @@ from swarm.errors import ConfigError
 SCHEMES = ("s3", "gs", "az")
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
-_OPTIONS = ("endpoint", "region")
+_OPTIONS = ("endpoint", "region", "compress")
 _FORM = "expected s3://BUCKET/PREFIX (or gs://, az://), with ?endpoint=URL for another server than the provider's"
 
 
@@ -38,6 +39,8 @@ class BucketUrl(NamedTuple):
     endpoint: str = ""
     """URL of a server; empty: the provider's own."""
     region: str = ""
+    compress: str = ""
+    """`zstd`: files are packed; empty: they are not."""
 
     @property
     def address(self) -> str:
@@ -78,9 +81,9 @@ def bucket_url(text: str) -> BucketUrl:
         raise ConfigError(f"the shared place is no URL that can be read: {_FORM}") from None
     if secret or not {*options} <= {*_OPTIONS}:
         raise ConfigError(
-            "the URL of the shared place holds a user, a password, a token or an unknown option, and URLs are printed "
-            f"and logged: {_FORM}; credentials come from the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, "
-            "...) or the provider's usual files"
+            "the URL of the shared place holds a user, a password, a token or an option that is none of "
+            f"{', '.join(_OPTIONS)}, and URLs are printed and logged: {_FORM}; credentials come from the environment "
+            "(AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, ...) or the provider's usual files"
         )
     found = BucketUrl(parts.scheme.lower(), parts.netloc, _prefix(parts.path), **options)
     _check(found, endpoint.scheme, endpoint.netloc)
@@ -106,3 +109,5 @@ def _check(url: BucketUrl, scheme: str, host: str) -> None:
         raise ConfigError(f"the shared place names the endpoint {url.endpoint!r}: {_FORM}")
     if not re.fullmatch(r"[a-z0-9-]*", url.region):
         raise ConfigError(f"the shared place names the region {url.region!r}: expected one such as eu-central-1")
+    if url.compress not in ("", "zstd"):
+        raise ConfigError(f"the shared place says compress={url.compress!r}: expected compress=zstd, or nothing of it")

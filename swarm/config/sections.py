@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 SECTIONS: Mapping[str, tuple[str, ...]] = {
-    "Place and node": ("path", "experiment", "role", "node_id", "log_level"),
+    "Place and node": ("path", "experiment", "role", "node_id", "awaited", "log_level"),
     "The experiment": (
         "seed",
         "max_rounds",
@@ -14,12 +14,16 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "generations",
         "profile",
         "tasks",
+        "task_table",
+        "mixture",
         "task_families",
         "test_mode",
         "max_stages",
+        "revise",
     ),
     "Model and machine": (
         "model",
+        "endpoint",
         "hub_token",
         "device",
         "threads",
@@ -31,7 +35,18 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "gradient_checkpointing",
         "scorer_processes",
     ),
-    "Generation": ("temperature", "top_p", "top_k", "min_p", "max_new_tokens"),
+    "Generation": (
+        "temperature",
+        "top_p",
+        "top_k",
+        "min_p",
+        "max_new_tokens",
+        "max_reasoning_tokens",
+        "stop",
+        "system_prompt",
+        "instruction",
+        "chat_template_args",
+    ),
     "Training": (
         "learning_rate",
         "warmup_steps",
@@ -45,7 +60,16 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "kl_weight",
         "empty_update",
     ),
-    "Sharing": ("sampler", "staleness", "publish_logprobs", "importance_cap", "publish_frequency"),
+    "Sharing": (
+        "sampler",
+        "staleness",
+        "publish_logprobs",
+        "licence",
+        "consent",
+        "licences",
+        "importance_cap",
+        "publish_frequency",
+    ),
     "Adaptive I and J": (
         "adaptive",
         "adaptive_rule",

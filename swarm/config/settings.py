@@ -1,7 +1,7 @@
 """Every setting: its name, the values it may have, its default, its variables and flags, and what it means.
 
 A setting is declared here alone; `swarm settings`, the command-line flags, docs/settings.md and the messages are
-derived from the declaration. Those marked `not_yet` belong to what is not built, and cannot be switched on.
+derived from the declaration.
 """
 
 from dataclasses import dataclass, fields
@@ -10,48 +10,28 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from swarm.config.adaptive_rules import ADAPTIVE_RULES, recorded_rule
+from swarm.config.adaptive_rules import ADAPTIVE_RULES
 from swarm.config.constraints import (
     EXPERIMENT_NAME,
     NODE_ID,
     Names,
+    Table,
     Text,
     WorkerNames,
     above,
+    as_text,
     named,
     one_of_or_own,
     real,
     setting,
     whole,
 )
+from swarm.config.identity import identity_of
+from swarm.config.names import ADVANTAGE_SCALINGS, IDENTITY_DEFAULTS, LOSSES, QUICK, SAMPLERS
 from swarm.config.place import is_url, place_of
+from swarm.config.task_table import TaskTable
 from swarm.errors import ConfigError
 from swarm.types import FIRST_FAMILY
-
-JUDGE = "judge"
-"""The name under which a judge keeps its logs; it registers nowhere, and no node may have it."""
-SAMPLERS = ("uniform", "whole-pool", "informative", "balanced")
-"""Named here for the messages; what they do is in swarm.algo.samplers. Others are named `package.module:function`."""
-LOSSES = ("grpo", "grpo_sequence", "dr_grpo", "gspo", "cispo")
-"""Named here for the messages; what they do is in swarm.algo.losses. Others are named `package.module:function`."""
-ADVANTAGE_SCALINGS = ("std", "none", "std_sample")
-"""Named here for the messages; what they do is in swarm.algo.advantages, and of others likewise."""
-FUNCTIONS = ("sampler", "adaptive_rule", "loss", "advantage_scaling")
-"""Settings that may name a function of the user's own."""
-QUICK: dict[str, Any] = {"max_rounds": 3, "local_groups": 4, "generations": 4}
-"""What test mode sets where nobody says otherwise."""
-IDENTITY_DEFAULTS: dict[str, Any] = {
-    "adaptive": False,
-    "adaptive_min_j": 0,
-    "adaptive_max_j": None,
-    "sampler": "uniform",
-    "clock": "coordinator",
-    "loss": "grpo",
-    "advantage_scaling": "std",
-    "task_families": [FIRST_FAMILY],
-    "empty_update": "skip",
-}
-"""What an experiment has whose identity does not say it, such as one of a version that knew nothing else."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,18 +45,34 @@ class Settings:
         "default_experiment", "EXPERIMENT_NAME"
     )
     """Name of the experiment, a folder under {path}/experiments."""
-    role: Literal["worker", "coordinator"] = setting("worker", "NODE_ROLE", node_flag="role")
-    """`worker` trains, `coordinator` owns the round clock."""
+    role: Literal["worker", "generator", "evaluator", "coordinator", "person"] = setting(
+        "worker", "NODE_ROLE", node_flag="role"
+    )
+    """`worker` trains, `generator` answers its questions and trains nothing, `evaluator` verifies what all others
+    answer, and no more, `coordinator` owns the round clock, `person` is what `swarm answer` starts."""
     node_id: Annotated[str, named(NODE_ID, "a node id")] | None = setting(None, "NODE_ID", node_flag="node_id")
     """Unique per node; None: a readable one is generated."""
     model: Names = setting(("tiny-2-qwen2",), "MODEL_NAME", run_flag="model")
     """Embedded name, local path or Hugging Face id. `swarm up` deals a list out over its workers; a node takes one."""
+    endpoint: Table | None = setting(None, "SWARM_ENDPOINT")
+    """Of a generator: the server that answers, an OpenAI-compatible one (docs/generators.md); None: its model does."""
+    awaited: bool = setting(False, "SWARM_AWAITED")
+    """Of a generator or person: workers wait for its groups as for each other's, and the clock for its rounds."""
+    licence: Text | None = setting(None, "SWARM_LICENCE")
+    """Under which the texts are that this node publishes, as an SPDX id (`CC-BY-4.0`); peers' model cards name it."""
+    consent: Literal["train", "train+publish"] | None = setting(None, "SWARM_CONSENT")
+    """What who wrote this node's texts agrees to: that others train on them, and with `+publish` that they publish them
+    again; None: nothing is said. Peers' model cards name it."""
+    licences: Names | None = setting(None, "SWARM_LICENCES")
+    """Of peers' texts that are taken in (`CC0-1.0,CC-BY-4.0`; `none`: those that name none); None: any."""
     seed: Annotated[int, whole(0)] = setting(42, "SEED", run_flag="seed")
     """Of every draw of the run: questions, sampling, external groups."""
     max_rounds: Annotated[int, whole(1)] = setting(2000, "MAX_ROUNDS", run_flag="rounds")
     """Rounds of the experiment; an experiment that is finished goes on if asked for more."""
-    max_stages: Annotated[int, whole(1)] = setting(1, "MAX_STAGES", not_yet="multi-stage rounds")
-    """Stages per round."""
+    max_stages: Annotated[int, whole(1, 16)] = setting(1, "MAX_STAGES", run_flag="stages")
+    """Stages per round: in each after the first a question is asked again, with answers to it (docs/stages.md)."""
+    revise: Table | None = setting(None, "SWARM_REVISE")
+    """How they ask: templates, and how many answers are shown; None: ours."""
     local_groups: Annotated[int, whole(1)] = setting(8, "NUM_TRAIN_SAMPLES", run_flag="local")
     """I: own rollout groups per round."""
     external_groups: Annotated[int, whole(0)] = setting(0, "NUM_TRANSPLANT_TREES", run_flag="external")
@@ -85,10 +81,9 @@ class Settings:
     """G: completions per group."""
     round_interval: Annotated[float, above(0)] = setting(60.0, "COORDINATOR_ROUND_INTERVAL", run_flag="round_interval")
     """The longest a round stays open."""
-    publish_frequency: Literal["generation", "stage", "round"] = setting(
-        "stage", "ROLLOUT_PUBLISH_FREQUENCY", not_yet="groups that are published one by one", built=("round",)
-    )
-    """When groups are published: with every `stage`, or once per `round`; the same as long as a round has one stage."""
+    publish_frequency: Literal["generation", "stage", "round"] = setting("stage", "ROLLOUT_PUBLISH_FREQUENCY")
+    """When groups are published: with every `stage`, or once per `round`, the same as long as a round has one stage;
+    with `generation` each once its completions are written, while others are generated. Nodes of one run may differ."""
     cleanup: bool = setting(False, "ROLLOUT_CLEANUP_ENABLED")
     """Delete the rollouts of old rounds as the run goes on; workers do so by turns (docs/retention.md)."""
     keep_last_rounds: Annotated[int, whole(1)] = setting(10, "ROLLOUT_KEEP_LAST_N_ROUNDS")
@@ -127,12 +122,16 @@ class Settings:
     hub_token: Text | None = setting(None, "HUGGINGFACE_ACCESS_TOKEN", secret=True)
     """Access to gated models of the Hugging Face Hub."""
     tasks: Names | None = setting(None, "SWARM_TASKS", run_flag="tasks")
-    """Tasks to draw from, those of another than the first family as `family/task`; None: all that there are."""
+    """Tasks to draw from, of other families as `family/task`; None: those of the task table, or else of the profile."""
+    task_table: TaskTable | None = setting(None, "SWARM_TASK_TABLE")
+    """Tasks with parameters of the run's own, datasets and scorers of one's own (docs/tasks.md)."""
+    mixture: Names | None = setting(None, "SWARM_MIXTURE", run_flag="mixture")
+    """The run's tasks that this node asks, with weights, such as `chain_sum=2+bf`; fixed for the run. `swarm up` deals
+    a list out over its workers. None: all, by the weights of the task table."""
     task_families: Names = setting((FIRST_FAMILY,), "SWARM_TASK_FAMILIES")
     """Where questions come from: names of ours, or `package.module:object` of one's own (see swarm.tasks.family)."""
     profile: Literal["tiny-2", "tiny", "paper", "rl-swarm"] = setting("tiny-2", "SWARM_PROFILE", run_flag="profile")
-    """Difficulty: `tiny-2` for the embedded models (`tiny` for those of runs begun with it); for real ones `paper`,
-    reasoning-gym's own, or that of `rl-swarm`."""
+    """Difficulty: `tiny-2` for the embedded models (earlier ones: `tiny`), `paper` or `rl-swarm` for real ones."""
     clock: Literal["coordinator", "own"] = setting("coordinator", "SWARM_CLOCK")
     """Who says which round comes next: a coordinator, or every node for itself."""
     staleness_window: Annotated[int, whole(0, 1000)] = setting(2, "SWARM_STALENESS_WINDOW")
@@ -204,6 +203,16 @@ class Settings:
     """Sample from tokens at least so likely as this share of the likeliest one's probability; 0: all."""
     max_new_tokens: Annotated[int, whole(1)] | None = setting(None, "SWARM_MAX_NEW_TOKENS", run_flag="max_new_tokens")
     """Length limit of a completion; None: what the model's generation config says, else 256."""
+    max_reasoning_tokens: Annotated[int, whole(1)] | None = setting(None, "SWARM_MAX_REASONING_TOKENS")
+    """Tokens of a turn with no `</think>` or `<answer>` after which one is forced (docs/models.md); None: never."""
+    stop: Names | None = setting(None, "SWARM_STOP")
+    """Strings behind which a completion ends, which stay in it (such as `</answer>`); None: at an end of text alone."""
+    system_prompt: Text | None = setting(None, "SWARM_SYSTEM_PROMPT")
+    """The system turn (docs/models.md); None: the instruction, which otherwise stands in front of the question."""
+    instruction: Text | None = setting(None, "SWARM_INSTRUCTION")
+    """What a model is told about its answer; None: ours, unless the system prompt has `<answer>`."""
+    chat_template_args: Table | None = setting(None, "SWARM_CHAT_TEMPLATE_ARGS")
+    """Handed to the model's chat template, such as `{"enable_thinking": false}`."""
     loss: Annotated[str, one_of_or_own(*LOSSES)] = setting("grpo", "SWARM_LOSS", run_flag="loss")
     """What an update minimises."""
     advantage_scaling: Annotated[str, one_of_or_own(*ADVANTAGE_SCALINGS)] = setting("std", "SWARM_ADVANTAGE_SCALING")
@@ -245,6 +254,16 @@ class Settings:
     """Processes on one device take turns in their updates; `auto`: on GPUs, but not in one process."""
     log_level: Literal["debug", "info", "warning", "error"] = setting("info", "SWARM_LOG_LEVEL", run_flag="log_level")
     """What the terminal shows; the folder gets info and above always."""
+
+    @property
+    def trains(self) -> bool:
+        """Whether this node has a policy that learns."""
+        return self.role == "worker"
+
+    @property
+    def loads_model(self) -> bool:
+        """Whether this node computes with a model of its own."""
+        return self.role in ("worker", "generator") and self.endpoint is None
 
     @property
     def place(self) -> str:
@@ -310,7 +329,7 @@ class Settings:
     def shares(self) -> bool:
         """Whether peers' groups are gathered: with adaptive I/J in every round, those with J = 0 included, so that no
         round differs from another, or from one of a fixed split, by whom it waited for."""
-        return self.most_external_groups > 0
+        return self.most_external_groups > 0 or self.role == "evaluator"
 
     @property
     def patience_with_coordinator(self) -> float:
@@ -333,29 +352,7 @@ class Settings:
 
         What IDENTITY_DEFAULTS names is left out where it has the value given there.
         """
-        identity = self._identity_of_all()
-        chosen = {
-            name: getattr(self, name) for name in ("sampler", "clock", "loss", "advantage_scaling", "empty_update")
-        }
-        chosen |= {"task_families": list(self.task_families)}
-        if self.adaptive:
-            identity |= {
-                name: getattr(self, name) for name in ("adaptive", "adaptive_alpha", "adaptive_baseline_alpha")
-            }
-            identity |= {"adaptive_rule": recorded_rule(self.adaptive_rule), "adaptive_initial_j": self.initial_j}
-            highest = None if self.max_j == self.total_groups - 1 else self.max_j
-            chosen |= {"adaptive_min_j": self.adaptive_min_j, "adaptive_max_j": highest}
-        return identity | {name: value for name, value in chosen.items() if value != IDENTITY_DEFAULTS[name]}
-
-    def _identity_of_all(self) -> dict[str, Any]:
-        return {
-            "seed": self.seed,
-            "local_groups": self.local_groups,
-            "external_groups": self.external_groups,
-            "generations": self.generations,
-            "profile": self.profile,
-            "tasks": list(self.tasks) if self.tasks else None,
-        }
+        return identity_of(self)
 
     def as_recorded(self) -> dict[str, Any]:
         """Every setting as JSON has it, those at their defaults included; no secrets."""
@@ -376,10 +373,7 @@ class Settings:
             for f in fields(self)
             if f.name in stated or getattr(self, f.name) != f.default
         }
-        return {
-            variable(name): ",".join(value) if isinstance(value, tuple) else str(value)
-            for name, value in changed.items()
-        }
+        return {variable(name): as_text(value) for name, value in changed.items()}
 
 
 FIELDS = {f.name: f for f in fields(Settings)}

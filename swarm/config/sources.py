@@ -6,6 +6,7 @@ allowed; so are settings that contradict each other.
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -17,11 +18,15 @@ import msgspec
 from swarm.config.constraints import NODE_ID, allowed, options
 from swarm.config.environment import ASKED_VARIABLE, RETIRED, VARIABLES
 from swarm.config.misspelled import meant
+from swarm.config.names import JUDGE, QUICK
 from swarm.config.place import CADENCE, is_url, place_of
 from swarm.config.presets import PRESET, PRESET_VARIABLE, preset
-from swarm.config.settings import ADAPTIVE, FIELDS, JUDGE, QUICK, Settings, variable
+from swarm.config.revising import revising
+from swarm.config.settings import ADAPTIVE, FIELDS, Settings, variable
+from swarm.config.task_table import from_file
 from swarm.errors import ConfigError
 from swarm.harmless import quoted
+from swarm.instruction import Asking
 from swarm.spelling import did_you_mean
 
 Given = dict[str, tuple[object, str]]
@@ -35,6 +40,7 @@ _FROM_TEXT: Mapping[Any, Callable[[str], object]] = {
     int: int,
     float: float,
     tuple: lambda text: tuple(part.strip() for part in text.split(",")),
+    dict: json.loads,
 }
 """How texts become values, by type; all others are texts themselves."""
 
@@ -142,6 +148,9 @@ def _from_toml(file: str) -> Given:
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"cannot read the settings file {file}: {error}") from None
     found: Given = {}
+    if isinstance(tasks := table.get("tasks"), dict):  # tables in it are tasks of the run's own, a list names tasks
+        table = {key: value for key, value in table.items() if key != "tasks"}
+        table["task_table"] = from_file(tasks, Path(file).parent)
     for key, value in table.items():
         name = VARIABLES.get(key, key)
         if name in RETIRED:
@@ -170,11 +179,6 @@ def parse(name: str, value: object, source: str) -> Any:
             f"{variable(name)} ({name}) must be {allowed(kind)}, got {quoted(value)} from {source}; "
             "correct it or leave it out"
         ) from None
-    if f.metadata["not_yet"] and parsed not in f.metadata["built"]:
-        raise ConfigError(
-            f"{variable(name)} ({name}) = {value!r} from {source} needs {f.metadata['not_yet']}, "
-            f"which this version does not have; only {f.default!r} works"
-        )
     return parsed
 
 
@@ -196,6 +200,7 @@ def _check(settings: Settings, given: set[str]) -> Settings:
         given: names of the settings that somebody asked for.
     """
     place_of(settings.path)  # refuses a URL that is none of a bucket
+    Asking(template_args=settings.chat_template_args or {})  # refuses arguments that are not the user's
     if settings.node_id == JUDGE:
         raise ConfigError(
             f"{variable('node_id')} must not be {JUDGE!r}: logs/{JUDGE} belongs to the judge; choose another"
@@ -205,15 +210,51 @@ def _check(settings: Settings, given: set[str]) -> Settings:
             f"{variable('expected_workers')} names the public key {keys[0]}, and without signatures nobody shows a "
             f"key: set {variable('signing')} to on or require, or name node ids alone"
         )
-    if settings.liveness_timeout < 3 * settings.heartbeat_interval:
+    times, where = (4, " in a bucket, where beats are left out") if settings.sparing else (3, "")
+    if settings.liveness_timeout < times * settings.heartbeat_interval:
         raise ConfigError(
-            f"{variable('liveness_timeout')} must be at least three times {variable('heartbeat_interval')}, got "
-            f"{settings.liveness_timeout:g} and {settings.heartbeat_interval:g}; else live nodes are taken for dead"
+            f"{variable('liveness_timeout')} must be at least {times} times {variable('heartbeat_interval')}{where}, "
+            f"got {settings.liveness_timeout:g} and {settings.heartbeat_interval:g}; else live nodes are taken for dead"
         )
     if settings.test_mode:
         settings = replace(settings, **{name: value for name, value in QUICK.items() if name not in given})
     _check_adaptive(settings, given)
+    _check_stages(settings)
+    _check_reasoning(settings)
     return settings
+
+
+def _check_reasoning(settings: Settings) -> None:
+    if settings.max_reasoning_tokens is None:
+        return
+    budget = f"{variable('max_reasoning_tokens')} = {settings.max_reasoning_tokens}"
+    if settings.endpoint is not None:
+        raise ConfigError(
+            f"{budget} and {variable('endpoint')} exclude each other: nothing can be forced upon a server's model; "
+            "leave the budget out, and limit reasoning where the server is started or in extra_body of its table"
+        )
+    if settings.max_new_tokens is not None and settings.max_reasoning_tokens >= settings.max_new_tokens:
+        raise ConfigError(
+            f"{budget} must be less than {variable('max_new_tokens')} = {settings.max_new_tokens}, which is for "
+            "reasoning and answer together; lower the one or raise the other"
+        )
+
+
+def _check_stages(settings: Settings) -> None:
+    revising(settings.revise, settings.profile)
+    if settings.max_stages == 1:
+        return
+    stages = f"{variable('max_stages')} = {settings.max_stages}"
+    if settings.staleness:
+        raise ConfigError(
+            f"{stages} and {variable('staleness')} = 1 exclude each other: a stage asks with the answers of the one "
+            "before it, so none can be generated ahead; leave one of them out"
+        )
+    if settings.publish_frequency == "round":
+        raise ConfigError(
+            f"{stages} and {variable('publish_frequency')} = round exclude each other: the answers of a stage are what "
+            "peers are shown in the next one; choose stage or generation"
+        )
 
 
 def _check_adaptive(settings: Settings, given: set[str]) -> None:

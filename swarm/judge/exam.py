@@ -4,6 +4,8 @@
 
 The questions are a function of a constant seed, the profile and the task: every model of every experiment gets the same
 ones, and the same assigned, so that two results differ by the models alone. The seeds are held out from all runs.
+
+Of a run whose rounds have several stages each stage is examined: after the first a model is shown its own answers.
 """
 
 from __future__ import annotations
@@ -14,14 +16,18 @@ from statistics import fmean
 
 import anyio
 from anyio import to_thread
+from msgspec import UNSET
 
-from swarm.algo.seeds import derive_seed, held_out_seed
+from swarm.algo.seeds import held_out_seed
 from swarm.config import Settings
+from swarm.config.revising import revising
 from swarm.errors import CheckpointError, ModelError, ProtocolError, SwarmError
 from swarm.judge.candidates import Candidate
+from swarm.judge.conversing import answers_of
 from swarm.tasks.family import QuestionRequest
+from swarm.tasks.revise import revised
 from swarm.tasks.scoring import FULL_ANSWER, GroupScore, Scorer
-from swarm.types import Completion, Question
+from swarm.types import Completion, Question, RolloutGroup
 from swarm.wire.judge_messages import ExamRow
 
 EXAM_SEED = 20_250_921
@@ -29,11 +35,15 @@ EXAM_SEED = 20_250_921
 Paper = Mapping[str, Sequence[Question]]
 """Task -> its questions."""
 Answers = Mapping[str, Sequence[tuple[Completion, ...]]]
-"""Task -> the completions to each of its questions."""
+"""Task -> the completions to each of its questions, of one stage."""
 
 
-async def make_paper(scorer: Scorer, *, profile: str, tasks: Sequence[str], questions: int) -> Paper:
-    """The exam's first so many questions of each task; more of them begin with the same ones."""
+async def make_paper(scorer: Scorer, profiles: Mapping[str, str], questions: int) -> Paper:
+    """The exam's first so many questions of each task; more of them begin with the same ones.
+
+    Args:
+        profiles: task, by its full name -> profile.
+    """
     return {
         task: await scorer.make(
             [
@@ -41,7 +51,7 @@ async def make_paper(scorer: Scorer, *, profile: str, tasks: Sequence[str], ques
                 for number in range(questions)
             ]
         )
-        for task in tasks
+        for task, profile in profiles.items()
     }
 
 
@@ -70,17 +80,19 @@ async def examine(
         CheckpointError, ModelError: no node can be examined.
         ScoringError: no scoring child can be kept alive.
     """
-    results: dict[str, dict[str, list[GroupScore]]] = {}
+    results: dict[str, list[dict[str, list[GroupScore]]]] = {}
     errors: dict[str, SwarmError] = {}
     for model, candidate in {candidate.source: candidate for candidate in candidates}.items():
         on_model(model)
         try:
             with opened(candidate) as source:
-                answers = await to_thread.run_sync(answer, source, paper, settings, samples)
+                stages = await to_thread.run_sync(answer, source, paper, settings, samples, scorer)
         except (CheckpointError, ModelError, ProtocolError) as error:  # the boundary of one model, a stranger's perhaps
             errors[model] = error
             continue
-        results[model] = {task: await _score(scorer, paper[task], answers[task]) for task in paper}
+        results[model] = [
+            {task: await score_all(scorer, paper[task], answers[task]) for task in paper} for answers in stages
+        ]
     failed = {candidate.node_id for candidate in candidates if candidate.source in errors}
     examined = [candidate for candidate in candidates if candidate.node_id not in failed]
     if not examined and errors:
@@ -88,43 +100,59 @@ async def examine(
     for model, why in errors.items():
         leave_out(f"{model}: {why}")
     return [
-        _row(candidate, task, scores) for candidate in examined for task, scores in results[candidate.source].items()
+        _row(candidate, task, stage, scores[task])
+        for candidate in examined
+        for stage, scores in enumerate(results[candidate.source])
+        for task in paper
     ]
 
 
-def answer(model: str, paper: Paper, settings: Settings, samples: int) -> Answers:
-    """Load a model and let it answer everything, a task in one go. Blocking."""
-    from swarm.policy.policy import load_policy
-    from swarm.policy.settings import compute_threads, grpo_config
+def answer(model: str, paper: Paper, settings: Settings, samples: int, scorer: Scorer | None = None) -> list[Answers]:
+    """Load a model and let it answer everything, stage by stage and a task in one go. Blocking, in a thread of the
+    scorer's loop.
 
-    policy = load_policy(
-        model,
-        grpo_config(settings),
-        threads=compute_threads(settings),
-        device=settings.device,
-        hub_token=settings.hub_token,
-        precision=settings.precision,
-        attention=settings.attention,
-    )
-    return {
-        task: policy.generate(
-            [question.prompt for question in questions],
-            group_size=samples,
-            seed=derive_seed(EXAM_SEED, "exam answers", task),
+    Args:
+        scorer: replies to the model; not needed where no task converses.
+    """
+    from swarm.policy.policy import load_generator
+    from swarm.policy.settings import grpo_config, loading_options
+
+    generator = load_generator(model, grpo_config(settings), **loading_options(settings))
+    stages: list[Answers] = []
+    for stage in range(settings.max_stages):
+        purpose = ("exam answers", f"stage {stage}") if stage else ("exam answers",)
+        asked = (
+            {task: _asked_again(paper[task], stages[-1][task], stage, settings) for task in paper} if stage else paper
         )
-        for task, questions in paper.items()
-    }
+        stages.append(
+            {
+                task: answers_of(generator, questions, samples, (EXAM_SEED, *purpose, task), scorer)
+                for task, questions in asked.items()
+            }
+        )
+    return stages
 
 
-async def _score(
+def _asked_again(
+    questions: Sequence[Question], answers: Sequence[tuple[Completion, ...]], stage: int, settings: Settings
+) -> list[Question]:
+    """Each with the model's own answers of the stage before."""
+    rules = revising(settings.revise, settings.profile)
+    own = [
+        RolloutGroup("examined", 0, stage - 1, number, question, completions)
+        for number, (question, completions) in enumerate(zip(questions, answers, strict=True))
+    ]
+    return [revised(question, [group], stage, rules) for question, group in zip(questions, own, strict=True)]
+
+
+async def score_all(
     scorer: Scorer, questions: Sequence[Question], answers: Sequence[tuple[Completion, ...]]
 ) -> list[GroupScore]:
-    """At the same time: what waits together shares a child process."""
+    """The scores of groups of completions, a question each; at the same time: what waits together shares a child."""
     scores: dict[int, GroupScore] = {}
 
     async def score(number: int, question: Question) -> None:
-        texts = [completion.text for completion in answers[number]]
-        scores[number] = await scorer.score(question.known_origin(), question.prompt, texts)
+        scores[number] = await scorer.score(question.known_origin(), question.prompt, answers[number])
 
     async with anyio.create_task_group() as tasks:
         for number, question in enumerate(questions):
@@ -132,7 +160,7 @@ async def _score(
     return [scores[number] for number in range(len(questions))]
 
 
-def _row(candidate: Candidate, task: str, scores: Sequence[GroupScore]) -> ExamRow:
+def _row(candidate: Candidate, task: str, stage: int, scores: Sequence[GroupScore]) -> ExamRow:
     rewards = [reward for score in scores for reward in score.rewards]
     return ExamRow(
         node_id=candidate.node_id,
@@ -144,4 +172,5 @@ def _row(candidate: Candidate, task: str, scores: Sequence[GroupScore]) -> ExamR
         mean_reward=fmean(rewards),
         answered=fmean(flag for score in scores for flag in score.answered),
         samples=len(rewards) // len(scores),
+        stage=stage or UNSET,
     )

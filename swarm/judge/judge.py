@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable, Collection
 import anyio
 import msgspec
 from anyio.abc import TaskGroup
+from msgspec import UNSET
 
 from swarm.config import Settings
 from swarm.errors import ExperimentError, ProtocolError, StoreError
@@ -34,10 +35,11 @@ from swarm.records.rows import read_judged
 from swarm.store.base import Blocking, Kind, Store
 from swarm.store.run import Run
 from swarm.store.wake_ups import wake_ups
-from swarm.tasks.registry import Families
+from swarm.tasks.registry import NO_TASKS, Families
 from swarm.tasks.scoring import FULL_ANSWER, Scorer
+from swarm.types import Completion
 from swarm.wire import keys
-from swarm.wire.codec import encode
+from swarm.wire.codec import earlier_turns, encode
 from swarm.wire.judge_messages import JudgeAnswer, JudgedRow, JudgeQuestion
 from swarm.wire.messages import ExperimentFile
 
@@ -68,7 +70,7 @@ class Judge:
         self._run = run
         self._blocking = blocking.run
         self._scorer = scorer
-        self._families = Families(settings.task_families)
+        self._families = Families(settings.task_families, settings.task_table or NO_TASKS)
         self._monotonic = monotonic
         self._wall = wall
         self._sleep = sleep
@@ -116,7 +118,7 @@ class Judge:
         """The coordinator says what the experiment is when it begins; the judge may have been started before."""
         while True:
             if experiment := await self._blocking(self._read_experiment):
-                return questions_of(experiment, self._families)
+                return questions_of(experiment, self._settings)
             await self._sleep(self._settings.heartbeat_interval)
 
     def _read_experiment(self) -> ExperimentFile | None:
@@ -191,6 +193,7 @@ class Judge:
             prompt=made.prompt,
             asked_at=self._wall(),
             task=request.full_task,
+            origin=made.known_origin() if made.turns > 1 else UNSET,
         )
         try:
             await self._blocking(self._run.store.put, keys.judge_question(slot.round, slot.node), encode(question))
@@ -205,7 +208,8 @@ class Judge:
         request, question_id = self._questions.request(slot), self._questions.question_id(slot)
         try:
             answer = await self._blocking(read_answer, self._run, slot, question_id)
-            score = await self._scorer.score(self._families.origin(request), None, [answer.response])
+            said = Completion(answer.response, answer.finished, earlier=earlier_turns(answer.turns))
+            score = await self._scorer.score(self._families.origin(request), None, [said])
         except ProtocolError as error:
             self.counts[f"refused_{error.reason}"] += 1
             logger.warning("answer.refused", round=slot.round, node=slot.node, reason=error.reason, detail=error.detail)

@@ -11,13 +11,17 @@ base         what every node has
   rhythm                                when to look at a place that charges for looks
   presence, heartbeats, attendance      registration and heartbeat, which of them beat, who is waited for
   clock_file, clock_belief              the state file as far as it can be read, and when a jump in it is believed
-  experiment, start_record, submissions experiment.json, what the node was started with, rewards
+  experiment, task_files                experiment.json, and the files that its tasks are asked from
+  start_record, submissions             what the node was started with, rewards
   cleaning                              old rounds are cleaned up, by turns
   write_queue                           what must reach the shared place, in order, also when that is full or read-only
 
 sharing      peers' files on their way into the swarm pool
-  assigned_questions                    which questions a node asks itself, and its peers may answer
+  assigned_questions, mixtures          which questions a node asks itself, and its peers may answer; by whose mixture
   intake                                lists peers' files, and has drawn what groups of them are looked at
+  published                             what a node published for one stage, read again
+  contexts                              groups of the stage before, which a later stage's questions show
+  early_parts                           groups that are published before the file that names them, verified early
   examination                           one file after the other: read once, and verified as far as it is drawn
   selection, priority_lock, quarantine  whose files are read of too many, in which order, and whose not for now
   reading, admission, verification      what a file says, which groups may come in, what they are worth
@@ -32,6 +36,7 @@ worker       one training node
   round_steps, round_work               the steps of a round; its data and its row
   ij_schedule                           I and J of each round
   own_groups, own_completions           own questions, completions, rewards; token ids kept for redo
+  conversing                            turn by turn, where tasks reply
   round_files                           what a round leaves in the shared place, in order
   held_out                              answers to a judge
   hint_log                              says once what makes the node useless although nothing fails
@@ -46,6 +51,7 @@ coordinator  the round clock
 process      a node as a process
   daemon, in_process, wiring            one node, several, and how their parts are put together
   worker_settings                       which of several workers gets what; made-up node ids
+  generator_only                        nodes that train nothing: generator, person, evaluator
   system, host, executor, lag           clock and threads, which process this is, the compute thread, the loop's lag
   lease, stopping, service              one device for several processes, signals, what a service manager hears
 """

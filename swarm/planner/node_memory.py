@@ -12,10 +12,12 @@ Not covered: what kernels allocate for themselves.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from swarm.config import Settings
+from swarm.config.revising import revising
 from swarm.planner.device_memory import DeviceMemory
 from swarm.planner.footprint import Footprint, MicroBatch
 from swarm.planner.prompt_lengths import longest_prompt
@@ -40,7 +42,7 @@ class NodeMemory:
     prompt_tokens: int
     """Longest prompt that is assumed."""
     new_tokens: int
-    """Longest completion."""
+    """Longest completion, of a conversation all that follows the prompt."""
     weights: int
     """fp32, and a bf16 copy where the device computes in it."""
     reference: int
@@ -76,6 +78,22 @@ class NodeMemory:
         return self.resident + max(self.generation, self.update)
 
 
+CHARACTERS_PER_TOKEN = 2
+"""At least, of answers in words and digits."""
+
+
+class Talk(NamedTuple):
+    """The longest conversation that a run's tasks may lead to."""
+
+    turns: int = 1
+    """Of the model."""
+    reply_tokens: int = 0
+    """Of what the environment says between two of them, the chat template's marks included."""
+
+
+ONE_TURN = Talk()
+
+
 class SizedModel(NamedTuple):
     """A model as the plan knows it."""
 
@@ -84,14 +102,20 @@ class SizedModel(NamedTuple):
 
 
 def node_memory(
-    model: SizedModel, settings: Settings, device: DeviceMemory, *, micro_batch_tokens: int, checkpointing: bool
+    model: SizedModel,
+    settings: Settings,
+    device: DeviceMemory,
+    *,
+    micro_batch_tokens: int,
+    checkpointing: bool,
+    talk: Talk = ONE_TURN,
 ) -> NodeMemory:
     """What one node of this model needs."""
     shape, footprint = model
     bf16 = computes_in_bf16(settings, device)
-    batch = worst_micro_batch(shape, settings, micro_batch_tokens, share_prompts=not checkpointing)
+    batch = worst_micro_batch(shape, settings, micro_batch_tokens, share_prompts=not checkpointing, talk=talk)
     static = settings.decoding == "static" or (settings.decoding == "auto" and device.is_gpu)
-    cache = cache_bytes(shape, settings, bf16=bf16, static=static)
+    cache = cache_bytes(shape, settings, bf16=bf16, static=static, talk=talk)
     fp32_weights = _FP32 * shape.parameters
     return NodeMemory(
         model=shape.name,
@@ -115,17 +139,27 @@ def computes_in_bf16(settings: Settings, device: DeviceMemory) -> bool:
     return settings.precision == "bf16" or (settings.precision == "auto" and device.is_gpu and device.bf16)
 
 
-def lengths(shape: ModelShape, settings: Settings) -> tuple[int, int]:
-    """(prompt, completion): tokens of the longest, both within the context."""
-    new = min(settings.max_new_tokens or shape.max_new_tokens, shape.context - 1)
-    return min(longest_prompt(shape.name, settings.profile, settings.tasks), shape.context - new), new
+def lengths(shape: ModelShape, settings: Settings, talk: Talk = ONE_TURN) -> tuple[int, int]:
+    """(prompt, all that follows it): tokens of the longest, both within the context."""
+    most = talk.turns * (settings.max_new_tokens or shape.max_new_tokens) + (talk.turns - 1) * talk.reply_tokens
+    new = min(most, shape.context - 1)
+    prompt = longest_prompt(shape.name, settings.profile, settings.tasks) + _shown_tokens(settings)
+    return min(prompt, shape.context - new), new
+
+
+def _shown_tokens(settings: Settings) -> int:
+    """Of the answers that a prompt of a later stage shows, with the words of its template."""
+    if settings.max_stages == 1:
+        return 0
+    rules = revising(settings.revise, settings.profile)
+    return math.ceil((rules.answers * rules.characters + max(map(len, rules.templates))) / CHARACTERS_PER_TOKEN)
 
 
 def worst_micro_batch(
-    shape: ModelShape, settings: Settings, micro_batch_tokens: int, *, share_prompts: bool
+    shape: ModelShape, settings: Settings, micro_batch_tokens: int, *, share_prompts: bool, talk: Talk = ONE_TURN
 ) -> MicroBatch:
     """The largest micro-batch that fills at most so many positions, of rows that are all as long as can be."""
-    prompt, new = lengths(shape, settings)
+    prompt, new = lengths(shape, settings, talk)
     group, all_rows = settings.generations, settings.total_groups * settings.generations
     if not share_prompts:
         rows = max(1, min(all_rows, micro_batch_tokens // (prompt + new)))
@@ -136,12 +170,12 @@ def worst_micro_batch(
     return MicroBatch(prompts=-(-rows // group), rows=rows, prompt_tokens=prompt, new_tokens=new)
 
 
-def cache_bytes(shape: ModelShape, settings: Settings, *, bf16: bool, static: bool) -> int:
+def cache_bytes(shape: ModelShape, settings: Settings, *, bf16: bool, static: bool, talk: Talk = ONE_TURN) -> int:
     """KV cache of all rows at full length.
 
     A dynamic one has one layer twice while it grows; a static one is rounded up.
     """
-    rows, columns = settings.most_local_groups * settings.generations, sum(lengths(shape, settings))
+    rows, columns = settings.most_local_groups * settings.generations, sum(lengths(shape, settings, talk))
     if static:
         rows, columns = row_bucket(rows), column_bucket(columns)
     layer = rows * columns * 2 * shape.kv_heads * shape.head_dim * (_BF16 if bf16 else _FP32)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from swarm.config import Settings
 from swarm.planner.device_memory import DeviceMemory
-from swarm.planner.node_memory import NodeMemory, SizedModel, lengths, node_memory
+from swarm.planner.node_memory import ONE_TURN, NodeMemory, SizedModel, Talk, lengths, node_memory
 
 RESERVE = 0.1
 """Share of the free memory that a plan leaves: for fragmentation, and for what is not counted."""
@@ -62,7 +62,7 @@ class Plan:
     prompt_tokens: int
     """Longest prompt that is assumed, of any model."""
     new_tokens: int
-    """Longest completion of any model."""
+    """Longest completion of any model, of a conversation all that follows the prompt."""
     parts: tuple[Part, ...]
     gradient_checkpointing: bool
     micro_batch_tokens: int
@@ -95,7 +95,13 @@ class Plan:
 
 
 def choose(
-    models: Sequence[SizedModel], settings: Settings, device: DeviceMemory, *, nodes: int, in_process: bool
+    models: Sequence[SizedModel],
+    settings: Settings,
+    device: DeviceMemory,
+    *,
+    nodes: int,
+    in_process: bool,
+    talk: Talk = ONE_TURN,
 ) -> Plan:
     """The fastest settings that fit: shared prompts, else gradient checkpointing, else a smaller micro-batch.
 
@@ -104,8 +110,9 @@ def choose(
     Args:
         models: those that nodes are dealt in turn.
         settings: micro_batch_tokens is the most that is chosen, gradient_checkpointing None leaves it to the plan.
+        talk: the longest conversation of the run's tasks.
     """
-    situation = _Situation(tuple(models[:nodes]), settings, device, in_process)
+    situation = _Situation(tuple(models[:nodes]), settings, device, in_process, talk)
     allowed = (False, True) if settings.gradient_checkpointing is None else (settings.gradient_checkpointing,)
     choices = [(size, checkpointing) for size in situation.sizes() for checkpointing in allowed]
     size, checkpointing = next((choice for choice in choices if situation.fits(nodes, *choice)), choices[-1])
@@ -135,10 +142,11 @@ class _Situation:
     settings: Settings
     device: DeviceMemory
     in_process: bool
+    talk: Talk
 
     def sizes(self) -> Iterator[int]:
         """Micro-batches to try, halving from the largest allowed down to the longest row, as running out does."""
-        longest = max(sum(lengths(model.shape, self.settings)) for model in self.models)
+        longest = max(sum(lengths(model.shape, self.settings, self.talk)) for model in self.models)
         least = max(longest, LEAST_MICRO_BATCH)
         size = self.settings.micro_batch_tokens
         while size > least:
@@ -163,7 +171,14 @@ class _Situation:
 
     def memories(self, size: int, checkpointing: bool) -> list[NodeMemory]:
         return [
-            node_memory(model, self.settings, self.device, micro_batch_tokens=size, checkpointing=checkpointing)
+            node_memory(
+                model,
+                self.settings,
+                self.device,
+                micro_batch_tokens=size,
+                checkpointing=checkpointing,
+                talk=self.talk,
+            )
             for model in self.models
         ]
 

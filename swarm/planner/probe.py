@@ -25,7 +25,8 @@ import msgspec
 from swarm.children import child_environment, module_command
 from swarm.config import Settings, load_settings, without_settings
 from swarm.errors import ModelError
-from swarm.policy.settings import compute_threads, grpo_config
+from swarm.instruction import Asking
+from swarm.policy.settings import asking_of, compute_threads, grpo_config
 
 if TYPE_CHECKING:
     from swarm.policy.model import LanguageModel
@@ -115,7 +116,7 @@ def run_steps(settings: Settings, task: ProbeTask, tell: Any) -> None:
     model = replace(loaded, eos_ids=frozenset({_NEVER_SAMPLED}))  # every completion gets as long as it may
     policy = make_policy(model, replace(grpo_config(settings), max_new_tokens=task.new_tokens))
     gauge = _Gauge(model.device)
-    prompts = _prompts(model, task.prompt_tokens, settings.most_local_groups)
+    prompts = _prompts(model, task.prompt_tokens, settings.most_local_groups, asking_of(settings))
     warm_up = policy.generate(prompts[:1], group_size=2, seed=settings.seed)
     first = policy.finish_update(_groups(prompts[:1], warm_up))  # Adam's moments are there from now on
     report = ProbeReport(loaded=gauge.peak())
@@ -140,18 +141,18 @@ def _judged(report: ProbeReport, *, halvings: int) -> ProbeReport:
     return msgspec.structs.replace(report, problem=problem, refuted=True)
 
 
-def _prompts(model: LanguageModel, tokens: int, number: int) -> list[str]:
+def _prompts(model: LanguageModel, tokens: int, number: int, asking: Asking) -> list[str]:
     """Questions whose prompts have at most so many tokens, every other a little less, so that padding is masked."""
-    longest = _question(model, tokens)
+    longest = _question(model, tokens, asking)
     shorter = longest[: max(1, len(longest) - 8)]
     return [longest if index % 2 == 0 else shorter for index in range(number)]
 
 
-def _question(model: LanguageModel, tokens: int) -> str:
+def _question(model: LanguageModel, tokens: int, asking: Asking) -> str:
     from swarm.policy.prompt import encode_prompt
 
     def overflows(repeats: int) -> bool:
-        return len(encode_prompt(model.tokenizer, "7 " * repeats)) > tokens
+        return len(encode_prompt(model.tokenizer, "7 " * repeats, asking)) > tokens
 
     return "7 " * max(1, bisect_left(range(1, tokens + 1), True, key=overflows))  # more digits never make fewer tokens
 

@@ -167,7 +167,15 @@ def _rows(batch: MicroBatch) -> list[Row]:
     """All of full length, but for every other prompt, so that there is padding to be masked."""
     groups = batch.prompts or 2
     return [
-        Row(n % groups, (0,) * (batch.prompt_tokens - n % groups % 2), (0,) * batch.new_tokens, 1.0, True, None)
+        Row(
+            group=n % groups,
+            prompt_ids=(0,) * (batch.prompt_tokens - n % groups % 2),
+            token_ids=(0,) * batch.new_tokens,
+            written=range(batch.new_tokens),
+            advantage=1.0,
+            own=True,
+            behaviour_logprobs=None,
+        )
         for n in range(batch.rows)
     ]
 

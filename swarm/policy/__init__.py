@@ -3,7 +3,7 @@
 prompt ─▶ generate ─▶ Completion ─ (rewards, sharing) ─▶ TrainGroup ─▶ batch ─▶ forward ─▶ gradient ─▶ optimizer
 
 policy            a generator and a trainer behind swarm.types.Policy
-generator         question texts -> completions, behind swarm.types.Generator
+generator         question texts and dialogues -> completions, behind swarm.types.Generator
 trainer           one policy update, in two halves, behind swarm.types.Trainer
 leased            a trainer that updates only while it holds the device lease
 settings          GrpoConfig: what can be tuned; imports no torch
@@ -12,11 +12,14 @@ model_files       a model's folder as files: what it says, and what is missing
 hub               a model of the Hugging Face Hub: can it be had, and the rest fetched
 model             a name -> model, tokenizer and the facts about them
 prompt            a question's text -> prompt tokens
+conversation      a model's turns and what the environment said between them -> tokens
 snapshot          weights and optimizer <-> a folder of safetensors and JSON
 memory            out of GPU memory: halve and repeat
 
 generate          prompt tokens -> sampled completions with their log-probs
 draw              logits -> one token per row
+stops             where a completion first holds a stop string
+reasoning         ends a turn's reasoning at its budget: what is forced, and of which rows
 prefill           what the prompts leave behind for their completions
 decode            the way of decoding that suits model and device
 dynamic_decode    one more token per row, on a cache that grows

@@ -2,11 +2,13 @@
 
     TrainGroup ──encode_groups──▶ Encoded (rows of token ids) ──split_rows──▶ [rows] ──stack_rows──▶ MicroBatch
 
-End-of-text is part of the loss: own completions carry the sampled one, finished external ones get the model's, cut
-ones have none. Prompts are padded on the left and completions on the right, so that every sequence is contiguous and
-its completion begins in one column.
+End-of-text is part of the loss: own completions carry the sampled one, finished external ones get the model's, cut ones
+have none. A conversation is one row: what the environment said in it is read as context, like a prompt, and is no token
+of the completion for anything that counts, weighs or learns; nor is what ended a turn's reasoning. Prompts are padded
+on the left and what follows them on the right, so that every sequence is contiguous and its completion begins in one
+column.
 
-Sizes: K prompts of up to P tokens, N completion rows of up to T tokens, M real completion tokens.
+Sizes: K prompts of up to P tokens, N rows of up to T tokens behind them, M of these that a model wrote.
 """
 
 from __future__ import annotations
@@ -14,16 +16,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from swarm.instruction import OURS, Asking
 from swarm.policy.claims import claim_holds
+from swarm.policy.conversation import Spoken, encode_turn, join_turns
 from swarm.policy.model import LanguageModel
-from swarm.policy.prompt import encode_completion, encode_prompt
-from swarm.types import Completion, TrainGroup
+from swarm.policy.prompt import encode_prompt
+from swarm.policy.reasoning import written_places
+from swarm.types import Completion, TrainGroup, Turn
 
 EXTERNAL_LENGTHS = 4
 """A stranger's completion may be so many times as long as the own longest: a row is the least that memory must hold."""
@@ -40,10 +45,19 @@ class Row:
     """Which group it belongs to: rows of one group share one forward pass of the prompt."""
     prompt_ids: tuple[int, ...]
     token_ids: tuple[int, ...]
+    """All that follows the prompt: of a conversation what the environment said, too, and what was forced."""
+    written: Sequence[int]
+    """Places in token_ids of what a model wrote, ascending: of these alone there is a loss."""
     advantage: float
     own: bool
     behaviour_logprobs: tuple[float, ...] | None
-    """What the policy that wrote it saw; None of a stranger's text, unless its claim is asked for and holds."""
+    """Of what is written, as the policy that wrote it saw it; None of a stranger's text, unless its claim is asked for
+    and holds."""
+
+    @property
+    def written_ids(self) -> list[int]:
+        """What a model wrote."""
+        return [self.token_ids[place] for place in self.written]
 
 
 @dataclass(frozen=True)
@@ -61,7 +75,7 @@ class Encoded:
     @property
     def trained_tokens(self) -> int:
         """Completion tokens of the rows."""
-        return sum(len(row.token_ids) for row in self.rows)
+        return sum(len(row.written) for row in self.rows)
 
     @property
     def weighable_tokens(self) -> int:
@@ -97,7 +111,7 @@ class PaddedPrompts:
 
 
 class Block(NamedTuple):
-    """Rows start to stop, whose completions have at most `width` tokens."""
+    """Rows start to stop, with at most `width` tokens behind their prompts."""
 
     start: int
     stop: int
@@ -117,15 +131,15 @@ class MicroBatch:
     prompt_of_row: Tensor
     """[N], index of each row's prompt."""
     completion_ids: Tensor
-    """[N, T]."""
+    """[N, T], what follows the prompts."""
     token_ids: Tensor
-    """[M], the same without padding."""
+    """[M], what models wrote of it, row after row."""
     lengths: Tensor
-    """[N], tokens of each completion."""
+    """[N], how many of these each row has."""
     completion_of_token: Tensor
-    """[M], the index of each token's completion."""
+    """[M], the index of each token's row."""
     place_of_token: Tensor
-    """[M], the token's place in its completion, 0 to T - 1."""
+    """[M], the token's place in its row, 0 to T - 1."""
     advantages: Tensor
     """[M], of each token's completion."""
     own: Tensor
@@ -144,30 +158,39 @@ class MicroBatch:
 
 
 def encode_groups(
-    groups: Sequence[TrainGroup], model: LanguageModel, *, all_rows: bool, use_claims: bool, first: int = 0
+    groups: Sequence[TrainGroup],
+    model: LanguageModel,
+    *,
+    all_rows: bool,
+    use_claims: bool,
+    first: int = 0,
+    asking: Asking = OURS,
 ) -> Encoded:
     """Tokenize the groups; leave out those too long for the context or beside the own ones, and rows without gradient.
+
+    Beside the own ones, a turn of a conversation may be as long as a completion.
 
     Args:
         all_rows: keep rows with advantage 0 too, because a KL term gives them a gradient.
         use_claims: take a stranger's own token ids, with their log-probs, where they can be believed.
         first: number of the first group.
+        asking: how this node puts questions, its peers' too.
     """
     rows: list[Row] = []
     tokens = written = too_long = 0
     for index, group in enumerate(groups, first):
-        prompt_ids = tuple(encode_prompt(model.tokenizer, group.prompt))
-        completions = [_as_read(completion, group, model, use_claims) for completion in group.completions]
-        lengths = [len(ids) for ids, _ in completions]
-        longest = max(lengths, default=0)
-        if len(prompt_ids) + longest > model.context or longest > EXTERNAL_LENGTHS * model.max_new_tokens:
+        prompt_ids = tuple(encode_prompt(model.tokenizer, group.prompt, asking))
+        completions = [_as_read(completion, group, model, use_claims, asking) for completion in group.completions]
+        longest = max((len(one.spoken.token_ids) for one in completions), default=0)
+        longest_turn = max((one.longest_turn for one in completions), default=0)
+        if len(prompt_ids) + longest > model.context or longest_turn > EXTERNAL_LENGTHS * model.max_new_tokens:
             too_long += 1
             continue
-        tokens += sum(lengths)
+        tokens += sum(len(one.spoken.written) for one in completions)
         written += len(completions)
-        for (ids, logprobs), advantage in zip(completions, group.advantages, strict=True):
-            if ids and (all_rows or advantage != 0):
-                rows.append(Row(index, prompt_ids, ids, advantage, not group.external, logprobs))
+        for (spoken, _, logprobs), advantage in zip(completions, group.advantages, strict=True):
+            if spoken.written and (all_rows or advantage != 0):
+                rows.append(Row(index, prompt_ids, *spoken, advantage, not group.external, logprobs))
     return Encoded(len(groups), rows, tokens, written, too_long)
 
 
@@ -199,25 +222,28 @@ def stack_rows(rows: Sequence[Row], model: LanguageModel) -> MicroBatch:
     """Pad rows, ordered by the length of their completions, into tensors on the model's device."""
     prompts = {row.group: row.prompt_ids for row in rows}
     index = {group: k for k, group in enumerate(prompts)}
-    lengths = [len(row.token_ids) for row in rows]
-    longest, length_N = lengths[-1], torch.tensor(lengths)
+    lengths = [len(row.written) for row in rows]
+    longest, length_N = len(rows[-1].token_ids), torch.tensor(lengths)
     padded = [[*row.token_ids, *[model.pad_id] * (longest - len(row.token_ids))] for row in rows]
     advantage_N = torch.tensor([row.advantage for row in rows], dtype=torch.float32)
     own_N = torch.tensor([row.own for row in rows])
-    behaviour = [value for row in rows for value in row.behaviour_logprobs or [math.nan] * len(row.token_ids)]
+    behaviour = [value for row in rows for value in row.behaviour_logprobs or [math.nan] * len(row.written)]
     return MicroBatch(
         prompts=pad_prompts(list(prompts.values()), model),
         prompt_of_row=torch.tensor([index[row.group] for row in rows], device=model.device),
         completion_ids=torch.tensor(padded, device=model.device),
-        token_ids=torch.tensor([token for row in rows for token in row.token_ids], device=model.device),
+        token_ids=torch.tensor([token for row in rows for token in row.written_ids], device=model.device),
         lengths=length_N.to(model.device),
         completion_of_token=torch.arange(len(rows)).repeat_interleave(length_N).to(model.device),
-        place_of_token=torch.cat([torch.arange(length) for length in lengths]).to(model.device),
+        place_of_token=torch.tensor([place for row in rows for place in row.written], device=model.device),
         advantages=advantage_N.repeat_interleave(length_N).to(model.device),
         own=own_N.repeat_interleave(length_N).to(model.device),
         behaviour_logprobs=torch.tensor(behaviour, dtype=torch.float32, device=model.device),
         first_token=[0, *accumulate(lengths)],
-        blocks=length_blocks(lengths, block_cost=_BLOCK_COST.get(model.device.type, _BLOCK_COST["cuda"])),
+        blocks=length_blocks(
+            [len(row.token_ids) for row in rows],
+            block_cost=_BLOCK_COST.get(model.device.type, _BLOCK_COST["cuda"]),
+        ),
     )
 
 
@@ -245,19 +271,38 @@ def pad_prompts(prompts: Sequence[Sequence[int]], model: LanguageModel) -> Padde
     )
 
 
+class _Read(NamedTuple):
+    """A completion as this model reads it."""
+
+    spoken: Spoken
+    longest_turn: int
+    """Tokens of what was written at once."""
+    logprobs: tuple[float, ...] | None
+    """Of what is written, where they are known."""
+
+
 def _as_read(
-    completion: Completion, group: TrainGroup, model: LanguageModel, use_claims: bool
-) -> tuple[tuple[int, ...], tuple[float, ...] | None]:
-    """A completion's token ids as this model reads it, and their log-probs where these are known.
+    completion: Completion, group: TrainGroup, model: LanguageModel, use_claims: bool, asking: Asking
+) -> _Read:
+    """All turns by their sampled ids, or all by their texts.
 
     Own completions keep their sampled ids: decoding and encoding again is not the identity. Own ones that were read
     back from their file after a crash say whose tokenizer it was, and are checked.
     """
-    fresh = completion.token_ids is not None and not group.external and not group.tokenizer
-    if fresh or ((use_claims or not group.external) and claim_holds(completion, group, model)):
-        return completion.token_ids or (), completion.logprobs
-    ids = encode_completion(model.tokenizer, completion.text)
-    return (*ids, model.eos_id) if completion.finished else tuple(ids), None
+    turns: tuple[Turn | Completion, ...] = (*completion.earlier, completion)
+    fresh = not group.external and not group.tokenizer and all(turn.token_ids is not None for turn in turns)
+    sampled = fresh or ((use_claims or not group.external) and all(claim_holds(turn, group, model) for turn in turns))
+    ids = [turn.token_ids or () for turn in turns] if sampled else [encode_turn(model, turn) for turn in turns]
+    forced = [turn.forced for turn in turns] if sampled else ()
+    spoken = join_turns(model, ids, [turn.reply for turn in completion.earlier], asking, forced)
+    known = sampled and all(turn.logprobs is not None for turn in turns)
+    logprobs = tuple(chain.from_iterable(map(_logprobs_of_written, turns))) if known else None
+    return _Read(spoken, max(map(len, ids)), logprobs)
+
+
+def _logprobs_of_written(turn: Turn | Completion) -> Sequence[float]:
+    logprobs = turn.logprobs or ()
+    return [logprobs[place] for place in written_places(len(logprobs), turn.forced)]
 
 
 def _completion_length(row: Row) -> int:

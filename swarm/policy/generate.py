@@ -8,8 +8,9 @@ finish nor on what is written beside it, nor on the device. Sizes: K prompts, R 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -19,6 +20,8 @@ from swarm.policy.decode import Decoding
 from swarm.policy.draw import Sampling, draw_tokens
 from swarm.policy.dynamic_decode import DynamicDecoding
 from swarm.policy.model import LanguageModel
+from swarm.policy.reasoning import ForcedTokens, ReasoningBudget
+from swarm.policy.stops import StopStrings
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,15 @@ class Sample:
     logprobs: tuple[float, ...]
     """At the temperature, before top-p, top-k and min-p: what the trainer computes as well."""
     finished: bool
+    """By an end of text or a stop string, not by the limit."""
+    stopped: bool = False
+    """By a stop string: there is no end of text."""
+    forced: tuple[int, int] | None = None
+    """As in Completion; their log-probs are 0."""
+
+
+Ended = Callable[[int, list[Sample]], None]
+"""Is given the number of a prompt, and its G completions, once they are written and others may not be."""
 
 
 def new_token_limits(prompts: Sequence[Sequence[int]], model: LanguageModel) -> list[int]:
@@ -61,6 +73,9 @@ def sample_in_parts(
     sampling: Sampling,
     max_rows: int,
     decoding: Decoding | None = None,
+    ended: Ended | None = None,
+    stops: StopStrings | None = None,
+    reasoning: ReasoningBudget | None = None,
 ) -> list[list[Sample]]:
     """`sample`, at most max_rows rows at once; prompts are parted first, then groups.
 
@@ -75,11 +90,27 @@ def sample_in_parts(
         part = longest_first[start : start + width]
         for uniform_k_g_T in torch.split(uniform_K_G_T[part], max_rows, dim=1):
             written = sample(
-                model, [prompts[k] for k in part], uniform_K_G_T=uniform_k_g_T, sampling=sampling, decoding=decoding
+                model,
+                [prompts[k] for k in part],
+                uniform_K_G_T=uniform_k_g_T,
+                sampling=sampling,
+                decoding=decoding,
+                ended=partial(_told, ended, part, samples, group_size) if ended else None,
+                stops=stops,
+                reasoning=reasoning,
             )
             for k, group in zip(part, written, strict=True):
                 samples[k] += group
     return samples
+
+
+def _told(
+    ended: Ended, part: Sequence[int], samples: list[list[Sample]], group_size: int, k: int, rows: list[Sample]
+) -> None:
+    """Of a group that was parted the last rows complete it."""
+    group = samples[part[k]] + rows
+    if len(group) == group_size:
+        ended(part[k], group)
 
 
 def sample(
@@ -89,6 +120,9 @@ def sample(
     uniform_K_G_T: Tensor,
     sampling: Sampling,
     decoding: Decoding | None = None,
+    ended: Ended | None = None,
+    stops: StopStrings | None = None,
+    reasoning: ReasoningBudget | None = None,
 ) -> list[list[Sample]]:
     """G completions for each of K prompts.
 
@@ -96,21 +130,32 @@ def sample(
         prompts: token ids, of different lengths.
         uniform_K_G_T: as draw_uniforms makes it, T at least the model's max_new_tokens.
         decoding: of this very model, by choose_decoding; None: dynamic.
+        ended: told of each group; what is computed is the same with it and without.
+        stops: what else ends a completion; up to there its tokens are the same with them and without.
+        reasoning: ends reasoning that goes on for too long; no other row is changed by it.
     """
     decoding = decoding or DynamicDecoding(model)
     with decoding.region():
         group_size = uniform_K_G_T.shape[1]
         limit_R = torch.tensor(new_token_limits(prompts, model)).repeat_interleave(group_size)
         steps = int(limit_R.max())
+        limit_R = limit_R.to(model.device)
+        prompt_of_row = [prompt for prompt in prompts for _ in range(group_size)]
+        forced = ForcedTokens(reasoning, prompt_of_row, limit_R) if reasoning else None
         uniform_R_T = uniform_K_G_T.flatten(0, 1).to(model.device)
-        transcript = _Transcript(limit_R.to(model.device), steps, model)
+        transcript = _Transcript(limit_R, steps, model, stops, forced)
         decoder = decoding.begin(prompts, group_size=group_size, steps=steps)
         live_L = torch.arange(len(limit_R), device=model.device)
+        untold = set(range(len(prompts))) if ended else set[int]()
         for step in range(steps):
             token_L, logprob_L = draw_tokens(decoder.logits, uniform_R_T[live_L, step], sampling)
-            transcript.append(live_L, step, token_L, logprob_L)
+            token_L = transcript.append(live_L, step, token_L, logprob_L)
             if (step + 1) % decoding.look_every == 0 or step + 1 == steps:
                 kept_l = transcript.unfinished(live_L)
+                if ended and (over := untold - set((live_L[kept_l] // group_size).tolist())):
+                    untold -= over
+                    for k in sorted(over):
+                        ended(k, transcript.samples(slice(k * group_size, (k + 1) * group_size)))
                 if len(kept_l) == 0:
                     break
                 if len(kept_l) < len(live_L):
@@ -127,48 +172,77 @@ class _Transcript:
     A row may run on for some steps after its end, until somebody looks. What it writes then is no part of the sample.
     """
 
-    def __init__(self, limit_R: Tensor, steps: int, model: LanguageModel) -> None:
-        self._model, self._limit_R = model, limit_R
+    def __init__(
+        self,
+        limit_R: Tensor,
+        steps: int,
+        model: LanguageModel,
+        stops: StopStrings | None,
+        forced: ForcedTokens | None,
+    ) -> None:
+        self._model, self._limit_R, self._stops, self._forced = model, limit_R, stops, forced
+        self._stopped = dict[int, int]()  # row -> its tokens up to and with a stop string
         self._eos = torch.tensor(sorted(model.eos_ids), device=model.device)
         self._token_R_T = torch.zeros(len(limit_R), steps, dtype=torch.long, device=model.device)
         self._logprob_R_T = torch.zeros(len(limit_R), steps, device=model.device)
         self._written = self._looked = 0
 
-    def append(self, live_L: Tensor, step: int, token_L: Tensor, logprob_L: Tensor) -> None:
-        """One token of each live row."""
+    def append(self, live_L: Tensor, step: int, token_L: Tensor, logprob_L: Tensor) -> Tensor:
+        """One token of each live row: what it drew, unless another is forced; returns which it is."""
+        if self._forced:
+            token_L, logprob_L = self._forced.imposed(live_L, step, token_L, logprob_L, self._token_R_T)
         self._token_R_T[live_L, step] = token_L
         self._logprob_R_T[live_L, step] = logprob_L
         self._written = step + 1
+        return token_L
 
     def unfinished(self, live_L: Tensor) -> Tensor:
         """Which of the live rows, unfinished when last looked at, are so still: indices into live_L."""
+        if self._stops:
+            self._look_for_stops(live_L, self._stops)
         news_L_t = self._token_R_T[live_L, self._looked : self._written]
         self._looked = self._written
         ended_L = self._is_end(news_L_t).any(dim=1) | (self._limit_R[live_L] <= self._written)
         return (~ended_L).nonzero().squeeze(1)
 
-    def samples(self) -> list[Sample]:
-        """Every row up to its end of text or its limit.
+    def _look_for_stops(self, live_L: Tensor, stops: StopStrings) -> None:
+        """A row that holds a stop string has its limit there."""
+        for row, tokens in zip(live_L.tolist(), self._token_R_T[live_L, : self._written].tolist(), strict=True):
+            if (end := stops.end(tokens, self._looked)) is not None:
+                self._stopped[row] = end
+                self._limit_R[row] = torch.clamp(self._limit_R[row], max=end)
+
+    def samples(self, rows: slice = slice(None)) -> list[Sample]:
+        """These rows, all of which have ended, up to their end of text or limit.
 
         Raises:
             ModelError: the model gave no probabilities.
         """
-        if not bool(self._logprob_R_T.isfinite().all()):
+        token_r_T, logprob_r_T = self._token_R_T[rows], self._logprob_R_T[rows]
+        if not bool(logprob_r_T.isfinite().all()):
             raise ModelError(
                 f"model {self._model.name!r} gives probabilities that are not finite: its weights have diverged. "
                 "Resume from an older checkpoint with a lower learning rate."
             )
-        rows = zip(self._token_R_T.tolist(), self._logprob_R_T.tolist(), self._lengths().tolist(), strict=True)
+        lengths = self._lengths(token_r_T, self._limit_R[rows]).tolist()
         return [
-            Sample(tuple(tokens[:length]), tuple(logprobs[:length]), tokens[length - 1] in self._model.eos_ids)
-            for tokens, logprobs, length in rows
+            self._sample(row, tokens[:length], logprobs[:length])
+            for row, (tokens, logprobs, length) in enumerate(
+                zip(token_r_T.tolist(), logprob_r_T.tolist(), lengths, strict=True), rows.start or 0
+            )
         ]
 
-    def _lengths(self) -> Tensor:
-        """[R]: tokens up to and with the first end of text, or up to the limit."""
-        end_R_T = self._is_end(self._token_R_T)
-        first_end_R = torch.where(end_R_T.any(dim=1), end_R_T.byte().argmax(dim=1), self._token_R_T.shape[1])
-        return torch.minimum(first_end_R + 1, self._limit_R)
+    def _sample(self, row: int, tokens: list[int], logprobs: list[float]) -> Sample:
+        ended = tokens[-1] in self._model.eos_ids
+        stopped = not ended and self._stopped.get(row) == len(tokens)
+        forced = self._forced.span(row, len(tokens)) if self._forced else None
+        return Sample(tuple(tokens), tuple(logprobs), ended or stopped, stopped, forced)
+
+    def _lengths(self, token_r_T: Tensor, limit_r: Tensor) -> Tensor:
+        """[r]: tokens up to and with the first end of text, or up to the limit."""
+        end_r_T = self._is_end(token_r_T)
+        first_end_r = torch.where(end_r_T.any(dim=1), end_r_T.byte().argmax(dim=1), token_r_T.shape[1])
+        return torch.minimum(first_end_r + 1, limit_r)
 
     def _is_end(self, token: Tensor) -> Tensor:
         # torch.isin may sort instead, and then waits for the GPU

@@ -5,7 +5,7 @@
 Out of memory, the micro-batch is halved. What the broken pass has left in `.grad` is then part of a sum that nobody
 knows, so all rows since `clear` are done again: none is lost and none counted twice.
 
-Sizes: M completion tokens of one micro-batch.
+Sizes: M completion tokens of one micro-batch, all of them written by models.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class GradientSum:
             self.sums.clipped += losses.clipped.sum()
         self._observe(batch, inputs)
         if self._config.iterations > 1:
-            lengths = [len(row.token_ids) for row in rows]
+            lengths = [len(row.written) for row in rows]
             self.logprobs.update(zip(rows, torch.split(seen_M, lengths), strict=True))
 
     def _inputs(self, batch: MicroBatch, logprob_M: Tensor, old_M: Tensor) -> LossInputs:

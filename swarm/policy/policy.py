@@ -8,6 +8,8 @@ Either half may be of another kind: an engine that generates elsewhere, or a tra
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from swarm.policy.generator import ModelGenerator
@@ -15,7 +17,7 @@ from swarm.policy.memory import Halvings
 from swarm.policy.model import LanguageModel, load_model
 from swarm.policy.settings import GrpoConfig
 from swarm.policy.trainer import ModelTrainer
-from swarm.types import Generator, Trainer
+from swarm.types import Bill, Generator, Trainer
 
 
 class JoinedPolicy:
@@ -27,17 +29,27 @@ class JoinedPolicy:
         self.name = generator.name
         self.tokenizer = generator.tokenizer
         self.repeats = generator.repeats
-        self.generate = generator.generate
+        self.generate, self.has_room = generator.generate, generator.has_room
         self.begin_update = trainer.begin_update
         self.finish_update = trainer.finish_update
         self.snapshot = trainer.snapshot
         self.restore = trainer.restore
+
+    @property
+    def bill(self) -> Bill | None:
+        """As of the generator."""
+        return self.generator.bill
 
 
 def make_policy(model: LanguageModel, config: GrpoConfig) -> JoinedPolicy:
     """A policy that generates with the weights it trains."""
     halvings = Halvings()
     return JoinedPolicy(ModelGenerator(model, config, halvings), ModelTrainer(model, config, halvings))
+
+
+def load_generator(model_name: str, config: GrpoConfig, **options: Any) -> ModelGenerator:
+    """Load a model that generates and is not trained: no optimizer, no gradients. Arguments and errors: load_policy."""
+    return ModelGenerator(_loaded(model_name, config, **options), config)
 
 
 def load_policy(
@@ -64,14 +76,21 @@ def load_policy(
         ModelError: the model cannot be loaded or used.
         ConfigError: the loss is a function of the user's own and cannot be had.
     """
+    return make_policy(
+        _loaded(
+            model_name,
+            config,
+            threads=threads,
+            device=device,
+            hub_token=hub_token,
+            precision=precision,
+            attention=attention,
+        ),
+        config,
+    )
+
+
+def _loaded(model_name: str, config: GrpoConfig, *, threads: int | None = None, **options: Any) -> LanguageModel:
     if threads is not None:
         torch.set_num_threads(threads)
-    model = load_model(
-        model_name,
-        device=device,
-        hub_token=hub_token,
-        max_new_tokens=config.max_new_tokens,
-        precision=precision,
-        attention=attention,
-    )
-    return make_policy(model, config)
+    return load_model(model_name, max_new_tokens=config.max_new_tokens, **options)

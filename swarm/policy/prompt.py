@@ -1,27 +1,26 @@
-"""Puts a question into a model's prompt format.
+"""Puts a question, and what is said later, into a model's prompt format.
 
-Chat models get an instruction and a user turn, base models plain text. The final answer is expected between
-`<answer>` and `</answer>`, which is all that swarm's verifier reads.
+Chat models get an instruction and user turns, base models plain text.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from jinja2 import TemplateError
 
-INSTRUCTION = "Think briefly, then write the final answer alone between <answer> and </answer>."
+from swarm.instruction import OURS, Asking
 
-PLAIN_FORM = "{instruction}\n\nQuestion: {question}\nAnswer:"
-"""For tokenizers without a chat template, such as GPT-2's."""
+_TURN = "theModelsEarlierTurn"
+"""Stands for a turn of the model: one word that no template splits, trims or takes for anything else."""
 
 
-def encode_prompt(tokenizer: Any, question: str) -> list[int]:
+def encode_prompt(tokenizer: Any, question: str, asking: Asking = OURS) -> list[int]:
     """Token ids of the whole prompt, up to where the model's answer begins."""
     if tokenizer.chat_template is None:
-        text = PLAIN_FORM.format(instruction=INSTRUCTION, question=question)
-        return _without_end_of_text(tokenizer, tokenizer(text)["input_ids"])
-    return list(tokenizer(_chat_text(tokenizer, question), add_special_tokens=False)["input_ids"])
+        return _without_end_of_text(tokenizer, tokenizer(asking.as_plain_text(question))["input_ids"])
+    return list(tokenizer(_chat_text(tokenizer, question, asking), add_special_tokens=False)["input_ids"])
 
 
 def encode_completion(tokenizer: Any, text: str) -> list[int]:
@@ -38,16 +37,37 @@ def decode_completion(tokenizer: Any, token_ids: list[int]) -> str:
     return text
 
 
-def _chat_text(tokenizer: Any, question: str) -> str:
-    turns = [{"role": "system", "content": INSTRUCTION}, {"role": "user", "content": question}]
+def shown_prompt(tokenizer: Any, token_ids: list[int]) -> str:
+    """The text of a prompt with its special tokens."""
+    text: str = tokenizer.decode(token_ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+    return text
+
+
+def text_behind_a_turn(tokenizer: Any, reply: str, asking: Asking = OURS) -> str | None:
+    """What a chat template writes behind a turn of the model that is replied to; None if it does not show the reply."""
+    later = [_turn("assistant", _TURN), _turn("user", reply)]
     try:
-        return _render(tokenizer, turns)
+        _, _, behind = _chat_text(tokenizer, "?", asking, later).partition(_TURN)
+    except TemplateError:
+        return None
+    return behind if behind and reply.strip() in behind else None
+
+
+def _chat_text(tokenizer: Any, question: str, asking: Asking, later: Sequence[dict[str, str]] = ()) -> str:
+    system, user = asking.turns(question)
+    try:
+        return _render(tokenizer, [_turn("system", system), _turn("user", user), *later], asking)
     except TemplateError:  # Gemma's and others know no system role and say so
-        return _render(tokenizer, [{"role": "user", "content": f"{INSTRUCTION}\n\n{question}"}])
+        return _render(tokenizer, [_turn("user", asking.in_one_turn(question)), *later], asking)
 
 
-def _render(tokenizer: Any, turns: list[dict[str, str]]) -> str:
-    text: str = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+def _turn(role: str, content: str) -> dict[str, str]:
+    return {"role": role, "content": content}
+
+
+def _render(tokenizer: Any, turns: list[dict[str, str]], asking: Asking) -> str:
+    options = {"tokenize": False, "add_generation_prompt": True, **asking.template_args}
+    text: str = tokenizer.apply_chat_template(turns, **options)
     return text
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from swarm.config import Settings
 from swarm.errors import ConfigError
+from swarm.instruction import OURS, Asking
 from swarm.policy.embedded import EMBEDDED, LEARNING_RATES
 
 _RANGES: tuple[tuple[str, tuple[str, ...], Callable[[Any], bool]], ...] = (
@@ -29,7 +30,7 @@ _RANGES: tuple[tuple[str, tuple[str, ...], Callable[[Any], bool]], ...] = (
     ("at most 1", ("top_p", "min_p"), lambda value: value <= 1),
     ("auto, dynamic or static", ("decoding",), lambda value: value in ("auto", "dynamic", "static")),
     ("skip or step", ("empty_update",), lambda value: value in ("skip", "step")),
-    ("at least 1, or unset", ("max_new_tokens",), lambda value: value is None or value >= 1),
+    ("at least 1, or unset", ("max_new_tokens", "max_reasoning_tokens"), lambda value: value is None or value >= 1),
 )
 """(what is expected, of which settings, whether a value is)."""
 
@@ -74,6 +75,12 @@ class GrpoConfig:
     """Keep tokens at least so likely as min_p times the likeliest one; 0 keeps all."""
     max_new_tokens: int | None = None
     """Longest completion, tokens; None: the model's generation config, else 256."""
+    max_reasoning_tokens: int | None = None
+    """Tokens of a turn after which its reasoning is ended; None: never."""
+    stop: tuple[str, ...] = ()
+    """A completion ends behind the first of these strings, which stays in its text."""
+    asking: Asking = OURS
+    """How questions are put."""
     micro_batch_tokens: int = 16384
     """Token positions, padding included, per forward and backward pass. Halved whenever the GPU runs out of memory."""
     importance_cap: float = 0.0
@@ -90,6 +97,11 @@ class GrpoConfig:
                     raise ConfigError(f"{name}: expected {expected}, got {value!r}")
 
 
+def asking_of(settings: Settings) -> Asking:
+    """How a node puts its questions. Raises ConfigError: an argument of the template is not the user's to choose."""
+    return Asking(settings.system_prompt, settings.instruction, settings.chat_template_args or {})
+
+
 def grpo_config(settings: Settings) -> GrpoConfig:
     """What a node's settings mean for its policy."""
     suited = LEARNING_RATES.get(settings.model[0], GrpoConfig.learning_rate)
@@ -100,6 +112,9 @@ def grpo_config(settings: Settings) -> GrpoConfig:
         top_k=settings.top_k,
         min_p=settings.min_p,
         max_new_tokens=settings.max_new_tokens,
+        max_reasoning_tokens=settings.max_reasoning_tokens,
+        stop=settings.stop or (),
+        asking=asking_of(settings),
         loss=settings.loss,
         empty_update=settings.empty_update,
         clip_low=settings.clip_low,
@@ -119,6 +134,12 @@ def grpo_config(settings: Settings) -> GrpoConfig:
 def compute_threads(settings: Settings) -> int | None:
     """CPU threads of the compute step; None: all cores. An embedded model is too small to be shared out among them."""
     return settings.threads or (1 if settings.model[0] in EMBEDDED else None)
+
+
+def loading_options(settings: Settings) -> dict[str, Any]:
+    """Where and how a model is loaded: the keyword arguments of load_policy and load_generator."""
+    named = {name: getattr(settings, name) for name in ("device", "hub_token", "precision", "attention")}
+    return {"threads": compute_threads(settings), **named}
 
 
 def unsuited(precision: str, attention: str, *, is_gpu: bool, is_ampere: bool) -> str:

@@ -111,6 +111,7 @@ class ModelTrainer:
             all_rows=self._gradient.needs_all_rows,
             use_claims=self._config.importance_cap > 0,
             first=self._begun.groups,
+            asking=self._config.asking,
         )
 
     def _forget(self) -> None:

@@ -1,6 +1,6 @@
 """The one reader of a run: what lies in its place, as rows, events, nodes, progress, and whether it is finished.
 
-    Run ─┬ files     small files by their form: clock, registrations, experiment, rewards, exam     read at each look
+    Run ─┬ files     small files by their form: clock, registrations, experiment, rewards, exam     once a version
          ├ listing   whose rollouts, rewards and checkpoints lie where                              listed at each look
          ├ liveness  whose heartbeat moves                                                          from look to look
          ├ rows      metrics rows        ┐

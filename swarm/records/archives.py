@@ -114,7 +114,7 @@ class Archive:
             raise ProtocolError("misplaced", f"{part} holds something else than its name says")
         if self._begun_at and about.created_at and about.created_at != self._begun_at:
             raise ProtocolError("misplaced", f"{part} is of an earlier run of this name")
-        if any((named := keys.rollout_of(key)) is None or named[0].round != round_ for key in about.files):
+        if any((named := keys.published_in(key)) is None or named[0].round != round_ for key in about.files):
             raise ProtocolError("misplaced", f"{part} names files that are no rollouts of round {round_}")
         return about
 

@@ -8,13 +8,14 @@ DAY = 86_400.0
 
 
 class Asked(NamedTuple):
-    """Requests, and bytes of contents; removals are free."""
+    """Requests, and bytes of contents as packed, with those that packing spared; removals are free."""
 
     writes: int = 0
     lists: int = 0
     reads: int = 0
     sent: int = 0
     received: int = 0
+    spared: int = 0
 
     @property
     def requests(self) -> int:

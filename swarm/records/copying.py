@@ -1,10 +1,13 @@
 """Copies an experiment from one store into another, key by key: a folder into a bucket, a bucket into a folder.
 
-    names are listed, what nodes write last first ─▶ files are copied, what nodes write first first ─▶ read back
+    rows are taken in ─▶ names are listed, what nodes write last first ─▶ files are copied, what nodes write first first
+                                                                           └ round by round from the rows on
 
-Of one round a node writes rollouts, row, reward, vote, checkpoint, in this order. What is listed earlier is copied
-later, so the target is at every moment a state in which a kill could have left the source, wherever the copying breaks
-off. Done again, it goes on: what is there already is compared, and left as it is where it is the same.
+Of one round a node writes completions, rollouts, row, reward, vote, checkpoint, in this order. The rows say how far a
+pass goes: what a node writes before a row is listed after it was read, and what it writes after a later one is left for
+the next pass. So the target is at every moment a state in which a kill could have left each node of the source,
+wherever the copying breaks off; rollouts may be further, and logs other than rows. Done again, it goes on: what is
+there already is compared, and left as it is where it is the same.
 
 Only what a node, coordinator, judge or examiner writes is copied (`keys.owner_of`), byte by byte, so that signatures
 stay. What goes from the source stays in the target.
@@ -13,15 +16,18 @@ stay. What goes from the source stays in the target.
 from __future__ import annotations
 
 import filecmp
-import hashlib
+import math
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from swarm.errors import ProtocolError, StoreError
 from swarm.records.archives import LARGEST_PART
+from swarm.records.copying_rows import LogCopier, Place, changed
 from swarm.records.files import LARGEST_EXAM, LARGEST_REGISTRATION, SMALL_FILE
 from swarm.records.listing import entries
 from swarm.store.base import Entry, Kind, Store
@@ -33,22 +39,12 @@ STILL_OPEN = 32
 """Rounds up to so many behind the furthest are looked through in every pass, earlier ones in a whole one alone."""
 MOST_HELD = 1000
 """Registrations that are read before all else and written last; more are copied as they are then."""
-MOST_RESTARTS = 3
-"""Times that one log may become another file while it is copied."""
 MOST_NAMED = 20
 """Keys that are named as left out."""
 _ONCE = (keys.EXPERIMENT, keys.STUDY_RUN, keys.IMPORT)
-_BY_ROUND = (
-    keys.JUDGE_QUESTIONS,
-    keys.COMPLETIONS,
-    keys.ROLLOUTS,
-    keys.JUDGE_ANSWERS,
-    keys.LOGS,
-    keys.REWARDS,
-    keys.WINNERS,
-    keys.CHECKPOINTS,
-)
-"""In the order in which nodes write them; logs of all rounds are one file."""
+_BEFORE_ROWS = (keys.JUDGE_QUESTIONS, keys.COMPLETIONS, keys.ROLLOUTS, keys.JUDGE_ANSWERS)
+"""In the order in which nodes write them, as those below."""
+_BEHIND_ROWS = (keys.REWARDS, keys.WINNERS, keys.CHECKPOINTS)
 _DEEPEST = 3
 """Prefixes below one of these."""
 
@@ -73,26 +69,19 @@ class Copied:
         return bool(self.files or self.records or self.checkpoints)
 
 
+class _Row(NamedTuple):
+    """The row behind which a file is written; in the order of copying."""
+
+    place: Place
+    order: int
+    node: str
+
+
 class _Held(NamedTuple):
     """A file as it was read."""
 
     key: str
     data: bytes
-
-
-@dataclass
-class _Log:
-    """How far a growing file was copied."""
-
-    cursor: str = ""
-    """Of the source."""
-    records: int = 0
-    digest: hashlib._Hash = field(default_factory=hashlib.sha256)
-
-    def add(self, records: list[bytes]) -> None:
-        self.records += len(records)
-        for record in records:
-            self.digest.update(record + b"\n")
 
 
 class Copier:
@@ -113,7 +102,7 @@ class Copier:
         """Key -> version of the source's file that the target has."""
         self._there: dict[str, frozenset[str]] = {}
         """Prefix of the target -> names in it when it was first written to."""
-        self._logs: dict[str, _Log] = {}
+        self._logs = LogCopier(source, target)
         self._saved: set[str] = set()
         """Prefixes of checkpoints that the target has."""
         self._furthest = 0
@@ -129,6 +118,14 @@ class Copier:
             StoreError: one of the places fails, or has other bytes than were written; doing it again goes on.
         """
         done = self._pass = Copied()
+        before = self._logs.appended
+        self._look_through(whole=whole)
+        while self._logs.more:
+            self._look_through(whole=whole)
+        done.records = self._logs.appended - before
+        return done
+
+    def _look_through(self, *, whole: bool) -> None:
         oldest = 0 if whole else self._furthest - STILL_OPEN
         peers = [key for key, _ in self._listed(keys.PEERS, 0)]
         first = [
@@ -138,18 +135,39 @@ class Copier:
             *((key, LARGEST_REGISTRATION) for key in peers),
         ]
         held = [each for key, limit in first[: 3 + MOST_HELD] for each in self._hold(key, limit)]  # written again
-        listed = {prefix: list(self._listed(prefix, oldest)) for prefix in reversed(_BY_ROUND)}
+        logs = [key for key, _ in self._listed(keys.LOGS, oldest)]
+        nodes = self._take_in_rows(logs)
+        listed = {prefix: list(self._listed(prefix, oldest)) for prefix in reversed((*_BEFORE_ROWS, *_BEHIND_ROWS))}
+        tasks = list(self._listed(keys.TASKS, 0))
         for key in _ONCE:
             self._put_all(self._hold(key, LARGEST_FILE))
-        for prefix in _BY_ROUND:
-            for key, entry in listed[prefix]:
-                self._copy(key, entry, whole=whole)
+        for key, entry in chain(tasks, *(listed[prefix] for prefix in _BEFORE_ROWS)):
+            with self._leaving_out(key):
+                self._copy(key, entry)
+        for key in logs:
+            if key != keys.metrics(_node_of_log(key)):
+                with self._leaving_out(key):
+                    self._logs.copy(key, whole=whole)
+        for row, key, entry in sorted((_row_of(key), key, entry) for p in _BEHIND_ROWS for key, entry in listed[p]):
+            with self._leaving_out(key):
+                self._copy_behind(row, key, entry)
+        for node in nodes:
+            with self._leaving_out(keys.metrics(node)):
+                self._logs.finish_rows(node, whole=whole)
         if self._archives:
             self._copy_archive(*self._archives)
         for key in peers[MOST_HELD:]:
             self._put_all(self._hold(key, LARGEST_REGISTRATION))
         self._put_all(reversed(held))
-        return done
+
+    def _take_in_rows(self, logs: Sequence[str]) -> list[str]:
+        """Read the rows of all nodes, and name these."""
+        self._logs.begin()
+        nodes = [node for key in logs if key == keys.metrics(node := _node_of_log(key))]
+        for node in nodes:
+            with self._leaving_out(keys.metrics(node)):
+                self._logs.take_in(node)
+        return nodes
 
     # ── listing ─────────────────────────────────────────────────────────────────────────────────────────────────────
     def _listed(self, prefix: str, oldest: int, depth: int = 0) -> Iterator[tuple[str, Entry]]:
@@ -183,14 +201,11 @@ class Copier:
             self._leave_out(key, error)
 
     # ── copying ─────────────────────────────────────────────────────────────────────────────────────────────────────
-    def _copy(self, key: str, entry: Entry, *, whole: bool) -> None:
+    @contextmanager
+    def _leaving_out(self, key: str) -> Iterator[None]:
+        """Where a file is gone or cannot be taken, it is not copied."""
         try:
-            if entry.kind is Kind.PREFIX:
-                self._copy_checkpoint(key)
-            elif key.startswith(f"{keys.LOGS}/"):
-                self._copy_log(key, whole=whole)
-            elif self._versions.get(key) != entry.tag:
-                self._copy_file(key)
+            yield
         except FileNotFoundError:
             pass  # it is gone by now
         except ProtocolError as error:
@@ -199,6 +214,20 @@ class Copier:
             if not error.blocked:
                 raise
             self._leave_out(key, error)
+
+    def _copy_behind(self, row: _Row, key: str, entry: Entry) -> None:
+        """What a node writes after a row: behind this row, or not yet."""
+        if self._versions.get(key) == entry.tag or key in self._saved:
+            return
+        self._logs.write_to(row.node, row.place)
+        if not self._logs.is_late(row.node, row.place):
+            self._copy(key, entry)
+
+    def _copy(self, key: str, entry: Entry) -> None:
+        if entry.kind is Kind.PREFIX:
+            self._copy_checkpoint(key)
+        elif self._versions.get(key) != entry.tag:
+            self._copy_file(key)
 
     def _copy_file(self, key: str) -> None:
         small = key.startswith((f"{keys.REWARDS}/", f"{keys.WINNERS}/"))
@@ -220,7 +249,7 @@ class Copier:
             return
         self._target.put(held.key, held.data, durable=durable)
         if self._in_target(held.key) != held.data:
-            raise _changed(self._target, held.key)
+            raise changed(self._target, held.key)
         self._pass.files += 1
         self._pass.bytes += len(held.data)
 
@@ -246,58 +275,9 @@ class Copier:
                 continue
             target.put(key, data)
             if target.get(key, LARGEST_PART).data != data:
-                raise _changed(target, key)
+                raise changed(target, key)
             self._pass.files += 1
             self._pass.bytes += len(data)
-
-    # ── logs ────────────────────────────────────────────────────────────────────────────────────────────────────────
-    def _copy_log(self, key: str, *, whole: bool) -> None:
-        log = self._logs.get(key)
-        if log is None:
-            log = self._logs[key] = self._taken_up(key)
-        more, before, restarts = True, log.records, 0
-        while more:
-            found = self._source.read_records(key, log.cursor)
-            if found.restarted:  # it became another file: these are from its beginning
-                self._target.remove(key)
-                log = self._logs[key] = _Log()
-                before, restarts = -1, restarts + 1
-            if restarts > MOST_RESTARTS:
-                raise ProtocolError("unreadable", f"{self._source.describe(key)} is replaced again and again")
-            if found.records:
-                self._target.append_records(key, found.records, durable=True)
-            log.add(found.records)
-            log.cursor, more = found.cursor, found.more
-            self._pass.records += len(found.records)
-        if whole and log.records != before and _read_whole(self._target, key).digest.digest() != log.digest.digest():
-            del self._logs[key]
-            raise _changed(self._target, key)
-
-    def _taken_up(self, key: str) -> _Log:
-        """As far as the target's records are the source's first ones; it begins anew where they are not."""
-        there, log = _read_whole(self._target, key), _Log()
-        while log.records < there.records:
-            found = self._source.read_records(key, log.cursor)
-            if log.records + len(found.records) > there.records or not found.records:
-                break
-            log.add(found.records)
-            log.cursor = found.cursor
-        return self._completed(key, log, there) if there.records else log
-
-    def _completed(self, key: str, log: _Log, there: _Log) -> _Log:
-        """Reading ended before the target's last record: the rest of that part is appended."""
-        found = self._source.read_records(key, log.cursor)
-        missing = there.records - log.records
-        log.add(found.records[:missing])
-        if (log.records, log.digest.digest()) != (there.records, there.digest.digest()):
-            self._target.remove(key)
-            return _Log()
-        if rest := found.records[missing:]:
-            self._target.append_records(key, rest, durable=True)
-            log.add(rest)
-            self._pass.records += len(rest)
-        log.cursor = found.cursor
-        return log
 
     # ── checkpoints ─────────────────────────────────────────────────────────────────────────────────────────────────
     def _copy_checkpoint(self, prefix: str) -> None:
@@ -310,7 +290,7 @@ class Copier:
                 self._target.put_bundle(prefix, lambda into: _fill(bundle, into))
                 with self._target.open_bundle(prefix) as copy:
                     if not _are_same(bundle, copy):
-                        raise _changed(self._target, prefix)
+                        raise changed(self._target, prefix)
                 self._pass.bytes += sum(file.stat().st_size for file in bundle.rglob("*") if file.is_file())
             self._pass.checkpoints += 1
         self._saved.add(prefix)
@@ -327,13 +307,17 @@ def _is_checkpoint(key: str) -> bool:
     return len(parts) == 3 and parts[0] == keys.CHECKPOINTS and keys.owner_of(f"{key}/state.json") is not None
 
 
-def _read_whole(store: Store, key: str) -> _Log:
-    log, more = _Log(), True
-    while more:
-        found = store.read_records(key, log.cursor)
-        log.add(found.records)
-        log.cursor, more = found.cursor, found.more
-    return log
+def _row_of(key: str) -> _Row:
+    """Of a reward, a vote or a checkpoint: of the last two the one of their round's last stage."""
+    prefix, folder, *rest = key.split("/")
+    round_ = (keys.round_of(folder) or 0) - (prefix == keys.CHECKPOINTS)
+    stage = keys.stage_of(rest[0]) or 0 if prefix == keys.REWARDS else math.inf
+    node = keys.owner_of(f"{key}/state.json" if prefix == keys.CHECKPOINTS else key) or ""
+    return _Row((round_, stage), _BEHIND_ROWS.index(prefix), node)
+
+
+def _node_of_log(key: str) -> str:
+    return key.split("/")[1]
 
 
 def _shape(store: Store, prefix: str) -> dict[str, int]:
@@ -354,7 +338,3 @@ def _fill(bundle: Path, into: Path) -> None:
 def _are_same(one: Path, other: Path) -> bool:
     names = [{str(file.relative_to(root)) for file in root.rglob("*") if file.is_file()} for root in (one, other)]
     return names[0] == names[1] and not any(filecmp.cmpfiles(one, other, names[0], shallow=False)[1:])
-
-
-def _changed(store: Store, key: str) -> StoreError:
-    return StoreError(f"{store.describe(key)} has other bytes than were written: does somebody else write there?")

@@ -49,14 +49,14 @@ class Started(NamedTuple):
 
 
 def started(now: Snapshot) -> dict[str, Started]:
-    """Node -> what its starts say, of those that have a record of one as a worker."""
+    """Node -> what its starts say, of those that have a record of one as another one than a coordinator."""
     return {node: found for node in now.logged if (found := _started(now.run, node))}
 
 
 def _started(run: Run, node: str) -> Started | None:
     rounds_done, external, sound = None, set[tuple[int, int]](), True
     for start in starts_of(run, node):
-        if start.role != "worker":
+        if start.role == "coordinator":
             continue
         rounds_done = max(rounds_done or 0, start.rounds_done)
         asked = start.settings.get("external_groups")

@@ -12,7 +12,7 @@ from swarm.errors import ProtocolError
 from swarm.harmless import printable
 from swarm.records.finished import can_be_written
 from swarm.records.listing import NodeFiles, nodes_in
-from swarm.records.liveness import STOPPED
+from swarm.records.liveness import ACTIVE, STOPPED
 from swarm.store.base import Kind, Store
 from swarm.store.run import Run
 from swarm.types import RoundKey
@@ -28,6 +28,8 @@ LARGEST_REGISTRATION = 8 * 1024
 """Bytes. One has some 500; all of them are held in memory, and anybody may add more."""
 MOST_PEERS = 1000
 """Registrations read in one look: some 25 ms."""
+READS_AT_FIRST = 2
+"""Versions of a registration that are read in any case: a node shows by two of them that it beats."""
 LONGEST_MAKER = 40
 """Characters."""
 LARGEST_EXAM = 16 * 2**20
@@ -120,29 +122,52 @@ def read_peer(run: Run, node: str) -> PeerFile | None:
     return {peer.peer_id: peer for peer in _peers(run, [node])}.get(node)
 
 
+class _Seen(NamedTuple):
+    tag: str
+    """The version that was read."""
+    listed: str
+    """The version that was there at the last look."""
+    peer: PeerFile | None
+    """None: nothing that can be read, or is to be believed."""
+    read_at: float
+    reads: int
+
+
 class PeerReader:
     """Reads the registrations of a run again and again, each version of each once."""
 
-    def __init__(self, run: Run, now: Callable[[], float] = lambda: 0.0, *, own: str = "") -> None:
+    def __init__(self, run: Run, now: Callable[[], float] = lambda: 0.0, *, own: str = "", pause: float = 0.0) -> None:
         """Make one that has read nothing yet.
 
         Args:
             now: monotonic seconds; who looks once needs none.
             own: the node that reads, and knows what it wrote: its registration is left out.
+            pause: seconds for which the registration of an active worker is not read again, though it beats.
         """
         self._run = run
+        self._now = now
         self._own = own
+        self._pause = pause
         self._files = NodeFiles(run.store, now)
-        self._seen: dict[str, tuple[str, PeerFile | None]] = {}
-        """Node -> version, and what it says; None: nothing that can be read, or is to be believed."""
+        self._seen: dict[str, _Seen] = {}
+        self.stirred: frozenset[str] = frozenset()
+        """Whose registrations were written again since the look before, and not read."""
 
-    def read(self, first: Collection[str] = (), max_age: float = 0.0) -> list[PeerFile]:
+    def read(
+        self,
+        first: Collection[str] = (),
+        max_age: float = 0.0,
+        at_once: Collection[str] = (),
+        alive: Collection[str] = (),
+    ) -> list[PeerFile]:
         """The registrations that can be read, at most MOST_PEERS of them, by name. Blocking.
 
         Args:
             max_age: seconds for which what was listed is good enough.
             first: nodes that are read before any other, such as those known to be alive, and alone while a flood of
                 registrations is not listed again: it costs a look some time and nobody the sight of its peers.
+            at_once: nodes that are waited for: theirs are read without any pause.
+            alive: nodes that need not show that they are; theirs are read after the pause alone.
 
         Raises:
             StoreError: they cannot be listed.
@@ -150,12 +175,24 @@ class PeerReader:
         found = self._files.find(keys.PEERS, first, tags=True, max_age=max_age)
         there = {node: e.tag for node, e in found.items() if e.kind is Kind.FILE and node != self._own}
         nodes = sorted([*sorted(there.keys() & set(first)), *sorted(there.keys() - set(first))][:MOST_PEERS])
-        new = [node for node in nodes if self._seen.get(node, ("", None))[0] != there[node]]
+        now = self._now()
+        new = [node for node in nodes if self._is_due(node, there[node], now, at_once, alive)]
         read = {peer.peer_id: peer for peer in _peers(self._run, new)}
-        self._seen |= {node: (there[node], read.get(node)) for node in new}
+        looks = {node: self._seen[node].reads + 1 if node in self._seen else 1 for node in new}
+        self._seen |= {node: _Seen(there[node], there[node], read.get(node), now, looks[node]) for node in new}
+        self.stirred = frozenset(node for node in nodes if self._seen[node].listed != there[node])
+        self._seen |= {node: self._seen[node]._replace(listed=there[node]) for node in self.stirred}
         if len(self._seen) > 2 * MOST_PEERS:
             self._seen = {node: self._seen[node] for node in nodes}
-        return [peer for node in nodes if (peer := self._seen[node][1])]
+        return [peer for node in nodes if (peer := self._seen[node].peer)]
+
+    def _is_due(self, node: str, tag: str, now: float, at_once: Collection[str], alive: Collection[str]) -> bool:
+        seen = self._seen.get(node)
+        if seen is None or seen.tag == tag:
+            return seen is None
+        works = seen.peer is not None and seen.peer.node_role == "worker" and seen.peer.status == ACTIVE
+        needed = not works or node in at_once or node not in alive or seen.reads < READS_AT_FIRST
+        return needed or now - seen.read_at >= self._pause
 
 
 def read_peers(run: Run, first: Collection[str] = ()) -> list[PeerFile]:

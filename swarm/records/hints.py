@@ -35,6 +35,7 @@ FILLING, NEARLY_FULL, FULL = 0.75, 0.9, 1.01
 PLENTY = 10**11
 """Bytes free; of a disk with more nothing is said, however small a share of it that is."""
 GB = 10**9
+ASK, PROBE = "`swarm ask --model MODEL --task TASK`", "`swarm probe --model MODEL`"
 PAGE = "docs/hints.md"
 
 
@@ -67,6 +68,8 @@ class Facts(NamedTuple):
     """Reason -> how often others refused groups of this node."""
     accepted: int = 0
     """Groups of this node that others verified."""
+    trains: bool = True
+    """It has a policy that learns."""
 
 
 class Recent(msgspec.Struct, frozen=True, gc=False):
@@ -144,7 +147,7 @@ def hints_of(node: str, rows: Iterable[Recent], facts: Facts) -> list[Hint]:
         rows: its last ones, in order.
     """
     known = list(rows)
-    said = {code: rule(known, facts) for code, rule in RULES.items()}
+    said = {code: rule(known, facts) for code, rule in RULES.items() if facts.trains or code not in OF_TRAINING}
     return [Hint(code, (node,), *found) for code, found in said.items() if found]
 
 
@@ -167,6 +170,11 @@ def short_rounds(rows: Sequence[Recent], facts: Facts) -> Said:
         return None
     takes = median(row.seconds_round for row in last)
     open_for = f"rounds stay open for {facts.round_interval:g} s at most and " if facts.round_interval else ""
+    if not facts.trains:
+        return (
+            f"late in {late} of its last {FEW} rounds, which end without it",
+            "start it with SWARM_AWAITED=True, and let COORDINATOR_ROUND_INTERVAL be what its answers need",
+        )
     return (
         f"late in {late} of its last {FEW} rounds: {open_for}its work takes {takes:.1f} s",
         f"set COORDINATOR_ROUND_INTERVAL to {max(1.0, 2 * takes):.0f} or more, or give it less work",
@@ -224,18 +232,20 @@ def never_tagged(rows: Sequence[Recent], facts: Facts) -> Said:
         return None
     return (
         f"none of its last {completions} completions has a closed <answer>...</answer>, so none can earn anything",
-        "take a model that follows instructions, or warm it up on the format first (`swarm model build`)",
+        f"see what it is asked and writes ({ASK}); take a model that follows instructions, ask it otherwise "
+        "(SWARM_SYSTEM_PROMPT, SWARM_INSTRUCTION), or warm it up on the format first (`swarm model build`)",
     )
 
 
 def never_finished(rows: Sequence[Recent], facts: Facts) -> Said:
     """All completions are cut at the length limit."""
     last = rows[-2 * FEW :]
-    if len(last) < 2 * FEW or any(row.finished_rate for row in last):
+    if len(last) < 2 * FEW or any(row.finished_rate for row in last) or not any(row.local_groups for row in last):
         return None
     return (
         f"every completion of its last {2 * FEW} rounds was cut at the length limit",
-        "raise SWARM_MAX_NEW_TOKENS, or take a model that ends its answers",
+        f"see what it writes ({ASK}); raise SWARM_MAX_NEW_TOKENS, end answers at a string (SWARM_STOP), or take a "
+        "model that ends them",
     )
 
 
@@ -248,12 +258,12 @@ def equal_groups(rows: Sequence[Recent], facts: Facts) -> Said:
     if reward > 0.5:
         return (
             f"all rewards in each of its last {groups} groups are equal, {reward:.2f} on average: nothing is left",
-            "choose harder questions (SWARM_PROFILE, SWARM_TASKS)",
+            f"choose harder questions (SWARM_PROFILE, SWARM_TASKS): {PROBE} measures which teach it anything",
         )
     return (
         f"all rewards in each of its last {groups} groups are equal, {reward:.2f} on average: nothing can be learned",
-        "choose easier questions (SWARM_PROFILE, SWARM_TASKS), a stronger model, or more completions per group "
-        "(NUM_GENERATIONS)",
+        f"choose easier questions (SWARM_PROFILE, SWARM_TASKS): {PROBE} measures which teach it anything; or a "
+        "stronger model, or more completions per group (NUM_GENERATIONS)",
     )
 
 
@@ -349,3 +359,5 @@ RULES: Mapping[str, Callable[[Sequence[Recent], Facts], Said]] = {
     "disk-90": disk_90,
 }
 """Code -> rule."""
+OF_TRAINING = {"nothing-heard", "trains-alone", "equal-groups", "never-updated"}
+"""Those that say nothing of a node that only generates."""

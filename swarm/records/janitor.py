@@ -152,7 +152,7 @@ class Janitor:
         files = [
             (key, named[1], entry)
             for key, entry in found
-            if (named := keys.rollout_of(key)) and entry.kind is Kind.FILE and entry.size <= LARGEST_FILE
+            if (named := keys.published_in(key)) and entry.kind is Kind.FILE and entry.size <= LARGEST_FILE
         ]
         chosen = worth_archiving(files, known, self._rules.most_files, self._rules.most_bytes)
         taken, packing = set(chosen), _Packing(Archive(self._run), round_)
@@ -172,11 +172,12 @@ class Janitor:
         return self._remove(key, kind)
 
     def _found(self, prefix: str) -> list[tuple[str, Entry]]:
-        """What lies in a round's stages, and beside them; folders that are empty go at once."""
+        """What lies in a round's stages and their parts, and beside them; folders that are empty go at once."""
         found = list[tuple[str, Entry]]()
         for entry in entries(self._run.store, prefix, tags=True):
-            place, stage = f"{prefix}/{entry.name}", keys.stage_of(entry.name)
-            if stage is None or entry.kind is not Kind.PREFIX:
+            place = f"{prefix}/{entry.name}"
+            of_a_stage = keys.stage_of(entry.name) is not None or keys.stage_of_parts(entry.name) is not None
+            if not of_a_stage or entry.kind is not Kind.PREFIX:
                 found.append((place, entry))
             else:
                 there = [(f"{place}/{one.name}", one) for one in entries(self._run.store, place, tags=True)]

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from swarm.records.odd import Odd
 from swarm.wire.messages import MetricsRow
@@ -44,6 +45,7 @@ class SummedRow(msgspec.Struct):
 
     timestamp: float
     round: int
+    stage: int
     my_reward: float
     cumulative_reward: float
     model: str
@@ -54,6 +56,8 @@ class SummedRow(msgspec.Struct):
     external_groups: int
     external_by_model: dict[str, int]
     seconds_round: float
+    local_groups: int = 0
+    role: str | UnsetType = UNSET
 
 
 class ShownRow(msgspec.Struct):
@@ -69,6 +73,8 @@ class ShownRow(msgspec.Struct):
     seconds_lease: float
     seconds_train: float
     seconds_round: float
+    local_groups: int = 0
+    role: str | UnsetType = UNSET
 
 
 class CheckedRow(msgspec.Struct):
@@ -86,6 +92,22 @@ class CheckedRow(msgspec.Struct):
     external_by_peer: dict[str, int]
     accepted_by_peer: dict[str, int]
     bytes_published: int
+    role: str | UnsetType = UNSET
+
+
+class _Measuring(Protocol):
+    @property
+    def local_groups(self) -> int: ...
+    @property
+    def role(self) -> str | UnsetType: ...
+
+
+Measuring = TypeVar("Measuring", bound=_Measuring)
+
+
+def measured(rows: Iterable[Measuring]) -> list[Measuring]:
+    """Rows whose rewards measure something: all but those of a node that does not train and had no answers."""
+    return [row for row in rows if row.local_groups or row.role is UNSET]
 
 
 @cache
@@ -148,7 +170,7 @@ class Keeper:
     def _size(self, value: Any) -> int:
         if value is _NO_NAMES or value is _NOTHING or (isinstance(value, str) and value in self._names):
             return 0
-        if type(value) is int and value <= _SMALL:
+        if value is msgspec.UNSET or (type(value) is int and value <= _SMALL):
             return 0
         size = sys.getsizeof(value)
         if isinstance(value, dict):
@@ -157,7 +179,8 @@ class Keeper:
 
     def _let_go(self, row: msgspec.Struct) -> None:
         for column in _columns(type(row)):
-            setattr(row, column, _EMPTY[type(getattr(row, column))])
+            if (held := getattr(row, column)) is not msgspec.UNSET:
+                setattr(row, column, _EMPTY[type(held)])
         self._odd.cut_names(f"names of round {getattr(row, 'round', 0)}")
 
 

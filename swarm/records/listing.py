@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from swarm.errors import ProtocolError, StoreError
-from swarm.store.base import MOST_NAMES, PAGE, Entry, Kind, Store
+from swarm.store.base import MOST_NAMES, PAGE, Entry, Kind, Page, Store
 from swarm.store.run import Run
 from swarm.types import RoundKey
 from swarm.wire import keys
@@ -24,11 +24,16 @@ LISTINGS_APART = 50.0
 
 def entries(store: Store, prefix: str, *, tags: bool = False) -> Iterator[Entry]:
     """All names of a prefix, in order, at most MOST_NAMES of them. Raises StoreError if it cannot be listed."""
+    for page in _pages(store, prefix, tags=tags):
+        yield from page.entries
+
+
+def _pages(store: Store, prefix: str, *, tags: bool) -> Iterator[Page]:
     after, left, more = "", MOST_NAMES, True
     while more and left > 0:
         page = store.list(prefix, after=after, limit=left, tags=tags)
-        yield from page.entries
-        after, left, more = page.next, left - len(page.entries), bool(page.next)
+        yield page
+        after, left, more = page.next, left - max(1, page.looked, len(page.entries)), bool(page.next)
 
 
 def nodes_in(store: Store, prefix: str) -> set[str]:
@@ -39,9 +44,9 @@ def nodes_in(store: Store, prefix: str) -> set[str]:
 class NodeFiles:
     """The `{node}.json` of some prefixes, looked for again and again.
 
-    Names cost a stranger nothing, and a listing takes the longer the more there are. So after one with more than PAGE
-    names beside those that the caller knows, the prefix is not listed for LISTINGS_APART times as long as that took,
-    and the nodes that the caller knows are looked for by name.
+    Names cost a stranger nothing, and a listing takes the longer the more there are, those that none shows included. So
+    after one of more than PAGE names beside those that the caller knows, the prefix is not listed for LISTINGS_APART
+    times as long as that took, and the nodes that the caller knows are looked for by name.
     """
 
     def __init__(self, store: Store, now: Callable[[], float]) -> None:
@@ -69,9 +74,9 @@ class NodeFiles:
             return listed[1]
         if began < self._list_at.get(prefix, -math.inf):
             return self._by_name(prefix, known)
-        there = list(entries(self._store, prefix, tags=tags))
-        found = {node: entry for entry in there if (node := keys.node_of(entry.name))}
-        flooded = len(there) - len(found.keys() & known) > PAGE
+        pages = list(_pages(self._store, prefix, tags=tags))
+        found = {node: entry for page in pages for entry in page.entries if (node := keys.node_of(entry.name))}
+        flooded = sum(page.looked for page in pages) - len(found.keys() & known) > PAGE
         ended = self._now()
         self._list_at = {listed: at for listed, at in self._list_at.items() if at > ended}
         if flooded:
@@ -128,13 +133,16 @@ def count_files(store: Store, prefix: str) -> Counted:
             counted.strays.append(place)
             continue
         for of_stage in _listed(store, place, counted.strays):
-            stage = keys.stage_of(of_stage.name)
-            if stage is None or of_stage.kind is not Kind.PREFIX:
-                counted.strays.append(f"{place}/{of_stage.name}")
-                continue
-            nodes, strays = count_stage(store, f"{place}/{of_stage.name}")
-            counted.nodes[RoundKey(round_, stage)] = nodes
-            counted.strays.extend(strays)
+            stage, below = keys.stage_of(of_stage.name), f"{place}/{of_stage.name}"
+            if keys.stage_of_parts(of_stage.name) is not None and of_stage.kind is Kind.PREFIX:
+                names = (f"{below}/{entry.name}" for entry in _listed(store, below, counted.strays))
+                counted.strays.extend(name for name in names if not keys.part_of(name))
+            elif stage is None or of_stage.kind is not Kind.PREFIX:
+                counted.strays.append(below)
+            else:
+                nodes, strays = count_stage(store, below)
+                counted.nodes[RoundKey(round_, stage)] = nodes
+                counted.strays.extend(strays)
     return counted
 
 

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from swarm.wire.messages import PeerFile
 
 STOPPED, STARTING, ACTIVE, STANDBY = "stopped", "starting", "active", "standby"
+GENERATOR = "generator"
+"""Role of a node that answers and trains nothing; nobody waits for it unless it registers as a worker."""
+PERSON = "person"
+"""Role and model of a generator whose answers are typed."""
+EVALUATOR = "evaluator"
+"""Role of a node that verifies what others answer: it has rows and votes, no rollouts and no rewards."""
 
 MOST_PEERS = 4096
 """Peers that are remembered, those that moved last; names cost a stranger nothing."""
@@ -53,6 +60,8 @@ class _Seen:
     forgotten_until: float = -math.inf
     """When the latest of the forgotten lives began."""
     superseded: _Superseded | None = None
+    moved: bool = False
+    """What was read last was a later beat than before."""
 
     def moves_to(self, incarnation: str, life: _Life) -> bool:
         """Take note of a beat; False if it is no later one of its life and does not rise."""
@@ -112,11 +121,19 @@ class Liveness:
                 del self._seen[next(iter(self._seen))]
             return
         if seen.moves_to(incarnation, life):
-            seen.changed_at = now
+            seen.changed_at, seen.moved = now, True
             self._seen[peer.peer_id] = self._seen.pop(peer.peer_id)  # the one that moved last is the last
         elif incarnation and not seen.shows(incarnation, life.beat):
+            seen.moved = False
             return  # an old file that somebody put back, or that a cache still has
         seen.status, seen.role = peer.status, peer.node_role
+
+    def stir(self, peers: Iterable[str], now: float) -> None:
+        """Their registrations are other ones than before, and were not read: a sign of life of those whose beats were
+        seen to move when they were read last."""
+        for peer in peers:
+            if (seen := self._seen.get(peer)) and seen.moved and seen.status == ACTIVE:
+                seen.changed_at = now
 
     def moving(self, now: float) -> frozenset[str]:
         """The ids of all whose heartbeat moves, whatever they are or say of themselves."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from swarm.records.asked import Asked
 from swarm.records.hints import KEPT, LONGEST_NAME, Recent, recent
+from swarm.records.keeping import measured
 from swarm.records.odd import Odd
 from swarm.records.rows import MOST_ROWS, Glance, parse_row
 
@@ -23,6 +24,8 @@ class NodeProgress:
     def __init__(self) -> None:
         self.rewards: dict[int, float] = {}
         """Round -> my_reward."""
+        self.unmeasured: set[int] = set()
+        """Rounds whose reward measures nothing."""
         self.last: Glance | None = None
         """The row that was written last."""
         self.own_rounds_done = 0
@@ -55,6 +58,8 @@ class NodeProgress:
         self.last = row
         if len(self.rewards) < MOST_ROWS:
             self.rewards[row.round] = row.my_reward
+            self.unmeasured -= {row.round}
+            self.unmeasured |= set() if measured([row]) else {row.round}
         if row.clock == OWN:
             self.own_rounds_done = max(self.own_rounds_done, row.round + 1)
         self.recent.append(recent(row))
@@ -64,7 +69,9 @@ class NodeProgress:
         self.tokens_generated += row.tokens_generated
         self.tokens_trained += row.tokens_trained
         self.asked = self.asked.plus(
-            Asked(row.store_writes, row.store_lists, row.store_reads, row.store_sent, row.store_received)
+            Asked(
+                row.store_writes, row.store_lists, row.store_reads, row.store_sent, row.store_received, row.store_spared
+            )
         )
 
     def _takes_names(self, row: Glance) -> bool:
@@ -83,6 +90,11 @@ class NodeProgress:
     def rounds_done(self) -> int:
         """Rounds behind it, skipped ones included."""
         return max(self.rewards, default=-1) + 1
+
+    @property
+    def measured_rewards(self) -> dict[int, float]:
+        """Round -> my_reward, of rounds in which that measures something."""
+        return {round_: reward for round_, reward in self.rewards.items() if round_ not in self.unmeasured}
 
     @property
     def cumulative_reward(self) -> float:

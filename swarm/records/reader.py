@@ -20,6 +20,7 @@ from swarm.records.finished import Finished, finished, rounds_done, rounds_expec
 from swarm.records.growing import Follower
 from swarm.records.hints import Facts, Hint, hints_of, merged
 from swarm.records.listing import count_stage, nodes_with_logs, saved_rounds
+from swarm.records.liveness import GENERATOR
 from swarm.records.progress import NodeProgress
 from swarm.store.run import Run
 from swarm.types import RoundKey
@@ -126,7 +127,13 @@ class Snapshot:
             round_interval=self.state.round_interval if self.state else 0.0,
         )
         found = (
-            hints_of(node, of_node.recent, of_all._replace(refused=refused.get(node, {}), accepted=accepted[node]))
+            hints_of(
+                node,
+                of_node.recent,
+                of_all._replace(
+                    refused=refused.get(node, {}), accepted=accepted[node], trains=node not in self.generators
+                ),
+            )
             for node, of_node in self.progress.items()
         )
         return merged(hint for of_node in found for hint in of_node)
@@ -141,6 +148,13 @@ class Snapshot:
                 if peer != node:
                     refused[peer].update(reasons)
         return refused, accepted
+
+    @cached_property
+    def generators(self) -> frozenset[str]:
+        """Nodes that registered as such: they answer and train nothing."""
+        return frozenset(
+            node for node, peer in self.peers.items() if peer.node_role == GENERATOR or peer.trains is False
+        )
 
     @cached_property
     def workers(self) -> list[str]:

@@ -21,6 +21,7 @@ from swarm.types import RoundKey
 from swarm.wire import keys
 from swarm.wire.codec import decode
 from swarm.wire.messages import CleanedFile, RolloutFile
+from swarm.wire.parts import put_together
 
 
 def read_cleaned(run: Run) -> CleanedFile | None:
@@ -43,48 +44,63 @@ class RolloutFiles:
         self._parts = {round_: parts[round_] for round_ in sorted(parts) if rounds is None or round_ in rounds}
 
     @cached_property
-    def _archived(self) -> dict[tuple[RoundKey, str], list[str]]:
-        """Stage and node -> the files of the archive that say that they have it; one of them may be a stranger's."""
-        found: dict[tuple[RoundKey, str], list[str]] = {}
+    def _archived(self) -> dict[str, list[str]]:
+        """Key -> the files of the archive that say that they have it; one of them may be a stranger's."""
+        found: dict[str, list[str]] = {}
         for part in (part for parts in self._parts.values() for part in parts):
             for key in self._archive.contents(part):
-                if named := keys.rollout_of(key):
-                    found.setdefault(named, []).append(part)
+                if keys.published_in(key):
+                    found.setdefault(key, []).append(part)
         return found
 
     @cached_property
     def counted(self) -> Counted:
         """Which there are, and what else lies where nodes publish them."""
         nodes = {key: set(there) for key, there in self._in_place.nodes.items() if self._asked_for(key)}
-        for key, node in self._archived:
+        for key, node in filter(None, map(keys.rollout_of, self._archived)):
             nodes.setdefault(key, set()).add(node)
         return Counted(nodes, self._in_place.strays)
 
     def _asked_for(self, key: RoundKey) -> bool:
         return self._rounds is None or key.round in self._rounds
 
-    def read(self, key: RoundKey, node: str, limit: int) -> bytes | None:
-        """One file; None if it is nowhere any more. Raises ProtocolError for what cannot be taken."""
-        with suppress(FileNotFoundError):
-            return self._run.store.get(keys.rollout(key, node), limit).data
-        return self._from_archive(key, node)
-
     def decoded(self, key: RoundKey, node: str, limit: int) -> RolloutFile | None:
-        """As `read`, by its form. Raises ProtocolError for what has another one, too."""
-        data = self.read(key, node, limit)
-        return None if data is None else decode(data, RolloutFile, self._run.store.describe(keys.rollout(key, node)))
+        """One file by its form, its parts put together; None if it is nowhere any more.
 
-    def _from_archive(self, key: RoundKey, node: str) -> bytes | None:
+        Args:
+            limit: bytes of the file, and of its parts together.
+
+        Raises:
+            ProtocolError: it cannot be taken, or has another form.
+        """
+        place = keys.rollout(key, node)
+        try:
+            file = decode(self.read(place, limit), RolloutFile, self._run.store.describe(place))
+        except FileNotFoundError:
+            return None
+        return put_together(file, node, key, self.read, most_bytes=limit)
+
+    def read(self, place: str, limit: int) -> bytes:
+        """A file, or a part of one, by its key. Raises FileNotFoundError if it is nowhere, and ProtocolError."""
+        with suppress(FileNotFoundError):
+            return self._run.store.get(place, limit).data
+        return self._from_archive(place)
+
+    def _from_archive(self, place: str) -> bytes:
         refused: ProtocolError | None = None
-        for part in self._archived.get((key, node)) or self._archive.of_round(key.round):  # it was archived meanwhile
+        for part in self._archived.get(place) or self._archives_of(place):  # it was archived meanwhile
             try:
-                if (found := self._archive.read(part).get(keys.rollout(key, node))) is not None:
+                if (found := self._archive.read(part).get(place)) is not None:
                     return found
             except ProtocolError as error:
                 refused = error.as_value()
-        if refused and (key, node) in self._archived:
+        if refused and place in self._archived:
             raise refused
-        return None
+        raise FileNotFoundError(place)
+
+    def _archives_of(self, place: str) -> list[str]:
+        named = keys.published_in(place)
+        return self._archive.of_round(named[0].round) if named else []
 
     def __iter__(self) -> Iterator[tuple[RoundKey, str]]:
         """Stage and node of each, in this order."""

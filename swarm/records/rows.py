@@ -1,4 +1,4 @@
-"""Metrics rows: which a node has, as written and one per round.
+"""Metrics rows: which a node has, as written and one per round and stage.
 
 The folder says whose a row is, whatever the row says. A node that resumed may write a round again: the last row counts.
 A row whose reward is no share of the full one is left out: one number without bounds would be the whole of a sum. Any
@@ -13,6 +13,7 @@ from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from swarm.errors import StoreError
 from swarm.records.growing import MOST_READS, Growing, lines_of, parse_line
@@ -63,12 +64,14 @@ class Glance(msgspec.Struct):
     store_reads: int = 0
     store_sent: int = 0
     store_received: int = 0
+    store_spared: int = 0
     memory_allocated: int = 0
     memory_total: int = 0
     memory_free: int = 0
     disk_free: int = 0
     disk_used: float = 0.0
     clock: str = "coordinator"
+    role: str | UnsetType = UNSET
     schema_version: int = SCHEMA_VERSION
 
 
@@ -148,7 +151,7 @@ def read_own_rows(run: Run, node: str) -> Rows[MetricsRow]:
 
 
 def read_metrics(run: Run) -> dict[str, list[MetricsRow]]:
-    """Node -> its rows that count, one per round in the order of rounds; nodes that have any, by name."""
+    """Node -> its rows that count, one per round and stage, in their order; nodes that have any, by name."""
     return read_metrics_and_odd(run)[0]
 
 
@@ -167,18 +170,24 @@ def _that_count(run: Run, form: type[Held]) -> tuple[dict[str, list[Held]], dict
     for node in nodes_with_logs(run):
         found = read_columns(run, node, form)
         if found.rows:
-            counting[node] = one_per_round(found.rows)
+            counting[node] = one_per_stage(found.rows)
         if found.odd:
             odd[node] = found.odd
     return counting, odd
 
 
+def one_per_stage(rows: Iterable[Held]) -> list[Held]:
+    """The last row of each round and stage, in their order."""
+    last = {_key(row): row for row in rows}
+    return [last[key] for key in sorted(last)]
+
+
 def one_per_round(rows: Iterable[Held]) -> list[Held]:
-    """The last row of each round, in the order of rounds."""
-    last = {_round(row): row for row in rows}
-    return [last[number] for number in sorted(last)]
+    """Of rows that are in their order each round's last stage: what came of the round."""
+    return list({_round(row): row for row in rows}.values())
 
 
+_key = attrgetter("round", "stage")
 _round = attrgetter("round")
 
 

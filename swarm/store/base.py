@@ -97,6 +97,8 @@ class Page(NamedTuple):
     entries: list[Entry]
     next: str = ""
     """Give this as `after` for the page that follows; "": there is none."""
+    looked: int = 0
+    """Names that were gone through for it, with those that no listing shows: what it cost."""
 
 
 class Blob(NamedTuple):
@@ -143,11 +145,13 @@ class Spent:
     sent: int = 0
     """Bytes of contents."""
     received: int = 0
+    spared: int = 0
+    """Bytes that contents, sent and received, were longer before they were packed."""
 
-    def totals(self) -> tuple[int, int, int, int, int]:
-        """Writes, listings, reads, bytes sent and bytes received so far; removals are free."""
+    def totals(self) -> tuple[int, int, int, int, int, int]:
+        """Writes, listings, reads, bytes sent, received and spared so far; removals are free."""
         asked = self.requests
-        return asked["put"], asked["list"], asked["get"] + asked["head"], self.sent, self.received
+        return asked["put"], asked["list"], asked["get"] + asked["head"], self.sent, self.received, self.spared
 
 
 class Blocking(Protocol):

@@ -108,7 +108,7 @@ class FaultyStore:
             and (version := self._seen(start + name))
             and version.data is not None
         ]
-        return Page(sorted([*entries, *ghosts]) if ghosts else entries, page.next)
+        return Page(sorted([*entries, *ghosts]) if ghosts else entries, page.next, page.looked)
 
     @contextmanager
     def open_bundle(self, prefix: str) -> Iterator[Path]:

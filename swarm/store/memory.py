@@ -166,7 +166,7 @@ class MemoryStore:
             names = sorted(name for name in found if name > after)
             most = max(1, min(limit, MOST_NAMES))
             page = [_entry(name, found[name], tags=tags) for name in names[:most]]
-            return Page(page, page[-1].name if len(names) > most else "")
+            return Page(page, page[-1].name if len(names) > most else "", len(page))
 
     # ── bundles ─────────────────────────────────────────────────────────────────────────────────────────────────────
     def put_bundle(self, prefix: str, fill: Callable[[Path], None]) -> None:

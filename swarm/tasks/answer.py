@@ -27,7 +27,7 @@ def extract_answer(text: str) -> str | None:
     if pair is None:
         return None
     answer = text[slice(*pair)].strip()
-    return answer if len(answer) <= ANSWER_LIMIT and _is_unicode(answer) else None
+    return answer if len(answer) <= ANSWER_LIMIT and is_unicode(answer) else None
 
 
 def _last_pair(text: str) -> tuple[int, int] | None:
@@ -40,7 +40,8 @@ def _last_pair(text: str) -> tuple[int, int] | None:
     return start, text.find(CLOSE_TAG, start)
 
 
-def _is_unicode(text: str) -> bool:
+def is_unicode(text: str) -> bool:
+    """Whether it can be written down: no lone surrogate."""
     try:
         text.encode()
     except UnicodeEncodeError:

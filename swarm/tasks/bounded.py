@@ -24,7 +24,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
 import msgspec
@@ -32,13 +32,22 @@ import msgspec
 from swarm.tasks.frames import frame, split_frames
 
 if sys.platform != "win32":  # which runs no nodes; what shows their work imports this all the same
+    import fcntl
     import resource
 
 Emit = Callable[[bytes], None]
 """Sends one frame from the child to the server."""
 
+FIRST_CPU_S = 10.0
+"""For the first question of a task and its score, which import and compile besides."""
+ALL_FIRST_CPU_S = 60.0
+"""For all that a server prepares, together."""
+
 _STDERR_FD = 2
 _PIPE_FD = 3
+PASSED_FD = 4
+"""The first of the descriptors that a child is given beside its own."""
+_PARKED_FD = 64
 _HIGHEST_FD = 4_096
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None  # loaded before the fork: a child may not import
@@ -62,25 +71,79 @@ STDERR_LINES = 10
 """Of what a child says on stderr, so much is passed on."""
 
 
-def run_bounded(job: Callable[[Emit], None], limits: Limits) -> list[bytes]:
+def run_bounded(job: Callable[[Emit], None], limits: Limits, passed: Sequence[int] = ()) -> list[bytes]:
     """Run job(emit) in a fork of this process; returns the frames that it emitted before it ended or was killed.
 
     A job shows by its last frame that it came to its end. To be called in a process with a single thread only.
+
+    Args:
+        passed: descriptors that the child has too, from PASSED_FD on.
     """
+    with _child(job, limits, passed) as read_fd:
+        return split_frames(_read_until_end(read_fd, limits))
+
+
+@contextlib.contextmanager
+def beside(job: Callable[[Emit], None], limits: Limits) -> Iterator[tuple[int, int]]:
+    """A child that runs until the block ends, and is killed then: where to read what it emits, and to write to it.
+
+    It reads that at PASSED_FD.
+    """
+    its_end, our_end = os.pipe()
+    with contextlib.ExitStack() as open_:
+        open_.callback(os.close, our_end)
+        try:
+            read_fd = open_.enter_context(_child(job, limits, (its_end,)))
+        finally:
+            os.close(its_end)
+        yield read_fd, our_end
+
+
+@contextlib.contextmanager
+def _child(job: Callable[[Emit], None], limits: Limits, passed: Sequence[int]) -> Iterator[int]:
+    """A child, alive inside the block, and the descriptor from which its frames are read."""
     server, memory = os.getpid(), _address_space(limits)
     (read_fd, write_fd), (said_fd, stderr_fd) = os.pipe(), _lossy_pipe()
     child = os.fork()
     if child == 0:
-        _be_the_child(job, (stderr_fd, write_fd), server, memory, limits)
+        _be_the_child(job, (stderr_fd, write_fd, *passed), server, memory, limits)
     os.close(write_fd)
     os.close(stderr_fd)
     try:
-        return split_frames(_read_until_end(read_fd, limits))
+        yield read_fd
     finally:
         os.close(read_fd)
         _kill_group(child)
         _pass_on(said_fd)
         os.close(said_fd)
+
+
+@contextlib.contextmanager
+def at_most(cpu_s: float, why: str = "") -> Iterator[None]:
+    """Ends by TimeoutError what needs more processor time, in the main thread of a server that prepares itself.
+
+    A regular expression is interrupted by it, too. Within another such block the one ends it that has less left.
+
+    Args:
+        why: is said behind the seconds.
+    """
+
+    def end(_signal: int, _frame: object) -> NoReturn:
+        raise TimeoutError(f"more than {cpu_s:g} s of processor time{why}")
+
+    around, _ = signal.getitimer(signal.ITIMER_PROF)
+    if 0 < around <= cpu_s:
+        yield
+        return
+    before = signal.signal(signal.SIGPROF, end)
+    signal.setitimer(signal.ITIMER_PROF, cpu_s)
+    try:
+        yield
+    finally:
+        left, _ = signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+        if around:
+            signal.setitimer(signal.ITIMER_PROF, max(around - (cpu_s - left), 0.001))
 
 
 def prepare() -> None:
@@ -127,12 +190,12 @@ def _kill_group(child: int) -> None:
 
 
 def _be_the_child(
-    job: Callable[[Emit], None], outputs: tuple[int, int], server: int, memory: int | None, limits: Limits
+    job: Callable[[Emit], None], kept: Sequence[int], server: int, memory: int | None, limits: Limits
 ) -> NoReturn:
     try:
-        _leave_the_server(outputs, server)
+        _leave_the_server(kept, server)
         _apply(limits, memory)
-        job(_emit)
+        job(sender(_PIPE_FD))
     except BaseException as error:  # noqa: BLE001 - the boundary: nothing may return into the server's code
         _say(f"scoring child failed: {error!r:.500}\n")
     finally:
@@ -144,13 +207,13 @@ def _say(text: str) -> None:
         os.write(_STDERR_FD, text.encode(errors="replace"))
 
 
-def _leave_the_server(outputs: tuple[int, int], server: int) -> None:
-    """Own session, the server's descriptors closed, and death with the server."""
+def _leave_the_server(kept: Sequence[int], server: int) -> None:
+    """Own session, the server's descriptors closed but for some, and death with the server."""
     os.setsid()
-    stderr_fd, write_fd = outputs
-    os.dup2(stderr_fd, _STDERR_FD)
-    os.dup2(write_fd, _PIPE_FD)
-    os.closerange(_PIPE_FD + 1, _HIGHEST_FD)
+    parked = [fcntl.fcntl(fd, fcntl.F_DUPFD, _PARKED_FD) for fd in kept]  # out of the way of each other's places
+    for place, fd in enumerate(parked, _STDERR_FD):
+        os.dup2(fd, place)
+    os.closerange(_STDERR_FD + len(kept), _HIGHEST_FD)
     if _libc is not None:
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != server:  # it died before it could be watched
@@ -188,7 +251,12 @@ def _own_memory_fd(pid: int) -> int | None:
     return os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC) if sys.platform == "linux" else None
 
 
-def _emit(payload: bytes) -> None:
-    left = memoryview(frame(payload))
-    while left:
-        left = left[os.write(_PIPE_FD, left) :]
+def sender(fd: int) -> Emit:
+    """Writes frames into a pipe."""
+
+    def send(payload: bytes) -> None:
+        left = memoryview(frame(payload))
+        while left:
+            left = left[os.write(fd, left) :]
+
+    return send

@@ -25,20 +25,25 @@ and is chosen by SWARM_TASK_FAMILIES=reasoning-gym,my_package.sums:SUMS on every
 - **`name`, `version` and `profiles()` are light**: nodes, coordinators and judges ask for them.
 - **`prepare()` imports all that `make` and `score` need.** It runs once in each scoring server, before the first
   request. Children are forked from there, and may open, import, execute and connect to nothing.
+- **A task may converse**: its environment answers each turn of the model. See swarm.tasks.conversation.
 - **`score` may fail.** It reads what strangers wrote: what it raises, or gives outside of [0, 1], is a reward of 0.0,
   and what hangs or grows is killed. It sees at most swarm.tasks.answer.ANSWER_LIMIT characters.
 
 A peer's file names a family by `name` only. Of those that the reader was not started with, nothing is imported
 (`unknown_family`).
+
+Ours can be asked for tasks with parameters of the run's own, DefinableFamily; see swarm.tasks.definitions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, Self
+from pathlib import Path
+from typing import Any, Protocol, Self
 
 import msgspec
 
+from swarm.tasks.definitions import Parameters
 from swarm.types import FIRST_FAMILY, Origin, Question, full_task
 
 SEED_LIMIT = 2**31
@@ -110,3 +115,20 @@ class TaskFamily(Protocol):
 
     def behaviour(self) -> Behaviour:
         """Import what asks and scores."""
+
+
+class DefinableFamily(TaskFamily, Protocol):
+    """A family that asks tasks which a run defines for itself, and others or none of its own."""
+
+    def complete(self, name: str, parameters: Parameters, folder: Path) -> dict[str, Any]:
+        """What a settings file says of one task, as every node of the run needs it; the same again, if it is complete.
+
+        Light, in the node that begins the run. Paths, relative to `folder`, become absolute, and `sha256` says what is
+        in a file; one that is there has to be the file's. Raises ConfigError.
+        """
+
+    def define(self, tasks: Mapping[str, Parameters]) -> TaskFamily:
+        """This family with these tasks too, each in the profile `swarm.tasks.definitions.profile_of` and in no other.
+
+        Light. What is wrong with parameters that only asking can tell, its behaviour's `prepare` raises as ConfigError.
+        """

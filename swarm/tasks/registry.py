@@ -1,4 +1,4 @@
-"""Task families by name: one of ours, or `package.module:object` of the user's own.
+"""Task families by name: one of ours, or `package.module:object` of the user's own; with the tasks that a run defines.
 
 Families are the ones that a node was started with; what a peer's file names is looked up among them and never imported.
 """
@@ -8,14 +8,28 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import cast
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, cast
+
+import msgspec
 
 from swarm.errors import ConfigError, ProtocolError
-from swarm.tasks.family import INDEX_LIMIT, SEED_LIMIT, Behaviour, QuestionRequest, TaskFamily
-from swarm.types import FIRST_FAMILY, OTHER_VERSION, Origin, Question, full_task
+from swarm.tasks.bounded import ALL_FIRST_CPU_S, FIRST_CPU_S, at_most
+from swarm.tasks.conversation import Conversing, ConversingBehaviour, Said, checked_reply
+from swarm.tasks.definitions import Parameters, check, family_of, malformed
+from swarm.tasks.family import INDEX_LIMIT, SEED_LIMIT, Behaviour, DefinableFamily, QuestionRequest, TaskFamily
+from swarm.tasks.trial import ExecutingBehaviour, Trial
+from swarm.types import FIRST_FAMILY, MOST_TURNS, OTHER_VERSION, Origin, Question, full_task
 
-FAMILIES: Mapping[str, str] = {FIRST_FAMILY: "swarm.tasks.gym.family:GYM"}
+FAMILIES: Mapping[str, str] = {
+    FIRST_FAMILY: "swarm.tasks.gym.family:GYM",
+    "dataset": "swarm.tasks.dataset.family:DATASETS",
+    "python": "swarm.tasks.python.family:PYTHON",
+    "verifiers": "swarm.tasks.verifiers.family:VERIFIERS",
+}
 """Ours, by name."""
+NO_TASKS: Mapping[str, Parameters] = MappingProxyType({})
 SETTING = "SWARM_TASK_FAMILIES"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
@@ -23,10 +37,23 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 class Families:
     """The families of one process: their questions, and what answers are worth."""
 
-    def __init__(self, chosen: Sequence[str] = (FIRST_FAMILY,)) -> None:
-        """Raises ConfigError where one of them cannot be had."""
-        loaded = [_load(one) for one in chosen]
-        self._families = {family.name: family for family in loaded}
+    def __init__(self, chosen: Sequence[str] = (FIRST_FAMILY,), tasks: Mapping[str, Parameters] = NO_TASKS) -> None:
+        """Load them.
+
+        Args:
+            tasks: what the run defines, by name; the families of these are loaded too.
+
+        Raises:
+            ConfigError: one of them cannot be had.
+        """
+        defined: dict[str, dict[str, Parameters]] = {}
+        for name, parameters in tasks.items():
+            defined.setdefault(family_of(name, parameters), {})[name] = parameters
+        loaded = [_load(one) for one in dict.fromkeys((*chosen, *defined))]
+        self._families = {
+            family.name: _definable(family).define(defined[family.name]) if family.name in defined else family
+            for family in loaded
+        }
         if len(self._families) < len(loaded):
             raise ConfigError(_because(f"two families of one name in {', '.join(chosen)}"))
         self._behaviours: dict[str, Behaviour] = {}
@@ -54,13 +81,38 @@ class Families:
         return request.origin(self._family(request.family).version)
 
     def prepare(self) -> None:
-        """Make this process a scoring server: all is imported, and has been run once."""
+        """Make this process a scoring server: all is imported, and has been run once.
+
+        Raises:
+            ConfigError: a task cannot be asked, or all of them need too long.
+        """
+        try:
+            with at_most(ALL_FIRST_CPU_S, ", all tasks of the run together"):
+                self._prepare()
+        except TimeoutError as error:
+            raise ConfigError(_because(f"to be prepared, its tasks need {error}")) from None
+
+    def _prepare(self) -> None:
         for name, family in self._families.items():
             self._behaviour(name).prepare()
+            for task, how in self._conversing(name).items():
+                _check_conversing(task, how)
             for profile, tasks in family.profiles().items():
                 for task in tasks:
-                    question = self.make(QuestionRequest(task, profile, 0, family=name))
+                    self._try(QuestionRequest(task, profile, 0, family=name))
+
+    def _try(self, request: QuestionRequest) -> None:
+        """Raises ConfigError: a task hangs at its own first question, which a stranger may have meant."""
+        try:
+            with at_most(FIRST_CPU_S):
+                question = self.make(request)
+                if request.task in self._conversing(request.family):
+                    self.reply(question, [question.answer])
+                    self.score_conversation(question, [question.answer])
+                elif not self.executes(question):
                     self.score(question, question.answer or "")
+        except TimeoutError as error:
+            raise malformed(request.task, f"its first question and the score of its own answer need {error}") from None
 
     def make(self, request: QuestionRequest) -> Question:
         """Generate a question. Raises ProtocolError as `regenerate`."""
@@ -85,7 +137,9 @@ class Families:
         _check_known("task", origin.task, profiles[origin.profile])
         _check_range("seed", origin.seed, SEED_LIMIT)
         _check_range("index", origin.index, INDEX_LIMIT)
-        return self._behaviour(origin.family).make(origin)
+        question = self._behaviour(origin.family).make(origin)
+        how = self._conversing(origin.family).get(origin.task)
+        return msgspec.structs.replace(question, turns=how.turns) if how else question
 
     def score(self, question: Question, answer: str) -> float:
         """The family's own reward for an answer to a question that `make` or `regenerate` gave, as it is.
@@ -95,6 +149,48 @@ class Families:
             Exception: whatever the task's own scorer raises on odd input.
         """
         return float(self._behaviour(question.known_origin().family).score(question, answer))
+
+    @property
+    def conversing(self) -> dict[str, Conversing]:
+        """How those tasks converse that do, by full name, once all are prepared."""
+        return {full_task(name, task): how for name in self._families for task, how in self._conversing(name).items()}
+
+    def reply(self, question: Question, answers: Sequence[Said]) -> str | None:
+        """What the environment says after these turns; None: the conversation is over.
+
+        Raises:
+            Exception: whatever the environment raises, ValueError where it says what no reply may be.
+        """
+        if len(answers) >= question.turns:
+            return None
+        return checked_reply(self._conversing_behaviour(question).reply(question, answers))
+
+    def score_conversation(self, question: Question, answers: Sequence[Said]) -> float:
+        """The family's own reward for a conversation; 0 where nothing was said. Raises as `score`."""
+        if not any(answer is not None for answer in answers):
+            return 0.0
+        return float(self._conversing_behaviour(question).score_conversation(question, answers))
+
+    def _conversing(self, family: str) -> Mapping[str, Conversing]:
+        return getattr(self._behaviour(family), "conversing", {})
+
+    def _conversing_behaviour(self, question: Question) -> ConversingBehaviour:
+        return cast(ConversingBehaviour, self._behaviour(question.known_origin().family))
+
+    @property
+    def executing(self) -> tuple[str, ...]:
+        """Tasks whose answers are executed."""
+        executing = {name: getattr(family, "executing", ()) for name, family in self._families.items()}
+        return tuple(full_task(name, task) for name, tasks in executing.items() for task in tasks)
+
+    def executes(self, question: Question) -> bool:
+        """Whether answers to a question are tried by `trial`, and not scored."""
+        origin = question.known_origin()
+        return origin.task in getattr(self._families[origin.family], "executing", ())
+
+    def trial(self, question: Question, answer: str) -> Trial:
+        """How an answer that is executed is tried."""
+        return cast(ExecutingBehaviour, self._behaviour(question.known_origin().family)).trial(question, answer)
 
     def _family(self, name: str) -> TaskFamily:
         if name not in self._families:
@@ -124,11 +220,35 @@ def _load(chosen: str) -> TaskFamily:
     return family
 
 
+def complete(tasks: Mapping[str, Parameters], folder: Path) -> dict[str, dict[str, Any]]:
+    """The tasks that a settings file in this folder defines, as every node of the run needs them.
+
+    Raises:
+        ConfigError: one of them cannot be asked; only what can be told without asking is looked for.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for name, parameters in tasks.items():
+        check(name, parameters)
+        if (family := family_of(name, parameters)) not in FAMILIES:
+            raise malformed(name, f"this version has no family {family!r}")
+        found[name] = _definable(_load(family)).complete(name, parameters, folder)
+    return found
+
+
+def _definable(family: TaskFamily) -> DefinableFamily:
+    return cast(DefinableFamily, family)  # FAMILY_OF_KEY names no other
+
+
 def _because(problem: str) -> str:
     return (
-        f"{SETTING} (task_families): {problem}; name one of {', '.join(FAMILIES)}, or an object of a "
+        f"{SETTING} (task_families): {problem}; name one of {FIRST_FAMILY}, or an object of a "
         f"module that this Python can import"
     )
+
+
+def _check_conversing(task: str, how: Conversing) -> None:
+    if not how.possible:
+        raise malformed(task, f"a conversation has 2 to {MOST_TURNS} turns and reads answer or text, got {how}")
 
 
 def _check_known(what: str, value: str, known: Mapping[str, object] | Sequence[str]) -> None:

@@ -22,9 +22,19 @@ ALLOWED_EVENTS = frozenset({"compile", "builtins.id"})
 """Audit events of honest work. `ast.parse` raises `compile`; running what was compiled raises `exec`, refused."""
 
 
-def enter() -> None:
-    """Confine this process for the rest of its life. Everything that it needs must be imported already."""
-    sys.addaudithook(_hook(ALLOWED_EVENTS, REFUSED_EXIT, select.select, os.write, os._exit))
+CODE_EVENTS = frozenset(
+    {"exec", "object.__getattr__", "object.__setattr__", "object.__delattr__", "sys._getframe", "code.__new__"}
+)
+"""Of a child that executes what it is given, on top: plain Python, named tuples and dataclasses raise them."""
+
+
+def enter(also: frozenset[str] = frozenset()) -> None:
+    """Confine this process for the rest of its life. Everything that it needs must be imported already.
+
+    Args:
+        also: events that are allowed on top.
+    """
+    sys.addaudithook(_hook(ALLOWED_EVENTS | also, REFUSED_EXIT, select.select, os.write, os._exit))
 
 
 def _hook(
@@ -35,13 +45,21 @@ def _hook(
     end: Callable[[int], object],
 ) -> Callable[[str, tuple[object, ...]], None]:
     """The hook, which looks nothing up in a module: code in this process can change what lies there."""
+    refused = PermissionError
 
     def end_unless_allowed(event: str, _arguments: tuple[object, ...]) -> None:
         if event not in allowed:
             try:
-                if select_((), (2,), (), 0)[1]:  # a full pipe would block
+                if is_ready():
                     write(2, f"scoring child ended: it tried {event:.200}\n".encode(errors="replace"))
             finally:
                 end(status)
+
+    def is_ready() -> bool:
+        """A full pipe would block, but for that of swarm.tasks.bounded; where calls are barred nobody can look."""
+        try:
+            return bool(select_((), (2,), (), 0)[1])
+        except refused:
+            return True
 
     return end_unless_allowed

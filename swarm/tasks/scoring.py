@@ -10,7 +10,7 @@ Nothing here imports what makes or scores questions: only the servers do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -20,19 +20,25 @@ import msgspec
 from swarm.errors import ProtocolError
 from swarm.tasks.answer import extract_answer, has_answer
 from swarm.tasks.bounded import Limits
+from swarm.tasks.conversation import Conversation, Conversing, conversation_of, said
+from swarm.tasks.definitions import Parameters
 from swarm.tasks.family import QuestionRequest
+from swarm.tasks.registry import NO_TASKS
 from swarm.tasks.scoring_messages import (
+    AskReplies,
     Made,
     MakeQuestions,
     Refused,
+    Replied,
     Reply,
     Request,
     ScoreAnswers,
     Scored,
+    Setup,
 )
 from swarm.tasks.scoring_process import ScoringProcess
 from swarm.tasks.scoring_queue import ScoringQueue
-from swarm.types import FIRST_FAMILY, Origin, Question
+from swarm.types import FIRST_FAMILY, Completion, Origin, Question, full_task
 
 FULL_ANSWER = 0.999
 """A reward of at least this counts as a right answer; less is partial credit or a task's reward for nothing."""
@@ -48,9 +54,11 @@ class GroupScore(msgspec.Struct, frozen=True):
     rewards: tuple[float, ...]
     """G rewards in [0, 1]; 0.0 where there is no answer or scoring it went wrong."""
     answered: tuple[bool, ...]
-    """G flags: the completion held a closed <answer>...</answer>."""
+    """G flags: the completion held a closed <answer>...</answer>, of a conversation any of its turns; or any text where
+    the task reads that."""
     killed: int
-    """Answers whose scoring had to be killed: a hang, a memory bomb, or an attempt to run code."""
+    """Answers whose scoring had to be killed: a hang, a memory bomb, an attempt to run code; and as many as slow ones
+    took processor time for."""
     errors: int
     """Answers at which the task's scorer raised, or gave no number in [0, 1]."""
 
@@ -59,12 +67,18 @@ class Scorer:
     """A pool of scoring servers, alive inside `async with`."""
 
     def __init__(
-        self, processes: int = 1, families: Sequence[str] = (FIRST_FAMILY,), *, limits: Limits | None = None
+        self,
+        processes: int = 1,
+        families: Sequence[str] = (FIRST_FAMILY,),
+        tasks: Mapping[str, Parameters] = NO_TASKS,
+        *,
+        limits: Limits | None = None,
     ) -> None:
+        """Make a pool that has not started; families and tasks as of swarm.tasks.registry.Families."""
         if processes < 1:
             raise ValueError(f"processes must be at least 1, got {processes}")
         self._processes = processes
-        self._families = tuple(families)
+        self._setup = Setup(tuple(families), {name: dict(parameters) for name, parameters in tasks.items()})
         self._limits = limits or Limits()
         self._servers: tuple[ScoringProcess, ...] = ()
 
@@ -77,41 +91,60 @@ class Scorer:
         """Generate questions.
 
         Raises:
-            ProtocolError: an unknown family, task or profile, a seed or index out of range.
+            ProtocolError: an unknown family, task or profile, a seed or index out of range, or a question that cannot
+                be made within the limits (`generation_failed`).
             ScoringError: no server could be kept alive.
         """
-        reply = await self._ask(MakeQuestions(tuple(requests)))
-        assert isinstance(reply, Made)
-        return list(reply.questions)
+        replies = await self._ask([MakeQuestions((one,)) for one in requests])  # what one child cannot do, several do
+        return [question for reply in replies if isinstance(reply, Made) for question in reply.questions]
 
-    async def score(self, origin: Origin, claimed_prompt: str | None, completions: Sequence[str]) -> GroupScore:
-        """Regenerate a question and score the texts of G completions to it.
+    async def score(
+        self, origin: Origin, claimed_prompt: str | None, completions: Sequence[str | Completion]
+    ) -> GroupScore:
+        """Regenerate a question and score G completions to it: texts, or conversations in which it replied.
 
         Raises:
             ProtocolError: the origin names no question of ours (`unknown_family`, `unknown_task`, `bad_origin`,
-                `gym_version`, `generation_failed`), or another one than `claimed_prompt` (`question_mismatch`).
+                `gym_version`, `generation_failed`), or another one than `claimed_prompt` (`question_mismatch`); or a
+                conversation is none that it would have (`reply_mismatch`).
             ScoringError: no server could be kept alive.
 
         Cheap if called for many groups at the same time: they share a child process.
         """
-        answers = tuple(map(extract_answer, completions))
-        reply = await self._ask(ScoreAnswers(origin, claimed_prompt, answers))
+        how = self.conversing(origin)
+        answers = tuple(_to_score(completion, how) for completion in completions)
+        (reply,) = await self._ask([ScoreAnswers(origin, claimed_prompt, answers)])
         assert isinstance(reply, Scored)
-        answered = tuple(map(has_answer, completions))
+        answered = tuple(_answered(completion, how) for completion in completions)
         return GroupScore(reply.question, reply.rewards, answered, reply.killed, reply.errors)
 
-    async def _ask(self, request: Request) -> Reply:
-        """The reply; a refusal is raised as ProtocolError."""
-        _check_that_it_can_travel(request)
-        reply = await self._queue.ask(request)
-        if isinstance(reply, Refused):
-            raise ProtocolError(reply.reason, reply.detail)
+    async def reply(self, origin: Origin, conversations: Sequence[Sequence[str]]) -> Replied:
+        """What the environment of a question says after these turns of a model. Raises as `score`."""
+        if (how := self.conversing(origin)) is None:
+            return Replied((None,) * len(conversations))
+        asked = tuple(tuple(said(text, how.reads) for text in texts) for texts in conversations)
+        (reply,) = await self._ask([AskReplies(origin, asked)])
+        assert isinstance(reply, Replied)
         return reply
+
+    def conversing(self, origin: Origin) -> Conversing | None:
+        """How the task of a question converses; None: it does not."""
+        return self._servers[0].conversing.get(full_task(origin.family, origin.task))
+
+    async def _ask(self, requests: Sequence[Request]) -> list[Reply]:
+        """The replies; the first refusal is raised as ProtocolError."""
+        for request in requests:
+            _check_that_it_can_travel(request)
+        replies = await self._queue.ask_all(requests)
+        for reply in replies:
+            if isinstance(reply, Refused):
+                raise ProtocolError(reply.reason, reply.detail, killed=reply.killed)
+        return replies
 
     async def __aenter__(self) -> Self:
         self._tasks = await anyio.create_task_group().__aenter__()
         self._servers = tuple(
-            ScoringProcess(self._tasks, self._families, start_timeout_s=START_TIMEOUT_S) for _ in range(self._processes)
+            ScoringProcess(self._tasks, self._setup, start_timeout_s=START_TIMEOUT_S) for _ in range(self._processes)
         )
         self._queue = ScoringQueue(self._limits)
         started = False
@@ -143,6 +176,21 @@ class Scorer:
             await self._tasks.__aexit__(None, None, None)
         finally:
             self._queue.close()
+
+
+def _to_score(completion: str | Completion, how: Conversing | None) -> str | Conversation | None:
+    """What a scorer gets. Raises ProtocolError (`reply_mismatch`): there are more turns than the task has."""
+    turns = len(completion.texts) if isinstance(completion, Completion) else 1
+    if turns > (most := how.turns if how else 1):
+        raise ProtocolError("reply_mismatch", f"the task has {most} turns of a model, got {turns}")
+    if how:
+        return conversation_of(completion, how.reads)
+    return extract_answer(completion if isinstance(completion, str) else completion.text)
+
+
+def _answered(completion: str | Completion, how: Conversing | None) -> bool:
+    texts = (completion,) if isinstance(completion, str) else completion.texts
+    return any(map(bool if how and how.reads == "text" else has_answer, texts))
 
 
 def _check_that_it_can_travel(request: Request) -> None:

@@ -1,16 +1,29 @@
 """What a node and its scoring servers say to each other: msgpack structs, told apart by their tag.
 
-node ──Batch of MakeQuestions | ScoreAnswers──▶ server        one message of replies per batch, in order
-node ◀──Ready, then lists of Made | Scored | Refused | Unfinished── server
+node ──Setup──▶ server                                          once, at its start
+node ──Batch of MakeQuestions | AskReplies | ScoreAnswers──▶ server   one message of replies per batch, in order
+node ◀──Ready or Unable, then lists of Made | Replied | Scored | Refused | Unfinished── server
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from swarm.tasks.bounded import Limits
+from swarm.tasks.conversation import Conversation, Conversing
 from swarm.tasks.family import QuestionRequest
 from swarm.types import Origin, Question
+
+
+class Setup(msgspec.Struct, frozen=True):
+    """What a server serves."""
+
+    families: tuple[str, ...]
+    """As SWARM_TASK_FAMILIES names them."""
+    tasks: dict[str, dict[str, Any]] = {}
+    """What the run defines, by name: parameters as swarm.tasks.registry.complete gives them."""
 
 
 class MakeQuestions(msgspec.Struct, frozen=True, tag="make"):
@@ -25,16 +38,29 @@ class ScoreAnswers(msgspec.Struct, frozen=True, tag="score"):
     origin: Origin
     claimed_prompt: str | None
     """The prompt that the publisher wrote beside the origin, to be compared; None skips the comparison."""
-    answers: tuple[str | None, ...]
-    """G extracted answers; None for a completion without one."""
+    answers: tuple[str | Conversation | None, ...]
+    """G extracted answers; None for a completion without one. Of a task that converses, conversations."""
 
     @property
-    def distinct(self) -> tuple[str, ...]:
+    def distinct(self) -> tuple[str | Conversation, ...]:
         """The answers that a scorer sees: equal ones once, none for a completion without one."""
         return tuple(dict.fromkeys(answer for answer in self.answers if answer is not None))
 
 
-Request = MakeQuestions | ScoreAnswers
+class AskReplies(msgspec.Struct, frozen=True, tag="reply"):
+    """Regenerate a question and say what its environment replies in each of some conversations about it."""
+
+    origin: Origin
+    conversations: tuple[tuple[str | None, ...], ...]
+    """The model's turns so far, as the task reads them."""
+
+    @property
+    def distinct(self) -> tuple[tuple[str | None, ...], ...]:
+        """Equal ones once."""
+        return tuple(dict.fromkeys(self.conversations))
+
+
+Request = MakeQuestions | AskReplies | ScoreAnswers
 
 
 class Batch(msgspec.Struct, frozen=True):
@@ -52,6 +78,14 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
     """Family -> version."""
     bars: tuple[str, ...] = ()
     """Of swarm.tasks.bars: those that are up."""
+    conversing: dict[str, Conversing] = {}
+    """How tasks converse, by full name."""
+
+
+class Unable(msgspec.Struct, frozen=True, tag="unable"):
+    """Said instead of Ready: something that the run defines cannot be asked."""
+
+    problem: str
 
 
 class Made(msgspec.Struct, frozen=True, tag="made"):
@@ -66,9 +100,21 @@ class Scored(msgspec.Struct, frozen=True, tag="scored"):
     question: Question
     rewards: tuple[float, ...]
     killed: int
-    """Answers whose scoring had to be killed; their rewards are 0.0."""
+    """Answers whose scoring had to be killed, their rewards are 0.0; and as many as
+    others took processor time for."""
     errors: int
     """Answers whose scorer raised or gave no number in [0, 1]; their rewards are 0.0."""
+
+
+class Replied(msgspec.Struct, frozen=True, tag="replied"):
+    """What the environment says in each conversation."""
+
+    replies: tuple[str | None, ...]
+    """None: the conversation is over."""
+    killed: int = 0
+    """Conversations that are over because making the reply had to be killed."""
+    errors: int = 0
+    """And those in which the environment raised, or gave no reply that may be one."""
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused"):
@@ -76,10 +122,12 @@ class Refused(msgspec.Struct, frozen=True, tag="refused"):
 
     reason: str
     detail: str
+    killed: int = 0
+    """As of Scored, before it was refused."""
 
 
 class Unfinished(msgspec.Struct, frozen=True, tag="unfinished"):
     """The shared child ended before this request was served; it is to be asked again, alone."""
 
 
-Reply = Made | Scored | Refused
+Reply = Made | Replied | Scored | Refused

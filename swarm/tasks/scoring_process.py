@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable
 
 import anyio
 import msgspec
@@ -18,13 +18,14 @@ from anyio.abc import ByteReceiveStream, Process, TaskGroup, TaskStatus
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from swarm.children import child_environment, module_command
-from swarm.errors import ScoringError
+from swarm.errors import ConfigError, ScoringError
 from swarm.logs import get_logger
+from swarm.tasks.conversation import Conversing
 from swarm.tasks.frames import HEADER_BYTES, frame, payload_length
-from swarm.tasks.scoring_messages import Ready
+from swarm.tasks.scoring_messages import Ready, Setup, Unable
 
 logger = get_logger(__name__)
-_decode_ready = msgspec.msgpack.Decoder(Ready).decode
+_decode_ready: Callable[[bytes], Ready | Unable] = msgspec.msgpack.Decoder(Ready | Unable).decode
 
 _COMMAND = tuple(module_command("swarm.tasks.scoring_server"))
 _KEPT_VARIABLES = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
@@ -51,12 +52,14 @@ class ServerLostError(ScoringError):
 class ScoringProcess:
     """One server process at a time; calls must not overlap."""
 
-    def __init__(self, tasks: TaskGroup, families: Sequence[str], *, start_timeout_s: float) -> None:
+    def __init__(self, tasks: TaskGroup, setup: Setup, *, start_timeout_s: float) -> None:
         self._tasks = tasks
-        self._command = (*_COMMAND, *families)
+        self._setup = msgspec.msgpack.encode(setup)
         self._start_timeout_s = start_timeout_s
         self._process: Process | None = None
         self._failures = 0
+        self.conversing: dict[str, Conversing] = {}
+        """How tasks converse, by full name; of a server that is ready."""
 
     @property
     def pid(self) -> int | None:
@@ -71,11 +74,19 @@ class ScoringProcess:
             self._process = await self._tasks.start(self._own_a_process)
         except OSError as error:
             self._failures += 1
-            raise ServerLostError(f"cannot start {' '.join(self._command)}: {error}") from error
+            raise ServerLostError(f"cannot start {' '.join(_COMMAND)}: {error}") from error
 
     async def wait_until_ready(self) -> None:
-        """Wait until the spawned server has imported what it needs. Raises ServerLostError."""
-        ready = _decode_ready(await self._exchange(None, self._start_timeout_s))
+        """Wait until the spawned server has imported what it needs.
+
+        Raises:
+            ServerLostError: it has not, in time.
+            ConfigError: a task that the run defines cannot be asked.
+        """
+        ready = _decode_ready(await self._exchange(self._setup, self._start_timeout_s))
+        if isinstance(ready, Unable):
+            raise ConfigError(ready.problem)
+        self.conversing = ready.conversing
         logger.debug("scorer.ready", pid=self.pid, bars=ready.bars, **ready.versions)
 
     async def call(self, request: bytes, timeout_s: float) -> bytes:
@@ -87,8 +98,8 @@ class ScoringProcess:
         self._failures = 0
         return reply
 
-    async def _exchange(self, request: bytes | None, timeout_s: float) -> bytes:
-        """Send (if there is anything to) and receive one message, or kill the process."""
+    async def _exchange(self, request: bytes, timeout_s: float) -> bytes:
+        """Send and receive one message, or kill the process."""
         process = self._process
         assert process is not None
         reply = None
@@ -116,8 +127,8 @@ class ScoringProcess:
     async def _own_a_process(self, *, task_status: TaskStatus[Process]) -> None:
         """Open the process, log what it says on stderr, and reap it when it has ended or the node stops."""
         async with await anyio.open_process(
-            self._command,
-            env=_environment(),
+            _COMMAND,
+            env=server_environment(),
             start_new_session=True,  # a Ctrl-C in the terminal is the node's to handle
         ) as process:
             ended = self._ended = anyio.Event()
@@ -132,11 +143,10 @@ def _kill(process: Process) -> None:
         process.kill()
 
 
-async def _converse(process: Process, request: bytes | None) -> bytes:
+async def _converse(process: Process, request: bytes) -> bytes:
     assert process.stdin is not None
     assert process.stdout is not None
-    if request is not None:
-        await process.stdin.send(frame(request))
+    await process.stdin.send(frame(request))
     stream = BufferedByteReceiveStream(process.stdout)  # holds nothing over: a server speaks only when asked
     return await stream.receive_exactly(payload_length(await stream.receive_exactly(HEADER_BYTES)))
 
@@ -153,7 +163,7 @@ async def _log_lines(stderr: ByteReceiveStream, pid: int) -> None:
         logger.warning("scorer.stderr", pid=pid, line=pending)
 
 
-def _environment() -> dict[str, str]:
+def server_environment() -> dict[str, str]:
     """No secrets (the node's token is none of a scorer's business), one thread, and the same hashes everywhere."""
     kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
     return child_environment(kept) | {"PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}

@@ -21,7 +21,7 @@ import msgspec
 from swarm.errors import ScoringError
 from swarm.logs import get_logger
 from swarm.tasks.bounded import Limits
-from swarm.tasks.scoring_messages import Batch, Reply, Request, ScoreAnswers, Unfinished
+from swarm.tasks.scoring_messages import Batch, MakeQuestions, Reply, Request, Unfinished
 from swarm.tasks.scoring_process import ScoringProcess, ServerLostError
 
 logger = get_logger(__name__)
@@ -42,9 +42,19 @@ class ScoringQueue:
 
     async def ask(self, request: Request) -> Reply:
         """The reply to one request. Raises ScoringError if no server could be kept alive."""
-        errand = _Errand(request)
-        self._arrivals.send_nowait(errand)
-        return await errand.reply()
+        (reply,) = await self.ask_all([request])
+        return reply
+
+    async def ask_all(self, requests: Sequence[Request]) -> list[Reply]:
+        """The replies to requests that share as few children as they can, in order. Raises as `ask`."""
+        errands = [_Errand(request) for request in requests]
+        for errand in errands:
+            self._arrivals.send_nowait(errand)
+        try:
+            return [await errand.reply() for errand in errands]
+        finally:
+            for errand in errands:
+                errand.wanted = False
 
     async def serve_with(self, server: ScoringProcess) -> None:
         """Let a server work on what waits, until cancelled."""
@@ -85,10 +95,7 @@ class _Errand:
         self._settled = anyio.Event()
 
     async def reply(self) -> Reply:
-        try:
-            await self._settled.wait()
-        finally:
-            self.wanted = False
+        await self._settled.wait()
         assert self._outcome is not None
         if isinstance(self._outcome, ScoringError):
             raise ScoringError(str(self._outcome)) from self._outcome  # one of its own for each of the callers
@@ -116,5 +123,5 @@ async def _call(server: ScoringProcess, batch: Batch) -> Sequence[Reply | Unfini
 def _longest(batch: Batch) -> float:
     """Seconds that the server may take: one child for all, and for a lone request one more for each of its answers."""
     lone = batch.requests[0] if len(batch.requests) == 1 else None
-    children = 1 + len(lone.distinct) if isinstance(lone, ScoreAnswers) else 1
+    children = 1 if lone is None or isinstance(lone, MakeQuestions) else 1 + len(lone.distinct)
     return batch.limits.wall_s * children

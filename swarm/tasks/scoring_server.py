@@ -1,14 +1,16 @@
 """The process that makes questions and scores answers: imports the task families once, then serves each batch in a
 bounded, sandboxed fork.
 
-    stdin ──batch──▶ serve ── fork ──▶ regenerate, compare all; score all ──▶ validate ──replies──▶ stdout
+    stdin ──Setup──▶ prepare ──Ready──▶ stdout
+          ──batch──▶ serve ── fork ──▶ regenerate, compare all; score or reply to all ──▶ validate ──replies──▶ stdout
 
     waits for   a batch on stdin; end of file there (the node is gone) ends the server
     unblocks    one message of replies per batch
 
-Run as `python -m swarm.tasks.scoring_server FAMILY ...`. Where the child of a batch does not come to its end, what it
+Run as `python -m swarm.tasks.scoring_server`. Where the child of a batch does not come to its end, what it
 emitted counts and the node asks for the rest again, one by one. A lone group whose child does not come to its end is
-scored answer by answer, each in a child with limits of its own, so that such an answer costs its author alone.
+scored answer by answer, each in a child with limits of its own, so that such an answer costs its author alone. So is
+every group whose answers are executed, each in a child that judges it and one that runs it (swarm.tasks.trial).
 
 All questions are made before any answer is read. From then on the child has seen hostile text, and only
 `swarm.tasks.sandbox` stands between an answer and the rewards of the groups that follow in its batch. Between it
@@ -21,49 +23,68 @@ import functools
 import gc
 import math
 import os
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import BinaryIO
+from enum import Enum, auto
+from typing import BinaryIO, NamedTuple
 
 import msgspec
 
-from swarm.errors import ProtocolError
+from swarm.errors import ConfigError, ProtocolError
 from swarm.tasks import bounded, sandbox
 from swarm.tasks.bars import NO_BARS, Bars, put_up
 from swarm.tasks.bounded import Emit, Limits, run_bounded
+from swarm.tasks.conversation import Conversation, Said
 from swarm.tasks.frames import HEADER_BYTES, frame, payload_length
 from swarm.tasks.registry import Families
 from swarm.tasks.scoring_messages import (
+    AskReplies,
     Batch,
     Made,
     MakeQuestions,
     Ready,
     Refused,
+    Replied,
     Reply,
     Request,
     ScoreAnswers,
     Scored,
+    Setup,
+    Unable,
     Unfinished,
 )
+from swarm.tasks.trial import run_trial
 from swarm.types import Question
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_batch: Callable[[bytes], Batch] = msgspec.msgpack.Decoder(Batch).decode
+_decode_setup: Callable[[bytes], Setup] = msgspec.msgpack.Decoder(Setup).decode
 _decode_made: Callable[[bytes], list[Made | Refused]] = msgspec.msgpack.Decoder(list[Made | Refused]).decode
-_decode_raw: Callable[[bytes], list[float | None]] = msgspec.msgpack.Decoder(list[float | None]).decode
+Raw = float | str | bool | None
+"""What a child finds of one answer, conversation or turn: see _raw_of."""
+_decode_raw: Callable[[bytes], list[Raw]] = msgspec.msgpack.Decoder(list[Raw]).decode
 
 
 def main() -> None:
     """Serve until stdin ends."""
     requests, replies = _take_over_standard_streams()
-    families = Families(sys.argv[1:])
-    _prepare(families)
-    bars = put_up()
-    replies.write(frame(_encode(Ready(families.versions, bars.up))))
+    setup = _decode_setup(next(_messages(requests)))
+    try:
+        families = Families(setup.families, setup.tasks)
+        _prepare(families)
+        bars = put_up()
+        _require_bars(families, bars)
+    except ConfigError as error:  # what only asking can tell
+        replies.write(frame(_encode(Unable(str(error)))))
+        return
+    replies.write(frame(_encode(Ready(families.versions, bars.up, families.conversing))))
+    for message in _messages(requests):
+        replies.write(frame(_encode(serve(_decode_batch(message), families, bars))))
+
+
+def _messages(requests: BinaryIO) -> Iterator[bytes]:
     while header := requests.read(HEADER_BYTES):
-        batch = _decode_batch(requests.read(payload_length(header)))
-        replies.write(frame(_encode(serve(batch, families, bars))))
+        yield requests.read(payload_length(header))
 
 
 def _take_over_standard_streams() -> tuple[BinaryIO, BinaryIO]:
@@ -85,77 +106,138 @@ def _prepare(families: Families) -> None:
     gc.freeze()  # children share these pages as long as nobody's collector writes to them
 
 
+def _require_bars(families: Families, bars: Bars) -> None:
+    """What answers say is executed behind the kernel's bars alone. Raises ConfigError."""
+    missing = [bar for bar in bars.bars if bar.name in ("landlock", "seccomp") and not bar.up]
+    if families.executing and missing:
+        because = "; ".join(f"{bar.name}: {bar.detail}" for bar in missing)
+        raise ConfigError(
+            f"the tasks {', '.join(families.executing)} execute answers, which cannot be confined here ({because}); "
+            "take Linux of 5.13 or newer with both, or leave these tasks out"
+        )
+
+
 def serve(batch: Batch, families: Families, bars: Bars = NO_BARS) -> Sequence[Reply | Unfinished]:
     """Answer the requests of a batch, in order."""
     frames = run_bounded(functools.partial(_batch_job, families, bars, batch.requests), batch.limits)
     made = _decode_made(frames[0]) if frames else []  # written before any answer was looked at
-    replies = _finished(batch.requests, made, frames[1:])
-    if len(batch.requests) == 1 and not replies:
-        score_each = functools.partial(_score_each_alone, families, bars, batch.limits)
-        return [_see_through(batch.requests[0], made, score_each)]
+    replies = _finished(families, batch.requests, made, frames[1:])
+    if len(batch.requests) == 1 and (not replies or isinstance(replies[0], Unfinished)):
+        each_alone = functools.partial(_each_alone, families, bars, batch.limits)
+        return [_see_through(batch.requests[0], made, each_alone)]
     return [*replies, *[Unfinished()] * (len(batch.requests) - len(replies))]
 
 
-def _finished(requests: Sequence[Request], made: Sequence[Made | Refused], raw: Sequence[bytes]) -> list[Reply]:
+def _finished(
+    families: Families, requests: Sequence[Request], made: Sequence[Made | Refused], raw: Sequence[bytes]
+) -> list[Reply | Unfinished]:
     """Replies to the requests that the child served, up to the first that it did not."""
-    replies: list[Reply] = []
+    replies: list[Reply | Unfinished] = []
     unread = iter(raw)
     for request, questions in zip(requests, made, strict=False):
-        reply = _reply(request, questions, unread)
+        reply = _reply(families, request, questions, unread)
         if reply is None:
             break
         replies.append(reply)
     return replies
 
 
-def _reply(request: Request, made: Made | Refused, raw: Iterator[bytes]) -> Reply | None:
+def _reply(
+    families: Families, request: Request, made: Made | Refused, raw: Iterator[bytes]
+) -> Reply | Unfinished | None:
     if isinstance(made, Refused) or isinstance(request, MakeQuestions):
         return made
-    rewards = _raw_rewards(next(raw, b""), len(request.distinct))
-    return None if rewards is None else _scored(request, made, list(map(check_reward, rewards)))
+    if families.executes(made.questions[0]):
+        return Unfinished()
+    found = _raw_results(next(raw, b""), len(request.distinct))
+    return None if found is None else _settled(request, made, found)
 
 
 def _see_through(
-    request: Request, made: Sequence[Made | Refused], score_each: Callable[[Question, Sequence[str]], list[Outcome]]
+    request: Request, made: Sequence[Made | Refused], each_alone: Callable[[Question, Sequence[Item]], Alone]
 ) -> Reply:
     """The reply to a lone request whose child did not come to its end."""
-    if isinstance(request, ScoreAnswers) and made and isinstance(made[0], Made):
-        return _scored(request, made[0], score_each(made[0].questions[0], request.distinct))
+    if not isinstance(request, MakeQuestions) and made and isinstance(made[0], Made):
+        found, slow = each_alone(made[0].questions[0], request.distinct)
+        return _settled(request, made[0], found, slow)
     return Refused("generation_failed", "the question's generator failed or used up its limits")
 
 
-KILLED = "killed"
-FAILED = "failed"
-Outcome = float | str
-"""A reward, or KILLED or FAILED."""
+class Bad(Enum):
+    """What becomes of an answer that has no reward, and of a turn that has no reply."""
+
+    KILLED = auto()
+    FAILED = auto()
 
 
-def check_reward(raw: float | None) -> Outcome:
-    """The reward if it is a finite number in [0, 1], FAILED for any other and for None (the scorer raised)."""
-    return raw if raw is not None and math.isfinite(raw) and 0.0 <= raw <= 1.0 else FAILED
+SLOW = 0.1
+"""Of its limit. Answers that take more are as dear, several together, as one that has to be killed."""
+Item = str | Conversation | tuple[Said, ...]
+"""An answer or a conversation to be scored, or the turns that are to be replied to."""
+Found = Raw | Bad
 
 
-def _scored(request: ScoreAnswers, made: Made, distinct_outcomes: Sequence[Outcome]) -> Scored:
-    """Equal answers were scored once; an answer that is None was not shown to a scorer."""
-    outcomes = dict(zip(request.distinct, distinct_outcomes, strict=True))
-    found = [outcomes[answer] if answer is not None else 0.0 for answer in request.answers]
-    rewards = tuple(outcome if isinstance(outcome, float) else 0.0 for outcome in found)
-    return Scored(made.questions[0], rewards, killed=found.count(KILLED), errors=found.count(FAILED))
+class Alone(NamedTuple):
+    """What came of items that each had a child of its own."""
+
+    found: list[Found]
+    slow: int
+    """As often as its limit of processor time, those took that came to an end, and took more than SLOW of it each."""
 
 
-def _score_each_alone(
-    families: Families, bars: Bars, limits: Limits, question: Question, answers: Sequence[str]
-) -> list[Outcome]:
-    outcomes: list[Outcome] = []
-    for answer in answers:
-        frames = run_bounded(functools.partial(_answers_job, families, bars, question, [answer]), limits)
-        raw = _raw_rewards(frames[0] if frames else b"", 1)
-        outcomes.append(KILLED if raw is None else check_reward(raw[0]))
-    return outcomes
+def _settled(request: ScoreAnswers | AskReplies, made: Made, distinct_found: Sequence[Found], slow: int = 0) -> Reply:
+    """Of equal items there was one; an answer that is None was not shown to a scorer."""
+    found = dict(zip(request.distinct, distinct_found, strict=True))
+    if isinstance(request, AskReplies):
+        return _replied([_check_reply(found[turns]) for turns in request.conversations])
+    outcomes = [check_reward(found[answer]) if answer is not None else 0.0 for answer in request.answers]
+    killed = outcomes.count(Bad.KILLED) + slow
+    if differs := next((outcome for outcome in outcomes if isinstance(outcome, str)), None):
+        return Refused("reply_mismatch", differs, killed)
+    rewards = tuple(outcome if isinstance(outcome, float) else 0.0 for outcome in outcomes)
+    return Scored(made.questions[0], rewards, killed=killed, errors=outcomes.count(Bad.FAILED))
 
 
-def _raw_rewards(payload: bytes, count: int) -> list[float | None] | None:
-    """What the child scored, None if it did not come to its end. It has read hostile text: nothing is assumed."""
+def check_reward(found: Found) -> float | str | Bad:
+    """The reward if it is a finite number in [0, 1], a text if replies differ, FAILED for anything else."""
+    if isinstance(found, str | Bad):
+        return found
+    return found if isinstance(found, float) and math.isfinite(found) and 0.0 <= found <= 1.0 else Bad.FAILED
+
+
+def _check_reply(found: Found) -> str | Bad | None:
+    return found if isinstance(found, str | Bad) or found is None else Bad.FAILED
+
+
+def _replied(found: Sequence[str | Bad | None]) -> Replied:
+    replies = tuple(None if isinstance(words, Bad) else words for words in found)
+    return Replied(replies, killed=found.count(Bad.KILLED), errors=found.count(Bad.FAILED))
+
+
+def _each_alone(families: Families, bars: Bars, limits: Limits, question: Question, items: Sequence[Item]) -> Alone:
+    found: list[Found] = []
+    slow = 0.0
+    for item in items:
+        before = _seconds_of_children()
+        if isinstance(item, str) and families.executes(question):
+            frames = run_trial(families.trial(question, item), bars, limits)
+        else:
+            frames = run_bounded(functools.partial(_items_job, families, bars, question, [item]), limits)
+        raw = _raw_results(frames[0] if frames else b"", 1)
+        found.append(Bad.KILLED if raw is None else raw[0])
+        share = (_seconds_of_children() - before) / limits.cpu_s
+        slow += share if raw is not None and share > SLOW else 0
+    return Alone(found, int(slow))
+
+
+def _seconds_of_children() -> float:
+    """Of processor time, of those that have ended."""
+    times = os.times()
+    return times.children_user + times.children_system
+
+
+def _raw_results(payload: bytes, count: int) -> list[Raw] | None:
+    """What the child found, None if it did not come to its end. It has read hostile text: nothing is assumed."""
     try:
         raw = _decode_raw(payload)
     except msgspec.MsgspecError:
@@ -171,8 +253,10 @@ def _batch_job(families: Families, bars: Bars, requests: Sequence[Request], emit
     made = [_make(families, request) for request in requests]
     emit(_encode(made))
     for request, questions in zip(requests, made, strict=True):
-        if isinstance(request, ScoreAnswers) and isinstance(questions, Made):
-            _emit_rewards(families, questions.questions[0], request.distinct, emit)
+        if isinstance(request, MakeQuestions) or isinstance(questions, Refused):
+            continue
+        if not families.executes(questions.questions[0]):
+            _emit_results(families, questions.questions[0], request.distinct, emit)
 
 
 def _confine(bars: Bars) -> None:
@@ -186,15 +270,16 @@ def _make(families: Families, request: Request) -> Made | Refused:
         if isinstance(request, MakeQuestions):
             return Made(tuple(map(families.make, request.questions)))
         question = families.regenerate(request.origin)
-        _compare(request.claimed_prompt, question)
+        if isinstance(request, ScoreAnswers):
+            _compare(request.claimed_prompt, question)
     except ProtocolError as refusal:
         return Refused(refusal.reason, refusal.detail)
     return Made((question,))
 
 
-def _answers_job(families: Families, bars: Bars, question: Question, answers: Sequence[str], emit: Emit) -> None:
+def _items_job(families: Families, bars: Bars, question: Question, items: Sequence[Item], emit: Emit) -> None:
     _confine(bars)
-    _emit_rewards(families, question, answers, emit)
+    _emit_results(families, question, items, emit)
 
 
 def _compare(claimed: str | None, question: Question) -> None:
@@ -204,16 +289,33 @@ def _compare(claimed: str | None, question: Question) -> None:
         )
 
 
-def _emit_rewards(families: Families, question: Question, answers: Sequence[str], emit: Emit) -> None:
-    emit(_encode([_raw_reward(families, question, answer) for answer in answers]))
+def _emit_results(families: Families, question: Question, items: Sequence[Item], emit: Emit) -> None:
+    emit(_encode([_raw_of(families, question, item) for item in items]))
 
 
-def _raw_reward(families: Families, question: Question, answer: str) -> float | None:
-    """The family's reward, None where its scorer raises."""
+def _raw_of(families: Families, question: Question, item: Item) -> Raw:
+    """The family's reward of an answer or a conversation, or what is wrong with its replies, as a text; of turns the
+    reply, None where the conversation is over. False where the family's code raises."""
     try:
-        return families.score(question, answer)
-    except Exception:  # noqa: BLE001 - the boundary: a scorer may raise anything at odd text, and it is counted
-        return None
+        if isinstance(item, str):
+            return families.score(question, item)
+        if isinstance(item, tuple):
+            return families.reply(question, item)
+        return _differs(families, question, item) or families.score_conversation(question, item.answers)
+    except Exception:  # noqa: BLE001 - the boundary: a task may raise anything at odd text, and it is counted
+        return False
+
+
+def _differs(families: Families, question: Question, conversation: Conversation) -> str:
+    """In what the replies of a conversation are not those of its environment; empty: they are."""
+    for turn, claimed in enumerate(conversation.replies, 1):
+        try:
+            words = families.reply(question, conversation.answers[:turn])
+        except Exception:  # noqa: BLE001 - as above: the conversation ends there
+            words = None
+        if words != claimed:
+            return f"after turn {turn} the environment says {words!r:.200}, got {claimed!r:.200}"
+    return ""
 
 
 if __name__ == "__main__":

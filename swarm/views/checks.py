@@ -15,8 +15,9 @@ import msgspec
 from swarm.errors import ProtocolError
 from swarm.records.events import FINISHED
 from swarm.records.files import SMALL_FILE, read_form
-from swarm.records.keeping import CheckedRow
+from swarm.records.keeping import CheckedRow, measured
 from swarm.records.listing import Counted, entries
+from swarm.records.liveness import EVALUATOR
 from swarm.store.base import Kind
 from swarm.types import RoundKey
 from swarm.views.expectations import (
@@ -100,7 +101,7 @@ def rewards_of_every_round(run: RunRecords) -> Iterator[str]:
 
 def _given_up(run: RunRecords) -> set[int]:
     """Rounds of which a node's row says that its rollouts never reached the folder, which was unwritable."""
-    return {row.round for _, row in _rows(run) if _never_published(run, row)}
+    return {row.round for _, row in _rows(run) if _never_published(run, row) and measured([row])}
 
 
 def _never_published(run: RunRecords, row: CheckedRow) -> bool:
@@ -138,7 +139,8 @@ def files_behind_every_row(run: RunRecords) -> Iterator[str]:
         ):
             gone = counted is run.rollouts and (_never_published(run, row) or row.round < run.cleaned_before)
             coming = run.partial and counted is run.rewards and newest[node] == row.round  # it comes after its row
-            if node not in counted.nodes.get(key, ()) and not gone and not coming:
+            none = counted is run.rewards and row.role == EVALUATOR
+            if node not in counted.nodes.get(key, ()) and not (gone or coming or none):
                 file = run.where(place)
                 yield f"{file}: expected, since {node} has a metrics row for round {row.round}; it is not there"
 
@@ -190,9 +192,9 @@ def _is_real(run: RunRecords, reward_file: str) -> bool:
 def one_row_per_node_and_round(run: RunRecords) -> Iterator[str]:
     for node, found in run.rows.items():
         file = run.where(keys.metrics(node))
-        for number, times in Counter(row.round for row in found.rows).items():
+        for key, times in Counter(RoundKey(row.round, row.stage) for row in found.rows).items():
             if times > 1:
-                yield f"{file}: expected one row for round {number}, got {times}"
+                yield f"{file}: expected one row for round {key.round}, stage {key.stage}, got {times}"
         for row in found.rows:
             if (row.node_id, row.experiment) != (node, run.now.run.experiment):
                 yield f"{file}: round {row.round} is said to be of {row.node_id!r} in {row.experiment!r}"
@@ -319,7 +321,7 @@ def notes(run: RunRecords) -> Iterator[str]:
                 why += f", or {run.now.made_by} left no reward that can be read as one"
             yield f"{node} has no metrics row for {named(skipped)} ({why})"
         published = {key.round for key, nodes in run.rollouts.nodes.items() if node in nodes}
-        if given_up := {row.round for row in rows if _never_published(run, row)} - published:
+        if given_up := {row.round for row in measured(rows) if _never_published(run, row)} - published:
             yield f"{node} never published its rollouts of {spans(given_up)}: the folder refused writes for too long"
         submitted = {key.round for key, nodes in run.rewards.nodes.items() if node in nodes}
         if (cut := submitted - done) and not run.now.made_by:

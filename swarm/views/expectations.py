@@ -53,9 +53,10 @@ def _rounds(run: RunRecords, expected: int) -> Iterator[str]:
 
 
 def _workers(run: RunRecords) -> set[str]:
-    """Those with rows; while the run goes on those who registered, too."""
-    with_rows = {node for node, found in run.rows.items() if found.rows}
-    return with_rows | ({*run.now.workers} if run.partial else set())
+    """Those with rows that train, or are waited for as if they did; while the run goes on those who registered, too."""
+    registered = {*run.now.workers}
+    with_rows = {node for node, found in run.rows.items() if found.rows} - (run.now.generators - registered)
+    return with_rows | (registered if run.partial else set())
 
 
 def _workers_sentence(run: RunRecords, there: set[str], expected: int, said: str) -> str:
@@ -73,6 +74,8 @@ def external_groups_as_expected(run: RunRecords) -> Iterator[str]:
         return
     said = RECORDED if asked is None else "--external"
     for node, found in run.rows.items():
+        if node in run.now.generators:
+            continue
         file, others = run.where(keys.metrics(node)), [row for row in found.rows if row.external_wanted != expected]
         if others and not (asked is None and _says_nothing(found.rows)):
             yield (

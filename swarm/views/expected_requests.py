@@ -1,10 +1,10 @@
 """How many requests a worker will make to a bucket in a round, counted out of what a round does.
 
-    written   rollouts, row, reward, vote; completions where a GPU may sample them; beats and segments of two logs, by
-              the time that passes
+    written   rollouts, row, reward; completions where a GPU may sample them; beats, of which a node that goes from
+              round to round leaves out every second one, and segments of two logs, by the time that passes
     listed    the peers, and the rollouts of the round
-    read      each peer's rollouts and registration, the coordinator's, the own one before a beat; the state file, until
-              it names the next round, and its writer's registration; what a judge asks
+    read      rollouts of as many peers as groups are wanted of, the coordinator's registration, the own one before a
+              beat, the state file, until it names the next round, and its writer's registration; what a judge asks
 
 benchmarks/bucket_requests.py measures the same.
 """
@@ -13,23 +13,22 @@ from __future__ import annotations
 
 from swarm.config import Settings
 from swarm.records.asked import DAY, Asked, price_at
-from swarm.store.bucket.log import SEALED_LATEST
+from swarm.store.bucket.log import SEALED_LATEST, SEALED_SELDOM
 
-FILES = 4
+FILES = 3
 """Objects of a round, without completions."""
-LOGS = 2
 STATE_READS, JUDGE_READS = 5, 1
 
 
 def of_one_round(settings: Settings, workers: int) -> Asked:
     """Of one worker, in a round that takes the whole interval and in which nobody is late."""
     seconds, peers = settings.round_interval, workers - 1
-    beats = seconds / settings.heartbeat_interval
+    beats = seconds / settings.heartbeat_interval / 2
     kept = settings.device != "cpu" or settings.staleness > 0
     return Asked(
-        writes=round(FILES + kept + beats + LOGS * seconds / SEALED_LATEST),
+        writes=round(FILES + kept + beats + seconds / SEALED_LATEST + seconds / SEALED_SELDOM),
         lists=2 if settings.shares else 1,
-        reads=round(peers * (1 + settings.shares) + 1 + beats + STATE_READS + JUDGE_READS),
+        reads=round(min(peers, settings.most_external_groups) + 1 + beats + STATE_READS + JUDGE_READS),
     )
 
 

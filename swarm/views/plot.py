@@ -12,7 +12,7 @@ from typing import Any
 
 from swarm.errors import ConfigError, StoreError
 from swarm.extras import lacking
-from swarm.records.keeping import SummedRow
+from swarm.records.keeping import SummedRow, measured
 from swarm.wire.messages import MetricsRow
 
 _SUFFIXES = (".png", ".svg")
@@ -41,7 +41,8 @@ def save_reward_plot(metrics: Mapping[str, Sequence[MetricsRow | SummedRow]], pa
 
 def reward_plot(metrics: Mapping[str, Sequence[MetricsRow | SummedRow]], form: str) -> bytes:
     """The picture, as `png` or `svg`. Raises ConfigError: no rows, or matplotlib is not installed."""
-    curves = {node: {row.round: row.my_reward for row in rows} for node, rows in sorted(metrics.items()) if rows}
+    kept = {node: measured(rows) for node, rows in sorted(metrics.items())}
+    curves = {node: {row.round: row.my_reward for row in rows} for node, rows in kept.items() if rows}
     if not curves:
         raise ConfigError("there is nothing to plot: no node has finished a round yet")
     figure = _figure()

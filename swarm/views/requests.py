@@ -24,6 +24,8 @@ class Requests(msgspec.Struct, frozen=True):
     reads_per_round: float
     bytes_per_round: float
     """Contents written and read."""
+    spared_per_round: float
+    """By which these were longer before they were packed."""
     per_minute: float | None
     """Of one worker; None while the pace is not known."""
     dollars: float
@@ -50,6 +52,7 @@ def requests_of(place: str, progress: Iterable[NodeProgress]) -> Requests | None
         lists_per_round=total.lists / rounds,
         reads_per_round=total.reads / rounds,
         bytes_per_round=(total.sent + total.received) / rounds,
+        spared_per_round=total.spared / rounds,
         per_minute=60 * total.requests / rounds / pace if pace else None,
         dollars=price.of(total),
         dollars_a_day=price.of(total) / rounds * len(asking) * DAY / pace if pace else None,
@@ -61,11 +64,12 @@ def render_requests(requests: Requests | None) -> str:
     if requests is None:
         return ""
     pace = f", {requests.per_minute:.0f} a minute" if requests.per_minute is not None else ""
+    spared = f", {size(round(requests.spared_per_round))} less by packing" if requests.spared_per_round else ""
     day = f", {requests.dollars_a_day:.3f} a day at this pace" if requests.dollars_a_day is not None else ""
     return (
         f"requests of a worker: {requests.per_round:.1f} a round ({requests.writes_per_round:.1f} writes, "
         f"{requests.lists_per_round:.1f} listings, {requests.reads_per_round:.1f} reads, "
-        f"{size(round(requests.bytes_per_round))}){pace}\n"
+        f"{size(round(requests.bytes_per_round))}{spared}){pace}\n"
         f"at list prices of 2025, without storage and traffic: {requests.dollars:.3f} dollars by "
         f"{requests.workers} workers so far{day}"
     )

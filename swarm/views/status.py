@@ -11,7 +11,8 @@ from swarm.config import JUDGE
 from swarm.harmless import printable
 from swarm.records.finished import BY_WORKERS
 from swarm.records.hints import Hint
-from swarm.records.liveness import ACTIVE, Machine, is_alive
+from swarm.records.keeping import measured
+from swarm.records.liveness import ACTIVE, GENERATOR, PERSON, Machine, is_alive
 from swarm.records.odd import Odd
 from swarm.records.pace import Span, Spread, nodes_over_time, seconds_per_round, spread, tokens_per_second
 from swarm.records.progress import NodeProgress
@@ -26,6 +27,7 @@ from swarm.views.requests import Requests, render_requests, requests_of
 from swarm.views.summary import render_maker, render_odd
 from swarm.views.text import age, count, counts, shorten, table
 from swarm.wire import keys
+from swarm.wire.messages import PeerFile
 
 NOTHING = NodeProgress()
 """Of a node without logs."""
@@ -174,7 +176,7 @@ class StatusReader:
             nodes=nodes,
             distrusted=distrusted(now.progress),
             hints=now.hints(),
-            nodes_over_time=nodes_over_time((p.rewards for p in now.progress.values()), now.rounds_done),
+            nodes_over_time=nodes_over_time((p.measured_rewards for p in now.progress.values()), now.rounds_done),
             rewards_spread=spread(_last_rewards(now)),
             requests=requests_of(now.run.place, now.progress.values()),
             made_by=now.made_by,
@@ -186,7 +188,7 @@ class StatusReader:
         last = progress.last
         return NodeStatus(
             node=node,
-            role=peer.node_role if peer else JUDGE if node == JUDGE else "?",
+            role=_role(peer, node),
             status=peer.status if peer else "?",
             phase=peer.phase if peer else "",
             state=in_words(peer, missing, wall, live=live) if peer else "",
@@ -196,7 +198,7 @@ class StatusReader:
             seen_ago=max(0.0, wall - peer.last_seen) if peer else None,
             seen=seen(peer, wall) if peer else "",
             rounds=len(progress.rewards),
-            last_reward=last.my_reward if last else None,
+            last_reward=last.my_reward if last and measured([last]) else None,
             cumulative_reward=last.cumulative_reward if last else None,
             seconds_per_round=seconds_per_round(progress.recent),
             tokens_generated=progress.tokens_generated,
@@ -209,6 +211,15 @@ class StatusReader:
             external_unverified=progress.unverified,
             out_of_range=progress.odd,
         )
+
+
+def _role(peer: PeerFile | None, node: str) -> str:
+    """Of a node that is waited for like a worker and trains nothing, what it does."""
+    if peer is None:
+        return JUDGE if node == JUDGE else "?"
+    if peer.node_role != "worker" or peer.trains is not False:
+        return peer.node_role
+    return PERSON if peer.model == PERSON else GENERATOR
 
 
 def _last_move(now: Snapshot, by_workers: bool) -> float:
@@ -233,7 +244,8 @@ def _seconds_left(now: Snapshot, pace: float | None, open_for: float | None) -> 
 
 def _last_rewards(now: Snapshot) -> list[float]:
     rounds = range(max(0, now.rounds_done - SPREAD_OVER), now.rounds_done)
-    return [of_node.rewards[r] for of_node in now.progress.values() for r in rounds if r in of_node.rewards]
+    measured = [of_node.measured_rewards for of_node in now.progress.values()]
+    return [rewards[r] for rewards in measured for r in rounds if r in rewards]
 
 
 def render(status: Status) -> str:

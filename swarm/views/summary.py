@@ -11,11 +11,11 @@ from statistics import fmean
 import msgspec
 
 from swarm.records.hints import Hint
-from swarm.records.keeping import SummedRow
+from swarm.records.keeping import SummedRow, measured
 from swarm.records.made_by import made_by, unknown_columns
 from swarm.records.odd import Odd
 from swarm.records.reader import snapshot
-from swarm.records.rows import read_to_sum_up
+from swarm.records.rows import one_per_round, read_to_sum_up
 from swarm.store.run import Run
 from swarm.views.hints import render_hints
 from swarm.views.requests import Requests, render_requests, requests_of
@@ -105,6 +105,8 @@ class Summary(msgspec.Struct, frozen=True):
     """What its workers asked of a bucket; null for a run in a folder."""
     hints: tuple[Hint, ...] = ()
     """What makes nodes useless although nothing fails."""
+    stages: tuple[Trend, ...] = ()
+    """Mean reward of each stage, of a run whose rounds have several."""
 
 
 def summarise_run(run: Run) -> Summary:
@@ -135,16 +137,20 @@ def summarise(
     hints: Sequence[Hint] = (),
     requests: Requests | None = None,
 ) -> Summary:
-    """Summarise node -> its rows, one per round, and what was odd, as records.rows.read_to_sum_up gives them."""
+    """Summarise node -> its rows, one per round and stage, and what was odd, as records.rows.read_to_sum_up gives them.
+
+    Trends are those of each round's last stage, sums those of all.
+    """
     nodes = dict(sorted(metrics.items()))
-    rows = [row for rows in nodes.values() for row in rows]
-    numbers = sorted({row.round for row in rows})
+    everything = [row for rows in nodes.values() for row in rows]
+    lasts = [row for rows in nodes.values() for row in one_per_round(rows)]
+    rows, numbers = measured(lasts), sorted({row.round for row in lasts})
     window = min(WINDOW, max(1, len(numbers) // 2))
     windows = (frozenset(numbers[:window]), frozenset(numbers[-window:]))
     tasks = _by_task(rows)
     counted = [(task, [row for row in own if task in row.task_tag_rates]) for task, own in tasks]
     reward = _trend(((row.round, row.my_reward) for row in rows), *windows)
-    seconds = _duration(rows)
+    seconds = _duration(everything)
     return Summary(
         nodes=tuple(_node(node, rows, *windows) for node, rows in nodes.items()),
         rounds=len(numbers),
@@ -163,15 +169,23 @@ def summarise(
             task: _given([(row.round, row.task_rewards[task], row.task_tag_rates[task]) for row in own], *windows)
             for task, own in counted
         },
-        cumulative_reward=sum(row.my_reward for row in rows),
-        external_groups=sum(row.external_groups for row in rows),
-        external_by_model=_external_by_model(rows),
+        stages=_by_stage(everything, *windows),
+        cumulative_reward=sum(row.my_reward for row in everything),
+        external_groups=sum(row.external_groups for row in everything),
+        external_by_model=_external_by_model(everything),
         duration_seconds=seconds,
         rounds_per_minute=60.0 * len(numbers) / seconds if seconds else 0.0,
         out_of_range=dict(odd or {}),
         hints=tuple(hints),
         requests=requests,
     )
+
+
+def _by_stage(rows: Sequence[AnyRow], first: frozenset[int], last: frozenset[int]) -> tuple[Trend, ...]:
+    stages = range(1 + max((row.stage for row in rows), default=0))
+    if len(stages) == 1:
+        return ()
+    return tuple(_trend(((row.round, row.my_reward) for row in rows if row.stage == s), first, last) for s in stages)
 
 
 def _by_task(rows: Iterable[AnyRow]) -> list[tuple[str, list[AnyRow]]]:
@@ -187,8 +201,8 @@ def _node(node: str, rows: Sequence[AnyRow], first: frozenset[int], last: frozen
     return NodeSummary(
         node=node,
         model=rows[-1].model,
-        rounds=len(rows),
-        reward=_trend(((row.round, row.my_reward) for row in rows), first, last),
+        rounds=len(one_per_round(rows)),
+        reward=_trend(((row.round, row.my_reward) for row in measured(one_per_round(rows))), first, last),
         cumulative_reward=sum(row.my_reward for row in rows),
         external_groups=sum(row.external_groups for row in rows),
     )
@@ -290,6 +304,7 @@ def _models(external_by_model: Mapping[str, int]) -> str:
 def _measures(summary: Summary) -> list[tuple[str, ...]]:
     return [
         ("mean reward", *_cells(summary.reward)),
+        *((f"  of stage {stage}", *_cells(trend)) for stage, trend in enumerate(summary.stages)),
         ("tagged", *_cells(summary.tagged)),
         ("reward given tagged", *_cells(summary.given_tagged)),
         ("full answers", *_cells(summary.full_answer_rate)),

@@ -145,7 +145,7 @@ def _build(path: Path, name: str, seed: int, plan: WarmupPlan, on_progress: Prog
     model = build_model(plan.architecture, tokenizer)
     streams = [stream, *(_examples(seed, plan, stage) for stage in plan.stages[1:])]
     for stage, stream in zip(plan.stages, streams, strict=True):
-        _train(model, tokenizer, stream, stage, lambda *at: on_progress(name, *at))
+        train_supervised(model, tokenizer, stream, stage, lambda *at: on_progress(name, *at))
     model.save_pretrained(path)
     tokenizer.save_pretrained(path)
     starts = measure(model, tokenizer, seed=seed + 1, questions=plan.questions, profile=plan.profile)
@@ -158,7 +158,7 @@ def _examples(seed: int, plan: WarmupPlan, stage: WarmupStage) -> Iterator[Examp
     return examples(seed, profile=plan.profile, p_well_formed=stage.p_well_formed, p_right=stage.p_right)
 
 
-def _train(
+def train_supervised(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerFast,
     stream: Iterator[Example],

@@ -7,15 +7,16 @@ countable reason: `malformed`, `wrong_version`, `misplaced`, `empty`, `oversized
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from swarm.errors import ProtocolError
-from swarm.types import Completion, Question, RolloutGroup, RoundKey, ScoredGroup
-from swarm.wire.messages import SCHEMA_VERSION, GroupInfo, PolicyInfo, RolloutEntry, RolloutFile
+from swarm.types import Completion, Question, RolloutGroup, RoundKey, ScoredGroup, Turn
+from swarm.wire.messages import SCHEMA_VERSION, GroupInfo, PolicyInfo, RolloutEntry, RolloutFile, TurnEntry
+from swarm.wire.turns import Forced
 
 MOST_GROUPS = 1024
 MOST_COMPLETIONS = 1024
@@ -24,6 +25,8 @@ MOST_TOKENS = 2**15
 """Of one completion, for its token_ids and logprobs to be used."""
 _MOST_TOKEN_BYTES = 32 * MOST_TOKENS
 """No honest list of as many numbers is longer."""
+_MOST_FORCED_BYTES = 64
+"""Nor is one of two."""
 MOST_TOKENS_OF_FILE = 2**18
 """Tokens of one file that are read, in the order of its groups: 512 completions of 512 tokens. What comes after is read
 without."""
@@ -33,6 +36,10 @@ Each costs the reader far more memory than the two or three bytes that it takes:
 second and 430 MB to refuse."""
 LOGPROB_DECIMALS = 5
 """A weight is off by 5e-6 of itself at most, and a token takes some 15 bytes beside its text, not 26."""
+
+Hint = tuple[tuple[int, ...] | None, tuple[float, ...] | None, tuple[int, int] | None]
+"""Token ids, log-probs and what was forced, as far as they can be used."""
+NO_HINT: Hint = (None, None, None)
 
 Message = TypeVar("Message", bound=msgspec.Struct)
 
@@ -67,6 +74,11 @@ def encode(message: msgspec.Struct) -> bytes:
     return msgspec.json.encode(message) + b"\n"
 
 
+def brackets(data: bytes) -> int:
+    """Objects and lists of a file, at most."""
+    return data.count(b"{") + data.count(b"[")
+
+
 def decode(data: bytes, form: type[Message], where: str) -> Message:
     """Decode and check one file.
 
@@ -77,8 +89,8 @@ def decode(data: bytes, form: type[Message], where: str) -> Message:
         ProtocolError: `oversized` for more than MOST_BRACKETS, `wrong_version` before anything else is looked at,
             else `malformed`.
     """
-    if (brackets := data.count(b"{") + data.count(b"[")) > MOST_BRACKETS:
-        raise ProtocolError("oversized", f"{where} has {brackets} brackets, the limit is {MOST_BRACKETS}")
+    if (opened := brackets(data)) > MOST_BRACKETS:
+        raise ProtocolError("oversized", f"{where} has {opened} brackets, the limit is {MOST_BRACKETS}")
     try:
         version = msgspec.json.decode(data, type=_Version).schema_version
         if version == SCHEMA_VERSION:
@@ -89,17 +101,21 @@ def decode(data: bytes, form: type[Message], where: str) -> Message:
 
 
 def to_rollout_file(
-    groups: list[ScoredGroup],
+    groups: Sequence[ScoredGroup],
     peer: str,
     key: RoundKey,
     timestamp: float,
     policy: PolicyInfo,
     *,
     with_logprobs: bool = False,
+    parts: Mapping[int, str] | None = None,
+    mixture: Mapping[str, float] | None = None,
 ) -> RolloutFile:
     """A node's own groups as the file that its peers read.
 
     Args:
+        mixture: of tasks, that the node asks; None: that of everybody.
+        parts: where they were published one by one, slot -> SHA-256; `groups` are none then.
         with_logprobs: beside each text its token ids and log-probs, rounded to LOGPROB_DECIMALS, and beside the
             policy's name what explains them. Nothing of it is written otherwise.
     """
@@ -111,6 +127,8 @@ def to_rollout_file(
         rollouts={str(scored.group.slot): _entries(scored, with_logprobs) for scored in groups},
         groups={str(scored.group.slot): _info(scored.group.question) for scored in groups},
         policy=policy if with_logprobs else msgspec.structs.replace(policy, tokenizer=UNSET, temperature=UNSET),
+        parts={str(slot): parts[slot] for slot in sorted(parts)} if parts else UNSET,
+        mixture=UNSET if mixture is None else dict(mixture),
     )
 
 
@@ -122,18 +140,34 @@ def _entries(scored: ScoredGroup, with_logprobs: bool) -> list[RolloutEntry]:
             response=completion.text,
             reward=reward,
             finished=completion.finished,
+            turns=turn_entries(completion, with_logprobs=with_logprobs),
             **(_sampled(completion) if with_logprobs else {}),
         )
         for completion, reward in zip(scored.group.completions, scored.rewards, strict=True)
     ]
 
 
-def _sampled(completion: Completion) -> dict[str, Any]:
+def turn_entries(completion: Completion, *, with_logprobs: bool = False) -> list[TurnEntry] | UnsetType:
+    """The turns before the last one, UNSET where there is none."""
+    return [
+        TurnEntry(
+            response=turn.text,
+            reply=turn.reply,
+            finished=turn.finished,
+            **(_sampled(turn) if with_logprobs else {}),
+        )
+        for turn in completion.earlier
+    ] or UNSET
+
+
+def _sampled(completion: Completion | Turn) -> dict[str, Any]:
     """The token fields of an entry: none where a reader would not take them."""
     # A log-prob of almost 0 may come out above it. NaN stays NaN in this order, and so is not published.
     rounded = [min(round(value, LOGPROB_DECIMALS), 0.0) for value in completion.logprobs or ()]
-    ids, logprobs = _usable(_raw(completion.token_ids), _raw(rounded))
-    return {} if ids is None else {"token_ids": _raw(ids), "logprobs": _raw(logprobs)}
+    ids, logprobs, forced = _usable(_raw(completion.token_ids), _raw(rounded), _raw(completion.forced))
+    if ids is None:
+        return {}
+    return {"token_ids": _raw(ids), "logprobs": _raw(logprobs), **({"forced": _raw(forced)} if forced else {})}
 
 
 def _raw(value: object) -> Raw:
@@ -158,7 +192,7 @@ def to_claims(file: RolloutFile) -> list[Claims]:
     """The claims of the groups that to_groups gives for the same file, in the same order."""
     return [
         Claims(file.groups[slot].answer if slot in file.groups else None, tuple(e.reward for e in file.rollouts[slot]))
-        for slot in sorted(file.rollouts, key=_slot)
+        for slot in sorted(file.rollouts, key=slot_of)
     ]
 
 
@@ -197,13 +231,14 @@ def to_groups(
         raise ProtocolError("ragged", f"expected groups of one size of at least 2 completions, got {sorted(sizes)}")
     tokens_left = MOST_TOKENS_OF_FILE if with_tokens else 0
     groups = []
-    for slot in sorted(file.rollouts, key=_slot):
+    for slot in sorted(file.rollouts, key=slot_of):
         groups.append(_group(file, slot, origin_needed, tokens_left))
-        tokens_left -= sum(len(completion.token_ids or ()) for completion in groups[-1].completions)
+        tokens_left -= sum(map(_tokens, groups[-1].completions))
     return groups
 
 
-def _slot(text: str) -> int:
+def slot_of(text: str) -> int:
+    """The number of a group, of the key that it has in a file. Raises ProtocolError: `malformed`."""
     if not (text.isascii() and text.isdigit() and len(text) <= 6 and str(int(text)) == text):
         raise ProtocolError("malformed", f"expected group keys '0', '1', ..., got {text[:40]!r}")
     return int(text)
@@ -226,38 +261,70 @@ def _group(file: RolloutFile, slot: str, origin_needed: bool, tokens_left: int) 
         completions=tuple(_completions(entries, tokens_left)),
         model=file.policy.model[:80],
         tokenizer=(file.policy.tokenizer or "")[:80],
+        licence=(file.policy.licence or "")[:80],
+        consent=(file.policy.consent or "")[:80],
     )
 
 
 def _completions(entries: list[RolloutEntry], tokens_left: int) -> Iterator[Completion]:
     for entry in entries:
-        ids, logprobs = _usable(entry.token_ids, entry.logprobs) if tokens_left > 0 else (None, None)
-        tokens_left -= len(ids or ())
-        yield Completion(entry.response, entry.finished, ids, logprobs)
+        turns = (*(entry.turns or ()), entry)
+        hints = _hints(turns) if tokens_left > 0 else [NO_HINT] * len(turns)
+        earlier = [
+            Turn(turn.response, turn.finished, turn.reply, *hint)
+            for turn, hint in zip(entry.turns or (), hints, strict=False)
+        ]
+        ids, logprobs, forced = hints[-1]
+        yield (completion := Completion(entry.response, entry.finished, ids, logprobs, tuple(earlier), forced))
+        tokens_left -= _tokens(completion)
+
+
+def earlier_turns(entries: Sequence[TurnEntry] | UnsetType) -> tuple[Turn, ...]:
+    """The turns before the last one, without token ids."""
+    return tuple(Turn(entry.response, entry.finished, entry.reply) for entry in entries or ())
+
+
+def _hints(turns: Sequence[RolloutEntry | TurnEntry]) -> list[Hint]:
+    """Token ids and log-probs of all turns of a completion, or of none."""
+    hints: list[Hint] = []
+    for turn in turns:
+        hints.append(_usable(turn.token_ids, turn.logprobs, turn.forced))
+        if hints[-1] == NO_HINT or sum(len(ids or ()) for ids, *_ in hints) > MOST_TOKENS:
+            return [NO_HINT] * len(turns)
+    return hints
+
+
+def _tokens(completion: Completion) -> int:
+    return sum(len(turn.token_ids or ()) for turn in completion.every_turn)
 
 
 class _SampledTokens(msgspec.Struct):
-    """What token_ids and logprobs have to be, so that a trainer may look at them."""
+    """What token_ids, logprobs and forced have to be, so that a trainer may look at them."""
 
     token_ids: Annotated[tuple[Annotated[int, Meta(ge=0, lt=2**31)], ...], Meta(max_length=MOST_TOKENS)]
     logprobs: tuple[Annotated[float, Meta(ge=-sys.float_info.max, le=0)], ...]
+    forced: Forced | None = None
 
     def __post_init__(self) -> None:
         if len(self.token_ids) != len(self.logprobs):
             raise ValueError("expected one log-prob per token")
+        if self.forced and sum(self.forced) > len(self.token_ids):
+            raise ValueError("expected that the forced tokens are among these")
 
 
 _decode_tokens = msgspec.json.Decoder(_SampledTokens).decode
 
 
-def _usable(
-    token_ids: Raw | UnsetType, logprobs: Raw | UnsetType
-) -> tuple[tuple[int, ...] | None, tuple[float, ...] | None]:
-    """Both if they are lists of one length and in range, else neither: a hint that is broken is no hint."""
+def _usable(token_ids: Raw | UnsetType, logprobs: Raw | UnsetType, forced: Raw | UnsetType) -> Hint:
+    """Both lists if they are of one length and in range, with what was forced of them; else none of it: a hint that is
+    broken is no hint."""
     if token_ids is UNSET or logprobs is UNSET or max(len(bytes(token_ids)), len(bytes(logprobs))) > _MOST_TOKEN_BYTES:
-        return None, None
+        return NO_HINT
+    said = b"null" if forced is UNSET else bytes(forced)
+    if len(said) > _MOST_FORCED_BYTES:
+        return NO_HINT
     try:
-        tokens = _decode_tokens(b'{"token_ids":%b,"logprobs":%b}' % (token_ids, logprobs))
+        tokens = _decode_tokens(b'{"token_ids":%b,"logprobs":%b,"forced":%b}' % (token_ids, logprobs, said))
     except msgspec.MsgspecError:
-        return None, None
-    return tokens.token_ids, tokens.logprobs
+        return NO_HINT
+    return tokens.token_ids, tokens.logprobs, tokens.forced

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import msgspec
+from typing import Annotated
 
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from swarm.types import Origin
 from swarm.wire.kinds import SCHEMA_VERSION, Count, Reward, Round, Share, UnixSeconds
 from swarm.wire.messages import PolicyInfo
+from swarm.wire.turns import EARLIER, TurnEntry
 
 
 class JudgeQuestion(msgspec.Struct, kw_only=True):
     """`judge/questions/round_R/{node}.json`: what a judge asks one node in one round.
 
-    It holds neither the answer nor the origin, from which the answer could be made.
+    It holds neither the answer nor the origin, from which the answer could be made, unless the task converses.
     """
 
     round: Count
@@ -28,6 +33,8 @@ class JudgeQuestion(msgspec.Struct, kw_only=True):
     """When it was written."""
     task: str = ""
     """For people."""
+    origin: Origin | UnsetType = UNSET
+    """Of a task that converses alone: the node needs it to have the replies made."""
     schema_version: int = SCHEMA_VERSION
 
 
@@ -48,6 +55,8 @@ class JudgeAnswer(msgspec.Struct, kw_only=True):
     """The model ended it itself; false: cut at the length limit."""
     policy: PolicyInfo = msgspec.field(default_factory=PolicyInfo)
     """Who wrote it."""
+    turns: Annotated[list[TurnEntry], EARLIER] | UnsetType = UNSET
+    """Of a conversation: the turns before the response."""
     schema_version: int = SCHEMA_VERSION
 
 
@@ -104,3 +113,5 @@ class ExamRow(msgspec.Struct, kw_only=True):
     """Of completions, those with a closed `<answer>`."""
     samples: Count = 1
     """Completions per question."""
+    stage: Count | UnsetType = UNSET
+    """Of a round of several stages one after the first: the model was shown its own answers of the stage before."""

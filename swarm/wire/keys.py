@@ -1,10 +1,13 @@
 """Every key of an experiment and who may write it; nothing else knows one.
 
 experiment.json                       the settings that make this experiment what it is        its first node
+tasks/{sha256}                        a file that the run's own tasks are asked from               its first node
 state/current_state.json              the round clock                                          the active coordinator
 peers/{node}.json                     registration and heartbeat                               the node
 rollouts/round_R/stage_S/{node}.json  the node's rollout groups                                the node
+rollouts/round_R/parts_S/{node}@{slot}.json  one group of that file, published before it       the node
 completions/round_R/{node}.json       token ids of its own completions, for redo               the node
+completions/round_R/stage_S/{node}.json  the same of a stage after the first                   the node
 rewards/round_R/stage_S/{node}.json   the node's mean reward                                   the node
 winners/round_R/{node}.json           the node's vote                                          the node
 judge/questions/round_R/{node}.json   the judge's held-out question to the node                the judge
@@ -22,11 +25,13 @@ study_run.json                        all that a run of a study was started with
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from swarm.config import JUDGE, NODE_ID
 from swarm.types import RoundKey
 
 EXPERIMENT = "experiment.json"
+TASKS = "tasks"
 STATE = "state/current_state.json"
 PEERS = "peers"
 ROLLOUTS = "rollouts"
@@ -51,11 +56,14 @@ STUDY = "@study"
 IMPORTER = "@import"
 JANITOR = "@janitor"
 ANYBODY = "@first"
-"""Owner of experiment.json: the first node that writes it."""
+"""Owner of experiment.json and of the files of its tasks: the first node that writes them."""
 
 _ROUND = re.compile(r"round_(0|[1-9][0-9]{0,8})")
 _STAGE = re.compile(r"stage_(0|[1-9][0-9]{0,8})")
+_PARTS = re.compile(r"parts_(0|[1-9][0-9]{0,8})")
+_PART = re.compile(r"([^@]+)@(0|[1-9][0-9]{0,5})\.json")
 _ARCHIVED = re.compile(r"round_(0|[1-9][0-9]{0,8})-([0-9a-f]{16})\.tar\.gz")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _FIXED = {
     EXPERIMENT: ANYBODY,
     STATE: COORDINATOR,
@@ -64,6 +72,8 @@ _FIXED = {
     IMPORT: IMPORTER,
     CLEANED: JANITOR,
 }
+MOST_REMEMBERED = 2**14
+"""Names of files that are listed again and again."""
 _BY_NODE = {ROLLOUTS: 2, COMPLETIONS: 1, REWARDS: 2, WINNERS: 1, PEERS: 0, JUDGE_ANSWERS: 1}
 """Prefix -> folders between it and `{node}.json`."""
 
@@ -76,6 +86,7 @@ def is_node_id(text: str) -> bool:
     return bool(NODE_ID.fullmatch(text))
 
 
+@lru_cache(MOST_REMEMBERED)
 def node_of(file_name: str) -> str | None:
     """The node that a `{node}.json` file speaks for, or None for a name that is not one (temporary, conflict copy)."""
     stem, dot, suffix = file_name.rpartition(".")
@@ -91,6 +102,12 @@ def round_of(folder_name: str) -> int | None:
 def stage_of(folder_name: str) -> int | None:
     """The S of `stage_S`, or None."""
     match = _STAGE.fullmatch(folder_name)
+    return int(match[1]) if match else None
+
+
+def stage_of_parts(folder_name: str) -> int | None:
+    """The S of `parts_S`, or None."""
+    match = _PARTS.fullmatch(folder_name)
     return int(match[1]) if match else None
 
 
@@ -119,6 +136,22 @@ def rollout_of(key: str) -> tuple[RoundKey, str] | None:
     return None if round_ is None or stage is None or not node else (RoundKey(round_, stage), node)
 
 
+def part_of(key: str) -> tuple[RoundKey, str] | None:
+    """Stage and node of a part of a rollout file; None for a key of anything else."""
+    parts = key.split("/")
+    if len(parts) != 4 or parts[0] != ROLLOUTS:
+        return None
+    round_, stage, name = round_of(parts[1]), stage_of_parts(parts[2]), _PART.fullmatch(parts[3])
+    if round_ is None or stage is None or name is None or not is_node_id(name[1]):
+        return None
+    return RoundKey(round_, stage), name[1]
+
+
+def published_in(key: str) -> tuple[RoundKey, str] | None:
+    """Stage and node of a rollout file or of a part of one; None for a key of anything else."""
+    return rollout_of(key) or part_of(key)
+
+
 def peer(node: str) -> str:
     return f"{PEERS}/{node}.json"
 
@@ -132,8 +165,21 @@ def rollout(key: RoundKey, node: str) -> str:
     return f"{rollouts(key)}/{node}.json"
 
 
-def completions(round_: int, node: str) -> str:
-    return f"{COMPLETIONS}/round_{round_}/{node}.json"
+def parts(key: RoundKey) -> str:
+    """Prefix of the parts of one stage's rollout files."""
+    return f"{ROLLOUTS}/round_{key.round}/parts_{key.stage}"
+
+
+def part(key: RoundKey, node: str, slot: int) -> str:
+    return f"{parts(key)}/{node}@{slot}.json"
+
+
+def task_file(sha256: str) -> str:
+    return f"{TASKS}/{sha256}"
+
+
+def completions(round_: int, node: str, stage: int = 0) -> str:
+    return f"{COMPLETIONS}/round_{round_}/{f'stage_{stage}/' if stage else ''}{node}.json"
 
 
 def rewards(key: RoundKey) -> str:
@@ -188,12 +234,18 @@ def owner_of(key: str) -> str | None:
     if key in _FIXED:
         return _FIXED[key]
     parts = key.split("/")
+    if parts[0] == TASKS:
+        return ANYBODY if len(parts) == 2 and _SHA256.fullmatch(parts[1]) else None
     if parts[0] in (LOGS, DRAFTS) and len(parts) > 2:
         return parts[1] if is_node_id(parts[1]) else None
     if parts[0] == CHECKPOINTS and len(parts) > 2:
         return parts[2] if round_of(parts[1]) is not None and is_node_id(parts[2]) else None
     if key.startswith(f"{JUDGE_QUESTIONS}/"):
         return JUDGE
+    if named := part_of(key):
+        return named[1]
+    if parts[0] == COMPLETIONS and len(parts) == 4:
+        return node_of(parts[3]) if stage_of(parts[2]) else None
     for prefix, depth in _BY_NODE.items():
         if key.startswith(f"{prefix}/") and len(parts) == prefix.count("/") + 2 + depth:
             return node_of(parts[-1])

@@ -14,6 +14,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 from swarm.types import Origin
 from swarm.wire.kinds import SCHEMA_VERSION, Count, Reward, Round, Seconds, Stage, UnixSeconds
 from swarm.wire.metrics import MetricsRow
+from swarm.wire.turns import EARLIER, Forced, SampledTurn, TurnEntry
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -33,7 +34,9 @@ __all__ = [
     "RolloutFile",
     "SampledCompletion",
     "SampledGroup",
+    "SampledTurn",
     "StateFile",
+    "TurnEntry",
     "WinnersFile",
 ]
 
@@ -105,6 +108,11 @@ class PeerFile(msgspec.Struct, kw_only=True):
     """Name of its policy."""
     needs_from: Round = 0
     """The first round whose rollouts it may still read: to learn from, or to redo rounds since a checkpoint of its."""
+    mixture: dict[str, float] | UnsetType = UNSET
+    """Task -> weight of the run's tasks that it asks, the same for the whole run; not said: all, as the experiment
+    weighs them."""
+    trains: bool | UnsetType = UNSET
+    """False: its policy stays as it is, whatever it is waited for as."""
     schema_version: int = SCHEMA_VERSION
 
 
@@ -119,13 +127,18 @@ class RolloutEntry(msgspec.Struct, kw_only=True):
     """The publisher's own claim. Readers verify for themselves and never train on it."""
     finished: bool = True
     """The model ended it itself; false: cut at the length limit."""
-    # These two are read by the codec alone, which takes lists like these or none at all: what else is there is no
+    # The next three are read by the codec alone, which takes lists like these or none at all: what else is there is no
     # reason to refuse the text.
     token_ids: Annotated[Raw, Meta(description="list of integers")] | UnsetType = UNSET
     """The sampled ids, end-of-text included where finished."""
     logprobs: Annotated[Raw, Meta(description="list of numbers")] | UnsetType = UNSET
     """Their natural-log probabilities under the policy that sampled them, at its `temperature`, before top-p, top-k or
     min-p; nodes round to 5 decimals."""
+    forced: Annotated[Raw, Meta(description="list of two counts")] | UnsetType = UNSET
+    """Of these ids, where the closing begins that was forced upon the model to end its reasoning, and how many they
+    are. Their log-probs are 0."""
+    turns: Annotated[list[TurnEntry], EARLIER] | UnsetType = UNSET
+    """Of a conversation: the model's turns before this one, 15 at most."""
 
 
 class GroupInfo(msgspec.Struct, kw_only=True):
@@ -154,6 +167,11 @@ class PolicyInfo(msgspec.Struct, kw_only=True):
     temperature: float | UnsetType = UNSET
     """Of the sampling, and so of the `logprobs`; it need not be the reader's, whose weights compare its policy with the
     one that sampled."""
+    licence: str | UnsetType = UNSET
+    """Of the texts, as an SPDX id; the first 80 characters are kept."""
+    consent: str | UnsetType = UNSET
+    """What who wrote the texts agrees to: `train` (others train on them) or `train+publish` (and publish them again);
+    the first 80 characters are kept."""
 
 
 class RolloutFile(msgspec.Struct, kw_only=True):
@@ -173,10 +191,15 @@ class RolloutFile(msgspec.Struct, kw_only=True):
     """Slot -> what is said once per group; needed for a group to be read."""
     policy: PolicyInfo = msgspec.field(default_factory=PolicyInfo)
     """Who wrote the completions."""
+    parts: dict[str, str] | UnsetType = UNSET
+    """Where the groups were published one by one, and `rollouts` is empty: slot -> SHA-256 of its part's bytes, in
+    lower-case hexadecimal."""
+    mixture: dict[str, float] | UnsetType = UNSET
+    """As in its registration."""
     schema_version: int = SCHEMA_VERSION
 
 
-class SampledCompletion(msgspec.Struct, kw_only=True):
+class SampledCompletion(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One completion, as its node sampled it."""
 
     text: str
@@ -187,6 +210,15 @@ class SampledCompletion(msgspec.Struct, kw_only=True):
     """The sampled ids, end-of-text included where finished."""
     logprobs: list[float]
     """Natural-log probabilities of these tokens at the sampling temperature, to the last digit."""
+    turns: Annotated[list[SampledTurn], EARLIER] | UnsetType = UNSET
+    """Of a conversation: the turns before this one."""
+    forced: Forced | None = None
+    """As in RolloutEntry; not written where nothing was forced."""
+
+    @property
+    def every_turn(self) -> list[SampledTurn | SampledCompletion]:
+        """In order, this one last."""
+        return [*(self.turns or ()), self]
 
 
 class SampledGroup(msgspec.Struct, kw_only=True):
@@ -196,6 +228,8 @@ class SampledGroup(msgspec.Struct, kw_only=True):
     """The question's text, without any model's prompt format."""
     completions: list[SampledCompletion]
     """G of them."""
+    context: list[str] | UnsetType = UNSET
+    """Of a stage after the first, as in Origin."""
 
 
 class CompletionsFile(msgspec.Struct, kw_only=True):
@@ -233,6 +267,8 @@ class RewardFile(msgspec.Struct, kw_only=True):
     """The node."""
     submitted_at: UnixSeconds
     """By the node's own clock."""
+    winners: list[str] | UnsetType = UNSET
+    """The vote, in a place where each request is paid for; elsewhere it has a file of its own, WinnersFile."""
     schema_version: int = SCHEMA_VERSION
 
 
@@ -324,6 +360,8 @@ class NodeState(msgspec.Struct, kw_only=True):
     """Name of its policy."""
     rounds_trained: int = 0
     """Rounds that changed the weights, so that a resumed node goes on publishing the right `policy.rounds_trained`."""
+    stages_done: Stage | UnsetType = UNSET
+    """Of the round that was begun, where the node was stopped between two stages of it."""
     schema_version: int = SCHEMA_VERSION
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from swarm.types import RoundKey
 from swarm.wire.kinds import (
     SCHEMA_VERSION,
     Bytes,
@@ -27,14 +28,14 @@ from swarm.wire.kinds import (
 
 
 class MetricsRow(msgspec.Struct, kw_only=True):
-    """One line of `logs/{node}/metrics.jsonl`: one per node and round."""
+    """One line of `logs/{node}/metrics.jsonl`: one per node, round and stage."""
 
     timestamp: UnixSeconds
     """When the node had done the round, by its own clock."""
     round: Round
     """Counted from 0."""
     stage: Stage
-    """The last one of the round, counted from 0."""
+    """Counted from 0."""
     node_id: str
     """The node: the name of its folder for logs."""
     experiment: str
@@ -56,6 +57,8 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     none."""
     finished_rate: Share = 0.0
     """Of own completions, those that the model ended itself, not cut at the length limit."""
+    turns_mean: Annotated[float, unit("turns")] | UnsetType = UNSET
+    """Mean turns of the model per own completion. Missing where no own question is of a task that converses."""
     task_rewards: Annotated[dict[str, float], unit("reward")] = {}
     """Task -> mean reward per completion, own questions of the round."""
     task_tag_rates: Annotated[dict[str, float], unit("share")] = {}
@@ -203,6 +206,26 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     """Contents that were written."""
     store_received: Bytes | UnsetType = UNSET
     """Contents that were read."""
+    store_spared: Bytes | UnsetType = UNSET
+    """By which contents, written and read, were longer before they were packed."""
+    endpoint_requests: Annotated[int, counted("requests")] | UnsetType = UNSET
+    """Sent to the endpoint of a generator since its last row; missing, like all `endpoint_*`, where there is none."""
+    endpoint_tokens_in: Annotated[int, counted("tokens")] | UnsetType = UNSET
+    """Of prompts, as the endpoint counts them, else estimated."""
+    endpoint_tokens_out: Annotated[int, counted("tokens")] | UnsetType = UNSET
+    """Of replies, likewise."""
+    endpoint_money: Annotated[float, unit("money")] | UnsetType = UNSET
+    """That they cost, at the prices of the settings."""
+    external_by_licence: Annotated[dict[str, int], unit("groups")] | UnsetType = UNSET
+    """Trained groups by the licence that their publishers name; those that name none are left out."""
+    external_by_consent: Annotated[dict[str, int], unit("groups")] | UnsetType = UNSET
+    """Trained groups by what their publishers say that their authors agree to; those of which nothing is said are left
+    out."""
+    role: str | UnsetType = UNSET
+    """Of a node that does not train: `generator`, `person` or `evaluator`. Where such a row has no own groups its
+    rewards measure nothing, and no mean counts them."""
+    peer_rewards: Annotated[dict[str, float], unit("reward")] | UnsetType = UNSET
+    """Of an evaluator: node -> mean reward per completion over its groups of the round, as verified here."""
     adaptive_I: Groups | UnsetType = UNSET
     """Local groups of this round by the adaptive rule; missing, like all `adaptive_*`, while no rule is on."""
     adaptive_J: Groups | UnsetType = UNSET
@@ -216,3 +239,8 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     """What the rule was given for this round."""
     schema_version: int = SCHEMA_VERSION
     """Of the row."""
+
+    @property
+    def key(self) -> RoundKey:
+        """Its round and stage."""
+        return RoundKey(self.round, self.stage)

@@ -18,10 +18,10 @@ from anyio import to_thread
 
 from swarm.config import Settings, load_settings
 from swarm.errors import ProtocolError, StoreError
-from swarm.node.process.wiring import checked_tasks
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.records.files import read_state
 from swarm.tasks.scoring import Scorer
+from swarm.tasks.universe import universe_of
 from swarm.types import Question, RoundKey
 from swarm.wire.codec import encode
 from swarm.wire.messages import PeerFile, RewardFile
@@ -93,7 +93,7 @@ class Stranger:
     async def questions(self, key: RoundKey) -> Sequence[Question]:
         """Those that this node would ask itself, drawn as every honest node draws them."""
         settings = self.settings
-        assigned = AssignedQuestions(settings.seed, checked_tasks(settings), settings.profile)
+        assigned = AssignedQuestions(settings.seed, universe_of(settings))
         return await self._scorer.make(assigned.questions(self.node_id, key, settings.local_groups))
 
 

@@ -38,7 +38,7 @@ from tests.chaos.light_worker import LightPolicy
 from tests.chaos.replay import replay
 from tests.engines.s3_servers import CREDENTIALS, DiskServer, on_disk
 from tests.layout import Layout
-from tests.unit.node.factories import TASKS, FakeTaskSource
+from tests.unit.node.factories import UNIVERSE, FakeTaskSource
 
 EXPERIMENT = "kills"
 CLOCK, SERVER = "clock", "server"
@@ -192,7 +192,7 @@ async def replayed(copy: Path, swarm: Swarm) -> list[str]:
     with capture_logs():
         layout = Layout(copy, EXPERIMENT)
         found = [
-            await replay(settings, layout, node, lambda: LightPolicy(step=0), FakeTaskSource(), TASKS)
+            await replay(settings, layout, node, lambda: LightPolicy(step=0), FakeTaskSource(), UNIVERSE)
             for node in swarm.workers
         ]
     return [problem for problem in found if problem]

@@ -2,6 +2,7 @@
 
     python -m tests.chaos.kill --kills 300 --seed 0 --path /tmp/kills             # 4 workers of tiny-qwen2
     python -m tests.chaos.kill --kills 50 --light --path /tmp/light-kills         # without torch, for CI
+    python -m tests.chaos.kill --kills 50 --light --one-by-one --path /tmp/kills  # groups are published one by one
 
 Held against the folder, by a watcher while the swarm runs and by an audit at its end: `swarm validate --partial` finds
 nothing wrong at any look, no acknowledged rollout or reward changes or goes, the clock never goes back, one row per
@@ -24,6 +25,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import anyio
 from structlog.testing import capture_logs
@@ -41,7 +43,7 @@ from tests.layout import Layout
 EXPERIMENT = "kills"
 
 
-def swarm_environment(path: Path, *, light: bool) -> dict[str, str]:
+def swarm_environment(path: Path, *, light: bool, one_by_one: bool = False) -> dict[str, str]:
     """A small and quick swarm; its coordinator's absences may last longer than the workers wait for it."""
     settings = {
         "GDRIVE_PATH": path.absolute(),
@@ -66,12 +68,17 @@ def swarm_environment(path: Path, *, light: bool) -> dict[str, str]:
     }
     if light:
         settings |= {"MODEL_NAME": "fake", "SWARM_RECONCILE_INTERVAL": 0.2}
+    if one_by_one:
+        settings |= {"ROLLOUT_PUBLISH_FREQUENCY": "generation", "NUM_TRAIN_SAMPLES": 4}
     return without_settings(os.environ) | {name: str(value) for name, value in settings.items()}
 
 
-def make_campaign(path: Path, *, workers: int, light: bool, seed: int, pause: float) -> Campaign:
+def make_campaign(
+    path: Path, *, workers: int, light: bool, seed: int, pause: float, one_by_one: bool = False
+) -> Campaign:
     """Nothing is started yet."""
-    environment, layout = swarm_environment(path, light=light), Layout(path.absolute(), EXPERIMENT)
+    environment = swarm_environment(path, light=light, one_by_one=one_by_one)
+    layout = Layout(path.absolute(), EXPERIMENT)
     path.mkdir(parents=True, exist_ok=True)
 
     def process(name: str, module: str) -> Process:
@@ -90,9 +97,9 @@ def make_campaign(path: Path, *, workers: int, light: bool, seed: int, pause: fl
     )
 
 
-def run(path: Path, *, kills: int, workers: int, light: bool, seed: int, pause: float, patience: float = 600.0) -> int:
-    """The campaign, the audit, and what they found; the exit code."""
-    campaign = make_campaign(path, workers=workers, light=light, seed=seed, pause=pause)
+def run(path: Path, *, kills: int, patience: float = 600.0, light: bool, **more: Any) -> int:
+    """The campaign, the audit, and what they found; the exit code. `more`: as make_campaign."""
+    campaign = make_campaign(path, light=light, **more)
     begun = time.monotonic()
     with Watcher(campaign.layout) as watcher:
         campaign.run(kills, patience)
@@ -130,16 +137,16 @@ async def _replayed(campaign: Campaign, nodes: list[str], light: bool) -> list[s
 
 async def _replay_light(settings: Settings, layout: Layout, node: str) -> str | None:
     from tests.chaos.light_worker import LightPolicy
-    from tests.unit.node.factories import TASKS, FakeTaskSource
+    from tests.unit.node.factories import UNIVERSE, FakeTaskSource
 
-    return await replay(settings, layout, node, lambda: LightPolicy(step=0), FakeTaskSource(), TASKS)
+    return await replay(settings, layout, node, lambda: LightPolicy(step=0), FakeTaskSource(), UNIVERSE)
 
 
 async def _replay_real(settings: Settings, layout: Layout, node: str) -> str | None:
-    from swarm.node.process.wiring import checked_tasks
     from swarm.policy.policy import load_policy
     from swarm.policy.settings import compute_threads, grpo_config
     from swarm.tasks.scoring import Scorer
+    from swarm.tasks.universe import universe_of
 
     async with Scorer(1) as scorer:
         return await replay(
@@ -148,7 +155,7 @@ async def _replay_real(settings: Settings, layout: Layout, node: str) -> str | N
             node,
             lambda: load_policy(settings.model[0], grpo_config(settings), threads=compute_threads(settings)),
             scorer,
-            checked_tasks(settings),
+            universe_of(settings),
         )
 
 
@@ -178,10 +185,17 @@ def main() -> int:
     parser.add_argument("--path", type=Path, required=True, help="an empty folder, for the swarm")
     parser.add_argument("--pause", type=float, default=3.0, help="mean seconds between kills")
     parser.add_argument("--light", action="store_true", help="workers without torch")
+    parser.add_argument("--one-by-one", action="store_true", help="groups are published one by one")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # the nodes are not to outlive the campaign
     return run(
-        given.path, kills=given.kills, workers=given.workers, light=given.light, seed=given.seed, pause=given.pause
+        given.path,
+        kills=given.kills,
+        workers=given.workers,
+        light=given.light,
+        seed=given.seed,
+        pause=given.pause,
+        one_by_one=given.one_by_one,
     )
 
 

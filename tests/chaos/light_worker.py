@@ -22,8 +22,8 @@ from swarm.node.process.executor import ComputeExecutor, compute_thread
 from swarm.node.process.stopping import run_until_signal
 from swarm.node.process.wiring import make_context, node_log
 from swarm.node.worker.worker import Worker
-from swarm.types import Completion, TrainGroup, TrainReport
-from tests.unit.node.factories import TASKS, FakePolicy, FakeTaskSource
+from swarm.types import Completion, Dialogue, Ready, TrainGroup, TrainReport
+from tests.unit.node.factories import UNIVERSE, FakePolicy, FakeTaskSource
 
 STEP = 0.02
 """Mean seconds of a step of the policy: there has to be a moment to be killed in."""
@@ -37,9 +37,17 @@ class LightPolicy(FakePolicy):
 
     step: float = STEP
 
-    def generate(self, prompts: Sequence[str], *, group_size: int, seed: int) -> list[tuple[Completion, ...]]:
+    def generate(
+        self, prompts: Sequence[str | Dialogue], *, group_size: int, seed: int, ready: Ready | None = None
+    ) -> list[tuple[Completion, ...]]:
+        def unhurried(slot: int, completions: tuple[Completion, ...]) -> None:
+            assert ready
+            ready(slot, completions)
+            self._pause()
+
         self._pause()
-        return super().generate(prompts, group_size=group_size, seed=seed)
+        told = unhurried if ready else None
+        return super().generate(prompts, group_size=group_size, seed=seed, ready=told)
 
     def finish_update(self, groups: Sequence[TrainGroup]) -> TrainReport:
         self._pause()
@@ -65,7 +73,7 @@ def main() -> int:
 async def _live(ctx: NodeContext) -> int:
     with compute_thread() as thread:
         executor = ComputeExecutor(ctx.clock.monotonic, thread)
-        worker = Worker(ctx, tasks=TASKS, load_policy=LightPolicy, task_source=FakeTaskSource(), compute=executor)
+        worker = Worker(ctx, universe=UNIVERSE, load_policy=LightPolicy, task_source=FakeTaskSource(), compute=executor)
         return await run_until_signal(worker)
 
 

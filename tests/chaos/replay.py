@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -16,13 +16,15 @@ from swarm.config import Settings
 from swarm.node.base.write_queue import WriteQueue
 from swarm.node.process.executor import ComputeExecutor, compute_thread
 from swarm.node.process.wiring import make_context
-from swarm.node.sharing.assigned_questions import AssignedQuestions
+from swarm.node.sharing.assigned_questions import questions_of
+from swarm.node.sharing.contexts import Contexts
 from swarm.node.sharing.verification import TaskSource
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.own_groups import OwnGroups
 from swarm.node.worker.redo import Redo, plan_redo
 from swarm.node.worker.round_files import RoundFiles
 from swarm.records.rows import read_rows
+from swarm.tasks.universe import Universe
 from swarm.types import Policy
 from tests.layout import Layout
 
@@ -36,7 +38,7 @@ async def replay(
     node: str,
     load_policy: Callable[[], Policy],
     source: TaskSource,
-    tasks: Sequence[str],
+    universe: Universe,
 ) -> str | None:
     """What is wrong with the weights of a node's last checkpoint, None if nothing is."""
     rows = read_rows(layout.run, node).rows
@@ -45,7 +47,7 @@ async def replay(
     with compute_thread() as thread:
         executor = ComputeExecutor(time.monotonic, thread)
         policy = await executor.run(load_policy)
-        ctx = _context(settings, node, tasks, source, executor)
+        ctx = _context(settings, node, universe, source, executor)
         steps = _Steps(OwnGroups(ctx, policy, RoundFiles(ctx)))
         redone = await Redo(ctx, policy, cast(Any, steps)).carry_out(plan)
         if (redone.rounds, redone.lost) != (len(rows), 0):
@@ -56,14 +58,16 @@ async def replay(
 
 
 def _context(
-    settings: Settings, node: str, tasks: Sequence[str], source: TaskSource, executor: ComputeExecutor
+    settings: Settings, node: str, universe: Universe, source: TaskSource, executor: ComputeExecutor
 ) -> WorkerContext:
-    ctx = make_context(settings, node)
+    ctx, assigned = make_context(settings, node), questions_of(settings, universe)
+    contexts = Contexts(ctx, assigned, source)
     return WorkerContext(
         **vars(ctx),
         compute=executor,
-        assigned=AssignedQuestions(settings.seed, tasks, settings.profile),
-        task_source=source,
+        assigned=assigned,
+        task_source=contexts.source,
+        contexts=contexts,
         writes=WriteQueue(ctx),
     )
 

@@ -16,7 +16,7 @@ import pytest
 
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.lines import LogFile
-from swarm.store.base import MOST_PER_READ, PAGE, Blob, Kind, Page, Records, Store
+from swarm.store.base import MOST_PER_READ, PAGE, Blob, Entry, Kind, Page, Records, Store
 from tests.conformance.worlds import World
 
 ANY = 1 << 40
@@ -310,6 +310,13 @@ class OpensBundlesInPlace(Broken):
     @contextmanager
     def open_bundle(self, prefix: str) -> Iterator[Path]:
         yield Path(self.inner.describe(prefix))
+
+
+class SeesNothingInABundle(Broken):
+    noticed_by = ("what_is_in_a_bundle_is_seen_one_by_one",)
+
+    def stat(self, key: str) -> Entry | None:
+        return None if key.startswith("checkpoints/") and key.count("/") > 2 else self.inner.stat(key)
 
 
 # ── listing ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -174,6 +174,21 @@ def check_a_bundle_gives_regular_files_alone(world: World, tmp: Path) -> None:
         assert content(store, BUNDLE) == {"a": b"1", "model/a": b"1"}
 
 
+@promise("bounded")
+def check_what_is_in_a_bundle_is_seen_one_by_one(world: World, tmp: Path) -> None:
+    anna, ben = world.open("anna"), world.open()
+    for size in (1, 3):
+        anna.put_bundle(BUNDLE, filled(a=b"x" * size))
+        for store in (anna, ben):
+            seen = {name: store.stat(f"{BUNDLE}/{name}") for name in ("a", "model", "model/a", "b", "model/b")}
+            assert {name: entry.kind for name, entry in seen.items() if entry} == {
+                "a": Kind.FILE,
+                "model": Kind.PREFIX,
+                "model/a": Kind.FILE,
+            }
+            assert [(e.name, e.size) for e in seen.values() if e and e.kind is Kind.FILE] == [("a", size), ("a", size)]
+
+
 # ── listing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 @promise("listing")
 def check_a_listing_shows_what_is_there(world: World, tmp: Path) -> None:
@@ -272,7 +287,7 @@ def check_what_is_not_there_is_not_found(world: World, tmp: Path) -> None:
     fails(FileNotFoundError, lambda: content(ben, BUNDLE))
     assert ben.get_many([KEY], BIG) == [None]
     assert ben.stat(KEY) is None
-    assert ben.list("rollouts") == ([], "")
+    assert ben.list("rollouts") == ([], "", 0)
     assert ben.read_records(LOG) == Records([], "")
     ben.sync(KEY)
     ben.remove(KEY)

@@ -192,6 +192,7 @@ class Bucket:
     """A bucket in the memory of this process, which loses nothing."""
 
     logs_wait = True
+    packs = False
 
     def __init__(self, tmp: Path, undo: ExitStack) -> None:
         self._bucket = pytest.importorskip("obstore.store").MemoryStore()
@@ -201,13 +202,19 @@ class Bucket:
         from swarm.store.bucket.store import BucketStore
 
         client = Client(self._bucket, "memory://bucket", pause=lambda seconds: None)
-        return BucketStore(client, "place/experiments/demo", "memory", writer)
+        return BucketStore(client, "place/experiments/demo", "memory", writer, packs=self.packs)
 
     def cut_power(self, writer: str) -> None:
         pass
 
     def put_odd(self, key: str, kind: str) -> bool:
         return False
+
+
+class PackedBucket(Bucket):
+    """One whose files are packed."""
+
+    packs = True
 
 
 class Faultless:
@@ -236,6 +243,7 @@ WORLDS: dict[str, Callable[[Path, ExitStack], World]] = {
     "replicated far away": ReplicatedFarAway,
     "memory": Memory,
     "bucket": Bucket,
+    "packed bucket": PackedBucket,
     "faulty memory": lambda tmp, undo: Faultless(Memory(tmp, undo)),
     "faulty folder": lambda tmp, undo: Faultless(Folder(tmp, undo)),
     "faulty replicated": lambda tmp, undo: Faultless(Replicated(tmp, undo)),

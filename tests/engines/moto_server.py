@@ -11,11 +11,13 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from moto.iam.access_control import IAMRequestBase
 from moto.moto_server.werkzeug_app import MotoRequestHandler
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import run_simple
 
 ONE = threading.Lock()
+IAMRequestBase.check_signature = lambda self: None  # type: ignore[method-assign] # it knows no `~` in names
 application = DomainDispatcherApplication(create_backend_app)
 
 

@@ -7,6 +7,7 @@ moto needs other versions of what swarm needs, so it has an environment of its o
 from __future__ import annotations
 
 import http.client
+import os
 import random
 import socket
 import subprocess
@@ -14,7 +15,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -37,24 +38,29 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def ask(port: int, method: str, path: str, body: bytes = b"") -> int:
+def ask(port: int, method: str, path: str, body: bytes = b"", headers: Mapping[str, str | bytes] = {}) -> int:
     """One request, as a stranger makes it; the status."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
-        connection.request(method, path, body, _SIGNED)
+        connection.request(method, path, body, {**_SIGNED, **headers})
         return connection.getresponse().status
     finally:
         connection.close()
 
 
 @contextmanager
-def moto() -> Iterator[int]:
-    """A server with one empty bucket; its port."""
+def moto(environ: Mapping[str, str] = {}) -> Iterator[int]:
+    """A server with one empty bucket; its port.
+
+    Args:
+        environ: more variables for it.
+    """
     if not PYTHON.exists():
         pytest.fail(f"{PYTHON} is missing: make .venv-servers/.installed")
     port = free_port()
     command = [PYTHON, MOTO, str(port)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+    devnull, variables = subprocess.DEVNULL, {**os.environ, **environ}
+    with subprocess.Popen(command, stdout=devnull, stderr=devnull, env=variables) as server:
         try:
             while True:
                 with suppress(OSError):

@@ -53,16 +53,17 @@ class Cluster:
     def signal(self, job: str, number: str) -> None:
         said(self._found, "scancel", f"--signal={number}", job)
 
-    def cancel(self, job: str) -> None:
-        """At once: a job that is asked first finishes its round without waiting for anybody, as at a Ctrl-C."""
-        said(self._found, "scancel", "--full", "--signal=KILL", job)
-
     def kill(self, job: str) -> int:
-        """kill -9 of all processes of a job's step; how many there were."""
+        """kill -9 of all processes of a job's step, and the end of a job that waits; how many processes there were.
+
+        They are stopped first: a worker whose supervisor is dead finishes its round without waiting for anybody.
+        """
         lines = said(self._found, "scontrol", "listpids", f"{job}.0").splitlines()[1:]
         processes = [int(line.split()[0]) for line in lines]
-        for process in processes:
-            os.kill(process, signal.SIGKILL)
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for process in processes:
+                os.kill(process, number)
+        said(self._found, "scancel", "--full", "--signal=KILL", job)
         return len(processes)
 
     def secrets(self, *folders: Path) -> list[Path]:
@@ -100,7 +101,7 @@ def test_a_study_whose_jobs_were_killed_has_the_rewards_of_a_local_one(cluster: 
     study = cluster.swarm(*words)
     wait_for(lambda: rounds_done(broken, first) >= 2, study)
     killed = cluster.kill(cluster.jobs()[first])
-    cluster.cancel(cluster.jobs().get(second, "none"))
+    cluster.kill(cluster.jobs().get(second, "none"))
     code, output = ended(study)
     assert killed > 3, "that was not everything"
     assert code == 1, output

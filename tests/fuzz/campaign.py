@@ -19,6 +19,7 @@ import msgspec
 
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.tasks.gym.profiles import SAPO_TASKS
+from swarm.tasks.universe import Universe
 from swarm.wire.judge_messages import ExamRow
 from tests.fuzz.mutators import mutate
 from tests.fuzz.readers import KEY, PEER, READERS
@@ -188,7 +189,7 @@ def seeds() -> dict[str, list[bytes]]:
 def drawn() -> bytes:
     """A rollout file to the very question that the run assigned: everything about it is right."""
     document = msgspec.json.decode((GOLDEN / "rollouts_with_logprobs.json").read_bytes())
-    (question,) = AssignedQuestions(42, SAPO_TASKS, "tiny-2").questions(PEER, KEY, 1)
+    (question,) = AssignedQuestions(42, Universe.of(SAPO_TASKS, "tiny-2")).questions(PEER, KEY, 1)
     document["groups"]["0"]["origin"] |= msgspec.to_builtins(question)
     return msgspec.json.encode(document)
 

@@ -28,6 +28,7 @@ from swarm.records.stream import EventStream, Wanted
 from swarm.store.place import open_place
 from swarm.store.run import Run
 from swarm.tasks.gym.profiles import SAPO_TASKS
+from swarm.tasks.universe import Universe
 from swarm.types import RoundKey
 from swarm.views.events import render as render_events
 from swarm.views.status import StatusReader
@@ -62,7 +63,7 @@ class Reader:
 def _rollouts(layout: Layout, mode: str) -> str:
     """As the intake does; the reason of the first group's refusal stands for all."""
     settings = Settings(admit=mode, importance_cap=2.0, max_file_bytes=LARGEST)
-    admission = Admission(settings, AssignedQuestions(42, SAPO_TASKS, "tiny-2"))
+    admission = Admission(settings, AssignedQuestions(42, Universe.of(SAPO_TASKS, "tiny-2")))
     file = PeersFiles(settings, open_place(layout.path).open(layout.experiment)).fetch(KEY, PEER).file
     if file is None:
         raise FileNotFoundError
@@ -174,6 +175,8 @@ def _rollout_path(layout: Layout) -> Path:
 READERS: dict[str, Reader] = {
     "rollouts": Reader("rollouts_with_logprobs.json", _rollout_path, partial(_rollouts, mode="drawn")),
     "unverified": Reader("rollouts_with_logprobs.json", _rollout_path, partial(_rollouts, mode="unverified")),
+    "conversations": Reader("rollouts_with_turns.json", _rollout_path, partial(_rollouts, mode="regenerable")),
+    "conversed": Reader("completions_with_turns.json", _completions_path, _completions),
     "completions": Reader("completions.json", _completions_path, _completions),
     "state": Reader("state.json", lambda layout: layout.state_file, _state),
     "peer": Reader("peer.json", lambda layout: layout.peer_file(PEER), _peer),

@@ -23,6 +23,7 @@ from swarm.node.sharing.intake import Intake
 from swarm.tasks.bounded import Limits
 from swarm.tasks.gym.profiles import SAPO_TASKS
 from swarm.tasks.scoring import Scorer
+from swarm.tasks.universe import Universe
 from swarm.types import RoundKey, ScoredGroup
 from tests.layout import Layout
 from tests.unit.node.intakes import everything
@@ -76,7 +77,7 @@ class Reader:
         settings = Settings(
             path=str(self.layout.path), experiment="exp", admit="regenerable", completion_characters=2**20
         )
-        assigned = AssignedQuestions(settings.seed, SAPO_TASKS, "tiny-2")
+        assigned = AssignedQuestions(settings.seed, Universe.of(SAPO_TASKS, "tiny-2"))
         intake = Intake(make_context(settings, "reader"), assigned, self._scorer, on_news)
         with anyio.fail_after(TIMEOUT_S):
             async with anyio.create_task_group() as tasks:

@@ -26,7 +26,15 @@ def last_weights(path: Path, node: str, rounds: int) -> bytes:
     return (layout(path).checkpoint(rounds, node) / "model" / "model.safetensors").read_bytes()
 
 
-def run(path: Path, workers: int, ends: Sequence[signal.Signals], rng: random.Random, **settings: object) -> None:
+def run(
+    path: Path,
+    workers: int,
+    ends: Sequence[signal.Signals],
+    rng: random.Random,
+    *,
+    arguments: Sequence[str] = (),
+    **settings: object,
+) -> None:
     """A swarm to its end; on the way the whole of it, coordinator and all, is ended by each of these signals.
 
     Not one node alone: the others would rightly go on without it, and their rows say so.
@@ -45,11 +53,11 @@ def run(path: Path, workers: int, ends: Sequence[signal.Signals], rng: random.Ra
     with daemons() as start:
         for life, end in enumerate([*ends, None]):
             before = {name: len(rows(path, name)) for name in names}
-            coordinator = start("services.coordinator", env)
+            coordinator = start("services.coordinator", env, *arguments)
             eventually(
                 lambda life=life: len(events(path, "coordinator", "coordinator.ready")) > life, "the coordinator"
             )
-            nodes = [coordinator, *(start("services.worker", env, "--node-id", name) for name in names)]
+            nodes = [coordinator, *(start("services.worker", env, "--node-id", name, *arguments) for name in names)]
             if end is None:
                 assert [node.wait() for node in nodes] == [0] * len(nodes), nodes[1].output
                 return
@@ -63,18 +71,20 @@ def run(path: Path, workers: int, ends: Sequence[signal.Signals], rng: random.Ra
 
 
 @pytest.mark.parametrize(
-    ("workers", "external", "ends", "rounds", "staleness"),
+    ("workers", "external", "ends", "rounds", "more"),
     [
-        pytest.param(1, 0, [signal.SIGTERM, signal.SIGKILL], 40, 0, marks=pytest.mark.engine),
-        pytest.param(1, 0, [signal.SIGKILL, signal.SIGKILL], 40, 1, marks=pytest.mark.slow),
-        pytest.param(2, 2, [signal.SIGKILL, signal.SIGKILL], 40, 0, marks=pytest.mark.slow),
+        pytest.param(1, 0, [signal.SIGTERM, signal.SIGKILL], 40, {}, marks=pytest.mark.engine),
+        pytest.param(1, 0, [signal.SIGKILL, signal.SIGKILL], 40, {"SWARM_STALENESS": 1}, marks=pytest.mark.slow),
+        pytest.param(2, 2, [signal.SIGKILL, signal.SIGKILL], 40, {}, marks=pytest.mark.slow),
+        pytest.param(1, 0, [signal.SIGKILL, signal.SIGTERM], 20, {"MAX_STAGES": 2}, marks=pytest.mark.engine),
+        pytest.param(2, 2, [signal.SIGKILL, signal.SIGTERM], 16, {"MAX_STAGES": 2}, marks=pytest.mark.slow),
     ],
-    ids=["stopped and killed", "killed with stale answers", "two killed twice"],
+    ids=["stopped and killed", "killed with stale answers", "two killed twice", "two stages", "two with two stages"],
 )
 def test_a_swarm_that_was_stopped_or_killed_ends_as_if_nothing_had_happened(
-    tmp_path, workers, external, ends, rounds, staleness
+    tmp_path, workers, external, ends, rounds, more
 ):
-    settings = {"MAX_ROUNDS": rounds, "NUM_TRANSPLANT_TREES": external, "SWARM_STALENESS": staleness}
+    settings = {"MAX_ROUNDS": rounds, "NUM_TRANSPLANT_TREES": external, **more}
     rng = random.Random()
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     run(whole, workers, [], rng, **settings)

@@ -12,6 +12,7 @@ import pytest
 
 from swarm.records.rollouts import RolloutFiles, read_cleaned
 from swarm.store.place import open_place
+from swarm.wire import keys
 from tests.integration.swarms import LIGHT, daemons, environment, eventually, layout, rows, run_swarm
 
 ROUNDS = 30
@@ -57,8 +58,8 @@ def test_workers_that_are_killed_while_they_clean_up_lose_nothing_and_redo_their
         assert [end.wait() for end in (clock, *workers.values())] == [0, 0, 0, 0]
     run = open_place(tmp_path).open("test")
     files = RolloutFiles(run)
-    kept = {f"rollouts/round_{key.round}/stage_0/{node}.json": files.read(key, node, 10**7) for key, node in files}
-    assert {key: hashlib.sha256(kept[key] or b"").hexdigest() for key in seen} == seen
+    kept = {keys.rollout(*named): files.read(keys.rollout(*named), 10**7) for named in files}
+    assert {key: hashlib.sha256(kept[key]).hexdigest() for key in seen} == seen
     said = read_cleaned(run)
     assert said
     assert said.archived

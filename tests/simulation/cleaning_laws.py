@@ -85,7 +85,7 @@ class CleaningLaws:
             return None
 
     def _in_archive(self, key: str, data: bytes) -> bool:
-        archive, named = Archive(self._run), keys.rollout_of(key)
+        archive, named = Archive(self._run), keys.published_in(key)
         return named is not None and any(
             archive.read(part).get(key) == data for part in archive.of_round(named[0].round)
         )

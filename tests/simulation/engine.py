@@ -18,7 +18,8 @@ from swarm.errors import ProtocolError
 from swarm.tasks.answer import has_answer
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.scoring import GroupScore
-from swarm.types import Completion, Origin, Question, TrainGroup, TrainReport
+from swarm.tasks.scoring_messages import Replied
+from swarm.types import Completion, Dialogue, Origin, Question, Ready, TrainGroup, TrainReport
 
 NOTHING = "0" * 16
 WEIGHTS = "weights.json"
@@ -49,6 +50,7 @@ class LightPolicy:
     name = "light"
     tokenizer = "numbers"
     repeats = True
+    bill = None
 
     def __init__(self, work: Callable[[str], None], updated: Callable[[Update], None]) -> None:
         """`work` is told of each step that computes, `updated` of each update."""
@@ -58,12 +60,21 @@ class LightPolicy:
         self._updated = updated
         self._begun: tuple[TrainGroup, ...] = ()
 
-    def generate(self, prompts: Sequence[str], *, group_size: int, seed: int) -> list[tuple[Completion, ...]]:
+    def has_room(self, prompt: str) -> bool:
+        return True
+
+    def generate(
+        self, prompts: Sequence[str | Dialogue], *, group_size: int, seed: int, ready: Ready | None = None
+    ) -> list[tuple[Completion, ...]]:
         self._work("generate")
-        return [
+        groups = [
             tuple(_completion(f"{self.weights} {seed} {prompt} {number}") for number in range(group_size))
             for prompt in prompts
         ]
+        for index, group in enumerate(groups if ready else ()):
+            assert ready
+            ready(index, group)
+        return groups
 
     def begin_update(self, groups: Sequence[TrainGroup]) -> None:
         self._work("train")
@@ -119,10 +130,16 @@ class LightTasks:
     async def make(self, requests: Sequence[QuestionRequest]) -> list[Question]:
         return [question_of(_origin(request)) for request in requests]
 
-    async def score(self, origin: Origin, claimed_prompt: str | None, completions: Sequence[str]) -> GroupScore:
+    async def reply(self, origin: Origin, conversations: Sequence[Sequence[str]]) -> Replied:
+        return Replied((None,) * len(conversations))
+
+    async def score(
+        self, origin: Origin, claimed_prompt: str | None, completions: Sequence[str | Completion]
+    ) -> GroupScore:
         question = question_of(origin)
         if claimed_prompt is not None and claimed_prompt != question.prompt:
             raise ProtocolError("other_question", f"{claimed_prompt!r:.40} is not what the origin gives")
-        answered = tuple(has_answer(text) for text in completions)
-        rewards = tuple(float(crc32(text.encode()) % 2) if has_answer(text) else 0.0 for text in completions)
+        texts = [one if isinstance(one, str) else one.text for one in completions]
+        answered = tuple(map(has_answer, texts))
+        rewards = tuple(float(crc32(text.encode()) % 2) if has_answer(text) else 0.0 for text in texts)
         return GroupScore(question, rewards, answered, killed=0, errors=0)

@@ -353,6 +353,9 @@ class QueuedCompute:
                     finally:
                         await asyncio.sleep(self._host.take_work())
 
+    def tell(self, call: Callable[[], None]) -> None:
+        call()
+
 
 def _known(error: BaseException) -> Exception:
     """The first error of ours in a group, or the first of all."""

@@ -27,15 +27,17 @@ from swarm.errors import ConfigError, DuplicateNodeError, ExperimentError, Proto
 from swarm.node.base.submissions import TRACES
 from swarm.node.base.write_queue import LONGEST_PAUSE
 from swarm.node.coordinator.coordinator_machine import Decision, Look, WriteState
-from swarm.node.sharing.assigned_questions import AssignedQuestions
+from swarm.node.sharing.assigned_questions import questions_of
 from swarm.node.worker import events as m
 from swarm.node.worker.worker_machine import Phase
 from swarm.store.base import Kind
+from swarm.tasks.universe import Universe
 from swarm.types import RoundKey
 from swarm.wire import keys
 from swarm.wire.codec import decode
 from swarm.wire.messages import PeerFile, RewardFile, RolloutFile, StateFile
 from swarm.wire.metrics import MetricsRow
+from swarm.wire.parts import digest, parts_of, put_together
 from tests.simulation.cleaning_laws import CleaningLaws
 from tests.simulation.engine import WEIGHTS, Update, prompt_of, read_weights
 from tests.simulation.plan import ARCHIVE, TASKS
@@ -156,9 +158,29 @@ class Laws:
     def has_put(self, host: Host, key: str, data: bytes, *, durable: bool) -> None:
         if key.startswith(keys.ROLLOUTS) and durable:
             self._acknowledged.setdefault(host.name, {})[key] = data
+            self._names_what_is_there(host, key, data)
             self.nothing_acknowledged_is_lost(host.name)
         if key == keys.STATE and durable and not decode(data, StateFile, key).held:
             self.clock_has_opened = True
+
+    def has_synced(self, host: Host, key: str) -> None:
+        there = self._there(key)
+        if keys.part_of(key) and there is not None and self._is_own(there, host.name):
+            self._acknowledged.setdefault(host.name, {})[key] = there
+
+    def _names_what_is_there(self, host: Host, key: str, data: bytes) -> None:
+        """A file that names parts comes when they are in place; what is written over afterwards is a vandal's."""
+        if (named := keys.rollout_of(key)) is None:
+            return
+        for slot, sha256 in parts_of(decode(data, RolloutFile, key)).items():
+            self._world.injected["named_parts"] += 1
+            place = keys.part(named[0], host.name, slot)
+            there = self._there(place)
+            spoilt = there is None or not self._is_own(there, host.name)
+            if there is not None and not spoilt and digest(there) != sha256:
+                raise self.broken(f"it names another part than it has published ({place})", host.name, named[0].round)
+            if spoilt and not self._world.injected["vandalised_rollouts"]:
+                raise self.broken(f"it names a part that is not there ({place})", host.name, named[0].round)
 
     def _publishes(self, host: Host, key: str, data: bytes) -> None:
         there = self._there(key)
@@ -192,6 +214,9 @@ class Laws:
         except ProtocolError:
             return False
 
+    def _get(self, key: str, limit: int) -> bytes:
+        return self._truth.get(key, limit).data
+
     def _there(self, key: str) -> bytes | None:
         try:
             return self._truth.get(key, ANY_SIZE).data
@@ -219,7 +244,7 @@ class Laws:
             row = msgspec.json.decode(record, type=MetricsRow)
             if rows and row == rows[-1]:
                 continue  # tried again
-            if rows and row.round <= rows[-1].round:
+            if rows and row.key <= rows[-1].key:
                 raise self.broken("a node's rounds go back, or one has two rows", host.name, row.round)
             self._counts_on(host.name, rows, row)
             self._drawn(host, row)
@@ -235,6 +260,7 @@ class Laws:
         """
         draw: m.Draw | None = host.draw  # type: ignore[attr-defined]
         odd = self.strangers.have_earned or any(self._world.injected[kind] for kind in _OF_A_POOL)
+        odd = odd or (self._world.plan.one_by_one and self._world.injected["late"] > 0)  # a file before its parts
         if odd or draw is None or draw.key != (row.round, row.stage):
             return
         settings: Settings = host.settings()
@@ -256,7 +282,8 @@ class Laws:
         found = set()
         for peer, key in draw.sources:
             if data := self._there(keys.rollout(key, peer)):
-                for slot, entries in decode(data, RolloutFile, "").rollouts.items():
+                whole = put_together(decode(data, RolloutFile, ""), peer, key, self._get, most_bytes=ANY_SIZE)
+                for slot, entries in whole.rollouts.items():
                     if is_informative([entry.reward or 0.0 for entry in entries]):
                         found.add(f"{peer}/{key.round}/{key.stage}/{slot}")
         return found
@@ -298,32 +325,50 @@ class Laws:
         """Of a round that is new. What was refused is tried again after LONGEST_PAUSE, unless its node stands still."""
         stood_still = worker.paused_for if worker.paused_until > worker.refused_at else 0.0
         refused = worker.refused_at >= worker.round_began_at - LONGEST_PAUSE - stood_still
-        if self._there(keys.rollout(key, worker.name)) is None and not refused:
+        if not refused and not self._was_published(keys.rollout(key, worker.name), worker.name):
             raise self.broken("it trained before it tried to publish", worker.name, key.round)
         self._weights_after[worker.name, key] = update.weights
-        if strange := set(update.external) - set(self._round_of):
+        if strange := {without_answers(prompt) for prompt in update.external} - set(self._round_of):
             raise self.broken(f"it trains on a question that nobody was to ask: {min(strange)}", worker.name, key.round)
 
+    def _was_published(self, place: str, node: str) -> bool:
+        """Its rollouts are there; or were, and went with those of old rounds while it was far behind."""
+        published = self._acknowledged.get(node, {}).get(place)
+        return self._there(place) is not None or (published is not None and self.cleaning.may_be_gone(place, published))
+
     def _rounds_of(self, worker: WorkerHost) -> list[RoundKey]:
-        rounds = []
-        for update in worker.policy.updates:
-            if beyond := [prompt for prompt in update.own if prompt not in self._round_of]:
-                raise self.broken(f"it does rounds that the experiment has not: {beyond[0]}", worker.name)
-            found = {self._key_of(prompt) for prompt in update.own}
+        return self._keys_of(worker.policy.updates, worker.name)
+
+    def _keys_of(self, updates: Sequence[Update], node: str) -> list[RoundKey]:
+        rounds: list[RoundKey] = []
+        for update in updates:
+            if beyond := [prompt for prompt in update.own if without_answers(prompt) not in self._round_of]:
+                raise self.broken(f"it does rounds that the experiment has not: {beyond[0]}", node)
+            found = {self._key_of(prompt, node, rounds[-1:]) for prompt in update.own}
             if len(found) != 1:
-                raise self.broken(f"it trains on own questions of rounds {sorted(found)} at once", worker.name)
+                raise self.broken(f"it trains on own questions of rounds {sorted(found)} at once", node)
             rounds.append(found.pop())
         return rounds
 
-    def _key_of(self, prompt: str) -> RoundKey:
-        return self._round_of[prompt]
+    def _key_of(self, prompt: str, node: str, before: Sequence[RoundKey]) -> RoundKey:
+        """Of a prompt without answers of a stage before, in a run of stages: the first stage of the round that can be
+        meant, for there may have been none."""
+        key = self._round_of[without_answers(prompt)]
+        if self._world.plan.stages == 1:
+            return key
+        if (asked_again := prompt.removeprefix(without_answers(prompt))) != "":
+            return key._replace(stage=int(asked_again.split()[1]))
+        stages = (key._replace(stage=stage) for stage in range(self._world.plan.stages))
+        after = [key for key in stages if not before or key > before[0]]
+        asked = self._acknowledged.get(node, {})
+        return next((key for key in after if keys.rollout(key, node) in asked), after[0])
 
     def knows_questions(self, node: str) -> None:
         """Take note of what a node is to ask."""
         plan = self._world.plan
         settings = plan.settings(node)
-        assigned = AssignedQuestions(settings.seed, TASKS, settings.profile)
-        for key in (RoundKey(r, s) for r in range(plan.rounds + 1) for s in range(plan.stages)):
+        assigned = questions_of(settings, Universe.of(TASKS, settings.profile))
+        for key in (RoundKey(r) for r in range(plan.rounds + 1)):
             for request in assigned.questions(node, key, settings.most_local_groups):
                 self._round_of[prompt_of(request)] = key
 
@@ -338,7 +383,7 @@ class Laws:
         injected = self._world.injected
         return any(injected[kind] for kind in _OF_WHAT_WAS_READ)
 
-    def resumed(self, worker: WorkerHost, next_round: int) -> None:
+    def resumed(self, worker: WorkerHost, following: RoundKey) -> None:
         """A node has loaded, and is about to go on."""
         rows = [RoundKey(row.round, row.stage) for row in self.rows_of(worker.name)]
         rounds = self._rounds_of(worker)
@@ -346,15 +391,15 @@ class Laws:
             raise self.broken("an update is not in the weights that a node goes on with", worker.name, min(lost).round)
         if untold := set(rounds) - set(rows):
             raise self.broken("a node goes on with an update that no row tells of", worker.name, min(untold).round)
-        if rows and next_round <= max(rows).round:
-            raise self.broken("a round is done again after a restart", worker.name, next_round)
+        if rows and following <= max(rows):
+            raise self.broken("a round is done again after a restart", worker.name, following.round)
 
     def saves(self, host: Host, prefix: str) -> None:
         """A checkpoint is in place: it says no more than the rows do."""
         weights = self._there(f"{prefix}/{WEIGHTS}")
         assert weights is not None
         told = {RoundKey(row.round, row.stage) for row in self.rows_of(host.name)}
-        if untold := {self._key_of(update.own[0]) for update in read_weights(weights)} - told:
+        if untold := set(self._keys_of(read_weights(weights), host.name)) - told:
             raise self.broken("a checkpoint holds an update that no row tells of", host.name, min(untold).round)
 
     # ── the clock ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -522,7 +567,7 @@ class Laws:
         for worker in world.workers:
             self.nothing_acknowledged_is_lost(worker.name)
             rows = self.rows_of(worker.name)
-            rounds = [row.round for row in rows]
+            rounds = [row.key for row in rows]
             if rounds != sorted(set(rounds)):
                 raise self.broken(f"its rows are of rounds {rounds}", worker.name)
             if worker.name in world.quitters:
@@ -555,3 +600,8 @@ class Laws:
         every = [RoundKey(r, s) for r in range(plan.rounds) for s in range(plan.stages)]
         if opened != [*every, RoundKey(plan.rounds)]:
             raise self.broken(f"the clock visits {opened}", "coordinator0")
+
+
+def without_answers(prompt: str) -> str:
+    """The question of a prompt, whatever its stage."""
+    return prompt.partition("\n\nStage ")[0]

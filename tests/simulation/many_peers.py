@@ -3,7 +3,9 @@
     scripted peers: register, beat every 5 s, publish I groups and a reward every round ─▶ memory store ◀─ worker
                                                                                                ◀─ coordinator
 
-    python -m tests.simulation.many_peers --peers 10 1000 10000 --rounds 20
+    python -m tests.simulation.many_peers --peers 10 1000 10000 --rounds 20 [--bucket]
+
+With --bucket each request is paid for: rounds of a minute, a beat of each peer every other minute.
 
 What is counted is the worker's: what it asks of the store, what it reads, and the processor time of all but the peers.
 """
@@ -23,6 +25,7 @@ import msgspec
 import structlog
 
 from swarm.config import Settings
+from swarm.config.place import CADENCE
 from swarm.node.base.context import Clock, NodeContext, ProcessIdentity
 from swarm.node.base.timeline import Timeline
 from swarm.node.coordinator.coordinator import Coordinator
@@ -37,7 +40,7 @@ from swarm.wire.codec import encode
 from swarm.wire.messages import RewardFile
 from swarm.wire.metrics import MetricsRow
 from tests.simulation.virtual_time import VirtualLoop
-from tests.unit.node.factories import TASKS, FakePolicy, FakeTaskSource, make_peer, make_rollouts
+from tests.unit.node.factories import UNIVERSE, FakePolicy, FakeTaskSource, make_peer, make_rollouts
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -46,6 +49,8 @@ EXPERIMENT = "many"
 UNIX_TIME = 1.8e9
 GROUPS = 4
 """I and J."""
+STEP = 0.2
+"""Seconds between two looks of the peers."""
 WARM_UP = 5
 """Rounds that are not counted."""
 
@@ -81,21 +86,26 @@ class _Inline:
 
 
 class _Compute:
-    """Each step takes half a second."""
+    """Each step takes so many seconds."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._seconds = seconds
         self.busy = Timeline(clock.monotonic)
 
     async def run(self, step: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
         with self.busy.running():
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(self._seconds)
             return step(*args, **kwargs)
+
+    def tell(self, call: Callable[[], None]) -> None:
+        call()
 
 
 class Swarm:
     """Of one worker and so many scripted peers."""
 
-    def __init__(self, peers: int, rounds: int) -> None:
+    def __init__(self, peers: int, rounds: int, *, bucket: bool = False) -> None:
+        self._bucket = bucket
         self.loop = VirtualLoop()
         self._place = MemoryPlace()
         self._names = [f"peer-{number:05}" for number in range(peers)]
@@ -113,7 +123,7 @@ class Swarm:
     def _context(self, name: str, store: MemoryStore, role: str) -> NodeContext:
         clock = Clock(self.loop.time, lambda: UNIX_TIME + self.loop.time(), anyio.sleep, anyio.move_on_after)
         settings = Settings(
-            path="nowhere",
+            path="s3://nowhere" if self._bucket else "nowhere",
             experiment=EXPERIMENT,
             role="coordinator" if role == "coordinator" else "worker",
             node_id=name,
@@ -126,6 +136,7 @@ class Swarm:
             expected_workers=len(self._names) + 1,
             max_peers=max(256, len(self._names)),
             watch="off",
+            **(CADENCE if self._bucket else {}),
         )
         identity = ProcessIdentity("here", 1, 0.0, f"life of {name}", b"secret", lambda pid, began: True)
         return NodeContext(settings, name, Run(EXPERIMENT, store), clock, _Inline(), identity)
@@ -134,10 +145,10 @@ class Swarm:
         worker_ctx = self._context("measured", self.store, "worker")
         worker = Worker(
             worker_ctx,
-            tasks=TASKS,
+            universe=UNIVERSE,
             load_policy=FakePolicy,
             task_source=FakeTaskSource(),
-            compute=_Compute(worker_ctx.clock),
+            compute=_Compute(worker_ctx.clock, 20.0 if self._bucket else 0.5),
         )
         coordinator = Coordinator(self._context("clock", CountingStore(self._place, "clock"), "coordinator"))
         async with anyio.create_task_group() as tasks:
@@ -175,10 +186,10 @@ class Swarm:
     # ── the peers ───────────────────────────────────────────────────────────────────────────────────────────────────
     async def _publish(self) -> None:
         store = self._place.open("peers")
-        done, beats = -1, 0
+        done, beats, apart = -1, 0, 120.0 if self._bucket else 5.0
         while True:
             began = time.process_time()
-            if beats % 25 == 0:
+            if beats % round(apart / STEP) == 0:
                 for name in self._names:
                     peer = make_peer(name, beat=beats + 1, last_seen=UNIX_TIME + self.loop.time(), status="active")
                     store.put(keys.peer(name), encode(peer))
@@ -188,7 +199,7 @@ class Swarm:
                 done = state.round
                 self._publish_round(store, RoundKey(done))
             self._published += time.process_time() - began
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(STEP)
 
     def _publish_round(self, store: MemoryStore, key: RoundKey) -> None:
         for name in self._names:
@@ -205,9 +216,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peers", type=int, nargs="+", default=[10, 1000, 10000])
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--bucket", action="store_true")
     arguments = parser.parse_args()
     for peers in arguments.peers:
-        found = Swarm(peers, arguments.rounds).run()
+        found = Swarm(peers, arguments.rounds, bucket=arguments.bucket).run()
         print(f"{peers} peers:", ", ".join(f"{what} {number:.3g}" for what, number in found.items()), flush=True)  # noqa: T201
 
 

@@ -18,6 +18,7 @@ from swarm.node.coordinator.coordinator_machine import CoordinatorMachine, Decis
 from swarm.node.worker import events as m
 from swarm.node.worker import round_steps, worker
 from swarm.node.worker.worker import Worker
+from swarm.tasks.universe import Universe
 from swarm.types import RoundKey, ScoredGroup
 from tests.simulation.engine import LightPolicy, LightTasks, Update
 from tests.simulation.hosts import HOST, Host, QueuedCompute
@@ -59,7 +60,7 @@ class WorkerHost(Host):
         self.progress_at = self.world.now
         self._worker = Worker(
             ctx,
-            tasks=TASKS,
+            universe=Universe.of(TASKS, ctx.settings.profile),
             load_policy=self._load,
             task_source=LightTasks(),
             compute=QueuedCompute(self),
@@ -144,7 +145,7 @@ class WatchedWorkerMachine:
         with world.laws.of(host):
             instructions = self._checked.handle(event)
         if isinstance(event, m.Ready):
-            world.laws.resumed(host, event.next_round)
+            world.laws.resumed(host, RoundKey(event.next_round, event.stage))
         world.stepped(host, event, instructions)
         world.laws.strangers.handled(host, self._checked.machine, self._loss, instructions)
         for instruction in instructions:

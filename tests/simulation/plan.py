@@ -45,6 +45,8 @@ class Plan:
     """Old rollouts go: `delete` or `archive`."""
     hints: bool = False
     """The place tells of changes; else listing finds them."""
+    one_by_one: bool = False
+    """Some nodes publish their groups one by one."""
     sparing: bool = False
     """Each look is paid for, as in a bucket: nodes look only while they wait for something."""
     interval: float = 20.0
@@ -61,6 +63,7 @@ class Plan:
             workers: where so many are wanted whatever the seed says.
         """
         rng = Random(f"plan {seed}")
+        sparing = Random(f"sparing {seed}").random() < 0.1
         large = seed % LARGE_SWARM_EVERY == LARGE_SWARM_EVERY - 1
         own_clock = rng.random() < 0.15
         of_strangers = Random(f"strangers {seed}")
@@ -68,6 +71,7 @@ class Plan:
         faults = Faults.drawn(rng, of_strangers)
         of_cleanup = Random(f"cleanup {seed}")
         cleanup = of_cleanup.choice(["delete", "archive"]) if not large and of_cleanup.random() < 0.2 else ""
+        stages = 2 if not own_clock and rng.random() < 0.05 else 1
         drawn = cls(
             seed=seed,
             workers=size,
@@ -76,15 +80,17 @@ class Plan:
             + ROUNDS_TO_CLEAN * bool(cleanup),
             cleanup=cleanup,
             faults=faults,
-            stages=2 if not own_clock and rng.random() < 0.05 else 1,
+            stages=stages,
             external_groups=0 if rng.random() < 0.05 else 2,
             checkpoint_interval=rng.randrange(4),
-            staleness=rng.randrange(2),
+            staleness=rng.randrange(2) if stages == 1 else 0 * rng.randrange(2),
             adaptive=rng.random() < 0.15,
             own_clock=own_clock,
             standby=rng.random() < 0.3,
             hints=not large and rng.random() < 0.4,
-            sparing=Random(f"sparing {seed}").random() < 0.1,
+            one_by_one=Random(f"one by one {seed}").random() < 0.3,
+            sparing=sparing,
+            timeout=12.0 if sparing else 9.0,
             named=faults.sybils > 0 and of_strangers.random() < 0.4,
         )
         return drawn if workers is None else replace(drawn, workers=workers)
@@ -92,6 +98,9 @@ class Plan:
     @property
     def worker_names(self) -> tuple[str, ...]:
         return tuple(f"node{number:02}" for number in range(self.workers))
+
+    def publishes_one_by_one(self, node: str) -> bool:
+        return self.one_by_one and Random(f"one by one {self.seed} {node}").random() < 0.7
 
     def settings(self, node: str, *, standby: bool = False) -> Settings:
         """Of one node."""
@@ -104,10 +113,12 @@ class Plan:
             seed=self.seed,
             max_rounds=self.rounds,
             max_stages=self.stages,
+            revise={"templates": [f"{{question}}\n\nStage {s}\n{{answers}}" for s in range(1, max(2, self.stages))]},
             local_groups=2,
             external_groups=self.external_groups,
             generations=3,
             round_interval=self.interval,
+            publish_frequency="generation" if self.publishes_one_by_one(node) else "stage",
             adaptive=self.adaptive and self.external_groups > 0,
             checkpoint_interval=max(self.checkpoint_interval, bool(self.cleanup)),  # else all stay
             clock="own" if self.own_clock else "coordinator",

@@ -25,8 +25,9 @@ from swarm.node.coordinator import clock_keeper, resume
 from swarm.node.coordinator.coordinator_machine import CoordinatorMachine, Look, WriteState
 from swarm.node.sharing import intake
 from swarm.node.worker import events as m
-from swarm.node.worker import own_groups, starting
+from swarm.node.worker import own_completions, own_groups, starting
 from swarm.node.worker.own_completions import Left
+from swarm.node.worker.own_groups import OwnGroups
 from swarm.node.worker.redo import Redo, RedoPlan
 from swarm.node.worker.round_files import RoundFiles
 from swarm.node.worker.round_steps import RoundSteps
@@ -34,9 +35,13 @@ from swarm.node.worker.saving import Saver
 from swarm.node.worker.worker_machine import WorkerMachine
 from swarm.store.memory import MemoryStore
 from swarm.types import RoundKey
+from swarm.wire.codec import encode
+from swarm.wire.messages import RolloutFile
+from swarm.wire.parts import digest
 from tests.simulation.faults import STRANGERS
 from tests.simulation.laws import BrokenLawError
 from tests.simulation.plan import Plan
+from tests.simulation.virtual_time import unheard
 from tests.simulation.watched_store import WatchedStore
 from tests.simulation.world import World
 
@@ -61,21 +66,33 @@ def nothing_is_left_behind() -> Iterator[None]:
     gc.collect()
 
 
-def plan_of(seed: int, faults: Mapping[str, float]) -> Plan:
+def plan_of(seed: int, faults: Mapping[str, float], *, one_by_one: bool = False) -> Plan:
     drawn = Plan.drawn(seed, workers=WORKERS)
     often = {kind: number for place, (kind, number) in enumerate(OFTEN.items()) if (seed >> place % 3) & 1}
     often = {kind: number for kind, number in often.items() if kind not in faults}
     calm = drawn.faults.without("vandals", "liars", "quitters", "late_joiners", "slow", *STRANGERS)
-    return replace(drawn, rounds=4, named=False, cleanup="", faults=replace(calm, **often, **faults))
+    faulty = replace(calm, **often, **faults)
+    return replace(drawn, rounds=4, named=False, cleanup="", one_by_one=one_by_one, faults=faulty)
 
 
-def first_broken_law(faults: Mapping[str, float], first: int = 0, seeds: int = SEEDS) -> str:
+def first_broken_law(
+    faults: Mapping[str, float], first: int = 0, seeds: int = SEEDS, *, one_by_one: bool = False
+) -> str:
     """What the first of so many seeds that breaks a law says; nothing if none does."""
     for seed in range(first, first + seeds):
-        try:
-            World(plan_of(seed, faults)).run()
-        except BrokenLawError as broken:
-            return str(broken)
+        with unheard():  # the world that breaks a law is cut off, and goes with its last reference
+            if said := _broken_law(plan_of(seed, faults, one_by_one=one_by_one)):
+                return said
+    return ""
+
+
+def _broken_law(plan: Plan) -> str:
+    try:
+        World(plan).run()
+    except BrokenLawError as broken:
+        return str(broken)
+    finally:
+        gc.collect()
     return ""
 
 
@@ -214,10 +231,10 @@ def published_rollouts_are_drawn_anew(patch: Patch) -> None:
 def the_cumulative_reward_begins_anew_at_a_restart(patch: Patch) -> None:
     usual = RoundSteps.continue_from
 
-    async def continue_from(self: RoundSteps, rows: Any) -> int:
-        next_round = await usual(self, rows)
+    async def continue_from(self: RoundSteps, rows: Any) -> RoundKey:
+        following = await usual(self, rows)
         self.cumulative_reward = 0.0
-        return next_round
+        return following
 
     patch.setattr(RoundSteps, "continue_from", continue_from)
 
@@ -338,6 +355,20 @@ def a_registration_need_not_beat(patch: Patch) -> None:
     patch.setattr(Heartbeats, "observe", lambda self, peer: True)
 
 
+def a_part_is_made_again_at_another_time(patch: Patch) -> None:
+    patch.setattr(own_completions, "_parts", lambda *asked: {})
+    usual = OwnGroups.to_file
+
+    def to_file(self: OwnGroups, work: Any, groups: Any, timestamp: float, parts: Any = None) -> RolloutFile:
+        return usual(self, work, groups, self._ctx.clock.wall(), parts)
+
+    patch.setattr(OwnGroups, "to_file", to_file)
+
+
+def a_part_is_named_and_not_written(patch: Patch) -> None:
+    patch.setattr(RoundFiles, "part", lambda self, file, slot: (digest(encode(file)), len(encode(file))))
+
+
 @dataclass(frozen=True)
 class Planted:
     """One bug, and a part of what the broken law says."""
@@ -348,6 +379,8 @@ class Planted:
     """Where it shows."""
     first: int = 0
     """The seed to begin with, since it was caught there: the others follow."""
+    one_by_one: bool = False
+    """Groups are published so."""
 
 
 BUGS = [
@@ -404,6 +437,8 @@ BUGS = [
         ("a row without its reward", "it trained before it tried to publish", "a node ends with StoreError"),
         {"obstructers": 1.0},
     ),
+    Planted(a_part_is_made_again_at_another_time, ("a published rollout file is changed",), one_by_one=True),
+    Planted(a_part_is_named_and_not_written, ("it names a part that is not there",), one_by_one=True),
     Planted(a_registration_need_not_beat, ("a node ends with DuplicateNodeError",), {"claimants": 1.0}, first=7),
 ]
 
@@ -412,10 +447,15 @@ BUGS = [
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.plant.__name__)
 def test_a_planted_bug_is_caught(bug: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
     bug.plant(monkeypatch)
-    said = first_broken_law(bug.with_faults, bug.first)
+    said = first_broken_law(bug.with_faults, bug.first, one_by_one=bug.one_by_one)
     assert any(part in said for part in bug.says), said or f"{SEEDS} seeds broke no law"
 
 
 @pytest.mark.timeout(300)
 def test_without_any_planted_bug_such_seeds_break_no_law() -> None:
     assert first_broken_law({}, seeds=SEEDS // 2) == ""
+
+
+@pytest.mark.timeout(300)
+def test_nor_do_they_where_groups_are_published_one_by_one() -> None:
+    assert first_broken_law({}, seeds=SEEDS // 4, one_by_one=True) == ""

@@ -14,7 +14,7 @@ import pytest
 from swarm.types import RoundKey
 from swarm.wire import keys
 from tests.simulation.faults import Faults
-from tests.simulation.laws import BrokenLawError
+from tests.simulation.laws import BrokenLawError, without_answers
 from tests.simulation.plan import Plan
 from tests.simulation.world import Outcome, World
 
@@ -133,6 +133,17 @@ def test_the_clock_visits_every_stage(seed: int) -> None:
     world.run()
     opened = [RoundKey(state.round, state.stage) for state in world.laws.states() if not state.held]
     assert opened == [RoundKey(r, s) for r in range(3) for s in range(2)] + [RoundKey(3)]
+    updates = [update for worker in world.workers for update in worker.policy.updates]
+    shown = [prompt for update in updates for prompt in update.own if without_answers(prompt) != prompt]
+    assert len(shown) == sum(map(len, (update.own for update in updates))) / 2, "each second stage shows answers"
+    assert any("\n2. " in prompt for prompt in shown), "peers' among them"
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("own_clock", [False, True])
+def test_rounds_of_several_stages_come_out_the_same_after_kills(seed: int, own_clock: bool) -> None:
+    faults = Faults(kills=3.0, coordinator_deaths=0.0 if own_clock else 1.0, late_joiners=0.5)
+    run(Plan(seed=seed, workers=FEW, rounds=5, faults=faults, stages=2 + seed % 2, own_clock=own_clock, staleness=0))
 
 
 def test_one_worker_that_lives_goes_on_when_all_others_and_the_coordinator_are_gone() -> None:

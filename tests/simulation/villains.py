@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -83,9 +84,15 @@ class Vandal(Bystander):
     def __init__(self, world: World, name: str) -> None:
         super().__init__(world, name)
         self.acts_left = world.rng.randrange(1, 12)
+        self._of_parts = Random(f"parts {world.plan.seed} {name}")
 
     def start(self) -> None:
         self.world.after(self.world.rng.expovariate(0.1), self._act)
+
+    def _place(self, key: RoundKey, victim: str) -> str:
+        """Of the victim's file, or of a part of it."""
+        one_by_one = self.world.plan.one_by_one and self._of_parts.random() < 0.5
+        return keys.part(key, victim, self._of_parts.randrange(2)) if one_by_one else keys.rollout(key, victim)
 
     def _act(self) -> None:
         world, rng = self.world, self.world.rng
@@ -100,7 +107,7 @@ class Vandal(Bystander):
             victim = rng.choice([self.name, *(worker.name for worker in world.workers)])
             round_ = min(world.plan.rounds - 1, max((state.round for state in states), default=0))
             world.injected["vandalised_rollouts"] += 1
-            self.put(keys.rollout(RoundKey(round_ + rng.randrange(2)), victim), rubbish)
+            self.put(self._place(RoundKey(round_ + rng.randrange(2)), victim), rubbish)
         if self.acts_left:
             world.after(rng.expovariate(0.1), self._act)
 

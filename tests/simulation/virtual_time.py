@@ -147,7 +147,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._ready.clear()  # type: ignore[attr-defined]
         self._scheduled.clear()  # type: ignore[attr-defined]
         events._set_running_loop(self)  # for what is cut off in the middle and asks whose it was
-        with _unheard():
+        with unheard():
             self._close_everything()
             gc.collect()
         events._set_running_loop(None)
@@ -165,7 +165,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
 
 @contextmanager
-def _unheard() -> Iterator[None]:
+def unheard() -> Iterator[None]:
+    """Nothing is said of streams that were not closed and calls that were not awaited, as of what is cut off."""
     before, sys.unraisablehook = sys.unraisablehook, lambda unraisable: None
     try:
         with warnings.catch_warnings():

@@ -63,6 +63,10 @@ class WatchedStore(FaultyStore):
         self._world.note(self._name, "put", key, crc32(data))
         laws.has_put(self._host, key, data, durable=durable)
 
+    def sync(self, key: str) -> None:
+        super().sync(key)
+        self._world.laws.has_synced(self._host, key)
+
     def put_bundle(self, prefix: str, fill: Callable[[Path], None]) -> None:
         self._world.laws.writes(self._host, prefix)
         super().put_bundle(prefix, fill)

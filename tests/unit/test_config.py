@@ -287,7 +287,7 @@ MALFORMED = [
     ("COORDINATOR_ROUND_INTERVAL", "inf", "a number above 0"),
     ("COORDINATOR_ROUND_INTERVAL", "a minute", "a number above 0"),
     ("ADAPTIVE_IJ_ALPHA", "1.1", "a number above 0 to 1"),
-    ("NODE_ROLE", "Coordinator", "one of worker, coordinator"),
+    ("NODE_ROLE", "Coordinator", "one of worker, generator, evaluator, coordinator, person"),
     ("NODE_ID", "../anna", "a node id: letters"),
     ("NODE_ID", "anna.json", "a node id: letters"),
     ("NODE_ID", "anna.sync-conflict-1", "a node id: letters"),
@@ -371,23 +371,48 @@ def test_an_unknown_key_in_a_file_is_refused_and_the_nearest_named(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("name", "text"),
+    ("others", "says"),
     [
-        ("MAX_STAGES", "2"),
-        ("ROLLOUT_PUBLISH_FREQUENCY", "generation"),
+        (
+            {"SWARM_ENDPOINT": '{"url": "http://here/v1"}'},
+            "= 100 and SWARM_ENDPOINT exclude each other",
+        ),
+        ({"SWARM_MAX_NEW_TOKENS": "100"}, "must be less than SWARM_MAX_NEW_TOKENS = 100, which is for reasoning and"),
     ],
 )
-def test_what_is_not_built_yet_is_refused_not_ignored(name: str, text: str) -> None:
-    assert "which this version does not have" in refusal({name: text})
+def test_a_budget_for_reasoning_that_could_not_be_kept_is_refused(others: dict[str, str], says: str) -> None:
+    assert load({"SWARM_MAX_REASONING_TOKENS": "100", "SWARM_MAX_NEW_TOKENS": "101"}).max_reasoning_tokens == 100
+    assert says in refusal({"SWARM_MAX_REASONING_TOKENS": "100", **others})
 
 
-def test_a_round_of_one_stage_is_published_once_with_either() -> None:
-    assert load({"ROLLOUT_PUBLISH_FREQUENCY": "round"}).publish_frequency == "round"
+@pytest.mark.parametrize(
+    ("others", "says"),
+    [
+        ({"SWARM_STALENESS": "1"}, "SWARM_STALENESS = 1 exclude each other"),
+        ({"ROLLOUT_PUBLISH_FREQUENCY": "round"}, "choose stage or generation"),
+        ({"SWARM_REVISE": '{"answers": 0}'}, "at `$.answers`"),
+        ({"SWARM_REVISE": '{"colour": 1}'}, "colour"),
+        ({"SWARM_REVISE": '{"templates": ["{question}"]}'}, "has {answers} 0 times, expected once"),
+    ],
+)
+def test_what_cannot_work_with_several_stages_is_refused(others: dict[str, str], says: str) -> None:
+    assert says in refusal({"MAX_STAGES": "2", **others})
+
+
+def test_stages_are_part_of_the_experiment() -> None:
+    assert "max_stages" not in load().experiment_identity()
+    identity = load({"MAX_STAGES": "3", "SWARM_REVISE": '{"answers": 2}'}).experiment_identity()
+    assert (identity["max_stages"], identity["revise"]) == (3, {"answers": 2})
+
+
+@pytest.mark.parametrize("frequency", ["generation", "stage", "round"])
+def test_every_publish_frequency_is_taken(frequency: str) -> None:
+    assert load({"ROLLOUT_PUBLISH_FREQUENCY": frequency}).publish_frequency == frequency
 
 
 def test_a_liveness_timeout_below_three_heartbeats_is_refused() -> None:
     message = refusal({"SWARM_HEARTBEAT_INTERVAL": "2", "SWARM_LIVENESS_TIMEOUT": "5.9"})
-    assert message.startswith("SWARM_LIVENESS_TIMEOUT must be at least three times SWARM_HEARTBEAT_INTERVAL")
+    assert message.startswith("SWARM_LIVENESS_TIMEOUT must be at least 3 times SWARM_HEARTBEAT_INTERVAL")
     assert load({"SWARM_HEARTBEAT_INTERVAL": "2", "SWARM_LIVENESS_TIMEOUT": "6"}).liveness_timeout == 6
 
 
@@ -504,7 +529,7 @@ def values_of(kind: Any) -> st.SearchStrategy[Any]:
     return st.from_regex(meta.pattern, fullmatch=True, alphabet=st.characters(codec="ascii"))
 
 
-VALUES = {f.name: values_of(f.type) for f in fields(Settings) if not f.metadata["not_yet"]}
+VALUES = {f.name: values_of(f.type) for f in fields(Settings)}
 VALUES |= {
     "local_groups": st.integers(1, 16),
     "external_groups": st.integers(0, 16),
@@ -512,6 +537,11 @@ VALUES |= {
     "adaptive_min_j": st.integers(0, 8),
     "adaptive_max_j": st.integers(0, 16),
     "heartbeat_interval": st.floats(0, 1e3, exclude_min=True),
+    "endpoint": st.dictionaries(WORDS, st.integers() | WORDS, min_size=1),
+    "max_stages": st.just(1),
+    "revise": st.fixed_dictionaries({"answers": st.integers(1, 9)}, optional={"peers": st.integers(0, 9)}),
+    "chat_template_args": st.dictionaries(WORDS, st.integers() | WORDS | st.booleans(), min_size=1),
+    "task_table": st.dictionaries(WORDS, st.dictionaries(WORDS, st.integers() | WORDS | st.lists(WORDS)), min_size=1),
 }
 """By setting; the last ones small, so that most combinations are allowed."""
 
@@ -531,6 +561,8 @@ def test_another_process_with_the_environment_of_these_settings_has_these_settin
     assume(not on or total >= 2)
     low, high = flags.get("adaptive_min_j", 0), flags.get("adaptive_max_j", total - 1)
     assume(not on or low <= flags.get("adaptive_initial_j", low) <= high <= total - 1)
+    budget, limit = flags.get("max_reasoning_tokens"), flags.get("max_new_tokens")
+    assume(not budget or (not flags.get("endpoint") and (not limit or budget < limit)))
     settings = load(**flags)
     assert load(settings.as_environment()) == settings
 
@@ -612,3 +644,15 @@ def test_in_a_bucket_nodes_beat_and_look_less_often_unless_somebody_says_otherwi
     sources = sources_of({"path": "s3://mine/runs"}, {"SWARM_RECONCILE_INTERVAL": "3"})
     assert sources["heartbeat_interval"] == "default in a bucket"
     assert sources["reconcile_interval"] == "environment variable SWARM_RECONCILE_INTERVAL"
+
+
+def test_how_a_model_is_asked_is_a_nodes_own_choice() -> None:
+    own = load(system_prompt="You sort.", instruction="Answer.", stop="</answer>", chat_template_args={"a": False})
+    assert own.experiment_identity() == load().experiment_identity()
+    assert own.as_recorded()["stop"] == ["</answer>"]
+    assert own.as_recorded()["chat_template_args"] == {"a": False}
+
+
+def test_an_argument_that_would_spoil_every_prompt_is_refused_before_anything_starts() -> None:
+    with pytest.raises(ConfigError, match="must not set add_generation_prompt"):
+        load(chat_template_args={"add_generation_prompt": False})

@@ -53,4 +53,4 @@ def test_the_readme_is_read_in_ten_minutes_and_has_the_two_commands() -> None:
 
 def test_every_page_can_be_reached_from_the_readme() -> None:
     linked = {target for target, _ in LINK.findall((ROOT / "README.md").read_text("utf-8"))}
-    assert [page.name for page in PAGES[1:] if f"docs/{page.name}" not in linked] == []
+    assert {page.name for page in PAGES[1:] if f"docs/{page.name}" not in linked} == set()

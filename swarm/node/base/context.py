@@ -52,6 +52,9 @@ class Compute(Protocol):
     async def run(self, step: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
         """Run it and give what it returns or raises. Cancelled or not, a step ends before the next begins."""
 
+    def tell(self, call: Callable[[], None]) -> None:
+        """From within a step: have the event loop make this call, in the order of asking, and before `run` returns."""
+
 
 @dataclass(frozen=True)
 class ProcessIdentity:

@@ -17,6 +17,10 @@ from swarm.wire import keys
 from swarm.wire.codec import encode
 from swarm.wire.messages import ExperimentFile
 
+SHARED = ("seed", "profile", "tasks", "task_table", "task_families", "clock", "max_stages", "revise")
+"""Settings in which a node that differs from its experiment has nothing to share with its peers. In the others one that
+does not train cannot differ."""
+
 
 def read_experiment(run: Run) -> ExperimentFile | None:
     """The experiment's identity, None where nobody has made it yet. Blocking.
@@ -41,7 +45,7 @@ def differing(settings: Settings, experiment: ExperimentFile) -> dict[str, str]:
     return {
         name: f"{variable(name)} was {quoted(made[name])}, now {quoted(asked[name])}{_renamed(name, experiment)}"
         for name in asked
-        if name in made and made[name] != asked[name]
+        if name in made and made[name] != asked[name] and (settings.trains or name in SHARED)
     }
 
 

@@ -5,15 +5,23 @@ settled by what can be read: a registration of a process of this machine that ru
 if it is seen to beat (heartbeats.py). Two that slipped in at the same moment notice each other by their incarnation,
 and the one that registered later gives way to the other's beats. A claim that does not beat is written over, and said
 once. A beat that somebody wrote higher than the own one would make this node look dead: the next own one is higher.
+
+Where each request is paid for, every second beat is left out of a node that has gone on to another round since, or that
+beat for another reason a moment ago.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Collection, Iterable, Set
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Set
 from contextlib import asynccontextmanager
 
-from swarm.errors import DuplicateNodeError, StoreError
+from msgspec import UNSET, UnsetType
+
+from swarm.config import variable
+from swarm.config.task_table import as_mixture
+from swarm.errors import DuplicateNodeError, ExperimentError, StoreError
+from swarm.harmless import quoted
 from swarm.logs import begin_files, get_logger
 from swarm.node.base.context import NodeContext
 from swarm.node.base.heartbeats import PROOF_BEATS, Heartbeats
@@ -28,6 +36,8 @@ logger = get_logger(__name__)
 
 MOST_MOVING = 256
 """Registrations that are read before others because they move."""
+MOST_AT_ONCE = 64
+"""Nodes that are waited for whose registrations are read at every look."""
 HIGHEST_BEAT = 2**53 - 1
 """That a registration can hold."""
 
@@ -64,8 +74,21 @@ def left_behind(ctx: NodeContext, peer: PeerFile) -> bool:
     return process_runs(peer, ctx.process) is False
 
 
+def peer_reader(ctx: NodeContext) -> PeerReader:
+    """What a node reads registrations with: often enough to see that they beat. Where requests are spared, that they
+    are other ones than before says so: those who work are read again only while they are waited for."""
+    pause = math.inf if ctx.settings.sparing else ctx.settings.liveness_timeout / 4
+    return PeerReader(ctx.run, ctx.clock.monotonic, own=ctx.node_id, pause=pause)
+
+
 def read_registered(
-    ctx: NodeContext, reader: PeerReader, moving: frozenset[str], earned: Set[str] = frozenset(), max_age: float = 0.0
+    ctx: NodeContext,
+    reader: PeerReader,
+    moving: frozenset[str],
+    earned: Set[str] = frozenset(),
+    *,
+    max_age: float = 0.0,
+    at_once: Set[str] = frozenset(),
 ) -> list[PeerFile]:
     """The registrations, less those that were `left_behind` before this node looked for the first time. Blocking.
 
@@ -74,8 +97,10 @@ def read_registered(
         moving: nodes whose heartbeat moves, as this node has seen.
         earned: nodes that have done their part: however many others move, these are seen.
         max_age: seconds for which a listing is good enough.
+        at_once: nodes that are waited for; of many none holds anybody up.
     """
-    peers = reader.read(moving | earned if len(moving) < MOST_MOVING else earned, max_age)
+    last = at_once if len(at_once) <= MOST_AT_ONCE else ()
+    peers = reader.read(moving | earned if len(moving) < MOST_MOVING else earned, max_age, last, moving)
     return [peer for peer in peers if peer.peer_id in moving or not left_behind(ctx, peer)]
 
 
@@ -91,14 +116,27 @@ def _machine(peer: PeerFile) -> str:
     return peer.host.partition("/")[0] or "an unknown machine"
 
 
+def _as_text(mixture: Mapping[str, float] | UnsetType) -> str:
+    return "all tasks" if mixture is UNSET else quoted(as_mixture(mixture))
+
+
 class Presence:
     """This process's own registration."""
 
-    def __init__(self, ctx: NodeContext, role: str, *, status: str = STARTING, model: str = "") -> None:
+    def __init__(
+        self,
+        ctx: NodeContext,
+        role: str,
+        *,
+        status: str = STARTING,
+        model: str = "",
+        mixture: Mapping[str, float] | None = None,
+    ) -> None:
         self._ctx = ctx
         self._role = role
         self.status = status
         self.model = model
+        self._mixture = mixture
         self.round = -1
         self.stage = 0
         self.needs_from = 0
@@ -108,6 +146,10 @@ class Presence:
         self._dead_until = -math.inf
         """Lives that began until then were over when this one began."""
         self._beat = 0
+        self._beaten_at, self._beaten_in = -math.inf, -1
+        """When the last beat was written, monotonic seconds, and in which round."""
+        self._left_out = False
+        """The beat that was due last."""
         self._gave_way = False
         self._incarnation = ctx.process.incarnation
         self._lives = 1
@@ -149,6 +191,7 @@ class Presence:
 
         Raises:
             DuplicateNodeError: a live process has it.
+            ExperimentError: it asked another mixture of tasks in its rounds before.
             StoreError: the folder cannot be written.
         """
         ctx = self._ctx
@@ -158,16 +201,28 @@ class Presence:
                 f"node id {ctx.node_id!r} is taken in experiment {ctx.run.experiment!r}: process {holder.pid} on "
                 f"{_machine(holder)}, a {holder.node_role}, is alive; stop it or choose another NODE_ID"
             )
+        if holder and holder.round >= 0:
+            self._refuse_other_mixture(holder)
         self._registered_at = ctx.clock.wall()
         self._dead_until = holder.registered_at if holder else -math.inf
         await self.beat(durable=True)  # what this node writes is believed only as long as it is registered
         begin_files(ctx.node_id)  # not before: they may have been another process's
 
+    def _refuse_other_mixture(self, before: PeerFile) -> None:
+        mine, known = self._registration().mixture, before.mixture
+        if before.node_role == self._role and mine != known:
+            raise ExperimentError(
+                f"{self._ctx.node_id} asked {_as_text(known)} in this experiment, and is to ask {_as_text(mine)} now: "
+                f"a mixture is fixed for the run, and peers refuse another one. Leave {variable('mixture')} as it was, "
+                "or give the node another NODE_ID"
+            )
+
     async def beat(self, *, durable: bool = False) -> None:
         """Write one heartbeat."""
         self._beat += 1
-        ctx, data = self._ctx, encode(self._registration())
+        ctx, data, round_ = self._ctx, encode(self._registration()), self.round
         await ctx.blocking.run(ctx.run.put_sealed, keys.peer(ctx.node_id), data, durable=durable)
+        self._beaten_at, self._beaten_in, self._left_out = ctx.clock.monotonic(), round_, False
 
     def _registration(self) -> PeerFile:
         ctx = self._ctx
@@ -189,6 +244,8 @@ class Presence:
             process_started_at=ctx.process.started_at,
             model=self.model,
             needs_from=self.needs_from,
+            trains=UNSET if ctx.settings.trains or ctx.settings.role == "coordinator" else False,
+            mixture=UNSET if self._mixture is None else dict(self._mixture),
         )
 
     async def _written(self) -> PeerFile | None:
@@ -202,6 +259,9 @@ class Presence:
         """
         while True:
             await self._ctx.clock.sleep(self._ctx.settings.heartbeat_interval)
+            if self._may_be_left_out():
+                self._left_out = True
+                continue
             try:
                 self._give_way(await self._written())
                 await self.beat()
@@ -209,6 +269,14 @@ class Presence:
                 self._failing.found(error)
             else:
                 self._failing.gone()
+
+    def _may_be_left_out(self) -> bool:
+        """Where requests are spared, one beat in two at most: of a node whose last one was written for another reason
+        a moment ago, or that has gone on to another round since, as its files of that round show."""
+        if not self._ctx.settings.sparing or self._left_out:
+            return False
+        ago = self._ctx.clock.monotonic() - self._beaten_at
+        return self.round != self._beaten_in or ago < self._ctx.settings.heartbeat_interval / 2
 
     def _give_way(self, written: PeerFile | None) -> None:
         """Look at what stands in the place of the last beat: this node's own, or somebody else's.

@@ -24,7 +24,7 @@ from swarm.node.base.clock_file import written_state
 from swarm.node.base.context import NodeContext
 from swarm.node.base.heartbeats import PROOF_BEATS, Heartbeats
 from swarm.node.base.log_once import LogOnce
-from swarm.node.base.presence import Presence, names_and_keys, read_registered
+from swarm.node.base.presence import Presence, names_and_keys, peer_reader, read_registered
 from swarm.node.base.rhythm import Rhythm
 from swarm.node.base.submissions import Submissions, is_expected
 from swarm.node.coordinator.coordinator_machine import (
@@ -37,7 +37,6 @@ from swarm.node.coordinator.coordinator_machine import (
     majority_front,
 )
 from swarm.node.coordinator.resume import resume_point
-from swarm.records.files import PeerReader
 from swarm.records.liveness import STARTING, STOPPED, Liveness
 from swarm.store.wake_ups import wake_ups
 from swarm.types import RoundKey
@@ -60,9 +59,11 @@ class Observer:
         self._ctx = ctx
         self._presence = presence
         self._liveness = liveness
-        self._peers = PeerReader(ctx.run, ctx.clock.monotonic, own=ctx.node_id)
+        self._peers = peer_reader(ctx)
         self._submissions = Submissions(ctx.run, ctx.clock.monotonic, ctx.settings.expected_names)
         self._hearts = Heartbeats()
+        self._waited_for: frozenset[str] = frozenset()
+        """Who was alive at the last look, and had not submitted."""
         self.in_doubt = False
         """Nobody can tell whose the clock is."""
         self._doubted_at = -math.inf
@@ -85,9 +86,11 @@ class Observer:
         try:
             max_age = self._max_age if opened else 0.0
             moving = self._liveness.moving(clock.monotonic())
-            peers = read_registered(self._ctx, self._peers, moving, self._submissions.proven, max_age)
+            known, last = self._submissions.proven, self._waited_for
+            peers = read_registered(self._ctx, self._peers, moving, known, max_age=max_age, at_once=last)
             for peer in peers:
                 self._liveness.observe(peer, clock.monotonic(), clock.wall())
+            self._liveness.stir(self._peers.stirred, clock.monotonic())
             state = self._state_lately(key)
         except StoreError as error:
             self._unlistable.found(error)
@@ -96,6 +99,7 @@ class Observer:
             return None
         now = clock.monotonic()
         live, before, submitted = self._liveness.live(now, role="worker"), self._before(key), self._submitted(key, 0.0)
+        self._waited_for = live - submitted
         self._submitted(RoundKey(key.round + 1))  # who went on alone has earned a say by that
         return Look(
             now=now,

@@ -21,6 +21,7 @@ from swarm.node.base.experiment import claim_experiment, differences, is_begun, 
 from swarm.node.base.log_once import LogOnce
 from swarm.node.base.presence import Presence, first_alive
 from swarm.node.base.start_record import record_start
+from swarm.node.base.task_files import publish_task_files
 from swarm.node.coordinator.clock_keeper import ClockKeeper
 from swarm.node.coordinator.resume import is_over
 from swarm.records.files import read_peers
@@ -67,6 +68,7 @@ class Coordinator:
         self._life.cancel()
 
     async def _live(self) -> None:
+        await self._ctx.blocking.run(publish_task_files, self._ctx)
         claim = partial(claim_experiment, self._ctx, anew=not self._ctx.settings.standby)
         created, changed = await self._ctx.blocking.run(claim)
         if changed:

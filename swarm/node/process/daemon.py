@@ -12,10 +12,11 @@ from typing import TypeVar, TypeVarTuple
 
 import anyio
 
-from swarm.config import NOBODY, Asked, Settings
-from swarm.errors import SwarmError
+from swarm.config import NOBODY, Asked, Settings, variable
+from swarm.errors import ConfigError, SwarmError
 from swarm.logs import configure_logging, get_logger
 from swarm.node.base.context import NodeContext
+from swarm.node.process.generator_only import as_it_runs
 from swarm.node.process.stopping import run_until_signal
 from swarm.node.process.wiring import check, make_context, node_log, remove_empty_logs, worker_maker
 from swarm.node.process.worker_settings import readable_name
@@ -38,9 +39,21 @@ def run_node(settings: Settings, asked: Asked = NOBODY) -> int:
         ConfigError: the settings cannot work, or it is to sign, and there is no key. Nothing was written.
         StoreError: the log files cannot be opened, so nothing could be recorded.
     """
+    if settings.role == "person":
+        raise ConfigError(f"{variable('role')}: a person answers at a terminal, which `swarm answer` starts alone")
     check(settings)
+    settings = as_it_runs(settings)
+    return run_as(settings, _coordinate if settings.role == "coordinator" else _work, asked)
+
+
+def run_as(settings: Settings, live: Callable[[NodeContext], Awaitable[int]], asked: Asked = NOBODY) -> int:
+    """Run one node whose settings were checked, as run_node does.
+
+    Args:
+        live: its life, from its context to its exit code.
+    """
     ctx = make_context(settings, settings.node_id or _made_up_name(settings), asked)
-    return run_logged([ctx], partial(_run, ctx))
+    return run_logged([ctx], partial(_run, ctx, live))
 
 
 def run_logged(contexts: Sequence[NodeContext], main: Callable[[], int]) -> int:
@@ -61,14 +74,14 @@ def run_logged(contexts: Sequence[NodeContext], main: Callable[[], int]) -> int:
 
 def _made_up_name(settings: Settings) -> str:
     """The clock's owner has a name that says so; those who stand by are several."""
-    if settings.role == "worker":
+    if settings.role != "coordinator":
         return readable_name(SystemRandom())
     return f"coordinator-{readable_name(SystemRandom())}" if settings.standby else "coordinator"
 
 
-def _run(ctx: NodeContext) -> int:
+def _run(ctx: NodeContext, live: Callable[[NodeContext], Awaitable[int]]) -> int:
     log_start(ctx)
-    return run_loop(_coordinate if ctx.settings.role == "coordinator" else _work, ctx)
+    return run_loop(live, ctx)
 
 
 def run_loop(main: Callable[[*Given], Awaitable[Result]], *given: *Given) -> Result:

@@ -40,6 +40,7 @@ class ComputeExecutor:
     def __init__(self, now: Callable[[], float], thread: ThreadPoolExecutor) -> None:
         self.busy = Timeline(now, Lock())
         self._thread = thread
+        self._loop: asyncio.AbstractEventLoop
 
     async def run(self, step: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
         """Run one blocking step. If the caller is cancelled, the step still ends before the next one begins.
@@ -51,4 +52,9 @@ class ComputeExecutor:
             with self.busy.running():
                 return step(*args, **kwargs)
 
+        self._loop = asyncio.get_running_loop()
         return await asyncio.wrap_future(self._thread.submit(copy_context().run, timed))
+
+    def tell(self, call: Callable[[], None]) -> None:
+        """As Compute.tell."""
+        self._loop.call_soon_threadsafe(call)

@@ -5,10 +5,10 @@ Torch is imported by the worker's compute thread, while the node is already regi
 
 from __future__ import annotations
 
+import gc
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import anyio
@@ -19,6 +19,7 @@ from swarm.errors import ConfigError, SwarmError
 from swarm.logs import NodeLog, get_logger
 from swarm.node.base.context import NodeContext
 from swarm.node.process.executor import ComputeExecutor, compute_thread
+from swarm.node.process.generator_only import endpoint_config, load_generator
 from swarm.node.process.host import this_process
 from swarm.node.process.lag import measured_lag
 from swarm.node.process.system import SYSTEM_CLOCK, ThreadBlocking
@@ -30,8 +31,9 @@ from swarm.signing.trust import make_trust
 from swarm.store.base import Kind
 from swarm.store.place import open_place
 from swarm.store.run import Run
-from swarm.tasks.registry import Families
-from swarm.types import Policy, Trainer
+from swarm.tasks.registry import NO_TASKS
+from swarm.tasks.universe import own_mixture, refuse_unknown_tasks, universe_of
+from swarm.types import Generator, Policy, Trainer
 from swarm.wire import keys
 
 if TYPE_CHECKING:
@@ -105,13 +107,16 @@ class Barrier:
 
 
 @asynccontextmanager
-async def worker_maker(settings: Settings, nodes: int = 1) -> AsyncIterator[Callable[[NodeContext], Worker]]:
+async def worker_maker(
+    settings: Settings, nodes: int = 1, load: Callable[[Settings], Policy] | None = None
+) -> AsyncIterator[Callable[[NodeContext], Worker]]:
     """What makes the workers of this process, with what they have in common while the block runs.
 
     That is the scoring children, the compute thread, the measure of the event loop's lag, and their first round.
 
     Args:
         nodes: how many will be made.
+        load: gives a node its policy; None: what its settings name.
     """
     from swarm.node.worker.worker import Worker
     from swarm.tasks.scoring import Scorer
@@ -119,8 +124,8 @@ async def worker_maker(settings: Settings, nodes: int = 1) -> AsyncIterator[Call
     def make(ctx: NodeContext) -> Worker:
         return Worker(
             ctx,
-            tasks=checked_tasks(ctx.settings),
-            load_policy=partial(_load_policy, ctx.settings),
+            universe=universe_of(ctx.settings),
+            load_policy=partial(load or _load_policy, ctx.settings),
             task_source=scorer,
             compute=ComputeExecutor(ctx.clock.monotonic, thread),
             loop_lag=lag.reader(),
@@ -128,16 +133,17 @@ async def worker_maker(settings: Settings, nodes: int = 1) -> AsyncIterator[Call
         )
 
     together = Barrier(nodes)
-    async with Scorer(settings.scorer_processes, settings.task_families) as scorer, measured_lag() as lag:
+    tasks = settings.task_table or NO_TASKS
+    async with Scorer(settings.scorer_processes, settings.task_families, tasks) as scorer, measured_lag() as lag:
         with compute_thread() as thread:
             yield make
 
 
 def check(settings: Settings) -> None:
     """Refuse what no node of this role can run with, before anything starts. Raises ConfigError."""
-    if settings.role == "worker":
+    if settings.role != "coordinator":
         one_model(settings)
-        checked_tasks(settings)
+        own_mixture(settings, universe_of(settings))
     check_alone(settings)
     if settings.role == "worker" and settings.adaptive:
         make_rule(settings)
@@ -150,12 +156,9 @@ def check_alone(settings: Settings) -> None:
     """
     _check_role(settings)
     make_trust(settings.signing, settings.private_folder, settings.place, settings.experiment)
-    if settings.role != "worker":
+    if settings.role == "coordinator":
         return
-    known = dict.fromkeys(chain(*Families(settings.task_families).profiles().values()))
-    for task in settings.tasks or ():
-        if task not in known:
-            raise ConfigError(f"SWARM_TASKS (tasks): no profile has a task {task!r}; there are {', '.join(known)}")
+    refuse_unknown_tasks(settings)
     sampler(settings.sampler)
     loss(settings.loss)
     advantage_scaling(settings.advantage_scaling)
@@ -163,11 +166,18 @@ def check_alone(settings: Settings) -> None:
 
 def _check_role(settings: Settings) -> None:
     """Refuse a role that contradicts the clock. Raises ConfigError."""
-    if settings.role == "coordinator" and settings.clock == "own":
+    if settings.role in ("coordinator", "evaluator", "person") and settings.clock == "own":
         raise ConfigError(
-            f"{variable('clock')}: expected coordinator for a coordinator, got own, where every node keeps its own "
-            f"clock: start no coordinator, or unset the variable"
+            f"{variable('clock')}: expected coordinator for the role {settings.role}, got own, where every node keeps "
+            f"its own clock: start no {settings.role}, or unset the variable"
         )
+    for name, roles in (("endpoint", ("generator",)), ("awaited", ("generator", "person"))):
+        if getattr(settings, name) and settings.role not in roles:
+            raise ConfigError(
+                f"{variable(name)}: only a {' or a '.join(roles)} has it, got {variable('role')} {settings.role!r}; "
+                f"give it to that node alone (swarm join --role generator), or unset it"
+            )
+    endpoint_config(settings)
     if settings.standby and settings.role != "coordinator":
         raise ConfigError(
             f"{variable('standby')}: only a coordinator stands by, got {variable('role')} {settings.role!r}; "
@@ -184,37 +194,25 @@ def one_model(settings: Settings) -> str:
     return settings.model[0]
 
 
-def checked_tasks(settings: Settings) -> tuple[str, ...]:
-    """The tasks to draw from, in the order given.
-
-    Raises:
-        ConfigError: the profile has no such task, or a family cannot be had.
-    """
-    known = Families(settings.task_families).profiles().get(settings.profile, ())
-    tasks = settings.tasks or known
-    for task in tasks:
-        if task not in known:
-            raise ConfigError(
-                f"SWARM_TASKS (tasks): profile {settings.profile!r} has no task {task!r}; it has {', '.join(known)}"
-            )
-    return tasks
-
-
 def _load_policy(settings: Settings) -> Policy:
+    if not settings.trains:
+        return load_generator(settings, partial(_load_generator, settings))
     logger.info("model.loading", model=settings.model[0], first="torch is imported, which takes some seconds")
     from swarm.policy.policy import JoinedPolicy, load_policy
-    from swarm.policy.settings import compute_threads, grpo_config
+    from swarm.policy.settings import grpo_config, loading_options
 
-    policy = load_policy(
-        settings.model[0],
-        grpo_config(settings),
-        threads=compute_threads(settings),
-        device=settings.device,
-        hub_token=settings.hub_token,
-        precision=settings.precision,
-        attention=settings.attention,
-    )
+    policy = load_policy(settings.model[0], grpo_config(settings), **loading_options(settings))
+    gc.collect()
+    gc.freeze()  # the objects of torch and the model stay: looking through them cost a quarter of a light round
     return JoinedPolicy(policy.generator, _taking_turns(policy.trainer, settings))
+
+
+def _load_generator(settings: Settings) -> Generator:
+    from swarm.policy.policy import load_generator
+    from swarm.policy.settings import grpo_config, loading_options
+
+    logger.info("model.loading", model=settings.model[0], first="torch is imported, which takes some seconds")
+    return load_generator(settings.model[0], grpo_config(settings), **loading_options(settings))
 
 
 def _taking_turns(trainer: Trainer, settings: Settings) -> Trainer:

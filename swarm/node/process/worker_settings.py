@@ -24,7 +24,7 @@ def readable_name(rng: Random) -> str:
 
 
 def settings_of_workers(settings: Settings, nodes: int) -> list[Settings]:
-    """The settings of each of several workers; a list of models is dealt out in turn.
+    """The settings of each of several workers; lists of models and of mixtures are dealt out in turn.
 
     With NODE_ID=w they are called w-0, w-1, ...; without it each gets a name of its own.
 
@@ -40,6 +40,7 @@ def settings_of_workers(settings: Settings, nodes: int) -> list[Settings]:
             role="worker",
             node_id=f"{name}-{n}" if name else readable_name(SystemRandom()),
             model=(settings.model[n % len(settings.model)],),
+            mixture=settings.mixture and (settings.mixture[n % len(settings.mixture)],),
         )
         for n in range(nodes)
     ]

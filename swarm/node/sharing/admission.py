@@ -13,19 +13,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from swarm.config import Settings
+from swarm.config.revising import revising
 from swarm.errors import ProtocolError
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.tasks.family import QuestionRequest
-from swarm.types import RolloutGroup, RoundKey
+from swarm.tasks.revise import check_context
+from swarm.tasks.universe import Mixture
+from swarm.types import Completion, RolloutGroup, RoundKey
 
 MOST_TEXT = 4 * 2**20
-"""Characters of all responses of one file. What is informative of them stays in memory for as long as its round."""
+"""Characters of all responses of one file, with what was replied to them. What is informative of them stays in memory
+for as long as its round."""
 LONGEST_PROMPT = 2**16
 """Characters of a prompt that nobody can regenerate."""
 CHARACTERS_PER_TOKEN = 64
 """Four times the tokens of an own completion, which is what is trained on at most, of 16 characters each."""
 USUAL_TOKENS = 256
 """Of the longest completion, where no setting says it: what models without a limit of their own get."""
+NO_LICENCE = "none"
+"""In SWARM_LICENCES: texts whose publisher names none."""
 
 
 @dataclass(frozen=True)
@@ -40,48 +46,71 @@ class Admission:
         completions = [completion for group in groups for completion in group.completions]
         _at_most(self.settings.peer_groups, "groups", len(groups))
         _at_most(self.settings.peer_completions, "completions", len(completions))
-        _at_most(MOST_TEXT, "characters of responses", sum(len(completion.text) for completion in completions))
+        _at_most(MOST_TEXT, "characters of responses", sum(map(_characters, completions)))
 
-    def refusals(self, peer: str, key: RoundKey, groups: Sequence[RolloutGroup]) -> list[ProtocolError | None]:
-        """Of each group of a peer's file for one stage why it may not come in, None for those that may."""
-        drawn = self._drawn(peer, key, groups) if self.settings.admit == "drawn" else [True] * len(groups)
+    def refusals(
+        self, peer: str, key: RoundKey, groups: Sequence[RolloutGroup], mixture: Mixture | None = None
+    ) -> list[ProtocolError | None]:
+        """Of each group of a peer's file for one stage why it may not come in, None for those that may.
+
+        Args:
+            mixture: of tasks, that the peer asks; None: that of everybody.
+        """
+        drawn = self._drawn(peer, key, groups, mixture) if self.settings.admit == "drawn" else [True] * len(groups)
         return [self._refusal(group, fits) for group, fits in zip(groups, drawn, strict=True)]
 
-    @property
-    def longest_completion(self) -> int:
-        """Characters."""
-        settings = self.settings
-        return settings.completion_characters or CHARACTERS_PER_TOKEN * (settings.max_new_tokens or USUAL_TOKENS)
-
-    def is_drawn(self, group: RolloutGroup) -> bool:
+    def is_drawn(self, group: RolloutGroup, mixture: Mixture | None = None) -> bool:
         """Whether the run draws this question for this peer, round, stage and slot."""
-        return self._drawn(group.peer_id, RoundKey(group.round, group.stage), [group])[0]
+        return self._drawn(group.peer_id, RoundKey(group.round, group.stage), [group], mixture)[0]
 
-    def _drawn(self, peer: str, key: RoundKey, groups: Sequence[RolloutGroup]) -> list[bool]:
+    def _drawn(self, peer: str, key: RoundKey, groups: Sequence[RolloutGroup], mixture: Mixture | None) -> list[bool]:
         slots = [group.slot for group in groups if group.slot < self.settings.peer_groups]  # strangers chose them
-        questions = self.assigned.questions(peer, key, 1 + max(slots, default=-1))
+        questions = self.assigned.questions(peer, key, 1 + max(slots, default=-1), mixture)
         return [group.slot < len(questions) and _asked(group) == questions[group.slot] for group in groups]
 
     def _refusal(self, group: RolloutGroup, drawn: bool) -> ProtocolError | None:
-        longest, most = max(len(completion.text) for completion in group.completions), self.longest_completion
+        longest = max(len(text) for one in group.completions for text in one.texts)
+        most = longest_completion(self.settings)
         if longest > most:
             detail = f"a completion of group {group.slot} has {longest} characters, this node takes {most}"
             return ProtocolError("too_long", f"{detail} (SWARM_COMPLETION_CHARACTERS)")
+        if (taken := self.settings.licences) and not _is_among(group.licence or NO_LICENCE, taken):
+            said = group.licence or "no licence"
+            detail = f"group {group.slot} is under {said!r}, this node takes {', '.join(taken)} (SWARM_LICENCES)"
+            return ProtocolError("other_licence", detail)
         if not group.question.verifiable:
             return _unverifiable(group)
+        if group.question.known_origin().context:
+            try:
+                check_context(group, revising(self.settings.revise, self.settings.profile))
+            except ProtocolError as error:
+                return error.as_value()
         if self.settings.admit != "drawn" or drawn:
             return None
-        origin = group.question.origin
-        if origin and origin.profile != self.assigned.profile:
+        profiles, origin = self.assigned.universe.profiles, group.question.origin
+        if origin and not self.assigned.universe.has(origin):
+            asked = profiles.get(group.question.task)
+            if asked is None and origin.profile in profiles.values():
+                detail = f"group {group.slot} is of task {group.question.task!r:.80}, which the run does not ask"
+                return ProtocolError("outside_universe", detail)
+            expected = repr(asked) if asked else " or ".join(map(repr, sorted({*profiles.values()})))
             return ProtocolError(
-                "other_profile",
-                f"group {group.slot} is of profile {origin.profile!r:.40}, not {self.assigned.profile!r}",
+                "other_profile", f"group {group.slot} is of profile {origin.profile!r:.40}, not {expected:.200}"
             )
         return ProtocolError(
             "not_drawn",
             f"group {group.slot} is not to the question that this run draws for {group.peer_id}, round {group.round}, "
             f"stage {group.stage}; nodes of one run need the same seed and tasks",
         )
+
+
+def _characters(completion: Completion) -> int:
+    return len(completion.text) + sum(len(turn.text) + len(turn.reply) for turn in completion.earlier)
+
+
+def _is_among(licence: str, taken: Sequence[str]) -> bool:
+    """SPDX ids are the same in any case."""
+    return licence.casefold() in {name.casefold() for name in taken}
 
 
 def _asked(group: RolloutGroup) -> QuestionRequest | None:
@@ -91,6 +120,8 @@ def _asked(group: RolloutGroup) -> QuestionRequest | None:
 
 def _unverifiable(group: RolloutGroup) -> ProtocolError | None:
     """What a group without origin needs: an answer of its publisher, and a prompt of some sensible length."""
+    if any(completion.earlier for completion in group.completions):
+        return ProtocolError("reply_mismatch", f"group {group.slot} is of a conversation that nobody can have again")
     if not (group.question.answer or "").strip():
         return ProtocolError("no_origin", f"group {group.slot} has neither an origin nor an answer to be held against")
     if len(group.question.prompt) > LONGEST_PROMPT:
@@ -101,3 +132,8 @@ def _unverifiable(group: RolloutGroup) -> ProtocolError | None:
 def _at_most(limit: int, what: str, got: int) -> None:
     if got > limit:
         raise ProtocolError("oversized", f"expected at most {limit} {what} of one peer and stage, got {got}")
+
+
+def longest_completion(settings: Settings) -> int:
+    """Characters of a completion that is taken."""
+    return settings.completion_characters or CHARACTERS_PER_TOKEN * (settings.max_new_tokens or USUAL_TOKENS)

@@ -1,6 +1,9 @@
 """The questions that a run assigns to each node: a function of the run and of nothing that the node could choose.
 
-    (run seed, node, round, stage) ──▶ tasks      (run seed, node, round, stage, slot) ──▶ question seeds
+    (run seed, node, round), mixture ──▶ tasks      (run seed, node, round, slot) ──▶ question seeds
+
+In a run of several stages each round asks all nodes the same, so that peers' answers are answers to the own question;
+every stage of it asks that again.
 
 So nobody has to remember what was asked, a node that comes back asks what it would have asked, and its peers can tell
 whether it did: easy questions, copies, replays and forged names are all *other* questions than those drawn.
@@ -8,11 +11,11 @@ whether it did: easy questions, copies, replays and forged names are all *other*
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from swarm.algo.sampling import choose_tasks
 from swarm.algo.seeds import derive_random, derive_seed
+from swarm.config import Settings
 from swarm.tasks.family import QuestionRequest
+from swarm.tasks.universe import Mixture, Universe
 from swarm.types import RoundKey
 
 OTHERS_ARE_REFUSED = "peers refuse all groups of a node whose SEED, SWARM_TASKS or SWARM_PROFILE is not theirs"
@@ -22,15 +25,28 @@ OTHERS_ARE_REFUSED = "peers refuse all groups of a node whose SEED, SWARM_TASKS 
 class AssignedQuestions:
     """The questions of one run."""
 
-    def __init__(self, run_seed: int, tasks: Sequence[str], profile: str) -> None:
+    def __init__(self, run_seed: int, universe: Universe, stages: int = 1) -> None:
         self._run_seed = run_seed
-        self._tasks = tuple(tasks)
-        self.profile = profile
+        self.universe = universe
+        self.same_for_all = stages > 1
+        """All nodes of one mixture are asked the same in a round."""
 
-    def questions(self, node: str, key: RoundKey, count: int) -> list[QuestionRequest]:
-        """Those of the first `count` slots of a stage; the first of many are the same as of few."""
-        tasks = choose_tasks(self._tasks, count, derive_random(self._run_seed, "tasks", node, *key))
+    def questions(self, node: str, key: RoundKey, count: int, mixture: Mixture | None = None) -> list[QuestionRequest]:
+        """Those of the first `count` slots of a stage, without context; the first of many are the same as of few.
+
+        Args:
+            mixture: the node's own; None: that of everybody.
+        """
+        purpose = ("of all nodes", key.round) if self.same_for_all else (node, *key)
+        rng = derive_random(self._run_seed, "tasks", *purpose)
         return [
-            QuestionRequest.named(task, self.profile, derive_seed(self._run_seed, "question", node, *key, slot))
-            for slot, task in enumerate(tasks)
+            QuestionRequest.named(
+                task, self.universe.profiles[task], derive_seed(self._run_seed, "question", *purpose, slot)
+            )
+            for slot, task in enumerate(choose_tasks(mixture or self.universe.mixture, count, rng))
         ]
+
+
+def questions_of(settings: Settings, universe: Universe) -> AssignedQuestions:
+    """Those of a run with these settings."""
+    return AssignedQuestions(settings.seed, universe, settings.max_stages)

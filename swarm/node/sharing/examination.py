@@ -19,20 +19,26 @@ from swarm.errors import ProtocolError, StoreError
 from swarm.logs import get_logger
 from swarm.node.base.context import NodeContext
 from swarm.node.sharing.admission import Admission
+from swarm.node.sharing.contexts import CONTEXT_GONE
+from swarm.node.sharing.early_parts import EarlyParts
 from swarm.node.sharing.intake_counts import OTHERS, Counts, Refusals
+from swarm.node.sharing.mixtures import Mixtures
 from swarm.node.sharing.pool import Pool
 from swarm.node.sharing.priority_lock import PriorityLock
 from swarm.node.sharing.quarantine import NOT_ITS_OWN
-from swarm.node.sharing.reading import PeersFile, PeersFiles, Reading
-from swarm.node.sharing.trained_groups import name_of
+from swarm.node.sharing.reading import MISSING, Listed, PeersFile, PeersFiles, Reading
+from swarm.node.sharing.trained_groups import GroupName, name_of
 from swarm.node.sharing.verification import TaskSource, Verdict, verify
 from swarm.types import RolloutGroup, RoundKey, ScoredGroup
 from swarm.wire.codec import Claims
 
 logger = get_logger(__name__)
 
-NOT_THE_PEERS = NOT_ITS_OWN | {"not_a_file"}
+NOT_THE_PEERS = NOT_ITS_OWN | {"not_a_file", MISSING}
 """Reasons for which what lies at a peer's name is none of its files."""
+MOST_TIMES_MISSED = 8
+"""Times that contexts of a file are looked for before its groups are refused that have none: all of them have had the
+same time to come."""
 CLEAN, ALIVE, STRANGER, REFUSED, COSTLY = range(5)
 """Ranks, in the order in which peers' files are read; COSTLY: scoring some of the file had to be killed."""
 
@@ -55,6 +61,7 @@ class Examination:
         self,
         ctx: NodeContext,
         admission: Admission,
+        mixtures: Mixtures,
         task_source: TaskSource,
         tell: Callable[[RoundKey, Set[str], News], None],
     ) -> None:
@@ -64,6 +71,8 @@ class Examination:
         self._tell = tell
         self._files = PeersFiles(ctx.settings, ctx.run)
         self._admission = admission
+        self._mixtures = mixtures
+        self.early = EarlyParts(ctx, self._files, admission, mixtures, task_source)
         self.pool = Pool(most_bytes=ctx.settings.pool_bytes)
         self.line = PriorityLock()
         """Whose turn it is: one file at a time."""
@@ -76,12 +85,16 @@ class Examination:
         """Answers of a file whose scoring had to be killed."""
         self._of_strangers: Counter[RoundKey] = Counter()
         """Bytes that were read of nodes that are neither alive nor known for good files: together about one file's."""
+        self._context_missed: Counter[tuple[str, RoundKey]] = Counter()
+        """How often contexts of a file were looked for in vain."""
+        self._without_context: set[GroupName] = set()
+        """Groups that are to be looked at again."""
         self.counts = Counts()
         self._refusals = Refusals()
 
     # ── what is listed ──────────────────────────────────────────────────────────────────────────────────────────────
-    async def list(self, key: RoundKey, only: Set[str] | None) -> dict[str, str]:
-        """Node -> tag, as PeersFiles.tags has it. Raises StoreError."""
+    async def list(self, key: RoundKey, only: Set[str] | None) -> Listed:
+        """As PeersFiles.tags."""
         read = {peer for peer, reading in self._readings.get(key, {}).items() if reading.may_be_read_again}
         return await self._ctx.blocking.run(self._files.tags, key, read, only)
 
@@ -163,11 +176,23 @@ class Examination:
         self.counts.latencies.append(self._ctx.clock.wall() - file.timestamp)
         logger.debug("peer.arrived", peer=peer, round=key.round, groups=len(file.groups), bytes=file.size)
         self._put(key, peer, file)
+        self._settle_early(key, peer, file)
+        if not is_stranger:
+            self.early.learns(peer, in_parts=bool(file.parts))
         return self._are_there(key, {peer})
+
+    def _settle_early(self, key: RoundKey, peer: str, file: PeersFile) -> None:
+        """What was verified of its parts need not be verified again."""
+        early = self.early.take(key, peer, file.parts)
+        for group, _ in self.pool.unverified(key, peer, early.keys()):
+            self.pool.settle(name_of(group), self._counted(key, peer, early[group.slot]))
+            self.counts.accepted_by_peer[peer] += 1
+        if early:
+            self._tell(key, {peer}, News.VALID)
 
     def _put(self, key: RoundKey, peer: str, file: PeersFile) -> None:
         admitted: list[tuple[RolloutGroup, Claims]] = []
-        refusals = self._admission.refusals(peer, key, file.groups)
+        refusals = self._admission.refusals(peer, key, file.groups, self._mixtures.of_file(peer, file.mixture))
         for group, claims, refusal in zip(file.groups, file.claims, refusals, strict=True):
             if refusal:
                 self.refuse(key, peer, refusal)
@@ -196,6 +221,7 @@ class Examination:
         """Raises ProtocolError where a file abuses the scorer: none at all of its groups may come in."""
         names = [name_of(group) for group, _ in groups]
         accepted, done = 0, 0
+        looked_again = self._context_missed[peer, key]
         verdicts_of = verify(
             self._task_source,
             [group for group, _ in groups],
@@ -205,6 +231,8 @@ class Examination:
         )
         async for verdicts in verdicts_of:
             for name, verdict in zip(names[done:], verdicts, strict=False):
+                if self._is_left_for_later(name, verdict, looked_again):
+                    continue
                 scored = self._counted(key, peer, verdict)
                 self.pool.settle(name, scored)
                 accepted += scored is not None
@@ -215,6 +243,19 @@ class Examination:
         self.counts.accepted_by_peer[peer] += accepted
         if accepted:
             self._tell(key, {peer}, News.VALID)
+
+    def _is_left_for_later(self, name: GroupName, verdict: Verdict, before: int) -> bool:
+        """The context of a group is not there, and may come yet; `before`: looks at its file that ended so."""
+        self._without_context.discard(name)
+        if verdict.refusal is None or verdict.refusal.reason != CONTEXT_GONE or before + 1 >= MOST_TIMES_MISSED:
+            return False
+        self._context_missed[name.peer, name.key] = before + 1
+        self._without_context.add(name)
+        return True
+
+    def waits_for_context(self, key: RoundKey, peer: str, slots: Set[int]) -> bool:
+        """Whether the context of one of these groups was looked for, and is to be looked for again."""
+        return any(GroupName(key, peer, slot) in self._without_context for slot in slots)
 
     def _counted(self, key: RoundKey, peer: str, verdict: Verdict) -> ScoredGroup | None:
         self.counts.killed += verdict.killed
@@ -248,9 +289,12 @@ class Examination:
     def forget_before(self, key: RoundKey) -> None:
         """Drop earlier rounds."""
         self.pool.forget_before(key)
+        self.early.forget_before(key)
         self._tags = {k: tags for k, tags in self._tags.items() if k >= key}
         self._readings = {k: readings for k, readings in self._readings.items() if k >= key}
         self._there = {k: peers for k, peers in self._there.items() if k >= key}
         self._killed = Counter({(peer, k): killed for (peer, k), killed in self._killed.items() if k >= key})
         self._of_strangers = Counter({k: read for k, read in self._of_strangers.items() if k >= key})
+        self._context_missed = Counter({(peer, k): n for (peer, k), n in self._context_missed.items() if k >= key})
+        self._without_context = {name for name in self._without_context if name.key >= key}
         self._refusals.forget_before(key.round)

@@ -8,7 +8,8 @@
     unblocks    the gathering, by what it tells of each peer: also of one whose file is not to be read at all
 
 What is drawn is examined when the gathering is over; what will be drawn if all live peers publish, as soon as it is
-listed, also while this node computes. Only what was listed is ever drawn, and of that no more than is needed.
+listed, also while this node computes, and of files that come in parts even before that (early_parts.py). Only what was
+listed is ever drawn, and of that no more than is needed.
 
 Where there is no file that can be taken, and later there is, that one is read: the first may be a stranger's. What
 certainly is (a link, something that its author did not sign) is no arrival of the peer's, or takes it back.
@@ -21,6 +22,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
+from functools import cache
 
 import anyio
 from anyio.abc import TaskGroup
@@ -33,14 +35,16 @@ from swarm.node.base.log_once import LogOnce
 from swarm.node.base.timeline import Timeline
 from swarm.node.sharing.admission import Admission
 from swarm.node.sharing.assigned_questions import AssignedQuestions
-from swarm.node.sharing.examination import ALIVE, CLEAN, REFUSED, STRANGER, Examination, News
+from swarm.node.sharing.contexts import LOOK_AGAIN
+from swarm.node.sharing.examination import ALIVE, CLEAN, COSTLY, REFUSED, STRANGER, Examination, News
 from swarm.node.sharing.intake_counts import Counts
-from swarm.node.sharing.pool import copies
+from swarm.node.sharing.mixtures import Mixtures
+from swarm.node.sharing.pool import copies, each_once
 from swarm.node.sharing.quarantine import Quarantine
 from swarm.node.sharing.selection import Selection, random_order
 from swarm.node.sharing.trained_groups import GroupName, name_of
 from swarm.node.sharing.verification import TaskSource
-from swarm.types import RoundKey, ScoredGroup
+from swarm.types import RolloutGroup, RoundKey, ScoredGroup
 from swarm.wire.messages import MetricsRow
 
 logger = get_logger(__name__)
@@ -84,7 +88,10 @@ class Intake:
         self._ctx = ctx
         self._tell = tell
         self._admission = Admission(ctx.settings, assigned)
-        self._examination = Examination(ctx, self._admission, task_source, tell)
+        self._same_for_all = assigned.same_for_all  # else what is drawn is no copy
+        self.mixtures = Mixtures(assigned.universe)
+        """Of tasks, as peers ask them."""
+        self._examination = Examination(ctx, self._admission, self.mixtures, task_source, tell)
         self._quarantine = Quarantine(ctx.settings.quarantine_rounds)
         self._selections: dict[RoundKey, Selection] = {}
         self._listed: dict[RoundKey, frozenset[str]] = {}
@@ -97,10 +104,11 @@ class Intake:
         self._share = 0.5
         """Of slots that held informative groups lately: decides how many are examined at a time, and nothing else."""
         self._drawings: dict[tuple[str | int, ...], tuple[object, Drawing[Source]]] = {}
+        self._ranks: dict[tuple[str | int, ...], Callable[[Source], list[int]]] = {}
         """By purpose."""
         self._foresee: Callable[[RoundKey], Wanted | None] = lambda _: None
-        self._at_work: set[Source] = set()
-        """Files that are being examined, or wait for it."""
+        self._at_work: set[tuple[Source, bool]] = set()
+        """Files that are being examined, or wait for it; whether before they are there."""
         self._progress = anyio.Event()
         """Set when the examination of a file has ended."""
         self._oldest = RoundKey(0)
@@ -139,6 +147,11 @@ class Intake:
         self._share = sample.share
         return sample
 
+    @property
+    def clean(self) -> frozenset[str]:
+        """Peers with a clean record."""
+        return self._quarantine.clean()
+
     def listed(self, key: RoundKey) -> frozenset[str]:
         """The nodes that had a file for a round when it was listed last."""
         return self._listed.get(key, frozenset())
@@ -150,6 +163,7 @@ class Intake:
         self._selections = {k: selection for k, selection in self._selections.items() if k >= key}
         self._copies = {name for name in self._copies if name.key >= key}
         self._drawings.clear()
+        self._ranks.clear()
         self._listed = {k: nodes for k, nodes in self._listed.items() if k >= key}
         self.activity.forget_before(self._ctx.clock.monotonic())
 
@@ -176,7 +190,7 @@ class Intake:
         self._live = live
         only = (clean | live) - selection.taken if selection.flooded else None
         try:
-            tags = await self._examination.list(key, only)
+            tags, flooded = await self._examination.list(key, only)
         except StoreError as error:
             self._unlistable.found(error)
             return
@@ -185,6 +199,7 @@ class Intake:
             return  # the clock went on while the round was listed
         self._listed[key] = frozenset(tags)
         choice = selection.choose(tags.keys() - {self._ctx.node_id}, clean, live)
+        selection.flooded |= flooded
         if choice.flood:
             self._examination.flood(key, choice.flood)
         self._examination.may_read(key, choice.read)
@@ -210,11 +225,19 @@ class Intake:
         asked = (wanted.slots, wanted.count, sources)
         last = self._drawings.get(wanted.purpose)
         if last is None or last[0] != asked:
-            originals = list if self._ctx.settings.admit == "drawn" else self._originals  # what is drawn is no copy
-            ranks = random_ranks(self._ctx.settings.seed, *wanted.purpose)
-            drawing = Drawing(sources, lambda source: ranks(_place(source), wanted.slots), wanted.count, originals)
+            drawn = self._ctx.settings.admit == "drawn"
+            originals = self._originals if not drawn else each_once if self._same_for_all else list
+            drawing = Drawing(sources, self._ranks_of(wanted), wanted.count, originals)
             last = self._drawings[wanted.purpose] = (asked, drawing)
         return last[1]
+
+    def _ranks_of(self, wanted: Wanted) -> Callable[[Source], list[int]]:
+        """Held, for files come one after the other, and with each the order is made anew."""
+        asked = (*wanted.purpose, wanted.slots)
+        if asked not in self._ranks:
+            ranks = random_ranks(self._ctx.settings.seed, *wanted.purpose)
+            self._ranks[asked] = cache(lambda source: ranks(_place(source), wanted.slots))
+        return self._ranks[asked]
 
     def _found(self, trained: Set[GroupName]) -> Found:
         def found(source: Source, slot: int) -> ScoredGroup | Nothing | None:
@@ -229,7 +252,10 @@ class Intake:
         sources = frozenset((peer, key) for peer in (live | tags.keys()) - {self._ctx.node_id})
         found = self._found(wanted.trained)
         likely = self._drawing(wanted, sources).likely(self._share)
-        self._examine([place for place in likely if tags.get(place[0][0]) and found(*place) is None], tasks)
+        unknown = [place for place in likely if found(*place) is None]
+        self._examine([place for place in unknown if tags.get(place[0][0])], tasks)
+        early = [place for place in unknown if place[0][0] not in tags and place[0][0] in self._clean]
+        self._examine([place for place in early if self._examination.early.expects(place[0][0])], tasks, early=True)
 
     async def _examined(self, wave: Sequence[tuple[Source, int]], found: Found, tasks: TaskGroup) -> None:
         while wave := [place for place in wave if found(*place) is None]:
@@ -238,7 +264,7 @@ class Intake:
             await progress.wait()
 
     def _originals(self, groups: list[ScoredGroup]) -> list[ScoredGroup]:
-        copied = {name_of(group): group for group in copies(groups, self._admission.is_drawn)}
+        copied = {name_of(group): group for group in copies(groups, self._is_drawn)}
         for name, group in copied.items():
             if name not in self._copies:
                 self._copies.add(name)
@@ -246,27 +272,40 @@ class Intake:
                 self._examination.refuse(name.key, name.peer, ProtocolError("copied", detail))
         return [scored for scored in groups if name_of(scored.group) not in copied]
 
+    def _is_drawn(self, group: RolloutGroup) -> bool:
+        return self._admission.is_drawn(group, self.mixtures.known(group.peer_id))
+
     # ── one file ────────────────────────────────────────────────────────────────────────────────────────────────────
-    def _examine(self, wave: Iterable[tuple[Source, int]], tasks: TaskGroup) -> None:
+    def _examine(self, wave: Iterable[tuple[Source, int]], tasks: TaskGroup, *, early: bool = False) -> None:
+        """`early`: their file is not there yet, but a part of it may be."""
         by_file: dict[Source, set[int]] = defaultdict(set)
         for source, slot in wave:
             by_file[source].add(slot)
         for source, slots in sorted(by_file.items(), key=lambda file: (self._rank(file[0][0]), file[0])):
-            if source not in self._at_work:  # else it is asked for again when that has ended
-                self._at_work.add(source)
-                tasks.start_soon(self._examine_file, source, slots)
+            if (source, early) not in self._at_work:  # else it is asked for again when that has ended
+                self._at_work.add((source, early))
+                tasks.start_soon(self._examine_file, source, slots, early)
 
-    async def _examine_file(self, source: Source, slots: Set[int]) -> None:
+    async def _examine_file(self, source: Source, slots: Set[int], early: bool) -> None:
         peer, key = source
-        rank = self._rank(peer)
+        rank = COSTLY if early else self._rank(peer)
         async with self._examination.line.hold(rank):
-            if key >= self._oldest:
+            if key >= self._oldest and not (early and self._examination.pool.has(key, peer)):
                 with self.activity.running():
-                    is_stranger = rank != CLEAN and peer not in self._live
-                    await self._examination.look_into(key, peer, slots, rank, is_stranger=is_stranger)
-        self._at_work.discard(source)
+                    if early:
+                        await self._examination.early.look_into(key, peer, slots)
+                    else:
+                        await self._look_into(source, slots, rank)
+        if not early and self._examination.waits_for_context(key, peer, slots):
+            await self._ctx.clock.sleep(LOOK_AGAIN)  # others are examined meanwhile
+        self._at_work.discard((source, early))
         self._progress.set()
         self._progress = anyio.Event()
+
+    async def _look_into(self, source: Source, slots: Set[int], rank: int) -> None:
+        peer, key = source
+        is_stranger = rank != CLEAN and peer not in self._live
+        await self._examination.look_into(key, peer, slots, rank, is_stranger=is_stranger)
 
 
 def _place(source: Source) -> str:

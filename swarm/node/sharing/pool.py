@@ -20,8 +20,8 @@ import msgspec
 
 from swarm.algo.advantages import is_informative
 from swarm.algo.drawing import NOTHING, Nothing
-from swarm.node.sharing.trained_groups import GroupName
-from swarm.types import RolloutGroup, RoundKey, ScoredGroup
+from swarm.node.sharing.trained_groups import GroupName, name_of
+from swarm.types import Completion, RolloutGroup, RoundKey, ScoredGroup
 from swarm.wire.codec import Claims
 
 _OF_A_NUMBER, _OF_AN_OBJECT = 40, 64
@@ -127,9 +127,25 @@ def copies(groups: Sequence[ScoredGroup], is_owner: Callable[[RolloutGroup], boo
     return found
 
 
+def each_once(groups: list[ScoredGroup]) -> list[ScoredGroup]:
+    """Where all nodes are asked the same, who copied whom cannot be told: of the same group the first stays."""
+    seen = dict[bytes, GroupName]()
+    return [
+        scored
+        for scored in groups
+        if not is_informative(scored.rewards)
+        or seen.setdefault(_content(scored.group), name_of(scored.group)) == name_of(scored.group)
+    ]
+
+
 def _content(group: RolloutGroup) -> bytes:
-    texts = [group.question.prompt, *(completion.text for completion in group.completions)]
+    texts = [group.question.prompt, *(_texts(completion) for completion in group.completions)]
     return hashlib.blake2b(msgspec.json.encode(texts), digest_size=16).digest()
+
+
+def _texts(completion: Completion) -> list[str]:
+    """What was said, by the model and to it."""
+    return [*(text for turn in completion.earlier for text in (turn.text, turn.reply)), completion.text]
 
 
 def _bytes(group: RolloutGroup) -> int:
@@ -137,9 +153,11 @@ def _bytes(group: RolloutGroup) -> int:
 
     One character beyond Latin-1 makes all of its text two or four times as large.
     """
-    texts = (group.question.prompt, group.question.answer or "", *(one.text for one in group.completions))
-    numbers = sum(len(one.token_ids or ()) + len(one.logprobs or ()) for one in group.completions)
-    objects = 8 + 4 * len(group.completions)
+    said = (text for one in group.completions for text in _texts(one))
+    texts = (group.question.prompt, group.question.answer or "", *said)
+    turns = [turn for one in group.completions for turn in one.every_turn]
+    numbers = sum(len(turn.token_ids or ()) + len(turn.logprobs or ()) for turn in turns)
+    objects = 8 + 4 * len(turns)
     return sum(map(getsizeof, texts)) + _OF_A_NUMBER * numbers + _OF_AN_OBJECT * objects
 
 

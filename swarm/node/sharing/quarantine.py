@@ -24,7 +24,9 @@ LONGEST = 32
 """Times the first quarantine that any later one may last."""
 NOT_ITS_OWN = frozenset({"unsigned", "bad_signature", "other_key", "pin_unreadable"})
 """Refusals of files that anybody may have put there in the peer's name: nobody is to be quarantined by a stranger."""
-NO_FAULT = frozenset({"unreadable", "generation_failed", "too_long", "pool_full"}) | NOT_ITS_OWN
+NO_FAULT = NOT_ITS_OWN | {
+    *("unreadable", "generation_failed", "too_long", "pool_full", "missing_part", "context_gone", "other_licence"),
+}
 """These, and those that may say more of this machine and its settings than of the peer."""
 WEIGHT = {"scorer_abuse": FEWEST_REFUSALS, "poisonous": FEWEST_REFUSALS}
 """A refusal counts as one group, also that of a file, except for those that cost the reader seconds each.
@@ -62,7 +64,10 @@ class Quarantine:
         if not self._rounds:
             return [], []
         faults = {peer: _weighed(reasons) for peer, reasons in refused.items() if peer != OTHERS}
-        self._window[round_] = {peer: (accepted.get(peer, 0), faults.get(peer, 0)) for peer in {*accepted, *faults}}
+        seen = self._window.setdefault(round_, {})  # by a stage before
+        for peer in {*accepted, *faults}:
+            taken, refused_before = seen.get(peer, (0, 0))
+            seen[peer] = taken + accepted.get(peer, 0), refused_before + faults.get(peer, 0)
         self._window = {r: seen for r, seen in self._window.items() if r > round_ - WINDOW}
         offenders, before = self._sentence(round_ + 1), self._held
         self._held = self.held(round_ + 1)

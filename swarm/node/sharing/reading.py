@@ -1,5 +1,8 @@
 """Reading peers' rollout files: listing a stage, one bounded read per file, and whether a file has changed since.
 
+A file whose groups were published one by one is read with its parts, all of which take no more bytes than one file.
+A part that a stranger may have taken away or written over may come yet: then the file is as one that is not there.
+
 All of it blocks, on files of strangers, and is called through Blocking.
 """
 
@@ -7,19 +10,23 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from msgspec import UNSET, UnsetType
+
 from swarm.config import Settings
 from swarm.errors import ProtocolError, StoreError
-from swarm.store.base import MOST_NAMES, Kind
+from swarm.node.sharing.quarantine import NOT_ITS_OWN
+from swarm.store.base import MOST_NAMES, PAGE, Kind, Page
 from swarm.store.run import Run
 from swarm.types import RolloutGroup, RoundKey
 from swarm.wire import keys
 from swarm.wire.codec import Claims, decode, to_claims, to_groups
 from swarm.wire.messages import RolloutFile
+from swarm.wire.parts import digest, part_file, parts_of, put_together
 
 MOST_AGAIN = 3
 """Times that an unchanged file is read again, because somebody touched it, before it is left alone."""
@@ -29,6 +36,9 @@ UNSEEN = "unseen"
 """Instead of a tag, where only names were listed."""
 GONE = "gone"
 """Instead of a reason for which a file was refused."""
+MISSING = "missing_part"
+MAY_COME_YET = NOT_ITS_OWN | {MISSING}
+"""What is wrong with a part while its author's may not have arrived."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +50,7 @@ class Reading:
     digest: bytes
     """Of its bytes."""
     size: int
-    """Bytes."""
+    """Bytes, those of its parts included."""
     again: int = 0
     """How often it was read again because its tag had changed."""
     refused: str = ""
@@ -61,6 +71,20 @@ class PeersFile(NamedTuple):
     timestamp: float
     """When it was published, by the peer's clock."""
     size: int
+    """Bytes, those of its parts included."""
+    parts: Mapping[int, str]
+    """Slot -> SHA-256 of the part that holds it; empty for a file without parts."""
+    mixture: Mapping[str, float] | UnsetType = UNSET
+    """As it says."""
+
+
+class Part(NamedTuple):
+    """One group that was published before its file."""
+
+    group: RolloutGroup
+    claims: Claims
+    sha256: str
+    size: int
     """Bytes."""
 
 
@@ -72,17 +96,27 @@ class Fetched(NamedTuple):
     """The error: it is refused; None: nothing is there any more."""
 
 
+class Listed(NamedTuple):
+    """Of a stage."""
+
+    tags: dict[str, str]
+    """Node -> tag of its file; "": it is no file; UNSEEN: it was not looked at."""
+    flooded: bool = False
+    """There are more than PAGE names beside, which are no node's files."""
+
+
 class PeersFiles:
     """The rollout files of one run, as one node's settings have them read."""
 
     def __init__(self, settings: Settings, run: Run) -> None:
         self._run = run
         self._limit = settings.max_file_bytes
+        self._most_groups = settings.peer_groups
         self._origin_needed = settings.admit != "unverified"
         self._keep_tokens = settings.importance_cap > 0  # else they need not be held in memory
 
-    def tags(self, key: RoundKey, read: Set[str], only: Set[str] | None = None) -> dict[str, str]:
-        """The nodes that have a file for a stage, each with its tag; "": it is no file; UNSEEN: it was not looked at.
+    def tags(self, key: RoundKey, read: Set[str], only: Set[str] | None = None) -> Listed:
+        """The nodes that have a file for a stage.
 
         Args:
             read: nodes whose tags are wanted in any case.
@@ -91,21 +125,22 @@ class PeersFiles:
         Raises:
             StoreError: the stage cannot be listed.
         """
-        store, found, wanted = self._run.store, dict[str, str](), read
+        store, found, wanted, junk = self._run.store, dict[str, str](), read, 0
         if only is None:
             page = store.list(keys.rollouts(key), tags=True)
-            rest = store.list(keys.rollouts(key), after=page.next, limit=MOST_NAMES).entries if page.next else []
+            rest = store.list(keys.rollouts(key), after=page.next, limit=MOST_NAMES) if page.next else Page([])
             found = {node: entry.tag for entry in page.entries if (node := keys.node_of(entry.name))}
-            found |= {node: UNSEEN for entry in rest if (node := keys.node_of(entry.name))}
-            wanted = read & {node for entry in rest if (node := keys.node_of(entry.name))}
+            unseen = {node for entry in rest.entries if (node := keys.node_of(entry.name))}
+            found |= dict.fromkeys(unseen, UNSEEN)
+            wanted, junk = read & unseen, page.looked + rest.looked - len(found)
         for node in sorted(wanted | (only or set())):
             with suppress(ProtocolError):  # the stage may not be entered any more
                 if entry := store.stat(keys.rollout(key, node)):
                     found[node] = entry.tag if entry.kind is Kind.FILE else ""
-        return found
+        return Listed(found, junk > PAGE)
 
     def fetch(self, key: RoundKey, peer: str, tag: str = "") -> Fetched:
-        """Read a file. Raises StoreError as Store.get does.
+        """Read a file, and its parts if it has any. Raises StoreError as Store.get does.
 
         Args:
             tag: as it was listed; what cannot be read at all is known by that, also what is gone since: a file that was
@@ -115,26 +150,56 @@ class PeersFiles:
         try:
             blob = self._run.store.get(keys.rollout(key, peer), self._limit)
             reading = Reading(blob.tag, _digest(blob.data), len(blob.data))
-            return Fetched(reading, self.parse(key, peer, blob.data))
+            file = self._decoded(key, peer, blob.data)
         except FileNotFoundError:
             return Fetched(replace(reading, refused=GONE if tag else "not_a_file"), None)
         except ProtocolError as error:
             return Fetched(replace(reading, refused=error.reason), error.as_value())
+        return self._with_parts(key, peer, file, reading)
 
-    def parse(self, key: RoundKey, peer: str, data: bytes) -> PeersFile:
-        """What the bytes of a peer's file for one stage say, once its signature is what this node asks for.
+    def _with_parts(self, key: RoundKey, peer: str, file: RolloutFile, reading: Reading) -> Fetched:
+        sizes = [reading.size]
 
-        Raises:
-            ProtocolError: as Trust.check, decode and to_groups do.
-        """
+        def get(place: str, most: int) -> bytes:
+            blob = self._run.store.get(place, most)
+            sizes.append(len(blob.data))
+            self._run.trust.check(blob.data, place)
+            return blob.data
+
+        limits = {"most_bytes": self._limit - reading.size, "most_parts": self._most_groups}
+        try:
+            whole = put_together(file, peer, key, get, **limits)
+            groups = to_groups(whole, peer, key, origin_needed=self._origin_needed, with_tokens=self._keep_tokens)
+        except ProtocolError as error:
+            of_a_part = file.parts is not UNSET and error.reason in MAY_COME_YET
+            tag = "" if of_a_part else reading.tag  # then it is read again, whatever its own tag
+            refused = Reading(tag, reading.digest, sum(sizes), refused=error.reason)
+            return Fetched(refused, error.as_value())
+        read = replace(reading, size=sum(sizes))
+        return Fetched(
+            read, PeersFile(groups, to_claims(whole), file.timestamp, read.size, parts_of(file), file.mixture)
+        )
+
+    def _decoded(self, key: RoundKey, peer: str, data: bytes) -> RolloutFile:
+        """By its form, once its signature is what this node asks for. Raises ProtocolError: as Trust.check, decode."""
         place = keys.rollout(key, peer)
         where = self._run.store.describe(place)
         self._run.trust.check(data, place)
         file = decode(data, RolloutFile, where)
         if not math.isfinite(file.timestamp):
             raise ProtocolError("malformed", f"{where} has no finite timestamp")
+        return file
+
+    def part(self, key: RoundKey, peer: str, slot: int) -> Part | None:
+        """A group that was published before its file; None: it is not there. Raises ProtocolError, and StoreError."""
+        place = keys.part(key, peer, slot)
+        try:
+            data = self._run.get_checked(place, self._limit).data
+        except FileNotFoundError:
+            return None
+        file = part_file(data, peer, key, slot)
         groups = to_groups(file, peer, key, origin_needed=self._origin_needed, with_tokens=self._keep_tokens)
-        return PeersFile(groups, to_claims(file), file.timestamp, len(data))
+        return Part(groups[0], to_claims(file)[0], digest(data), len(data))
 
     def read_again(self, key: RoundKey, peer: str, before: Reading) -> Reading | None:
         """A file whose tag is another one by now, as it is to be known from now on; None: its content is another one.

@@ -17,7 +17,8 @@ from swarm.errors import ProtocolError
 from swarm.tasks.answer import extract_answer, has_answer
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.scoring import GroupScore
-from swarm.types import Origin, Question, RolloutGroup, ScoredGroup
+from swarm.tasks.scoring_messages import Replied
+from swarm.types import Completion, Origin, Question, RolloutGroup, ScoredGroup
 from swarm.wire.codec import Claims
 
 GROUPS_AT_ONCE = 8
@@ -36,8 +37,14 @@ class TaskSource(Protocol):
     async def make(self, requests: Sequence[QuestionRequest]) -> list[Question]:
         """The questions that were asked for, in order."""
 
-    async def score(self, origin: Origin, claimed_prompt: str | None, completions: Sequence[str]) -> GroupScore:
-        """Score one group. Raises ProtocolError where the question is not what its origin gives."""
+    async def score(
+        self, origin: Origin, claimed_prompt: str | None, completions: Sequence[str | Completion]
+    ) -> GroupScore:
+        """Score one group: texts, or conversations. Raises ProtocolError where the question, or a reply to the model,
+        is not what its origin gives."""
+
+    async def reply(self, origin: Origin, conversations: Sequence[Sequence[str]]) -> Replied:
+        """What the environment of a question says after these turns of a model."""
 
 
 class Verdict(NamedTuple):
@@ -93,7 +100,7 @@ async def _verdict(source: TaskSource, group: RolloutGroup, claims: Claims) -> V
     try:
         score = await _score_in_slices(source, group)
     except ProtocolError as error:
-        return Verdict(None, error.as_value())
+        return Verdict(None, error.as_value(), killed=error.killed)
     if score.killed > MOST_KILLED:
         return Verdict(None, None, killed=score.killed)  # for which its whole file is refused
     rewards = false_rewards(claims, score) if group.question.verifiable else 0
@@ -107,7 +114,11 @@ async def _score_in_slices(source: TaskSource, group: RolloutGroup) -> GroupScor
     parts: list[GroupScore] = []
     for start in range(0, len(group.completions), TEXTS_AT_ONCE):
         some = group.completions[start : start + TEXTS_AT_ONCE]
-        parts.append(await score_group(source, msgspec.structs.replace(group, completions=some)))
+        try:
+            parts.append(await score_group(source, msgspec.structs.replace(group, completions=some)))
+        except ProtocolError as error:
+            error.killed += sum(part.killed for part in parts)
+            raise
         if sum(part.killed for part in parts) > MOST_KILLED:
             break
     return _joined(parts)
@@ -173,7 +184,7 @@ async def score_groups(source: TaskSource, groups: Sequence[RolloutGroup]) -> li
 
 async def score_group(source: TaskSource, group: RolloutGroup) -> GroupScore:
     """The verdict on one group. Raises ProtocolError where its question is not what its origin gives."""
-    question, texts = group.question, [completion.text for completion in group.completions]
+    question = group.question
     if question.origin is None:
-        return score_by_equality(question, texts)
-    return await source.score(question.origin, question.prompt, texts)
+        return score_by_equality(question, [completion.text for completion in group.completions])
+    return await source.score(question.origin, question.prompt, group.completions)

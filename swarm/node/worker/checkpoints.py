@@ -30,11 +30,12 @@ LARGEST_STATE = 1 << 20
 """Bytes."""
 
 
-def save_checkpoint(store: Store, state: NodeState, snapshot: Snapshot, *, keep: int) -> str:
+def save_checkpoint(store: Store, state: NodeState, snapshot: Snapshot, *, keep: int, stages: int = 1) -> str:
     """Write a checkpoint; older ones of this node go afterwards. Blocking.
 
     Args:
         keep: how many of this node's checkpoints stay, the new one included.
+        stages: of a round of the run.
 
     Returns:
         Where it is.
@@ -52,7 +53,7 @@ def save_checkpoint(store: Store, state: NodeState, snapshot: Snapshot, *, keep:
             f"earlier checkpoints are untouched"
         ) from error
     with suppress(StoreError):  # the new one is safe; what is old is found again next time
-        _prune(store, state.node_id, keep, state.rounds_done)
+        _prune(store, state.node_id, keep, state.rounds_done, stages)
     return where
 
 
@@ -62,14 +63,15 @@ def _fill(snapshot: Snapshot, state: NodeState, folder: object) -> None:
         file.write(encode(state))
 
 
-def _prune(store: Store, node: str, keep: int, newest: int) -> None:
+def _prune(store: Store, node: str, keep: int, newest: int, stages: int) -> None:
     """What seems to be newer than the one just written does not count: anybody can make a folder of that name."""
     rounds = [rounds_done for rounds_done in own_rounds(store, node) if rounds_done <= newest]
     for rounds_done in rounds[:-keep]:
         store.remove_prefix(keys.checkpoint(rounds_done, node))
     for round_ in rounds_in(store, keys.COMPLETIONS):
         if round_ < rounds[-keep:][0]:
-            store.remove(keys.completions(round_, node))
+            for stage in range(stages):
+                store.remove(keys.completions(round_, node, stage))
 
 
 def own_rounds(store: Store, node: str) -> list[int]:

@@ -5,16 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar
+from itertools import starmap
+from typing import NamedTuple, TypeVar
 
+from swarm.errors import ProtocolError
+from swarm.logs import get_logger
 from swarm.node.base.context import Compute, NodeContext
 from swarm.node.base.write_queue import WriteQueue
 from swarm.node.sharing.assigned_questions import AssignedQuestions
+from swarm.node.sharing.contexts import Contexts
 from swarm.node.sharing.verification import TaskSource
 from swarm.records.pace import StepPace
-from swarm.types import Question, RoundKey
+from swarm.tasks.family import QuestionRequest
+from swarm.tasks.universe import Mixture
+from swarm.types import GENERATION_FAILED, Question, RoundKey
 
 Result = TypeVar("Result")
+logger = get_logger(__name__)
+
+
+class Asked(NamedTuple):
+    """One of a node's own questions."""
+
+    slot: int
+    question: Question
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,13 +38,33 @@ class WorkerContext(NodeContext):
     compute: Compute
     assigned: AssignedQuestions
     task_source: TaskSource
+    """Of questions of all stages."""
+    contexts: Contexts
     writes: WriteQueue
+    mixture: Mixture | None = None
+    """Of tasks that this node asks; None: that of everybody."""
     pace: StepPace = field(default_factory=StepPace)
     """Of its steps."""
 
-    async def ask(self, key: RoundKey, count: int) -> list[Question]:
-        """This node's first `count` questions of a round."""
-        return await self.task_source.make(self.assigned.questions(self.node_id, key, count))
+    async def ask(self, key: RoundKey, count: int) -> list[Asked]:
+        """This node's questions of the first `count` slots of a round, less those that cannot be made within limits."""
+        requests = self.assigned.questions(self.node_id, key, count, self.mixture)
+        try:
+            return list(starmap(Asked, enumerate(await self.task_source.make(requests))))
+        except ProtocolError as error:
+            if error.reason != GENERATION_FAILED:
+                raise
+        return [asked for slot, request in enumerate(requests) if (asked := await self._asked(key, slot, request))]
+
+    async def _asked(self, key: RoundKey, slot: int, request: QuestionRequest) -> Asked | None:
+        try:
+            (question,) = await self.task_source.make([request])
+        except ProtocolError as error:
+            if error.reason != GENERATION_FAILED:
+                raise
+            logger.warning("question.not_made", round=key.round, slot=slot, task=request.full_task, error=str(error))
+            return None
+        return Asked(slot, question)
 
     @contextmanager
     def timed(self, seconds: dict[str, float], step: str) -> Iterator[None]:

@@ -24,11 +24,12 @@ class Phase(StrEnum):
 # ── events ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 @dataclass(frozen=True)
 class Ready:
-    """The policy is loaded; rounds before `next_round` are done."""
+    """The policy is loaded; what is before a stage of `next_round` is done."""
 
     next_round: int
     unsaved: bool = False
     """Its checkpoint is older: it was killed, and has redone what it could of the rounds since."""
+    stage: int = 0
 
 
 @dataclass(frozen=True)
@@ -139,6 +140,7 @@ class Submitted:
 @dataclass(frozen=True)
 class Saved:
     rounds_done: int
+    stages_done: int = 0
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,7 @@ class SaveFailed:
     """A checkpoint on the way could not be written; the next one is due as if it had not been asked for."""
 
     rounds_done: int
+    stages_done: int = 0
 
 
 @dataclass(frozen=True)
@@ -242,9 +245,10 @@ class Submit:
 
 @dataclass(frozen=True)
 class Save:
-    """Write a checkpoint after so many rounds."""
+    """Write a checkpoint after so many rounds, and stages of the next one."""
 
     rounds_done: int
+    stages_done: int = 0
 
 
 @dataclass(frozen=True)

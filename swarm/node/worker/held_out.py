@@ -10,15 +10,18 @@ without a judge. Where there is none, a round costs one look at a file that is n
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 
 from swarm.algo.seeds import derive_seed
 from swarm.errors import ProtocolError, StoreError
 from swarm.logs import get_logger
 from swarm.node.worker.context import WorkerContext
-from swarm.types import Completion, Generator
+from swarm.node.worker.conversing import converse
+from swarm.tasks.family import QuestionRequest
+from swarm.types import Completion, Dialogue, Generator
 from swarm.wire import keys
-from swarm.wire.codec import decode, encode
+from swarm.wire.codec import decode, encode, turn_entries
 from swarm.wire.judge_messages import JudgeAnswer, JudgeQuestion
 from swarm.wire.messages import PolicyInfo
 
@@ -61,14 +64,24 @@ class HeldOutAnswers:
             return
         if question is None:
             return
-        seed = derive_seed(self._ctx.settings.seed, "judge", self._ctx.node_id, round_)
-        generate = partial(self._generator.generate, [question.prompt], group_size=1, seed=seed)
         try:
-            ((completion,),) = await self._ctx.compute.run(generate)
+            ((completion,),) = await self._answers(question)
         except Exception as error:  # noqa: BLE001 - a stranger's text must not end a node; broken weights end its next step
             logger.warning("answer.failed", round=round_, error=f"{type(error).__name__}: {error}")
             return
         await self._publish(question, completion, rounds_trained)
+
+    async def _answers(self, question: JudgeQuestion) -> Sequence[tuple[Completion, ...]]:
+        async def generate(prompts: Sequence[str | Dialogue], turn: int = 0) -> list[tuple[Completion, ...]]:
+            purpose = (question.round, turn) if turn else (question.round,)
+            seed = derive_seed(self._ctx.settings.seed, "judge", self._ctx.node_id, *purpose)
+            return await self._ctx.compute.run(partial(self._generator.generate, prompts, group_size=1, seed=seed))
+
+        first_turns = await generate([question.prompt])
+        if not question.origin:
+            return first_turns
+        made = await self._ctx.task_source.make([QuestionRequest.of(question.origin)])
+        return await converse(self._ctx.task_source, made, first_turns, generate)
 
     def take_refused(self) -> Counter[str]:
         """Questions refused since the last call, by reason."""
@@ -103,6 +116,7 @@ class HeldOutAnswers:
             response=completion.text,
             answered_at=self._ctx.clock.wall(),
             finished=completion.finished,
+            turns=turn_entries(completion),
             policy=PolicyInfo(model=self._generator.name, rounds_trained=rounds_trained),
         )
         place, store = keys.judge_answer(question.round, self._ctx.node_id), self._ctx.run.store

@@ -30,6 +30,7 @@ class HintLog:
             return
         self._facts = self._facts or Facts(
             generations=self._ctx.settings.generations,
+            trains=self._ctx.settings.trains,
             external_groups=await self._ctx.blocking.run(self._external_groups),
             round_interval=self._ctx.settings.round_interval if self._ctx.settings.clock == "coordinator" else 0.0,
         )

@@ -28,8 +28,8 @@ class IJSchedule:
         """The rule after each of the last rounds, and which round that was; none without a rule."""
 
     def observe(self, row: MetricsRow) -> None:
-        """One more round is done; rounds come in their order."""
-        if self._rules:
+        """One more round is done; rounds come in their order. Its last stage is the round's: all have one split."""
+        if self._rules and row.stage == self._settings.max_stages - 1:
             newest = self._rules[-1][1]
             kept = self._rules[-self._settings.staleness :] if self._settings.staleness else []
             self._rules = [*kept, (row.round, newest.observe(signals_of(row)))]
@@ -38,7 +38,7 @@ class IJSchedule:
         """The split of a round that comes after all that was observed, or is generated ahead."""
         if not self._rules:
             return Split(self._settings.local_groups, self._settings.external_groups, self._settings.external_groups)
-        rng = derive_random(self._settings.seed, "split", self._node_id, *key)
+        rng = derive_random(self._settings.seed, "split", self._node_id, key.round, 0)
         rule = [rule for round_, rule in self._rules if round_ + self._settings.staleness < key.round][-1]
         total, wanted = self._settings.total_groups, rule_settings(self._settings).within(rule.wanted(rng))
         return nearest_split(total, wanted) if getattr(rule, "to_nearest", False) else rounded_split(total, wanted, rng)

@@ -9,13 +9,14 @@ Where each request is paid for (`Settings.sparing`) nothing is looked at that no
 
     IDLE       the state file, and its writer's registration when it changes or may have beaten
     GATHERING  the own round's rollouts; if they are not all there, the same as well
-    computing  nothing; the peers, lest they be taken for dead, every half liveness timeout
+    computing  nothing; the peers as often as must be, lest they be taken for dead
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Set
+from functools import partial
 
 from anyio.abc import TaskGroup
 
@@ -26,13 +27,12 @@ from swarm.node.base.clock_file import written_state
 from swarm.node.base.context import NodeContext
 from swarm.node.base.heartbeats import PROOF_BEATS
 from swarm.node.base.log_once import LogOnce
-from swarm.node.base.presence import names_and_keys, read_registered
+from swarm.node.base.presence import names_and_keys, peer_reader, read_registered
 from swarm.node.base.rhythm import Rhythm
 from swarm.node.base.submissions import TRACES, Submissions
 from swarm.node.sharing.intake import Intake
 from swarm.node.worker.events import ClockSeen, CoordinatorSeen, Event, PeersLive, Phase
 from swarm.node.worker.worker_machine import WorkerMachine
-from swarm.records.files import PeerReader
 from swarm.records.listing import NodeFiles
 from swarm.records.liveness import Liveness
 from swarm.store.wake_ups import wake_ups
@@ -58,7 +58,7 @@ class Lookout:
         self._liveness = Liveness(ctx.settings.liveness_timeout)
         self._open_round: RoundKey | None = None
         self._belief = ClockBelief(PROOF_BEATS * ctx.settings.heartbeat_interval)
-        self._peers = PeerReader(ctx.run, ctx.clock.monotonic, own=ctx.node_id)
+        self._peers = peer_reader(ctx)
         self._submissions = Submissions(ctx.run, ctx.clock.monotonic, ctx.settings.expected_names)
         self._files = NodeFiles(ctx.run.store, ctx.clock.monotonic)
         self._doubtful = LogOnce("state.doubted", over="state.undoubted")
@@ -118,7 +118,8 @@ class Lookout:
         if not self._machine.on_own_clock:
             return {key for key in (None if self._ctx.settings.sparing else self._open_round, mine) if key}
         middle, window = mine.round if mine else 0, self._ctx.settings.staleness_window
-        return {RoundKey(round_) for round_ in range(max(0, middle - window), middle + window + 1)}
+        rounds, stages = range(max(0, middle - window), middle + window + 1), range(self._ctx.settings.max_stages)
+        return {RoundKey(round_, stage) for round_ in rounds for stage in stages}
 
     def _stages_to_list(self) -> list[str]:
         return [keys.rollouts(key) for key in self._rounds_to_list()]
@@ -179,7 +180,10 @@ class Lookout:
         if not settings.sparing:
             return True
         waits = self._machine.phase in (Phase.LOADING, *WAITING)
-        return ago >= (settings.heartbeat_interval / 2 if waits else settings.liveness_timeout / 2)
+        beat = settings.heartbeat_interval
+        return ago >= (
+            beat / 2 if waits else settings.liveness_timeout - 2.5 * beat
+        )  # beats may be two intervals apart
 
     async def look_at_peers(self) -> None:
         """Look now, and tell. Where the folder cannot be listed, no heartbeat is seen to move."""
@@ -187,7 +191,8 @@ class Lookout:
         began = self._peers_looked_at = clock.monotonic()
         try:
             moving, earned = self._liveness.moving(began), self._machine.earned | self._coordinators
-            peers = await self._ctx.blocking.run(read_registered, self._ctx, self._peers, moving, earned)
+            read = partial(read_registered, self._ctx, self._peers, moving, earned, at_once=self._waited_for())
+            peers = await self._ctx.blocking.run(read)
             publishing = await self._ctx.blocking.run(self._publishing)
         except StoreError as error:
             self._unlistable.found(error)
@@ -195,26 +200,35 @@ class Lookout:
             self._unlistable.gone()
             for peer in peers:
                 self._liveness.observe(peer, clock.monotonic(), clock.wall())
+                self._intake.mixtures.registered(peer.peer_id, peer.mixture)
                 if self._written and self._written[1].peer_id == peer.peer_id:
                     self._written, self._writer_read = (self._written[0], peer), began
+            self._liveness.stir(self._peers.stirred, clock.monotonic())
             self._miss_coordinator()
         live = self.live_peers()
         called = names_and_keys(self._ctx, live | {self._ctx.node_id})
         self._tell(PeersLive(live, clock.monotonic(), publishing, called))
         self._tell(CoordinatorSeen(bool(self._liveness.live(began, role="coordinator")), began))
 
+    def _waited_for(self) -> frozenset[str]:
+        """Peers that have not published what this node waits for: it is to see at once that one of them leaves."""
+        key = self._machine.key
+        return self.live_peers() - self._intake.listed(key) if key and self._machine.phase in WAITING else frozenset()
+
     def _publishing(self) -> frozenset[str]:
         """Nodes with a rollout file for the own round or the one before; for the first before this node has begun."""
-        mine = self._machine.key or RoundKey(0)
-        if self._machine.key and self._ctx.settings.sparing:
+        mine = self._machine.key
+        if mine is None:
+            return frozenset(self._nodes(RoundKey(0)))
+        if self._ctx.settings.sparing:
             return self._intake.listed(mine)
-        before = mine._replace(round=max(0, mine.round - 1))
-        return frozenset[str]().union(*(self._nodes(key) for key in {mine, before}))
+        return self._intake.listed(mine) | self._nodes(mine._replace(round=max(0, mine.round - 1)))
 
     def _nodes(self, key: RoundKey) -> Set[str]:
         """The nodes with a rollout file; none where that cannot be listed, of which the Intake tells."""
         try:
-            return self._files.find(keys.rollouts(key), self.live_peers() | self._machine.earned).keys()
+            known, max_age = self.live_peers() | self._machine.earned, self._ctx.settings.liveness_timeout / 4
+            return self._files.find(keys.rollouts(key), known, max_age=max_age).keys()
         except StoreError:
             return frozenset()
 

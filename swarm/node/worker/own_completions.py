@@ -1,7 +1,7 @@
 """A node's own completions of one round, as files: what it sampled, and what it published of them.
 
-    completions/round_R/{node}.json   texts, token ids and log-probs as sampled; written first, for this node alone
-    rollouts/round_R/...              the texts, for everybody
+    completions/round_R/...           texts, token ids and log-probs as sampled; written first, for this node alone
+    rollouts/round_R/...              the texts, for everybody; published one by one, each a part of its own
 
 A node that comes back takes up what it had sampled: bit for bit, without sampling again. Where the first file is
 missing (as in runs of earlier versions), damaged, or tells other texts than were published, the published ones count.
@@ -9,20 +9,23 @@ missing (as in runs of earlier versions), damaged, or tells other texts than wer
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from msgspec import convert
+from msgspec import UNSET, convert
+from msgspec.structs import replace
 
 from swarm.errors import ProtocolError, StoreError
 from swarm.logs import get_logger
 from swarm.node.base.context import NodeContext
+from swarm.node.worker.context import Asked
 from swarm.store.run import Run
-from swarm.types import Completion, Question, RolloutGroup, RoundKey
+from swarm.types import Completion, RolloutGroup, RoundKey, Turn
 from swarm.wire import keys
 from swarm.wire.codec import decode, to_groups
-from swarm.wire.messages import CompletionsFile, RolloutFile, SampledCompletion, SampledGroup
+from swarm.wire.messages import CompletionsFile, RolloutFile, SampledCompletion, SampledGroup, SampledTurn
+from swarm.wire.parts import digest, part_file, parts_of, put_together
 
 logger = get_logger(__name__)
 
@@ -37,19 +40,31 @@ class Published(NamedTuple):
     bytes: int
 
 
+class OwnPart(NamedTuple):
+    """One group that was published before its file."""
+
+    group: RolloutGroup
+    sha256: str
+    bytes: int
+
+
 class Left(NamedTuple):
     """What a former life of this node left of a round."""
 
     published: Published | None
     sampled: CompletionsFile | None
+    parts: Mapping[int, OwnPart] = {}
+    """By slot."""
+    named: Mapping[int, str] = {}
+    """Slot -> SHA-256 of the parts of a file that has not all of them any more."""
 
 
 def to_file(
     groups: Sequence[RolloutGroup], tokenizer: str, rounds_trained: int, *, ahead: bool
 ) -> CompletionsFile | None:
     """The completions of a round's own groups; None where their generator does not say what it sampled."""
-    completions = [completion for group in groups for completion in group.completions]
-    if not completions or any(c.token_ids is None or c.logprobs is None for c in completions):
+    turns = [turn for group in groups for completion in group.completions for turn in completion.every_turn]
+    if not turns or any(turn.token_ids is None or turn.logprobs is None for turn in turns):
         return None
     first = groups[0]
     return CompletionsFile(
@@ -63,16 +78,17 @@ def to_file(
         groups=[
             SampledGroup(
                 prompt=group.question.prompt,
-                completions=convert(group.completions, list[SampledCompletion], from_attributes=True),
+                context=list(context) if (context := group.question.known_origin().context) else UNSET,
+                completions=list(map(_sampled, group.completions)),
             )
             for group in groups
         ],
     )
 
 
-def to_own_groups(file: CompletionsFile, questions: Sequence[Question]) -> list[RolloutGroup] | None:
+def to_own_groups(file: CompletionsFile, questions: Sequence[Asked]) -> list[RolloutGroup] | None:
     """The groups that were sampled; None if they were not to these questions."""
-    if [group.prompt for group in file.groups] != [question.prompt for question in questions]:
+    if [group.prompt for group in file.groups] != [asked.question.prompt for asked in questions]:
         return None
     return [
         RolloutGroup(
@@ -81,24 +97,43 @@ def to_own_groups(file: CompletionsFile, questions: Sequence[Question]) -> list[
             file.stage,
             slot,
             question,
-            convert(group.completions, tuple[Completion, ...], from_attributes=True),
+            tuple(map(_as_sampled, group.completions)),
             file.model,
         )
-        for slot, (question, group) in enumerate(zip(questions, file.groups, strict=True))
+        for (slot, question), group in zip(questions, file.groups, strict=True)
     ]
 
 
+def _sampled(completion: Completion) -> SampledCompletion:
+    found = convert(completion, SampledCompletion, from_attributes=True)
+    if completion.earlier:
+        found.turns = convert(completion.earlier, list[SampledTurn], from_attributes=True)
+    return found
+
+
+def _as_sampled(completion: SampledCompletion) -> Completion:
+    earlier = convert(completion.turns or (), tuple[Turn, ...], from_attributes=True)
+    return replace(convert(completion, Completion, from_attributes=True), earlier=earlier)
+
+
 def what_is_left(ctx: NodeContext, key: RoundKey) -> Left:
-    """Read both files, and see that they are on disk: a kill may have come between a write and its sync. Blocking."""
-    return Left(_published(ctx, key), _completions(ctx, key))
+    """Read the files, and see that they are on disk: a kill may have come between a write and its sync. Blocking."""
+    sampled, found = _completions(ctx, key), _file(ctx, key)
+    published = _published(ctx, key, *found) if found else None
+    if published:
+        return Left(published, sampled)
+    named = parts_of(found[0]) if found else {}
+    return Left(None, sampled, _parts(ctx, key, named), named)
 
 
-def _published(ctx: NodeContext, key: RoundKey) -> Published | None:
+def _file(ctx: NodeContext, key: RoundKey) -> tuple[RolloutFile, int] | None:
+    """With its bytes, those of its parts left out."""
     place = keys.rollout(key, ctx.node_id)
     try:
         data = ctx.run.get_checked(place, ctx.settings.max_file_bytes).data
         file = decode(data, RolloutFile, ctx.run.store.describe(place))
-        groups = to_groups(file, ctx.node_id, key)
+        if not parts_of(file):
+            to_groups(file, ctx.node_id, key)
     except FileNotFoundError:
         return None
     except ProtocolError as error:  # nobody can have read it, so it may be replaced
@@ -106,7 +141,46 @@ def _published(ctx: NodeContext, key: RoundKey) -> Published | None:
         return None
     with suppress(StoreError):
         ctx.run.store.sync(place)
-    return Published(groups, len(data))
+    return file, len(data)
+
+
+def _published(ctx: NodeContext, key: RoundKey, file: RolloutFile, size: int) -> Published | None:
+    """The file with its parts; None where they are not what it names."""
+    sizes = [size]
+
+    def get(part: str, most: int) -> bytes:
+        sizes.append(len(data := ctx.run.get_checked(part, most).data))
+        return data
+
+    try:
+        whole = put_together(file, ctx.node_id, key, get, most_bytes=ctx.settings.max_file_bytes)
+        return Published(to_groups(whole, ctx.node_id, key), sum(sizes))
+    except ProtocolError as error:  # nobody can have read it, but for who did before somebody wrote over a part
+        logger.warning("rollouts.unreadable", round=key.round, error=str(error))
+        return None
+
+
+def _parts(ctx: NodeContext, key: RoundKey, named: Mapping[int, str]) -> dict[int, OwnPart]:
+    """What was published of a round whose file was not: it stays as it is, for somebody may have read it. Where a file
+    names parts, those alone."""
+    one_by_one = named or ctx.settings.publish_frequency == "generation"
+    found = {slot: _part(ctx, key, slot) for slot in range(ctx.settings.most_local_groups if one_by_one else 0)}
+    return {slot: part for slot, part in found.items() if part and part.sha256 == named.get(slot, part.sha256)}
+
+
+def _part(ctx: NodeContext, key: RoundKey, slot: int) -> OwnPart | None:
+    place = keys.part(key, ctx.node_id, slot)
+    try:
+        data = ctx.run.get_checked(place, ctx.settings.max_file_bytes).data
+        group = to_groups(part_file(data, ctx.node_id, key, slot), ctx.node_id, key)[0]
+    except FileNotFoundError:
+        return None
+    except ProtocolError as error:
+        logger.warning("rollouts.unreadable", round=key.round, slot=slot, error=str(error))
+        return None
+    with suppress(StoreError):
+        ctx.run.store.sync(place)
+    return OwnPart(group, digest(data), len(data))
 
 
 def _completions(ctx: NodeContext, key: RoundKey) -> CompletionsFile | None:
@@ -121,12 +195,15 @@ def _completions(ctx: NodeContext, key: RoundKey) -> CompletionsFile | None:
 
 def read_completions(run: Run, node: str, key: RoundKey) -> CompletionsFile:
     """What a node sampled for a round. Raises FileNotFoundError, and ProtocolError for what it cannot have written."""
-    place = keys.completions(key.round, node)
+    place = keys.completions(key.round, node, key.stage)
     file = decode(run.get_checked(place, LARGEST).data, CompletionsFile, run.store.describe(place))
     if (file.peer_id, file.round, file.stage) != (node, *key):
         raise ProtocolError("misplaced", f"it says {file.peer_id!r}, round {file.round}, stage {file.stage}")
-    if any(len(c.token_ids) != len(c.logprobs) for group in file.groups for c in group.completions):
+    turns = [turn for group in file.groups for completion in group.completions for turn in completion.every_turn]
+    if any(len(turn.token_ids) != len(turn.logprobs) for turn in turns):
         raise ProtocolError("ragged", "expected one log-prob per token")
+    if any(turn.forced and sum(turn.forced) > len(turn.token_ids) for turn in turns):
+        raise ProtocolError("ragged", "expected that the forced tokens are among the sampled ones")
     return file
 
 
@@ -136,5 +213,8 @@ def same_texts(sampled: Sequence[RolloutGroup], published: Sequence[RolloutGroup
 
 
 def _text(group: RolloutGroup) -> tuple[object, ...]:
-    answers = [(completion.text, completion.finished) for completion in group.completions]
+    answers = [
+        [(one.text, one.finished), *((turn.text, turn.finished, turn.reply) for turn in one.earlier)]
+        for one in group.completions
+    ]
     return group.slot, group.question.origin, group.question.prompt, answers

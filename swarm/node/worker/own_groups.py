@@ -3,7 +3,14 @@
     questions ─generator─▶ sampled ──▶ completions file (round_files.py) and, at the same time, the scoring children
                               ▲
     completions file ─────────┤ of a former life that died in this round: taken up as they were sampled
-    rollouts file ────────────┘ without token ids, where nothing else tells what had been published
+    rollouts file, parts ─────┘ without token ids, where nothing else tells what had been published
+
+With ROLLOUT_PUBLISH_FREQUENCY=generation each group goes its way once its completions are written, while the generator
+writes the others: all of them in one batch, as ever, so that what comes out is the same to the last bit.
+
+    generator ─a group is ready─▶ scored ─▶ its part ─▶ write queue        (publish: the file that names the parts)
+
+Of a task that converses the completions are whole conversations, turn by turn of all questions together: conversing.py.
 
 What a generator samples is a function of its weights and of seed, node and round, so on a CPU a node that comes back
 samples again what it had published. On a GPU it may not; then what was published stays, and is encoded from its text.
@@ -12,23 +19,34 @@ Where each request is paid for, a node on a CPU writes no completions file, unle
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
 from functools import partial
 
+import anyio
 import msgspec
+from anyio.streams.memory import MemoryObjectReceiveStream
+from msgspec import UNSET
 
 from swarm.algo.seeds import derive_seed
 from swarm.errors import ProtocolError
 from swarm.logs import get_logger
 from swarm.node.base.log_once import until_readable
+from swarm.node.sharing.published import gone
 from swarm.node.sharing.verification import score_groups
-from swarm.node.worker.context import WorkerContext
+from swarm.node.worker.context import Asked, WorkerContext
+from swarm.node.worker.conversing import converse
 from swarm.node.worker.own_completions import Left, same_texts, to_file, to_own_groups, what_is_left
 from swarm.node.worker.round_files import RoundFiles
 from swarm.node.worker.round_work import RoundWork
 from swarm.records.listing import rounds_in
-from swarm.types import Generator, Question, RolloutGroup, RoundKey, ScoredGroup
+from swarm.tasks.scoring import GroupScore
+from swarm.types import Completion, Dialogue, Generator, Question, Ready, RolloutGroup, RoundKey, ScoredGroup
 from swarm.wire import keys
-from swarm.wire.messages import CompletionsFile
+from swarm.wire.codec import to_rollout_file
+from swarm.wire.messages import CompletionsFile, PolicyInfo, RolloutFile
 
 logger = get_logger(__name__)
 
@@ -40,7 +58,7 @@ class OwnGroups:
         self._ctx = ctx
         self._generator = generator
         self._files = files
-        self._asked: dict[RoundKey, list[Question]] = {}
+        self._asked: dict[RoundKey, list[Asked]] = {}
         self._of_a_former_life: frozenset[int] | None = None
         """Where requests are spared: the rounds in which something of it may lie, as listed when this life began."""
 
@@ -48,31 +66,78 @@ class OwnGroups:
         """Have the questions of a later round at hand: nothing about them depends on an update."""
         self._asked = {key: await self._ask(key)}
 
-    async def _ask(self, key: RoundKey) -> list[Question]:
+    async def _ask(self, key: RoundKey) -> list[Asked]:
         """As many as the round may need: its split may not be known yet, and takes the first I of them."""
         return self._asked.pop(key, None) or await self._ctx.ask(key, self._ctx.settings.most_local_groups)
 
+    async def _ask_again(
+        self, key: RoundKey, questions: list[Asked], sampled: CompletionsFile | None, clean: Set[str]
+    ) -> list[Asked]:
+        """The questions of a stage after the first: of a former life's completions with the same context."""
+        if sampled and (known := await self._as_asked_before(questions, sampled)):
+            return known
+        chosen = await self._ctx.contexts.choose(key, questions, clean, self._has_room)
+        return [Asked(slot, question) for (slot, _), question in zip(questions, chosen, strict=True)]
+
+    async def _has_room(self, prompt: str) -> bool:
+        return await self._ctx.compute.run(partial(self._generator.has_room, prompt))
+
+    async def _asked_then(self, questions: list[Asked], left: Left) -> list[Asked]:
+        """Of a stage after the first that was done. Raises ProtocolError (`gone`)."""
+        if left.published:
+            turns = {slot: question.turns for slot, question in questions}
+            groups = [(group.slot, group.question) for group in left.published.groups]
+            return [Asked(slot, msgspec.structs.replace(known, turns=turns.get(slot, 1))) for slot, known in groups]
+        if left.sampled and (known := await self._as_asked_before(questions, left.sampled)):
+            return known
+        raise gone("nothing tells any more with which context its questions were asked")
+
+    async def _as_asked_before(self, questions: list[Asked], sampled: CompletionsFile) -> list[Asked] | None:
+        """None: they were others, or their context is gone."""
+        found: list[Asked] = []
+        for (slot, question), group in zip(questions, sampled.groups, strict=False):
+            context = () if group.context is UNSET else tuple(group.context)
+            origin = msgspec.structs.replace(question.known_origin(), context=context)
+            try:
+                found.append(Asked(slot, await self._ctx.contexts.again(origin, question) if context else question))
+            except ProtocolError:
+                return None
+        return found if len(found) == len(questions) == len(sampled.groups) else None
+
     # ── a round as it is lived ──────────────────────────────────────────────────────────────────────────────────────
-    async def make(self, work: RoundWork, rounds_trained: int) -> None:
+    async def make(self, work: RoundWork, rounds_trained: int, clean: Set[str] = frozenset()) -> None:
         """Fill `groups`; `queued` is set once the generation is in the line of the compute thread, or needs none.
+
+        Conversations are in that line once they are over: all of their turns are the same policy's.
 
         Args:
             rounds_trained: updates behind the policy.
+            clean: peers with a clean record, whose answers of the stage before are looked at first.
         """
         work.rounds_trained = rounds_trained
         with self._ctx.timed(work.seconds, "generate"):
             left = await self._left(work.key)
-            questions = (await self._ask(work.key))[: work.split.local]
-        work.queued.set()  # nothing waits between here and the compute thread's line
+            work.named = left.named
+            questions = [asked for asked in await self._ask(work.key) if asked.slot < work.split.local]
+            if work.key.stage:
+                questions = await self._ask_again(work.key, questions, left.sampled, clean)
+        if work.skipped or not any(asked.question.turns > 1 for asked in questions):
+            work.queued.set()  # nothing waits between here and the compute thread's line
         if work.skipped:
             return
         if groups := self._sampled_before(left, questions, rounds_trained):
             assert left.sampled
             work.groups, work.ahead = groups, left.sampled.ahead
             work.rounds_trained = left.sampled.rounds_trained
+        elif self._one_by_one and not work.ahead and not left.published:
+            work.groups = await self._sampled_one_by_one(work, left, questions)
         else:
-            sample = partial(self.sample, work.key, questions)
-            work.groups = await self._ctx.compute_timed(work.seconds, "generate", sample)
+            work.groups = await self.sample(work.key, questions, work.seconds)
+        work.queued.set()  # where all turns of conversations are said
+        if not work.scored.is_set():
+            work.groups = [self._as_its_part(work, left, group) for group in work.groups]
+        if left.parts:
+            logger.info("rollouts.taken_up", round=work.key.round, groups=len(left.parts), rewritten=not work.adopted)
         if left.published:
             work.published, work.bytes_published = True, left.published.bytes
             work.adopted = not same_texts(work.groups, left.published.groups)
@@ -82,6 +147,106 @@ class OwnGroups:
             file = to_file(work.groups, self._generator.tokenizer, rounds_trained, ahead=work.ahead)
             if file:
                 self._files.completions(file)
+
+    # ── one by one ──────────────────────────────────────────────────────────────────────────────────────────────────
+    @property
+    def _one_by_one(self) -> bool:
+        return self._ctx.settings.publish_frequency == "generation"
+
+    async def _sampled_one_by_one(self, work: RoundWork, left: Left, questions: list[Asked]) -> list[RolloutGroup]:
+        """Sample the groups, and publish each one while others are written; `own` is complete then."""
+        send, receive = anyio.create_memory_object_stream[RolloutGroup](math.inf)
+        told = set[int]()
+
+        def pass_on(group: RolloutGroup) -> None:
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the node has ended meanwhile
+                send.send_nowait(group)
+
+        def ready(number: int, completions: tuple[Completion, ...]) -> None:
+            if questions[number].question.turns > 1:
+                return  # it is only said in part
+            told.add(questions[number].slot)
+            self._ctx.compute.tell(partial(pass_on, self._group(work.key, *questions[number], completions)))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._publish_each, work, left, receive)
+            with send:
+                for group in await self.sample(work.key, questions, work.seconds, ready):
+                    if group.slot not in told:  # by a generator that cannot tell before the end
+                        pass_on(group)
+        work.own.sort(key=lambda scored: scored.group.slot)
+        work.scored.set()
+        return [scored.group for scored in work.own]
+
+    async def _publish_each(self, work: RoundWork, left: Left, groups: MemoryObjectReceiveStream[RolloutGroup]) -> None:
+        with groups:
+            async for group in groups:
+                group = self._as_its_part(work, left, group)
+                with self._ctx.timed(work.seconds, "score"):
+                    (score,) = await score_groups(self._ctx.task_source, [group])
+                if (scored := self._judged(work, group, score)) and group.slot not in work.parts:
+                    self.publish_part(work, scored)
+
+    def _as_its_part(self, work: RoundWork, left: Left, group: RolloutGroup) -> RolloutGroup:
+        """What a former life has published of a group stays, whatever comes out now."""
+        if (part := left.parts.get(group.slot)) is None:
+            return group
+        work.parts[group.slot] = part.sha256
+        work.bytes_published += part.bytes
+        if same_texts([group], [part.group]):
+            return group
+        work.adopted = True
+        return part.group
+
+    def publish_part(self, work: RoundWork, scored: ScoredGroup) -> None:
+        """Give one group to the peers. It says no time: it is the same bytes whenever it is made."""
+        file = self.to_file(work, [scored], timestamp=0.0)
+        work.parts[scored.group.slot], size = self._files.part(file, scored.group.slot)
+        work.bytes_published += size
+
+    async def publish(self, work: RoundWork) -> None:
+        """Give the groups to the peers; of those of which some were published, the others and what names them all.
+
+        Where nothing was answered nothing is published: a file without groups is refused.
+        """
+        if not work.own:
+            return
+        for scored in work.own:
+            if work.parts and scored.group.slot not in work.parts:
+                self.publish_part(work, scored)
+        if not work.parts or work.parts != work.named:  # else the file is there, and has all of its parts again
+            file = self.to_file(work, () if work.parts else work.own, self._ctx.clock.wall(), work.parts)
+            work.bytes_published += await self._files.rollouts(file)
+        if work.parts:
+            self._files.keep_parts(work.key, work.parts)
+
+    def to_file(
+        self,
+        work: RoundWork,
+        groups: Sequence[ScoredGroup],
+        timestamp: float,
+        parts: Mapping[int, str] | None = None,
+    ) -> RolloutFile:
+        """As to_rollout_file, of this node and its policy."""
+        settings = self._ctx.settings
+        policy = PolicyInfo(
+            model=self._generator.name,
+            rounds_trained=work.rounds_trained,
+            tokenizer=self._generator.tokenizer if settings.publish_logprobs else "",
+            temperature=settings.temperature,
+            licence=settings.licence or UNSET,
+            consent=settings.consent or UNSET,
+        )
+        return to_rollout_file(
+            groups,
+            self._ctx.node_id,
+            work.key,
+            timestamp,
+            policy,
+            with_logprobs=settings.publish_logprobs,
+            parts=parts,
+            mixture=self._ctx.mixture and self._ctx.mixture.weights,
+        )
 
     def _keeps_what_it_samples(self) -> bool:
         """Not where a write is paid for and a redo samples the same once more."""
@@ -101,7 +266,7 @@ class OwnGroups:
                 return Left(None, None)
         return await until_readable(self._ctx, what_is_left, self._ctx, key)
 
-    def _sampled_before(self, left: Left, questions: list[Question], rounds_trained: int) -> list[RolloutGroup] | None:
+    def _sampled_before(self, left: Left, questions: list[Asked], rounds_trained: int) -> list[RolloutGroup] | None:
         """What a former life sampled for this round; None: nothing that this one would, or has published."""
         if left.published:
             return self._as_published(left)
@@ -114,7 +279,7 @@ class OwnGroups:
         """The published groups with their token ids."""
         if left.published is None or left.sampled is None or not self._fits(left.sampled):
             return None
-        groups = to_own_groups(left.sampled, [group.question for group in left.published.groups])
+        groups = to_own_groups(left.sampled, [Asked(group.slot, group.question) for group in left.published.groups])
         return groups if groups and same_texts(groups, left.published.groups) else None
 
     def _fits(self, file: CompletionsFile) -> bool:
@@ -122,33 +287,54 @@ class OwnGroups:
         same_size = all(len(group.completions) == size for group in file.groups)
         return same_size and file.tokenizer == self._generator.tokenizer
 
-    def sample(self, key: RoundKey, questions: list[Question]) -> list[RolloutGroup]:
-        """G completions to each question, as the generator answers them now. Blocking, for Compute."""
-        answers = self._generator.generate(
-            [question.prompt for question in questions],
-            group_size=self._ctx.settings.generations,
-            seed=derive_seed(self._ctx.settings.seed, "generation", self._ctx.node_id, *key),
-        )
+    async def sample(
+        self, key: RoundKey, questions: list[Asked], seconds: dict[str, float], ready: Ready | None = None
+    ) -> list[RolloutGroup]:
+        """G completions to each question, as the generator answers them now."""
+
+        async def generate(prompts: Sequence[str | Dialogue], turn: int = 0) -> list[tuple[Completion, ...]]:
+            purpose = (*key, turn) if turn else key
+            call = partial(
+                self._generator.generate,
+                prompts,
+                group_size=1 if turn else self._ctx.settings.generations,
+                seed=derive_seed(self._ctx.settings.seed, "generation", self._ctx.node_id, *purpose),
+                ready=None if turn else ready,
+            )
+            return await self._ctx.compute_timed(seconds, "generate", call)
+
+        asked_of = [asked.question for asked in questions]
+        first_turns = await generate([question.prompt for question in asked_of])
+        answers = await converse(self._ctx.task_source, asked_of, first_turns, generate)
         return [
-            RolloutGroup(self._ctx.node_id, *key, slot, question, completions, self._generator.name)
-            for slot, (question, completions) in enumerate(zip(questions, answers, strict=True))
+            self._group(key, *asked, completions)
+            for asked, completions in zip(questions, answers, strict=True)
+            if completions
         ]
+
+    def _group(self, key: RoundKey, slot: int, question: Question, completions: tuple[Completion, ...]) -> RolloutGroup:
+        return RolloutGroup(self._ctx.node_id, *key, slot, question, completions, self._generator.name)
 
     async def score(self, work: RoundWork) -> None:
         """Score the completions, as boundedly as anybody's; fill `own` and set `scored`."""
         with self._ctx.timed(work.seconds, "score"):
             scores = await score_groups(self._ctx.task_source, work.groups)
         for group, score in zip(work.groups, scores, strict=True):
-            if isinstance(score, ProtocolError):
-                if not work.adopted:
-                    raise score  # an own question cannot be regenerated: nothing that follows would be true
-                logger.warning("rollouts.unscorable", round=work.key.round, slot=group.slot, error=str(score))
-                continue  # published before a crash, by another version of the task
-            asked = msgspec.structs.replace(group, question=score.question)
-            work.own.append(ScoredGroup(asked, score.rewards, score.answered))
-            work.killed += score.killed
-            work.errors += score.errors
+            self._judged(work, group, score)
         work.scored.set()
+
+    def _judged(self, work: RoundWork, group: RolloutGroup, score: GroupScore | ProtocolError) -> ScoredGroup | None:
+        """Add a group to `own` with what it is worth."""
+        if isinstance(score, ProtocolError):
+            if not work.adopted:
+                raise score  # an own question cannot be regenerated: nothing that follows would be true
+            logger.warning("rollouts.unscorable", round=work.key.round, slot=group.slot, error=str(score))
+            return None  # published before a crash, by another version of the task
+        asked = msgspec.structs.replace(group, question=score.question)
+        work.own.append(ScoredGroup(asked, score.rewards, score.answered))
+        work.killed += score.killed
+        work.errors += score.errors
+        return work.own[-1]
 
     # ── a round as it was lived ─────────────────────────────────────────────────────────────────────────────────────
     async def again(self, key: RoundKey, count: int, *, published: bool) -> list[ScoredGroup]:
@@ -176,9 +362,11 @@ class OwnGroups:
         if groups := self._as_published(left):
             return groups
         questions = await self._ctx.ask(key, count)
+        if key.stage:
+            questions = await self._asked_then(questions, left)
         if left.published is None and left.sampled and (groups := to_own_groups(left.sampled, questions)):
             return groups
-        sampled = await self._ctx.compute.run(self.sample, key, questions)
+        sampled = await self.sample(key, questions, defaultdict(float))
         if left.published is None or same_texts(sampled, left.published.groups):
             return sampled
         return left.published.groups

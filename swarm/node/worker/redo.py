@@ -15,7 +15,7 @@ before the update of the round before it, and so they are here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -29,11 +29,8 @@ from swarm.algo.registry import advantage_scaling
 from swarm.config import Settings, variable
 from swarm.errors import ProtocolError
 from swarm.logs import get_logger
-from swarm.node.base.log_once import until_readable
-from swarm.node.sharing.admission import Admission
-from swarm.node.sharing.reading import PeersFile, PeersFiles
+from swarm.node.sharing.published import PublishedGroups, gone
 from swarm.node.sharing.trained_groups import GroupName, name_of, parse_names
-from swarm.node.sharing.verification import verify
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.round_steps import RoundSteps
 from swarm.node.worker.round_work import mean, to_train
@@ -42,11 +39,6 @@ from swarm.wire.messages import NodeState
 from swarm.wire.metrics import MetricsRow
 
 logger = get_logger(__name__)
-
-
-def _gone(what: str) -> ProtocolError:
-    """What cannot be redone because the folder has it no longer: never a refusal of anybody's file."""
-    return ProtocolError(reason="gone", detail=what)
 
 
 # ── which rounds, and with which groups ─────────────────────────────────────────────────────────────────────────────
@@ -61,7 +53,7 @@ class RoundToRedo:
 
     @property
     def key(self) -> RoundKey:
-        return RoundKey(self.row.round, self.row.stage)
+        return self.row.key
 
 
 @dataclass(frozen=True)
@@ -74,11 +66,14 @@ class RedoPlan:
     why: str = ""
 
 
+NOTHING_TO_REDO = RedoPlan(())
+
+
 def plan_redo(rows: Sequence[MetricsRow], checkpoint: NodeState | None, settings: Settings) -> RedoPlan:
     """The rounds that the checkpoint does not hold, as far as they can be redone."""
-    done = checkpoint.rounds_done if checkpoint else 0
-    by_round = {row.round: row for row in rows if row.round >= done}
-    missing = [by_round[number] for number in sorted(by_round)]
+    done = RoundKey(checkpoint.rounds_done, checkpoint.stages_done or 0) if checkpoint else RoundKey(0)
+    by_key = {row.key: row for row in rows if row.key >= done}
+    missing = [by_key[key] for key in sorted(by_key)]
     rounds: list[RoundToRedo] = []
     for row in missing:
         why = _obstacle(row, len(rounds), checkpoint, settings)
@@ -117,8 +112,7 @@ class Redo:
         self._ctx = ctx
         self._trainer = trainer
         self._steps = steps
-        self._files = PeersFiles(ctx.settings, ctx.run)
-        self._admission = Admission(ctx.settings, ctx.assigned)
+        self._published = PublishedGroups(ctx, ctx.assigned)
         self._scaling = advantage_scaling(ctx.settings.advantage_scaling)
         self._ahead: dict[RoundKey, list[ScoredGroup]] = {}
         self._exact = 0
@@ -157,7 +151,8 @@ class Redo:
         exact = _measures_the_same(own, report, round_.row)
         self._exact += exact
         logger.info("round.redone", round=round_.row.round, exact=exact)
-        await self._steps.held_out.answer_again(round_.row.round, self._steps.rounds_trained)
+        if round_.key.stage == self._ctx.settings.max_stages - 1:
+            await self._steps.held_out.answer_again(round_.row.round, self._steps.rounds_trained)
 
     async def _look_ahead(self, round_: RoundToRedo, following: Sequence[RoundToRedo], *, then_live: bool) -> None:
         """Before the update, as the machine has it: write what was written ahead, or what would be next."""
@@ -176,32 +171,12 @@ class Redo:
         """In the order of the row, for sums of floats depend on it."""
         found: dict[GroupName, ScoredGroup] = {}
         for (key, peer), wanted in groupby(sorted(names), key=attrgetter("key", "peer")):
-            groups = await self._of_peer(peer, key, {name.slot for name in wanted})
+            slots = {name.slot for name in wanted}
+            groups = await self._published.verified(self._ctx.task_source, peer, key, slots)
             found |= {name_of(scored.group): scored for scored in groups}
-        if gone := [name for name in names if name not in found]:
-            raise _gone(f"{gone[0].peer} has no group {gone[0].slot} in round {gone[0].key.round}")
+        if lost := [name for name in names if name not in found]:
+            raise gone(f"{lost[0].peer} has no group {lost[0].slot} in round {lost[0].key.round}")
         return [found[name] for name in names]
-
-    async def _of_peer(self, peer: str, key: RoundKey, slots: Set[int]) -> list[ScoredGroup]:
-        file = await self._file_of(peer, key)
-        wanted = [pair for pair in zip(file.groups, file.claims, strict=True) if pair[0].slot in slots]
-        groups, claims = [group for group, _ in wanted], [claim for _, claim in wanted]
-        if refusal := next(filter(None, self._admission.refusals(peer, key, groups)), None):
-            raise refusal
-        found: list[ScoredGroup] = []
-        async for verdicts in verify(self._ctx.task_source, groups, claims, trusting=True):
-            if refusal := next((verdict.refusal for verdict in verdicts if verdict.refusal), None):
-                raise refusal
-            found += [verdict.scored for verdict in verdicts if verdict.scored]
-        return found
-
-    async def _file_of(self, peer: str, key: RoundKey) -> PeersFile:
-        file = (await until_readable(self._ctx, self._files.fetch, key, peer)).file
-        if file is None:
-            raise _gone(f"{self._files.describe(key, peer)} is not there any more")
-        if isinstance(file, ProtocolError):
-            raise file
-        return file
 
 
 def _measures_the_same(own: Sequence[ScoredGroup], report: TrainReport, row: MetricsRow) -> bool:

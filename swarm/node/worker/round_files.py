@@ -1,6 +1,6 @@
 """Writes the files of a round through the write queue, in this order:
 
-    completions, rollouts, row, reward, vote
+    (parts,) completions, rollouts, row, reward, vote
 
 The metrics row is the commit point of a round: a node that finds its row has done that round, whatever else a crash
 took. So a row on disk implies rollouts and completions on disk, unless a full disk had the queue give them up, or the
@@ -9,20 +9,24 @@ node keeps no completions (own_groups.py).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from swarm.errors import StoreError
 from swarm.node.base.submissions import has_submitted
 from swarm.node.base.write_queue import Write
 from swarm.node.worker.context import WorkerContext
+from swarm.records.liveness import EVALUATOR
 from swarm.types import RoundKey
 from swarm.wire import keys
 from swarm.wire.codec import encode
 from swarm.wire.messages import CompletionsFile, RewardFile, RolloutFile, WinnersFile
 from swarm.wire.metrics import MetricsRow
+from swarm.wire.parts import digest
 
 BYTES_PER_TOKEN = 32
 """Of a completions file, at most: a token id, a log-prob to its last digit, and two commas."""
@@ -37,8 +41,8 @@ class RoundFiles:
     def completions(self, file: CompletionsFile) -> None:
         """Have what was sampled written, without waiting for it; encoded off the event loop."""
         key = RoundKey(file.round, file.stage)
-        place = keys.completions(file.round, self._ctx.node_id)
-        sampled = [completion for group in file.groups for completion in group.completions]
+        place = keys.completions(file.round, self._ctx.node_id, file.stage)
+        sampled = [turn for group in file.groups for completion in group.completions for turn in completion.every_turn]
         size = sum(len(c.text.encode()) + BYTES_PER_TOKEN * len(c.token_ids) for c in sampled)
         write = partial(self._encode_and_put, place, file)
         self._ctx.writes.add(Write("completions", key, write, size, droppable=True))
@@ -49,8 +53,34 @@ class RoundFiles:
     async def rollouts(self, file: RolloutFile) -> int:
         """Give the groups to the peers; returns the bytes of the file."""
         key, data = RoundKey(file.round, file.stage), encode(file)
-        await self._put("rollouts", key, keys.rollout(key, self._ctx.node_id), data, droppable=True)
+        write = partial(self._put_unless_given_up, key, keys.rollout(key, self._ctx.node_id), data)
+        await self._ctx.writes.put(Write("rollouts", key, write, len(data), droppable=True))
         return len(data)
+
+    def _put_unless_given_up(self, key: RoundKey, place: str, data: bytes) -> None:
+        """Nobody is told of parts of which one was given up."""
+        if not self._ctx.writes.gave_up_rollouts(key):
+            self._ctx.run.put_sealed(place, data)
+
+    def part(self, file: RolloutFile, slot: int) -> tuple[str, int]:
+        """Give one group to the peers before the others, without waiting for it or its disk: those that wait for the
+        file would. Returns its SHA-256 and its bytes."""
+        key, node = RoundKey(file.round, file.stage), self._ctx.node_id
+        place = keys.part(key, node, slot)
+        data = self._ctx.run.trust.seal(encode(file), place)
+        write = partial(self._ctx.run.store.put, place, data, durable=False)
+        self._ctx.writes.add(Write("rollouts", key, write, len(data), droppable=True))
+        return digest(data), len(data)
+
+    def keep_parts(self, key: RoundKey, slots: Iterable[int]) -> None:
+        """Have the parts of a round on disk before its row."""
+        places = [keys.part(key, self._ctx.node_id, slot) for slot in slots]
+        self._ctx.writes.add(Write("rollouts", key, partial(self._sync, places), 0, droppable=True))
+
+    def _sync(self, places: Iterable[str]) -> None:
+        for place in places:
+            with suppress(StoreError):  # it was given up, or taken away
+                self._ctx.run.store.sync(place)
 
     async def row(self, row: MetricsRow) -> None:
         """The commit point."""
@@ -64,34 +94,47 @@ class RoundFiles:
         records = [msgspec.json.encode(row)]
         self._ctx.run.store.append_records(keys.metrics(self._ctx.node_id), records, durable=True)
 
-    async def reward(self, row: MetricsRow, *, anew: bool = False) -> None:
-        """Once per round: after a crash between the row and this, the next start makes up for it.
+    async def submit(self, row: MetricsRow, winners: list[str]) -> None:
+        """The reward that the coordinator waits for, and after the round's last stage the vote: who was best in it, in
+        this node's own scoring.
 
-        Args:
-            anew: the row was written just now, so that no reward can lie there; where requests are spared it is not
-                looked for.
+        Where requests are spared the reward holds the vote, and is not looked for first: none can lie there, for the
+        row was written just now.
         """
         key, node = RoundKey(row.round, row.stage), self._ctx.node_id
-        reward = RewardFile(
-            round=row.round, stage=row.stage, reward=row.my_reward, peer_id=node, submitted_at=self._ctx.clock.wall()
-        )
-        data = encode(reward)
-        anew = anew and self._ctx.settings.sparing
-        await self._ctx.writes.put(Write("reward", key, partial(self._submit, key, data, anew), len(data)))
+        is_evaluator = self._ctx.settings.role == EVALUATOR
+        if self._ctx.settings.sparing and not is_evaluator:
+            await self._put("reward", key, keys.reward(key, node), encode(self._reward(row, winners)))
+            return
+        if not is_evaluator:  # it has answered nothing, and votes alone
+            await self.reward(row)
+        if key.stage + 1 < self._ctx.settings.max_stages:
+            return  # the vote is on the round
+        vote = WinnersFile(round=key.round, winners=winners, peer_id=node, submitted_at=self._ctx.clock.wall())
+        await self._put("vote", key, keys.winners(key.round, node), encode(vote), droppable=True, durable=False)
 
-    def _submit(self, key: RoundKey, data: bytes, anew: bool) -> None:
+    async def reward(self, row: MetricsRow) -> None:
+        """Once per round: after a crash between the row and this, the next start makes up for it."""
+        key, data = RoundKey(row.round, row.stage), encode(self._reward(row))
+        await self._ctx.writes.put(Write("reward", key, partial(self._submit, key, data), len(data)))
+
+    def _reward(self, row: MetricsRow, winners: list[str] | UnsetType = UNSET) -> RewardFile:
+        return RewardFile(
+            round=row.round,
+            stage=row.stage,
+            reward=row.my_reward,
+            peer_id=self._ctx.node_id,
+            submitted_at=self._ctx.clock.wall(),
+            winners=winners,
+        )
+
+    def _submit(self, key: RoundKey, data: bytes) -> None:
         run, place = self._ctx.run, keys.reward(key, self._ctx.node_id)
-        if anew or not has_submitted(run, key, self._ctx.node_id):
+        if not has_submitted(run, key, self._ctx.node_id):
             run.put_sealed(place, data)
             return
         with suppress(StoreError):  # a kill may have come between the write and its sync
             run.store.sync(place)
-
-    async def vote(self, key: RoundKey, winners: list[str]) -> None:
-        """Who was best, in this node's own scoring."""
-        node = self._ctx.node_id
-        vote = WinnersFile(round=key.round, winners=winners, peer_id=node, submitted_at=self._ctx.clock.wall())
-        await self._put("vote", key, keys.winners(key.round, node), encode(vote), droppable=True, durable=False)
 
     async def _put(
         self, what: str, key: RoundKey, place: str, data: bytes, *, droppable: bool = False, durable: bool = True

@@ -29,9 +29,8 @@ from swarm.node.worker.ij_schedule import IJSchedule
 from swarm.node.worker.own_groups import OwnGroups
 from swarm.node.worker.round_files import RoundFiles
 from swarm.node.worker.round_work import RoundWork, bounded, mean_rewards, metrics_row, to_train
-from swarm.types import Generator, RoundKey, Trainer, TrainGroup, TrainReport
-from swarm.wire.codec import to_rollout_file
-from swarm.wire.messages import PolicyInfo
+from swarm.records.liveness import EVALUATOR
+from swarm.types import Bill, Generator, RoundKey, Trainer, TrainGroup, TrainReport, stage_after
 from swarm.wire.metrics import MetricsRow
 
 logger = get_logger(__name__)
@@ -59,31 +58,39 @@ class RoundSteps:
         self.cumulative_reward = 0.0
         """Sum of my_reward over all rounds of this node, those before a restart included."""
         self._round_ended = ctx.clock.monotonic()
-        self._spent = (0, 0, 0, 0, 0)
+        self._spent = (0, 0, 0, 0, 0, 0)
         """Of the shared place, by the last row."""
+        self._billed = generator.bill
+        """By the last row, or before this life."""
         self._ahead: dict[RoundKey, RoundWork] = {}
         self._trained = TrainedGroups()
         self.work: RoundWork
 
-    async def continue_from(self, rows: Sequence[MetricsRow]) -> int:
+    @property
+    def bill(self) -> Bill | None:
+        """What generating has cost so far."""
+        return self._generator.bill
+
+    async def continue_from(self, rows: Sequence[MetricsRow]) -> RoundKey:
         """Take up the history of this node.
 
         Returns:
-            The first round that it has not done.
+            The first stage that it has not done.
         """
-        by_round = {row.round: row for row in rows}
-        lived = [by_round[number] for number in sorted(by_round)]
+        by_key = {row.key: row for row in rows}
+        lived = [by_key[key] for key in sorted(by_key)]
         self.cumulative_reward = sum(row.my_reward for row in lived)
         if not lived:
-            return 0
+            return RoundKey(0)
         for row in lived:
             self._schedule.observe(row)
             self._intake.remember(row)
         last = lived[-1]
         self._trained.recall(rows)
         self._trained.forget_before(last.round - self._ctx.settings.staleness_window)
-        await self._files.reward(last)
-        return last.round + 1
+        if self._ctx.settings.role != EVALUATOR:
+            await self._files.reward(last)
+        return stage_after(last.key, self._ctx.settings.max_stages)
 
     # ── generate ────────────────────────────────────────────────────────────────────────────────────────────────────
     async def generate(self, instruction: Generate, *, on_own_clock: bool = False) -> None:
@@ -94,6 +101,7 @@ class RoundSteps:
         oldest = max(0, key.round - self._ctx.settings.staleness_window)
         self._intake.forget_before(RoundKey(oldest))
         self._trained.forget_before(oldest)
+        self._ctx.contexts.forget_before(oldest)
         self._ctx.compute.busy.forget_before(self._round_ended)
         ahead = self._take_ahead(key)
         self.work = ahead or RoundWork(key, self._schedule.of(key))
@@ -103,7 +111,7 @@ class RoundSteps:
         if ahead:
             await ahead.scored.wait()
         else:
-            await self.own_groups.make(self.work, self.rounds_trained)
+            await self.own_groups.make(self.work, self.rounds_trained, self._intake.clean)
 
     def _take_ahead(self, key: RoundKey) -> RoundWork | None:
         """The round if it was generated ahead; what was made for earlier ones goes."""
@@ -129,24 +137,8 @@ class RoundSteps:
         work = self.work
         with self._ctx.timed(work.seconds, "publish"), self._intake.activity.running():
             if not work.published:
-                file = to_rollout_file(
-                    work.own,
-                    self._ctx.node_id,
-                    work.key,
-                    self._ctx.clock.wall(),
-                    self._policy_info(work),
-                    with_logprobs=self._ctx.settings.publish_logprobs,
-                )
-                work.bytes_published = await self._files.rollouts(file)
+                await self.own_groups.publish(work)
         work.gather_from = self._ctx.clock.monotonic()
-
-    def _policy_info(self, work: RoundWork) -> PolicyInfo:
-        return PolicyInfo(
-            model=self._generator.name,
-            rounds_trained=work.rounds_trained,
-            tokenizer=self._generator.tokenizer if self._ctx.settings.publish_logprobs else "",
-            temperature=self._ctx.settings.temperature,
-        )
 
     # ── draw ────────────────────────────────────────────────────────────────────────────────────────────────────────
     async def draw(self, instruction: Draw, tasks: TaskGroup) -> bool:
@@ -184,7 +176,8 @@ class RoundSteps:
         begin = partial(self._trainer.begin_update, own)
         await self._ctx.compute_timed(work.seconds, "train", begin)
         work.begun.set()
-        following = RoundKey(key.round + 1 + self._ctx.settings.staleness)
+        following = stage_after(key, self._ctx.settings.max_stages)
+        following = following._replace(round=following.round + self._ctx.settings.staleness)
         if following.round < self._ctx.settings.max_rounds:
             await self.own_groups.ask_early(following)
 
@@ -211,7 +204,7 @@ class RoundSteps:
 
     # ── submit ──────────────────────────────────────────────────────────────────────────────────────────────────────
     async def submit(self, live_peers: int, loop_lag: float) -> None:
-        """Row first, then the reward that the coordinator waits for, then the vote and the canonical log line.
+        """Row first, then the reward that the coordinator waits for and the vote, then the canonical log line.
 
         What a judge asks comes last, when nobody waits for this round any longer.
         """
@@ -221,12 +214,12 @@ class RoundSteps:
         self._ctx.pace.observe(row)
         self._schedule.observe(row)  # before anything is awaited: the next round may be generated meanwhile
         await self._files.row(row)
-        await self._files.reward(row, anew=True)
-        await self._files.vote(work.key, winners(mean_rewards([*work.own, *work.sample.groups])))
+        await self._files.submit(row, winners(mean_rewards([*work.own, *work.sample.groups])))
         _log_round(row)
         await self._hints.observe(row)
         self._round_ended = self._ctx.clock.monotonic()
-        await self.held_out.answer(row.round, self.rounds_trained)
+        if row.stage == self._ctx.settings.max_stages - 1:
+            await self.held_out.answer(row.round, self.rounds_trained)
 
     def _row(self, live_peers: int, loop_lag: float) -> MetricsRow:
         work, intake, busy, now = self.work, self._intake, self._ctx.compute.busy, self._ctx.clock.monotonic()
@@ -243,6 +236,10 @@ class RoundSteps:
             model=self._generator.name,
         )
         counts.fill(row)
+        if not self._ctx.settings.trains:
+            row.role = self._ctx.settings.role
+        if row.role == EVALUATOR:
+            row.peer_rewards = mean_rewards(work.sample.groups)
         self._schedule.fill(row, work.split)
         row.cumulative_reward = self.cumulative_reward
         row.refused_files = dict(counts.refused + self.held_out.take_refused())
@@ -252,7 +249,18 @@ class RoundSteps:
         row.seconds_sharing_hidden = overlap(sharing, busy.since(work.started))
         row.loop_lag_max = loop_lag
         self._fill_spent(row)
+        self._fill_bill(row)
         return row
+
+    def _fill_bill(self, row: MetricsRow) -> None:
+        """What generating has cost since the last row, where that costs anything."""
+        if (bill := self.bill) is None:
+            return
+        before, self._billed = self._billed or Bill(0, 0, 0, 0.0), bill
+        row.endpoint_requests = bounded(bill.requests - before.requests)
+        row.endpoint_tokens_in = bounded(bill.tokens_in - before.tokens_in)
+        row.endpoint_tokens_out = bounded(bill.tokens_out - before.tokens_out)
+        row.endpoint_money = bill.money - before.money
 
     def _fill_spent(self, row: MetricsRow) -> None:
         """What was asked of the shared place since the last row, where that is paid for."""
@@ -260,14 +268,16 @@ class RoundSteps:
             return
         before, self._spent = self._spent, spent.totals()
         since = [bounded(now - then) for now, then in zip(self._spent, before, strict=True)]
-        row.store_writes, row.store_lists, row.store_reads, row.store_sent, row.store_received = since
+        row.store_writes, row.store_lists, row.store_reads = since[:3]
+        row.store_sent, row.store_received, row.store_spared = since[3:]
 
 
 def _log_round(row: MetricsRow) -> None:
-    """The canonical line: one per node and round."""
+    """The canonical line: one per node, round and stage."""
     logger.info(
         "round.completed",
         round=row.round,
+        **({"stage": row.stage} if row.stage else {}),
         my_reward=round(row.my_reward, 4),
         cumulative_reward=round(row.cumulative_reward, 4),
         tagged=round(row.answer_tag_rate, 3),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, pstdev
 
@@ -46,6 +46,10 @@ class RoundWork:
     """Prepared ahead, and then the clock left this round out."""
     published: bool = False
     """The node died in this round after it had published: its groups are in the folder."""
+    parts: dict[int, str] = field(default_factory=dict)
+    """Slot -> SHA-256 of the groups that were published one by one."""
+    named: Mapping[int, str] = field(default_factory=dict)
+    """As the file says that a former life published."""
     adopted: bool = False
     """They were taken from there, since the policy did not write the same again."""
     rounds_trained: int = 0
@@ -143,6 +147,7 @@ def metrics_row(
         seconds_wait=work.waited,
     )
     _fill_rewards(row, work.own)
+    _fill_turns(row, work.own)
     _fill_sharing(row, work)
     if work.report:
         _fill_training(row, work.report)
@@ -177,9 +182,14 @@ def _by_task(values: Iterable[tuple[str, float]]) -> dict[str, float]:
     return {task: mean(own) for task, own in sorted(by_task.items())}
 
 
+def _fill_turns(row: MetricsRow, own: Sequence[ScoredGroup]) -> None:
+    if any(scored.group.question.turns > 1 for scored in own):
+        row.turns_mean = mean(len(one.texts) for scored in own for one in scored.group.completions)
+
+
 def _tokens_generated(work: RoundWork) -> int:
     generated = [] if work.adopted else work.own  # those taken up after a crash were counted nowhere, or before it
-    return sum(len(c.token_ids or ()) for scored in generated for c in scored.group.completions)
+    return sum(len(t.token_ids or ()) for scored in generated for c in scored.group.completions for t in c.every_turn)
 
 
 def _fill_sharing(row: MetricsRow, work: RoundWork) -> None:
@@ -188,6 +198,10 @@ def _fill_sharing(row: MetricsRow, work: RoundWork) -> None:
     row.trained_on = [str(name_of(scored.group)) for scored in work.external]
     row.external_unverified = sum(not s.group.question.verifiable for s in work.external)
     row.external_by_model = dict(sorted(Counter(s.group.model for s in work.external).items()))
+    if licences := Counter(s.group.licence for s in work.external if s.group.licence):
+        row.external_by_licence = dict(sorted(licences.items()))
+    if consents := Counter(s.group.consent for s in work.external if s.group.consent):
+        row.external_by_consent = dict(sorted(consents.items()))
     row.external_by_peer = dict(sorted(Counter(s.group.peer_id for s in work.external).items()))
     row.external_by_peer_task = _by_peer_and_task(work.external)
     row.pool_examined = len(work.sample.groups)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import anyio
+from msgspec import UNSET
 
 from swarm.errors import CheckpointError, StoreError
 from swarm.logs import get_logger
@@ -14,7 +15,7 @@ from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.events import Phase, Saved, SaveFailed
 from swarm.node.worker.round_steps import RoundSteps
 from swarm.node.worker.worker_machine import WorkerMachine
-from swarm.types import Policy
+from swarm.types import Policy, RoundKey
 from swarm.wire.messages import NodeState
 
 logger = get_logger(__name__)
@@ -35,7 +36,7 @@ class Saver:
         self._said_behind = False
         self._failing_since: float | None = None
 
-    async def save(self, rounds_done: int) -> Saved | SaveFailed:
+    async def save(self, done: RoundKey) -> Saved | SaveFailed:
         """Snapshot in the compute thread, quickly; write beside it, slowly.
 
         No checkpoint may say more than the rows that are on disk, and on a slow disk no snapshots pile up in memory:
@@ -44,45 +45,48 @@ class Saver:
         Raises:
             StoreError, CheckpointError: what ends the node: its last rows, or its last checkpoint, cannot be written.
         """
-        if self._is_last(rounds_done):
+        rounds_done = done.round
+        if self._is_last(done):
             await self._ctx.writes.flush(PATIENCE_AT_STOP)
         elif why := self._why_not_now():
             if not self._said_behind:
                 logger.warning("checkpoint.skipped", rounds_done=rounds_done, why=why, next="after the next round")
             self._said_behind = True
-            return SaveFailed(rounds_done)
+            return SaveFailed(*done)
         async with self._writing:
             try:
-                where = await self._write(rounds_done)
+                where = await self._write(done)
             except CheckpointError as error:
                 logger.error("checkpoint.failed", rounds_done=rounds_done, error=str(error))
-                if self._is_last(rounds_done):
+                if self._is_last(done):
                     await self._wait_to_try_again(error)
-                return SaveFailed(rounds_done)
+                return SaveFailed(*done)
         self._said_behind = False
         logger.info("checkpoint.saved", rounds_done=rounds_done, folder=where)
-        return Saved(rounds_done)
+        return Saved(*done)
 
-    def _is_last(self, rounds_done: int) -> bool:
-        return self._machine.phase is Phase.SAVING and rounds_done == self._machine.rounds_done
+    def _is_last(self, done: RoundKey) -> bool:
+        return self._machine.phase is Phase.SAVING and done == self._machine.next
 
     def _why_not_now(self) -> str:
         if self._ctx.writes.keeps_back:
             return "rows wait to be written"
         return "the one before is still being written" if self._writing.locked() else ""
 
-    async def _write(self, rounds_done: int) -> str:
+    async def _write(self, done: RoundKey) -> str:
         state = NodeState(
             node_id=self._ctx.node_id,
-            rounds_done=rounds_done,
+            rounds_done=done.round,
+            stages_done=done.stage or UNSET,
             rounds_trained=self._steps.rounds_trained,
             seed=self._ctx.settings.seed,
             cumulative_reward=self._steps.cumulative_reward,
             model=self._policy.name,
         )
         snapshot = await self._ctx.compute.run(self._policy.snapshot)  # now: the next update must not be in it
-        keep = self._ctx.settings.checkpoint_keep
-        return await self._ctx.blocking.run(partial(save_checkpoint, self._ctx.run.store, state, snapshot, keep=keep))
+        settings = self._ctx.settings
+        kept = {"keep": settings.checkpoint_keep, "stages": settings.max_stages}
+        return await self._ctx.blocking.run(partial(save_checkpoint, self._ctx.run.store, state, snapshot, **kept))
 
     async def _wait_to_try_again(self, error: CheckpointError) -> None:
         """Without the last checkpoint what was learned would be lost, and that is no success."""

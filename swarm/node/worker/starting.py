@@ -10,14 +10,15 @@ from swarm.errors import StoreError
 from swarm.logs import get_logger
 from swarm.node.base.experiment import claim_experiment
 from swarm.node.base.log_once import until_readable
+from swarm.node.base.task_files import publish_task_files
 from swarm.node.sharing.assigned_questions import OTHERS_ARE_REFUSED
 from swarm.node.sharing.intake import Intake
 from swarm.node.worker.checkpoints import own_rounds, restore_newest
 from swarm.node.worker.context import WorkerContext
-from swarm.node.worker.redo import Redo, Redone, plan_redo
+from swarm.node.worker.redo import NOTHING_TO_REDO, Redo, Redone, plan_redo
 from swarm.node.worker.round_steps import RoundSteps
 from swarm.records.rows import read_own_rows
-from swarm.types import Policy
+from swarm.types import Policy, RoundKey
 from swarm.wire.messages import NodeState
 
 logger = get_logger(__name__)
@@ -28,7 +29,7 @@ class Started(NamedTuple):
 
     policy: Policy
     steps: RoundSteps
-    next_round: int
+    next: RoundKey
     rounds_saved: int
     """Behind its newest checkpoint."""
     saved: tuple[int, ...]
@@ -50,11 +51,13 @@ async def start(ctx: WorkerContext, load_policy: Callable[[], Policy], intake: I
     policy = await ctx.compute.run(load_policy)
     state, saved = await ctx.compute.run(_restored, ctx, policy)
     rounds_saved = state.rounds_done if state else 0
+    saved_to = RoundKey(rounds_saved, state.stages_done or 0) if state else RoundKey(0)
     steps = RoundSteps(ctx, policy, policy, intake, state.rounds_trained if state else 0)
-    next_round = max(rounds_saved, await steps.continue_from(history.rows))
-    redone = await Redo(ctx, policy, steps).carry_out(plan_redo(history.rows, state, ctx.settings))
+    following = max(saved_to, await steps.continue_from(history.rows))
+    plan = plan_redo(history.rows, state, ctx.settings) if ctx.settings.trains else NOTHING_TO_REDO
+    redone = await Redo(ctx, policy, steps).carry_out(plan)
     lived = sorted({row.round for row in history.rows})
-    return Started(policy, steps, next_round, rounds_saved, tuple(saved), tuple(lived), redone)
+    return Started(policy, steps, following, rounds_saved, tuple(saved), tuple(lived), redone)
 
 
 def _restored(ctx: WorkerContext, policy: Policy) -> tuple[NodeState | None, list[int]]:
@@ -68,8 +71,10 @@ async def compare_experiment(ctx: WorkerContext) -> None:
 
     Without a coordinator the first worker says what the experiment is.
     """
-    claim = partial(claim_experiment, ctx, create=ctx.settings.clock == "own")
+    claim = partial(claim_experiment, ctx, create=ctx.settings.clock == "own" and ctx.settings.trains)
     try:
+        if ctx.settings.clock == "own":
+            await ctx.blocking.run(publish_task_files, ctx)
         _, changed = await ctx.blocking.run(claim)
     except StoreError as error:
         logger.warning("experiment.unreadable", error=str(error))

@@ -23,7 +23,7 @@ what a round does: round_steps.py; when it is saved: saving.py; what waits while
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Sequence, Set
+from collections.abc import Awaitable, Callable, Set
 from datetime import UTC, datetime
 from functools import partial
 
@@ -37,7 +37,8 @@ from swarm.node.base.context import Compute, NodeContext
 from swarm.node.base.presence import Presence
 from swarm.node.base.start_record import record_start
 from swarm.node.base.write_queue import PATIENCE_AT_STOP, WriteQueue
-from swarm.node.sharing.assigned_questions import AssignedQuestions
+from swarm.node.sharing.assigned_questions import questions_of
+from swarm.node.sharing.contexts import Contexts
 from swarm.node.sharing.examination import News
 from swarm.node.sharing.intake import Intake
 from swarm.node.sharing.verification import TaskSource
@@ -50,6 +51,7 @@ from swarm.node.worker.saving import Saver
 from swarm.node.worker.starting import compare_experiment, start
 from swarm.node.worker.worker_machine import WorkerMachine
 from swarm.records.liveness import ACTIVE
+from swarm.tasks.universe import Universe, own_mixture
 from swarm.types import Policy, RoundKey
 
 logger = get_logger(__name__)
@@ -62,7 +64,7 @@ class Worker:
         self,
         ctx: NodeContext,
         *,
-        tasks: Sequence[str],
+        universe: Universe,
         load_policy: Callable[[], Policy],
         task_source: TaskSource,
         compute: Compute,
@@ -72,25 +74,44 @@ class Worker:
         """Make a worker that has not begun.
 
         Args:
+            universe: what the run may ask.
             loop_lag: gives the seconds of the event loop's longest lag since its last call.
             others_ready: returns once all nodes that are to begin their first round together have asked as often.
         """
-        assigned, writes = AssignedQuestions(ctx.settings.seed, tasks, ctx.settings.profile), WriteQueue(ctx)
+        assigned, mixture = questions_of(ctx.settings, universe), own_mixture(ctx.settings, universe)
+        contexts = Contexts(ctx, assigned, task_source)
         self._ctx = WorkerContext(
-            **vars(ctx), compute=compute, assigned=assigned, task_source=task_source, writes=writes
+            **vars(ctx),
+            compute=compute,
+            assigned=assigned,
+            task_source=contexts.source,
+            contexts=contexts,
+            writes=WriteQueue(ctx),
+            mixture=mixture,
         )
         self._load_policy = load_policy
         self._loop_lag = loop_lag
         self._others_ready = others_ready
         self._events, self._mailbox = anyio.create_memory_object_stream[m.Event](math.inf)
         self._machine = WorkerMachine(ctx.settings)
-        self._presence = Presence(ctx, "worker", model=ctx.settings.model[0])
+        role = "worker" if ctx.settings.trains or ctx.settings.awaited else ctx.settings.role
+        self._presence = Presence(ctx, role, model=ctx.settings.model[0], mixture=mixture and mixture.weights)
         self._cleaning = Cleaning(ctx)
-        self._intake = Intake(ctx, assigned, task_source, self._on_news)
+        self._intake = Intake(ctx, assigned, contexts.source, self._on_news)
         self._lookout = Lookout(ctx, self._machine, self._intake, self._tell)
         self._stop_code: int | None = None
         self._steps: RoundSteps
         self._saver: Saver
+
+    @property
+    def round(self) -> int | None:
+        """That it works on, or did last."""
+        return self._machine.key and self._machine.key.round
+
+    @property
+    def left_behind(self) -> bool:
+        """That round is over for everybody else."""
+        return self._machine.left_behind
 
     # ── life ────────────────────────────────────────────────────────────────────────────────────────────────────────
     async def run(self) -> int:
@@ -150,7 +171,7 @@ class Worker:
         started = await start(self._ctx, self._load_policy, self._intake)
         self._steps = started.steps
         self._saver = Saver(self._ctx, self._machine, started.policy, started.steps)
-        self._cleaning.take_up(started.lived, [saved for saved in started.saved if saved <= started.next_round])
+        self._cleaning.take_up(started.lived, [saved for saved in started.saved if saved <= started.next.round])
         await record_start(self._ctx, started.rounds_saved)
         await self._others_ready()
         self._presence.model, self._presence.status = started.policy.name, ACTIVE
@@ -159,13 +180,14 @@ class Worker:
         logger.info(
             "node.ready",
             model=started.policy.name,
-            next_round=started.next_round,
+            next_round=started.next.round,
             checkpoint_round=started.rounds_saved,
             rounds_redone=started.redone.rounds,
             rounds_lost=started.redone.lost,
             cumulative_reward=started.steps.cumulative_reward,
         )
-        self._tell(m.Ready(started.next_round, unsaved=started.redone != NOTHING_REDONE))
+        round_, stage = started.next
+        self._tell(m.Ready(round_, unsaved=started.redone != NOTHING_REDONE, stage=stage))
 
     # ── decide, carry out ───────────────────────────────────────────────────────────────────────────────────────────
     async def _decide(self, tasks: TaskGroup) -> None:
@@ -215,8 +237,8 @@ class Worker:
                 tasks.start_soon(self._then, partial(self._steps.train, instruction), m.Trained(key))
             case m.Submit(key):
                 tasks.start_soon(self._submit, key, self._loop_lag())
-            case m.Save(rounds_done):
-                tasks.start_soon(self._save, rounds_done)
+            case m.Save(rounds_done, stages_done):
+                tasks.start_soon(self._save, RoundKey(rounds_done, stages_done))
             case m.Finish(reason):
                 logger.info(
                     "node.finished", reason=reason, rounds_done=self._machine.rounds_done, **self._way_back(reason)
@@ -227,7 +249,7 @@ class Worker:
         if reason != "stopped":
             return {}
         own = {variable("node_id"): self._ctx.node_id}
-        return {"resume": command_line({**self._ctx.settings.as_environment(), **own})}
+        return {"resume": command_line({**self._ctx.settings.as_environment(), **own}, self._ctx.settings.role)}
 
     async def _then(self, step: Callable[[], Awaitable[None]], event: m.Event) -> None:
         await step()
@@ -244,15 +266,17 @@ class Worker:
         live = self._lookout.live_peers()
         await self._steps.submit(len(live), loop_lag)
         self._tell(m.Submitted(key))
+        if (bill := self._steps.bill) and bill.closed:
+            self.stop(0)
         await self._cleaning.after(key.round, live, self._machine.earned)
 
     async def _draw(self, instruction: m.Draw, tasks: TaskGroup) -> None:
         complete = await self._steps.draw(instruction, tasks)
         self._tell(m.Drawn(instruction.key, complete, self._ctx.clock.monotonic()))
 
-    async def _save(self, rounds_done: int) -> None:
-        came_of_it = await self._saver.save(rounds_done)
+    async def _save(self, done: RoundKey) -> None:
+        came_of_it = await self._saver.save(done)
         if isinstance(came_of_it, m.Saved):
-            self._cleaning.saved(rounds_done)
+            self._cleaning.saved(done.round)
             self._presence.needs_from = self._cleaning.needed_from(self._presence.round)
         self._tell(came_of_it)

@@ -71,7 +71,7 @@ from swarm.node.worker.events import (
     Trained,
 )
 from swarm.node.worker.pace import GatherPace
-from swarm.types import RoundKey
+from swarm.types import RoundKey, stage_after
 
 GATHER_SHARE = 0.5
 """Of the round's interval; the rest is for training and submitting before the coordinator closes the round."""
@@ -121,7 +121,7 @@ class WorkerMachine:
         self._gather_since = self._gather_until = 0.0
         self._drawing: dict[str, RoundKey] | None = None
         """Of which groups are being drawn."""
-        self._save_asked = self._saved = 0
+        self._save_asked = self._saved = RoundKey(0)
 
     # ── what is known ───────────────────────────────────────────────────────────────────────────────────────────────
     @property
@@ -130,9 +130,19 @@ class WorkerMachine:
         return self._next.round
 
     @property
+    def next(self) -> RoundKey:
+        """The first stage that is not behind this node."""
+        return self._next
+
+    @property
     def earned(self) -> Set[str]:
         """Peers of which something valid was taken in."""
         return self._attendance.earned
+
+    @property
+    def left_behind(self) -> bool:
+        """The round that this node works on is over."""
+        return self.key is not None and self._late(self.key)
 
     def _late(self, key: RoundKey) -> bool:
         return self._finished or (self._clock is not None and self._clock > key)
@@ -142,11 +152,11 @@ class WorkerMachine:
         """Take one event; instructions come in the order in which they are to be carried out."""
         self._now = max(self._now, getattr(event, "now", self._now))
         match event:
-            case Ready(next_round, unsaved) if self.phase is Phase.LOADING:  # else it was stopped meanwhile
-                self._next = RoundKey(next_round)
+            case Ready(next_round, unsaved, stage) if self.phase is Phase.LOADING:  # else it was stopped meanwhile
+                self._next = RoundKey(next_round, stage)
                 if unsaved:  # at once, so that a second death does not cost the redoing again
                     return [*self._save(), *self._idle()]
-                self._save_asked = self._saved = next_round
+                self._save_asked = self._saved = self._next
                 return self._idle()
             case ClockSeen():
                 return self._on_clock(event)
@@ -178,9 +188,9 @@ class WorkerMachine:
                 return self._submit(key)
             case Submitted(key) if self._working(key, Phase.SUBMITTING):
                 return self._end_round(key)
-            case Saved(rounds_done):
-                return self._on_saved(rounds_done)
-            case SaveFailed(rounds_done) if rounds_done == self._save_asked:  # else a later one is under way
+            case Saved(rounds_done, stages_done):
+                return self._on_saved(RoundKey(rounds_done, stages_done))
+            case SaveFailed(rounds_done, stages_done) if (rounds_done, stages_done) == self._save_asked:  # else a later
                 self._save_asked = self._saved
                 return self._save() if self.phase is Phase.SAVING else ()
             case Stop():
@@ -265,7 +275,7 @@ class WorkerMachine:
         return self._enter(Phase.SCORING, Score(key), *self._look_ahead(key))
 
     def _submit(self, key: RoundKey) -> Sequence[Instruction]:
-        following = RoundKey(key.round + 1)
+        following = stage_after(key, self._settings.max_stages)
         if self._ahead != following or self._stopping or self._late(following):
             return self._enter(Phase.SUBMITTING, Submit(key))
         return self._enter(Phase.SUBMITTING, Submit(key), *self._look_ahead(following), *self._begin(following))
@@ -344,29 +354,29 @@ class WorkerMachine:
         return Train(self.key, heard, awaited, timed_out, self._late(self.key))
 
     def _end_round(self, key: RoundKey) -> Sequence[Instruction]:
-        self._next = RoundKey(key.round + 1)
+        self._next = stage_after(key, self._settings.max_stages)
         interval = self._settings.checkpoint_interval  # in passed multiples: a slow node never hits them exactly
-        due = interval and self._next.round // interval > self._save_asked // interval
+        due = interval and not self._next.stage and self._next.round // interval > self._save_asked.round // interval
         leaving = self._stopping or self._finished  # then _leave saves, once
         saves = self._save() if due and not leaving else ()
         return [*saves, *self._idle()]
 
     def _save(self) -> Sequence[Instruction]:
-        if self._save_asked == self._next.round:
+        if self._save_asked == self._next:
             return ()
-        self._save_asked = self._next.round
-        return (Save(self._next.round),)
+        self._save_asked = self._next
+        return (Save(*self._next),)
 
     def _leave(self) -> Sequence[Instruction]:
         """Save what is not saved, and wait for a checkpoint that is still being written."""
         self.wake_at = None
-        if self._saved == self._next.round:
+        if self._saved == self._next:
             return self._finish()
         return self._enter(Phase.SAVING, *self._save())
 
-    def _on_saved(self, rounds_done: int) -> Sequence[Instruction]:
-        self._saved = max(self._saved, rounds_done)
-        return self._finish() if self.phase is Phase.SAVING and rounds_done == self._next.round else ()
+    def _on_saved(self, done: RoundKey) -> Sequence[Instruction]:
+        self._saved = max(self._saved, done)
+        return self._finish() if self.phase is Phase.SAVING and done == self._next else ()
 
     def _finish(self) -> Sequence[Instruction]:
         return self._enter(Phase.DONE, Finish("stopped" if self._stopping and not self._finished else "finished"))

@@ -22,7 +22,13 @@ from obstore.exceptions import AlreadyExistsError, BaseError, InvalidPathError, 
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.store.base import PAGE, Spent
 from swarm.store.bucket.plain_list import ListPlainly, PlainPage
-from swarm.store.bucket.trouble import is_odd_listing, no_bucket, say_that_conditions_are_ignored, trouble_of
+from swarm.store.bucket.trouble import (
+    Trouble,
+    is_odd_listing,
+    no_bucket,
+    say_that_conditions_are_ignored,
+    trouble_of,
+)
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -199,7 +205,7 @@ class Client:
         """Read an object of at most `limit` bytes.
 
         Raises:
-            ProtocolError: `oversized`; nothing of it is taken in.
+            ProtocolError: `oversized`, or `unreadable`; nothing of it is taken in.
         """
 
         def read() -> Got:
@@ -226,7 +232,7 @@ class Client:
         """Copy an object of at most `limit` bytes, piece by piece, to a new local file, which goes if that fails.
 
         Raises:
-            ProtocolError: `oversized`.
+            ProtocolError: `oversized` or `unreadable`.
             OSError: the file cannot be written.
         """
         try:
@@ -252,7 +258,7 @@ class Client:
             raise ProtocolError("oversized", f"{self.describe(name)} has {size} bytes, the limit is {limit}")
 
     def head(self, name: str) -> ObjectMeta | None:
-        """Size and version of an object; None: there is none."""
+        """Size and version of an object; None: there is none. Raises ProtocolError: `unreadable`."""
         try:
             return self._ask("head", "look at", name, lambda: obstore.head(self._bucket, name))
         except FileNotFoundError:
@@ -288,7 +294,11 @@ class Client:
 
     # ── trying ──────────────────────────────────────────────────────────────────────────────────────────────────────
     def _ask(self, kind: str, verb: str, name: str, request: Callable[[], T]) -> T:
-        """Raises FileNotFoundError, StoreError, what refused conditions and odd names are, what is not obstore's."""
+        """Raises FileNotFoundError, StoreError, what refused conditions and odd names are, what is not obstore's.
+
+        An object alone that is not given (in a storage class that is thawed first, under somebody's own key, with
+        headers that are no text) is a ProtocolError, `unreadable`.
+        """
         for pause in (*PAUSES, None):
             self.spent.requests[kind] += 1
             try:
@@ -300,10 +310,26 @@ class Client:
             except BaseError as error:
                 trouble = trouble_of(error)
                 if pause is None or not trouble.passing:
-                    raise StoreError(f"cannot {verb} {self.describe(name)}: {trouble.said}; {trouble.advice}") from None
+                    raise self._failed(kind, verb, name, trouble) from None
             self.troubles[trouble.said] += 1
             self._pause(pause * self._chance())
         raise AssertionError("unreachable")
+
+    def _failed(self, kind: str, verb: str, name: str, trouble: Trouble) -> Exception:
+        said = f"cannot {verb} {self.describe(name)}: {trouble.said}; {trouble.advice}"
+        if kind in ("get", "head") and not trouble.passing and self._is_listed(name.rpartition("/")[0]):
+            return ProtocolError("unreadable", said)
+        return StoreError(said)
+
+    def _is_listed(self, prefix: str) -> bool:
+        """Whether the server lists what lies around an object that it does not give: then that is the object's own."""
+        try:
+            self._ask("list", "list", prefix, lambda: self._page(prefix, ""))
+        except StoreError:
+            return False
+        except InvalidPathError:
+            pass
+        return True
 
     def _missing(self, kind: str, verb: str, name: str, error: Exception) -> Exception:
         if kind in ("get", "head", "delete") and not no_bucket(error):

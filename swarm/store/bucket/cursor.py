@@ -10,7 +10,7 @@ from swarm.store.bucket.growing import Piece, pieces_of, read_pieces, segments_o
 from swarm.store.bucket.names import Segment
 
 _MOST_RECORDS = 100_000
-"""Records that one reading gives, should they be tiny."""
+"""Records that one reading gives, should they be tiny, and segments that it asks for."""
 
 
 class _Cursor(NamedTuple):
@@ -75,6 +75,8 @@ def _read_on(client: Client, pieces: list[Piece], cursor: _Cursor, limit: int) -
     ahead = [piece for piece in pieces if piece.end > cursor.offset]
     if ahead and ahead[0].begin > cursor.offset:  # what lay between is gone, or was not to be read
         cursor = cursor._replace(offset=ahead[0].begin, in_long=False)
+    if len(ahead) > _MOST_RECORDS:
+        limit = min(limit, ahead[_MOST_RECORDS - 1].end - cursor.offset)
     data = _window(client, ahead, cursor.offset, limit)
     return _records(data, cursor, limit, size, pieces)
 

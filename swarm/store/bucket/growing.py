@@ -18,14 +18,16 @@ import time
 import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import NamedTuple
 
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.lines import MOST_TORN
 from swarm.store.base import PAGE
 from swarm.store.bucket.client import Client
-from swarm.store.bucket.listing import objects
-from swarm.store.bucket.names import MOST_GROWN, Segment, grown, newest
+from swarm.store.bucket.listing import Walk, objects
+from swarm.store.bucket.names import BEHIND, MOST_GROWN, Segment, grown, newest
+from swarm.store.bucket.trouble import say_that_it_went
 
 MOST_PER_APPEND = 64 * 2**20
 """Bytes of one segment; a larger one was not written by us, and is skipped."""
@@ -43,13 +45,14 @@ def segments_of(client: Client, name: str, after: str = "", enough: int | None =
         after: from the one behind this name on.
         enough: a byte of the file; what is listed far behind it may be left out.
     """
-    start, found = f"{grown(name)}/", list[Segment]()
-    for meta in objects(client, grown(name), f"{start}{after}" if after else ""):
-        if segment := Segment.of(meta["path"].removeprefix(start), meta["size"]):
+    walk, found, of_birth = Walk(client, grown(name), f"{grown(name)}/{after}" if after else ""), list[Segment](), 0
+    while (meta := walk.next()) is not None:
+        if segment := Segment.of(meta["path"].removeprefix(f"{grown(name)}/"), meta["size"]):
+            of_birth = of_birth + 1 if found and found[-1].birth == segment.birth else 1
             found.append(segment)
-            if enough is not None and segment.start > enough and len(found) >= PAGE:
-                break
-    return newest(found) if found else []
+            if enough is not None and segment.start > enough and of_birth >= PAGE:
+                walk.leap(f"{grown(name)}/{segment.birth}{BEHIND}")
+    return newest(found, Segment.of(after, 0))
 
 
 def remove(client: Client, name: str) -> None:
@@ -83,8 +86,13 @@ def pieces_of(name: str, segments: Sequence[Segment]) -> list[Piece]:
 
 
 def read_pieces(client: Client, pieces: Sequence[Piece]) -> bytes:
+    """Their bytes. A piece that is gone, cannot be read or became shorter is a line of zeros: junk."""
+
     def read(piece: Piece) -> bytes:
-        return client.get_range(piece.name, piece.begin - piece.origin, piece.end - piece.origin)
+        size, data = piece.end - piece.begin, b""
+        with suppress(FileNotFoundError, ProtocolError):
+            data = client.get_range(piece.name, piece.begin - piece.origin, piece.end - piece.origin)
+        return data if len(data) == size else b"\0" * (size - 1) + b"\n"
 
     if len(pieces) < 2:
         return b"".join(map(read, pieces))
@@ -170,8 +178,9 @@ class Growing:
             data = self._client.get(self._name, MOST_PER_APPEND).data
         except FileNotFoundError:
             return _End(birth, 0, b"")
-        except ProtocolError as error:
-            raise StoreError(f"cannot append to {self._where}: {error.detail}; move it away", blocked=True) from None
+        except ProtocolError:
+            data = b""
+            say_that_it_went(self._where)
         data = data[: data.rfind(b"\n") + 1]
         if data:
             self._client.create(f"{grown(self._name)}/{Segment(birth, 0, 0).name}", data)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from swarm.errors import StoreError
+from swarm.errors import ProtocolError, StoreError
 from swarm.store.bucket import trials
 from swarm.store.bucket.client import Client
 from swarm.store.bucket.listing import objects
@@ -84,7 +84,7 @@ class BucketHealth:
             try:
                 attempt()
                 tried.append(Permission(what, ""))
-            except StoreError as error:
+            except (StoreError, ProtocolError) as error:
                 tried.append(Permission(what, str(error)))
         return tried
 
@@ -117,7 +117,7 @@ class BucketHealth:
         return self._dated(name) + 0.5 - (before + after) / 2
 
     def written_at(self, key: str) -> float:
-        with suppress(StoreError):
+        with suppress(StoreError, ProtocolError):
             return self._dated(f"{self._root}/{key}")
         return 0.0
 

@@ -23,7 +23,7 @@ from swarm.errors import StoreError
 from swarm.store.base import MOST_NAMES, PAGE, Entry, Kind, Page
 from swarm.store.bucket import names
 from swarm.store.bucket.client import Client, tag_of
-from swarm.store.bucket.names import BEHIND, MANIFEST, Segment
+from swarm.store.bucket.names import BEHIND, Segment, Tail
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -49,6 +49,8 @@ class Walk:
         self._client = client
         self._prefix = prefix
         self._left = MOST_PAGES
+        self.looked = 0
+        """Objects that were come by, odd ones too."""
         self._is_full = False
         """The last page was, so others may follow."""
         self.leap(after)
@@ -67,6 +69,7 @@ class Walk:
                 if self._left <= 0 or not self._turn():
                     return None
             self._after = found["path"]
+            self.looked += 1
             start, slash, below = found["path"].partition(f"{self._prefix}/")
             self._odd = names.odd_root(below)
             if not start and slash and not names.is_odd(below):
@@ -98,18 +101,16 @@ class Walk:
         return True
 
 
-def list_page(client: Client, prefix: str, after: str, limit: int, *, tags: bool) -> tuple[Page, bool]:
-    """As Store.list; and whether a bundle's manifest lies in the prefix, whose names are then those in it."""
+def list_page(client: Client, prefix: str, after: str, limit: int, *, tags: bool) -> Page:
+    """As Store.list, of what is no bundle."""
     walk, found, most = Walk(client, prefix, _offset(prefix, after)), _Found(tags), max(1, min(limit, MOST_NAMES))
     while (there := walk.next()) is not None:
         name, _, rest = there["path"].removeprefix(f"{prefix}/").partition("/")
-        if not rest and name == MANIFEST:
-            return Page([]), True
         if found.is_new(name, rest) and len(found.entries) >= most:
-            return found.page(), False
+            return found.page()._replace(looked=walk.looked)
         if (found.take(name, rest, there)) >= PAGE and (behind := found.behind(name, rest)):
             walk.leap(f"{prefix}/{behind}")
-    return found.page()._replace(next=""), False
+    return found.page()._replace(next="", looked=walk.looked)
 
 
 def _offset(prefix: str, after: str) -> str:
@@ -123,14 +124,16 @@ class _Found:
 
     def __init__(self, tags: bool) -> None:
         self.entries: dict[tuple[str, bool], Entry] = {}
-        """By name, and whether it is a prefix: neither hides the other."""
+        """By name, and whether it is a prefix: neither hides the other. A prefix comes first, so that who keeps one of
+        a name keeps the object: names below another's object can be written by who may write their last part."""
         self._tags = tags
         self._last = ""
         """Where the page that follows goes on."""
         self._child = ""
         self._in_child = 0
         """Objects of one child that came one after the other."""
-        self._segments: dict[str, list[Segment]] = {}
+        self._tails: dict[str, Tail] = {}
+        """Of growing files."""
 
     def is_new(self, name: str, rest: str) -> bool:
         shown = self._shown(name, rest)
@@ -167,10 +170,9 @@ class _Found:
     def _grow(self, shown: str, rest: str, size: int) -> None:
         segment = Segment.of(rest, size)
         assert segment is not None
-        segments = self._segments.setdefault(shown, [])
-        segments.append(segment)
-        last = names.newest(segments)[-1]
-        self.entries[shown, False] = self._file(shown, last.end, f"{last.birth}-{last.end}")
+        if tail := names.onward(self._tails.get(shown), segment):
+            self._tails[shown] = tail
+            self.entries[shown, False] = self._file(shown, tail.last.end, f"{tail.last.birth}-{tail.last.end}")
 
     def _file(self, name: str, size: int, tag: str) -> Entry:
         return Entry(name, Kind.FILE, size, tag) if self._tags else Entry(name, Kind.FILE)
@@ -182,4 +184,5 @@ class _Found:
         return f"{name}/{names.BEHIND_DATA}" if names.is_data(rest) else f"{name}/{BEHIND}"
 
     def page(self) -> Page:
-        return Page([self.entries[at] for at in sorted(self.entries)], self._last)
+        in_order = sorted(self.entries, key=lambda at: (at[0], not at[1]))
+        return Page([self.entries[at] for at in in_order], self._last)

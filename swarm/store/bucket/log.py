@@ -5,17 +5,23 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from swarm.errors import StoreError
 from swarm.lines import MOST_WAITING
-from swarm.store.bucket.growing import Growing
+
+if TYPE_CHECKING:  # whoever predicts requests has no library for buckets
+    from swarm.store.bucket.growing import Growing
 
 SEALED_AT = 64 * 1024
 """Bytes of lines that make a segment at once."""
 SEALED_AFTER = 10.0
 """Seconds that the first lines wait at most."""
 SEALED_LATEST = 300.0
-"""And later ones: each further segment waits twice as long as the one before."""
+"""And later ones: each further segment waits GROWTH times as long as the one before."""
+GROWTH = 3
+SEALED_SELDOM = 900.0
+"""Of a log that says what another one says."""
 _PATIENCE = 30.0
 """Seconds for which closing waits for the last segment."""
 
@@ -60,7 +66,8 @@ class SealedLog:
             if lines and self._seal(lines):
                 with self._changed:
                     del self._lines[: len(lines)]
-                    self._since, self._after = time.monotonic(), min(2 * self._after, SEALED_LATEST)
+                    self._since, longest = time.monotonic(), max(SEALED_LATEST, self._after)
+                    self._after = min(GROWTH * self._after, longest)
             elif lines and not closing:
                 with self._changed:
                     self._since = time.monotonic()  # tried again after a while

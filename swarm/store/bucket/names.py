@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from swarm.wire import keys
+
 BEHIND = "\U0010ffff"
 """Sorts behind every character that a name may have."""
 MANIFEST = "~manifest"
@@ -17,6 +19,8 @@ _UNNAMEABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 MOST_GROWN = 10**15 - 1
 """Bytes; where a segment may begin."""
+MOST_GAP = 2**30
+"""Bytes that may be gone before a segment; one that lies farther behind the others was not appended."""
 
 
 class Segment(NamedTuple):
@@ -42,10 +46,38 @@ class Segment(NamedTuple):
         return f"{self.birth}-{self.start:015}"
 
 
-def newest(segments: Sequence[Segment]) -> list[Segment]:
-    """Those of the file that is there now, in order."""
-    birth = max(segment.birth for segment in segments)
-    return sorted(segment for segment in segments if segment.birth == birth)
+class Tail(NamedTuple):
+    """How far the file goes that is there now, by those of its segments that were seen, in order."""
+
+    last: Segment
+    end: int
+
+
+def onward(tail: Tail | None, segment: Segment, base: int = 0) -> Tail | None:
+    """The tail with the next segment, if that counts.
+
+    Args:
+        base: byte from which on segments of its birth are listed.
+    """
+    reached = tail.end if tail and tail.last.birth == segment.birth else base
+    return Tail(segment, max(reached, segment.end)) if segment.start <= reached + MOST_GAP else tail
+
+
+def newest(segments: Sequence[Segment], after: Segment | None = None) -> list[Segment]:
+    """Those of the file that is there now, in order: of the latest birth with any that count.
+
+    Args:
+        after: the listing began behind this one.
+    """
+    found = list[Segment]()
+    tail: Tail | None = None
+    for segment in sorted(segments):
+        before, base = tail, after.start if after and after.birth == segment.birth else 0
+        if (tail := onward(tail, segment, base)) is not before:
+            if before and before.last.birth != segment.birth:
+                found = []
+            found.append(segment)
+    return found
 
 
 def grown(name: str) -> str:
@@ -56,6 +88,12 @@ def grown(name: str) -> str:
 def may_grow(key: str) -> bool:
     """Whether a key may be of a growing file: JSON documents are put whole, and cost no second look."""
     return not key.endswith(".json")
+
+
+def bundle_of(key: str) -> str:
+    """The checkpoint that a key is or lies in; "" for others: a manifest elsewhere is a stranger's, and nothing."""
+    parts = key.split("/")
+    return "/".join(parts[:3]) if parts[0] == keys.CHECKPOINTS and len(parts) > 2 else ""
 
 
 def is_odd(name: str) -> bool:

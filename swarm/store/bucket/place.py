@@ -85,7 +85,7 @@ class BucketPlace(Place):
         from swarm.store.bucket.store import BucketStore
 
         root = "/".join(filter(None, (self._url.prefix, folder)))
-        return BucketStore(self._client(), root, self._url.scheme, writer)
+        return BucketStore(self._client(), root, self._url.scheme, writer, packs=bool(self._url.compress))
 
     def _client(self) -> Client:
         from swarm.store.bucket.client import Client

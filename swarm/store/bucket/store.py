@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -26,15 +26,16 @@ from swarm.store.base import (
     Prefixes,
     Records,
     Spent,
+    copy_whole,
     get_each,
 )
-from swarm.store.bucket import bundles, growing
+from swarm.store.bucket import bundles, growing, packing
 from swarm.store.bucket.client import Client, tag_of
 from swarm.store.bucket.cursor import read_on
 from swarm.store.bucket.growing import Growing
 from swarm.store.bucket.listing import Walk, list_page
-from swarm.store.bucket.log import SealedLog
-from swarm.store.bucket.names import may_grow
+from swarm.store.bucket.log import SEALED_AFTER, SEALED_SELDOM, SealedLog
+from swarm.store.bucket.names import bundle_of, may_grow
 from swarm.wire import keys
 
 _RACERS = 8
@@ -48,21 +49,23 @@ _AT_ONCE = 8
 class BucketStore:
     """Keys are the names of objects below a root. See swarm.store.bucket for what is one object and what several."""
 
-    def __init__(self, client: Client, root: str, kind: str, writer: str | None = None) -> None:
+    def __init__(self, client: Client, root: str, kind: str, writer: str | None = None, *, packs: bool = False) -> None:
         """Nothing is asked of the bucket yet.
 
         Args:
             root: start of all names, such as `prefix/experiments/mine`.
             kind: as of Facts.
             writer: who writes here, a name that no other process has; None: nobody, this store only reads.
+            packs: what it writes is packed, see packing.py.
         """
         self._client = client
+        self._packs = packs
         self._root = root
         self._kind = kind
         self._writer = writer
         self._growing: dict[str, Growing] = {}
-        self._bundles: dict[str, bundles.Manifest] = {}
-        """Those that were listed, by prefix: names below one are looked for in it."""
+        self._bundle: tuple[str, bundles.Manifest | None] = ("", None)
+        """The one that was listed last: names below it are looked for in it."""
         self._free: set[str] = set()
         """Names with a dot above keys that were written, of which none is a file."""
         self._lock = threading.Lock()
@@ -108,7 +111,9 @@ class BucketStore:
         if if_absent:
             self._client.create(name, data)
             return
-        self._client.put(name, data)
+        packed = packing.pack(data) if self._packs and key.endswith(".json") else data
+        self.spent.spared += len(data) - len(packed)
+        self._client.put(name, packed)
         if may_grow(key):
             growing.remove(self._client, name)
             self._growing.pop(key, None)
@@ -121,15 +126,17 @@ class BucketStore:
             if not (inside := self._in_checkpoint(key)):
                 raise
             got = self._client.get(inside, limit)
-        return Blob(got.data, got.tag)
+        data = packing.unpack(got.data, limit, self.describe(key))
+        self.spent.spared += len(data) - len(got.data)
+        return Blob(data, got.tag)
 
     def _in_checkpoint(self, key: str) -> str:
         """The object of a file in a checkpoint; "" for other keys, and for one that its manifest does not name."""
-        first, *rest = key.split("/")
-        if first != keys.CHECKPOINTS or len(rest) < 3:
+        bundle = bundle_of(key)
+        if not bundle or key == bundle:
             return ""
-        prefix = self._name("/".join((first, *rest[:2])))
-        return bundles.object_of(prefix, bundles.manifest_of(self._client, prefix), "/".join(rest[2:]))
+        prefix = self._name(bundle)
+        return bundles.object_of(prefix, bundles.manifest_of(self._client, prefix), key[len(bundle) + 1 :])
 
     def get_many(self, keys: Sequence[str], limit: int) -> list[Blob | ProtocolError | None]:
         if len(keys) < 2:
@@ -138,6 +145,9 @@ class BucketStore:
             return [found for (found,) in threads.map(lambda key: get_each(self, [key], limit), keys)]
 
     def get_to_file(self, key: str, target: Path, limit: int) -> None:
+        if key.endswith(".json"):  # which may be packed
+            copy_whole(self, key, target, limit)
+            return
         try:
             self._client.download(self._name(key), target, limit)
         except FileNotFoundError:
@@ -147,32 +157,35 @@ class BucketStore:
 
     def stat(self, key: str) -> Entry | None:
         name, last = self._name(key), key.rpartition("/")[2]
-        if found := self._client.head(name):
+        try:
+            found = self._client.head(name)
+        except ProtocolError:
+            return Entry(last, Kind.OTHER)
+        if found:
             return Entry(last, Kind.FILE, found["size"], tag_of(found))
         if may_grow(key) and (segments := growing.segments_of(self._client, name)):
             end = segments[-1]
             return Entry(last, Kind.FILE, end.end, f"{end.birth}-{end.end}")
+        bundle = bundle_of(key)
+        if bundle and key != bundle and (manifest := self._manifest(bundle, again=True)):
+            below = key[len(bundle) + 1 :].rpartition("/")[0]
+            return next((e for e in bundles.entries_of(manifest, below, tags=True) if e.name == last), None)
         page = self.list(key, limit=1)
         return Entry(last, Kind.PREFIX) if page.entries else None
 
     def list(self, prefix: str, *, after: str = "", limit: int = PAGE, tags: bool = False) -> Page:
-        if (inside := self._in_bundle(prefix)) is not None:
-            return _page_of(bundles.entries_of(*inside, tags=tags), after, limit)
-        name = self._name(prefix)
-        page, is_bundle = list_page(self._client, name, after, limit, tags=tags)
-        if not is_bundle:
-            return page
-        try:
-            manifest = self._bundles[prefix] = bundles.manifest_of(self._client, name)
-        except (FileNotFoundError, ProtocolError):
-            return Page([])
-        return _page_of(bundles.entries_of(manifest, "", tags=tags), after, limit)
+        bundle = bundle_of(prefix)
+        if bundle and (manifest := self._manifest(bundle, again=prefix == bundle)):
+            below = prefix[len(bundle) + 1 :]
+            return _page_of(bundles.entries_of(manifest, below, tags=tags), after, limit)
+        return list_page(self._client, self._name(prefix), after, limit, tags=tags)
 
-    def _in_bundle(self, prefix: str) -> tuple[bundles.Manifest, str] | None:
-        for bundle, manifest in self._bundles.items():
-            if prefix.startswith(f"{bundle}/"):
-                return manifest, prefix.removeprefix(f"{bundle}/")
-        return None
+    def _manifest(self, bundle: str, *, again: bool) -> bundles.Manifest | None:
+        if again or self._bundle[0] != bundle:
+            self._bundle = (bundle, None)
+            with suppress(FileNotFoundError, ProtocolError):
+                self._bundle = (bundle, bundles.manifest_of(self._client, self._name(bundle)))
+        return self._bundle[1]
 
     # ── bundles ─────────────────────────────────────────────────────────────────────────────────────────────────────
     def put_bundle(self, prefix: str, fill: Callable[[Path], None]) -> None:
@@ -193,7 +206,8 @@ class BucketStore:
         return read_on(self._client, self._name(key), cursor, limit)
 
     def open_log(self, key: str) -> LogFile:
-        return SealedLog(self._grown(key))
+        """`stdout.log` says what the events beside it say, which views read; so it is put seldom from the beginning."""
+        return SealedLog(self._grown(key), after=SEALED_AFTER if key.endswith(".jsonl") else SEALED_SELDOM)
 
     def _grown(self, key: str) -> Growing:
         name = self._writing(key)
@@ -221,7 +235,7 @@ class BucketStore:
 
     def remove_prefix(self, prefix: str) -> None:
         self._check_writer()
-        self._bundles.pop(prefix, None)
+        self._bundle = ("", None)
         bundles.remove_prefix(self._client, self._name(prefix))
 
     # ── watching ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -240,6 +254,12 @@ class BucketStore:
             raise ValueError(f"expected a key such as `peers/anna.json`, got {key!r}")
         return f"{self._root}/{key}" if key else self._root
 
+    def _is_object(self, key: str) -> bool:
+        try:
+            return self._client.head(self._name(key)) is not None
+        except ProtocolError:
+            return True
+
     def _writing(self, key: str) -> str:
         """The name to write at, once it was seen that this may be done.
 
@@ -253,7 +273,7 @@ class BucketStore:
         for depth in range(1, len(parts)):
             above = "/".join(parts[:depth])
             if "." in parts[depth - 1] and above not in self._free:
-                if self._client.head(self._name(above)) is not None:
+                if self._is_object(above):
                     raise StoreError(f"cannot write {self.describe(key)}: {above} is a file", blocked=True)
                 self._free.add(above)
         return name

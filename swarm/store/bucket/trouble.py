@@ -9,6 +9,10 @@ from obstore.exceptions import InvalidPathError
 
 _STATUS = re.compile(r"status code: ([1-5][0-9]{2})\b")
 _CODE = re.compile(r"<Code>([A-Za-z]{1,40})</Code>")
+_ODD_HEADER = re.compile(r"(header|Metadata value for .*) contain(ed|ing) non[- ](UTF|ASCII)", re.IGNORECASE)
+_NOT_REMOVED = re.compile(r"DeleteObjects request failed for key .*\(code: ([A-Za-z]{1,40})\)", re.DOTALL)
+"""Of several that were to be removed by one request; the rest is."""
+_PASSING_CODES = ("InternalError", "SlowDown", "ServiceUnavailable")
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound")
 _ADVICE = {
@@ -42,12 +46,16 @@ def trouble_of(error: Exception) -> Trouble:
         missing = bool(code) and code is not None and code[1] in _NO_BUCKET
         advice = _ADVICE.get(404 if missing else number, "the server is overloaded or out of order: try again later")
         return Trouble(f"the server answered {said}", number in _PASSING, advice)
+    if refused := _NOT_REMOVED.search(text):
+        return Trouble(f"the server answered {refused[1]}", refused[1] in _PASSING_CODES, _ADVICE[403])
     if "169.254.169.254" in text or "metadata" in text or "credential" in text.lower():
         return Trouble(
             "there are no credentials",
             False,
             "set them in the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, ...) or in the provider's files",
         )
+    if _ODD_HEADER.search(text):
+        return Trouble("its headers are no text", False, "whoever wrote it has to write it again")
     if "request or response body" in text:
         return Trouble("the connection broke off", True)
     return Trouble("the server gave no answer", True)
@@ -62,6 +70,13 @@ def no_bucket(error: Exception) -> bool:
     """Whether what is not there is the bucket itself."""
     code = _CODE.search(str(error))
     return code is not None and code[1] in _NO_BUCKET
+
+
+def say_that_it_went(where: str) -> None:
+    """An object that stood where a writer writes."""
+    from swarm.logs import get_logger  # here, for commands that only look do without it
+
+    get_logger(__name__).warning("obstacle.removed", path=where)
 
 
 def say_that_conditions_are_ignored(address: str) -> None:

@@ -121,10 +121,11 @@ def list_page(folder: Within, after: str, limit: int, *, tags: bool) -> Page:
     """
     try:
         with scanned(folder) as found:
-            entries = islice(found.entries, MOST_NAMES)
-            names = sorted((e.name, e) for e in entries if e.name > after and _is_text(e.name))
+            later = [entry for entry in islice(found.entries, MOST_NAMES) if entry.name > after]
+            names = sorted((entry.name, entry) for entry in later if _is_text(entry.name))
             shown = (_look(entry, found, tags=tags) for _, entry in names[:limit])
-            return Page([entry for entry in shown if entry], names[limit - 1][0] if len(names) > limit else "")
+            left = max(0, len(names) - limit)
+            return Page([entry for entry in shown if entry], names[limit - 1][0] if left else "", len(later) - left)
     except FileNotFoundError:
         return Page([])
     except OSError as error:
@@ -135,10 +136,8 @@ def list_page(folder: Within, after: str, limit: int, *, tags: bool) -> Page:
 def _look(entry: os.DirEntry[str], folder: Scanned, *, tags: bool) -> Entry | None:
     """One name of a listing; None for what is gone by now."""
     try:
-        if entry.is_dir(follow_symlinks=False):
-            return Entry(entry.name, Kind.PREFIX)
         if not entry.is_file(follow_symlinks=False):
-            return Entry(entry.name, Kind.OTHER)
+            return Entry(entry.name, Kind.PREFIX if entry.is_dir(follow_symlinks=False) else Kind.OTHER)
         if not tags:
             return Entry(entry.name, Kind.FILE)
         return _entry(entry.name, folder.stat(entry.name))
@@ -149,6 +148,8 @@ def _look(entry: os.DirEntry[str], folder: Scanned, *, tags: bool) -> Entry | No
 
 
 def _is_text(name: str) -> bool:
+    if name.isascii():
+        return True
     try:
         name.encode()
     except UnicodeEncodeError:

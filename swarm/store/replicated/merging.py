@@ -23,4 +23,5 @@ def merged(pages: Sequence[Page], limit: int, shown: Callable[[int, Entry], bool
                 found[entry.name] = entry
     names = sorted(found)
     entries = [found[name] for name in names[:limit]]
-    return Page(entries, entries[-1].name if len(names) > limit else end)
+    looked = sum(page.looked for page in pages)
+    return Page(entries, entries[-1].name if len(names) > limit else end, looked)

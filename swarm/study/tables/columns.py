@@ -74,6 +74,7 @@ ROLLOUT_COLUMNS = {
     ),
     "finished": Column("bool", "", "The model ended it itself; false: cut at the length limit."),
     "answer": Column("str", "", "The ground truth by the publisher; empty where there is none."),
+    "earlier_turns": Column("object", "", "What was said before, as `response` and `reply`; empty where nothing was."),
     "model": Column("str", "", "Name of the policy that wrote it."),
     "timestamp": Column("float64", "Unix seconds", "When the file was published."),
 }

@@ -51,7 +51,7 @@ TABLES = {
 
 
 def get_experiment_metrics(path: Path | str, name: str) -> DataFrame:
-    """One row per node and round of an experiment, the fields of MetricsRow, by round and node.
+    """One row per node, round and stage of an experiment, the fields of MetricsRow, by round and node.
 
     Args:
         path: the shared folder.

@@ -35,9 +35,9 @@ LARGEST_FILE = 1 << 30
 
 
 def metrics_rows(run: Run) -> Iterator[Row]:
-    """One row per node and round, by round and node."""
+    """One row per node, round and stage, by round, stage and node."""
     unknown = dict.fromkeys(unknown_columns(run))
-    found = [(row.round, node, row) for node, rows in read_metrics(run).items() for row in rows]
+    found = [((row.round, row.stage), node, row) for node, rows in read_metrics(run).items() for row in rows]
     found.sort(key=lambda one: one[:2], reverse=True)
     while found:  # what has been taken need not be held beside what is made of it
         _, node, row = found.pop()
@@ -107,6 +107,7 @@ def _completions(file: RolloutFile | None) -> Iterator[Row]:
                 "claimed_reward": entry.reward,
                 "finished": entry.finished,
                 "answer": (info and info.answer) or "",
+                "earlier_turns": [{"response": t.response, "reply": t.reply} for t in entry.turns or ()],
                 "model": file.policy.model,
                 "timestamp": file.timestamp,
             }

@@ -28,22 +28,32 @@ class Bar(msgspec.Struct, frozen=True):
 class Bars:
     """The bars of one server."""
 
-    def __init__(self, bars: Sequence[Bar] = (), filter_: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self,
+        bars: Sequence[Bar] = (),
+        filter_: Callable[[], int] | None = None,
+        reading: Callable[[], int] | None = None,
+    ) -> None:
         self.bars = tuple(bars)
         self._filter = filter_
+        self._reading = reading
 
     @property
     def up(self) -> tuple[str, ...]:
         """Names of those that are up."""
         return tuple(bar.name for bar in self.bars if bar.up)
 
-    def close_calls(self) -> None:
+    def close_calls(self, *, reading: bool = False) -> None:
         """In a child, when all its limits are set: from here on it may make the calls of computing alone.
 
         Raises OSError where the filter that the server tried fails, and nothing is to be scored then.
+
+        Args:
+            reading: it may read from what is open, too.
         """
-        if self._filter is not None:
-            self._filter()
+        filter_ = self._reading if reading else self._filter
+        if filter_ is not None:
+            filter_()
 
 
 NO_BARS = Bars()
@@ -62,7 +72,7 @@ def put_up(names: Sequence[str] = ("privileges", "capabilities", "landlock", "se
     }
     bars = [_attempt(name, step) for name, step in steps.items() if name in names]
     up = any(bar.name == "seccomp" and bar.up for bar in bars)
-    return Bars(bars, seccomp.filter_here() if up else None)
+    return Bars(bars, seccomp.filter_here(), seccomp.filter_here(seccomp.READING)) if up else Bars(bars)
 
 
 def _attempt(name: str, step: Callable[[], str]) -> Bar:

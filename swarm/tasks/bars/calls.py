@@ -22,6 +22,7 @@ class Machine(NamedTuple):
 _X86_64 = Machine(
     0xC000003E,
     {
+        "read": 0,
         "write": 1,
         "close": 3,
         "mmap": 9,
@@ -66,6 +67,7 @@ _X86_64 = Machine(
 _AARCH64 = Machine(
     0xC00000B7,
     {
+        "read": 63,
         "write": 64,
         "close": 57,
         "mmap": 222,

@@ -17,7 +17,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from swarm.tasks.bars.calls import machine, ready
 
@@ -29,6 +29,8 @@ ALLOWED = (
     *("exit", "exit_group"),
 )
 """Names; one that an architecture lacks is left out."""
+READING = "read"
+"""Allowed on top to a child that is spoken to: it has no descriptor but its own pipes."""
 NEVER = (
     *("execve", "execveat", "ptrace", "process_vm_readv", "process_vm_writev", "kill", "pidfd_send_signal", "socket"),
     *("mount", "unshare", "setns", "bpf", "init_module", "finit_module", "reboot"),
@@ -52,24 +54,27 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_char_p))
 
 
-def filter_here() -> Callable[[], int]:
+def filter_here(*also: str) -> Callable[[], int]:
     """What puts a process, which must have no new privileges, under the filter of this machine for good.
 
     It is assembled here, once; what is returned raises OSError. Raises NotHereError.
+
+    Args:
+        also: calls that are allowed on top.
     """
     here = machine()
-    instructions = list(assemble(here.audit_arch, here.numbers))
+    instructions = list(assemble(here.audit_arch, here.numbers, also))
     program = _Program(len(instructions), b"".join(instructions))
     return ready(here.numbers["seccomp"], _SET_MODE_FILTER, _SPEC_ALLOW, ctypes.byref(program))
 
 
-def assemble(audit_arch: int, numbers: Mapping[str, int]) -> Iterator[bytes]:
+def assemble(audit_arch: int, numbers: Mapping[str, int], also: Sequence[str] = ()) -> Iterator[bytes]:
     """The instructions; struct sock_filter each."""
     yield _instruction(_LOAD, _ARCH)
     yield _instruction(_IF_EQUAL, audit_arch, 1, 0)
     yield _instruction(_RETURN, _KILL)
     yield _instruction(_LOAD, _NUMBER)
-    for name in ALLOWED:
+    for name in (*ALLOWED, *also):
         if name in numbers and name not in _NOT_EXECUTABLE:
             yield from _returning(numbers[name], _ALLOW)
     for name in NEVER:

@@ -1,12 +1,23 @@
-"""reasoning-gym's nine SAPO tasks, the first task family.
+"""reasoning-gym, the first task family: the nine SAPO tasks in our profiles, and any dataset that a run defines.
 
-    family      what nodes know of it: name, version, profiles
-    profiles    how hard each task is asked; the tasks' names
-    questions   make and score, in the scoring server's children
-    imports     the nine tasks' modules without the hundred others, and without what executes strings
-    safe_eval   what stands in for `eval`
+    family           what nodes know of it: name, version, profiles
+    profiles         how hard each of the nine tasks is asked; their names
+    questions        make and score the nine, in the scoring server's children
 
-Holes of reasoning-gym that are closed here: binary_matrix evaluates answers, basic_arithmetic its questions, and bf
-makes namedtuples by executing text. Known and left, as rewards must stay reasoning-gym's: fraction_simplification,
-propositional_logic and calendar_arithmetic pay a little for some wrong answers.
+    names            the datasets of the installed version, and what can be told of a definition without it
+    defined          make and score the run's own tasks
+    configuration    level and parameters in the library's types
+    entries          questions of any dataset, and making a process ready for them
+    first_questions  whether a definition's first ones can be made within limits
+    plain            metadata as JSON has it
+
+    imports          the modules of the datasets asked for, without the hundred others
+    disarm           takes away what executes strings, and reads files once
+    safe_eval        what stands in for `eval`
+    safe_sympy       what stands in for sympy's
+
+Holes of reasoning-gym that are closed here: answers that it evaluates (binary_matrix, spiral_matrix, string_insertion,
+n_queens, and by sympy countdown, puzzle24 and the algebra), questions that it evaluates, and code that it makes. Known
+and left, as rewards must stay reasoning-gym's: fraction_simplification, propositional_logic, calendar_arithmetic and
+others pay a little for some wrong answers.
 """

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
+from swarm.tasks.definitions import Parameters, profile_of
 from swarm.tasks.family import Behaviour
+from swarm.tasks.gym import names
 from swarm.tasks.gym.profiles import PROFILES
 from swarm.types import FIRST_FAMILY
 
 
 class ReasoningGym:
-    """The family of the nine tasks; see swarm.tasks.family."""
+    """The family of the nine tasks, and of any other dataset that a run defines a task of; see swarm.tasks.family."""
 
     name = FIRST_FAMILY
     packages = (FIRST_FAMILY,)
+
+    def __init__(self, tasks: Mapping[str, Parameters] = MappingProxyType({})) -> None:
+        self._tasks = tasks
 
     @functools.cached_property
     def version(self) -> str:
@@ -24,14 +32,28 @@ class ReasoningGym:
         return importlib.metadata.version(FIRST_FAMILY)
 
     def profiles(self) -> Mapping[str, Sequence[str]]:
-        """Each with all nine tasks."""
-        return {profile: tuple(tasks) for profile, tasks in PROFILES.items()}
+        """Ours, each with all nine tasks, and those of the run's own tasks."""
+        own = {profile_of(name, parameters): (name,) for name, parameters in self._tasks.items()}
+        return {profile: tuple(tasks) for profile, tasks in PROFILES.items()} | own
 
     def behaviour(self) -> Behaviour:
-        """See swarm.tasks.gym.questions."""
+        """See swarm.tasks.gym.questions and swarm.tasks.gym.defined."""
+        if self._tasks:
+            from swarm.tasks.gym.defined import DefinedQuestions
+
+            return DefinedQuestions(self._tasks)
         from swarm.tasks.gym import questions
 
         return questions
+
+    def complete(self, name: str, parameters: Parameters, folder: Path) -> dict[str, Any]:
+        """The definition as it is, if the installed version has its dataset. Raises ConfigError."""
+        names.check(name, parameters)
+        return dict(parameters)
+
+    def define(self, tasks: Mapping[str, Parameters]) -> ReasoningGym:
+        """This family with these tasks too. Their parameters are checked where they are asked first."""
+        return ReasoningGym(tasks)
 
 
 GYM = ReasoningGym()

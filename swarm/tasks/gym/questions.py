@@ -13,15 +13,17 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-from swarm.tasks.gym import imports, strict
-from swarm.tasks.gym.profiles import PROFILES, STRICT
+from swarm.tasks.gym import strict
+from swarm.tasks.gym.disarm import disarm
+from swarm.tasks.gym.imports import import_datasets
+from swarm.tasks.gym.profiles import PROFILES, SAPO_TASKS, STRICT
 from swarm.types import Origin, Question
 
 
 def prepare() -> None:
     """Import the nine tasks alone, and take away what executes strings."""
-    imports.import_sapo_tasks()
-    imports.disarm()
+    import_datasets(SAPO_TASKS)
+    disarm()
 
 
 def make(origin: Origin) -> Question:
@@ -37,7 +39,7 @@ def score(question: Question, answer: str) -> float:
     if is_strict and not strict.has_form(question, answer):
         return 0.0
     dataset, entry = _dataset(origin)
-    with _quiet():
+    with quiet():
         score: float = dataset.score_answer(answer, entry)
         return float(strict.is_right(question, answer, score)) if is_strict else score
 
@@ -48,13 +50,13 @@ def _dataset(origin: Origin) -> tuple[Any, dict[str, Any]]:
     from reasoning_gym import create_dataset  # more than a second: only who asks pays
 
     config = PROFILES[origin.profile][origin.task]
-    with _quiet(), strict.rounding() if origin.profile in STRICT else contextlib.nullcontext():
+    with quiet(), strict.rounding() if origin.profile in STRICT else contextlib.nullcontext():
         dataset = create_dataset(origin.task, seed=origin.seed, size=origin.index + 1, **config)
         return dataset, dataset[origin.index]
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Swallow the progress dots that some tasks print, and keep the decimal precision that others set to themselves."""
     with contextlib.redirect_stdout(io.StringIO()), decimal.localcontext():
         yield

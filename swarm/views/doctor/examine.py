@@ -41,8 +41,8 @@ CHECKS: dict[str, Check] = {
 """Every area, in the order in which it is reported."""
 BEATS = 3.5
 """Heartbeat intervals that nodes are watched for, unless somebody says how long."""
-BEATS_IN_A_BUCKET = 1.5
-"""There a beat comes once a minute."""
+BEATS_IN_A_BUCKET = 2.5
+"""There a beat comes once a minute, or every second minute from a node that goes from round to round."""
 SHORTEST = 4.0
 """Seconds."""
 REAL_TIME = Timing(time.monotonic, time.time, time.sleep)

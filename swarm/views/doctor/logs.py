@@ -20,6 +20,7 @@ FIXES = {
     OTHER_VERSION: f"install the same {', '.join(Families().packages)} on all nodes: pip install <package>==<version>",
     "unknown_family": "use the same SWARM_TASK_FAMILIES on all nodes",
     "question_mismatch": "use the same SEED, SWARM_PROFILE and SWARM_TASKS everywhere; else this peer forges questions",
+    "reply_mismatch": "use the same task files everywhere, see `swarm task try`; else this peer forges conversations",
     "unknown_task": "use the same SWARM_TASKS and SWARM_PROFILE on all nodes",
     "oversized": "raise SWARM_MAX_FILE_BYTES where such files are meant; else this peer floods the folder",
     "scorer_abuse": "its answers hang the scorer: stop that node, or leave it in quarantine",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from swarm.algo import registry as named
 from swarm.algo.samplers import SAMPLERS, UNIFORM, balanced, informative, whole_pool
-from swarm.algo.sampling import choose_tasks, sample_external
+from swarm.algo.sampling import Weighted, choose_tasks, sample_external
 from swarm.config import ADAPTIVE_RULES
 from swarm.config import SAMPLERS as NAMES
 from swarm.errors import ConfigError
@@ -37,9 +37,11 @@ def test_every_sampler_gives_so_many_different_groups_and_looks_at_nothing_but_t
     assert sample_external(pool, count, Random(seed), SAMPLERS[name]) == sampled
 
 
-@given(st.integers(1, 12), st.integers(0, 12), st.integers())
-def test_the_questions_of_fewer_slots_are_the_first_of_those_of_more(few: int, more: int, seed: int) -> None:
-    tasks = ["bf", "arc_1d", "base_conversion"]
+@given(st.integers(1, 12), st.integers(0, 12), st.integers(), st.floats(0.01, 100))
+def test_the_questions_of_fewer_slots_are_the_first_of_those_of_more(
+    few: int, more: int, seed: int, weight: float
+) -> None:
+    tasks = Weighted.of({"bf": 1, "arc_1d": weight, "base_conversion": 1})
     assert choose_tasks(tasks, few + more, Random(seed))[:few] == choose_tasks(tasks, few, Random(seed))
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from swarm.algo.advantages import is_informative
 from swarm.algo.samplers import whole_pool
-from swarm.algo.sampling import choose_tasks, sample_external, winners
+from swarm.algo.sampling import Weighted, choose_tasks, sample_external, winners
 from swarm.algo.seeds import derive_random
 from swarm.types import ScoredGroup
 from tests.unit.algo.factories import INFORMATIVE, UNINFORMATIVE, make_pool, make_scored
@@ -107,10 +107,17 @@ def test_the_whole_pool_gives_everything_where_less_is_there() -> None:
 
 
 def test_specialties_are_drawn_with_replacement_and_all_of_them_in_time() -> None:
-    tasks = ["bf", "arc_1d", "base_conversion"]
+    tasks = Weighted.of(dict.fromkeys(["bf", "arc_1d", "base_conversion"], 1))
     drawn = Counter(choose_tasks(tasks, 3_000, derive_random(42, "tasks")))
-    assert len(choose_tasks(["bf"], 4, Random(0))) == 4
-    assert all(900 < drawn[task] < 1_100 for task in tasks)
+    assert len(choose_tasks(Weighted.of({"bf": 1}), 4, Random(0))) == 4
+    assert all(900 < drawn[task] < 1_100 for task in tasks.tasks)
+
+
+def test_specialties_are_drawn_by_their_weights_and_equal_weights_are_none() -> None:
+    drawn = Counter(choose_tasks(Weighted.of({"bf": 3, "arc_1d": 1}), 4_000, derive_random(42, "tasks")))
+    assert 2_900 < drawn["bf"] < 3_100
+    even, plain = Weighted.of({"bf": 2, "arc_1d": 2}), Weighted.of({"bf": 1, "arc_1d": 1})
+    assert choose_tasks(even, 50, Random(1)) == choose_tasks(plain, 50, Random(1))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from swarm.cli.main import run
 from swarm.records.archives import Archive
 from swarm.records.rollouts import RolloutFiles
 from swarm.store.place import open_place
+from swarm.wire import keys
 from tests.layout import Layout
 from tests.unit.views.factories import make_experiment
 
@@ -96,12 +97,12 @@ def test_old_rollouts_are_pruned_into_the_archive_and_everything_still_reads_the
     for peer in layout.peers.glob("*.json"):
         peer.unlink()  # those of finished workers say what they need; these were made by hand
     before = RolloutFiles(layout.run)
-    published = {(key, node): before.read(key, node, 10**6) for key, node in before}
+    published = {(key, node): before.read(keys.rollout(key, node), 10**6) for key, node in before}
     assert commanded("prune", "exp", "--path", tmp_path, "--keep", "3", "--yes") == 0
     assert "archived rollouts of 5 rounds" in capsys.readouterr().out
     assert len(list(layout.rollouts.iterdir())) == 3
     after = RolloutFiles(layout.run)
-    assert {(key, node): after.read(key, node, 10**6) for key, node in after} == published
+    assert {(key, node): after.read(keys.rollout(key, node), 10**6) for key, node in after} == published
     assert run(["validate", "--path", str(tmp_path), "--experiment", "exp", "--partial"]) in (0, 1)
     assert "cleaned up before round 5" in capsys.readouterr().out
     assert run(["copy", str(tmp_path), str(tmp_path / "copy"), "--experiment", "exp"]) == 0

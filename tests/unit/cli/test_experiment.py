@@ -42,6 +42,18 @@ def test_experiments_are_listed_with_round_nodes_and_size(tmp_path: Path, capsys
     assert two == ["two", "-", "no", "0", "-", "0", "B"]
 
 
+def test_of_experiments_without_number_some_are_looked_into(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("swarm.cli.experiment.MOST_LOOKED_INTO", 3)
+    for number in range(5):
+        Layout(tmp_path, f"x{number}").root.mkdir(parents=True)
+    assert run(["experiment", "list", "--path", str(tmp_path)]) == 0
+    _, *rows, more = capsys.readouterr().out.splitlines()
+    assert [row.split()[0] for row in rows] == ["x0", "x1", "x2"]
+    assert more.startswith("and 2 more")
+
+
 def test_a_size_is_that_of_the_files_and_not_of_what_links_lead_to(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "file").write_bytes(b"x" * 1234)

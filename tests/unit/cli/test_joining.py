@@ -81,7 +81,10 @@ def test_what_a_node_says_of_itself_counts_where_its_peers_can_still_use_it(layo
     [
         ({"seed": 42}, r"SEED was 7, now 42: peers .* Leave out SEED, which came from command line"),
         ({"profile": "paper"}, r"SWARM_PROFILE was 'tiny-2', now 'paper'"),
-        ({"tasks": "bf"}, r"SWARM_TASKS was \['bf', 'arc_1d'\], now \['bf'\]"),
+        (
+            {"tasks": "bf,binary_matrix"},
+            r"SWARM_TASKS was \['bf', 'arc_1d'\], now \['bf', 'binary_matrix'\]",
+        ),
     ],
 )
 def test_who_could_share_nothing_is_refused_with_the_way_out(layout: Layout, flags: dict[str, Any], said: str) -> None:
@@ -167,6 +170,17 @@ def test_what_strangers_put_beside_an_experiment_is_not_joined_in_its_place(layo
     assert only_experiment(place_named(str(layout.path))) == "demo"
     layout.run.store.remove(keys.EXPERIMENT)
     with pytest.raises(ExperimentError, match=r"holds 31 experiments, 31 .* empty-16, \.\.\.; name one"):
+        only_experiment(place_named(str(layout.path)))
+
+
+def test_more_experiments_than_anybody_has_are_not_looked_into(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin(layout)
+    monkeypatch.setattr("swarm.cli.joining.MOST_LOOKED_INTO", 5)
+    monkeypatch.setattr("swarm.cli.joining.snapshot", lambda run: pytest.fail("an experiment was looked into"))
+    monkeypatch.setattr("swarm.cli.joining.made_by", lambda run: pytest.fail("an experiment was looked into"))
+    for number in range(5):
+        (layout.root.parent / f"empty-{number}").mkdir()
+    with pytest.raises(ExperimentError, match="holds 6 experiments: name one with --experiment"):
         only_experiment(place_named(str(layout.path)))
 
 

@@ -14,13 +14,16 @@ from msgspec import structs
 from structlog.testing import capture_logs
 
 from swarm.cli import plan as command
+from swarm.cli.longest_talk import REPLY_TOKENS, longest_talk
 from swarm.cli.main import run
 from swarm.cli.plan_text import changes, render_plan, render_probe
 from swarm.config import Settings, load_settings
 from swarm.planner import planner
 from swarm.planner.device_memory import DeviceMemory
+from swarm.planner.node_memory import ONE_TURN, Talk
 from swarm.planner.plan import Plan, choose
 from swarm.planner.probe import ProbeReport, ProbeTask
+from swarm.tasks.python.template import CONVERSATION, SOURCE
 from tests.unit.planner.factories import GPT2
 
 ON_CPU = ["plan", "--device", "cpu", "--nodes", "3"]
@@ -186,3 +189,14 @@ def test_planning_without_a_probe_imports_no_torch() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_plan_has_room_for_the_conversations_of_a_task(tmp_path: Path) -> None:
+    (tmp_path / "guess.py").write_text(CONVERSATION.format(name="guess"))
+    (tmp_path / "once.py").write_text(SOURCE.format(name="once"))
+
+    def talk(*names: str) -> Talk:
+        return longest_talk(Settings(task_table={name: {"python": str(tmp_path / f"{name}.py")} for name in names}))
+
+    assert talk("once", "guess") == Talk(3, REPLY_TOKENS)
+    assert talk("once") == talk("not there") == talk() == ONE_TURN

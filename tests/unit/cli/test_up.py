@@ -138,6 +138,15 @@ def test_code_that_a_shared_folder_names_is_never_imported(tmp_path: Path, plan:
         plan("demo")
 
 
+@pytest.mark.parametrize("dataset", ["/etc/hosts.csv", "mallory/bomb", "../private.csv", "private.csv"])
+def test_no_dataset_of_ones_own_is_asked_because_a_shared_folder_names_it(
+    tmp_path: Path, plan: Plan, dataset: str
+) -> None:
+    recorded(Layout(tmp_path, "demo"), "anna", task_table={"t": {"dataset": dataset}})
+    with pytest.raises(ConfigError, match=r"task_table\) from the experiment demo asks from the dataset"):
+        plan("demo")
+
+
 def test_a_folder_that_anybody_writes_to_starts_neither_thousands_of_workers_nor_immense_ones(
     tmp_path: Path, plan: Plan
 ) -> None:

@@ -76,13 +76,13 @@ def test_what_strangers_leave_among_the_checkpoints_costs_no_node_its_exam(tmp_p
 
 @pytest.mark.anyio
 async def test_a_checkpoint_that_cannot_be_loaded_costs_no_other_node_its_exam(monkeypatch: pytest.MonkeyPatch) -> None:
-    def load_and_answer(model: str, paper: Paper, *_: object) -> Answers:
+    def load_and_answer(model: str, paper: Paper, *_: object) -> list[Answers]:
         if model == "hostile":
             raise ModelError("hostile is a legacy pickle")
-        return {task: [(Completion((1,), "<answer>1</answer>"),)] * len(asked) for task, asked in paper.items()}
+        return [{task: [(Completion("<answer>1</answer>", True, (1,)),)] * len(asked) for task, asked in paper.items()}]
 
     monkeypatch.setattr(exam, "answer", load_and_answer)
-    paper = await make_paper(FakeTaskSource(), profile="tiny", tasks=["bf"], questions=2)
+    paper = await make_paper(FakeTaskSource(), dict.fromkeys(["bf"], "tiny"), 2)
     who = [Candidate("anna", "m", 0, "m"), Candidate("anna", "m", 3, "saved")]
     strangers = [Candidate("mallory", "m", 0, "m"), Candidate("mallory", "m", 9, "hostile")]
     left_out: list[str] = []
@@ -158,8 +158,8 @@ def test_lesson_a_run_whose_checkpoints_were_cleaned_away_cost_all_others_their_
 @pytest.mark.anyio
 async def test_the_paper_is_frozen_held_out_and_grows_at_its_end() -> None:
     source = FakeTaskSource()
-    paper = await make_paper(source, profile="tiny", tasks=("bf", "arc_1d"), questions=4)
-    short = await make_paper(source, profile="tiny", tasks=("bf",), questions=2)
+    paper = await make_paper(source, dict.fromkeys(("bf", "arc_1d"), "tiny"), 4)
+    short = await make_paper(source, dict.fromkeys(("bf",), "tiny"), 2)
     assert short["bf"] == paper["bf"][:2]
     seeds = [question.origin.seed for questions in paper.values() for question in questions]
     assert len(set(seeds)) == 8
@@ -173,13 +173,13 @@ async def test_a_row_holds_the_means_over_questions_and_samples_and_a_shared_mod
 ) -> None:
     sat: list[str] = []
 
-    def answer(model: str, paper: Paper, settings: Settings, samples: int) -> Answers:
+    def answer(model: str, paper: Paper, settings: Settings, samples: int, _: object) -> list[Answers]:
         sat.append(model)
-        return {task: [texts(model, task, n, samples) for n in range(len(paper[task]))] for task in paper}
+        return [{task: [texts(model, task, n, samples) for n in range(len(paper[task]))] for task in paper}]
 
     monkeypatch.setattr(exam, "answer", answer)
     source = FakeTaskSource()
-    paper = await make_paper(source, profile="tiny", tasks=("bf", "arc_1d"), questions=3)
+    paper = await make_paper(source, dict.fromkeys(("bf", "arc_1d"), "tiny"), 3)
     who = [Candidate("anna", "m", 0, "start"), Candidate("anna", "m", 5, "a"), Candidate("ben", "m", 0, "start")]
     rows = await examine(who, paper, source, Settings(), samples=2)
     assert sat == ["start", "a"]
@@ -243,5 +243,28 @@ def test_an_embedded_model_answers_a_whole_task_in_one_go(monkeypatch: pytest.Mo
     settings = Settings(max_new_tokens=4)
     first, again = (exam.answer("tiny-qwen2", paper, settings, 2) for _ in range(2))
     assert calls == [3, 3]
-    assert [len(group) for group in first["bf"]] == [2, 2, 2]
+    assert [len(group) for group in first[0]["bf"]] == [2, 2, 2]
     assert first == again, "the same exam gives the same result"
+
+
+def test_a_model_of_a_run_with_stages_is_asked_again_with_its_own_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    from swarm.policy.generator import ModelGenerator
+    from tests.unit.tasks.gym import make_question
+
+    asked: list[list[str]] = []
+    generate = ModelGenerator.generate
+
+    def noted(self: ModelGenerator, prompts: Sequence[str], *, group_size: int, seed: int) -> object:
+        asked.append(list(prompts))
+        return generate(self, prompts, group_size=group_size, seed=seed)
+
+    monkeypatch.setattr(ModelGenerator, "generate", noted)
+    paper = {"bf": [make_question("bf", "tiny", HELD_OUT_SEEDS[0])]}
+    revise = {"templates": ["I said:\n{answers}\n{question}"]}
+    stages = exam.answer("tiny-qwen2", paper, Settings(max_new_tokens=4, max_stages=2, revise=revise), 2)
+    assert len(stages) == 2
+    assert stages[0] == exam.answer("tiny-qwen2", paper, Settings(max_new_tokens=4), 2)[0], (
+        "the first is that of before"
+    )
+    assert asked[1][0].startswith("I said:\n1. ")
+    assert asked[1][0].endswith(asked[0][0])

@@ -7,14 +7,14 @@ from collections import Counter
 import pytest
 
 from swarm.algo.seeds import HELD_OUT_SEEDS
+from swarm.config import Settings
 from swarm.errors import ExperimentError
 from swarm.judge.judge_machine import Slot
 from swarm.judge.questions import HeldOutQuestions, questions_of
 from swarm.tasks.gym.profiles import SAPO_TASKS
-from swarm.tasks.registry import Families
 from swarm.wire.messages import ExperimentFile
 
-QUESTIONS = HeldOutQuestions(42, "tiny", SAPO_TASKS)
+QUESTIONS = HeldOutQuestions(42, dict.fromkeys(SAPO_TASKS, "tiny"))
 
 
 def make_experiment(**identity: object) -> ExperimentFile:
@@ -22,12 +22,12 @@ def make_experiment(**identity: object) -> ExperimentFile:
 
 
 def test_a_question_is_a_function_of_the_experiments_seed_the_node_and_the_round() -> None:
-    same = HeldOutQuestions(42, "tiny", SAPO_TASKS)
+    same = HeldOutQuestions(42, dict.fromkeys(SAPO_TASKS, "tiny"))
     slots = [Slot(round_, node) for round_ in range(20) for node in ("anna", "ben")]
     assert [QUESTIONS.request(slot) for slot in slots] == [same.request(slot) for slot in slots]
     assert len({QUESTIONS.request(slot).seed for slot in slots}) == len(slots)
     assert len({QUESTIONS.question_id(slot) for slot in slots}) == len(slots)
-    other = HeldOutQuestions(43, "tiny", SAPO_TASKS)
+    other = HeldOutQuestions(43, dict.fromkeys(SAPO_TASKS, "tiny"))
     assert all(QUESTIONS.request(slot) != other.request(slot) for slot in slots)
 
 
@@ -45,8 +45,8 @@ def test_each_node_is_asked_every_task_equally_often_in_an_order_of_its_own() ->
 
 
 def test_the_experiment_says_what_is_asked() -> None:
-    assert questions_of(make_experiment(seed=42, profile="tiny", tasks=None), Families()) == QUESTIONS
-    assert questions_of(make_experiment(seed=1, profile="paper", tasks=["bf"]), Families()).tasks == ("bf",)
+    assert questions_of(make_experiment(seed=42, profile="tiny", tasks=None), Settings()) == QUESTIONS
+    assert questions_of(make_experiment(seed=1, profile="paper", tasks=["bf"]), Settings()).profiles == {"bf": "paper"}
 
 
 @pytest.mark.parametrize(
@@ -64,4 +64,4 @@ def test_the_experiment_says_what_is_asked() -> None:
 )
 def test_an_experiment_of_another_kind_is_refused(identity: dict[str, object]) -> None:
     with pytest.raises(ExperimentError, match="expected a seed"):
-        questions_of(make_experiment(**identity), Families())
+        questions_of(make_experiment(**identity), Settings())

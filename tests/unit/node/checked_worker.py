@@ -11,7 +11,7 @@ from swarm.node.base.attendance import MOST_ABSENCES
 from swarm.node.worker import events as m
 from swarm.node.worker.pace import GatherPace
 from swarm.node.worker.worker_machine import GATHER_SHARE, LATE_GRACE, WorkerMachine
-from swarm.types import RoundKey
+from swarm.types import RoundKey, stage_after
 
 STEPS = (m.Generate, m.Score, m.Publish, m.Draw, m.Train, m.Submit)
 ANSWERS: dict[type, type] = {
@@ -54,16 +54,18 @@ class CheckedWorker:
         self.pending: list[m.Instruction] = []
         """Instructions that were not answered yet."""
         self.trained: list[RoundKey] = []
-        self.saves: list[int] = []
+        self.saves: list[RoundKey] = []
         self.finish: m.Finish | None = None
-        self.rounds_done: int | None = None
+        self.next: RoundKey | None = None
+        """The first stage that is not done."""
+        self._stages = settings.max_stages
         self._clock: RoundKey | None = None
         self._finished = False
         self._stopping = False
         self._step: m.Instruction | None = None
         self._arrived: dict[str, set[RoundKey]] = {}
         self._live: frozenset[str] = frozenset()
-        self._first_round = 0
+        self._first: RoundKey | None = None
         self._now = -math.inf
         self._somebody_published = False
         self._coordinator_gone: float | None = None
@@ -79,6 +81,16 @@ class CheckedWorker:
         self._newcomers_took = 0.0
         self._newcomers: set[str] = set()
         """Those that were alive at some moment since this gathering began."""
+
+    @property
+    def rounds_done(self) -> int | None:
+        """Whole ones."""
+        return self.next.round if self.next else None
+
+    @property
+    def rounds_saved(self) -> list[int]:
+        """Behind each checkpoint."""
+        return [key.round for key in self.saves]
 
     @property
     def done(self) -> bool:
@@ -115,16 +127,16 @@ class CheckedWorker:
                 return self.handle(m.Trained(key))
             case m.Submit(key):
                 return self.handle(m.Submitted(key))
-            case m.Save(rounds_done):
-                return self.handle(m.Saved(rounds_done))
+            case m.Save(rounds_done, stages_done):
+                return self.handle(m.Saved(rounds_done, stages_done))
         return []
 
     def _take_note(self, event: m.Event) -> m.Instruction | None:
         """What the world knows after this event; the instruction that it answers, if any."""
         self._now = max(self._now, getattr(event, "now", self._now))
         match event:
-            case m.Ready(next_round):
-                self.rounds_done = self._first_round = next_round
+            case m.Ready(next_round, _, stage):
+                self.next = self._first = RoundKey(next_round, stage)
             case m.ClockSeen():
                 self._note_clock(event)
             case m.CoordinatorSeen(alive, looked_at):
@@ -154,7 +166,9 @@ class CheckedWorker:
         self._looked_at = max(self._looked_at, looked_at)
         if alive:
             self._coordinator_gone = None
-        elif self._coordinator_gone is None and (self._clock or self.rounds_done or self._somebody_published):
+        elif self._coordinator_gone is None and (
+            self._clock or (self.next and self.next > RoundKey(0)) or self._somebody_published
+        ):
             self._coordinator_gone = self._now
 
     def _note_clock(self, clock: m.ClockSeen) -> None:
@@ -175,9 +189,9 @@ class CheckedWorker:
             if ANSWERS.get(type(event)) is type(instruction) and _names(event) == _names(instruction):
                 self.pending.remove(instruction)
                 if isinstance(instruction, m.Submit):
-                    self.rounds_done = instruction.key.round + 1
+                    self.next = stage_after(instruction.key, self._stages)
                 if isinstance(event, m.SaveFailed):
-                    self.saves.remove(event.rounds_done)
+                    self.saves.remove(RoundKey(event.rounds_done, event.stages_done))
                 return instruction
         return None
 
@@ -205,10 +219,13 @@ class CheckedWorker:
             case m.Submit(key):
                 assert isinstance(answered, m.Train)
                 assert answered.key == key
-            case m.Save(rounds_done):
-                assert rounds_done == self.rounds_done
-                assert rounds_done not in self.saves, "no checkpoint is written twice"
-                self.saves.append(rounds_done)
+            case m.Save():
+                done = RoundKey(instruction.rounds_done, instruction.stages_done)
+                assert done == self.next
+                assert done not in self.saves, "no checkpoint is written twice"
+                leaves, redone = self._stopping or self._finished, done == self._first
+                assert not done.stage or leaves or redone, "on the way rounds are saved whole"
+                self.saves.append(done)
             case m.Finish(reason):
                 self._check_finish(reason)
                 self.finish = instruction
@@ -216,19 +233,19 @@ class CheckedWorker:
             self._step = instruction
 
     def _check_generate(self, key: RoundKey, skipped: int) -> None:
-        assert self.rounds_done is not None, "nothing begins before the policy is there"
+        assert self.next is not None, "nothing begins before the policy is there"
         assert not self._stopping
         assert not self._finished
-        assert key.round >= self.rounds_done, "no round is done twice"
-        assert skipped == key.round - self.rounds_done
+        assert key >= self.next, "no stage is done twice"
+        assert skipped == key.round - self.next.round
         if self._own_clock:
-            assert key == RoundKey(self.rounds_done), "on its own clock a node does one round after the other"
+            assert key == self.next, "on its own clock a node does one round after the other"
         elif key != self._clock or self.machine.on_own_clock:
             assert self._coordinator_gone is not None, "a round begins where the clock is"
             assert self._looked_at - self._coordinator_gone >= self._patience - ROUNDING, (
                 "a coordinator is waited for with patience, and looked for once more when that ends"
             )
-            assert key == max(self._clock or key, RoundKey(self.rounds_done)), "alone, too, no round is left out"
+            assert key == max(self._clock or key, self.next), "alone, too, no round is left out"
 
     def _check_draw(self, draw: m.Draw) -> None:
         assert isinstance(self._step, m.Publish | m.Draw), "external groups are drawn when the own ones are published"
@@ -270,7 +287,7 @@ class CheckedWorker:
         graceful = self._newcomers_took + (waited if newcomers else 0.0) < MOST_ABSENCES * self._longest_gather
         if not graceful or self._newcomers_cost >= MOST_ABSENCES:
             missing &= self._earned
-        if missing and self._now - self._late_since < LATE_GRACE:
+        if missing and self._now - self._late_since < LATE_GRACE - ROUNDING:
             usual = GatherPace.FACTOR * max(self._waits[-GatherPace.WINDOW :], default=math.inf) + GatherPace.SLACK
             assert waited >= min(self._longest_gather, usual) - ROUNDING, f"it did not wait for {sorted(missing)}"
         self._waits.append(waited)
@@ -301,13 +318,15 @@ class CheckedWorker:
         assert not self.pending, "nothing is cut off"
         all_done = 0 < self._max_rounds <= (self.rounds_done or 0)
         assert all_done or reason == ("finished" if self._finished else "stopped")
-        if self.rounds_done is not None and self.rounds_done != self._first_round:
-            assert self.saves[-1] == self.rounds_done, "what was learned is saved"
+        if self.next != self._first:
+            assert self.saves[-1] == self.next, "what was learned is saved"
 
 
 def _names(message: object) -> object:
     """The round and stage, or the checkpoint, that an event or instruction is about."""
-    return getattr(message, "key", getattr(message, "rounds_done", None))
+    if isinstance(message, m.Save | m.Saved | m.SaveFailed):
+        return RoundKey(message.rounds_done, message.stages_done)
+    return getattr(message, "key", None)
 
 
 def checked_worker(

@@ -22,10 +22,15 @@ from swarm.store.place import open_place
 from swarm.store.run import Run
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.scoring import GroupScore
+from swarm.tasks.scoring_messages import Replied
+from swarm.tasks.universe import Mixture, Universe
 from swarm.types import (
+    Bill,
     Completion,
+    Dialogue,
     Origin,
     Question,
+    Ready,
     RolloutGroup,
     RoundKey,
     ScoredGroup,
@@ -39,7 +44,8 @@ from tests.layout import Layout
 from tests.patience import PATIENCE
 
 TASKS = ("bf", "arc_1d", "base_conversion")
-DRAWS = AssignedQuestions(Settings().seed, TASKS, Settings().profile)
+UNIVERSE = Universe.of(TASKS, Settings().profile)
+DRAWS = AssignedQuestions(Settings().seed, UNIVERSE)
 """What make_settings' swarm asks its nodes."""
 
 
@@ -124,6 +130,15 @@ def fake_question(origin: Origin) -> Question:
     return Question(prompt=f"{origin.task} {origin.seed}?", origin=origin, answer=_digest(origin.task, origin.seed))
 
 
+def said(completion: Completion) -> str | list[tuple[str, str]]:
+    """Its text, or all that was said."""
+    return (
+        [(turn.text, getattr(turn, "reply", "")) for turn in completion.every_turn]
+        if completion.earlier
+        else completion.text
+    )
+
+
 class FakeTaskSource:
     """Questions and scores without reasoning-gym."""
 
@@ -139,14 +154,19 @@ class FakeTaskSource:
         await anyio.sleep(self._slow)
         return [fake_question(r.origin("fake")) for r in requests]
 
-    async def score(self, origin: Origin, claimed_prompt: str | None, completions: Sequence[str]) -> GroupScore:
+    async def reply(self, origin: Origin, conversations: Sequence[Sequence[str]]) -> Replied:
+        return Replied((None,) * len(conversations))
+
+    async def score(
+        self, origin: Origin, claimed_prompt: str | None, completions: Sequence[str | Completion]
+    ) -> GroupScore:
         question = fake_question(origin)
         if claimed_prompt not in (None, question.prompt):
             raise ProtocolError("question_mismatch", f"{claimed_prompt!r} is not {question.prompt!r}")
         self.scored.append(question.prompt)
         return GroupScore(
             question=question,
-            rewards=fake_rewards(completions),
+            rewards=fake_rewards(["\n".join(one.texts) if isinstance(one, Completion) else one for one in completions]),
             answered=(True,) * len(completions),
             killed=0,
             errors=0,
@@ -185,6 +205,9 @@ class FakePolicy:
     name: str = "fake"
     tokenizer: str = "fake-tokenizer"
     repeats: bool = True
+    forced: tuple[int, int] | None = None
+    """Of the tokens of every completion."""
+    bill: Bill | None = None
     trained: list[list[TrainGroup]] = field(default_factory=list)
     """What each update was given."""
     begun: list[TrainGroup] = field(default_factory=list)
@@ -195,24 +218,35 @@ class FakePolicy:
     unreadable: str = ""
     """A prompt that it cannot take."""
     hold_at: str = ""
-    """`generate`, `begin` or `train`: that step waits for `go`."""
+    """`generate`, `others` (than the first group), `begin` or `train`: that step waits for `go`."""
     go: threading.Event = field(default_factory=threading.Event)
     holding: threading.Event = field(default_factory=threading.Event)
     """Set once a step waits."""
 
-    def generate(self, prompts: Sequence[str], *, group_size: int, seed: int) -> list[tuple[Completion, ...]]:
+    def has_room(self, prompt: str) -> bool:
+        return True
+
+    def generate(
+        self, prompts: Sequence[str | Dialogue], *, group_size: int, seed: int, ready: Ready | None = None
+    ) -> list[tuple[Completion, ...]]:
         self._hold("generate")
         if self.unreadable in prompts:
             raise ModelError("out of GPU memory even at a batch of 1")
         self.generated += 1
         rng = Random(f"{seed} {self.weights}")
-        return [
+        groups = [
             tuple(
-                Completion(f"<answer>{rng.randrange(10**6)}</answer>", True, (1, 2), (-0.1, -0.2))
+                Completion(f"<answer>{rng.randrange(10**6)}</answer>", True, (1, 2), (-0.1, -0.2), forced=self.forced)
                 for _ in range(group_size)
             )
             for _ in prompts
         ]
+        for index, group in enumerate(groups if ready else ()):
+            assert ready
+            ready(index, group)
+            if index == 0:
+                self._hold("others")
+        return groups
 
     def begin_update(self, groups: Sequence[TrainGroup]) -> None:
         self._hold("begin")
@@ -224,7 +258,7 @@ class FakePolicy:
             raise RuntimeError("the gradient exploded")
         groups, self.begun = [*self.begun, *groups], []
         self.trained.append(groups)
-        texts = [(g.prompt, [c.text for c in g.completions], g.advantages) for g in groups if any(g.advantages)]
+        texts = [(g.prompt, [said(c) for c in g.completions], g.advantages) for g in groups if any(g.advantages)]
         if texts:
             self.weights = _digest(self.weights, texts)
         return TrainReport(loss=0.5, grad_norm=1.0, tokens=10, trained_tokens=10, updated=bool(texts))
@@ -249,12 +283,20 @@ def newest_checkpoint(layout: Layout, node: str) -> tuple[NodeState, Path] | Non
 
 # ── a peer that exists only as files ────────────────────────────────────────────────────────────────────────────────
 def make_rollouts(
-    peer: str, key: RoundKey, *, groups: int = 2, size: int = 4, seed: int = 7, assigned: AssignedQuestions = DRAWS
+    peer: str,
+    key: RoundKey,
+    *,
+    groups: int = 2,
+    size: int = 4,
+    seed: int = 7,
+    assigned: AssignedQuestions = DRAWS,
+    mixture: Mixture | None = None,
 ) -> RolloutFile:
     """A peer's groups of one round, to the questions that the run draws for it; its answers differ by seed."""
-    asked = assigned.questions(peer, key, groups)
+    asked = assigned.questions(peer, key, groups, mixture)
     scored = [_scored_group(peer, key, slot, question, size, seed) for slot, question in enumerate(asked)]
-    return to_rollout_file(scored, peer, key, 1_700_000_000.0, PolicyInfo(model="ghost", rounds_trained=key.round))
+    policy = PolicyInfo(model="ghost", rounds_trained=key.round)
+    return to_rollout_file(scored, peer, key, 1_700_000_000.0, policy, mixture=mixture and mixture.weights)
 
 
 def _scored_group(peer: str, key: RoundKey, slot: int, asked: QuestionRequest, size: int, seed: int) -> ScoredGroup:

@@ -28,7 +28,7 @@ from swarm.wire.messages import MetricsRow, RolloutFile
 from tests.layout import Layout
 from tests.patience import PATIENCE
 from tests.unit.node.factories import (
-    TASKS,
+    UNIVERSE,
     FakePolicy,
     FakeTaskSource,
     make_peer,
@@ -77,7 +77,7 @@ def make_worker(
     policy = policy or FakePolicy()
     return Worker(
         make_context(layout, node, **settings),
-        tasks=TASKS,
+        universe=UNIVERSE,
         load_policy=lambda: policy,
         task_source=source or FakeTaskSource(),
         compute=ComputeExecutor(time.monotonic, ThreadPoolExecutor(max_workers=1)),

@@ -9,7 +9,7 @@ import pytest
 from swarm.config import Settings
 from swarm.planner import node_memory, prompt_lengths
 from swarm.planner.device_memory import DeviceMemory
-from swarm.planner.node_memory import NodeMemory, SizedModel, cache_bytes, lengths, worst_micro_batch
+from swarm.planner.node_memory import NodeMemory, SizedModel, Talk, cache_bytes, lengths, worst_micro_batch
 from swarm.planner.shape import ModelShape, shape_from
 from swarm.policy import logprobs, static_decode
 from swarm.policy.model import LanguageModel
@@ -45,6 +45,17 @@ def test_prompt_and_completion_never_exceed_the_context() -> None:
     shape = replace(shape_of(make_model()), context=100)
     assert sum(lengths(shape, Settings(profile="paper", max_new_tokens=90))) == 100
     assert sum(lengths(shape, Settings(profile="paper", max_new_tokens=900))) == 100
+
+
+def test_a_run_of_conversations_is_planned_with_all_their_turns_and_replies() -> None:
+    shape, settings = replace(shape_of(make_model()), context=1000), Settings(profile="tiny", max_new_tokens=50)
+    prompt, new = lengths(shape, settings)
+    assert lengths(shape, settings, Talk(3, 20)) == (prompt, 3 * new + 2 * 20)
+    assert sum(lengths(shape, settings, Talk(16, 400))) == 1000, "the context"
+    batch = worst_micro_batch(shape, settings, 10**6, share_prompts=True, talk=Talk(3, 20))
+    assert batch.new_tokens == 3 * new + 2 * 20
+    one, all_turns = (cache_bytes(shape, settings, bf16=False, static=False, talk=t) for t in (Talk(), Talk(3, 20)))
+    assert all_turns * (prompt + new) == one * (prompt + 3 * new + 2 * 20)
 
 
 def test_every_task_has_a_measured_length_and_the_longest_chosen_counts() -> None:

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
+from typing import Any
 
 import pytest
 import torch
 
 from swarm.errors import ModelError
+from swarm.policy import generator
 from swarm.policy.draw import Sampling
 from swarm.policy.dynamic_decode import DynamicDecoder, DynamicDecoding
-from swarm.policy.generate import Sample, draw_uniforms, sample, sample_in_parts
+from swarm.policy.generate import Ended, Sample, draw_uniforms, sample, sample_in_parts
 from swarm.policy.model import LanguageModel
 from swarm.policy.policy import make_policy
 from swarm.policy.settings import GrpoConfig
-from tests.unit.policy.factories import ARCHITECTURES, make_model
+from swarm.policy.stops import StopStrings
+from swarm.types import Completion
+from tests.unit.policy.factories import ARCHITECTURES, make_model, make_tokenizer
 
 PROMPTS = [[5, 6, 7], [9] * 40, [11, 12, 13, 14, 15, 16, 17]]
 PLAIN = Sampling()
@@ -192,3 +196,92 @@ def test_a_question_that_fills_the_context_gets_empty_answers_and_changes_no_oth
     with_long = policy.generate(["a", "b", "?" * 1000], group_size=2, seed=3)
     assert with_long[:2] == alone
     assert [(c.text, c.finished, c.token_ids) for c in with_long[2]] == [("", False, ())] * 2
+
+
+def test_a_prompt_has_room_where_a_whole_answer_fits_behind_it() -> None:
+    policy = make_policy(make_model(context=700, max_new_tokens=4), GrpoConfig(max_new_tokens=4))
+    (longest,) = [size for size in range(700) if policy.has_room("?" * size) > policy.has_room("?" * (size + 1))]
+    cut = [policy.generate(["?" * size], group_size=2, seed=3)[0][0] for size in (longest, longest + 4)]
+    assert [len(completion.token_ids) for completion in cut] == [4, 0]
+
+
+@pytest.mark.parametrize("rows", [2**16, 8, 3])
+def test_groups_are_told_as_they_end_and_are_to_the_bit_what_comes_out_untold(rows: int) -> None:
+    model = make_model(eos_ids=SOME_ENDS)
+    uniforms = draw_uniforms(len(PROMPTS), 4, model.max_new_tokens, 3)
+    told: list[tuple[int, list[Sample]]] = []
+
+    def written(**more: Any) -> list[list[Sample]]:
+        return sample_in_parts(model, PROMPTS, uniform_K_G_T=uniforms, sampling=PLAIN, max_rows=rows, **more)
+
+    whole = written(ended=lambda k, group: told.append((k, group)))
+    assert whole == written()
+    assert sorted(k for k, _ in told) == [0, 1, 2]
+    assert all(group == whole[k] for k, group in told)
+
+
+def test_a_group_is_told_before_longer_ones_are_written() -> None:
+    model = make_model(eos_ids=SOME_ENDS)
+    uniforms = draw_uniforms(len(PROMPTS), 4, model.max_new_tokens, 3)
+    order: list[int] = []
+    whole = sample(model, PROMPTS, uniform_K_G_T=uniforms, sampling=PLAIN, ended=lambda k, _: order.append(k))
+    lengths = [max(len(one.token_ids) for one in group) for group in whole]
+    assert len(set(lengths)) > 1
+    assert [lengths[k] for k in order] == sorted(lengths)
+
+
+def test_what_was_told_stays_where_a_smaller_batch_writes_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = make_policy(make_model(eos_ids=SOME_ENDS), GrpoConfig())
+    told: dict[int, tuple[Completion, ...]] = {}
+    attempts: list[int] = []
+    real = generator.sample_in_parts
+
+    def fails_at_first(*args: Any, ended: Ended, **more: Any) -> list[list[Sample]]:
+        attempts.append(1)
+        if len(attempts) == 1:
+            ended(1, [Sample((5, 6), (-0.5, -0.5), False)] * 4)
+            raise torch.cuda.OutOfMemoryError
+        return real(*args, ended=ended, **more)
+
+    monkeypatch.setattr(generator, "sample_in_parts", fails_at_first)
+    groups = policy.generate(["1 + 1?", "2 + 2?"], group_size=4, seed=0, ready=told.__setitem__)
+    assert len(attempts) == 2
+    assert groups == [told[0], told[1]]
+    assert groups[1][0].token_ids == (5, 6)
+
+
+STOPS = ("ab", *"cdefgABCDEFGHIJ!0123456789")
+
+
+@pytest.mark.parametrize("decoding", ["dynamic", "static"])
+def test_a_completion_ends_behind_its_first_stop_string_and_is_the_same_up_to_there(decoding: str) -> None:
+    model = make_model(eos_ids=SOME_ENDS[:8], max_new_tokens=40)
+
+    def written(**more: Any) -> tuple[Completion, ...]:
+        policy = make_policy(model, GrpoConfig(decoding=decoding, temperature=2.0, **more))
+        return policy.generate(["?"], group_size=32, seed=1)[0]
+
+    stopped = 0
+    for whole, one in zip(written(), written(stop=STOPS), strict=True):
+        assert whole.token_ids is not None
+        assert one.token_ids is not None
+        assert whole.logprobs is not None
+        ids = [whole.token_ids[:n] for n in range(1, len(whole.token_ids) + 1)]
+        first = next((n for n in ids if any(stop in model.tokenizer.decode(n) for stop in STOPS)), None)
+        if first is None or (whole.token_ids == first and whole.finished):
+            assert (one.token_ids, one.text, one.finished) == (whole.token_ids, whole.text, whole.finished)
+            continue
+        stopped += 1
+        assert (one.token_ids, one.finished) == (first, True)
+        assert one.logprobs == pytest.approx(whole.logprobs[: len(first)], abs=1e-4)  # other rows are beside it
+        assert one.text.endswith(STOPS)
+    assert 0 < stopped < 32
+
+
+def test_a_stop_string_may_lie_across_many_tokens() -> None:
+    tokenizer = make_tokenizer()
+    ids = tokenizer("so <answer>4</answer> and on")["input_ids"]
+    stops = StopStrings(tokenizer, ["</answer>"])
+    ends = {stops.end(ids, looked) for looked in range(len("so <answer>4</answer>"))}
+    assert ends == {len("so <answer>4</answer>")}
+    assert stops.end(ids[:20], 0) is None

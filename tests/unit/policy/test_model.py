@@ -334,6 +334,7 @@ def test_saved_dropout_stays_in_the_configuration(tmp_path: Path) -> None:
         ("decoding", "fast"),
         ("iterations", 0),
         ("max_new_tokens", 0),
+        ("max_reasoning_tokens", 0),
         ("max_grad_norm", float("inf")),
     ],
 )

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import pytest
 import torch
 
+from swarm.instruction import Asking
 from swarm.policy.generator import ModelGenerator
 from swarm.policy.policy import JoinedPolicy, load_policy, make_policy
 from swarm.policy.settings import GrpoConfig
 from swarm.policy.trainer import ModelTrainer
-from swarm.types import Completion, TrainGroup
+from swarm.types import Completion, Dialogue, Ready, TrainGroup
 from tests.unit.policy.factories import make_group, make_model
 
 
@@ -62,9 +63,14 @@ def test_an_engine_that_only_generates_and_one_that_only_trains_are_a_policy() -
     written = (Completion("<answer>2</answer>", True), Completion("no", True))
 
     class Elsewhere:
-        name, tokenizer, repeats = "somewhere/else", "", False
+        name, tokenizer, repeats, bill = "somewhere/else", "", False, None
 
-        def generate(self, prompts: Sequence[str], *, group_size: int, seed: int) -> list[tuple[Completion, ...]]:
+        def has_room(self, prompt: str) -> bool:
+            return True
+
+        def generate(
+            self, prompts: Sequence[str | Dialogue], *, group_size: int, seed: int, ready: Ready | None = None
+        ) -> list[tuple[Completion, ...]]:
             return [written[:group_size] for _ in prompts]
 
     policy = JoinedPolicy(Elsewhere(), ModelTrainer(model, GrpoConfig()))
@@ -72,3 +78,12 @@ def test_an_engine_that_only_generates_and_one_that_only_trains_are_a_policy() -
     report = policy.finish_update([TrainGroup("1 + 1?", completions, (1.0, -1.0))])
     assert (policy.name, report.updated, report.logprob_drift) == ("somewhere/else", True, 0.0)
     assert ModelGenerator(model, GrpoConfig()).generate(["?"], group_size=1, seed=0)
+
+
+def test_a_policy_is_trained_on_the_prompt_that_it_was_asked_with() -> None:
+    """Otherwise the trainer's log-probs are not those of the generator."""
+    policy = make_policy(make_model(), GrpoConfig(asking=Asking("You sort.", "Answer."), stop=("a", "e", "i"), top_k=4))
+    (completions,) = policy.generate(["c a b"], group_size=4, seed=0)
+    report = policy.finish_update([TrainGroup("c a b", completions, (1.0, -1.0, 0.5, -0.5))])
+    assert report.trained_tokens == sum(len(one.token_ids or ()) for one in completions)
+    assert report.logprob_drift < 1e-4

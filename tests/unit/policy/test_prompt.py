@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.policy.prompt import INSTRUCTION, decode_completion, encode_completion, encode_prompt
+from swarm.errors import ConfigError
+from swarm.instruction import INSTRUCTION, OURS, Asking
+from swarm.policy.prompt import decode_completion, encode_completion, encode_prompt, shown_prompt
 from tests.unit.policy.factories import CHAT_TEMPLATE, EOS, NO_SYSTEM_TEMPLATE, make_tokenizer
 
 
-def written(tokenizer: Any, question: str = "1 + 1?") -> str:
-    text: str = tokenizer.decode(encode_prompt(tokenizer, question))
+def written(tokenizer: Any, question: str = "1 + 1?", asking: Asking = OURS) -> str:
+    text: str = tokenizer.decode(encode_prompt(tokenizer, question, asking))
     return text
 
 
@@ -72,3 +74,44 @@ def test_decoded_completions_leave_special_tokens_out() -> None:
 def test_encoded_completions_hold_no_special_tokens() -> None:
     tokenizer = make_tokenizer()
     assert not set(encode_completion(tokenizer, f"a{EOS}<|im_end|>")) & set(tokenizer.all_special_ids)
+
+
+PLAIN, SYSTEM = Asking(instruction="Answer in <answer>."), Asking(system_prompt="You sort.")
+SELF_CONTAINED = Asking(system_prompt="Reason in <think>, answer in <answer>.")
+
+
+@pytest.mark.parametrize(
+    ("asking", "system", "user"),
+    [
+        (PLAIN, "Answer in <answer>.", "1 + 1?"),
+        (SYSTEM, "You sort.", f"{INSTRUCTION}\n\n1 + 1?"),
+        (SELF_CONTAINED, SELF_CONTAINED.system_prompt, "1 + 1?"),
+        (Asking("You sort.", "Answer."), "You sort.", "Answer.\n\n1 + 1?"),
+    ],
+)
+def test_texts_of_ones_own_stand_in_the_place_of_ours(asking: Asking, system: str, user: str) -> None:
+    chat, joined, plain = (
+        written(make_tokenizer(chat_template=template), asking=asking)
+        for template in (CHAT_TEMPLATE, NO_SYSTEM_TEMPLATE, None)
+    )
+    assert chat == (
+        f"<|im_start|>system\n{system}<|im_end|>\n<|im_start|>user\n{user}<|im_end|>\n<|im_start|>assistant\n"
+    )
+    assert joined == f"<|im_start|>user\n{system}\n\n{user}<|im_end|>\n<|im_start|>assistant\n"
+    assert plain == f"{system}\n\n{user.removesuffix('1 + 1?')}Question: 1 + 1?\nAnswer:"
+
+
+def test_arguments_reach_the_chat_template() -> None:
+    tokenizer = make_tokenizer(chat_template=CHAT_TEMPLATE + "{% if not enable_thinking %}<think></think>{% endif %}")
+    assert not written(tokenizer, asking=Asking(template_args={"enable_thinking": True})).endswith("</think>")
+    assert written(tokenizer, asking=Asking(template_args={"enable_thinking": False})).endswith("<think></think>")
+
+
+def test_an_argument_that_would_spoil_every_prompt_is_refused_by_name() -> None:
+    with pytest.raises(ConfigError, match="must not set tokenize"):
+        Asking(template_args={"tokenize": True})
+
+
+def test_a_prompt_is_shown_with_its_special_tokens() -> None:
+    tokenizer = make_tokenizer(chat_template=CHAT_TEMPLATE)
+    assert shown_prompt(tokenizer, encode_prompt(tokenizer, "1?")).startswith("<|im_start|>system\n")

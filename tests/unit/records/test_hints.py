@@ -86,6 +86,18 @@ def test_each_hint_has_its_place_on_the_page(code: str) -> None:
     assert Hint(code, ("anna",), "", "").page == f"docs/hints.md#{code}"
 
 
+@pytest.mark.parametrize(
+    ("code", "command"),
+    [("never-tagged", "swarm ask"), ("never-finished", "swarm ask"), ("equal-groups", "swarm probe")],
+)
+def test_what_a_model_writes_in_vain_comes_with_the_command_that_shows_it(code: str, command: str) -> None:
+    rounds, facts, changes = PROVOKED[code]
+    (hint,) = hints_of("anna", [recent(row(n, **changes)) for n in range(rounds)], facts)
+    assert f"`{command} --model MODEL" in hint.remedy
+    section = (ROOT / PAGE).read_text("utf-8").partition(f"\n## {code}\n")[2].partition("\n## ")[0]
+    assert f"`{command} --model MODEL" in section
+
+
 def test_a_large_disk_has_room_whatever_share_is_taken_and_unknown_figures_say_nothing() -> None:
     assert codes(KEPT, disk_used=0.95, disk_free=10**12) == []
     assert codes(KEPT, disk_used=UNSET, disk_free=UNSET, memory_total=UNSET, memory_free=UNSET) == []
@@ -107,6 +119,13 @@ def test_short_rounds_say_how_long_they_would_have_to_be() -> None:
         "late in 10 of its last 10 rounds: rounds stay open for 0.5 s at most and its work takes 2.1 s"
     )
     assert hint.remedy.startswith("set COORDINATOR_ROUND_INTERVAL to 4 or more")
+
+
+def test_a_late_node_that_trains_nothing_is_told_that_rounds_end_without_it() -> None:
+    facts = HEALTHY._replace(round_interval=8.0, trains=False)
+    (hint,) = hints_of("anna", [recent(row(n, late=True)) for n in range(FEW)], facts)
+    assert hint.evidence == "late in 10 of its last 10 rounds, which end without it"
+    assert hint.remedy.startswith("start it with SWARM_AWAITED=True")
 
 
 def test_who_is_alone_misses_nobody() -> None:

@@ -10,6 +10,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from swarm.errors import ProtocolError, StoreError
@@ -25,13 +26,16 @@ from swarm.types import RoundKey
 from swarm.wire import keys
 from swarm.wire.codec import encode
 from swarm.wire.messages import ArchiveFile, ExperimentFile
+from swarm.wire.parts import digest
 from tests.conformance.worlds import WORLDS, World
+from tests.unit.wire.forms import ROLLOUTS_PART
 
 NODES = ("anna", "ben", "zoe")
 ROUNDS = 6
 KEPT_FROM = 4
 ARCHIVING, DELETING = Rules(True, 8, 10**6), Rules(False, 8, 10**6)
 EXPERIMENT = ExperimentFile(experiment_name="demo", created_at=1760000000.0, created_by="clock", identity={})
+ROLLOUTS_PART_OF_ROUND_0 = msgspec.structs.replace(ROLLOUTS_PART, round=0)
 
 
 def files_of(rounds: range = range(ROUNDS)) -> dict[tuple[RoundKey, str], bytes]:
@@ -50,7 +54,7 @@ def janitor(run: Run, rules: Rules = ARCHIVING) -> Janitor:
 
 def read_all(run: Run) -> dict[tuple[RoundKey, str], bytes | None]:
     files = RolloutFiles(run)
-    return {(key, node): files.read(key, node, 10**6) for key, node in files}
+    return {(key, node): files.read(keys.rollout(key, node), 10**6) for key, node in files}
 
 
 def rounds_in_place(run: Run) -> list[int | None]:
@@ -91,6 +95,28 @@ def test_without_an_archive_old_rounds_are_deleted_and_it_is_said(run: Run) -> N
     said = read_cleaned(run)
     assert said
     assert (said.rollouts_before, said.archived) == (KEPT_FROM, False)
+
+
+def test_parts_go_into_the_archive_with_the_file_that_names_them_and_are_put_together_out_of_it(run: Run) -> None:
+    part = keys.part(RoundKey(0), "anna", 0)
+    run.store.put(part, encode(ROLLOUTS_PART_OF_ROUND_0))
+    named = {"0": digest(encode(ROLLOUTS_PART_OF_ROUND_0))}
+    file = msgspec.structs.replace(ROLLOUTS_PART_OF_ROUND_0, rollouts={}, groups={}, parts=named)
+    publish(run.store, {(RoundKey(0), "anna"): encode(file)})
+    publish(run.store, files_of(range(1, ROUNDS)))
+    before = RolloutFiles(run).decoded(RoundKey(0), "anna", 10**6)
+    assert janitor(run).clean(KEPT_FROM, NODES).files == 2 + 3 * len(NODES)
+    assert run.store.stat(part) is None
+    assert rounds_in_place(run) == [4, 5]
+    assert RolloutFiles(run).decoded(RoundKey(0), "anna", 10**6) == before == ROLLOUTS_PART_OF_ROUND_0
+
+
+def test_what_else_lies_among_the_parts_goes_as_well(run: Run) -> None:
+    publish(run.store, files_of())
+    run.store.put("rollouts/round_0/parts_0/junk", b"x")
+    run.store.put(keys.part(RoundKey(0), "eve", 7), b"x" * 2 * 10**6)
+    janitor(run).clean(KEPT_FROM, NODES)
+    assert rounds_in_place(run) == [4, 5]
 
 
 def test_doing_it_again_changes_nothing(run: Run) -> None:
@@ -210,7 +236,7 @@ def test_a_reader_that_counted_before_finds_what_was_archived_meanwhile() -> Non
     reader = RolloutFiles(run)
     counted = reader.counted
     janitor(run).clean(KEPT_FROM, NODES)
-    assert {(key, node): reader.read(key, node, 10**6) for key, node in counted.files} == files_of()
+    assert {(key, node): reader.read(keys.rollout(key, node), 10**6) for key, node in counted.files} == files_of()
 
 
 def test_what_one_may_not_remove_is_told_and_stays_and_is_packed_once() -> None:
@@ -273,7 +299,7 @@ def test_an_archive_that_only_says_that_it_has_a_file_takes_it_from_nobody() -> 
         forge(run, round_, dict.fromkeys(of_round, b"other"), of_round, created_at=0.0)
     janitor(run).clean(KEPT_FROM, NODES)
     assert rounds_in_place(run) == [4, 5]
-    assert {key: RolloutFiles(run).read(*key, 10**6) for key in files_of()} == files_of()
+    assert {key: RolloutFiles(run).read(keys.rollout(*key), 10**6) for key in files_of()} == files_of()
 
 
 def test_the_archive_of_an_earlier_run_of_the_same_name_is_not_this_ones() -> None:

@@ -166,3 +166,24 @@ def test_names_and_incarnations_that_a_stranger_makes_up_take_little_memory() ->
     tracemalloc.stop()
     assert held < 10 * 2**20
     assert "zoe" in liveness.moving(2.0), "who moves is not forgotten for those who do not"
+
+
+def test_a_registration_that_is_written_again_is_a_sign_of_life_of_whoever_was_seen_to_beat() -> None:
+    """Where each request is paid for, registrations of those who work are not read at every beat."""
+    liveness = Liveness(10.0)
+    for beat in (1, 2):
+        liveness.observe(make_peer("alice", beat=beat, last_seen=WALL), float(beat), WALL)
+    liveness.observe(make_peer("bob", beat=1, last_seen=WALL), 2.0, WALL)
+    liveness.stir(["alice", "bob", "nobody"], 9.0)
+    assert live(liveness, 15.0) == {"alice"}, "of bob nothing was seen but what may be a recorded file"
+    liveness.observe(make_peer("alice", beat=1, last_seen=WALL), 15.0, WALL)
+    liveness.stir(["alice"], 16.0)
+    assert live(liveness, 20.0) == set(), "an old file lay there when it was read"
+
+
+def test_who_said_goodbye_is_not_brought_back_by_something_that_is_written_at_its_name() -> None:
+    liveness = Liveness(10.0)
+    for beat, status in ((1, ACTIVE), (2, STOPPED)):
+        liveness.observe(make_peer("alice", beat=beat, status=status, last_seen=WALL), float(beat), WALL)
+    liveness.stir(["alice"], 3.0)
+    assert live(liveness, 4.0) == set()

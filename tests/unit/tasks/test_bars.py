@@ -52,6 +52,14 @@ def test_the_filter_allows_what_is_listed_kills_what_no_scorer_does_and_refuses_
         assert decide(machine, number) == expected, number
 
 
+def test_a_child_that_is_spoken_to_may_read_and_do_nothing_else_on_top(machine: calls.Machine) -> None:
+    plain, spoken_to = (
+        list(seccomp.assemble(machine.audit_arch, machine.numbers, also)) for also in ((), (seccomp.READING,))
+    )
+    assert len(spoken_to) == len(plain) + 2
+    assert {one for one in spoken_to if one not in plain} == {seccomp._instruction(0x15, machine.numbers["read"], 0, 1)}
+
+
 def test_memory_that_can_be_executed_is_refused(machine: calls.Machine) -> None:
     for name in ("mmap", "mprotect"):
         assert decide(machine, machine.numbers[name], third=3) == ALLOW

@@ -19,16 +19,17 @@ import pytest
 import swarm
 from swarm.config import Settings
 from swarm.errors import ConfigError, ProtocolError
-from swarm.node.process.wiring import checked_tasks
 from swarm.node.sharing.admission import Admission
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.sharing.verification import score_groups, verify
 from swarm.provenance import versions
 from swarm.tasks import registry
 from swarm.tasks.bounded import Limits
+from swarm.tasks.definitions import FAMILY_OF_KEY
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.registry import FAMILIES, Families
 from swarm.tasks.scoring import GroupScore, Scorer
+from swarm.tasks.universe import Universe, universe_of
 from swarm.types import FIRST_FAMILY, Completion, Origin, Question, RolloutGroup, RoundKey, ScoredGroup
 from swarm.wire.codec import decode, encode, to_claims, to_groups, to_rollout_file
 from swarm.wire.messages import PolicyInfo, RolloutFile
@@ -40,6 +41,10 @@ BOTH = (FIRST_FAMILY, SPEC)
 KEY = RoundKey(3)
 ROOM = Limits(wall_s=60.0)
 TASKS = ("sums/short", "bf", "sums/long")
+
+
+def asked(settings: Settings) -> tuple[str, ...]:
+    return tuple(universe_of(settings).profiles)
 
 
 # ── what every family keeps ─────────────────────────────────────────────────────────────────────────────────────────
@@ -79,7 +84,7 @@ print([name for name in ("reasoning_gym", "numpy", "torch", "asyncio") if name i
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
     families = Families([family])
-    assert families.profiles().keys() >= {"tiny", "paper"}
+    assert families.profiles().keys() >= {"tiny", "paper"} or family in FAMILY_OF_KEY.values()
     for profile, tasks in families.profiles().items():
         for task in tasks:
             request = QuestionRequest.named(task, profile, 5)
@@ -117,10 +122,10 @@ def test_a_family_that_cannot_be_had_names_the_setting_and_what_is_there(chosen:
 
 def test_a_node_asks_all_tasks_of_its_families_or_those_that_it_names(tmp_path: Path) -> None:
     families = {"task_families": BOTH, "profile": "tiny"}
-    assert checked_tasks(make_settings(tmp_path, **families))[-1] == "sums/long"
-    assert checked_tasks(make_settings(tmp_path, **families, tasks=TASKS)) == TASKS
+    assert asked(make_settings(tmp_path, **families))[-1] == "sums/long"
+    assert asked(make_settings(tmp_path, **families, tasks=TASKS)) == TASKS
     with pytest.raises(ConfigError, match="has no task 'sums/short'"):
-        checked_tasks(make_settings(tmp_path, tasks=TASKS))
+        asked(make_settings(tmp_path, tasks=TASKS))
 
 
 def test_the_packages_of_the_families_are_recorded(tmp_path: Path) -> None:
@@ -138,10 +143,18 @@ def test_an_experiment_of_other_families_is_another_one(tmp_path: Path) -> None:
 
 NAMES = re.compile(r"reasoning.gym|gym", re.IGNORECASE)
 ALLOWED = {
+    "judge/probe.py": {"from swarm.tasks.gym.names import DATASET, LEVEL"},
     "types.py": {'FIRST_FAMILY = "reasoning-gym"', 'OTHER_VERSION = "gym_version"'},
-    "tasks/registry.py": {'FAMILIES: Mapping[str, str] = {FIRST_FAMILY: "swarm.tasks.gym.family:GYM"}'},
+    "tasks/definitions.py": {'"gym": FIRST_FAMILY,'},
+    "tasks/registry.py": {'FIRST_FAMILY: "swarm.tasks.gym.family:GYM",'},
+    "tasks/dataset/scorers/math_text.py": {
+        "from swarm.tasks.gym import safe_sympy",
+        "from swarm.tasks.gym.disarm import disarm",
+        "from swarm.tasks.gym.imports import make_sympy_ready",
+    },
+    "cli/task.py": {'say(f"and any dataset of {FIRST_FAMILY}, by its name: `python -m swarm.tasks.gym` lists them")'},
 }
-"""The family's names on the wire, and its registration."""
+"""The family's names on the wire and in settings files, its registration, what it knows of sympy, and its own list."""
 
 
 def code_lines(text: str) -> Iterator[str]:
@@ -192,12 +205,12 @@ def published(questions: list[Question], scores: list[GroupScore | ProtocolError
 
 
 def admission(tasks: tuple[str, ...] = TASKS) -> Admission:
-    return Admission(Settings(profile="tiny"), AssignedQuestions(42, tasks, "tiny"))
+    return Admission(Settings(profile="tiny"), AssignedQuestions(42, Universe.of(tasks, "tiny")))
 
 
 async def annas_file(scorer: Scorer) -> tuple[bytes, list[Question]]:
     """What a node draws, answers and publishes."""
-    questions = await scorer.make(AssignedQuestions(42, TASKS, "tiny").questions("anna", KEY, 6))
+    questions = await scorer.make(AssignedQuestions(42, Universe.of(TASKS, "tiny")).questions("anna", KEY, 6))
     groups = [answered(one, slot, one.answer or "", "?") for slot, one in enumerate(questions)]
     return published(questions, await score_groups(scorer, groups), groups), questions
 
@@ -243,11 +256,11 @@ def test_a_family_that_the_reader_was_not_started_with_is_refused_by_name_and_ne
 
 
 def test_the_same_task_of_another_family_is_not_the_question_that_was_drawn() -> None:
-    (asked,) = AssignedQuestions(42, ("sums/short",), "tiny").questions("anna", KEY, 1)
+    (asked,) = AssignedQuestions(42, Universe.of(("sums/short",), "tiny")).questions("anna", KEY, 1)
     own = Question("?", asked.origin("1"))
     other = Question("?", msgspec.structs.replace(asked.origin("1"), family="more-sums"))
     refusals = [admission(("sums/short",)).refusals("anna", KEY, [answered(q, 0, "1", "2")])[0] for q in (own, other)]
-    assert [refusal and refusal.reason for refusal in refusals] == [None, "not_drawn"]
+    assert [refusal and refusal.reason for refusal in refusals] == [None, "outside_universe"]
 
 
 def test_a_scorer_of_ones_own_is_bounded_like_any_other(tmp_path: Path) -> None:

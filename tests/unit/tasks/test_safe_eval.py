@@ -32,6 +32,11 @@ def test_arithmetic_has_the_value_that_eval_has(expression: str) -> None:
     assert value(safe_eval.arithmetic, expression) == value(eval, expression)
 
 
+@pytest.mark.parametrize("expression", ["(0x1F + 3) << 2", "1/8", "-(0xFFFF >> 3) * 2", "7 / 2"])
+def test_arithmetic_shifts_and_divides(expression: str) -> None:
+    assert safe_eval.arithmetic(expression) == eval(expression)
+
+
 @pytest.mark.parametrize("code", ["__import__('os')", "a", "2 ** 9", "[1][0]", "(lambda: 1)()", "1 if 1 else 2", "1.5"])
 def test_arithmetic_knows_nothing_else(code: str) -> None:
     with pytest.raises(ValueError, match="expected integers"):

@@ -19,6 +19,7 @@ from swarm.tasks.scoring_messages import (
     Reply,
     Request,
     ScoreAnswers,
+    Setup,
     Unfinished,
 )
 from swarm.tasks.scoring_messages import Scored as ScoredReply
@@ -48,8 +49,9 @@ server._prepare, gym.score = noise, score
 {patch}
 server.main()
 """
-    stdin = b"".join(frame(msgspec.msgpack.encode(Batch(tuple(requests), limits))) for requests in batches)
-    command = [sys.executable, "-c", program, FIRST_FAMILY]
+    messages = [Setup((FIRST_FAMILY,)), *(Batch(tuple(requests), limits) for requests in batches)]
+    stdin = b"".join(frame(msgspec.msgpack.encode(message)) for message in messages)
+    command = [sys.executable, "-c", program]
     stdout = subprocess.run(command, input=stdin, capture_output=True, check=True, timeout=PATIENCE).stdout
     ready, *replies = split_frames(stdout)
     assert msgspec.msgpack.decode(ready, type=Ready).versions == {FIRST_FAMILY: GYM_VERSION}
@@ -65,9 +67,9 @@ def scored(reply: Reply | Unfinished) -> tuple[tuple[float, ...], int, int]:
     return reply.rewards, reply.killed, reply.errors
 
 
-def alone(*answers: str | None, scorer: str) -> tuple[tuple[float, ...], int, int]:
+def alone(*answers: str | None, scorer: str, patch: str = "") -> tuple[tuple[float, ...], int, int]:
     """Rewards, killed and errors of a group that is a batch by itself."""
-    ((reply,),) = serve([score_request(*answers)], scorer=scorer)
+    ((reply,),) = serve([score_request(*answers)], scorer=scorer, patch=patch)
     return scored(reply)
 
 
@@ -89,6 +91,15 @@ def test_what_is_no_number_between_zero_and_one_is_zero_and_counted() -> None:
 
 def test_a_poisonous_answer_is_killed_and_the_rest_of_its_group_keeps_its_scores() -> None:
     assert alone("0.25", "poison", None, "1", "poison", scorer=POISONED) == ((0.25, 0.0, 0.0, 1.0, 0.0), 2, 0)
+
+
+def test_slow_answers_keep_their_rewards_and_count_as_what_is_killed_after_as_much_time() -> None:
+    """By processor time: three times 0.45 of the one second that a child has."""
+    scorer = (
+        "lambda q, a: [clock() for start in [clock()] for _ in iter(lambda: clock() - start < 0.45, False)] and 0.5"
+    )
+    patch = "import time; clock = time.process_time"
+    assert alone("a", "b", "c", scorer=scorer, patch=patch) == ((0.5, 0.5, 0.5), 1, 0)
 
 
 def test_in_a_batch_what_came_before_a_poisonous_answer_counts_and_the_rest_is_to_be_asked_again() -> None:

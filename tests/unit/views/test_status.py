@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from swarm.records.hints import FEW
 from swarm.types import RoundKey
@@ -114,6 +115,13 @@ def test_words_of_strangers_reach_no_terminal_raw(tmp_path: Path) -> None:
     text = render(read(layout))
     assert not [c for c in text if not c.isprintable() and c != "\n"]
     assert len(text.splitlines()) == 8
+
+
+@pytest.mark.parametrize(("model", "role"), [("person", "person"), ("tiny-2-gpt2", "generator")])
+def test_who_is_waited_for_and_trains_nothing_is_shown_as_what_it_is(tmp_path: Path, model: str, role: str) -> None:
+    layout = make_experiment(tmp_path)
+    make_peer(layout, "alice", model=model, trains=False)
+    assert [node.role for node in read(layout).nodes if node.node == "alice"] == [role]
 
 
 def test_the_table_fits_a_wide_terminal(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from swarm.records.rows import one_per_round
+from swarm.records.rows import one_per_stage
 from swarm.views.summary import render, summarise
 from swarm.wire.messages import MetricsRow
 from tests.layout import Layout
@@ -42,6 +42,22 @@ def test_nodes_are_averaged_within_a_round_before_rounds_are() -> None:
     assert summary.reward.first == pytest.approx((0.3 + (0.1 + 0.5) / 2) / 2)
 
 
+def test_rows_that_measure_nothing_are_in_no_mean() -> None:
+    """An evaluator's, and those of a person without answers; a worker's round without questions is one of reward 0."""
+    idle = make_rows("judy", [0.0, 0.0], role="evaluator", answer_tag_rate=0.0)
+    sometimes = [
+        *make_rows("me", [0.0], role="person"),
+        *make_rows("me", [0.0, 0.9], role="person", local_groups=1)[1:],
+    ]
+    summary = summarise({"a": make_rows("a", [0.3, 0.5], answer_tag_rate=0.5), "judy": idle, "me": sometimes})
+    assert (summary.reward.first, summary.reward.last) == (pytest.approx(0.3), pytest.approx(0.7))
+    of_judy = next(node for node in summary.nodes if node.node == "judy")
+    assert (of_judy.rounds, of_judy.reward.last) == (2, None)
+    assert "judy" in render(summary)
+    workers = summarise({"a": make_rows("a", [0.4, 0.4]), "b": make_rows("b", [0.0, 0.0], local_groups=0)})
+    assert workers.reward.first == pytest.approx(0.2)
+
+
 def test_cumulative_reward_is_the_sum_over_nodes_and_rounds() -> None:
     summary = summarise({"a": make_rows("a", [0.1, 0.2]), "b": make_rows("b", [0.3, 0.4])})
     assert summary.cumulative_reward == pytest.approx(1.0)
@@ -50,7 +66,7 @@ def test_cumulative_reward_is_the_sum_over_nodes_and_rounds() -> None:
 
 def test_a_round_written_twice_counts_once_and_the_last_row_wins() -> None:
     rows = [make_row(LAYOUT, "a", 0, my_reward=0.2), make_row(LAYOUT, "a", 0, my_reward=0.4)]
-    summary = summarise({"a": one_per_round(rows)})
+    summary = summarise({"a": one_per_stage(rows)})
     assert (summary.rounds, summary.cumulative_reward) == (1, pytest.approx(0.4))
 
 

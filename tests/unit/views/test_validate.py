@@ -13,6 +13,7 @@ from swarm.types import RoundKey
 from swarm.views.spans import gaps, named, spans
 from swarm.views.validate import Report, render, validate
 from swarm.wire.messages import RewardFile
+from swarm.wire.parts import digest
 from tests.layout import Layout
 from tests.unit.views.factories import (
     START,
@@ -159,6 +160,30 @@ def test_rollout_files_must_have_their_form(tmp_path: Path, fields: dict[str, ob
     assert said in problems(report)
 
 
+def in_parts(layout: Layout) -> Path:
+    """Bob's second round as if he had published one by one; returns the first part."""
+    file = make_rollouts("bob", RoundKey(1))
+    named = {}
+    for slot, entries in file.rollouts.items():
+        part = msgspec.structs.replace(file, rollouts={slot: entries}, groups={slot: file.groups[slot]})
+        write(layout.part_file(RoundKey(1), "bob", int(slot)), part)
+        named[slot] = digest(layout.part_file(RoundKey(1), "bob", int(slot)).read_bytes())
+    write(layout.rollout_file(RoundKey(1), "bob"), msgspec.structs.replace(file, rollouts={}, groups={}, parts=named))
+    return layout.part_file(RoundKey(1), "bob", 0)
+
+
+def test_groups_that_were_published_one_by_one_are_whole_with_their_parts_and_not_without(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path)
+    part = in_parts(layout)
+    assert failed(check(layout)) == []
+    part.write_bytes(part.read_bytes() + b" ")
+    assert "other_part" in problems(check(layout))
+    part.unlink()
+    report = check(layout)
+    assert failed(report) == ["rollout files have the documented form"]
+    assert "missing_part" in problems(report)
+
+
 def test_a_torn_rollout_file_is_caught(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path)
     file = layout.rollout_file(RoundKey(0), "alice")
@@ -199,7 +224,7 @@ def test_a_round_counted_twice_is_caught(tmp_path: Path) -> None:
     append(layout.metrics_file("bob"), msgspec.json.encode(row))
     report = check(layout)
     assert failed(report) == ["one metrics row per node and round"]
-    assert "expected one row for round 2, got 2" in problems(report)
+    assert "expected one row for round 2, stage 0, got 2" in problems(report)
 
 
 def test_a_row_of_another_node_is_caught(tmp_path: Path) -> None:
@@ -258,6 +283,7 @@ def test_torn_and_junk_lines_are_caught(tmp_path: Path, name: str, line: bytes, 
     [
         "rollouts/round_0/stage_0/.bob.json.tmp",
         "rollouts/tmp",
+        "rollouts/round_0/parts_0/bob.json",
         "rewards/round_0/stage_0/bob.sync-conflict-1.json",
         "winners/round_0/bob.tmp",
         "winners/bob.json",
@@ -267,6 +293,7 @@ def test_torn_and_junk_lines_are_caught(tmp_path: Path, name: str, line: bytes, 
 )
 def test_temporary_names_are_caught(tmp_path: Path, stray: str) -> None:
     layout = make_experiment(tmp_path)
+    (layout.root / stray).parent.mkdir(exist_ok=True)
     (layout.root / stray).touch()
     report = check(layout)
     assert failed(report) == ["no temporary names"]
@@ -324,6 +351,16 @@ def test_a_node_that_skipped_rounds_is_a_note(tmp_path: Path) -> None:
         "carol has no metrics row for rounds 0-3 (joine",
         "carol submitted a reward for round 3 but wrote",
     ]
+
+
+def test_rounds_without_an_answer_of_a_person_were_not_given_up(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path)
+    rows = [
+        make_row(layout, "anna", n, role="person", local_groups=0, bytes_published=0, my_reward=0) for n in (0, 1, 2)
+    ]
+    layout.metrics_file("anna").parent.mkdir(parents=True)
+    layout.metrics_file("anna").write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
+    assert not [note for note in check(layout).notes if "never published" in note]
 
 
 def test_rollouts_that_a_row_says_were_given_up_are_noted_and_no_failure(tmp_path: Path) -> None:

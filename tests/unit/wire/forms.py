@@ -27,9 +27,12 @@ from swarm.wire.messages import (
     RolloutFile,
     SampledCompletion,
     SampledGroup,
+    SampledTurn,
     StateFile,
+    TurnEntry,
     WinnersFile,
 )
+from swarm.wire.parts import digest
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 
@@ -100,6 +103,26 @@ ROLLOUTS = RolloutFile(
     policy=PolicyInfo(model="tiny-qwen2", rounds_trained=17),
 )
 
+ROLLOUTS_PART = RolloutFile(
+    peer_id="anna",
+    round=17,
+    stage=0,
+    timestamp=0.0,
+    rollouts={"0": ROLLOUTS.rollouts["0"]},
+    groups={"0": ROLLOUTS.groups["0"]},
+    policy=ROLLOUTS.policy,
+)
+
+ROLLOUTS_IN_PARTS = RolloutFile(
+    peer_id="anna",
+    round=17,
+    stage=0,
+    timestamp=1760000121.75,
+    rollouts={},
+    policy=ROLLOUTS.policy,
+    parts={"0": digest(encode(ROLLOUTS_PART))},
+)
+
 ROLLOUTS_WITH_LOGPROBS = RolloutFile(
     peer_id="anna",
     round=17,
@@ -157,7 +180,66 @@ COMPLETIONS = CompletionsFile(
     ],
 )
 
+TURN = TurnEntry(
+    response="<answer>3</answer>", reply="It is higher.", token_ids=Raw(b"[30,0]"), logprobs=Raw(b"[-0.5,-0.25]")
+)
+
+ROLLOUTS_WITH_TURNS = RolloutFile(
+    peer_id="anna",
+    round=17,
+    stage=0,
+    timestamp=1760000121.75,
+    rollouts={
+        "0": [
+            RolloutEntry(
+                prompt="Which number from 1 to 9?",
+                response="<answer>6</answer>",
+                reward=0.8,
+                token_ids=Raw(b"[33,0]"),
+                logprobs=Raw(b"[-0.75,0.0]"),
+                turns=[TURN],
+            ),
+            RolloutEntry(prompt="Which number from 1 to 9?", response="six", reward=0.0, finished=False),
+        ],
+    },
+    groups={"0": GroupInfo(task="python/guess", origin=Origin("guess", "own-0f", 759014466, 0, "1", "python"))},
+    policy=ROLLOUTS_WITH_LOGPROBS.policy,
+)
+
+COMPLETIONS_WITH_TURNS = CompletionsFile(
+    peer_id="anna",
+    round=17,
+    stage=0,
+    model="tiny-qwen2",
+    tokenizer="8c1f0e5d2b7a49634f6e1d0c9b8a7756",
+    rounds_trained=17,
+    groups=[
+        SampledGroup(
+            prompt="Which number from 1 to 9?",
+            completions=[
+                SampledCompletion(
+                    text="<answer>6</answer>",
+                    finished=True,
+                    token_ids=[33, 0],
+                    logprobs=[-0.75, 0.0],
+                    turns=[
+                        SampledTurn(
+                            text="<answer>3</answer>",
+                            finished=True,
+                            reply="It is higher.",
+                            token_ids=[30, 0],
+                            logprobs=[-0.5, -0.25],
+                        )
+                    ],
+                ),
+                SampledCompletion(text="six", finished=False, token_ids=[23], logprobs=[-2.0]),
+            ],
+        )
+    ],
+)
+
 REWARD = RewardFile(round=17, stage=0, reward=0.5, peer_id="anna", submitted_at=1760000125.0)
+REWARD_WITH_WINNERS = msgspec.structs.replace(REWARD, winners=["anna", "ben"])
 
 WINNERS = WinnersFile(round=17, winners=["anna", "ben"], peer_id="anna", submitted_at=1760000125.125)
 
@@ -251,6 +333,7 @@ METRICS = MetricsRow(
     store_reads=10,
     store_sent=12_000,
     store_received=9_000,
+    store_spared=30_000,
     adaptive_I=2,
     adaptive_J=2,
     adaptive_J_continuous=1.75,
@@ -324,9 +407,14 @@ FORMS: dict[str, msgspec.Struct] = {
     "state.json": STATE,
     "peer.json": PEER,
     "rollouts.json": ROLLOUTS,
+    "rollouts_part.json": ROLLOUTS_PART,
+    "rollouts_in_parts.json": ROLLOUTS_IN_PARTS,
     "rollouts_with_logprobs.json": ROLLOUTS_WITH_LOGPROBS,
+    "rollouts_with_turns.json": ROLLOUTS_WITH_TURNS,
     "completions.json": COMPLETIONS,
+    "completions_with_turns.json": COMPLETIONS_WITH_TURNS,
     "reward.json": REWARD,
+    "reward_with_winners.json": REWARD_WITH_WINNERS,
     "winners.json": WINNERS,
     "experiment.json": EXPERIMENT,
     "metrics.jsonl": METRICS,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.types import RoundKey
-from swarm.wire.keys import is_node_id, node_of, round_of, stage_of
+from swarm.wire.keys import is_node_id, node_of, owner_of, part_of, round_of, stage_of
 from tests.layout import Layout
 
 LAYOUT = Layout(Path("/shared"), "demo")
@@ -24,6 +24,7 @@ PATHS = {
     LAYOUT.rollouts: "rollouts",
     LAYOUT.rollouts_of(KEY): "rollouts/round_17/stage_2",
     LAYOUT.rollout_file(KEY, "anna"): "rollouts/round_17/stage_2/anna.json",
+    LAYOUT.part_file(KEY, "anna", 3): "rollouts/round_17/parts_2/anna@3.json",
     LAYOUT.rewards: "rewards",
     LAYOUT.rewards_of(KEY): "rewards/round_17/stage_2",
     LAYOUT.reward_file(KEY, "anna"): "rewards/round_17/stage_2/anna.json",
@@ -134,3 +135,20 @@ def test_rounds_are_not_stages() -> None:
     assert round_of("stage_1") is None
     assert stage_of("round_1") is None
     assert round_of("xround_1") is None
+
+
+def test_a_part_is_its_nodes_and_no_node_is_called_like_one() -> None:
+    assert part_of("rollouts/round_17/parts_2/anna-1@3.json") == (KEY, "anna-1")
+    assert owner_of("rollouts/round_17/parts_2/anna-1@3.json") == "anna-1"
+    assert node_of("anna-1@3.json") is None
+
+
+@pytest.mark.parametrize(
+    "name", ["anna@03.json", "anna@-1.json", "anna@1000000.json", "anna@.json", "@3.json", "a@b@3.json"]
+)
+def test_other_names_among_parts_are_nobodys(name: str) -> None:
+    assert owner_of(f"rollouts/round_17/parts_2/{name}") is None
+
+
+def test_a_part_in_the_place_of_a_file_is_nobodys() -> None:
+    assert owner_of("rollouts/round_17/stage_2/anna@3.json") is None

@@ -14,7 +14,9 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
+from swarm.config import Settings
 from swarm.errors import DuplicateNodeError, StoreError
+from swarm.node.base.context import Clock
 from swarm.node.base.presence import Presence, read_registered
 from swarm.node.process.host import host_identity, process_started_at, this_process
 from swarm.node.process.system import SYSTEM_CLOCK
@@ -289,6 +291,54 @@ async def test_a_heartbeat_moves_and_tells_what_the_node_does(layout: Layout) ->
     assert (peer.status, peer.round, peer.phase) == (ACTIVE, 7, "training")
 
 
+class SteppedTime:
+    """A clock whose sleeps take no time, and end after so many."""
+
+    def __init__(self, sleeps: int) -> None:
+        self.now = 0.0
+        self._left = sleeps
+
+    async def sleep(self, seconds: float) -> None:
+        if not self._left:
+            raise StoreError("over")
+        self._left -= 1
+        self.now += seconds
+
+    @property
+    def clock(self) -> Clock:
+        return replace(SYSTEM_CLOCK, sleep=self.sleep, monotonic=lambda: self.now)
+
+
+async def beats_of(layout: Layout, monkeypatch: pytest.MonkeyPatch, sleeps: int, *, rounds: bool) -> int:
+    """Beats of a node in a bucket in so many heartbeat intervals."""
+    monkeypatch.setattr(Settings, "sparing", property(lambda _: True))
+    time = SteppedTime(sleeps)
+    presence = Presence(make_context(layout, times=time.clock, heartbeat_interval=60.0), "worker")
+    await presence.register()
+    before = registered(layout).beat
+
+    async def sleep(seconds: float) -> None:
+        presence.round += rounds
+        await time.sleep(seconds)
+
+    presence._ctx = replace(presence._ctx, clock=replace(time.clock, sleep=sleep))
+    with pytest.raises(StoreError, match="over"):
+        await presence.keep_beating()
+    return registered(layout).beat - before
+
+
+async def test_where_writes_are_paid_for_a_node_that_goes_from_round_to_round_beats_half_as_often(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert await beats_of(layout, monkeypatch, 8, rounds=True) == 4
+
+
+async def test_where_writes_are_paid_for_a_node_in_a_long_round_beats_as_elsewhere(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert await beats_of(layout, monkeypatch, 8, rounds=False) == 8
+
+
 async def test_heartbeats_that_fail_are_logged_once_and_survived(layout: Layout) -> None:
     presence = make_presence(layout)
     await presence.register()
@@ -334,3 +384,37 @@ def test_who_was_killed_before_a_node_looked_does_not_count_as_there_and_who_is_
     reader = PeerReader(ctx.run)
     assert [peer.peer_id for peer in read_registered(ctx, reader, frozenset())] == ["carol"]
     assert [peer.peer_id for peer in read_registered(ctx, reader, frozenset({"bob"}))] == ["bob", "carol"]
+
+
+@pytest.mark.parametrize(
+    ("more", "at_once", "alive", "is_read"),
+    [
+        ({}, set(), {"bob"}, False),
+        ({}, {"bob"}, {"bob"}, True),
+        ({}, set(), set(), True),
+        ({"node_role": "coordinator"}, set(), {"bob"}, True),
+        ({"status": STARTING}, set(), {"bob"}, True),
+    ],
+    ids=["a worker at work", "one that is waited for", "one that seems dead", "a coordinator", "one that is loading"],
+)
+def test_a_registration_that_beats_is_read_again_at_once_or_after_a_pause(
+    layout: Layout, more: dict[str, str], at_once: set[str], alive: set[str], is_read: bool
+) -> None:
+    """A thousand of them were read whenever they changed, whoever was waited for."""
+    now, pause = [0.0], 5.0
+    reader = PeerReader(layout.run, lambda: now[0], pause=pause)
+
+    def beat_seen(beat: int) -> int:
+        peer = make_peer("bob", beat=beat, **{"status": ACTIVE, **more})
+        put(layout.peer_file("bob"), encode(peer))
+        (seen,) = reader.read(at_once=at_once, alive=alive)
+        assert reader.stirred == (frozenset() if seen.beat == beat else {"bob"})
+        return seen.beat
+
+    assert [beat_seen(beat) for beat in (1, 2)] == [1, 2], "so that it is seen to move"
+    now[0] += pause - 1.0
+    assert beat_seen(3) == (3 if is_read else 2)
+    reader.read(at_once=at_once, alive=alive)
+    assert not reader.stirred, "it was told of already"
+    now[0] += 1.0
+    assert beat_seen(4) == 4

@@ -10,9 +10,10 @@ from swarm.errors import ProtocolError
 from swarm.node.sharing.admission import LONGEST_PROMPT, MOST_TEXT, Admission
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.tasks.family import QuestionRequest
-from swarm.types import Completion, Question, RolloutGroup, RoundKey
+from swarm.tasks.universe import Mixture
+from swarm.types import LONGEST_REPLY, Completion, Question, RolloutGroup, RoundKey, Turn
 from swarm.wire.codec import to_groups
-from tests.unit.node.factories import DRAWS, TASKS, make_rollouts
+from tests.unit.node.factories import DRAWS, UNIVERSE, make_rollouts
 
 R0 = RoundKey(0)
 
@@ -21,12 +22,12 @@ class CountingDraws(AssignedQuestions):
     """Remembers how many questions were drawn."""
 
     def __init__(self) -> None:
-        super().__init__(42, TASKS, "tiny-2")
+        super().__init__(42, UNIVERSE)
         self.drawn = 0
 
-    def questions(self, node: str, key: RoundKey, count: int) -> list[QuestionRequest]:
+    def questions(self, node: str, key: RoundKey, count: int, mixture: Mixture | None = None) -> list[QuestionRequest]:
         self.drawn += count
-        return super().questions(node, key, count)
+        return super().questions(node, key, count, mixture)
 
 
 def admission(mode: str = "drawn", assigned: AssignedQuestions = DRAWS) -> Admission:
@@ -86,3 +87,38 @@ def test_a_prompt_that_nobody_can_make_anew_has_a_limit() -> None:
         foreign = msgspec.structs.replace(group, question=Question("x" * characters, None, "7"))
         (refusal,) = admission("unverified").refusals("bob", R0, [foreign])
         assert (refusal.reason if refusal else None) == reason
+
+
+def test_all_turns_of_a_conversation_count() -> None:
+    (group,) = groups_of(1)
+    long = Completion("a", True, earlier=(Turn("a" * (64 * 256 + 1), True, "go on"),))
+    (refusal,) = admission().refusals("bob", R0, [msgspec.structs.replace(group, completions=(long, long))])
+    assert refusal
+    assert refusal.reason == "too_long"
+    wordy = Completion("a", True, earlier=(Turn("a", True, "b" * LONGEST_REPLY),) * 15)
+    many = MOST_TEXT // (15 * LONGEST_REPLY) + 1
+    with pytest.raises(ProtocolError, match="characters of responses"):
+        admission().check_size([msgspec.structs.replace(group, completions=(wordy,) * many)])
+
+
+def test_a_conversation_that_nobody_can_have_again_is_refused() -> None:
+    said = Completion("a", True, earlier=(Turn("a", True, "go on"),))
+    group = RolloutGroup("bob", *R0, 0, Question("?", None, "a"), (said, said))
+    (refusal,) = admission("unverified").refusals("bob", R0, [group])
+    assert refusal
+    assert refusal.reason == "reply_mismatch"
+
+
+@pytest.mark.parametrize(
+    ("licence", "refused"), [("CC0-1.0", False), ("cc-by-4.0", False), ("GPL-3.0-only", True), ("", True)]
+)
+def test_texts_under_other_licences_are_refused_where_some_are_named(licence: str, refused: bool) -> None:
+    rules = Admission(Settings(licences=("CC0-1.0", "CC-BY-4.0")), DRAWS)
+    groups = [msgspec.structs.replace(group, licence=licence) for group in groups_of()]
+    reasons = [refusal and refusal.reason for refusal in rules.refusals("bob", R0, groups)]
+    assert reasons == ["other_licence" if refused else None] * 2
+
+
+def test_texts_that_name_no_licence_are_taken_where_that_is_asked_for() -> None:
+    rules = Admission(Settings(licences=("none",)), DRAWS)
+    assert rules.refusals("bob", R0, groups_of()) == [None, None]

@@ -9,6 +9,7 @@ from typing import Any
 import swarm
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.tasks.family import QuestionRequest
+from swarm.tasks.universe import Universe
 from swarm.types import RoundKey
 from tests.unit.node.factories import DRAWS, TASKS
 
@@ -17,7 +18,8 @@ R3 = RoundKey(3)
 
 def test_draws_are_what_they_were_in_the_first_run_ever() -> None:
     """Peers of two versions would refuse each other's groups if this changed: it is part of the protocol."""
-    assert AssignedQuestions(42, ("bf", "arc_1d", "base_conversion"), "tiny").questions("anna", RoundKey(17), 3) == [
+    universe = Universe.of(("bf", "arc_1d", "base_conversion"), "tiny")
+    assert AssignedQuestions(42, universe).questions("anna", RoundKey(17), 3) == [
         QuestionRequest("base_conversion", "tiny", 759014466, 0),
         QuestionRequest("bf", "tiny", 621763024, 0),
         QuestionRequest("bf", "tiny", 625668219, 0),
@@ -36,9 +38,9 @@ def test_every_node_round_stage_and_slot_has_questions_of_its_own() -> None:
 
 def test_another_run_or_other_tasks_ask_other_questions() -> None:
     mine = DRAWS.questions("anna", R3, 8)
-    assert AssignedQuestions(43, TASKS, "tiny").questions("anna", R3, 8) != mine
-    assert AssignedQuestions(42, TASKS[::-1], "tiny").questions("anna", R3, 8) != mine
-    assert AssignedQuestions(42, TASKS, "paper").questions("anna", R3, 8) != mine
+    assert AssignedQuestions(43, Universe.of(TASKS, "tiny")).questions("anna", R3, 8) != mine
+    assert AssignedQuestions(42, Universe.of(TASKS[::-1], "tiny")).questions("anna", R3, 8) != mine
+    assert AssignedQuestions(42, Universe.of(TASKS, "paper")).questions("anna", R3, 8) != mine
 
 
 def test_the_protocol_page_says_how_they_are_drawn() -> None:

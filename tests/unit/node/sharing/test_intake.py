@@ -174,6 +174,22 @@ async def test_a_flood_of_names_keeps_no_live_peer_out_and_is_said_once(layout: 
     assert [log["names"] for log in logs if log["event"] == "rollouts.flood"] == [293]
 
 
+async def test_a_flood_of_names_that_no_node_has_is_listed_once_and_keeps_no_live_peer_out(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    intake, usual, listings = TestedIntake(layout), FolderStore.list, list[str]()
+    monkeypatch.setattr(FolderStore, "list", lambda *given, **more: (listings.append("one"), usual(*given, **more))[1])
+    for number in range(PAGE + 1):
+        put(layout.rollout_file(R0, "x").with_name(f"junk-{number}"), b"junk")
+    await intake.look(live={"zoe"})
+    once = len(listings)
+    publish(layout, make_rollouts("zoe", R0))
+    await intake.look(live={"zoe"})
+    await intake.look(live={"zoe"})
+    assert len(intake.groups("zoe")) == 2
+    assert len(listings) == once
+
+
 async def test_of_more_names_than_one_page_holds_none_is_read_that_is_not_drawn(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+import msgspec
 import pytest
 
 from swarm.errors import ProtocolError
@@ -19,7 +21,7 @@ from swarm.node.sharing.verification import (
 from swarm.tasks.answer import ANSWER_LIMIT
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.scoring import GroupScore
-from swarm.types import Origin, Question, RolloutGroup, RoundKey
+from swarm.types import Completion, Origin, Question, RolloutGroup, RoundKey
 from swarm.wire.codec import Claims, to_claims, to_groups
 from tests.unit.node.factories import FakeTaskSource, fake_rewards, make_rollouts
 
@@ -36,7 +38,9 @@ class Killing(FakeTaskSource):
     def __post_init__(self) -> None:
         super().__init__()
 
-    async def score(self, origin: Origin, claimed_prompt: str | None, completions: Sequence[str]) -> GroupScore:
+    async def score(
+        self, origin: Origin, claimed_prompt: str | None, completions: Sequence[str | Completion]
+    ) -> GroupScore:
         self.asked_at_once.append(len(completions))
         question = (await self.make([QuestionRequest(origin.task, origin.profile, origin.seed)]))[0]
         zeros, flags = (0.0,) * len(completions), (True,) * len(completions)
@@ -78,6 +82,21 @@ async def test_of_a_huge_poisonous_group_no_more_is_tried_than_a_few() -> None:
         await verdicts_of(source, *file_of(3, 1000), trusting=False)
     assert sum(source.asked_at_once) == TEXTS_AT_ONCE
     assert TEXTS_AT_ONCE < 3 * MOST_KILLED
+
+
+async def test_what_was_killed_before_a_group_was_refused_counts_against_its_file() -> None:
+    class RefusesInTheEnd(Killing):
+        """A whole request after the one in which some answers had to be killed."""
+
+        async def score(self, origin: Origin, claimed_prompt: str | None, completions: Any) -> GroupScore:
+            if len(completions) < TEXTS_AT_ONCE:
+                raise ProtocolError("reply_mismatch", "", killed=1)
+            return msgspec.structs.replace(await super().score(origin, claimed_prompt, completions), killed=2)
+
+    source = RefusesInTheEnd()
+    with pytest.raises(ProtocolError, match="scorer_abuse: 9 of its answers"):
+        await verdicts_of(source, *file_of(64, TEXTS_AT_ONCE + 1), trusting=False)
+    assert len(source.asked_at_once) == 3
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from swarm.types import RoundKey, ScoredGroup
 from swarm.wire.codec import encode
 from swarm.wire.messages import MetricsRow
 from tests.layout import Layout
-from tests.unit.node.factories import TASKS, FakePolicy, make_ghost, make_rollouts, make_settings, put
+from tests.unit.node.factories import UNIVERSE, FakePolicy, make_ghost, make_rollouts, make_settings, put
 from tests.unit.node.nodes import (
     make_coordinator,
     make_worker,
@@ -162,7 +162,7 @@ async def test_lesson_the_adaptive_rule_moved_only_j_both_change_in_what_is_aske
 ) -> None:
     make_ghost(layout, "bob", rounds=ROUNDS)
     for round_ in range(ROUNDS):
-        theirs = make_rollouts("bob", RoundKey(round_), groups=20, assigned=AssignedQuestions(3, TASKS, "tiny-2"))
+        theirs = make_rollouts("bob", RoundKey(round_), groups=20, assigned=AssignedQuestions(3, UNIVERSE))
         put(layout.rollout_file(RoundKey(round_), "bob"), encode(theirs))
     policy = FakePolicy()
     worker = make_worker(layout, "alice", policy, adaptive_rule="random", staleness=staleness, seed=3, **ADAPTIVE)

@@ -267,9 +267,31 @@ async def test_where_writes_are_paid_for_what_a_redo_samples_once_more_is_not_ke
 
 
 @pytest.mark.anyio
-async def test_redo_trains_on_the_tokens_that_were_sampled_and_never_samples_again(layout: Layout) -> None:
-    """Also on a device that would sample something else."""
-    async with running(alice(layout, FakePolicy("other weights"), external_groups=0)):
+async def test_where_looks_are_paid_for_what_was_published_in_a_later_round_is_still_taken_up(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A forged clock may have led a life that died further than the next one begins."""
+    monkeypatch.setattr(Settings, "sparing", property(lambda _: True))
+    monkeypatch.setattr(rhythm, "SHORTEST", 0.01)
+    settings = {"external_groups": 0, "reconcile_interval": 0.05}
+    policy = FakePolicy("other weights", hold_at="train")
+    with released(policy):
+        async with running(alice(layout, policy, **settings)):
+            await set_clock(layout, 5)
+            await until(policy.holding.is_set)
+    published = layout.rollout_file(RoundKey(5), "alice").read_bytes()
+    await play_to_the_end(layout, range(0, 6, 5), alice(layout, FakePolicy(), **settings))
+    assert [row.round for row in rows_of(layout, "alice")] == [0, 5]
+    assert layout.rollout_file(RoundKey(5), "alice").read_bytes() == published
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("forced", [None, (0, 1)])
+async def test_redo_trains_on_the_tokens_that_were_sampled_and_never_samples_again(
+    layout: Layout, forced: tuple[int, int] | None
+) -> None:
+    """Also on a device that would sample something else; of them those that were forced are known."""
+    async with running(alice(layout, FakePolicy("other weights", forced=forced), external_groups=0)):
         await play_rounds(layout, range(2))
     sampled = [decode(completions_file(layout, round_).read_bytes(), CompletionsFile, "") for round_ in range(2)]
     policy = FakePolicy("other weights")
@@ -279,9 +301,11 @@ async def test_redo_trains_on_the_tokens_that_were_sampled_and_never_samples_aga
     assert [(log["count"], log["exact"]) for log in logs if log["event"] == "rounds.redone"] == [(2, 2)]
     assert policy.generated == 1, "for the round that is not done yet"
     for round_ in range(2):
-        trained = [[(c.text, c.token_ids, c.logprobs) for c in group.completions] for group in policy.trained[round_]]
+        trained = [
+            [(c.text, c.token_ids, c.logprobs, c.forced) for c in group.completions] for group in policy.trained[round_]
+        ]
         assert trained == [
-            [(c.text, tuple(c.token_ids), tuple(c.logprobs)) for c in group.completions]
+            [(c.text, tuple(c.token_ids), tuple(c.logprobs), forced) for c in group.completions]
             for group in sampled[round_].groups
         ]
 
@@ -296,6 +320,9 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "of another round": lambda file: put(file, file.read_bytes().replace(b'"round":', b'"round":7')),
     "of a later version": lambda file: put(file, file.read_bytes().replace(b'version":1', b'version":9')),
     "ragged": lambda file: put(file, file.read_bytes().replace(b'"token_ids":[1,2]', b'"token_ids":[1]')),
+    "with forced tokens that are not there": lambda file: put(
+        file, file.read_bytes().replace(b'"logprobs":[-0.1,-0.2]', b'"logprobs":[-0.1,-0.2],"forced":[1,2]')
+    ),
     "of another tokenizer": lambda file: put(file, file.read_bytes().replace(b"fake-tokenizer", b"another")),
     "of other texts": other_texts,
 }

@@ -16,7 +16,9 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
+from swarm.config import Settings
 from swarm.errors import CheckpointError, DuplicateNodeError
+from swarm.node.base import rhythm
 from swarm.node.worker.pace import GatherPace
 from swarm.records.files import read_peer
 from swarm.records.liveness import STOPPED
@@ -105,6 +107,18 @@ def check_round(layout: Layout, name: str, round_: int, policy: FakePolicy) -> N
     own = {e[0].prompt for e in rollouts_of(layout, round_, name).rollouts.values()}
     assert {group.prompt for group in policy.trained[round_] if group.external} <= published
     assert {group.prompt for group in policy.trained[round_] if not group.external} == own
+
+
+async def test_where_writes_are_paid_for_the_reward_holds_the_vote(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Settings, "sparing", property(lambda _: True))
+    monkeypatch.setattr(rhythm, "SHORTEST", 0.01)
+    await play_to_the_end(layout, range(1), make_worker(layout, "alice", reconcile_interval=0.05))
+    reward = decode(layout.reward_file(R0, "alice").read_bytes(), RewardFile, "reward")
+    assert reward.reward > 0
+    assert reward.winners == ["alice"]
+    assert not layout.winners_of(0).exists()
 
 
 async def test_a_worker_alone_says_that_it_had_fewer_external_groups_and_goes_on(layout: Layout) -> None:
@@ -378,7 +392,7 @@ async def test_a_checkpoint_holds_the_weights_of_the_round_it_is_named_after(
     written: dict[int, str] = {}
     slow = FakePolicy()
 
-    def save_slowly(_store: Store, state: object, snapshot: FakeSnapshot, *, keep: int) -> str:
+    def save_slowly(_store: Store, state: object, snapshot: FakeSnapshot, *, keep: int, stages: int) -> str:
         slow.go.wait(PATIENCE)
         written[state.rounds_done] = snapshot.content  # type: ignore[attr-defined]
         return "there"

@@ -340,7 +340,7 @@ def test_a_stop_before_publishing_undoes_the_round(phase: m.Phase) -> None:
     assert worker.answer(worker.pending[0], 2.0) == [m.Finish("stopped")], "and no other begun"
     assert worker.machine.rounds_done == 0
     assert worker.trained == []
-    assert worker.saves == []
+    assert worker.rounds_saved == []
 
 
 @pytest.mark.parametrize("phase", BEFORE_PUBLISHED)
@@ -351,7 +351,7 @@ def test_a_round_that_is_undone_leaves_the_rounds_before_saved(phase: m.Phase) -
     drive(worker, phase)
     worker.handle(m.Stop(1.0))
     drive(worker, m.Phase.DONE)
-    assert worker.saves == [1]
+    assert worker.rounds_saved == [1]
 
 
 @pytest.mark.parametrize("phase", AFTER_PUBLISHED)
@@ -360,7 +360,7 @@ def test_a_stop_after_publishing_finishes_the_round(phase: m.Phase) -> None:
     worker.handle(m.Stop(0.0))
     drive(worker, m.Phase.DONE)
     assert worker.trained == [R0]
-    assert worker.saves == [1]
+    assert worker.rounds_saved == [1]
     assert worker.finish == m.Finish("stopped")
 
 
@@ -386,7 +386,7 @@ def test_checkpoints_come_at_the_interval_and_at_the_end_once_each() -> None:
         run_round(worker, round_)
     worker.handle(clock(6, finished=True))
     drive(worker, m.Phase.DONE)
-    assert worker.saves == [2, 4, 6]
+    assert worker.rounds_saved == [2, 4, 6]
 
 
 def test_the_last_checkpoint_comes_at_the_end_whatever_the_interval() -> None:
@@ -395,7 +395,7 @@ def test_the_last_checkpoint_comes_at_the_end_whatever_the_interval() -> None:
         run_round(worker, round_)
     worker.handle(clock(5, finished=True))
     drive(worker, m.Phase.DONE)
-    assert worker.saves == [4, 5]
+    assert worker.rounds_saved == [4, 5]
 
 
 def test_a_node_that_skips_rounds_saves_as_often_as_one_that_does_not() -> None:
@@ -432,9 +432,9 @@ def test_no_interval_means_a_checkpoint_at_the_end_alone() -> None:
     worker = make_worker(checkpoint_interval=0)
     for round_ in range(3):
         run_round(worker, round_)
-    assert worker.saves == []
+    assert worker.rounds_saved == []
     worker.handle(m.Stop(9.0))
-    assert worker.saves == [3]
+    assert worker.rounds_saved == [3]
 
 
 def test_leaving_waits_for_a_checkpoint_that_is_still_being_written() -> None:
@@ -786,6 +786,7 @@ deeds = st.one_of(st.just("answer"), st.just("answer"), noise, st.just(m.Ready(0
             "staleness": st.integers(0, 1),
             "own_clock": st.booleans(),
             "max_rounds": st.integers(0, 4),
+            "max_stages": st.integers(1, 3),
             "expected_workers": st.integers(1, 3),
             "patience": st.sampled_from([5.0, math.inf]),
             "window": st.integers(0, 2),
@@ -795,7 +796,7 @@ deeds = st.one_of(st.just("answer"), st.just("answer"), noise, st.just(m.Ready(0
 def test_whatever_order_events_come_in_a_worker_does_nothing_twice_and_ends_when_told(
     events: list[m.Event | str], first_round: int, kind: dict[str, Any]
 ) -> None:
-    worker = checked_worker(**kind)
+    worker = checked_worker(**kind | ({"staleness": 0} if kind["max_stages"] > 1 else {}))
     worker.draws_at_once = ready = False
     for event in events:
         if event == "answer":

@@ -23,9 +23,9 @@ class MemoryBucket:
         self.objects = obstore.store.MemoryStore()
         self.paused: list[float] = []
 
-    def open(self, writer: str | None = None) -> BucketStore:
+    def open(self, writer: str | None = None, *, packs: bool = False) -> BucketStore:
         client = Client(self.objects, ADDRESS, pause=self.paused.append, chance=lambda: 1.0)
-        return BucketStore(client, ROOT, "s3", writer)
+        return BucketStore(client, ROOT, "s3", writer, packs=packs)
 
     def names(self, prefix: str = "") -> list[str]:
         """Of all objects, relative to the experiment."""

@@ -118,3 +118,15 @@ def test_more_than_the_manifest_says_is_not_taken_in() -> None:
     with pytest.raises(ProtocolError, match="oversized"), store.open_bundle(PREFIX):
         pass
     assert store.spent.received < 1000
+
+
+@pytest.mark.parametrize("prefix", ["", "peers", "rollouts/round_0/stage_0", "checkpoints/round_5", "logs/anna"])
+def test_a_manifest_where_no_checkpoint_lies_hides_nothing(prefix: str) -> None:
+    bucket = MemoryBucket()
+    for key in ("peers/anna.json", "rollouts/round_0/stage_0/anna.json", "logs/anna/a.json"):
+        bucket.write(key, b"{}")
+    bucket.open("anna").put_bundle(PREFIX, fill)
+    before = names(bucket, prefix)
+    bucket.write(f"{prefix}/~manifest".lstrip("/"), manifest())
+    assert before
+    assert names(bucket, prefix) == before

@@ -5,7 +5,8 @@ from __future__ import annotations
 import obstore
 import pytest
 
-from swarm.errors import AlreadyThereError, StoreError
+from swarm.errors import AlreadyThereError, ProtocolError, StoreError
+from swarm.store.base import Entry, Kind
 from tests.unit.store.bucket.buckets import BUSY, CUT, Faults, MemoryBucket
 
 KEY = "rewards/round_0/stage_0/anna.json"
@@ -161,3 +162,51 @@ def test_one_winner_is_measured_and_never_assumed(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(obstore, "put", ignores_if_none_match)
     assert not bucket.open("anna").facts().exclusive_create
     assert bucket.names() == []
+
+
+FORBIDDEN = "- Server returned non-2xx status code: 403 Forbidden: <Error><Code>InvalidObjectState</Code></Error>"
+NO_TEXT = "Content-Type header contained non UTF-8 characters"
+
+
+@pytest.mark.parametrize(
+    "said", [FORBIDDEN, NO_TEXT, 'Metadata value for ""x-amz-meta-a"" contained non UTF-8 characters']
+)
+def test_one_object_that_a_server_does_not_give_is_its_writers_trouble_and_no_trouble_of_the_bucket(
+    said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket = MemoryBucket()
+    for node in ("anna", "ben"):
+        bucket.write(f"peers/{node}.json", node.encode())
+    Faults(monkeypatch, "get", ("before", said))
+    ben = bucket.open()
+    with pytest.raises(
+        ProtocolError, match=r"unreadable: cannot read s3://mine/place/experiments/demo/peers/anna.json"
+    ):
+        ben.get("peers/anna.json", 9)
+    assert ben.get("peers/ben.json", 9).data == b"ben"
+    assert bucket.paused == []
+    Faults(monkeypatch, "head", ("before", said))
+    assert ben.stat("peers/anna.json") == Entry("anna.json", Kind.OTHER)
+
+
+def test_where_nothing_is_given_or_listed_it_is_the_buckets_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
+    Faults(monkeypatch, "get", ("before", FORBIDDEN))
+    Faults(monkeypatch, "list", ("before", FORBIDDEN))
+    with pytest.raises(StoreError, match="may do this here"):
+        MemoryBucket().open().get("peers/anna.json", 9)
+
+
+def test_a_removal_that_is_not_allowed_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket = MemoryBucket()
+    said = "DeleteObjects request failed for key place/(code: SlowDown): Access Denied (code: AccessDenied)"
+    Faults(monkeypatch, "delete", ("before", said))
+    with pytest.raises(StoreError, match="the server answered AccessDenied; see that the credentials"):
+        bucket.open("anna").remove("peers/anna.json")
+    assert bucket.paused == []
+
+
+def test_a_removal_that_a_busy_server_refused_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket = MemoryBucket()
+    Faults(monkeypatch, "delete", ("before", "DeleteObjects request failed for key a: Slow (code: SlowDown)"))
+    bucket.open("anna").remove("peers/anna.json")
+    assert len(bucket.paused) == 1

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
+from typing import Any
+
+import obstore
+import pytest
 
 from swarm.store.base import MOST_PER_READ, Records
 from swarm.store.bucket import growing
 from swarm.store.bucket.growing import Growing
 from swarm.store.bucket.log import SEALED_AT, SealedLog
-from tests.unit.store.bucket.buckets import ROOT, MemoryBucket
+from swarm.store.bucket.names import MOST_GROWN
+from tests.unit.store.bucket.buckets import ROOT, MemoryBucket, error
 
 LOG = "logs/anna/metrics.jsonl"
 BIRTH = "0" * 20
@@ -130,3 +136,71 @@ def test_a_line_is_sealed_when_it_is_old_and_at_once_when_there_are_many() -> No
     log.write(b"x" * SEALED_AT)
     until(lambda: len(whole(bucket)) == 2)
     log.close()
+
+
+def test_segments_so_far_off_that_nobody_appended_them_stop_no_writer_and_hide_no_line() -> None:
+    bucket = MemoryBucket()
+    bucket.open("anna").append_records(LOG, [b"one"], durable=True)
+    for birth in (BIRTH, bucket.names(LOG)[0].rpartition("/")[2][:20], "f" * 20):
+        for start in range(MOST_GROWN - 1100, MOST_GROWN + 1):
+            bucket.write(f"{LOG}~/{birth}-{start:015}", b"x\n")
+    bucket.open("anna").append_records(LOG, [b"two"], durable=True)
+    assert whole(bucket) == whole(bucket, limit=2) == [b"one", b"two"]
+    assert [(entry.name, entry.size) for entry in bucket.open().list("logs/anna", tags=True).entries] == [
+        ("metrics.jsonl", 8)
+    ]
+
+
+@pytest.mark.parametrize("fate", ["deleted", "shorter", "refused"])
+def test_a_segment_that_is_another_one_when_it_is_read_costs_its_own_lines_alone(
+    fate: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket = MemoryBucket()
+    for line in (b"one", b"two", b"three"):
+        bucket.open("anna").append_records(LOG, [line], durable=True)
+    second, get = bucket.names(LOG)[1], obstore.get
+
+    def changed(objects: Any, name: str, **options: Any) -> Any:
+        if name.endswith(second) and fate == "refused":
+            raise error("- Server returned non-2xx status code: 403 Forbidden: ")
+        if name.endswith(second):
+            obstore.delete(objects, name) if fate == "deleted" else bucket.write(second, b"t")
+        return get(objects, name, **options)
+
+    monkeypatch.setattr(obstore, "get", changed)
+    assert whole(bucket) == [b"one", b"\0" * 3, b"three"]
+
+
+def test_what_lies_at_a_logs_name_and_is_no_log_goes_when_its_writer_comes() -> None:
+    bucket = MemoryBucket()
+    bucket.write(LOG, b"x" * 100)
+    most, growing.MOST_PER_APPEND = growing.MOST_PER_APPEND, 50
+    try:
+        bucket.open("anna").append_records(LOG, [b"one"], durable=True)
+    finally:
+        growing.MOST_PER_APPEND = most
+    assert whole(bucket) == [b"one"]
+
+
+def test_a_log_of_many_segments_is_listed_in_time_that_grows_with_their_number() -> None:
+    few, many = (_steps_of_listing(number) for number in (500, 2000))
+    assert many < 8 * few
+
+
+def _steps_of_listing(segments: int) -> int:
+    """Calls of Python functions, as those of C count nothing here."""
+    bucket, steps = MemoryBucket(), 0
+    for number in range(segments):
+        bucket.write(segment(number), b"\n")
+
+    def count(*_: object) -> None:
+        nonlocal steps
+        steps += 1
+
+    store = bucket.open()
+    sys.setprofile(count)
+    try:
+        store.list("logs/anna", tags=True)
+    finally:
+        sys.setprofile(None)
+    return steps

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 
-from swarm.store.base import Kind
+from swarm.records.listing import NodeFiles
+from swarm.store.base import PAGE, Kind
 from swarm.store.bucket.names import behind_odd
 from tests.unit.store.bucket.buckets import MemoryBucket
 
@@ -102,3 +105,24 @@ def test_pages_that_end_in_a_prefix_or_a_growing_file_name_it_once() -> None:
             if not (after := page.next):
                 break
         assert sorted(found) == ["a", "a.log", "b.log"]
+
+
+def test_names_below_an_object_do_not_stand_for_it() -> None:
+    bucket = MemoryBucket()
+    bucket.write("peers/ben.json", b"{}")
+    bucket.write("peers/ben.json/eve.json", b"{}")
+    found = bucket.open().list("peers", tags=True).entries
+    assert [(entry.name, entry.kind) for entry in found] == [("ben.json", Kind.PREFIX), ("ben.json", Kind.FILE)]
+    assert NodeFiles(bucket.open(), float).find("peers", [])["ben"].kind is Kind.FILE
+
+
+@pytest.mark.parametrize("name", ["a~{}", "{}/x.json", "junk-{}"])
+def test_a_flood_of_names_that_are_no_nodes_is_not_listed_at_every_look(name: str) -> None:
+    bucket = MemoryBucket()
+    for number in range(PAGE + 1):
+        bucket.write(f"peers/{name.format(number)}", b"")
+    store, seconds = bucket.open(), count()
+    files = NodeFiles(store, lambda: next(seconds))
+    for _ in range(10):
+        assert files.find("peers", []) == {}
+    assert store.spent.requests == {"list": 2}

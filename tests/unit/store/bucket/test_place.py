@@ -20,6 +20,7 @@ from swarm.store.place import open_place
         ("S3://mine/a", "s3://mine/a"),
         ("gs://mine/a", "gs://mine/a"),
         ("s3://mine/a?endpoint=https://s3.hf.co/anna", "s3://mine/a?endpoint=https://s3.hf.co/anna"),
+        ("s3://mine?compress=zstd", "s3://mine?compress=zstd"),
         ("s3://mine?region=eu-north-1&endpoint=http://x:1", "s3://mine?endpoint=http://x:1&region=eu-north-1"),
     ],
 )
@@ -50,6 +51,7 @@ def test_what_is_no_url_is_a_folder(text: str) -> None:
         "ftp://mine/hunter",
         "s3://mi ne/",
         "s3://mine?region=<x>",
+        "s3://mine?compress=gzip",
         "s3://[mine",
     ],
 )

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+from itertools import count
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from swarm.errors import AlreadyThereError, ConfigError, ProtocolError, StoreError
-from swarm.store.base import Store
+from swarm.records.listing import NodeFiles
+from swarm.store.base import PAGE, Store
 from swarm.store.place import open_place
 from swarm.store.replicated.membership import RECORD, Member, Membership
+from swarm.store.replicated.store import ReplicatedStore
 
 LIMIT = 1 << 16
 STAGE = "rollouts/round_3/stage_0"
@@ -258,3 +261,16 @@ def test_a_record_that_makes_no_sense_is_refused(machines: Machines, damage: dic
     file.write_bytes(msgspec.json.encode(msgspec.structs.replace(record, **damage)))
     with pytest.raises(StoreError, match=said):
         open_place(machines.path["lab"]).experiments()
+
+
+def test_a_flood_of_others_names_in_a_members_subtree_is_not_listed_at_every_look(
+    machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(PAGE + 1):
+        machines.plant("eva", f"peers/ben-{number}.json")
+    usual, listings, seconds = ReplicatedStore.list, list[object](), count()
+    monkeypatch.setattr(ReplicatedStore, "list", lambda *given, **more: (listings.append(1), usual(*given, **more))[1])
+    files = NodeFiles(machines.store("lab"), lambda: next(seconds))
+    for _ in range(10):
+        assert files.find("peers", []) == {}
+    assert len(listings) == 1

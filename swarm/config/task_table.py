@@ -1,0 +1,104 @@
+"""The form of the tasks that a run defines for itself, and of the mixtures that its nodes ask.
+
+[tasks.chain_sum]        ─┐
+max_terms = 4             ├▶ the setting task_table: name ─▶ parameters ─▶ swarm.tasks.definitions
+weight = 2               ─┘
+SWARM_MIXTURE=chain_sum=2+gsm8k          one node's weights, a list of which `swarm up` deals out
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeGuard
+
+from msgspec import Meta
+
+from swarm.errors import ConfigError
+
+Parameters = Mapping[str, Any]
+"""Of one task, as JSON has them, the key that names its family included."""
+TaskTable = Annotated[
+    dict[str, dict[str, Any]],
+    Meta(min_length=1, max_length=256, description="a JSON object, task -> its parameters; in a settings file tables"),
+]
+FILE_KEYS = ("dataset", "python")
+"""Keys whose values are local paths; in the experiment they are file names beside a `sha256`."""
+WEIGHT = "weight"
+"""How often a task is drawn, beside the others; no part of what it asks."""
+MOST_WEIGHT = 1e6
+
+
+def recorded(parameters: Parameters) -> dict[str, Any]:
+    """The parameters as the experiment has them: of files their names alone."""
+    return {key: re.split(r"[/\\]", value)[-1] if key in FILE_KEYS else value for key, value in parameters.items()}
+
+
+def from_file(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The tables of a settings file; paths that are there below its folder become absolute."""
+    return {name: _with_paths(table, folder) if isinstance(table, dict) else table for name, table in tables.items()}
+
+
+def _with_paths(table: dict[str, Any], folder: Path) -> dict[str, Any]:
+    paths = {key: folder / table[key] for key in FILE_KEYS if isinstance(table.get(key), str)}
+    return table | {key: str(path.absolute()) for key, path in paths.items() if path.exists()}
+
+
+def is_weight(value: object) -> TypeGuard[float]:
+    """Whether a task may have this weight."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= MOST_WEIGHT
+
+
+def weights_of(mixture: str, setting: str) -> dict[str, float]:
+    """Task -> weight, of `chain_sum=2+gsm8k`; 1 where none is said. Raises ConfigError."""
+    found: dict[str, float] = {}
+    for part in mixture.split("+"):
+        task, _, text = part.strip().partition("=")
+        weight = _number(text) if text else 1.0
+        if not task or task in found or not is_weight(weight):
+            raise ConfigError(
+                f"{setting}: expected tasks with weights above 0, such as `chain_sum=2+gsm8k`, each once, "
+                f"got {mixture!r:.200}"
+            )
+        found[task] = weight
+    return found
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+def as_mixture(weights: Mapping[str, float]) -> str:
+    """As it is written in a variable."""
+    return "+".join(task if weight == 1 else f"{task}={weight:g}" for task, weight in weights.items())
+
+
+def names_code(tables: Mapping[str, Parameters]) -> Iterable[str]:
+    """What is code of somebody's own: files in Python, environments, and `package.module:function` in any spelling."""
+    for table in tables.values():
+        yield from (str(table[key]) for key in ("python", "verifiers") if key in table)
+        yield from (str(table[key]) for key in ("scorer",) if ":" in str(table.get(key, "")))
+        yield from (value for value in table.values() if isinstance(value, str) and _FUNCTION.fullmatch(value))
+
+
+_FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+
+
+def foreign_files(tables: Mapping[str, Parameters]) -> Iterable[str]:
+    """Datasets that are not the name of a file and the SHA-256 of its content, as an experiment has them.
+
+    A path could be any file of who reads the table, or one of the hub's, and without a digest it would be taken.
+    """
+    for table in tables.values():
+        name, sha256 = (table.get(key) for key in ("dataset", "sha256"))
+        known = isinstance(sha256, str) and _SHA256.fullmatch(sha256)
+        if "dataset" in table and not (known and isinstance(name, str) and _FILE_NAME.fullmatch(name)):
+            yield f"{name!s:.80} with the SHA-256 {sha256!s:.80}"
+
+
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_. -]{0,127}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")

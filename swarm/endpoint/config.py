@@ -1,0 +1,220 @@
+"""EndpointConfig: which endpoint, how it is asked, what that may cost. Opens nothing: settings are checked first."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from swarm.errors import ConfigError
+from swarm.harmless import printable, quoted
+from swarm.instruction import OURS, Asking
+
+Form = Literal["chat", "chat-user", "completions"]
+FORMS: tuple[Form, ...] = ("chat", "chat-user", "completions")
+"""In the order in which `auto` tries them."""
+CHARACTERS_PER_TOKEN = 64
+"""What peers take at most of a completion, for each token that one of their own may have."""
+OWN_FIELDS = (
+    *("model", "messages", "prompt", "max_tokens", "max_completion_tokens", "n", "best_of", "echo", "stream"),
+    *("temperature", "top_p", "stop"),
+)
+"""Fields of a request that have a setting of their own, or would change the form of the reply."""
+
+_RANGES: tuple[tuple[str, tuple[str, ...], Callable[[Any], bool]], ...] = (
+    ("at least 1", ("max_tokens", "concurrency", "breaker_failures"), lambda value: value >= 1),
+    (
+        "at least 1, or unset",
+        ("requests_per_minute", "tokens_per_minute", "cap_tokens", "max_characters"),
+        lambda value: value >= 1,
+    ),
+    ("at least 0", ("retries",), lambda value: value >= 0),
+    (
+        "a finite number of at least 0",
+        ("temperature", "price_in", "price_out"),
+        lambda value: math.isfinite(value) and value >= 0,
+    ),
+    ("a number above 0 and at most 1", ("top_p",), lambda value: 0 < value <= 1),
+    (
+        "a finite number above 0",
+        (
+            "request_timeout",
+            "patience",
+            "backoff",
+            "longest_backoff",
+            "breaker_rest",
+            "breaker_longest_rest",
+            "cap_money",
+        ),
+        lambda value: math.isfinite(value) and value > 0,
+    ),
+)
+"""(what is expected, of which settings, whether a value is); None is "unset" where a setting may be."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndpointConfig:
+    """An OpenAI-compatible endpoint as a generator. Times are seconds. Holds no key, only where it lies.
+
+    Raises:
+        ConfigError: a value is out of its range, or contradicts another.
+    """
+
+    base_url: str
+    """Up to what `/chat/completions` is put behind, such as `http://127.0.0.1:8000/v1`."""
+    model: str
+    """The model's name as the endpoint knows it."""
+    name: str | None = None
+    """What peers see as the policy's name; None: the last part of the model's."""
+    api: Literal["auto", "chat", "chat-user", "completions"] = "auto"
+    """`chat`: a system and a user turn; `chat-user`: all in the user's, for templates without a system role;
+    `completions`: plain text, for base models; `auto`: the first of them that the endpoint takes."""
+    temperature: float | None = 1.0
+    """None: not sent."""
+    top_p: float | None = None
+    """None: not sent."""
+    max_tokens: int = 256
+    """Most tokens of a reply."""
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    """How that is called: some providers take the second alone."""
+    stop: tuple[str, ...] = ()
+    """Strings that end a reply. Most servers leave them out of it, so that `</answer>` would take each answer's end."""
+    extra_body: str = "{}"
+    """A JSON object of further fields, such as `{"chat_template_kwargs": {"enable_thinking": false}}`."""
+    reasoning: Literal["drop", "keep"] = "drop"
+    """What a server gives apart as reasoning is left out, or stands in front between `<think>` and `</think>`."""
+    max_characters: int | None = None
+    """A reply is cut there; None: 64 for each token of max_tokens, which is what peers take."""
+    key_variable: str = "OPENAI_API_KEY"
+    """Name of the environment variable that holds the key; empty: none is sent. Where it is not set, none is."""
+    key_file: str | None = None
+    """A file that holds the key and nothing else; used instead of the variable."""
+    plain_http_key: bool = False
+    """Whether the key may be sent without encryption to another machine."""
+    concurrency: int = 8
+    """Most requests under way at once."""
+    requests_per_minute: int | None = None
+    """In any 60 seconds; None: no limit on this side."""
+    tokens_per_minute: int | None = None
+    """Of prompts and replies together, in any 60 seconds: estimated when a request is sent, then as counted."""
+    request_timeout: float = 120.0
+    """For one request, from the connection to the last byte."""
+    patience: float = 45.0
+    """For one generation: groups that are not complete by then are left out."""
+    retries: int = 4
+    """How often one request is repeated after a failure; throttling does not count."""
+    backoff: float = 0.5
+    """Before the first repetition; twice as long each time."""
+    longest_backoff: float = 30.0
+    breaker_failures: int = 20
+    """After so many failures without a reply in between the endpoint counts as down."""
+    breaker_rest: float = 10.0
+    """An endpoint that is down is left alone for so long, then tried with one request; twice as long each time."""
+    breaker_longest_rest: float = 300.0
+    price_in: float = 0.0
+    """Money per million tokens of prompts."""
+    price_out: float = 0.0
+    """Money per million tokens of replies."""
+    cap_tokens: int | None = None
+    """Most tokens to be used up, of prompts and replies, all lives of the node together."""
+    cap_money: float | None = None
+    """Most money to be spent, likewise."""
+    asking: Asking = OURS
+    """System prompt and instruction; in a run those of the node's settings, whatever stands here."""
+
+    def __post_init__(self) -> None:
+        for expected, names, fits in _RANGES:
+            for name in names:
+                value = getattr(self, name)
+                if value is not None and not fits(value):
+                    raise _refused(name, expected, value)
+        _check_url(self.base_url)
+        _check_key_variable(self.key_variable)
+        if not self.model or len(self.model) > 500 or not self.model.isprintable():
+            raise _refused("model", "a model's name", self.model)
+        if self.cap_money is not None and not (self.price_in or self.price_out):
+            raise ConfigError("endpoint: cap_money needs price_in and price_out, which are 0")
+        if self.tokens_per_minute is not None and self.tokens_per_minute < self.max_tokens:
+            raise _refused("tokens_per_minute", f"at least max_tokens ({self.max_tokens})", self.tokens_per_minute)
+        keeps_stop = self.extra.get("include_stop_str_in_output")
+        if any(part and part in "</answer>" for part in self.stop) and not keeps_stop:
+            raise _refused(
+                "stop", "no part of `</answer>`: servers leave stop strings out of what they give", self.stop
+            )
+        if "" in self.stop:
+            raise _refused("stop", "strings that are not empty", self.stop)
+
+    @property
+    def extra(self) -> dict[str, Any]:
+        """The further fields. Raises ConfigError if they are none."""
+        try:
+            fields = json.loads(self.extra_body)
+        except ValueError as error:
+            raise ConfigError(f"endpoint: extra_body is not JSON: {error}") from None
+        if not isinstance(fields, dict):
+            raise ConfigError(f"endpoint: extra_body must be a JSON object, got {type(fields).__name__}")
+        if taken := [name for name in fields if name in OWN_FIELDS]:
+            raise ConfigError(
+                f"endpoint: extra_body must not set {', '.join(taken)}: swarm sets it, or counts on another"
+            )
+        return fields
+
+    @property
+    def shown_name(self) -> str:
+        """What peers see; of a path its last part, which says nothing about this machine."""
+        return printable(self.name or re.split(r"[/\\]", self.model.rstrip("/\\"))[-1])[:80]
+
+    @property
+    def characters(self) -> int:
+        """Longest text of a completion."""
+        return self.max_characters or CHARACTERS_PER_TOKEN * self.max_tokens
+
+    @property
+    def local(self) -> bool:
+        """Whether the endpoint is on this machine, by its address."""
+        return _is_loopback(urlsplit(self.base_url).hostname or "")
+
+    @property
+    def encrypted(self) -> bool:
+        return urlsplit(self.base_url).scheme == "https"
+
+
+def _refused(name: str, expected: str, value: object) -> ConfigError:
+    return ConfigError(f"endpoint: {name} must be {expected}, got {quoted(value)}")
+
+
+def _check_url(url: str) -> None:
+    """Where a key may be part of a URL, the message does not repeat it."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        raise ConfigError("endpoint: base_url is no URL; expected one such as http://127.0.0.1:8000/v1") from None
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        raise ConfigError(
+            "endpoint: base_url must have no user, password, query or fragment; a key has settings of its own"
+        )
+    if parts.scheme not in ("http", "https") or not host or not url.isprintable() or " " in url:
+        raise _refused("base_url", "a URL such as http://127.0.0.1:8000/v1", url)
+
+
+def _check_key_variable(name: str) -> None:
+    if name and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise ConfigError(
+            "endpoint: key_variable must be the NAME of an environment variable, such as OPENAI_API_KEY;"
+            " what is there is no name, and not repeated here since it may be a key"
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

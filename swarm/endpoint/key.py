@@ -1,0 +1,73 @@
+"""The key of an endpoint: where it is read from, and what keeps it out of everything that is written or shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from swarm.endpoint.config import EndpointConfig
+from swarm.errors import ConfigError
+
+HIDDEN = "[key]"
+_SHORTEST_HIDDEN = 8
+"""Shorter ones, such as `none` or `EMPTY` for servers that look at none, are words that a text may have."""
+_MOST_BYTES = 8192
+
+
+class Key:
+    """A key that no repr, message or copy of the configuration shows."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def __repr__(self) -> str:
+        return "Key(hidden)"
+
+    def __reduce__(self) -> str:
+        raise TypeError("a key is not pickled")
+
+    def reveal(self) -> str:
+        """For the header of a request, and nothing else."""
+        return self._value
+
+    def hidden_in(self, text: str) -> str:
+        """The text without the key: a server may repeat it, in an error or in a reply."""
+        return text.replace(self._value, HIDDEN) if len(self._value) >= _SHORTEST_HIDDEN else text
+
+
+def read_key(config: EndpointConfig, environ: Mapping[str, str]) -> Key | None:
+    """The key, or None where there is none to send.
+
+    Raises:
+        ConfigError: the file cannot be read, what is there can be no key, or it would go unencrypted over a network.
+    """
+    value = _from_file(config.key_file) if config.key_file else environ.get(config.key_variable or " ", "").strip()
+    if not value:
+        return None
+    if not (value.isascii() and value.isprintable() and " " not in value):
+        raise ConfigError(
+            f"endpoint: what {_place(config)} holds is no key: it has spaces or characters that no header takes"
+        )
+    if not (config.encrypted or config.local or config.plain_http_key):
+        raise ConfigError(
+            f"endpoint: the key of {_place(config)} would go unencrypted to {config.base_url}: use https://, a tunnel"
+            " to 127.0.0.1, no key (key_variable empty), or plain_http_key if the network is yours"
+        )
+    return Key(value)
+
+
+def _place(config: EndpointConfig) -> str:
+    return f"the file {config.key_file}" if config.key_file else f"the variable {config.key_variable}"
+
+
+def _from_file(path: str) -> str:
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"endpoint: the key file {path} cannot be read: {error.strerror}") from None
+    if len(content) > _MOST_BYTES or not content.strip():
+        raise ConfigError(f"endpoint: the key file {path} must hold a key and nothing else, got {len(content)} bytes")
+    return content.decode("latin-1").strip()

@@ -1,0 +1,69 @@
+"""What every model is told beside the question, whoever runs it.
+
+The final answer is expected between `<answer>` and `</answer>`, which is all that swarm's verifier reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from swarm.errors import ConfigError
+
+INSTRUCTION = "Think briefly, then write the final answer alone between <answer> and </answer>."
+TAG = "<answer>"
+_OF_OURS = ("conversation", "tokenize", "add_generation_prompt", "continue_final_message", "return_dict")
+"""Arguments of apply_chat_template that a prompt depends on being as they are."""
+
+
+@dataclass(frozen=True)
+class Asking:
+    """How questions are put; a node's own choice.
+
+    Raises:
+        ConfigError: an argument of the template is not the user's to choose.
+    """
+
+    system_prompt: str | None = None
+    """The text of the system turn; None: the instruction."""
+    instruction: str | None = None
+    """In the place of INSTRUCTION; with a system prompt it stands in front of the question."""
+    template_args: Mapping[str, Any] = field(default_factory=dict)
+    """Handed to the chat template, such as `enable_thinking`."""
+
+    def __post_init__(self) -> None:
+        if taken := [name for name in self.template_args if name in _OF_OURS]:
+            raise ConfigError(
+                f"SWARM_CHAT_TEMPLATE_ARGS must not set {', '.join(taken)}, which swarm sets itself: leave it out"
+            )
+
+    def turns(self, question: str) -> tuple[str, str]:
+        """The texts of the system turn and the user's."""
+        if self.system_prompt is None:
+            return self._instruction, question
+        return self.system_prompt, f"{self._instruction}\n\n{question}" if self._instruction else question
+
+    def in_one_turn(self, question: str) -> str:
+        """All together, for chat templates that know no system role, such as Gemma's."""
+        return "\n\n".join(self.turns(question))
+
+    def as_plain_text(self, question: str) -> str:
+        """The prompt of a model without a chat template, such as GPT-2."""
+        texts = (self.system_prompt, self._instruction, f"Question: {question}\nAnswer:")
+        return "\n\n".join(filter(None, texts))
+
+    def reply_as_plain_text(self, reply: str) -> str:
+        """How such a prompt goes on behind a turn of the model."""
+        return f"\n\n{reply}\nAnswer:"
+
+    @property
+    def _instruction(self) -> str:
+        """None where the system prompt says itself where the answer belongs, and nobody asks for one."""
+        if self.instruction is not None:
+            return self.instruction
+        return "" if TAG in (self.system_prompt or "") else INSTRUCTION
+
+
+OURS = Asking()
+"""How questions are put where nobody says otherwise."""

@@ -1,0 +1,79 @@
+"""What a probe of one task shows: shares over its questions, with their uncertainty. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from statistics import fmean
+
+import msgspec
+
+from swarm.tasks.scoring import FULL_ANSWER, GroupScore
+from swarm.types import Completion
+
+_Z = 1.959964
+"""Of a 95 % interval."""
+
+
+class Share(msgspec.Struct, frozen=True):
+    """A mean of values from 0 to 1, one of each question, and its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """One task as a model does it."""
+
+    task: str
+    questions: int
+    generations: int
+    pass_at_1: Share
+    pass_at_g: Share
+    """Questions of which an answer is right."""
+    reward: Share
+    tagged: Share
+    """Completions with a closed answer."""
+    finished: Share
+    informative: Share
+    """Groups whose rewards are not all equal: others teach nothing."""
+    seconds: float
+    """Of generation."""
+    tokens: int
+    """Of all completions."""
+
+
+def wilson(values: Sequence[float]) -> Share:
+    """Wilson's interval for as many draws as there are questions.
+
+    A question's value may be a mean over its completions, which are not independent of each other; of values from 0 to
+    1 none vary more than those that are 0 or 1, so the interval is, if anything, too wide.
+    """
+    n, mean = len(values), fmean(values)
+    centre = (mean + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
+    half = _Z * math.sqrt(mean * (1 - mean) / n + _Z**2 / (4 * n**2)) / (1 + _Z**2 / n)
+    return Share(mean, max(0.0, min(mean, centre - half)), min(1.0, max(mean, centre + half)))
+
+
+def measure(
+    task: str, scores: Sequence[GroupScore], groups: Sequence[Sequence[Completion]], *, seconds: float
+) -> Measured:
+    """What the groups of one task show; at least one, all of one size."""
+
+    def share(value: Callable[[GroupScore], float]) -> Share:
+        return wilson([value(score) for score in scores])
+
+    return Measured(
+        task=task,
+        questions=len(scores),
+        generations=len(scores[0].rewards),
+        pass_at_1=share(lambda score: fmean(reward >= FULL_ANSWER for reward in score.rewards)),
+        pass_at_g=share(lambda score: max(score.rewards) >= FULL_ANSWER),
+        reward=share(lambda score: fmean(score.rewards)),
+        tagged=share(lambda score: fmean(score.answered)),
+        finished=wilson([fmean(one.finished for one in group) for group in groups]),
+        informative=share(lambda score: len(set(score.rewards)) > 1),
+        seconds=seconds,
+        tokens=sum(len(turn.token_ids or ()) for group in groups for one in group for turn in one.every_turn),
+    )

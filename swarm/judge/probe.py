@@ -1,0 +1,165 @@
+"""What a model can do of the tasks of a run before it is trained on them: a few held-out questions of each.
+
+questions of each task ─▶ one generate call per task ─▶ bounded scoring ─▶ Measured ─▶ proposed: what to ask
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import msgspec
+from anyio import to_thread
+
+from swarm.algo.seeds import held_out_seed
+from swarm.config import Settings
+from swarm.config.task_table import WEIGHT
+from swarm.errors import ConfigError, ProtocolError
+from swarm.judge.conversing import answers_of
+from swarm.judge.exam import score_all
+from swarm.judge.measured import Measured, measure
+from swarm.judge.proposal import Proposal, proposed
+from swarm.tasks.definitions import full_name
+from swarm.tasks.family import QuestionRequest
+from swarm.tasks.gym.names import DATASET, LEVEL
+from swarm.tasks.registry import NO_TASKS
+from swarm.tasks.scoring import Scorer
+from swarm.tasks.universe import universe_of
+from swarm.types import Completion, Question
+
+NOTHING: Mapping[str, str] = MappingProxyType({})
+Tell = Callable[[str], None]
+"""Is told what is being done."""
+
+
+class Probed(msgspec.Struct, frozen=True):
+    """What came of a probe."""
+
+    model: str
+    measured: tuple[Measured, ...]
+    proposal: Proposal
+    definitions: dict[str, dict[str, Any]]
+    """Of the proposed tasks, those that a settings file has to define."""
+
+
+class _Written(NamedTuple):
+    groups: Sequence[tuple[Completion, ...]]
+    seconds: float
+
+
+def with_levels(settings: Settings, levels: Sequence[int]) -> Settings:
+    """The same tasks, those of reasoning-gym once per level of the library's curriculum."""
+    table = settings.task_table or NO_TASKS
+    defined = {full_name(name, parameters): name for name, parameters in table.items()}
+    found: dict[str, dict[str, Any]] = {}
+    tasks = list[str]()
+    for task in universe_of(settings).profiles:
+        name = defined.get(task, task)
+        if "/" in task:  # of another family, which has no levels
+            tasks.append(task)
+            found |= {name: dict(table[name])} if name in table else {}
+            continue
+        own = {DATASET: name, **table.get(name, {})}
+        for level in levels:
+            found[f"{name}-level-{level}"] = {**own, LEVEL: level}
+            tasks.append(f"{name}-level-{level}")
+    return replace(settings, task_table=found or None, tasks=tuple(tasks))
+
+
+def without(settings: Settings, tasks: Iterable[str]) -> Settings:
+    """A run without these tasks. Raises ConfigError: there is no other."""
+    gone = set(tasks)
+    kept = tuple(task for task in universe_of(settings).profiles if task not in gone)
+    if not kept:
+        raise ConfigError(f"nothing can be asked: there is no task but {', '.join(sorted(gone))}")
+    table = settings.task_table or NO_TASKS
+    left = {name: dict(asked) for name, asked in table.items() if full_name(name, asked) not in gone}
+    return replace(settings, tasks=kept, task_table=left or None)
+
+
+async def unaskable(settings: Settings) -> dict[str, str]:
+    """Defined task -> why its definition cannot be asked, as far as a scoring process can tell; starts one each where
+    all together fail. Raises ScoringError."""
+    table = settings.task_table or NO_TASKS
+    if not await _problem(settings, table):
+        return {}
+    problems = {name: await _problem(settings, {name: asked}) for name, asked in table.items()}
+    return {full_name(name, table[name]): problem for name, problem in problems.items() if problem}
+
+
+async def _problem(settings: Settings, table: Mapping[str, Mapping[str, Any]]) -> str:
+    try:
+        async with Scorer(1, settings.task_families, table):
+            return ""
+    except ConfigError as error:
+        return str(error)
+
+
+async def probe(settings: Settings, questions: int, tell: Tell, unasked: Mapping[str, str] = NOTHING) -> Probed:
+    """Measure every task of the settings on held-out questions, and say what can be learned from.
+
+    Args:
+        questions: of each task; which ones follows from the settings' seed, and no run draws them.
+        unasked: what was left out already, and why.
+
+    Raises:
+        ModelError: the model cannot be loaded or used.
+        ConfigError: a task cannot be asked.
+        ScoringError: no scoring child can be kept alive.
+    """
+    universe = universe_of(settings)
+    async with Scorer(settings.scorer_processes, settings.task_families, settings.task_table or NO_TASKS) as scorer:
+        tell(f"making {questions} questions of each of {len(universe.profiles)} tasks")
+        made = {
+            task: await _made(scorer, settings, task, profile, questions) for task, profile in universe.profiles.items()
+        }
+        papers = {task: found for task, found in made.items() if not isinstance(found, str)}
+        written = await to_thread.run_sync(partial(_write, settings, papers, tell, scorer))
+        measured = []
+        for task, paper in papers.items():
+            scores = await score_all(scorer, paper, written[task].groups)
+            measured.append(measure(task, scores, written[task].groups, seconds=written[task].seconds))
+    proposal = proposed(measured, universe)
+    unmade = {task: found for task, found in made.items() if isinstance(found, str)}
+    proposal = msgspec.structs.replace(proposal, left_out={**unasked, **unmade, **proposal.left_out})
+    return Probed(settings.model[0], tuple(measured), proposal, _definitions(settings, proposal))
+
+
+async def _made(scorer: Scorer, settings: Settings, task: str, profile: str, questions: int) -> list[Question] | str:
+    """Or why there are none."""
+    seeds = [held_out_seed(settings.seed, "probe", profile, task, number) for number in range(questions)]
+    try:
+        return await scorer.make([QuestionRequest.named(task, profile, seed) for seed in seeds])
+    except ProtocolError as error:  # the boundary of one task: the others are measured all the same
+        return f"its questions cannot be made: {error}"
+
+
+def _write(
+    settings: Settings, papers: Mapping[str, Sequence[Question]], tell: Tell, scorer: Scorer
+) -> dict[str, _Written]:
+    """All answers. Blocking: loads the model, and stays in the thread that did."""
+    from swarm.policy.policy import load_generator
+    from swarm.policy.settings import grpo_config, loading_options
+
+    tell(f"loading {settings.model[0]}")
+    generator = load_generator(settings.model[0], grpo_config(settings), **loading_options(settings))
+    written = {}
+    for task, paper in papers.items():
+        tell(f"answering {task}")
+        began, seed = time.perf_counter(), (settings.seed, "probe answers", task)
+        groups = answers_of(generator, paper, settings.generations, seed, scorer)
+        written[task] = _Written(groups, time.perf_counter() - began)
+    return written
+
+
+def _definitions(settings: Settings, proposal: Proposal) -> dict[str, dict[str, Any]]:
+    table = settings.task_table or NO_TASKS
+    return {
+        name: {key: value for key, value in asked.items() if key != WEIGHT or value != 1}
+        for name, asked in table.items()
+        if full_name(name, asked) in proposal.tasks
+    }

@@ -1,0 +1,203 @@
+"""Copies growing files, records as they are; rows no further than what was there before the files of their rounds.
+
+take_in    rows up to the log's end are read, and held
+write_to   those up to a round and stage are appended to the target, before its reward is copied
+is_late    whether a row was written after that end: its reward is for the next pass
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
+
+from swarm.errors import ProtocolError, StoreError
+from swarm.records.growing import parse_line
+from swarm.store.base import Records, Store
+from swarm.wire import keys
+from swarm.wire.messages import Count
+
+MOST_HELD = 64 * 2**20
+"""Bytes of rows that one pass takes in, and one reading more; the next one goes on there."""
+MOST_RESTARTS = 3
+"""Times that one log may become another file within a pass."""
+
+
+Place = tuple[int, float]
+"""Round and stage of a row; a stage of infinity stands for a round's last one."""
+NOWHERE: Place = (-1, -1)
+"""Of anything but a row."""
+
+
+class _OfRound(msgspec.Struct):
+    round: Count
+    stage: Count = 0
+
+
+class _Held(NamedTuple):
+    record: bytes
+    place: Place
+
+
+@dataclass
+class _Log:
+    """How far a growing file was copied."""
+
+    cursor: str = ""
+    """Of the source, behind what is held."""
+    held: deque[_Held] = field(default_factory=deque)
+    """Read, and not in the target yet."""
+    records: int = 0
+    """In the target, as all that follows."""
+    place: Place = NOWHERE
+    """The furthest of a row."""
+    digest: hashlib._Hash = field(default_factory=hashlib.sha256)
+    checked: int = 0
+    """Records when they were last read back."""
+    restarts: int = 0
+
+    def hold(self, records: list[bytes]) -> None:
+        self.held.extend(_Held(record, _place_of(record)) for record in records)
+
+    def let_go(self, count: int) -> None:
+        """Take note that the target has the first of those held."""
+        for _ in range(count):
+            held = self.held.popleft()
+            self.place = max(self.place, held.place)
+            self.add(held.record)
+
+    def add(self, record: bytes) -> None:
+        self.records += 1
+        self.digest.update(record + b"\n")
+
+
+class LogCopier:
+    """All logs of a run, over any number of passes."""
+
+    def __init__(self, source: Store, target: Store) -> None:
+        self._source = source
+        self._target = target
+        self._logs: dict[str, _Log] = {}
+        self._left = MOST_HELD
+        self.appended = 0
+        """Records, ever."""
+        self.more = False
+        """Rows are left for another pass, which are not held."""
+
+    def begin(self) -> None:
+        """A pass begins."""
+        self._left, self.more = MOST_HELD, False
+        for log in self._logs.values():
+            log.restarts = 0
+
+    def take_in(self, node: str) -> None:
+        """Read a node's rows up to their end."""
+        more = True
+        while more and self._left > 0:
+            found = self._read(keys.metrics(node))
+            more = found.more
+            self._left -= sum(map(len, found.records))
+        self.more |= more
+
+    def write_to(self, node: str, place: Place) -> None:
+        """Append a node's held rows up to the last one that is of no later round and stage than this."""
+        if log := self._logs.get(keys.metrics(node)):
+            upto = [count for count, held in enumerate(log.held, 1) if NOWHERE < held.place <= place]
+            self._append(keys.metrics(node), upto[-1] if upto else 0)
+
+    def is_late(self, node: str, place: Place) -> bool:
+        """Whether a row of this round and no later stage is not in the target, and in the source."""
+        log = self._logs.get(keys.metrics(node), _Log())
+        if place <= log.place:
+            return False
+        try:
+            found = self._source.read_records(keys.metrics(node), log.cursor)
+        except ProtocolError:
+            return False
+        return found.more or any((place[0], 0) <= _place_of(record) <= place for record in found.records)
+
+    def finish_rows(self, node: str, *, whole: bool) -> None:
+        """Append what is held still."""
+        self._finish(keys.metrics(node), whole=whole)
+
+    def copy(self, key: str, *, whole: bool) -> None:
+        """Any other log, to its end."""
+        more = True
+        while more:
+            more = self._read(key).more
+            self._append(key)
+        self._finish(key, whole=whole)
+
+    def _finish(self, key: str, *, whole: bool) -> None:
+        """Raises StoreError: the target has other records than were written."""
+        self._append(key)
+        log = self._logs.get(key)
+        if not whole or log is None or log.records == log.checked:
+            return
+        if _read_whole(self._target, key).digest.digest() != log.digest.digest():
+            del self._logs[key]
+            raise changed(self._target, key)
+        log.checked = log.records
+
+    def _read(self, key: str) -> Records:
+        """Hold what comes next."""
+        log = self._logs.get(key) or self._taken_up(key)
+        self._logs[key] = log
+        found = self._source.read_records(key, log.cursor)
+        if found.restarted:  # it became another file: these are from its beginning
+            self._target.remove(key)
+            log = self._logs[key] = _Log(restarts=log.restarts + 1)
+        if log.restarts > MOST_RESTARTS:
+            raise ProtocolError("unreadable", f"{self._source.describe(key)} is replaced again and again")
+        log.hold(found.records)
+        log.cursor = found.cursor
+        return found
+
+    def _append(self, key: str, count: int | None = None) -> None:
+        """The first of those that are held; None: all."""
+        log = self._logs.get(key)
+        if log is None or not log.held or count == 0:
+            return
+        records = [held.record for held in list(log.held)[:count]]
+        self._target.append_records(key, records, durable=True)
+        log.let_go(len(records))
+        self.appended += len(records)
+
+    def _taken_up(self, key: str) -> _Log:
+        """As far as the target's records are the source's first ones; it begins anew where they are not."""
+        there, log = _read_whole(self._target, key), _Log()
+        while log.records < there.records:
+            found = self._source.read_records(key, log.cursor)
+            log.hold(found.records)
+            log.let_go(min(len(found.records), there.records - log.records))
+            log.cursor = found.cursor
+            if not found.records:
+                break
+        if (log.records, log.digest.digest()) != (there.records, there.digest.digest()):
+            self._target.remove(key)
+            return _Log()
+        log.checked = log.records
+        return log
+
+
+def changed(store: Store, key: str) -> StoreError:
+    """Raised where somebody else writes into the target."""
+    return StoreError(f"{store.describe(key)} has other bytes than were written: does somebody else write there?")
+
+
+def _place_of(record: bytes) -> Place:
+    row = parse_line(record, _OfRound)
+    return NOWHERE if row is None else (row.round, row.stage)
+
+
+def _read_whole(store: Store, key: str) -> _Log:
+    log, more = _Log(), True
+    while more:
+        found = store.read_records(key, log.cursor)
+        for record in found.records:
+            log.add(record)
+        log.cursor, more = found.cursor, found.more
+    return log

@@ -1,0 +1,119 @@
+"""Files that a run's tasks are asked from, in its place: who joins needs nothing but the place.
+
+    who begins the run: a task's `dataset` ─▶ tasks/{sha256} ─▶ who joins: a cache of this user's ─▶ `dataset`, a path
+
+A file is what its SHA-256 in the experiment says, whoever put it there. Sources in Python are never put there or taken
+from there: they are code. Nor are folders, and files above MOST_BYTES: these each node needs by itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+from swarm.config.task_table import Parameters, foreign_files
+from swarm.errors import AlreadyThereError, ConfigError, ProtocolError, StoreError
+from swarm.store.base import Store
+from swarm.tasks.definitions import sha256_of
+from swarm.wire import keys
+
+MOST_BYTES = 64 * 2**20
+MOST_FETCHED = 2**29
+"""Bytes of all files of a run together: many tasks may name one, under ever other names."""
+
+
+def publish(store: Store, tasks: Mapping[str, Parameters]) -> list[str]:
+    """Put the files of some tasks, as swarm.tasks.registry.complete gives them, where those that join find them.
+
+    Returns:
+        Names of tasks whose files are too large for that, or are folders.
+
+    Raises:
+        StoreError: the place does not take them.
+    """
+    alone = []
+    for name, parameters in tasks.items():
+        path = Path(parameters.get("dataset", ""))
+        if "dataset" not in parameters:
+            continue
+        if not path.is_file() or path.stat().st_size > MOST_BYTES:
+            alone.append(name)
+            continue
+        with suppress(AlreadyThereError):
+            store.put(keys.task_file(parameters["sha256"]), path.read_bytes(), if_absent=True)
+    return alone
+
+
+def localised(store: Store, tasks: Mapping[str, Parameters], cache: Path) -> dict[str, dict[str, Any]]:
+    """The tasks of an experiment with paths of files on this machine; those that are not here are fetched.
+
+    Args:
+        cache: a folder of this user's.
+
+    Raises:
+        ConfigError: a file is neither here nor there, or all of them are too large.
+    """
+    fetching = _Fetching(store, cache)
+    return {name: dict(parameters) | fetching.found(name, parameters) for name, parameters in tasks.items()}
+
+
+class _Fetching:
+    """The files of one run, counted."""
+
+    def __init__(self, store: Store, cache: Path) -> None:
+        self._store, self._cache = store, cache
+        self._bytes = 0
+
+    def found(self, name: str, parameters: Parameters) -> dict[str, Any]:
+        """The path of a task's file, where it has one. Raises ConfigError."""
+        if "dataset" not in parameters:
+            return {}
+        if wrong := next(iter(foreign_files({name: parameters})), None):
+            raise ConfigError(f"[tasks.{name}]: expected a file name and its SHA-256 in the experiment, got {wrong!r}")
+        file, sha256 = Path(parameters["dataset"]), parameters["sha256"]
+        if file.is_file() and sha256_of(file) == sha256:
+            return {"dataset": str(file.absolute())}
+        cached = self._cache / sha256 / file
+        if not (cached.is_file() and sha256_of(cached) == sha256):
+            data = self._fetched(name, file, sha256)
+            self._count(name, len(data))
+            return {"dataset": str(_kept(cached, data))}
+        self._count(name, cached.stat().st_size)
+        return {"dataset": str(cached.absolute())}
+
+    def _count(self, name: str, size: int) -> None:
+        self._bytes += size
+        if self._bytes > MOST_FETCHED:
+            raise ConfigError(
+                f"[tasks.{name}]: the files of the run have more than {MOST_FETCHED} bytes together, which is all that "
+                "is fetched from a place: get the others from who began the run, and start in their folder"
+            )
+
+    def _fetched(self, name: str, file: Path, sha256: str) -> bytes:
+        where = self._store.describe(keys.task_file(sha256))
+        try:
+            data = self._store.get(keys.task_file(sha256), MOST_BYTES).data
+        except (FileNotFoundError, ProtocolError, StoreError) as error:
+            raise ConfigError(
+                f"[tasks.{name}]: the run asks from the file {str(file)!r} with the SHA-256 {sha256}, which is neither "
+                f"in the working directory nor at {where} ({error}): get it from who began the run, and start here"
+            ) from None
+        if hashlib.sha256(data).hexdigest() != sha256:
+            raise ConfigError(
+                f"[tasks.{name}]: {where} is not what its name says: somebody has changed it; do not use it"
+            )
+        return data
+
+
+def _kept(target: Path, data: bytes) -> Path:
+    """Write a file whole, whatever else writes it now."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with NamedTemporaryFile(dir=target.parent, delete=False) as draft:
+        draft.write(data)
+    os.replace(draft.name, target)
+    return target

@@ -1,0 +1,54 @@
+"""Objects that are packed by zstd (RFC 8878), where the URL of the place asks for it: `?compress=zstd`.
+
+A packed object is one frame, which its first four bytes tell: no JSON begins with them. So readers need no setting,
+nodes that pack and nodes that do not work side by side, and what is signed is what was packed.
+"""
+
+from __future__ import annotations
+
+from swarm.errors import ProtocolError
+from swarm.extras import installed_by
+
+FRAME = b"\x28\xb5\x2f\xfd"
+LEAST = 1024
+"""Bytes from which packing pays: providers charge small objects alike."""
+LEVEL = 3
+PIECE = 64
+"""Bytes that are unpacked at once: a block takes 3 bytes or more and makes 128 KiB at most, so 3 MiB beyond a limit."""
+LARGEST_WINDOW = 2**23
+"""Bytes that a stranger's frame may have a reader hold beside its contents; ours has less."""
+
+
+def pack(data: bytes) -> bytes:
+    """As it is where that is no longer."""
+    if len(data) < LEAST:
+        return data
+    from zstandard import ZstdCompressor
+
+    return min(ZstdCompressor(level=LEVEL).compress(data), data, key=len)
+
+
+def unpack(data: bytes, limit: int, where: str) -> bytes:
+    """What was packed; other data as it is. No more than `limit` bytes are ever made of it.
+
+    Raises:
+        ProtocolError: `oversized`; or `malformed`, it is no whole frame, or something follows it; or `unreadable`, the
+            library is not there.
+    """
+    if not data.startswith(FRAME):
+        return data
+    try:
+        from zstandard import ZstdDecompressor, ZstdError
+    except ImportError:
+        raise ProtocolError("unreadable", f"{where} is packed by zstd: {installed_by('bucket')}") from None
+    one, unpacked = ZstdDecompressor(max_window_size=LARGEST_WINDOW).decompressobj(), bytearray()
+    try:
+        for start in range(0, len(data), PIECE):
+            unpacked += one.decompress(data[start : start + PIECE])
+            if len(unpacked) > limit:
+                raise ProtocolError("oversized", f"{where} has more than {limit} bytes, the limit, once unpacked")
+    except ZstdError as error:
+        raise ProtocolError("malformed", f"{where} is no frame of zstd: {error}") from None
+    if not one.eof or one.unused_data:
+        raise ProtocolError("malformed", f"{where} is no whole frame of zstd")
+    return bytes(unpacked)

@@ -1,0 +1,99 @@
+"""Tasks whose environment answers each turn of the model, until the conversation is over.
+
+    prompt ─▶ turn 1 ─reply─▶ turn 2 ─reply─▶ ... ─▶ last turn ─score_conversation─▶ one reward
+                         the model's turns are handed over as `reads` says; None where there is nothing of the kind
+
+A behaviour converses in the tasks that its `conversing` names, once it is prepared:
+
+    conversing = {"guess": Conversing(turns=3)}
+
+What it has to keep, beside the contract of swarm.tasks.family:
+
+- **A reply is a function of the question and of all turns so far**: no state is kept between two calls, and every
+  reader asks for all replies again, to see that they are those that the conversation has.
+- **A reply is text** of 1 to LONGEST_REPLY characters, or None: the conversation is over. Whatever else it is, and
+  whatever is raised, ends the conversation, too; it is scored as far as it got.
+- **A conversation may be shorter than the environment would have it**, because the model's context is full or nobody
+  answers any more: the score is that of what was said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, Protocol, get_args
+
+import msgspec
+
+from swarm.tasks.answer import extract_answer, is_unicode
+from swarm.tasks.family import Behaviour
+from swarm.types import LONGEST_REPLY, MOST_TURNS, Completion, Question
+
+LONGEST_TEXT = 16_000
+"""Characters of a turn that a task gets which reads whole texts."""
+Reads = Literal["answer", "text"]
+Said = str | None
+"""Of one turn, what its task reads."""
+
+
+class Conversing(msgspec.Struct, frozen=True):
+    """How a task converses."""
+
+    turns: int
+    """Of the model, at most: 2 to swarm.types.MOST_TURNS; 1 for who asks no more and reads the text."""
+    reads: Reads = "answer"
+    """What it gets of a turn: the text between the answer tags, or all that was written."""
+
+    @property
+    def possible(self) -> bool:
+        """Whether it is what a task may say."""
+        least = 1 if self.reads == "text" else 2
+        return type(self.turns) is int and least <= self.turns <= MOST_TURNS and self.reads in get_args(Reads)
+
+
+class ConversingBehaviour(Behaviour, Protocol):
+    """Of a family that converses in some tasks."""
+
+    @property
+    def conversing(self) -> Mapping[str, Conversing]:
+        """The tasks that do."""
+
+    def reply(self, question: Question, answers: Sequence[Said], /) -> str | None:
+        """The environment's words after these turns of the model, at least one; None: the conversation is over."""
+
+    def score_conversation(self, question: Question, answers: Sequence[Said], /) -> float:
+        """The reward of a whole conversation, bounded and checked as that of an answer."""
+
+
+class Conversation(msgspec.Struct, frozen=True):
+    """A conversation as its task sees it."""
+
+    answers: tuple[Said, ...]
+    """One per turn of the model."""
+    replies: tuple[str, ...]
+    """Between them, as somebody wrote them down."""
+
+
+def conversation_of(completion: str | Completion, reads: Reads) -> Conversation:
+    """What a task gets of a completion."""
+    if isinstance(completion, str):
+        return Conversation((said(completion, reads),), ())
+    answers = tuple(said(text, reads) for text in completion.texts)
+    return Conversation(answers, tuple(turn.reply for turn in completion.earlier))
+
+
+def said(text: str, reads: Reads) -> Said:
+    """What a task reads of a turn; None where there is nothing that it may get."""
+    if reads == "answer":
+        return extract_answer(text)
+    return text if len(text) <= LONGEST_TEXT and is_unicode(text) else None
+
+
+def checked_reply(reply: object) -> str | None:
+    """The reply. Raises ValueError: it is no text of 1 to LONGEST_REPLY characters, and not None."""
+    if reply is None:
+        return None
+    if not isinstance(reply, str):
+        raise ValueError(f"a reply is text or None, got {reply!r:.80}")
+    if not (0 < len(reply.strip()) <= len(reply) <= LONGEST_REPLY and is_unicode(reply)):
+        raise ValueError(f"a reply has 1 to {LONGEST_REPLY} characters of Unicode, got {len(reply)}: {reply!r:.80}")
+    return reply

@@ -1,0 +1,88 @@
+"""Where a dataset's rows lie, and the SHA-256 by which all nodes of a run know that they have the same.
+
+A dataset is a file, or a folder (such as one fetched from the Hugging Face hub), of which `split` and `config` choose
+files. A file's digest is that of its bytes. A folder's is that of the chosen files, in the order of their names: of
+each its name in the folder, a zero byte, and the digest of its bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from swarm.tasks.dataset.definition import Definition
+from swarm.tasks.definitions import malformed, refuse_other, sha256_of
+
+SUFFIXES = (".jsonl", ".csv", ".parquet")
+BYTES_LIMIT = 2 * 2**30
+"""Of all files of one dataset."""
+FILES_LIMIT = 1_000
+
+
+def files_of(definition: Definition) -> list[Path]:
+    """The files of a dataset, in order. Raises ConfigError."""
+    path = Path(definition.path)
+    if not path.is_dir():
+        if definition.split or definition.config:
+            raise malformed(definition.name, f"split and config choose among a folder's files, and {path} is none")
+        return [_one(definition.name, path)]
+    found = sorted(_chosen(definition, path), key=lambda file: file.relative_to(path).as_posix())
+    if not 0 < len(found) <= FILES_LIMIT:
+        chosen = f" of config {definition.config or 'any'!r}, split {definition.split or 'any'!r}"
+        raise malformed(
+            definition.name, f"expected 1 to {FILES_LIMIT} files {_KINDS}{chosen} in {path}, got {len(found)}"
+        )
+    return found
+
+
+_KINDS = ", ".join(f"*{suffix}" for suffix in SUFFIXES)
+
+
+def _one(name: str, path: Path) -> Path:
+    if path.suffix.lower() not in SUFFIXES:
+        raise malformed(name, f"expected a dataset {_KINDS}, got {path}")
+    if not path.is_file():
+        raise malformed(name, f"no file {path}; dataset is relative to the folder of the settings file")
+    return path
+
+
+def _chosen(definition: Definition, folder: Path) -> Iterator[Path]:
+    """Of a folder those files whose config and split are asked for."""
+    for path in folder.rglob("*"):
+        inside = path.relative_to(folder)
+        if path.suffix.lower() not in SUFFIXES or any(part.startswith(".") for part in inside.parts):
+            continue
+        words = {*inside.parts[:-1], *re.split(r"[-_.]", inside.name)}
+        if (not definition.config or definition.config in inside.parts) and (
+            not definition.split or definition.split in words
+        ):
+            yield path
+
+
+def digest(definition: Definition) -> str:
+    """SHA-256 of the dataset. Raises ConfigError."""
+    path, paths = Path(definition.path), files_of(definition)
+    try:
+        size = sum(file.stat().st_size for file in paths)
+        if size > BYTES_LIMIT:
+            raise malformed(definition.name, f"{path} has {size} bytes, more than {BYTES_LIMIT}; take a part")
+        return _of_files(path, paths)
+    except OSError as error:
+        raise malformed(definition.name, f"cannot read {definition.path}: {error}") from None
+
+
+def _of_files(root: Path, paths: list[Path]) -> str:
+    if paths == [root]:
+        return sha256_of(root)
+    all_ = hashlib.sha256()
+    for path in paths:
+        all_.update(path.relative_to(root).as_posix().encode(errors="surrogateescape") + b"\0")
+        all_.update(bytes.fromhex(sha256_of(path)))
+    return all_.hexdigest()
+
+
+def require(definition: Definition) -> None:
+    """See that the dataset is the one that the run was begun with. Raises ConfigError."""
+    refuse_other(definition.name, definition.path, definition.sha256, digest(definition))

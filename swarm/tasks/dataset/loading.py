@@ -1,0 +1,165 @@
+"""Loads the rows of a task: reads its files, checks every row, and parts those of training from held-out ones."""
+
+from __future__ import annotations
+
+import array
+import hashlib
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from swarm.tasks.bounded import FIRST_CPU_S, at_most
+from swarm.tasks.dataset import files, strict_json, template
+from swarm.tasks.dataset.definition import Definition
+from swarm.tasks.dataset.reading import UnreadableError, rows_of
+from swarm.tasks.dataset.rows import PackedRows
+from swarm.tasks.dataset.scorers import CUSTOM, Row, Score
+from swarm.tasks.definitions import malformed
+
+ROWS_LIMIT = 1_000_000
+QUESTION_LIMIT = 20_000
+"""Characters."""
+MOST_FILLED = 10 * QUESTION_LIMIT
+"""Characters at which the filling of a template ends, so that the length that is said is mostly the whole one."""
+ROW_LIMIT = 200_000
+"""Characters of what is kept of a row."""
+_SHARES = 2**64
+
+
+class Loaded(NamedTuple):
+    """A task, ready to be asked."""
+
+    definition: Definition
+    rows: PackedRows
+    training: array.array[int]
+    """Numbers of the rows that runs ask."""
+    held_out: array.array[int]
+    """Numbers of those that judges and exams ask: the same where none are held out."""
+    score: Score
+
+    def row(self, number: int) -> Row:
+        """One row, as a scorer sees it."""
+        return as_row(self.definition, self.rows[number])
+
+
+def load(definition: Definition) -> Loaded:
+    """All rows of a task. Raises ConfigError naming the file and the line of what is wrong."""
+    files.require(definition)
+    reader = _Reader(definition)
+    try:
+        rows = PackedRows(reader.rows())
+    except UnreadableError as error:
+        raise malformed(definition.name, str(error)) from None
+    except OSError as error:
+        raise malformed(definition.name, f"cannot read {definition.path}: {error}") from None
+    training, held_out = reader.training, reader.held_out
+    if not len(rows):
+        raise malformed(definition.name, f"{definition.path} has no rows")
+    if definition.held_out and not (training and held_out):
+        missing = "held out" if training else "left to train on"
+        raise malformed(
+            definition.name,
+            f"none of {len(rows)} rows is {missing} at held_out = {definition.held_out}; take another share",
+        )
+    loaded = Loaded(definition, rows, training, held_out or training, reader.score)
+    _try(loaded)
+    return loaded
+
+
+def _try(task: Loaded) -> None:
+    """The first row's own answer, so that a scorer that fails at it fails before anything starts."""
+    row = task.row(0)
+    if task.definition.kind.executes:
+        return
+    try:
+        with at_most(FIRST_CPU_S):
+            float(task.score(row, template.text_of(row.truth)))
+    except Exception as error:  # noqa: BLE001 - the boundary: a function of the user's own may raise anything
+        scorer = task.definition.scorer
+        raise malformed(
+            task.definition.name, f"{scorer} failed at the first row's own answer, {row.truth!r:.80}: {error!r:.300}"
+        ) from None
+
+
+def as_row(definition: Definition, columns: Mapping[str, Any]) -> Row:
+    """What a scorer sees of what is in the columns. Raises ValueError: the answer lacks `answer_after`."""
+    truth = columns[definition.answer]
+    if definition.answer_after:
+        _, mark, after = (truth if isinstance(truth, str) else "").rpartition(definition.answer_after)
+        if not mark:
+            raise ValueError(f"{definition.answer!r} holds no {definition.answer_after!r} (answer_after)")
+        truth = after.strip()
+    return Row(columns, truth, definition.options)
+
+
+def is_held_out(prompt: str, share: float) -> bool:
+    """By the question's text alone, so that rows that ask the same are on one side."""
+    digest = hashlib.sha256(prompt.encode()).digest()[:8]
+    return int.from_bytes(digest) < share * _SHARES
+
+
+class _Reader:
+    """Rows of all files, checked on their way."""
+
+    def __init__(self, definition: Definition) -> None:
+        self._definition = definition
+        self._module = import_module(definition.kind.module)
+        if prepare := getattr(self._module, "prepare", None):
+            prepare()
+        self._check = getattr(self._module, "check", None)
+        self.score = _score(definition, self._module)
+        self.training, self.held_out = array.array("L"), array.array("L")
+
+    def rows(self) -> Iterator[Mapping[str, Any]]:
+        needed, number = needed_columns(self._definition), 0
+        for path in files.files_of(self._definition):
+            for line, columns in rows_of(path, needed):
+                if number >= ROWS_LIMIT:
+                    raise UnreadableError(f"{path}:{line}: more than {ROWS_LIMIT} rows")
+                kept = columns if needed is None else _kept(columns, needed, path, line)
+                try:
+                    prompt = self._prompt(kept)
+                except ValueError as error:
+                    raise UnreadableError(f"{path}:{line}: {error}") from None
+                (self.held_out if is_held_out(prompt, self._definition.held_out) else self.training).append(number)
+                number += 1
+                yield kept
+
+    def _prompt(self, columns: Mapping[str, Any]) -> str:
+        """The question of a row that can be asked and scored. Raises ValueError."""
+        strict_json.check(dict(columns))
+        if sum(map(_length, columns.values())) > ROW_LIMIT:
+            raise ValueError(f"the row has more than {ROW_LIMIT} characters")
+        prompt = template.fill(self._definition.question, columns, MOST_FILLED)
+        if not 0 < len(prompt.strip()) <= len(prompt) <= QUESTION_LIMIT:
+            raise ValueError(f"the question has {len(prompt)} characters, expected 1 to {QUESTION_LIMIT}")
+        row = as_row(self._definition, columns)
+        if self._check:
+            self._check(row)
+        return prompt
+
+
+def _score(definition: Definition, module: Any) -> Score:
+    return cast(Score, module.load(definition) if definition.kind is CUSTOM else getattr(module, "score", None))
+
+
+def needed_columns(definition: Definition) -> tuple[str, ...] | None:
+    """Columns that questions and scores are made of; None for all, which a function of the user's own is given."""
+    if definition.kind is CUSTOM:
+        return None
+    named = (definition.options[option] for option in definition.kind.columns if option in definition.options)
+    return tuple(dict.fromkeys((*template.columns_of(definition.question), definition.answer, *named)))
+
+
+def _kept(columns: Mapping[str, Any], needed: tuple[str, ...], path: Path, line: int) -> dict[str, Any]:
+    for name in needed:
+        if name not in columns:
+            raise UnreadableError(f"{path}:{line}: no column {name!r:.80}; there is {', '.join(columns)!r:.300}")
+        if columns[name] is None:
+            raise UnreadableError(f"{path}:{line}: the column {name!r:.80} is null; leave such rows out")
+    return {name: columns[name] for name in needed}
+
+
+def _length(value: Any) -> int:
+    return len(value) if isinstance(value, str) else len(template.text_of(value))

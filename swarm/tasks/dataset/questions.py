@@ -1,0 +1,73 @@
+"""Questions from the rows of datasets, and what answers are worth, in a scoring server.
+
+The row of a question is a function of its seed and index: the seed is hashed and taken modulo the number of rows, and
+the index counts on from there. Seeds of judges and exams (swarm.algo.seeds.HELD_OUT_SEEDS) draw from the rows that
+`held_out` sets aside, and all others from the rest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from swarm.algo.seeds import HELD_OUT_SEEDS
+from swarm.tasks.dataset import template
+from swarm.tasks.dataset.definition import Definition
+from swarm.tasks.dataset.loading import Loaded, load
+from swarm.tasks.trial import Trial
+from swarm.types import Origin, Question
+
+
+class Questions:
+    """The behaviour of the dataset family with some tasks; see swarm.tasks.family.Behaviour."""
+
+    def __init__(self, definitions: Mapping[str, Definition]) -> None:
+        self._definitions = definitions
+        self._loaded: dict[str, Loaded] = {}
+
+    def prepare(self) -> None:
+        """Load all rows. Raises ConfigError."""
+        self._loaded = {name: load(definition) for name, definition in self._definitions.items()}
+
+    def make(self, origin: Origin) -> Question:
+        """The row's question; its number is in the metadata."""
+        task = self._loaded[origin.task]
+        number = row_number(task, origin.seed, origin.index)
+        row = task.row(number)
+        prompt = template.fill(task.definition.question, row.columns)
+        return Question(prompt, origin, template.text_of(row.truth), {"row": number})
+
+    def score(self, question: Question, answer: str) -> float:
+        """The reward by the task's scorer. Raises what that raises."""
+        origin = question.known_origin()
+        task = self._loaded[origin.task]
+        return task.score(task.row(row_number(task, origin.seed, origin.index)), answer)
+
+    def trial(self, question: Question, answer: str) -> Trial:
+        """How an answer that is code is tried; see swarm.tasks.trial."""
+        from swarm.tasks.dataset.scorers import unit_tests  # imported already, where a task has this scorer
+
+        origin = question.known_origin()
+        task = self._loaded[origin.task]
+        return unit_tests.trial(task.row(row_number(task, origin.seed, origin.index)), answer)
+
+
+class Parted(Protocol):
+    """Numbers of rows; see swarm.tasks.dataset.loading.Loaded."""
+
+    @property
+    def training(self) -> Sequence[int]:
+        """Of those that runs ask."""
+
+    @property
+    def held_out(self) -> Sequence[int]:
+        """Of those that judges and exams ask."""
+
+
+def row_number(task: Parted, seed: int, index: int) -> int:
+    """Which row a seed and an index ask."""
+    first, end = HELD_OUT_SEEDS
+    numbers = task.held_out if first <= seed < end else task.training
+    hashed = int.from_bytes(hashlib.sha256(str(seed).encode()).digest()[:8])
+    return numbers[(hashed + index) % len(numbers)]

@@ -1,0 +1,124 @@
+"""Rows of a file, one after the other, bounded and checked: JSON lines, CSV with a header, Parquet.
+
+What is wrong is said with the file and the line; of Parquet, with the row, from 1 on.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from swarm.children import child_environment, module_command
+from swarm.errors import ConfigError
+from swarm.tasks.dataset import strict_json
+
+LINE_LIMIT = 2**20
+"""Bytes of a line of a file, which holds a row at most."""
+COLUMNS_LIMIT = 1_000
+_LIBRARIES_MISSING = 3
+"""Exit status of the process that reads Parquet."""
+
+Rows = Iterator[tuple[int, Mapping[str, Any]]]
+"""Line numbers, from 1 on, and what is in the columns."""
+
+
+class UnreadableError(Exception):
+    """A file cannot be read; says where and why."""
+
+
+def rows_of(path: Path, columns: Sequence[str] | None) -> Rows:
+    """All rows of a file, by its name's ending.
+
+    Args:
+        columns: what is needed at least, None for all.
+
+    Raises:
+        UnreadableError: it is not what its name says, or something is larger than it may be.
+        ConfigError: a library is missing.
+    """
+    if path.suffix.lower() == ".parquet":
+        yield from _parquet(path, columns)
+        return
+    with path.open("rb") as file:
+        yield from (_csv if path.suffix.lower() == ".csv" else json_lines)(file, path)
+
+
+def json_lines(file: IO[bytes], path: Path) -> Rows:
+    """An object in each line that is not blank."""
+    for number, text in _lines(file, path):
+        if not text.strip():
+            continue
+        try:
+            row = strict_json.loads(text)
+        except ValueError as error:
+            raise UnreadableError(f"{path}:{number}: {error}") from None
+        if not isinstance(row, dict):
+            raise UnreadableError(f"{path}:{number}: expected an object of JSON in each line, got {text.strip():.80}")
+        yield number, row
+
+
+def _csv(file: IO[bytes], path: Path) -> Rows:
+    """As many fields in each row as in the header, each as text."""
+    csv.field_size_limit(LINE_LIMIT)
+    reader = csv.reader((text for _, text in _lines(file, path)), strict=True)
+    try:
+        header = next(reader, [])
+        _check_header(header, path)
+        for fields in reader:
+            if len(fields) != len(header) and fields:
+                raise UnreadableError(
+                    f"{path}:{reader.line_num}: expected {len(header)} fields, as the header has, got {len(fields)}"
+                )
+            if fields:
+                yield reader.line_num, dict(zip(header, fields, strict=True))
+    except csv.Error as error:
+        raise UnreadableError(f"{path}:{reader.line_num}: {error}") from None
+
+
+def _check_header(header: Sequence[str], path: Path) -> None:
+    if not 0 < len(header) <= COLUMNS_LIMIT:
+        raise UnreadableError(f"{path}:1: expected a header of 1 to {COLUMNS_LIMIT} columns, got {len(header)}")
+    twice = [name for name in header if header.count(name) > 1]
+    if twice:
+        raise UnreadableError(f"{path}:1: two columns are called {twice[0]!r:.80}; give each a name of its own")
+
+
+def _lines(file: IO[bytes], path: Path) -> Iterator[tuple[int, str]]:
+    """Lines as text, each bounded; a byte order mark at the start is none of it."""
+    number = 0
+    while line := file.readline(LINE_LIMIT + 1):
+        number += 1
+        if len(line) > LINE_LIMIT:
+            raise UnreadableError(f"{path}:{number}: the line has more than {LINE_LIMIT} bytes")
+        try:
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise UnreadableError(f"{path}:{number}: no UTF-8: {error.reason} at byte {error.start}") from None
+        yield number, text
+
+
+def _parquet(path: Path, columns: Sequence[str] | None) -> Rows:
+    """By a process of its own: pyarrow starts threads, and a scoring server may have one alone."""
+    command = module_command("swarm.tasks.dataset.parquet", str(path), *(columns or ()))
+    with (
+        tempfile.TemporaryFile() as said,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, env=child_environment(os.environ)) as process,
+    ):
+        assert process.stdout is not None
+        try:
+            yield from json_lines(process.stdout, path)
+            process.wait()
+        finally:
+            process.kill()
+        if process.returncode != 0:
+            said.seek(0)
+            raise _failed(path, process.returncode, said.read().decode(errors="replace").strip())
+
+
+def _failed(path: Path, status: int, said: str) -> Exception:
+    return ConfigError(said) if status == _LIBRARIES_MISSING else UnreadableError(f"{path}: {said[-500:]}")

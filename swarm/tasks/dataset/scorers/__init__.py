@@ -1,0 +1,73 @@
+"""What an answer is worth, by name; each module has the function `score`, and others where it needs them.
+
+    score(row, answer)     the reward of one answer, in [0, 1]; may raise
+    check(row)             raises ValueError where no answer can be scored against this row
+    prepare()              imports what is heavy, in a scoring server alone
+
+Both are pure functions of a Row, and run in the bounded children of a scoring server alone; only the scorer `tests`
+executes what it reads, which is why it has a `trial` instead (swarm.tasks.trial).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
+
+_HERE = "swarm.tasks.dataset.scorers"
+
+
+class Row(NamedTuple):
+    """One row as a scorer sees it."""
+
+    columns: Mapping[str, Any]
+    truth: Any
+    """What is in the answer's column; after `answer_after`, where that is given."""
+    options: Mapping[str, Any]
+    """Of the scorer, as the settings have them."""
+
+    @property
+    def text(self) -> str:
+        """The truth as text."""
+        return self.truth if isinstance(self.truth, str) else str(self.truth)
+
+
+class Score(Protocol):
+    """A scorer's function."""
+
+    def __call__(self, row: Row, answer: str, /) -> float:
+        """The reward of an answer to a row's question. Raises whatever it likes."""
+
+
+class Scorer(NamedTuple):
+    """A scorer, as nodes know it without its module."""
+
+    module: str
+    options: Mapping[str, type] = MappingProxyType({})
+    """Name -> type."""
+    columns: tuple[str, ...] = ()
+    """Those of the options whose values are names of columns."""
+    packages: tuple[str, ...] = ()
+    """Distributions that decide rewards."""
+    extra: str = ""
+    """Of ours, which brings it."""
+    executes: bool = False
+    """Answers are executed: see swarm.tasks.trial."""
+
+
+SCORERS: Mapping[str, Scorer] = {
+    "exact": Scorer(f"{_HERE}.exact", {"ignore_case": bool}),
+    "number": Scorer(f"{_HERE}.number", {"tolerance": float, "relative": float}),
+    "choice": Scorer(f"{_HERE}.choice"),
+    "json": Scorer(f"{_HERE}.json_text", {"schema": bool}),
+    "regex": Scorer(f"{_HERE}.regex", {"ignore_case": bool}),
+    "math": Scorer(f"{_HERE}.math_text", packages=("math-verify", "latex2sympy2_extended", "sympy"), extra="math"),
+    "tests": Scorer(
+        f"{_HERE}.unit_tests",
+        {"entry_point": str, "prefix": str, "setup": str, "partial": bool},
+        columns=("entry_point", "prefix", "setup"),
+        executes=True,
+    ),
+}
+CUSTOM = Scorer(f"{_HERE}.custom")
+"""A function of the user's own."""

@@ -1,0 +1,82 @@
+"""Questions of the tasks that a run defines, of any dataset of reasoning-gym, besides those of the nine.
+
+definition ──names.check──▶ dataset ──entries.get_ready──▶ configuration ──first_questions.check──▶ served
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from swarm.tasks.definitions import Parameters, is_defined
+from swarm.tasks.gym import entries, first_questions, names, questions
+from swarm.tasks.gym.configuration import configuration
+from swarm.tasks.gym.entries import Definition, Entry
+from swarm.tasks.gym.plain import plain
+from swarm.types import Origin, Question
+
+CAN_BE_RIGHT: dict[str, Callable[[str, dict[str, Any]], bool]] = {
+    "complex_arithmetic": lambda answer, _entry: "nan" not in answer.lower(),
+    "game_of_life_halting": lambda answer, entry: answer.strip().lower() == entry["answer"].lower(),
+    "puzzle24": lambda answer, entry: _numbers(answer) == sorted(entry["metadata"]["numbers"]),
+}
+"""Dataset -> whether an answer to an entry is scored at all, where the library pays in full for wrong ones.
+
+That is for `nan`, from which no number differs; for any text, as none is false; for 24 out of any four numbers.
+"""
+
+
+def _numbers(answer: str) -> list[int]:
+    return sorted(map(int, re.findall(r"[0-9]{1,9}", answer)))
+
+
+class DefinedQuestions:
+    """A Behaviour."""
+
+    def __init__(self, tasks: Mapping[str, Parameters]) -> None:
+        self._tasks = tasks
+        self._definition = functools.cache(self._defined)
+        self._kept = functools.lru_cache(maxsize=16)(self._found)
+        self._server: int | None = None
+        """The process that children are forked from, which keeps nothing of sizes that a stranger chose."""
+
+    def prepare(self) -> None:
+        """As questions.prepare, and for the run's tasks. Raises ConfigError: one of them cannot be asked."""
+        self._server = os.getpid()
+        questions.prepare()
+        for name, parameters in self._tasks.items():
+            names.check(name, parameters)
+        entries.get_ready(names.dataset_of(name, parameters) for name, parameters in self._tasks.items())
+        for name in self._tasks:
+            first_questions.check(self._definition(name))
+
+    def make(self, origin: Origin) -> Question:
+        """The question of an origin."""
+        if not is_defined(origin.profile):
+            return questions.make(origin)
+        entry = self._entry(origin)[1]
+        return Question(entry["question"], origin, entry["answer"], plain(entry["metadata"]))
+
+    def score(self, question: Question, answer: str) -> float:
+        """reasoning-gym's raw score, but for CAN_BE_RIGHT. Raises what the dataset's own scorer raises on odd input."""
+        origin = question.known_origin()
+        if not is_defined(origin.profile):
+            return questions.score(question, answer)
+        entry = self._entry(origin)
+        can_be_right = CAN_BE_RIGHT.get(self._definition(origin.task).dataset)
+        if can_be_right and not can_be_right(answer, entry[1]):
+            return 0.0
+        return entries.score(entry, answer)
+
+    def _entry(self, origin: Origin) -> Entry:
+        return self._found(origin) if os.getpid() == self._server else self._kept(origin)
+
+    def _found(self, origin: Origin) -> Entry:
+        return entries.entry(self._definition(origin.task), origin.seed, origin.index)
+
+    def _defined(self, name: str) -> Definition:
+        parameters = self._tasks[name]
+        return Definition(name, names.dataset_of(name, parameters), configuration(name, parameters))

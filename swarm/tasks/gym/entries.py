@@ -1,0 +1,79 @@
+"""Entries of reasoning-gym's datasets, and making a process ready for them."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from swarm.tasks.family import SEED_LIMIT
+from swarm.tasks.gym.disarm import disarm, keep_files
+from swarm.tasks.gym.imports import import_datasets, make_sympy_ready
+from swarm.tasks.gym.questions import quiet
+
+SEEDS_TRIED = 16
+SEED_STEP = 1_000_003
+Entry = tuple[Any, dict[str, Any]]
+"""A dataset, and the entry in it that is asked."""
+
+
+class Definition(msgspec.Struct, frozen=True):
+    """A task as the library knows it."""
+
+    name: str
+    dataset: str
+    options: dict[str, Any]
+
+
+def entry(definition: Definition, seed: int, index: int = 0) -> Entry:
+    """What a seed gives.
+
+    Where its generator raises, as some do for one seed in a thousand, another seed's, the same on every node.
+    """
+    for attempt in range(SEEDS_TRIED):
+        try:
+            return _entry(definition, (seed + attempt * SEED_STEP) % SEED_LIMIT, index)
+        except (MemoryError, RecursionError):  # of this process, not of the seed
+            raise
+        except Exception as error:  # noqa: BLE001 - the boundary: whatever a generator raises
+            failure = error
+    raise failure
+
+
+def _entry(definition: Definition, seed: int, index: int) -> Entry:
+    from reasoning_gym import create_dataset
+
+    random.seed(seed)  # list_functions draws from the state of the process
+    with quiet():
+        dataset = create_dataset(definition.dataset, seed=seed, size=index + 1, **definition.options)
+        return dataset, dataset[index]
+
+
+def score(made: Entry, answer: str) -> float:
+    """The dataset's own score. Raises whatever it likes."""
+    with quiet():
+        return float(made[0].score_answer(answer, made[1]))
+
+
+def get_ready(datasets: Iterable[str]) -> None:
+    """Import these datasets, what they import and read when they are used first, and make them safe."""
+    datasets = sorted(set(datasets))
+    import_datasets(datasets)
+    keep_files()
+    disarm()
+    for dataset in datasets:
+        _use(Definition(dataset, dataset, {}))
+    make_sympy_ready()
+    disarm()  # what the first use has imported
+
+
+def _use(definition: Definition) -> None:
+    """Once, at the library's own sizes, which can do no harm."""
+    with contextlib.suppress(Exception):
+        made = _entry(definition, 0, 0)
+        for answer in (made[1]["answer"] or "", "1"):
+            with contextlib.suppress(Exception):
+                score(made, answer)

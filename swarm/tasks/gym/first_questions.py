@@ -1,0 +1,118 @@
+"""Whether the first questions of a definition can be made and scored within the limits of a scoring child.
+
+A definition comes from whoever began the experiment, a stranger to most nodes, and its sizes may be meant to hang a
+server or to fill it. So a server makes none of its questions before children have made TRIALS of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import statistics
+import time
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from swarm.errors import ConfigError
+from swarm.tasks import sandbox
+from swarm.tasks.answer import ANSWER_LIMIT
+from swarm.tasks.bounded import Emit, Limits, run_bounded
+from swarm.tasks.definitions import malformed
+from swarm.tasks.gym.entries import Definition, entry, score
+from swarm.tasks.gym.plain import plain
+
+TRIALS = 12
+MORE_TRIALS = 60
+"""Where times have a long tail."""
+MOST_TRIALS_S = 3.0
+"""Processor time of all trials of a definition, about."""
+MOST_CPU_S = 0.5
+"""Half of what a child has: other nodes may be slower."""
+LONGEST_PROMPT = 50_000
+"""Characters."""
+LIMITS = Limits()
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """Of one trial."""
+
+    seconds: float = 0.0
+    prompt: int = 0
+    key: int = 0
+    """Characters of the right answer, 0 where there is no single one."""
+    problem: str = ""
+    """What was raised."""
+
+
+def check(definition: Definition) -> None:
+    """Make the first questions. Raises ConfigError."""
+    found: list[Outcome] = []
+    while len(found) < (wanted := _wanted([one.seconds for one in found])):
+        more = _outcomes(definition, range(len(found), wanted))
+        if problem := next(filter(None, map(_problem, more)), None if more else _UNFINISHED):
+            raise _refused(definition, problem)
+        found += more
+    shortest = min(one.key for one in found)
+    if shortest > ANSWER_LIMIT:
+        raise _refused(
+            definition, f"right answers have {shortest:,} characters, and none of more than {ANSWER_LIMIT:,} is read"
+        )
+
+
+def _wanted(seconds: Sequence[float]) -> int:
+    """How many trials there have to be in all, given those that took so long."""
+    if len(seconds) < TRIALS or sum(seconds) > MOST_TRIALS_S:
+        return TRIALS
+    worst = max(seconds)
+    long_tailed = worst * worst > MOST_CPU_S / 2 * statistics.median(seconds)  # as far again from the worst seen
+    return MORE_TRIALS if long_tailed else TRIALS
+
+
+_UNFINISHED = (
+    f"a question needs more than {LIMITS.cpu_s} s of processor time, {LIMITS.wall_s:g} s or "
+    f"{LIMITS.memory_bytes >> 20} MiB, or files, imports or programs, which are closed to it"
+)
+
+
+def _problem(found: Outcome) -> str | None:
+    if found.problem:
+        return f"reasoning-gym says: {found.problem}"
+    if found.seconds > MOST_CPU_S:
+        return f"a question takes {found.seconds:.2f} s of processor time, more than {MOST_CPU_S} s"
+    if found.prompt > LONGEST_PROMPT:
+        return f"a question has {found.prompt:,} characters, more than {LONGEST_PROMPT:,}"
+    return None
+
+
+def _refused(definition: Definition, problem: str) -> ConfigError:
+    how = ", ".join(f"{key}={value!r:.40}" for key, value in definition.options.items())
+    return malformed(
+        definition.name,
+        f"{problem}; asked was {definition.dataset}({how:.300}): take smaller sizes, or another dataset",
+    )
+
+
+def _outcomes(definition: Definition, seeds: Iterable[int]) -> list[Outcome]:
+    """What a bounded child found before it came to its end, or to that of its limits."""
+    frames = run_bounded(functools.partial(_try, definition, seeds), LIMITS)
+    return [msgspec.msgpack.decode(frame, type=Outcome) for frame in frames]
+
+
+def _try(definition: Definition, seeds: Iterable[int], emit: Emit) -> None:
+    sandbox.enter()
+    for seed in seeds:
+        begun = time.process_time()
+        found = _tried(definition, seed)
+        emit(msgspec.msgpack.encode(msgspec.structs.replace(found, seconds=time.process_time() - begun)))
+
+
+def _tried(definition: Definition, seed: int) -> Outcome:
+    try:
+        made = entry(definition, seed)
+        found = made[1]
+        key = found["answer"]
+        msgspec.msgpack.encode(plain(found["metadata"]))
+        score(made, key or "")
+    except Exception as error:  # noqa: BLE001 - the boundary: what the library raises at these parameters
+        return Outcome(problem=f"{type(error).__name__}: {error!s:.300}")
+    return Outcome(prompt=len(found["question"]), key=len(key or ""))

@@ -1,0 +1,126 @@
+"""A node that only generates, on a server with faults: no round is lost, spending is capped, the key is nowhere."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engines.stub_openai import (
+    Fault,
+    Handler,
+    Stub,
+    hanging,
+    huge,
+    killed,
+    raw,
+    refused,
+    reply_to,
+    serving,
+    shaped,
+    throttled,
+)
+from tests.integration.swarms import Daemon, daemons, environment, events, eventually, rows, run_swarm
+
+pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("generator")]
+
+KEY = "sk-3f9ab-not-to-be-found-anywhere"
+ROUNDS = 12
+RUN = {"SWARM_TASKS": "basic_arithmetic", "MAX_ROUNDS": ROUNDS, "SWARM_EXPECTED_WORKERS": 2}
+
+
+def knowing() -> Fault:
+    """Right in every second reply, so that groups are informative."""
+    turn = itertools.count()
+
+    def answer(handler: Handler, body: dict[str, Any]) -> None:
+        asked = body["prompt"] if "prompt" in body else body["messages"][-1]["content"]
+        (terms,) = re.findall(r"Calculate ([-+ \d]+)\.", asked)[-1:] or ("0",)
+        right = sum(int(term.replace(" ", "")) for term in re.findall(r"[-+]? ?\d+", terms))
+        handler.give_json(reply_to(body, f"<answer>{right if next(turn) % 2 else 'x'}</answer>"))
+
+    return answer
+
+
+def endpoint(stub: Stub, **more: object) -> str:
+    quick = {"patience": 5, "request_timeout": 2, "backoff": 0.05, "breaker_rest": 0.2, "key_variable": "MY_KEY"}
+    return json.dumps({"base_url": stub.url, "model": "teacher", "api": "chat", **quick, **more})
+
+
+def generator(tmp_path: Path, stub: Stub, **more: object) -> dict[str, str]:
+    asked = {"NODE_ROLE": "generator", "NODE_ID": "teacher", "SWARM_ENDPOINT": endpoint(stub, **more)}
+    return environment(tmp_path, **RUN, **asked) | {"MY_KEY": KEY}
+
+
+FAULTS = (
+    *(killed, throttled(0), hanging, raw(b"\x00\xffno json"), shaped({"choices": []}), refused(500, "oops")),
+    *(shaped([[[1]]]), huge, throttled("x"), shaped({"choices": [{"message": {"content": 5}}]})),
+)
+
+
+Start = Callable[..., Daemon]
+
+
+def others(start: Start, path: Path, **settings: object) -> list[Daemon]:
+    """A clock and two workers."""
+    env = environment(path, **RUN | settings)
+    roles = ({"NODE_ROLE": "coordinator"}, {"NODE_ID": "anna"}, {"NODE_ID": "ben"})
+    return [start("swarm", env | role, "node") for role in roles]
+
+
+def test_a_server_with_every_fault_costs_no_round_and_no_key(tmp_path: Path) -> None:
+    plan = [fault for fault in FAULTS for _ in range(3)]
+    with serving(*plan, then=knowing()) as stub, daemons() as start:
+        swarm = others(start, tmp_path)
+        teacher = start("swarm", generator(tmp_path, stub), "node")
+        command = eventually(lambda: Path(f"/proc/{teacher.process.pid}/cmdline").read_bytes(), "its command line")
+        assert [daemon.wait() for daemon in (*swarm, teacher)] == [0, 0, 0, 0]
+        asked = len(stub.asked)
+        assert all(one.headers["authorization"] == f"Bearer {KEY}" for one in stub.asked)
+    for node in ("anna", "ben"):
+        assert [row["round"] for row in rows(tmp_path, node)] == list(range(ROUNDS))
+        assert not any(row["gather_timed_out"] for row in rows(tmp_path, node))
+        assert not any(row["refused_files"] for row in rows(tmp_path, node))
+    billed = [row for row in rows(tmp_path, "teacher") if "endpoint_requests" in row]
+    assert billed
+    assert sum(row["endpoint_requests"] for row in billed) <= asked
+    secret = KEY.encode()
+    assert not [file for file in tmp_path.rglob("*") if file.is_file() and secret in file.read_bytes()]
+    assert secret not in command
+    assert KEY not in teacher.output
+
+
+def test_groups_of_an_awaited_generator_are_trained_on(tmp_path: Path) -> None:
+    with serving(then=knowing()) as stub, daemons() as start:
+        swarm = others(start, tmp_path, MAX_ROUNDS=6)
+        env = generator(tmp_path, stub) | {"MAX_ROUNDS": "6", "SWARM_AWAITED": "True", "SWARM_LICENCE": "CC0-1.0"}
+        teacher = start("swarm", env, "node")
+        assert [daemon.wait() for daemon in (*swarm, teacher)] == [0, 0, 0, 0]
+    learned = [row for node in ("anna", "ben") for row in rows(tmp_path, node) if "teacher" in row["external_by_peer"]]
+    assert learned
+    assert all(row["external_by_licence"] == {"CC0-1.0": row["external_by_peer"]["teacher"]} for row in learned)
+    assert run_swarm(environment(tmp_path), "validate").returncode == 0
+    shown = run_swarm(environment(tmp_path), "status").stdout
+    assert re.search(r"^teacher +generator", shown, re.MULTILINE), shown
+
+
+def test_a_cap_ends_the_generator_and_a_restart_spends_nothing_more(tmp_path: Path) -> None:
+    capped = {"cap_tokens": 20_000, "max_tokens": 16}
+    with serving(then=knowing()) as stub, daemons() as start:
+        swarm = others(start, tmp_path, MAX_ROUNDS=200)
+        teacher = start("swarm", generator(tmp_path, stub, **capped) | {"MAX_ROUNDS": "200"}, "node")
+        assert teacher.wait() == 0
+        assert [one["event"] for one in events(tmp_path, "teacher", "endpoint.spent")] == ["endpoint.spent"]
+        spent = sum(row["endpoint_tokens_in"] + row["endpoint_tokens_out"] for row in rows(tmp_path, "teacher"))
+        assert 10_000 < spent <= 20_000
+        asked = len(stub.asked)
+        again = start("swarm", generator(tmp_path, stub, **capped) | {"MAX_ROUNDS": "200"}, "node")
+        assert again.wait() == 0
+        assert len(stub.asked) - asked <= 2, "a look at the start, at most"
+        for daemon in swarm:
+            daemon.kill()

@@ -1,0 +1,145 @@
+"""`swarm task`: what somebody sees who writes a task of his own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from swarm.cli.main import run
+from tests.unit.tasks.dataset.making import json_lines
+
+SUMS = """
+import os, random, time
+def draw(rng, top=9):
+    a, b = rng.randrange(top), rng.randrange(top)
+    return f"{a} + {b} = ?", str(a + b)
+def score(question, answer):
+    return 1.0 if answer == question.answer else 0.0
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SWARM_PATH", str(tmp_path / "place"))
+    return tmp_path
+
+
+def test_what_is_written_works_as_it_is_and_its_lines_are_a_settings_file(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["task", "new", "riddles"]) == 0
+    said = capsys.readouterr().out
+    (folder / "swarm.toml").write_text(said[said.index("[tasks.riddles]") :])
+    assert run(["task", "try", "riddles", "--config", "swarm.toml", "--answer", "30", "--answer", "7"]) == 0
+    shown = capsys.readouterr().out
+    assert "What is 6 times 5?\nanswer: 30" in shown
+    assert "reward 1 for '30'\nreward 0 for '7'" in shown
+    assert "a question and 8 answers: median" in shown
+    assert "python/riddles: nothing is wrong with 20 questions" in shown
+    assert run(["task", "list", "--config", "swarm.toml"]) == 0
+    listed = capsys.readouterr().out
+    assert "python/riddles" in listed
+    assert '"python":"riddles.py"' in listed
+    assert "basic_arithmetic" in listed
+
+
+def test_a_file_that_is_there_is_not_written_over(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "riddles.py").write_text("mine")
+    assert run(["task", "new", "riddles"]) == 2
+    assert "cannot write riddles.py: File exists" in capsys.readouterr().err
+    assert (folder / "riddles.py").read_text() == "mine"
+    assert run(["task", "new", "../riddles"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("changed", "by", "problem"),
+    [
+        ("rng.randrange(top), rng", "random.randrange(10**9), rng", "not deterministic: one process made"),
+        ("return 1.0 if", "return 2.0 if", "20 times scoring a question's own answer raised, or gave no number from 0"),
+        ("return 1.0 if", "return 0.5 if", "of 20 questions 20 do not give 1 for their own answer: such as"),
+        ("    return 1.0 if", "    if question.prompt[0] != '5': 1 / 0\n    return 1.0 if", "scoring a question's own"),
+        ("    return 1.0 if", "    if not answer: open('x')\n    return 1.0 if", "scoring an odd answer was ended"),
+        ("    return 1.0 if", "    while not answer: pass\n    return 1.0 if", "scoring an odd answer was ended"),
+        (
+            "    a, b =",
+            "    if rng.random() < 0.5: os.listdir()\n    a, b =",
+            "no question: generation_failed: the question's generator failed",
+        ),
+        ("rng.randrange(top), rng.randrange(top)", "1, 1", "all 20 seeds give the same question"),
+    ],
+)
+def test_what_a_run_would_suffer_from_is_said(
+    folder: Path, capsys: pytest.CaptureFixture[str], changed: str, by: str, problem: str
+) -> None:
+    assert changed in SUMS
+    # seed 0 gives "5 + ...": what is wrong with that one is refused before the first question
+    (folder / "sums.py").write_text(SUMS.replace(changed, by))
+    assert run(["task", "try", "sums.py"]) == 1
+    said = capsys.readouterr().out
+    assert "problem: " in said
+    assert problem in said
+
+
+def test_what_cannot_be_asked_at_all_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "sums.py").write_text(SUMS.replace("str(a + b)", "a + b"))
+    assert run(["task", "try", "sums.py"]) == 2
+    assert "draw failed: ValueError: expected (question, answer) as text" in capsys.readouterr().err
+    assert run(["task", "try", "basic_arithmetik"]) == 2
+    assert "did you mean 'basic_arithmetic'?" in capsys.readouterr().err
+
+
+@pytest.mark.engine
+def test_a_dataset_and_a_task_of_a_family_are_tried_by_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    json_lines(folder / "q.jsonl", [{"question": f"q{n}", "answer": f"a{n}"} for n in range(9)])
+    assert run(["task", "try", "q.jsonl", "--answer", "a3"]) == 0
+    assert "dataset/q: nothing is wrong" in capsys.readouterr().out
+    assert run(["task", "try", "chain_sum"]) == 0
+    assert run(["task", "try", "binary_matrix", "--seed", "5"]) == 0
+    assert "seed 5\n" in capsys.readouterr().out
+
+
+def test_what_a_scorer_tried_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "sums.py").write_text(
+        SUMS.replace("    return 1.0 if", "    if not answer: open('x')\n    return 1.0 if")
+    )
+    assert run(["task", "try", "sums.py"]) == 1
+    assert "scoring child ended: it tried open" in capsys.readouterr().err
+
+
+def test_a_conversation_is_written_and_played_by_hand(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["task", "new", "guess", "--turns"]) == 0
+    capsys.readouterr()
+    assert run(["task", "try", "guess.py", "--answer", "9", "--answer", "4", "--answer", "6", "--answer", "7"]) == 0
+    shown = capsys.readouterr().out
+    assert (
+        "turn 1: '9'\nIt is lower. Guess again.\nturn 2: '4'\nIt is higher. Guess again.\nturn 3: '6'\n(it is" in shown
+    )
+    assert "reward 0.6 for 3 of 3 turns" in shown
+    assert "python/guess: nothing is wrong with 20 questions" in shown
+
+
+@pytest.mark.parametrize(
+    ("changed", "by", "problem"),
+    [
+        ("return None", "return None if rng() else 'x'", "reply failed at"),
+        ('return "That is no whole number. Guess again."', "return str(id(answers))", "not deterministic"),
+        ('return "That is no whole number. Guess again."', "return next(COUNT)", "depends on what was asked before"),
+        ('return "That is no whole number. Guess again."', "1 / 0", "times reply raised, or gave neither"),
+        ('return "That is no whole number. Guess again."', "open('x')", "times a reply was ended: it took all"),
+        ("return 0.0\n    return 0.3", "return 2.0\n    return 0.3", "times scoring a conversation raised, or gave no"),
+        ("return 1.0 - 0.2", "return 0.9 - 0.2", "its own answer in the first turn does not give 1"),
+    ],
+)
+def test_what_a_conversation_would_suffer_from_is_said(
+    folder: Path, capsys: pytest.CaptureFixture[str], changed: str, by: str, problem: str
+) -> None:
+    assert run(["task", "new", "guess", "--turns"]) == 0
+    text = (folder / "guess.py").read_text()
+    assert changed in text
+    count = "\nCOUNT = map(str, __import__('itertools').count())\n"
+    (folder / "guess.py").write_text(text.replace(changed, by) + count)
+    assert run(["task", "try", "guess.py"]) != 0
+    said = capsys.readouterr()
+    assert problem in said.out + said.err

@@ -1,0 +1,121 @@
+"""One question to a model, and a few of each task: with a real, embedded one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from swarm.algo.seeds import HELD_OUT_SEEDS
+from swarm.cli.main import run
+from swarm.cli.probe import levels_of
+from swarm.config import Settings
+from swarm.errors import ConfigError
+from swarm.judge.asked import why
+from swarm.judge.probe import with_levels, without
+from swarm.tasks.scoring import GroupScore
+from swarm.tasks.universe import universe_of
+from swarm.types import Question
+
+SHORT = ["--model", "tiny-2-qwen2-content", "--device", "cpu", "--max-new-tokens", "24"]
+
+
+def score(reward: float = 0.0, *, answered: bool = True, killed: int = 0, errors: int = 0) -> GroupScore:
+    return GroupScore(Question("?", None), (reward,), (answered,), killed, errors)
+
+
+@pytest.mark.parametrize(
+    ("text", "scored", "said"),
+    [
+        ("4", score(answered=False), "no closed"),
+        (f"<answer>{'4' * 2001}</answer>", score(), "longer than 2000"),
+        ("<answer>4</answer>", score(killed=1), "killed"),
+        ("<answer>4</answer>", score(errors=1), "raised"),
+        ("<answer>4</answer>", score(0.3), "said 0.3"),
+    ],
+)
+def test_a_score_comes_with_its_reason(text: str, scored: GroupScore, said: str) -> None:
+    assert said in why(text, scored)
+
+
+def test_levels_make_tasks_of_reasoning_gyms_alone() -> None:
+    rows = {"dataset": "rows.jsonl", "sha256": "0" * 64}
+    table = {"sums": {"gym": "chain_sum", "max_terms": 3, "weight": 2}, "rows": rows}
+    settings = with_levels(Settings(task_table=table, tasks=("sums", "rows")), [0, 2])
+    assert settings.tasks == ("sums-level-0", "sums-level-2", "dataset/rows")
+    assert settings.task_table == {
+        "sums-level-0": {"gym": "chain_sum", "max_terms": 3, "weight": 2, "level": 0},
+        "sums-level-2": {"gym": "chain_sum", "max_terms": 3, "weight": 2, "level": 2},
+        "rows": rows,
+    }
+    assert [*universe_of(without(settings, ["dataset/rows"])).profiles] == ["sums-level-0", "sums-level-2"]
+
+
+def test_where_no_level_can_be_asked_nothing_is_measured() -> None:
+    settings = with_levels(Settings(tasks=("bf",)), [7])
+    with pytest.raises(ConfigError, match="nothing can be asked"):
+        without(settings, ["bf-level-7"])
+
+
+@pytest.mark.parametrize("text", ["", "a", "-1", "1.5", "101", "0,,1"])
+def test_levels_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="--levels"):
+        levels_of(text)
+
+
+def test_a_question_is_shown_as_the_model_gets_it(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["ask", *SHORT, "--task", "base_conversion", "--samples", "2", "--json"]
+    assert run(command) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert HELD_OUT_SEEDS[0] <= found["seed"] < HELD_OUT_SEEDS[1]
+    assert found["prompt"]["text"].startswith("<|user|>")
+    assert 10 < found["prompt"]["tokens"] < len(found["prompt"]["text"])
+    assert len(found["answers"]) == 2
+    for answer in found["answers"]:
+        assert 0 < answer["tokens"] <= 24
+        assert (answer["answer"] is None) == ("no closed" in answer["why"])
+    assert run(command) == 0
+    assert json.loads(capsys.readouterr().out) == found
+
+
+def test_what_a_user_says_instead_is_what_the_model_gets(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(["ask", *SHORT, "--task", "bf"]) == 0
+    assert "<answer>2, or" not in capsys.readouterr().out
+    monkeypatch.setenv("SWARM_SYSTEM_PROMPT", "You are a calculator.")  # which this model's template leaves out
+    monkeypatch.setenv("SWARM_INSTRUCTION", "Write <answer>2, or so.")
+    monkeypatch.setenv("SWARM_STOP", "<")
+    assert run(["ask", *SHORT, "--task", "bf", "--samples", "8", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["prompt"]["text"].startswith("<|user|>Write <answer>2, or so.\n\n")
+    assert all(answer["text"].count("<") <= 1 for answer in found["answers"])
+    assert any("<" in answer["text"] and answer["finished"] for answer in found["answers"])
+
+
+def test_a_probe_measures_levels_and_says_which_cannot_be_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["probe", *SHORT, "--tasks", "bf", "--levels", "0,9", "--questions", "2", "--generations", "2"]
+    assert run([*command, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    (one,) = found["measured"]
+    assert (one["task"], one["questions"], one["generations"]) == ("bf-level-0", 2, 2)
+    assert "bf-level-9" in found["proposal"]["left_out"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["ask", "--task", "bf", "--samples", "0"], "--samples"),
+        (["ask", "--task", "bf", "--model", "a,b"], "one model"),
+        (["ask", "--task", "nothing-of-the-kind"], "has no task"),
+        (["probe", "--questions", "0"], "--questions"),
+        (["probe", "--tasks", "bff"], "bf"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_before_anything_is_loaded(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(arguments) == 2
+    assert said in capsys.readouterr().err

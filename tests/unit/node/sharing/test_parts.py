@@ -1,0 +1,233 @@
+"""Peers' groups that were published one by one, as an intake takes them; files are real."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import msgspec
+import pytest
+from msgspec import UNSET
+
+from swarm.node.sharing.reading import MOST_TRIES
+from swarm.store.folder.store import FolderStore
+from swarm.types import RoundKey
+from swarm.wire.codec import encode
+from swarm.wire.messages import RolloutFile
+from swarm.wire.parts import digest
+from tests.layout import Layout
+from tests.unit.node.factories import FakeTaskSource, fake_rewards, make_rollouts, put
+from tests.unit.node.intakes import R0, TestedIntake, TrustsTabs, everything, publish
+
+pytestmark = pytest.mark.anyio
+R1 = RoundKey(1)
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(tmp_path, "exp")
+
+
+def publish_parts(layout: Layout, file: RolloutFile) -> RolloutFile:
+    """Each group as a part; returns the file that is to come."""
+    key, named = RoundKey(file.round, file.stage), {}
+    for slot, entries in file.rollouts.items():
+        part = msgspec.structs.replace(file, rollouts={slot: entries}, groups={slot: file.groups[slot]}, timestamp=0.0)
+        data = encode(part)
+        put(layout.part_file(key, file.peer_id, int(slot)), data)
+        named[slot] = digest(data)
+    return msgspec.structs.replace(file, rollouts={}, groups={}, parts=named)
+
+
+def texts(intake: TestedIntake, *peers: str, key: RoundKey = R0) -> list[list[str]]:
+    return [[one.text for one in scored.group.completions] for scored in intake.groups(*peers, key=key)]
+
+
+async def test_groups_in_parts_are_those_of_one_file(layout: Layout) -> None:
+    intake, other = TestedIntake(layout), TestedIntake(layout)
+    whole = make_rollouts("bob", R0, groups=3)
+    publish(layout, publish_parts(layout, whole))
+    await intake.look()
+    publish(layout, whole)
+    await other.look()
+    assert texts(intake, "bob") == texts(other, "bob")
+    assert len(texts(intake, "bob")) == 3
+    assert intake.arrived == [(R0, "bob")]
+
+
+async def test_parts_without_their_file_are_nothing(layout: Layout) -> None:
+    intake = TestedIntake(layout)
+    publish_parts(layout, make_rollouts("bob", R0))
+    await intake.look(live=["bob"])
+    assert (intake.arrived, texts(intake, "bob"), intake.refused()) == ([], [], {})
+
+
+async def test_a_part_that_was_changed_refuses_the_file(layout: Layout) -> None:
+    intake = TestedIntake(layout)
+    publish(layout, publish_parts(layout, make_rollouts("bob", R0)))
+    publish_parts(layout, make_rollouts("bob", R0, seed=8))
+    await intake.look()
+    assert texts(intake, "bob") == []
+    assert intake.refused() == {"bob": {"other_part": 1}}
+
+
+async def test_a_file_before_its_parts_is_as_one_that_is_not_there_until_they_come(layout: Layout) -> None:
+    intake, file = TestedIntake(layout), make_rollouts("bob", R0)
+    publish(layout, publish_parts(layout, file))
+    layout.part_file(R0, "bob", 1).unlink()
+    await intake.look(live=["bob"])
+    assert intake.silent == [(R0, "bob")]
+    publish_parts(layout, file)
+    await intake.look(live=["bob"])
+    assert len(texts(intake, "bob")) == 2
+    assert intake.arrived == [(R0, "bob")] * 2
+    assert intake.refused() == {"bob": {"missing_part": 1}}
+
+
+async def test_a_file_whose_parts_never_come_is_read_so_many_times(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    intake, read = TestedIntake(layout), list[str]()
+    publish(layout, publish_parts(layout, make_rollouts("bob", R0)))
+    layout.part_file(R0, "bob", 0).unlink()
+    real = FolderStore.get
+    monkeypatch.setattr(FolderStore, "get", lambda store, key, limit: (read.append(key), real(store, key, limit))[1])
+    for _ in range(MOST_TRIES + 5):
+        await intake.look(live=["bob"])
+    assert read.count("rollouts/round_0/stage_0/bob.json") == MOST_TRIES
+
+
+async def test_who_can_only_write_over_a_part_puts_nobody_to_blame(layout: Layout) -> None:
+    signed = Layout(layout.path, "exp", TrustsTabs())
+    intake, file = TestedIntake(signed), make_rollouts("bob", R0)
+    file = publish_parts(layout, file)
+    for slot in (0, 1):
+        part = layout.part_file(R0, "bob", slot)
+        data = part.read_bytes() + b"\t"
+        put(part, data)
+        assert file.parts is not UNSET
+        file.parts[str(slot)] = digest(data)
+    genuine = layout.part_file(R0, "bob", 1).read_bytes()
+    put(layout.rollout_file(R0, "bob"), encode(file) + b"\t")
+    put(layout.part_file(R0, "bob", 1), b"{}")
+    await intake.look(live=["bob"])
+    assert texts(intake, "bob") == []
+    assert intake.refused() == {"bob": {"unsigned": 1}}
+    put(layout.part_file(R0, "bob", 1), genuine)
+    await intake.look(live=["bob"])
+    assert len(texts(intake, "bob")) == 2
+
+
+# ── what hostile parts cost ─────────────────────────────────────────────────────────────────────────────────────────
+async def test_parts_that_no_file_names_are_neither_listed_nor_read(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    intake, asked = TestedIntake(layout), list[str]()
+    publish(layout, make_rollouts("bob", R0))
+    folder = layout.part_file(R0, "eve", 0).parent
+    folder.mkdir(parents=True)
+    for number in range(3000):
+        (folder / f"eve@{number}.json").write_bytes(b"x")
+    for name in ("get", "stat", "list"):
+        real = getattr(FolderStore, name)
+        monkeypatch.setattr(
+            FolderStore,
+            name,
+            lambda store, key, *args, real=real, **more: (asked.append(key), real(store, key, *args, **more))[1],
+        )
+    await intake.look(live=["bob", "eve"])
+    assert len(texts(intake, "bob")) == 2
+    assert [key for key in asked if "parts_" in key] == []
+
+
+async def test_parts_cost_no_more_bytes_than_one_file_also_of_a_file_that_is_refused(layout: Layout) -> None:
+    one = make_rollouts("eve", R0, groups=4)
+    size = len(encode(one))
+    intake = TestedIntake(layout, max_file_bytes=size // 2)
+    publish(layout, publish_parts(layout, one))
+    await intake.look()
+    assert intake.refused() == {"eve": {"oversized": 1}}
+    (reading,) = intake.intake._examination._readings[R0].values()
+    assert 0 < reading.size <= size // 2
+
+
+async def test_more_parts_than_groups_are_read_of_a_peer_are_refused_unread(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    intake, read = TestedIntake(layout, peer_groups=2), list[str]()
+    publish(layout, publish_parts(layout, make_rollouts("eve", R0, groups=3)))
+    real = FolderStore.get
+    monkeypatch.setattr(FolderStore, "get", lambda store, key, limit: (read.append(key), real(store, key, limit))[1])
+    await intake.look()
+    assert intake.refused() == {"eve": {"oversized": 1}}
+    assert [key for key in read if "parts_" in key] == []
+
+
+# ── before the file is there ────────────────────────────────────────────────────────────────────────────────────────
+async def look_ahead(intake: TestedIntake, key: RoundKey, *live: str) -> None:
+    """A look while this node computes."""
+    intake.intake.foresee(lambda _: everything())
+    async with anyio.create_task_group() as tasks:
+        await intake.intake.look({key}, frozenset(live), tasks)
+
+
+async def knows(intake: TestedIntake, layout: Layout, peer: str) -> None:
+    """A round of this peer's, in parts, was good."""
+    publish(layout, publish_parts(layout, make_rollouts(peer, R0)))
+    await intake.look(live=[peer])
+    intake.intake.close_round(0)
+
+
+async def test_parts_of_a_proven_peer_are_verified_before_their_file_and_not_again(layout: Layout) -> None:
+    source = FakeTaskSource()
+    intake = TestedIntake(layout, source)
+    await knows(intake, layout, "bob")
+    before, file = len(source.scored), publish_parts(layout, make_rollouts("bob", R1))
+    await look_ahead(intake, R1, "bob")
+    assert len(source.scored) == before + 2
+    assert (R1, "bob") not in intake.arrived
+    publish(layout, file)
+    await intake.look(R1, live=["bob"])
+    assert len(source.scored) == before + 2
+    assert len(texts(intake, "bob", key=R1)) == 2
+    assert intake.intake.close_round(1).accepted_by_peer == {"bob": 2}
+
+
+async def test_parts_that_the_file_does_not_name_count_for_nothing_though_verified(layout: Layout) -> None:
+    intake = TestedIntake(layout)
+    await knows(intake, layout, "bob")
+    publish_parts(layout, make_rollouts("bob", R1, seed=8))
+    await look_ahead(intake, R1, "bob")
+    publish(layout, publish_parts(layout, make_rollouts("bob", R1)))
+    await intake.look(R1, live=["bob"])
+    named = [[entry.response for entry in entries] for entries in make_rollouts("bob", R1).rollouts.values()]
+    assert [scored.rewards for scored in intake.groups("bob", key=R1)] == [
+        fake_rewards(responses) for responses in named
+    ]
+
+
+async def test_parts_of_who_has_no_record_or_publishes_whole_files_are_not_looked_for(layout: Layout) -> None:
+    source = FakeTaskSource()
+    intake = TestedIntake(layout, source)
+    publish(layout, make_rollouts("bob", R0))
+    await intake.look(live=["bob"])
+    intake.intake.close_round(0)
+    before = len(source.scored)
+    for peer in ("bob", "eve"):
+        publish_parts(layout, make_rollouts(peer, R1))
+    await look_ahead(intake, R1, "bob", "eve")
+    assert len(source.scored) == before
+
+
+async def test_who_publishes_a_broken_part_early_is_not_looked_at_again(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    intake, read = TestedIntake(layout), list[str]()
+    await knows(intake, layout, "bob")
+    put(layout.part_file(R1, "bob", 0), b"x" * 1000)
+    real = FolderStore.get
+    monkeypatch.setattr(FolderStore, "get", lambda store, key, limit: (read.append(key), real(store, key, limit))[1])
+    for _ in range(5):
+        await look_ahead(intake, R1, "bob")
+    assert len([key for key in read if "parts_" in key]) == 1
+    assert intake.refused(1) == {}

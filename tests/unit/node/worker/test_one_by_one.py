@@ -1,0 +1,155 @@
+"""A node that publishes its groups one by one: what peers find, and what its death leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from swarm.types import RoundKey
+from swarm.wire.codec import decode, encode
+from swarm.wire.messages import RolloutFile
+from swarm.wire.parts import digest, put_together
+from tests.layout import Layout
+from tests.unit.node.factories import MEASURED_COLUMNS, FakePolicy, make_rollouts, put
+from tests.unit.node.nodes import (
+    make_worker,
+    play_to_the_end,
+    released,
+    rollouts_of,
+    rows_of,
+    running,
+    set_clock,
+    until,
+)
+from tests.unit.node.sharing.test_parts import publish_parts
+
+pytestmark = pytest.mark.anyio
+ONE_BY_ONE = {"publish_frequency": "generation"}
+R0 = RoundKey(0)
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(tmp_path / "one by one", "exp")
+
+
+def whole(layout: Layout, round_: int) -> RolloutFile:
+    """A file of alice's with the groups of its parts."""
+    key = RoundKey(round_)
+
+    def get(place: str, _: int) -> bytes:
+        return (layout.root / place).read_bytes()
+
+    return put_together(rollouts_of(layout, round_, "alice"), "alice", key, get, most_bytes=10**6)
+
+
+def parts(layout: Layout, round_: int = 0) -> dict[str, bytes]:
+    folder = layout.part_file(RoundKey(round_), "alice", 0).parent
+    return {file.name: file.read_bytes() for file in sorted(folder.glob("*"))} if folder.exists() else {}
+
+
+def lived(layout: Layout) -> list[dict[str, Any]]:
+    """What alice's rows say, but for what was measured."""
+    rows = [msgspec.to_builtins(row) for row in rows_of(layout, "alice")]
+    return [{n: v for n, v in row.items() if n not in MEASURED_COLUMNS and "seconds" not in n} for row in rows]
+
+
+async def test_both_frequencies_give_the_same_texts_rewards_and_updates(tmp_path: Path, layout: Layout) -> None:
+    at_once = Layout(tmp_path / "at once", "exp")
+    await play_to_the_end(at_once, range(3), make_worker(at_once, "alice"))
+    await play_to_the_end(layout, range(3), make_worker(layout, "alice", **ONE_BY_ONE))
+    for round_ in range(3):
+        ours, theirs = whole(layout, round_), rollouts_of(at_once, round_, "alice")
+        assert msgspec.structs.replace(ours, timestamp=0.0) == msgspec.structs.replace(theirs, timestamp=0.0)
+    assert lived(layout) == lived(at_once)
+
+
+async def test_a_row_counts_the_bytes_of_the_parts_and_of_what_names_them(layout: Layout) -> None:
+    await play_to_the_end(layout, range(1), make_worker(layout, "alice", **ONE_BY_ONE))
+    (row,) = rows_of(layout, "alice")
+    file = layout.rollout_file(R0, "alice").read_bytes()
+    assert row.bytes_published == len(file) + sum(map(len, parts(layout).values()))
+
+
+async def test_a_group_is_published_while_the_others_are_generated(layout: Layout) -> None:
+    policy = FakePolicy(hold_at="others")
+    await set_clock(layout, 0)
+    with released(policy):
+        async with running(make_worker(layout, "alice", policy, **ONE_BY_ONE)):
+            await until(lambda: parts(layout))
+            assert list(parts(layout)) == ["alice@0.json"]
+            assert not layout.rollout_file(R0, "alice").exists()
+
+
+async def die_among_the_parts(layout: Layout) -> dict[str, bytes]:
+    """What a node leaves that is killed once its first group is published."""
+    policy = FakePolicy(hold_at="others")
+    await set_clock(layout, 0)
+    with released(policy):
+        async with running(make_worker(layout, "alice", policy, **ONE_BY_ONE)):
+            await until(lambda: parts(layout))
+    return parts(layout)
+
+
+async def test_who_died_among_its_parts_goes_on_with_those_that_are_there(layout: Layout) -> None:
+    left = await die_among_the_parts(layout)
+    place = layout.part_file(R0, "alice", 0)
+    node = place.stat().st_ino
+    await play_to_the_end(layout, range(2), make_worker(layout, "alice", **ONE_BY_ONE))
+    assert place.stat().st_ino == node  # not even written again
+    assert {name: parts(layout)[name] for name in left} == left
+    named = rollouts_of(layout, 0, "alice").parts
+    assert named == {str(slot): digest(data) for slot, data in enumerate(parts(layout).values())}
+
+
+async def test_parts_that_were_lost_come_out_as_the_same_bytes(layout: Layout) -> None:
+    left = await die_among_the_parts(layout)
+    layout.part_file(R0, "alice", 0).unlink()
+    await play_to_the_end(layout, range(1), make_worker(layout, "alice", **ONE_BY_ONE))
+    assert parts(layout)["alice@0.json"] == left["alice@0.json"]
+
+
+async def test_a_published_part_stays_where_another_text_comes_out_now(layout: Layout) -> None:
+    left = await die_among_the_parts(layout)
+    other = FakePolicy(weights="others")
+    await play_to_the_end(layout, range(1), make_worker(layout, "alice", other, **ONE_BY_ONE))
+    assert parts(layout)["alice@0.json"] == left["alice@0.json"]
+    part = decode(left["alice@0.json"], RolloutFile, "")
+    published = [entry.response for entry in part.rollouts["0"]]
+    trained = [[one.text for one in group.completions] for group in other.trained[0]]
+    assert published in trained
+    assert whole(layout, 0).rollouts["0"] == part.rollouts["0"]
+
+
+async def test_what_stands_in_the_place_of_an_own_part_is_written_over(layout: Layout) -> None:
+    left = await die_among_the_parts(layout)
+    put(layout.part_file(R0, "alice", 0), b"rubbish")
+    await play_to_the_end(layout, range(1), make_worker(layout, "alice", **ONE_BY_ONE))
+    assert parts(layout)["alice@0.json"] == left["alice@0.json"]
+    assert whole(layout, 0).rollouts
+
+
+async def test_a_file_whose_part_somebody_wrote_over_is_not_changed_when_the_part_is_made_again(layout: Layout) -> None:
+    policy = FakePolicy(hold_at="train")
+    await set_clock(layout, 0)
+    with released(policy):
+        async with running(make_worker(layout, "alice", policy, **ONE_BY_ONE)):
+            await until(layout.rollout_file(R0, "alice").exists)
+    published, before = layout.rollout_file(R0, "alice").read_bytes(), parts(layout)
+    put(layout.part_file(R0, "alice", 1), before["alice@0.json"])
+    await play_to_the_end(layout, range(1), make_worker(layout, "alice", **ONE_BY_ONE))
+    assert layout.rollout_file(R0, "alice").read_bytes() == published
+    assert parts(layout) == before
+
+
+async def test_a_node_that_publishes_at_once_learns_from_a_peer_that_does_not(layout: Layout) -> None:
+    policy = FakePolicy()
+    file = publish_parts(layout, make_rollouts("bob", R0, groups=4))
+    await anyio.to_thread.run_sync(put, layout.rollout_file(R0, "bob"), encode(file))
+    await play_to_the_end(layout, range(1), make_worker(layout, "alice", policy, external_groups=1))
+    (row,) = rows_of(layout, "alice")
+    assert row.external_by_peer == {"bob": 1}

@@ -1,0 +1,271 @@
+"""One update on conversations: against an independent implementation, and what counts as a token of theirs."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import msgspec
+import pytest
+import torch
+
+from swarm.algo.losses import LOSSES
+from swarm.instruction import OURS
+from swarm.policy.batch import EXTERNAL_LENGTHS, encode_groups
+from swarm.policy.embedded import EMBEDDED
+from swarm.policy.model import LanguageModel, load_model
+from swarm.policy.policy import make_policy
+from swarm.policy.settings import GrpoConfig
+from swarm.types import Completion, Dialogue, Generator, TrainGroup, Turn
+from tests.unit.policy.factories import (
+    ARCHITECTURES,
+    gradient_of,
+    largest_gap,
+    make_group,
+    make_model,
+    make_trainer,
+)
+
+SOME_ENDS = tuple(range(40))
+REPLIES = (("too small", "no, too large"), (), ("?",), ("almost", ""))
+"""To four conversations: of 3, 1, 2 and 3 turns."""
+ADVANTAGES = (1.0, -0.5, 0.25, -0.75)
+KL, CAP, TEMPERATURE = 0.3, 1.1, 0.8
+
+
+def converse(generator: Generator, question: str, replies: Sequence[Sequence[str]]) -> tuple[Completion, ...]:
+    """Conversations in which the environment says this, whatever it hears; each turn is asked for at once."""
+    live = [generator.generate([question], group_size=1, seed=n)[0][0] for n in range(len(replies))]
+    for number in range(max(map(len, replies))):
+        for n, one in enumerate(live):
+            if number < len(replies[n]):
+                turn = Turn(one.text, one.finished, replies[n][number], one.token_ids, one.logprobs, one.forced)
+                turns = (*one.earlier, turn)
+                ((later,),) = generator.generate([Dialogue(question, turns)], group_size=1, seed=n)
+                live[n] = msgspec.structs.replace(later, earlier=turns)
+    return tuple(live)
+
+
+def said(*texts: str, finished: bool = True) -> Completion:
+    """A stranger's conversation: the model's words and the environment's, in turn."""
+    turns = tuple(Turn(text, finished, reply) for text, reply in zip(texts[:-1:2], texts[1::2], strict=True))
+    return Completion(texts[-1], finished, earlier=turns)
+
+
+def groups_of(model: LanguageModel, **settings: int) -> list[TrainGroup]:
+    """Own conversations, a stranger's, and groups of one turn, some with nothing to learn."""
+    policy = make_policy(model, GrpoConfig(temperature=TEMPERATURE, **settings))
+    theirs = (said("5", "more", "9", "less", "7"), said("8"), said("no", "why?", "", finished=False))
+    claimed = (*converse(policy, "Which?", (("yes",), ("no", "no"))),)
+    return [
+        TrainGroup("Guess my number.", converse(policy, "Guess my number.", REPLIES), ADVANTAGES),
+        TrainGroup("And mine?", theirs, (0.5, -1.0, 0.5), external=True),
+        make_group(),
+        TrainGroup("Which?", claimed, (0.75, -0.75), external=True, tokenizer=model.tokenizer_digest),
+        TrainGroup("How many?", converse(policy, "How many?", (("2",), ())), (0.0, 0.0)),
+    ]
+
+
+@dataclass
+class Naive:
+    """One conversation, token by token."""
+
+    ids: list[int]
+    trained: list[bool]
+    behaviour: list[float | None]
+    advantage: float
+
+
+def written_out(model: LanguageModel, group: TrainGroup, completion: Completion, advantage: float) -> Naive:
+    tokenizer = model.tokenizer
+    prompt = tokenizer(OURS.as_plain_text(group.prompt))["input_ids"]
+    one = Naive(list(prompt), [False] * len(prompt), [None] * len(prompt), advantage)
+    for turn in (*completion.earlier, completion):
+        if turn.token_ids is not None and turn.logprobs is not None:
+            ids, behaviour = list(turn.token_ids), list(turn.logprobs)
+        else:
+            ids = tokenizer(turn.text)["input_ids"] + [tokenizer.eos_token_id] * turn.finished
+            behaviour = [None] * len(ids)
+        start, many = turn.forced or (0, 0)
+        one.ids += ids
+        one.trained += [not start <= place < start + many for place in range(len(ids))]
+        one.behaviour += behaviour
+        if isinstance(turn, Turn):
+            words = tokenizer(f"\n\n{turn.reply}\nAnswer:")["input_ids"]
+            one.ids += words
+            one.trained += [False] * len(words)
+            one.behaviour += [None] * len(words)
+    return one
+
+
+def reference(
+    model: LanguageModel, before: Any, groups: Sequence[TrainGroup], loss: str, *, kl: float, cap: float
+) -> tuple[float, dict[str, torch.Tensor]]:
+    """Loss and gradient in float64, a whole conversation at a time, token after token."""
+    module, initial = copy.deepcopy(model.module).double(), copy.deepcopy(before).double()
+    conversations = [
+        written_out(model, group, completion, advantage)
+        for group in groups
+        for completion, advantage in zip(group.completions, group.advantages, strict=True)
+    ]
+    tokens = sum(sum(one.trained) for one in conversations)
+    total = torch.zeros((), dtype=torch.float64)
+    for one in conversations:
+        if not any(one.trained):
+            continue
+        ours, theirs = (
+            (m(input_ids=torch.tensor([one.ids]), use_cache=False).logits[0] / TEMPERATURE).log_softmax(-1)
+            for m in (module, initial)
+        )
+        places = [place for place, trained in enumerate(one.trained) if trained]
+        logprobs = [ours[place - 1, one.ids[place]] for place in places]
+        shift = sum(logprob - logprob.detach() for logprob in logprobs) / len(places)
+        losses = []
+        for place, logprob in zip(places, logprobs, strict=True):
+            ratio = (shift if loss == "gspo" else logprob - logprob.detach()).exp()
+            gain = one.advantage * (logprob if loss == "cispo" else ratio)
+            behaviour = one.behaviour[place]
+            if cap and behaviour is not None:
+                gain = gain * min(cap, (logprob.detach() - behaviour).exp().item())
+            gap = theirs[place - 1, one.ids[place]].detach() - logprob
+            losses.append(-gain + kl * (gap.exp() - gap - 1))
+        share = {
+            "grpo": 1 / tokens,
+            "cispo": 1 / tokens,
+            "grpo_sequence": 1 / len(places) / len(conversations),
+            "gspo": 1 / len(places) / len(conversations),
+            "dr_grpo": 1 / len(conversations) / model.max_new_tokens,
+        }[loss]
+        total = total + share * sum(losses)
+    total.backward()
+    return total.item(), {name: parameter.grad.float() for name, parameter in module.named_parameters()}
+
+
+def moved(model: LanguageModel) -> None:
+    """Weights that are no longer those which have generated, nor those of the KL term."""
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for parameter in model.module.parameters():
+            parameter.add_(0.02 * torch.randn_like(parameter))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("kl", "cap"), [(0.0, 0.0), (KL, 0.0), (0.0, CAP), (KL, CAP)])
+def test_loss_and_gradient_of_conversations_equal_an_independent_implementation(
+    loss: str, kl: float, cap: float
+) -> None:
+    model = make_model(eos_ids=SOME_ENDS)
+    assert_equals_reference(model, groups_of(model), loss, kl=kl, cap=cap)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_what_ended_reasoning_is_context_for_loss_kl_term_and_weights(loss: str) -> None:
+    model = make_model(eos_ids=tuple(range(200, 240)), max_new_tokens=20)
+    groups = groups_of(model, max_reasoning_tokens=3)
+    turns = [turn for group in groups for one in group.completions for turn in one.every_turn]
+    assert {turn.forced for turn in turns} == {None, (3, len("\n<answer>"))}
+    assert_equals_reference(model, groups, loss, kl=KL, cap=CAP)
+
+
+def assert_equals_reference(
+    model: LanguageModel, groups: list[TrainGroup], loss: str, *, kl: float, cap: float
+) -> None:
+    before = copy.deepcopy(model.module)
+    settings = {"temperature": TEMPERATURE, "loss": loss, "kl_weight": kl, "importance_cap": cap}
+    trainer = make_trainer(model, **settings)
+    moved(model)
+    held = groups if cap else [group for group in groups if not (group.external and group.tokenizer)]
+    expected_loss, expected = reference(model, before, held, loss, kl=kl, cap=cap)
+    report = trainer.finish_update(held)
+    ours = {name: moment / 0.1 for name, moment in trainer.state().first_moments.items()}
+    assert largest_gap(expected, ours) < 2e-5
+    assert report.loss == pytest.approx(expected_loss, rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("architecture", [*ARCHITECTURES, "sliding"])
+def test_gradient_of_conversations_is_the_same_however_rows_are_parted(architecture: str) -> None:
+    model = make_model(architecture, eos_ids=SOME_ENDS)
+    gradient = partial(gradient_of, model, groups_of(model), importance_cap=CAP, temperature=TEMPERATURE)
+    whole = gradient()
+    assert largest_gap(whole, gradient(micro_batch_tokens=64)) < 1e-5
+    assert largest_gap(whole, gradient(gradient_checkpointing=True)) < 1e-5
+
+
+@pytest.mark.parametrize("name", EMBEDDED[:2])
+@pytest.mark.parametrize("budget", [None, 3])
+def test_trainer_and_generator_agree_on_every_logprob_of_three_turns(name: str, budget: int | None) -> None:
+    model = load_model(name, device="cpu", max_new_tokens=24)
+    policy = make_policy(model, GrpoConfig(max_reasoning_tokens=budget))
+    completions = converse(policy, "What is 3 * 4?", (("No. Once more!", "No."), ("Why?", "So?"), ("", "?"), ()))
+    report = policy.finish_update([TrainGroup("What is 3 * 4?", completions, ADVANTAGES)])
+    turns = [turn for one in completions for turn in (*one.earlier, one)]
+    assert len(turns) == 10
+    assert 0 < report.logprob_drift < 1e-4
+    forced = sum(turn.forced[1] for turn in turns if turn.forced)
+    assert (forced > 0) == (budget is not None)
+    assert report.tokens == report.trained_tokens == sum(len(turn.token_ids or ()) for turn in turns) - forced
+
+
+def test_what_the_environment_says_is_no_token_of_the_completion() -> None:
+    model = make_model()
+    (short,), (long,) = (
+        encode_groups([TrainGroup("?", (said("5", reply, "7"),), (1.0,))], model, all_rows=True, use_claims=False).rows
+        for reply in ("more", "more " * 9)
+    )
+    assert len(long.token_ids) - len(short.token_ids) == len("more " * 8) + 1
+    assert short.written_ids == long.written_ids
+    assert model.tokenizer.decode(short.written_ids, skip_special_tokens=True) == "57"
+
+
+def claimed(model: LanguageModel) -> TrainGroup:
+    policy = make_policy(model, GrpoConfig())
+    completions = converse(policy, "?", (("more", "less"),))
+    return TrainGroup("?", completions, (1.0,), external=True, tokenizer=model.tokenizer_digest)
+
+
+def test_a_strangers_tokens_are_used_where_those_of_every_turn_hold() -> None:
+    model = make_model(eos_ids=SOME_ENDS)
+    group = claimed(model)
+    (one,) = group.completions
+    turns = (*one.earlier, one)
+    (row,) = encode_groups([group], model, all_rows=True, use_claims=True).rows
+    assert row.written_ids == [token for turn in turns for token in turn.token_ids or ()]
+    assert row.behaviour_logprobs == tuple(value for turn in turns for value in turn.logprobs or ())
+    lie = msgspec.structs.replace(one.earlier[1], text=f"{one.earlier[1].text}!")
+    false = msgspec.structs.replace(one, earlier=(one.earlier[0], lie))
+    (row,) = encode_groups(
+        [msgspec.structs.replace(group, completions=(false,))], model, all_rows=True, use_claims=True
+    ).rows
+    assert row.behaviour_logprobs is None
+    assert lie.text in model.tokenizer.decode(row.written_ids)
+
+
+def test_a_conversation_may_be_long_but_no_turn_of_a_strangers_much_longer_than_own_ones() -> None:
+    model = make_model(max_new_tokens=2)
+    most = "x" * (2 * EXTERNAL_LENGTHS)
+
+    def left_out(*texts: str) -> int:
+        group = TrainGroup("?", (said(*texts, finished=False),), (1.0,), external=True)
+        return encode_groups([group], model, all_rows=True, use_claims=False).groups_too_long
+
+    assert left_out(most, "on", most, "on", most) == 0
+    assert left_out(most, "on", f"{most}x", "on", "7") == 1
+    assert left_out("5", "on" * 300, "7") == 1, "the context has 512 tokens"
+
+
+def test_a_second_iteration_measures_conversations_against_the_log_probs_of_the_first() -> None:
+    def written(**settings: int) -> tuple[dict[str, torch.Tensor], float]:
+        model = make_model(eos_ids=SOME_ENDS)
+        trainer = make_trainer(model, temperature=TEMPERATURE, **settings)
+        report = trainer.finish_update(groups_of(model))
+        return model.module.state_dict(), report.loss
+
+    (once, _), (twice, loss), (parted, same_loss) = (
+        written(**more) for more in ({}, {"iterations": 2}, {"iterations": 2, "micro_batch_tokens": 64})
+    )
+    assert largest_gap(once, twice) > 1e-4
+    assert largest_gap(twice, parted) < 1e-4
+    assert loss == pytest.approx(same_loss, abs=1e-5)

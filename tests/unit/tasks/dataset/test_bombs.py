@@ -1,0 +1,114 @@
+"""Files and tables of strangers that are meant to hang or fill the server that gets them ready."""
+
+from __future__ import annotations
+
+import json
+import resource
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from swarm.errors import ConfigError
+from swarm.tasks import bounded
+from swarm.tasks.dataset import loading, reading, rows, strict_json, template
+from tests.unit.tasks.dataset.making import json_lines, prepared
+
+
+def refused(folder: Path, row: dict[str, Any], match: str, **parameters: Any) -> None:
+    json_lines(folder / "q.jsonl", [row])
+    with pytest.raises(ConfigError, match=match):
+        prepared(folder, dataset="q.jsonl", **parameters)
+
+
+def test_an_own_answer_at_which_a_regular_expression_hangs_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "FIRST_CPU_S", 0.05)
+    pattern = "x" * 40 + "|(x+x+)+y"
+    refused(tmp_path, {"question": "q", "answer": pattern}, "processor time", scorer="regex")
+
+
+def test_whatever_hangs_at_a_tasks_first_question_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("swarm.tasks.registry.FIRST_CPU_S", 0.05)
+    monkeypatch.setattr(loading, "_try", lambda _task: None)
+    pattern = "x" * 40 + "|(x+x+)+y"
+    refused(tmp_path, {"question": "q", "answer": pattern}, r"\[tasks.mine\].*processor time", scorer="regex")
+
+
+def test_all_tasks_together_get_no_more_time_than_a_few_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("swarm.tasks.registry.ALL_FIRST_CPU_S", 0.05)
+    pattern = "x" * 40 + "|(x+x+)+y"
+    refused(
+        tmp_path, {"question": "q", "answer": pattern}, r"0\.05 s .*, all tasks of the run together", scorer="regex"
+    )
+
+
+def test_many_short_times_in_one_are_no_longer_than_that() -> None:
+    times: list[float] = []
+
+    def many() -> None:
+        with bounded.at_most(0.2, ", together"):
+            while True:
+                with bounded.at_most(60.0):
+                    times.append(time.process_time())
+                    while time.process_time() - times[-1] < 0.01:
+                        pass
+
+    with pytest.raises(TimeoutError, match=r"0\.2 s of processor time, together"):
+        many()
+    assert len(times) > 2
+
+
+def test_time_is_bounded_once_and_the_handler_is_what_it_was() -> None:
+    import signal
+
+    before = signal.getsignal(signal.SIGPROF)
+    with bounded.at_most(5):
+        assert signal.getitimer(signal.ITIMER_PROF)[0] > 0
+    assert (signal.getsignal(signal.SIGPROF), signal.getitimer(signal.ITIMER_PROF)[0]) == (before, 0)
+
+
+def test_a_template_that_repeats_a_long_column_is_not_filled() -> None:
+    asked: list[str] = []
+
+    class Row(dict[str, Any]):
+        def __getitem__(self, name: str) -> Any:
+            asked.append(name)
+            return super().__getitem__(name)
+
+    with pytest.raises(ValueError, match="more than 2000 characters"):
+        template.fill("{a}" * 5000, Row(a="x" * 1000), 2000)
+    with pytest.raises(ValueError, match="more than 20000 characters"):
+        template.fill("{a}" * 5000, Row(a="x" * 1000), 20_000)
+    assert len(asked) < 100
+
+
+def test_a_template_in_a_table_of_a_stranger_is_refused_with_file_and_line(tmp_path: Path) -> None:
+    row = {"question": "x" * 100_000, "answer": "1"}
+    refused(tmp_path, row, r"q\.jsonl:1: the question has more than 200000 characters", question="{question}" * 100)
+
+
+def test_a_name_twice_among_very_many_is_found_in_one_pass() -> None:
+    names = [f'"{n}":1' for n in range(100_000)]
+    with pytest.raises(ValueError, match="'99999' twice"):
+        strict_json.loads("{" + ",".join([*names, names[-1]]) + "}")
+
+
+def test_rows_that_a_small_file_swells_to_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "BYTES_LIMIT", 100)
+    refused(tmp_path, {"question": "x" * 200, "answer": "1"}, "more than 100 bytes of rows")
+
+
+@pytest.mark.engine
+def test_a_parquet_file_that_swells_is_ended_by_its_readers_memory(tmp_path: Path) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    long = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * 1000, pyarrow.int32()), ["x" * 20_000_000])
+    parquet.write_table(pyarrow.table({"question": long, "answer": ["1"] * 1000}), tmp_path / "q.parquet")
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    with pytest.raises(reading.UnreadableError):
+        list(reading.rows_of(tmp_path / "q.parquet", ("question", "answer")))
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < max(before, 1_500_000), json.dumps(before)

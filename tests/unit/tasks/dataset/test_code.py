@@ -1,0 +1,259 @@
+"""Answers that are code: what passes its tests earns its reward, and nothing else does, whatever it does."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swarm.errors import ConfigError
+from swarm.tasks import scoring_server
+from swarm.tasks.bars import Bar, Bars
+from swarm.tasks.bounded import Limits
+from swarm.tasks.dataset.code import plain
+from swarm.tasks.dataset.scorers import Row, unit_tests
+from swarm.tasks.registry import Families, complete
+from swarm.tasks.scoring import GroupScore, Scorer
+from tests.patience import PATIENCE
+from tests.unit.tasks.dataset.making import json_lines, request, sums
+
+MBPP = {"text": "Write first(s).", "test_list": ['assert first("abc") == "a"', 'assert first("xyz") == "x"']}
+HUMAN_EVAL = {
+    "prompt": "from typing import List\n\ndef total(numbers: List[int]) -> int:\n    '''Their sum.'''\n",
+    "test": "def check(candidate):\n    assert candidate([]) == 0\n    for n in (1, 2, 3):\n"
+    "        assert abs(candidate([n, n]) - 2 * n) < 1e-6\n",
+    "entry_point": "total",
+}
+OF_MBPP = {"dataset": "q.jsonl", "question": "text", "answer": "test_list", "scorer": "tests"}
+OF_HUMAN_EVAL = {
+    "dataset": "q.jsonl",
+    "question": "prompt",
+    "answer": "test",
+    "scorer": "tests",
+    "entry_point": "entry_point",
+    "prefix": "prompt",
+}
+RIGHT = "def first(s):\n    return s[0]"
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs the bars of Linux")
+
+
+@asynccontextmanager
+async def scoring(tmp_path: Path, tasks: Mapping[str, Any], limits: Limits) -> AsyncIterator[tuple[Scorer, Any]]:
+    defined = complete(tasks, tmp_path)
+    with anyio.fail_after(PATIENCE):
+        async with Scorer(1, (), defined, limits=limits) as scorer:
+            yield scorer, defined
+
+
+def score(
+    tmp_path: Path, row: Mapping[str, Any], task: Mapping[str, Any], answers: Sequence[str], wall_s: float = 30.0
+) -> GroupScore:
+    """A group's score by a real server."""
+    json_lines(tmp_path / "q.jsonl", [row])
+
+    async def run() -> GroupScore:
+        async with scoring(tmp_path, {"code": task}, Limits(wall_s=wall_s)) as (scorer, defined):
+            (question,) = await scorer.make([request("code", defined["code"], 0)])
+            completions = [f"<answer>{answer}</answer>" for answer in answers]
+            return await scorer.score(question.known_origin(), question.prompt, completions)
+
+    return anyio.run(run)
+
+
+def test_what_passes_all_tests_earns_one_and_what_does_not_earns_nothing(tmp_path: Path) -> None:
+    answers = {
+        RIGHT: 1,
+        f"```python\n{RIGHT}\n```": 1,
+        "import re, math\nfrom collections import namedtuple\nfirst = lambda s: re.match('.', s)[0]": 1,
+        "print('noise' * 100_000)\ndef first(s):\n    print(s)\n    return s[:1]": 1,
+        "class A:\n    def __init__(self, s): self.s = s\ndef first(s): return A(s).s[0]": 1,
+        "def first(s): return s": 0,
+        "def first(s): return 'a'": 0,
+        "def other(s): return s[0]": 0,
+        "def first(s): raise ValueError": 0,
+        "def first(s:": 0,
+        "": 0,
+    }
+    found = score(tmp_path, MBPP, OF_MBPP, list(answers))
+    assert found.rewards == tuple(answers.values())
+    assert found.killed == 0
+
+
+def test_a_check_function_is_called_with_the_entry_point_and_the_prompt_stands_before_the_answer(
+    tmp_path: Path,
+) -> None:
+    answers = ["def total(numbers: List[int]): return sum(numbers)", "return sum(numbers)", "def total(n): return 0"]
+    assert score(tmp_path, HUMAN_EVAL, OF_HUMAN_EVAL, answers).rewards == (1, 0, 0)
+
+
+def test_a_partial_reward_is_the_share_of_the_assertions_that_hold(tmp_path: Path) -> None:
+    answers = [
+        f"def total(numbers): {body}" for body in ("return sum(numbers)", "return 0", "return 2", "raise KeyError")
+    ]
+    found = score(tmp_path, HUMAN_EVAL, {**OF_HUMAN_EVAL, "partial": True}, answers)
+    assert found.rewards == (1, 0.25, 0.25, 0)
+
+
+PLANTED = "PLANTED"
+_FRAMES = """
+import struct, sys
+frame = b"\\x91\\xcb" + struct.pack(">d", 1.0)
+frame = struct.pack(">I", len(frame)) + frame
+"""
+HOSTILE = {
+    "a verdict written into every descriptor": _FRAMES
+    + "import os\nfor fd in range(64):\n    try: os.write(fd, frame * 50)\n    except OSError: pass\nos._exit(0)",
+    "a verdict in place of values": _FRAMES + "import os\ndef first(s):\n    os.write(3, frame)\n    os._exit(0)",
+    "an object that is equal to all": "class E(str):\n    def __eq__(self, o): return True\n    __hash__ = None\n"
+    "def first(s): return E('?')",
+    "a comparison that is patched": "import builtins, operator\nbuiltins.AssertionError = type('A', (), {})\n"
+    "operator.eq = lambda a, b: True\ndef first(s): return '?'",
+    "the judge's own code, patched": "import sys\nfrom swarm.tasks.dataset.code import judge, plain\n"
+    "judge.verdict = lambda *a: 1.0\nplain.unpack = lambda m: 'a'\ndef first(s): return '?'",
+    "the end of the process at once": "import os; os._exit(0)",
+    "an exit": "raise SystemExit(0)",
+    "an exit in a call": "def first(s): raise SystemExit(0)",
+    "an exit handler": "import atexit\ndef first(s): return '?'",
+    "a fork bomb": "import os\nwhile True: os.fork()",
+    "threads": "import threading\nfor i in range(9): threading.Thread(target=lambda: max(iter(int, 1))).start()",
+    "a loop": "while True: pass",
+    "a loop that swallows all": "while True:\n    try:\n        while True: pass\n    except BaseException: pass",
+    "a loop in a call": "def first(s):\n    while True: pass",
+    "memory": "first = ['x' * 2**24 for _ in range(10_000)]",
+    "a value of a gigabyte": "def first(s): return 'a' * 2**30",
+    "a deep value": "def first(s):\n    v = []\n    for _ in range(100_000): v = [v]\n    return v",
+    "a value without end": "import itertools\ndef first(s): return (x for x in itertools.count())",
+    "a file read": "def first(s): return open('/etc/passwd').read()[0]",
+    "a file read by its number": "import os\ndef first(s): return os.read(os.open('/etc/passwd', 0), 1).decode()",
+    "a file written": f"open({PLANTED!r}, 'w').write('x')",
+    "a folder listed": "import os\ndef first(s): return os.listdir('/')[0]",
+    "a socket": "import socket\ndef first(s): return socket.socket().recv(1)",
+    "a shell": f"import os\ndef first(s): return os.system('touch {PLANTED}')",
+    "native code": "import ctypes\ndef first(s): return ctypes.CDLL(None).getpid()",
+    "the parent killed": "import os\nos.kill(os.getppid(), 9)",
+    "its group killed": "import os\nos.killpg(0, 9)",
+    "limits lifted": "import resource\nresource.setrlimit(resource.RLIMIT_CPU, (99, 99))\nwhile True: pass",
+    "a module brought along": "import sys\nsys.path.insert(0, '/tmp')\nimport planted",
+}
+
+
+def test_a_hostile_answer_earns_nothing_and_costs_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    cheap = [code for name, code in HOSTILE.items() if "loop" not in name and name not in ("threads", "memory")]
+    rewards = score(tmp_path, MBPP, OF_MBPP, [*cheap, RIGHT]).rewards
+    assert rewards == (*([0.0] * len(cheap)), 1.0)
+    assert not (tmp_path / PLANTED).exists()
+
+
+@pytest.mark.engine
+def test_a_hostile_answer_that_takes_its_time_earns_nothing_either(tmp_path: Path) -> None:
+    rewards = score(tmp_path, MBPP, OF_MBPP, [*HOSTILE.values(), RIGHT], wall_s=5.0).rewards
+    assert rewards == (*([0.0] * len(HOSTILE)), 1.0)
+
+
+def test_groups_of_code_and_of_other_tasks_share_a_batch_and_keep_their_rewards(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    json_lines(tmp_path / "q.jsonl", [MBPP])
+    json_lines(tmp_path / "n.jsonl", sums(9))
+    numbers = {"dataset": "n.jsonl", "scorer": "number", "answer_after": "####"}
+    found: dict[int, GroupScore] = {}
+
+    async def run() -> None:
+        tasks = {"code": OF_MBPP, "sums": numbers}
+        async with scoring(tmp_path, tasks, Limits(wall_s=30.0)) as (scorer, defined):
+            names = ["sums", "code", "sums", "code", "sums"]
+            questions = await scorer.make([request(name, defined[name], n) for n, name in enumerate(names)])
+
+            async def one(number: int) -> None:
+                right = RIGHT if names[number] == "code" else questions[number].answer
+                answers = [f"<answer>{text}</answer>" for text in (right, HOSTILE["the end of the process at once"])]
+                found[number] = await scorer.score(questions[number].known_origin(), None, answers)
+
+            async with anyio.create_task_group() as group:
+                for number in range(len(names)):
+                    group.start_soon(one, number)
+
+    anyio.run(run)
+    assert [found[number].rewards for number in range(5)] == [(1.0, 0.0)] * 5
+
+
+def test_a_machine_without_the_kernels_bars_takes_no_such_task(tmp_path: Path) -> None:
+    json_lines(tmp_path / "q.jsonl", [MBPP])
+    families = Families((), complete({"code": OF_MBPP}, tmp_path))
+    families.prepare()
+    here = Bars([Bar("landlock", True, ""), Bar("seccomp", True, "")])
+    scoring_server._require_bars(families, here)
+    without = Bars([Bar("landlock", False, "needs a kernel of 5.13"), Bar("seccomp", True, "")])
+    with pytest.raises(ConfigError, match=r"dataset/code execute answers, .*landlock: needs a kernel of 5\.13.*leave"):
+        scoring_server._require_bars(families, without)
+    scoring_server._require_bars(Families(), without)
+
+
+def test_code_is_never_scored_where_the_other_groups_are(tmp_path: Path) -> None:
+    json_lines(tmp_path / "q.jsonl", [MBPP])
+    defined = complete({"code": OF_MBPP}, tmp_path)
+    families = Families((), defined)
+    families.prepare()
+    with pytest.raises(RuntimeError, match="trial alone"):
+        families.score(families.make(request("code", defined["code"], 0)), RIGHT)
+
+
+@pytest.mark.parametrize(
+    ("truth", "options", "problem"),
+    [
+        ("assert f(1) ==", {}, "the tests are no Python"),
+        ("f(1)", {}, "assert nothing"),
+        ("assert len('a') == 1", {}, "call nothing that an answer could define"),
+        ("assert f(1)", {"entry_point": "name"}, r"have to define check\(candidate\)"),
+        (["assert f(1)", 2], {}, "expected code as text"),
+    ],
+)
+def test_tests_that_test_nothing_are_refused(truth: Any, options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        unit_tests.check(Row({"name": "f"}, truth, options))
+
+
+_PLAIN = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.binary()
+    | st.complex_numbers(allow_nan=False),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.tuples(inner, inner)
+        | st.sets(st.integers(), max_size=3)
+        | st.frozensets(st.text(), max_size=3)
+        | st.dictionaries(st.text() | st.integers() | st.tuples(st.integers()), inner, max_size=3)
+    ),
+    max_leaves=10,
+)
+
+
+@given(_PLAIN)
+def test_plain_values_arrive_as_they_were_sent(value: Any) -> None:
+    arrived = plain.unpack(plain.pack(value))
+    assert arrived == value
+    assert type(arrived) is type(value)
+
+
+@given(st.binary(max_size=60))
+def test_bytes_of_anybodys_are_a_plain_value_or_refused(message: bytes) -> None:
+    with suppress(plain.NotPlainError):
+        plain.unpack(message)
+
+
+def test_iterators_arrive_as_lists_and_objects_not_at_all() -> None:
+    assert plain.unpack(plain.pack(x * x for x in range(3))) == [0, 1, 4]
+    with pytest.raises(plain.NotPlainError, match="of type object cannot be sent"):
+        plain.pack([object()])

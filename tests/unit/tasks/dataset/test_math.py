@@ -1,0 +1,82 @@
+"""Answers that are mathematics: scored by a real server, whose children may import, open and execute nothing."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from pathlib import Path
+
+import anyio
+import pytest
+
+from swarm.errors import ConfigError
+from swarm.tasks.bounded import Limits
+from swarm.tasks.dataset.family import DATASETS
+from swarm.tasks.registry import complete
+from swarm.tasks.scoring import GroupScore, Scorer
+from tests.patience import PATIENCE
+from tests.unit.tasks.dataset.making import json_lines, request
+
+pytest.importorskip("math_verify")
+
+ANSWERS = {
+    "1/2": {
+        r"\frac{1}{2}": 1,
+        "0.5": 1,
+        r"\boxed{\dfrac12}": 1,
+        "$0.50$": 1,
+        "2": 0,
+        "": 0,
+        "half": 0,
+        r"\frac{1}{": 0,
+    },
+    "x^2+2x+1": {"(x+1)^2": 1, "1+2x+x^2": 1, "(x+2)^2": 0, "$(1+x)(x+1)$": 1},
+    r"\sqrt{8}": {r"2\sqrt{2}": 1, "2.8": 0, r"2\sqrt{3}": 0},
+    r"\{1,2,3\}": {r"\{3,2,1\}": 1, r"\{1,2\}": 0},
+    r"(-\infty,3)": {r"(-\infty, 3)": 1, "(3, 5)": 0, r"\{x | x < 3\}": 0},
+    r"\begin{pmatrix}1&2\\3&4\end{pmatrix}": {
+        r"\begin{pmatrix}1 & 2 \\ 3 & 4\end{pmatrix}": 1,
+        r"\begin{pmatrix}1&2\\3&5\end{pmatrix}": 0,
+    },
+    "55": {r"\sum_{i=1}^{10} i": 1, r"\lim_{x\to 0}\frac{\sin x}{x}": 0, r"\int_0^1 x^2 dx": 0, "x^2-5x+6=0": 0},
+    "-1": {r"\cos\pi": 1, r"\tan(\pi/8)": 0, r"\ln e^2": 0, r"|x|": 0, "7!": 0, r"\binom{5}{2}": 0},
+}
+HOSTILE = ("__import__('os').system('true')", "9**9**9**9", "9^{9^{9^{9}}}", "{" * 900, r"\frac" * 300, "x.__class__")
+
+
+@pytest.mark.engine
+def test_answers_of_the_same_value_earn_one_in_a_confined_child_and_hostile_ones_nothing(tmp_path: Path) -> None:
+    json_lines(tmp_path / "q.jsonl", [{"question": truth, "answer": truth} for truth in ANSWERS])
+    defined = complete({"maths": {"dataset": "q.jsonl", "scorer": "math"}}, tmp_path)
+    found: dict[str, GroupScore] = {}
+
+    async def run() -> None:
+        with anyio.fail_after(PATIENCE):
+            async with Scorer(1, (), defined, limits=Limits(wall_s=60.0)) as scorer:
+                requests = [request("maths", defined["maths"], 0, index) for index in range(len(ANSWERS))]
+                for question in await scorer.make(requests):
+                    answers = [f"<answer>{answer}</answer>" for answer in ANSWERS[question.prompt]]
+                    found[question.prompt] = await scorer.score(question.known_origin(), None, answers)
+                hostile = [f"<answer>{answer}</answer>" for answer in (*HOSTILE, question.prompt)]
+                found["hostile"] = await scorer.score(question.known_origin(), None, hostile)
+
+    anyio.run(run)
+    wanted = {truth: tuple(map(float, answers.values())) for truth, answers in ANSWERS.items()}
+    hostile = found.pop("hostile")
+    assert {truth: score.rewards for truth, score in found.items()} == wanted
+    assert [score.killed for score in found.values()] == [0] * len(found)
+    assert hostile.rewards == (*(0.0,) * len(HOSTILE), 1.0)
+
+
+def test_the_libraries_that_decide_are_part_of_the_version_and_named_where_they_are_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    json_lines(tmp_path / "q.jsonl", [{"question": "a", "answer": "1"}])
+    tasks = complete({"maths": {"dataset": "q.jsonl", "scorer": "math"}}, tmp_path)
+    assert f"+math-verify-{importlib.metadata.version('math-verify')}+sympy-" in DATASETS.define(tasks).version
+
+    def version(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    with pytest.raises(ConfigError, match=r"the scorer 'math' needs math-verify, not installed: .*\[math\]"):
+        DATASETS.define(tasks)

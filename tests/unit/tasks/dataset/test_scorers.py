@@ -1,0 +1,152 @@
+"""What an answer is worth, scorer by scorer: the pure functions by themselves."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from importlib import import_module
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swarm.tasks.dataset import strict_json
+from swarm.tasks.dataset.scorers import SCORERS, Row, number
+
+
+def row(truth: Any, **options: Any) -> Row:
+    return Row({"answer": truth}, truth, options)
+
+
+def reward(scorer: str, truth: Any, answer: str, **options: Any) -> float:
+    module = import_module(SCORERS[scorer].module)
+    module.check(row(truth, **options))
+    return float(module.score(row(truth, **options), answer))
+
+
+@pytest.mark.parametrize(
+    ("scorer", "truth", "answer", "options"),
+    [
+        ("exact", "Paris", " Paris\n", {}),
+        ("exact", "Paris", "PARIS", {"ignore_case": True}),
+        ("exact", 7, "7", {}),
+        ("number", "1234", "1,234", {}),
+        ("number", "1,234.50", "$1234.5", {}),
+        ("number", "-5", "-$5", {}),
+        ("number", "-5", "$-5", {}),
+        ("number", "-5", "−5", {}),
+        ("number", "5%", "0.05", {}),
+        ("number", "0.75", "3/4", {}),
+        ("number", "1.5", "1 1/2", {}),
+        ("number", 18, "18.", {}),
+        ("number", 0.3, "3e-1", {}),
+        ("number", "3.14159", "3.14", {"tolerance": 0.01}),
+        ("number", "1000", "1009", {"relative": 0.01}),
+        ("choice", "B", "(b)", {}),
+        ("choice", "B", "B.", {}),
+        ("choice", 1, "b)", {}),
+        ("choice", "(C)", "C", {}),
+        ("json", '{"a": 1, "b": [true, null]}', '{"b": [true, null], "a": 1.0}', {}),
+        ("json", {"a": 1}, '{"a": 1}', {}),
+        ("json", '{"type": "object", "required": ["a"]}', '{"a": 1}', {"schema": True}),
+        ("json", {"type": "array", "items": {"enum": [1, 2]}, "minItems": 2}, "[1, 2, 2]", {"schema": True}),
+        ("json", {"properties": {"a": {"minimum": 3}}, "additionalProperties": False}, '{"a": 3}', {"schema": True}),
+        ("regex", r"\d{4}-\d\d", "2024-05", {}),
+        ("regex", "yes|no", "YES", {"ignore_case": True}),
+    ],
+)
+def test_right_answers_earn_one(scorer: str, truth: Any, answer: str, options: dict[str, Any]) -> None:
+    assert reward(scorer, truth, answer, **options) == 1
+
+
+@pytest.mark.parametrize(
+    ("scorer", "truth", "answer", "options"),
+    [
+        ("exact", "Paris", "paris", {}),
+        ("exact", "Paris", "Paris.", {}),
+        ("number", "1234", "12,34", {}),
+        ("number", "5", "5%", {}),
+        ("number", "5", "5 or 6", {}),
+        ("number", "5", "1/0", {}),
+        ("number", "5", "-+5", {}),
+        ("number", "5", "nan", {}),
+        ("number", "5", "٥", {}),
+        ("number", "5", "1e999999999", {}),
+        ("number", "3.14159", "3.1", {"tolerance": 0.01}),
+        ("choice", "B", "A or B", {}),
+        ("choice", "B", "", {}),
+        ("choice", "B", "(B", {}),
+        ("json", "1", "true", {}),
+        ("json", "[1]", "[1, 1]", {}),
+        ("json", '{"a": 1}', '{"a": 2, "a": 1}', {}),
+        ("json", "1", "NaN", {}),
+        ("json", "[]", "[" * 1_000, {}),
+        ("json", {"type": "integer"}, "true", {"schema": True}),
+        ("json", {"not": {"type": "string"}}, '"a"', {"schema": True}),
+        ("json", {"additionalProperties": False}, '{"a": 3}', {"schema": True}),
+        ("json", {"oneOf": [{"minimum": 1}, {"minimum": 2}]}, "3", {"schema": True}),
+        ("regex", "a", "ab", {}),
+    ],
+)
+def test_other_answers_earn_nothing(scorer: str, truth: Any, answer: str, options: dict[str, Any]) -> None:
+    assert reward(scorer, truth, answer, **options) == 0
+
+
+@pytest.mark.parametrize(
+    ("scorer", "truth", "options", "problem"),
+    [
+        ("exact", "  ", {}, "empty"),
+        ("number", "many", {}, "expected a number"),
+        ("number", True, {}, "expected a number"),
+        ("number", "1", {"tolerance": -1.0}, "tolerance must be"),
+        ("choice", "Paris", {}, "expected a letter"),
+        ("choice", 26, {}, "expected a letter"),
+        ("json", "{", {}, "Expecting"),
+        ("json", {"$ref": "#/x"}, {"schema": True}, "not understood"),
+        ("json", {"type": "text"}, {"schema": True}, "type cannot be"),
+        ("json", {"items": {"pattern": "("}}, {"schema": True}, "pattern cannot be"),
+        ("json", [1], {"schema": True}, "which is an object"),
+        ("regex", "(", {}, "no regular expression"),
+        ("regex", ".*", {}, "matches the empty text"),
+        ("regex", 7, {}, "as text"),
+    ],
+)
+def test_a_row_that_no_answer_can_be_scored_against_is_refused(
+    scorer: str, truth: Any, options: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(ValueError, match=problem):
+        import_module(SCORERS[scorer].module).check(row(truth, **options))
+
+
+@given(st.integers(-(10**30), 10**30), st.integers(1, 10**9), st.sampled_from(["", " ", "\n"]))
+def test_a_number_is_its_value_however_it_is_written(value: int, under: int, space: str) -> None:
+    assert number.parse(f"{space}{value:,}{space}") == value
+    assert number.parse(f"{value}/{under}") == Fraction(value, under)
+    assert number.parse(f"{value}%") == Fraction(value, 100)
+
+
+@given(st.text(max_size=40) | st.from_regex(r"[-+$ 0-9.,/eE%]{0,20}", fullmatch=True), st.integers(0, 10**6))
+def test_whatever_is_written_earns_zero_or_one_and_raises_nothing(answer: str, truth: int) -> None:
+    for scorer in ("number", "choice", "json", "exact"):
+        assert reward(scorer, truth % 26, answer) in (0, 1)
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-99, 99) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@given(_VALUES, _VALUES)
+def test_json_is_equal_to_itself_and_to_nothing_that_is_written_otherwise(one: Any, other: Any) -> None:
+    try:
+        written = json.dumps(one)
+        strict_json.loads(written)
+    except ValueError:
+        return
+    assert reward("json", written, json.dumps(one, indent=2)) == 1
+    same = json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+    assert not same or strict_json.equal(one, other)
+    assert strict_json.equal(one, other) == strict_json.equal(other, one)

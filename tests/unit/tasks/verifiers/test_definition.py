@@ -1,0 +1,75 @@
+"""Tables of environments, as nodes read them: nothing of an environment is imported there."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from swarm.config.task_table import names_code
+from swarm.errors import ConfigError
+from swarm.extras import installed_by
+from swarm.tasks.registry import Families, complete
+
+KNOWN = {"verifiers": "wordle", "source_sha256": "a" * 64, "sha256": "b" * 64}
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library, at 0.4.0, as far as nodes can tell."""
+    real = importlib.metadata.version
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "0.4.0" if name == "verifiers" else real(name))
+
+
+def test_who_has_no_library_is_told_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    for attempt in (lambda: complete({"w": KNOWN}, Path()), lambda: Families((), {"w": KNOWN})):
+        with pytest.raises(ConfigError) as raised:
+            attempt()
+        assert f"needs the library verifiers, not installed: {installed_by('verifiers')}" in str(raised.value)
+
+
+@pytest.mark.usefixtures("installed")
+def test_versions_settings_and_digests_are_other_tasks() -> None:
+    ours = Families((), {"w": KNOWN})
+    assert ours.versions == {"verifiers": "1+verifiers-0.4.0"}
+    others = ({"args": {"seed": 1}}, {"env": {"x": 1}}, {"turns": 3}, {"sha256": "c" * 64}, {"source_sha256": "c" * 64})
+    profiles = [tuple(Families((), {"w": KNOWN | other}).profiles()) for other in ({}, *others)]
+    assert len(set(profiles)) == len(profiles)
+    assert "verifiers.v1" not in sys.modules
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        ({"verifiers": "../x"}, "must be the id of an installed environment"),
+        ({"turns": 17}, "turns must be 1 to 16, got 17"),
+        ({"rows": -1}, "rows must be"),
+        ({"held_out": 1.0}, "held_out must be a share"),
+        ({"best": -1.0}, "best must be a number above 0"),
+        ({"args": {"id": "other"}}, "got args.id"),
+        ({"env": {"taskset": {}}}, "stand in args"),
+        ({"sha256": "x"}, "sha256 must be 64 hexadecimal digits"),
+        ({"arguments": {}}, r"unknown parameter 'arguments'"),
+    ],
+)
+def test_what_cannot_be_is_said(table: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError, match=rf"\[tasks\.w\]: .*{problem}"):
+        complete({"w": KNOWN | table}, Path())
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_complete_table_starts_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("swarm.tasks.verifiers.family.subprocess", None)
+    assert complete({"w": KNOWN}, Path()) == {"w": KNOWN}
+
+
+def test_an_environment_is_code_that_no_shared_place_may_name() -> None:
+    assert [*names_code({"w": KNOWN})] == ["wordle"]
