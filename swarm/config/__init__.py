@@ -1,6 +1,6 @@
-"""Settings: declared in settings.py; merged from flags, environment, file, preset and defaults in sources.py.
+"""Settings: declared in settings.py and computing.py; merged from flags, environment, file, preset in sources.py.
 
-constraints, adaptive_rules ─▶ settings, presets ─▶ environment ─▶ sources
+constraints, adaptive_rules ─▶ computing, settings, presets ─▶ environment ─▶ sources
 """
 
 from swarm.config.adaptive_rules import ADAPTIVE_RULES, LITERAL_RULES, rule_in_settings

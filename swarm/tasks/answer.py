@@ -30,6 +30,12 @@ def extract_answer(text: str) -> str | None:
     return answer if len(answer) <= ANSWER_LIMIT and is_unicode(answer) else None
 
 
+def before_answer(text: str) -> str:
+    """What stands before the last closed pair; all of the text where there is none."""
+    pair = _last_pair(text)
+    return text if pair is None else text[: pair[0] - len(OPEN_TAG)]
+
+
 def _last_pair(text: str) -> tuple[int, int] | None:
     """Start and end of the last pair's content: from the last opening tag that is closed to the next closing one."""
     last_close = text.rfind(CLOSE_TAG)

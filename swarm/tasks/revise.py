@@ -22,7 +22,7 @@ import msgspec
 from swarm.algo.seeds import derive_random
 from swarm.config.revising import ANSWERS, QUESTION, Revising
 from swarm.errors import ProtocolError
-from swarm.tasks.answer import CLOSE_TAG, OPEN_TAG, extract_answer
+from swarm.tasks.answer import CLOSE_TAG, OPEN_TAG, before_answer, extract_answer
 from swarm.types import Origin, Question, RolloutGroup, RoundKey
 
 _NAME = re.compile(r"([A-Za-z0-9_-][A-Za-z0-9_.-]{0,63})/([0-9]{1,9})/([0-9]{1,9})/([0-9]{1,6})/([0-9a-f]{32})")
@@ -108,7 +108,7 @@ def shown_answers(origin: Origin, context: Sequence[RolloutGroup], stage: int, r
 def shown(text: str, characters: int) -> str:
     """A completion as a prompt shows it: its end, with the answer last; no token of any tokenizer's own, no tag."""
     answer = extract_answer(text)
-    thoughts = text if answer is None else text[: text.rfind(OPEN_TAG)]
+    thoughts = text if answer is None else before_answer(text)
     thoughts = thoughts.replace(OPEN_TAG, "").replace(CLOSE_TAG, "").strip()
     parts = (thoughts, "" if answer is None else f"Answer: {answer}")
     return _MARK.sub(" ", "\n".join(filter(None, parts))[-characters:].strip())

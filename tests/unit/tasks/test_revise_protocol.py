@@ -8,7 +8,7 @@ from hashlib import blake2b
 from random import Random
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from swarm.config.revising import TEMPLATE, Revising
@@ -59,6 +59,7 @@ texts = st.lists(pieces, max_size=6).map("".join)
 conversations = st.lists(st.lists(texts, min_size=1, max_size=2), min_size=2, max_size=4)
 
 
+@example([[[""], ["<answer></answer>4<answer>"]]], 1, 16)
 @given(st.lists(conversations, min_size=1, max_size=3), st.integers(1, 4), st.integers(16, 40))
 def test_the_prompt_of_a_later_stage_is_what_the_protocol_says(
     by_peer: list[list[list[str]]], most: int, characters: int

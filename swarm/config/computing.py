@@ -1,0 +1,79 @@
+"""The settings of computing: the machine, how completions are sampled, how an update is made.
+
+Declared as those in settings.py, which takes them in.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from swarm.config.constraints import Names, Table, Text, above, one_of_or_own, real, setting, whole
+from swarm.config.names import ADVANTAGE_SCALINGS, LOSSES
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComputingSettings:
+    """What a node's policy needs to know. Times are seconds, sizes bytes."""
+
+    threads: Annotated[int, whole(1, 1024)] | None = setting(None, "SWARM_THREADS", run_flag="threads")
+    """CPU threads of the compute step; None: one for an embedded model, else all cores (`swarm up`: a share for each
+    process)."""
+    device: Text | None = setting(None, "SWARM_DEVICE", run_flag="device")
+    """`cpu`, `cuda` or `cuda:0`; None: the first GPU that torch reaches by CUDA or ROCm, else the CPU, as on a Mac: its
+    GPU (MPS) is not used."""
+    learning_rate: Annotated[float, above(0)] | None = setting(None, "SWARM_LEARNING_RATE", run_flag="learning_rate")
+    """Adam's step size; None: what suits the model (the embedded ones 2e-4 or 3e-4, others 1e-6)."""
+    temperature: Annotated[float, above(0)] = setting(1.0, "SWARM_TEMPERATURE", run_flag="temperature")
+    """Divides the logits, in sampling and in training alike."""
+    top_p: Annotated[float, above(0, 1)] = setting(1.0, "SWARM_TOP_P")
+    """Nucleus sampling: the likeliest tokens that together reach this probability; 1 keeps all."""
+    top_k: Annotated[int, whole(0)] = setting(0, "SWARM_TOP_K")
+    """Sample from the k likeliest tokens; 0: all, 1: always the likeliest."""
+    min_p: Annotated[float, real(0, 1)] = setting(0.0, "SWARM_MIN_P")
+    """Sample from tokens at least so likely as this share of the likeliest one's probability; 0: all."""
+    max_new_tokens: Annotated[int, whole(1)] | None = setting(None, "SWARM_MAX_NEW_TOKENS", run_flag="max_new_tokens")
+    """Length limit of a completion; None: what the model's generation config says, else 256."""
+    max_reasoning_tokens: Annotated[int, whole(1)] | None = setting(None, "SWARM_MAX_REASONING_TOKENS")
+    """Tokens of a turn with no `</think>` or `<answer>` after which one is forced (docs/models.md); None: never."""
+    stop: Names | None = setting(None, "SWARM_STOP")
+    """Strings behind which a completion ends, which stay in it (such as `</answer>`); None: at an end of text alone."""
+    system_prompt: Text | None = setting(None, "SWARM_SYSTEM_PROMPT")
+    """The system turn (docs/models.md); None: the instruction, which otherwise stands in front of the question."""
+    instruction: Text | None = setting(None, "SWARM_INSTRUCTION")
+    """What a model is told about its answer; None: ours, unless the system prompt has `<answer>`."""
+    chat_template_args: Table | None = setting(None, "SWARM_CHAT_TEMPLATE_ARGS")
+    """Handed to the model's chat template, such as `{"enable_thinking": false}`."""
+    loss: Annotated[str, one_of_or_own(*LOSSES)] = setting("grpo", "SWARM_LOSS", run_flag="loss")
+    """What an update minimises."""
+    advantage_scaling: Annotated[str, one_of_or_own(*ADVANTAGE_SCALINGS)] = setting("std", "SWARM_ADVANTAGE_SCALING")
+    """What the rewards of a group, less their mean, are divided by: their standard deviation, or nothing."""
+    empty_update: Literal["skip", "step"] = setting("step", "SWARM_EMPTY_UPDATE")
+    """A round in which no group has an advantage: `step`: Adam steps on a gradient of zero, so its momentum goes on, as
+    in genrl 0.1, the paper's framework; `skip`: weights and Adam stay as they are."""
+    kl_weight: Annotated[float, real(0)] = setting(0.0, "SWARM_KL_WEIGHT")
+    """Weight of the KL penalty towards the initial weights; above 0 a second copy of the model is held."""
+    max_grad_norm: Annotated[float, real(0)] = setting(1.0, "SWARM_MAX_GRAD_NORM")
+    """Gradients with a larger norm are scaled down to it; 0: none is."""
+    grpo_iterations: Annotated[int, whole(1, 64)] = setting(1, "SWARM_GRPO_ITERATIONS")
+    """Optimizer steps per round on the same groups."""
+    clip_low: Annotated[float, above(0, 0.99)] = setting(0.2, "SWARM_CLIP_LOW")
+    """The probability ratio gains nothing below 1 - clip_low."""
+    clip_high: Annotated[float, above(0)] = setting(0.28, "SWARM_CLIP_HIGH")
+    """The probability ratio gains nothing above 1 + clip_high."""
+    warmup_steps: Annotated[int, whole(0)] = setting(0, "SWARM_WARMUP_STEPS")
+    """Updates over which the learning rate rises to its full value."""
+    weight_decay: Annotated[float, real(0)] = setting(0.0, "SWARM_WEIGHT_DECAY")
+    """Decoupled weight decay of AdamW."""
+    importance_cap: Annotated[float, real(0)] = setting(0.0, "SWARM_IMPORTANCE_CAP")
+    """Weigh tokens whose publisher's log-probs are usable by min(this, policy / publisher); 0: weigh none."""
+    micro_batch_tokens: Annotated[int, whole(64)] = setting(16384, "SWARM_MICRO_BATCH_TOKENS")
+    """Padded tokens per forward and backward pass: less memory, same gradient."""
+    gradient_checkpointing: bool | None = setting(None, "SWARM_GRADIENT_CHECKPOINTING")
+    """Recompute activations in the backward pass: less memory, more time. None: if `swarm up` plans so."""
+    precision: Literal["auto", "fp32", "bf16"] = setting("auto", "SWARM_PRECISION")
+    """What the model computes in; the weights that are trained stay fp32. `auto`: bf16 on GPUs that have it."""
+    attention: Literal["auto", "eager", "sdpa", "flash_attention_2"] = setting("auto", "SWARM_ATTENTION")
+    """Attention back-end of transformers; `auto`: the fastest that the device and the model have."""
+    decoding: Literal["auto", "dynamic", "static"] = setting("auto", "SWARM_DECODING")
+    """KV cache while generating: `dynamic` grows, `static` is fixed and replayed as CUDA graphs on a GPU."""
+    device_lease: Literal["auto", "on", "off"] = setting("auto", "SWARM_DEVICE_LEASE")
+    """Processes on one device take turns in their updates; `auto`: on GPUs, but not in one process."""
