@@ -10,6 +10,8 @@ PACKAGES := syncthing bindfs fuse3 slurmctld slurmd slurm-client munge docker-co
 JOBS ?= 3
 BENCHMARKS := round_breakdown full_round loss_memory sharing_overhead scaling in_process genrl_gap gpu
 
+export PIP_CONSTRAINT ?= $(CURDIR)/constraints.txt
+
 .PHONY: up test test-engines test-slow test-chaos check docs bench clean
 
 up: $(VENV)/.installed
@@ -54,7 +56,7 @@ $(VENV)/bin/python:
 	  || { echo "Python's venv module is missing; on Debian: apt-get install python3-venv"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/pip install --quiet "$(TORCH)"
 	$(BIN)/pip install --quiet --editable ".[analysis]"
 	@touch $@

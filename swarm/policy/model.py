@@ -7,7 +7,9 @@ Sizes: B rows, T positions, D hidden size, V vocabulary.
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import inspect
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -74,8 +76,8 @@ class LanguageModel:
                 input_ids=ids_B_T,
                 attention_mask=mask,
                 position_ids=positions_B_T,
-                past_key_values=cache,
                 use_cache=cache is not None,
+                **{_cache_argument(type(self.module.base_model)): cache},
             )
         return output.last_hidden_state  # type: ignore[no-any-return]
 
@@ -199,6 +201,12 @@ def wrap_model(
     )
     _check_head(model)
     return model
+
+
+@functools.cache
+def _cache_argument(architecture: type[nn.Module]) -> str:
+    """What its forward pass calls the cache: `cache` since transformers 5.24, before that `past_key_values`."""
+    return "cache" if "cache" in inspect.signature(architecture.forward).parameters else "past_key_values"
 
 
 def _load_part(name: str, part: str, load: Callable[[], Any]) -> Any:
