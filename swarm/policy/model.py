@@ -77,7 +77,7 @@ class LanguageModel:
                 attention_mask=mask,
                 position_ids=positions_B_T,
                 use_cache=cache is not None,
-                **{_cache_argument(type(self.module.base_model)): cache},
+                **{_cache_argument(self.module.base_model.__class__): cache},
             )
         return output.last_hidden_state  # type: ignore[no-any-return]
 
