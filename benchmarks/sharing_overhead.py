@@ -40,7 +40,8 @@ from swarm.node.base.presence import Presence
 from swarm.node.process.executor import ComputeExecutor, compute_thread
 from swarm.node.process.wiring import make_context, node_log
 from swarm.node.worker.worker import Worker
-from swarm.policy.embedded import LEARNING_RATES
+from swarm.policy.embedded import EMBEDDED
+from swarm.policy.learning_rates import suited_learning_rate
 from swarm.policy.policy import load_policy
 from swarm.policy.settings import GrpoConfig
 from swarm.records.liveness import ACTIVE
@@ -202,7 +203,7 @@ def _answers(right: str) -> tuple[Completion, ...]:
 
 def measure(model: str, folder: Path, staleness: int, rounds: int, threads: int) -> dict[str, float]:
     """One worker's life, and its replay."""
-    rate = LEARNING_RATES.get(model, 1e-6)
+    rate = suited_learning_rate(model).rate
     load = partial(
         load_policy,
         str(folder),
@@ -245,7 +246,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         for model in arguments.models.split(","):
             folder = model_folder(model, Path(scratch), mean_length=MAX_NEW_TOKENS[model])
-            small = model not in LEARNING_RATES
+            small = model not in EMBEDDED
             rounds, repetitions = (5, 1) if arguments.quick else (8, 4) if small else (30, 3)
             found: dict[int, list[dict[str, float]]] = {0: [], 1: []}
             for _ in range(repetitions):

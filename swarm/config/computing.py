@@ -21,7 +21,7 @@ class ComputingSettings:
     """`cpu`, `cuda` or `cuda:0`; None: the first GPU that torch reaches by CUDA or ROCm, else the CPU, as on a Mac: its
     GPU (MPS) is not used."""
     learning_rate: Annotated[float, above(0)] | None = setting(None, "SWARM_LEARNING_RATE", run_flag="learning_rate")
-    """Adam's step size; None: what suits the model (the embedded ones 2e-4 or 3e-4, others 1e-6)."""
+    """Adam's step size; None: what suits the model (docs/models.md: the embedded ones 2e-4 or 3e-4, others 1e-6)."""
     temperature: Annotated[float, above(0)] = setting(1.0, "SWARM_TEMPERATURE", run_flag="temperature")
     """Divides the logits, in sampling and in training alike."""
     top_p: Annotated[float, above(0, 1)] = setting(1.0, "SWARM_TOP_P")

@@ -7,6 +7,7 @@ generator         question texts and dialogues -> completions, behind swarm.type
 trainer           one policy update, in two halves, behind swarm.types.Trainer
 leased            a trainer that updates only while it holds the device lease
 settings          GrpoConfig: what can be tuned; imports no torch
+learning_rates    the step size that suits a kind of model and adapter, and why
 embedded          where the models that ship with swarm are
 model_files       a model's folder as files: what it says, and what is missing
 hub               a model of the Hugging Face Hub: can it be had, and the rest fetched

@@ -12,18 +12,15 @@ from pathlib import Path
 
 from swarm.errors import ModelError
 
-LEARNING_RATES = {
-    "tiny-2-qwen2": 3e-4,
-    "tiny-2-gpt2": 3e-4,
-    "tiny-2-qwen2-rare": 2e-4,
-    "tiny-2-qwen2-content": 3e-4,
-    "tiny-qwen2": 3e-4,
-    "tiny-gpt2": 2e-4,
-    "tiny-qwen2-rare": 2e-4,
-}
-"""What suits them: they learn within forty rounds, and not so fast that the first ten are over before one looks."""
-
-EMBEDDED: tuple[str, ...] = tuple(LEARNING_RATES)
+EMBEDDED: tuple[str, ...] = (
+    "tiny-2-qwen2",
+    "tiny-2-gpt2",
+    "tiny-2-qwen2-rare",
+    "tiny-2-qwen2-content",
+    "tiny-qwen2",
+    "tiny-gpt2",
+    "tiny-qwen2-rare",
+)
 """Names that stand for a model inside this package; the first is what `swarm up` uses.
 
     tiny-2-qwen2, tiny-2-gpt2   rarely in the format that the verifier accepts, and rarely right: both can rise

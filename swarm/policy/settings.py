@@ -11,7 +11,8 @@ from typing import Any
 from swarm.config import Settings
 from swarm.errors import ConfigError
 from swarm.instruction import OURS, Asking
-from swarm.policy.embedded import EMBEDDED, LEARNING_RATES
+from swarm.policy.embedded import EMBEDDED
+from swarm.policy.learning_rates import suited_learning_rate
 
 _RANGES: tuple[tuple[str, tuple[str, ...], Callable[[Any], bool]], ...] = (
     (
@@ -104,9 +105,8 @@ def asking_of(settings: Settings) -> Asking:
 
 def grpo_config(settings: Settings) -> GrpoConfig:
     """What a node's settings mean for its policy."""
-    suited = LEARNING_RATES.get(settings.model[0], GrpoConfig.learning_rate)
     return GrpoConfig(
-        learning_rate=settings.learning_rate or suited,
+        learning_rate=settings.learning_rate or suited_learning_rate(settings.model[0]).rate,
         temperature=settings.temperature,
         top_p=settings.top_p,
         top_k=settings.top_k,
