@@ -17,6 +17,10 @@ from swarm.systems import require_for
 from swarm.tasks.universe import universe_of
 
 MOST = 1024
+THINKING_OFF = (
+    f"thinking is off: the model's chat template has the switch, and nobody set it; to leave it on: "
+    f"""{variable("chat_template_args")}={{"enable_thinking": true}}"""
+)
 
 
 def ask(
@@ -61,6 +65,7 @@ def render(asked: Asked) -> str:
     truth = "none: the task has no single answer" if asked.truth is None else asked.truth
     parts = [
         head,
+        *([THINKING_OFF] if asked.prompt.thinking_off else []),
         f"── prompt, {asked.prompt.tokens} tokens ──\n{asked.prompt.text}",
         f"── ground truth ──\n{truth}",
         *(_of_answer(number, answer) for number, answer in enumerate(asked.answers, 1)),

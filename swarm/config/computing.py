@@ -31,7 +31,7 @@ class ComputingSettings:
     min_p: Annotated[float, real(0, 1)] = setting(0.0, "SWARM_MIN_P")
     """Sample from tokens at least so likely as this share of the likeliest one's probability; 0: all."""
     max_new_tokens: Annotated[int, whole(1)] | None = setting(None, "SWARM_MAX_NEW_TOKENS", run_flag="max_new_tokens")
-    """Length limit of a completion; None: what the model's generation config says, else 256."""
+    """Length limit of a completion; None: what the model's generation config says up to 1024, else 256."""
     max_reasoning_tokens: Annotated[int, whole(1)] | None = setting(None, "SWARM_MAX_REASONING_TOKENS")
     """Tokens of a turn with no `</think>` or `<answer>` after which one is forced (docs/models.md); None: never."""
     stop: Names | None = setting(None, "SWARM_STOP")
@@ -41,7 +41,7 @@ class ComputingSettings:
     instruction: Text | None = setting(None, "SWARM_INSTRUCTION")
     """What a model is told about its answer; None: ours, unless the system prompt has `<answer>`."""
     chat_template_args: Table | None = setting(None, "SWARM_CHAT_TEMPLATE_ARGS")
-    """Handed to the model's chat template, such as `{"enable_thinking": false}`."""
+    """Handed to the model's chat template, which is told `enable_thinking` = false if it has it and this does not."""
     loss: Annotated[str, one_of_or_own(*LOSSES)] = setting("grpo", "SWARM_LOSS", run_flag="loss")
     """What an update minimises."""
     advantage_scaling: Annotated[str, one_of_or_own(*ADVANTAGE_SCALINGS)] = setting("std", "SWARM_ADVANTAGE_SCALING")

@@ -27,6 +27,8 @@ class Prompted(msgspec.Struct, frozen=True):
     text: str
     """Special tokens visible."""
     tokens: int
+    thinking_off: bool = False
+    """By the switch of the model's chat template, which nobody set."""
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -93,7 +95,7 @@ def _answer(
 
     generator = load_generator(settings.model[0], grpo_config(settings), **loading_options(settings))
     (completions,) = answers_of(generator, [question], samples, (settings.seed, "ask answers"), scorer)
-    return Prompted(*generator.shown_prompt(question.prompt)), completions
+    return Prompted(*generator.shown_prompt(question.prompt), generator.thinking_off), completions
 
 
 async def _scored(scorer: Scorer, question: Question, completion: Completion) -> Answer:

@@ -20,8 +20,8 @@ from typing import Any
 from swarm.errors import ModelError
 from swarm.policy.hub import cached_folder
 from swarm.policy.model_files import CONFIG, local_folder, read_json, safetensors_files, tensor_shapes
+from swarm.policy.settings import DEFAULT_MAX_NEW_TOKENS, suited_length
 
-DEFAULT_MAX_NEW_TOKENS = 256
 """Length limit of a completion where neither the settings nor the model name one."""
 _NO_CONTEXT_LIMIT = 2**31
 _BYTES = {"float32": 4, "float": 4, "float16": 2, "bfloat16": 2, "float64": 8}
@@ -91,7 +91,7 @@ def shape_from(name: str, config: Mapping[str, Any], generation: Mapping[str, An
         head_dim=text.get("head_dim") or hidden // heads,
         vocabulary=_first(text, "vocab_size"),
         context=text.get("max_position_embeddings") or text.get("n_positions") or _NO_CONTEXT_LIMIT,
-        max_new_tokens=generation.get("max_new_tokens") or DEFAULT_MAX_NEW_TOKENS,
+        max_new_tokens=suited_length(generation.get("max_new_tokens")),
         digest=_digest(text),
     )
 

@@ -13,7 +13,7 @@ from swarm.policy.draw import Sampling
 from swarm.policy.generate import Ended, Sample, draw_uniforms, sample_in_parts
 from swarm.policy.memory import Halvings, MemoryBudget
 from swarm.policy.model import LanguageModel
-from swarm.policy.prompt import decode_completion, encode_prompt, shown_prompt
+from swarm.policy.prompt import decode_completion, encode_prompt, shown_prompt, switches_thinking_off
 from swarm.policy.reasoning import ReasoningBudget
 from swarm.policy.settings import GrpoConfig
 from swarm.policy.stops import StopStrings
@@ -37,6 +37,8 @@ class ModelGenerator:
         self._decoding = choose_decoding(model, config.decoding)
         self._sampling = Sampling(config.temperature, config.top_p, config.top_k, config.min_p)
         self._asking = config.asking
+        self.thinking_off = switches_thinking_off(model.tokenizer, config.asking)
+        """By the template's switch, which nobody set."""
         self._stops = StopStrings(model.tokenizer, config.stop) if config.stop else None
         budget = config.max_reasoning_tokens
         self._reasoning = ReasoningBudget(model.tokenizer, budget) if budget else None

@@ -26,11 +26,10 @@ from swarm.errors import ModelError
 from swarm.logs import get_logger
 from swarm.policy.hub import fetch, is_hub_id
 from swarm.policy.model_files import folder_problem, model_names, resolve_model
-from swarm.policy.settings import unsuited
+from swarm.policy.settings import suited_length, unsuited
 
 logger = get_logger(__name__)
 
-_DEFAULT_MAX_NEW_TOKENS = 256
 _NO_CONTEXT_LIMIT = 2**31
 _PROBE_TOLERANCE = 1e-2
 _DIGEST_LENGTH = 32
@@ -110,7 +109,7 @@ def load_model(
 
     Args:
         device: "cpu", "cuda", "cuda:1" ...; None: a GPU if there is one.
-        max_new_tokens: longest completion; None: the model's generation config, else 256.
+        max_new_tokens: longest completion; None: what swarm.policy.settings.suited_length makes of the model's own.
         precision: `bf16` computes matrix products in bfloat16 under autocast, `fp32` does not; `auto`: bf16 on GPUs of
             the Ampere generation and newer. (fp16 would need loss scaling, and its log-probs would drift.)
         attention: `eager`, `sdpa` or `flash_attention_2`; `auto`: sdpa where the architecture has it, else eager.
@@ -149,8 +148,12 @@ def load_model(
         source=str(source),
         device=str(target),
         parameters=sum(parameter.numel() for parameter in module.parameters()),
+        max_new_tokens=model.max_new_tokens,
         seconds=round(time.perf_counter() - began, 1),
     )
+    named = module.generation_config.max_new_tokens
+    if not max_new_tokens and named and named > model.max_new_tokens:
+        logger.info("model.length_bounded", model=name, max_new_tokens=model.max_new_tokens, named_by_the_model=named)
     return model
 
 
@@ -196,7 +199,7 @@ def wrap_model(
         eos_id=eos_id,
         pad_id=tokenizer.pad_token_id if tokenizer.pad_token_id is not None else eos_id,
         context=_context_length(module.config),
-        max_new_tokens=max_new_tokens or module.generation_config.max_new_tokens or _DEFAULT_MAX_NEW_TOKENS,
+        max_new_tokens=max_new_tokens or suited_length(module.generation_config.max_new_tokens),
         tokenizer_digest=_tokenizer_digest(tokenizer, eos_ids),
     )
     _check_head(model)

@@ -12,12 +12,18 @@ from typing import Any
 
 import torch
 
+from swarm.logs import get_logger
 from swarm.policy.generator import ModelGenerator
 from swarm.policy.memory import Halvings
 from swarm.policy.model import LanguageModel, load_model
+from swarm.policy.prompt import SWITCH, switches_thinking_off
 from swarm.policy.settings import GrpoConfig
 from swarm.policy.trainer import ModelTrainer
 from swarm.types import Bill, Generator, Trainer
+
+logger = get_logger(__name__)
+LEAVE_ON = f'SWARM_CHAT_TEMPLATE_ARGS={{"{SWITCH}": true}}'
+"""What lets a model think whose template has the switch."""
 
 
 class JoinedPolicy:
@@ -93,4 +99,7 @@ def load_policy(
 def _loaded(model_name: str, config: GrpoConfig, *, threads: int | None = None, **options: Any) -> LanguageModel:
     if threads is not None:
         torch.set_num_threads(threads)
-    return load_model(model_name, max_new_tokens=config.max_new_tokens, **options)
+    model = load_model(model_name, max_new_tokens=config.max_new_tokens, **options)
+    if switches_thinking_off(model.tokenizer, config.asking):
+        logger.info("model.thinking_off", model=model.name, to_leave_it_on=LEAVE_ON)
+    return model

@@ -12,6 +12,8 @@ from jinja2 import TemplateError
 
 from swarm.instruction import OURS, Asking
 
+SWITCH = "enable_thinking"
+"""What templates of models that may think call the argument that says whether they do."""
 _TURN = "theModelsEarlierTurn"
 """Stands for a turn of the model: one word that no template splits, trims or takes for anything else."""
 
@@ -21,6 +23,14 @@ def encode_prompt(tokenizer: Any, question: str, asking: Asking = OURS) -> list[
     if tokenizer.chat_template is None:
         return _without_end_of_text(tokenizer, tokenizer(asking.as_plain_text(question))["input_ids"])
     return list(tokenizer(_chat_text(tokenizer, question, asking), add_special_tokens=False)["input_ids"])
+
+
+def switches_thinking_off(tokenizer: Any, asking: Asking = OURS) -> bool:
+    """Whether prompts are rendered without thinking because the template has the switch and nobody set it.
+
+    A thought takes hundreds of tokens before the answer begins, and the length of a completion ends before it.
+    """
+    return SWITCH not in asking.template_args and SWITCH in str(tokenizer.chat_template or "")
 
 
 def encode_completion(tokenizer: Any, text: str) -> list[int]:
@@ -66,7 +76,8 @@ def _turn(role: str, content: str) -> dict[str, str]:
 
 
 def _render(tokenizer: Any, turns: list[dict[str, str]], asking: Asking) -> str:
-    options = {"tokenize": False, "add_generation_prompt": True, **asking.template_args}
+    own = {SWITCH: False} if switches_thinking_off(tokenizer, asking) else {}
+    options = {"tokenize": False, "add_generation_prompt": True, **own, **asking.template_args}
     text: str = tokenizer.apply_chat_template(turns, **options)
     return text
 

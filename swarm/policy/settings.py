@@ -36,6 +36,22 @@ _RANGES: tuple[tuple[str, tuple[str, ...], Callable[[Any], bool]], ...] = (
 """(what is expected, of which settings, whether a value is)."""
 
 
+DEFAULT_MAX_NEW_TOKENS = 256
+"""Of a completion. genrl's too; the longest answer of the nine tasks, a binary matrix, takes some 200 of them."""
+MOST_NAMED_TOKENS = 1024
+"""The most that is taken from a model's generation config: a longer limit is a chat's, not that of I x G rows a round.
+"""
+
+
+def suited_length(named: int | None) -> int:
+    """Tokens of the longest completion where nobody sets them.
+
+    Args:
+        named: in the model's generation config; None: it names none.
+    """
+    return named if named and named <= MOST_NAMED_TOKENS else DEFAULT_MAX_NEW_TOKENS
+
+
 @dataclass(frozen=True)
 class GrpoConfig:
     """Sampling and optimisation settings of one policy.
@@ -75,7 +91,7 @@ class GrpoConfig:
     min_p: float = 0.0
     """Keep tokens at least so likely as min_p times the likeliest one; 0 keeps all."""
     max_new_tokens: int | None = None
-    """Longest completion, tokens; None: the model's generation config, else 256."""
+    """Longest completion, tokens; None: as suited_length."""
     max_reasoning_tokens: int | None = None
     """Tokens of a turn after which its reasoning is ended; None: never."""
     stop: tuple[str, ...] = ()

@@ -24,7 +24,7 @@ EVENTS = frozenset(
         *("lease.unusable", "lease.waiting"),
         *("members.changed", "members.not_followed"),
         "memory.halved",
-        *("model.fetching", "model.loaded", "model.loading"),
+        *("model.fetching", "model.length_bounded", "model.loaded", "model.loading", "model.thinking_off"),
         *("node.finished", "node.killed", "node.ready", "node.starting", "node.stopping"),
         "obstacle.removed",
         *("peer.arrived", "peer.quarantined", "peer.released"),

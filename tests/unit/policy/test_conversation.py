@@ -25,7 +25,7 @@ from tests.unit.policy.factories import CHAT_TEMPLATE, EOS, make_model, make_tok
 
 WORDS = st.text(st.characters(exclude_categories=["Cs", "Cc", "Z"], exclude_characters="<>|[]"), min_size=1)
 SYSTEM, QUESTION = "You guess. <answer>", "Which number?"
-ASKING = Asking(system_prompt=SYSTEM)
+ASKING = Asking(system_prompt=SYSTEM, template_args={"enable_thinking": True})  # what Qwen3's template does untold
 
 
 @cache

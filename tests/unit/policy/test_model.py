@@ -11,18 +11,21 @@ from typing import Any
 
 import pytest
 import torch
+from structlog.testing import capture_logs
 from transformers import AutoConfig, GenerationConfig
 
 from swarm.errors import ConfigError, ModelError
+from swarm.instruction import Asking
 from swarm.planner.trace import trace
 from swarm.policy import model as model_module
 from swarm.policy import model_files
 from swarm.policy import settings as policy_settings
 from swarm.policy.model import LanguageModel, load_model, wrap_model
 from swarm.policy.model_files import folder_problem, resolve_model
-from swarm.policy.policy import JoinedPolicy, load_policy
+from swarm.policy.policy import JoinedPolicy, load_generator, load_policy
 from swarm.policy.prompt import encode_prompt
 from swarm.policy.settings import GrpoConfig
+from tests.unit.policy.chat_templates import QWEN_3
 from tests.unit.policy.factories import ARCHITECTURES, CPU, make_config, make_model, make_module, make_tokenizer
 
 
@@ -73,6 +76,31 @@ def test_loaded_policy_generates_and_trains_with_the_threads_asked_for(tmp_path:
     ((first, second),) = policy.generate(["Why?"], group_size=2, seed=0)
     assert len(first.token_ids or ()) <= 3
     assert first != second
+
+
+def test_a_model_that_could_think_is_loaded_with_thinking_off_and_the_log_says_so_once(tmp_path: Path) -> None:
+    folder = str(save_model(tmp_path, chat_template=QWEN_3))
+    thinking = GrpoConfig(max_new_tokens=3, asking=Asking(template_args={"enable_thinking": True}))
+    with capture_logs() as logs:
+        off = load_generator(folder, GrpoConfig(max_new_tokens=3), threads=1, device="cpu")
+        on = load_generator(folder, thinking, threads=1, device="cpu")
+    (said,) = [log for log in logs if log["event"] == "model.thinking_off"]
+    assert said["to_leave_it_on"] == 'SWARM_CHAT_TEMPLATE_ARGS={"enable_thinking": true}'
+    assert (off.thinking_off, on.thinking_off) == (True, False)
+    assert off.shown_prompt("1?")[0].endswith("</think>\n\n")
+    assert not on.shown_prompt("1?")[0].endswith("</think>\n\n")
+
+
+def test_a_length_of_a_chat_in_the_generation_config_is_left_aside_and_the_log_says_so(tmp_path: Path) -> None:
+    module = make_module()
+    module.generation_config.max_new_tokens = 32768
+    module.save_pretrained(tmp_path)
+    make_tokenizer().save_pretrained(tmp_path)
+    with capture_logs() as logs:
+        load_model(str(tmp_path), device="cpu")
+        load_model(str(tmp_path), device="cpu", max_new_tokens=2000)
+    (said,) = [log for log in logs if log["event"] == "model.length_bounded"]
+    assert (said["max_new_tokens"], said["named_by_the_model"]) == (256, 32768)
 
 
 def test_empty_folder_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
@@ -278,6 +306,9 @@ def test_longest_completion_is_the_setting_or_the_models_own_or_256() -> None:
     module.generation_config.max_new_tokens = 77
     assert wrap(module, tokenizer).max_new_tokens == 77
     assert wrap(module, tokenizer, max_new_tokens=5).max_new_tokens == 5
+    module.generation_config.max_new_tokens = 32768  # a chat's: no answer here is so long
+    assert wrap(module, tokenizer).max_new_tokens == 256
+    assert wrap(module, tokenizer, max_new_tokens=32768).max_new_tokens == 32768
 
 
 def test_recurrent_models_are_refused() -> None:

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from swarm.errors import ConfigError
 from swarm.instruction import INSTRUCTION, OURS, Asking
-from swarm.policy.prompt import decode_completion, encode_completion, encode_prompt, shown_prompt
+from swarm.policy.prompt import (
+    decode_completion,
+    encode_completion,
+    encode_prompt,
+    shown_prompt,
+    switches_thinking_off,
+)
+from tests.unit.policy.chat_templates import QWEN_3
 from tests.unit.policy.factories import CHAT_TEMPLATE, EOS, NO_SYSTEM_TEMPLATE, make_tokenizer
 
 
@@ -105,6 +112,19 @@ def test_arguments_reach_the_chat_template() -> None:
     tokenizer = make_tokenizer(chat_template=CHAT_TEMPLATE + "{% if not enable_thinking %}<think></think>{% endif %}")
     assert not written(tokenizer, asking=Asking(template_args={"enable_thinking": True})).endswith("</think>")
     assert written(tokenizer, asking=Asking(template_args={"enable_thinking": False})).endswith("<think></think>")
+
+
+def test_thinking_is_off_where_the_template_has_the_switch_and_nobody_sets_it() -> None:
+    tokenizer = make_tokenizer(chat_template=CHAT_TEMPLATE + "{% if not enable_thinking %}<think></think>{% endif %}")
+    without_switch = make_tokenizer(chat_template=CHAT_TEMPLATE)
+    thinking = Asking(template_args={"enable_thinking": True})
+    assert switches_thinking_off(tokenizer)
+    assert not switches_thinking_off(tokenizer, thinking)
+    assert not any(switches_thinking_off(one) for one in (without_switch, make_tokenizer()))
+    qwen_3 = make_tokenizer(chat_template=QWEN_3)
+    assert written(qwen_3).endswith("<think>\n\n</think>\n\n")
+    assert written(qwen_3, asking=thinking).endswith("<|im_start|>assistant\n")
+    assert written(qwen_3, asking=Asking(template_args={"other": 1})).endswith("</think>\n\n")
 
 
 def test_an_argument_that_would_spoil_every_prompt_is_refused_by_name() -> None:
