@@ -6,8 +6,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from swarm.cli.flags import RunFlags, settings_from
+from swarm.cli.flags import RunFlags
 from swarm.cli.say import print_result
+from swarm.cli.suiting import suited_settings
 from swarm.config import Settings, variable
 from swarm.errors import ConfigError
 from swarm.judge.asked import Answer, Asked
@@ -36,7 +37,7 @@ def ask(
     """
     require_for("`swarm ask`")
     within("--samples", samples)
-    settings = settings_from(flags, own={"tasks": (task,)})
+    settings = suited_settings(flags, own={"tasks": (task,)})
     refuse_unfit(settings, "ask")
     ((name, profile),) = universe_of(settings).profiles.items()
     print_result(run_loop(ask_model, settings, name, profile, samples), render, as_json=as_json)

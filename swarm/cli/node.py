@@ -19,6 +19,7 @@ from swarm.cli.flags import NodeFlags, RunFlags, as_settings, asked_for, open_ex
 from swarm.cli.joining import experiment_in, only_experiment, place_named, take, tell
 from swarm.cli.processes import this_process_runs
 from swarm.cli.say import warn
+from swarm.cli.suiting import suited
 from swarm.config import Asked, Settings, asked_in, sources_of
 from swarm.errors import ConfigError, ExperimentError
 from swarm.node.process.daemon import run_node
@@ -181,15 +182,21 @@ def _started(
     if settings.role == "coordinator" and not settings.standby:
         if "external_groups" not in alone.asked.sources:
             _say_that_nobody_shares(run)
-        return alone
+        return _as_who_begins(words, flags, named)
     patience = 0.0 if settings.clock == "own" else settings.patience_with_coordinator
     experiment = experiment_in(run, patience)
     if experiment is None:
-        return alone
+        return _as_who_begins(words, flags, named)
     joining = take(flags, run, experiment, **named)
     refuse_other_models(run, [joining.settings])
     tell(run, joining, experiment)
     return Started(joining.settings, asked_for(words, flags, joining.adopted))
+
+
+def _as_who_begins(words: Sequence[str], flags: RunFlags | None, named: dict[str, str]) -> Started:
+    """With what suits the models, where nobody chose it, in an experiment that this node begins or goes on with."""
+    base = suited(flags, own=named, begins=True)
+    return Started(settings_from(flags, base=base, own=named), asked_for(words, flags, base))
 
 
 def _named(flags: RunFlags | None) -> dict[str, str]:

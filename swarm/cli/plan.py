@@ -9,9 +9,10 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import Parameter
 
-from swarm.cli.flags import UP_DEFAULTS, UpFlags, settings_from
+from swarm.cli.flags import UP_DEFAULTS, UpFlags
 from swarm.cli.longest_talk import longest_talk
 from swarm.cli.plan_text import render_plan, render_probe
+from swarm.cli.suiting import suited_settings
 from swarm.cli.up import DEFAULT_WORKERS
 from swarm.config import Settings
 from swarm.errors import ConfigError, ModelError
@@ -39,7 +40,7 @@ def plan(
     require_for("`swarm plan`")
     if nodes < 1:
         raise ConfigError(f"--nodes must be at least 1, got {nodes}")
-    settings = settings_from(flags, **UP_DEFAULTS)
+    settings = suited_settings(flags, **UP_DEFAULTS)
     check_tasks(settings)
     if found := problems(settings):
         raise ModelError("\n".join(found))

@@ -7,8 +7,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from swarm.cli.ask import refuse_unfit, within
-from swarm.cli.flags import RunFlags, settings_from
+from swarm.cli.flags import RunFlags
 from swarm.cli.say import print_result, warn
+from swarm.cli.suiting import suited_settings
 from swarm.config import variable
 from swarm.errors import ConfigError
 from swarm.judge.measured import Measured, Share
@@ -38,7 +39,7 @@ def probe(
     """
     require_for("`swarm probe`")
     within("--questions", questions)
-    settings = settings_from(flags)
+    settings = suited_settings(flags)
     refuse_unfit(settings, "probe")
     impossible: dict[str, str] = {}
     if levels is not None:

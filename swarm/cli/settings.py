@@ -14,6 +14,7 @@ from cyclopts import Parameter
 
 from swarm.cli.flags import NodeFlags, as_settings, settings_from
 from swarm.cli.say import print_result
+from swarm.cli.suiting import suited
 from swarm.config import sources_of
 from swarm.config.constraints import as_text
 from swarm.config.declared import DECLARED, Declared, example_file
@@ -85,8 +86,9 @@ def _named(word: str) -> str:
 
 def list_settings(flags: NodeFlags, environ: Mapping[str, str], only: Collection[str] = ()) -> list[SettingRow]:
     """All settings, or some, section by section. Raises ConfigError as a run with them would."""
-    effective = settings_from(flags, environ)
-    sources = sources_of(as_settings(flags), environ, flags.config)
+    base = suited(flags, environ, tells=False)
+    effective = settings_from(flags, environ, base=base)
+    sources = sources_of(as_settings(flags), environ, flags.config, base=base)
     return [
         _row(DECLARED[name], getattr(effective, name), sources.get(name, "default"))
         for names in SECTIONS.values()

@@ -9,6 +9,7 @@ import os
 import shlex
 import time
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,8 +24,9 @@ from swarm.cli.flags import command_again, flag_words
 from swarm.cli.say import say
 from swarm.cli.slurm_flags import SlurmFlags, describe_jobs, how_to_follow, slurm_of
 from swarm.cli.study_view import StudyDisplay, results
+from swarm.cli.suiting import say_chosen
 from swarm.cli.surviving import Surviving
-from swarm.config import Settings, variable
+from swarm.config import Settings, sources_of, variable
 from swarm.errors import ConfigError, MemoryPlanError
 from swarm.node.process.stopping import on_signals
 from swarm.planner.plan import RESERVE, Plan
@@ -46,6 +48,7 @@ from swarm.study.run.reuse import with_finished_elsewhere
 from swarm.study.run.run_folder import read_progress
 from swarm.study.run.runner import Runner, StudyView, alone
 from swarm.study.run.schedule import RunState
+from swarm.study.run.suited import PROFILE, models_of, suited
 from swarm.systems import require_for
 from swarm.tasks.universe import check_tasks
 from swarm.views.text import shorten
@@ -99,12 +102,8 @@ def run(
         raise ConfigError(f"--jobs must be at least 1, got {flags.jobs}")
     chosen = _overridden(_matrix(matrix), flags)
     given = {"path": flags.path, "model": flags.model, "learning_rate": flags.learning_rate}
-    shared = shared_settings(chosen, given, os.environ, flags.config)
+    chosen, shared = _as_begun_or_suited(chosen, given, flags.config)
     folder = shared.shared_folder
-    if chosen.name in studies(folder):
-        new, chosen = shared, as_begun(chosen, read_study(folder, chosen.name))
-        shared = shared_settings(chosen, given, os.environ, flags.config)
-        _say_what_stays(chosen.name, shared, new)
     for name in ignored_settings(shared):
         say(f"{variable(name)} is left out: a study decides it for each run")
     again = command_again(["swarm", "study", "run", matrix, *flag_words(cluster)], flags)
@@ -120,6 +119,26 @@ def run(
         jobs = flags.jobs or len(record.runs) if slurm else _places(record, folder, flags.jobs, shared.hub_token)
         launcher = Launcher(record, folder, os.environ, versions(shared), slurm or LocalBackend())
         return anyio.run(_run, launcher, jobs, shared.liveness_timeout, again, slurm)
+
+
+def _as_begun_or_suited(matrix: Matrix, given: Mapping[str, Any], config: str | None) -> tuple[Matrix, Settings]:
+    """A new study with what suits its models; one that is there with what it was begun with, which is said."""
+    named = sources_of(given, os.environ, config)
+
+    def load(one: Matrix) -> Settings:
+        return shared_settings(one, given, os.environ, config)
+
+    new = suited(matrix, load(matrix), named)
+    shared = load(new)
+    if matrix.name not in studies(shared.shared_folder):
+        if new.settings.get(PROFILE) != matrix.settings.get(PROFILE):
+            say_chosen(models_of(new, shared))
+        return new, shared
+    there = read_study(shared.shared_folder, matrix.name)
+    begun = as_begun(matrix, there)
+    begun = suited(begun, load(begun), named, there)
+    _say_what_stays(matrix.name, load(begun), shared)
+    return begun, load(begun)
 
 
 def _say_what_stays(study: str, begun: Settings, new: Settings) -> None:

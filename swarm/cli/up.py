@@ -40,6 +40,7 @@ from swarm.cli.progress import Progress, stopping_line
 from swarm.cli.repetition import repetition
 from swarm.cli.say import say
 from swarm.cli.slurm_flags import SlurmFlags, how_to_follow, slurm_of
+from swarm.cli.suiting import suited
 from swarm.cli.supervisor import Child, Supervisor
 from swarm.cli.surviving import Surviving
 from swarm.cli.up_json import Emit, end_of, lines_of_json
@@ -174,7 +175,7 @@ def _start(
 class _Planned(NamedTuple):
     swarm: LocalSwarm
     base: Given
-    """Settings that an earlier experiment gave."""
+    """Settings that an earlier experiment gave, or the models that are trained."""
     defaults: dict[str, Any]
     """Settings that this command gave."""
 
@@ -192,10 +193,11 @@ def _planned_swarm(
     if nodes is not None and nodes < 1:
         raise ConfigError(f"--nodes must be at least 1, got {nodes}")
     if source is None:
-        settings = settings_from(flags, **UP_DEFAULTS)
+        base = suited(flags, begins=True, **UP_DEFAULTS)
+        settings = settings_from(flags, base=base, **UP_DEFAULTS)
         settings = replace(settings, clock="own") if no_coordinator else settings
         check_tasks(settings)
-        return _Planned(local_swarm(settings, nodes or DEFAULT_WORKERS, in_process, own_cores), {}, UP_DEFAULTS)
+        return _Planned(local_swarm(settings, nodes or DEFAULT_WORKERS, in_process, own_cores), base, UP_DEFAULTS)
     swarm, base, changed = repetition(source, flags, in_process)
     if nodes not in (None, len(swarm.workers)) or no_coordinator:
         raise ConfigError(

@@ -7,6 +7,7 @@ download.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 
@@ -29,6 +30,15 @@ EMBEDDED: tuple[str, ...] = (
     tiny-2-qwen2-content        nearly always in that format, and rarely right
     tiny-qwen2, tiny-gpt2, tiny-qwen2-rare   for the profile `tiny`, for runs begun with it; right in one of two
 """
+
+
+FOR_OTHERS = "paper"
+"""The profile for models that are not embedded: those of the embedded ones ask what they were made for."""
+
+
+def any_embedded(models: Iterable[str]) -> bool:
+    """Whether one of these models, at least, is embedded."""
+    return any(name in EMBEDDED for name in models)
 
 
 def embedded_path(name: str) -> Path:

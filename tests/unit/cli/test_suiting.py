@@ -1,0 +1,121 @@
+"""Which questions models that are not embedded are asked, where nobody chooses a profile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from swarm.cli import node as commands
+from swarm.cli import up
+from swarm.cli.flags import NodeFlags, RunFlags
+from swarm.cli.main import run as swarm
+from swarm.cli.suiting import suited_settings
+from swarm.config import Settings
+from swarm.wire import keys
+from swarm.wire.codec import encode
+from swarm.wire.messages import ExperimentFile
+from tests.layout import Layout
+
+REAL = "openai-community/gpt2"
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SWARM_PATH", str(tmp_path))
+    return tmp_path
+
+
+def of_up(**flags: Any) -> Settings:
+    return up._planned_swarm(2, None, RunFlags(**flags), in_process=False, no_coordinator=False).swarm.settings
+
+
+def begin(place: Path, profile: str, *, rounds: bool = True) -> None:
+    """An experiment `demo` of that profile."""
+    layout = Layout(place, "demo")
+    identity = Settings(profile=profile).experiment_identity()  # type: ignore[arg-type]
+    file = ExperimentFile(experiment_name="demo", created_at=1.0, created_by="clock", identity=identity, max_rounds=9)
+    layout.run.store.put(keys.EXPERIMENT, encode(file))
+    if rounds:
+        layout.root.joinpath(keys.ROLLOUTS, "round_0").mkdir(parents=True)
+
+
+def test_up_asks_a_real_model_the_papers_questions_and_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    assert of_up(model=REAL).profile == "paper"
+    assert "profile paper, because openai-community/gpt2 is not an embedded model" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("model", [None, "tiny-2-gpt2", f"tiny-2-qwen2,{REAL}"])
+def test_where_one_model_is_embedded_the_questions_are_those_it_knows(
+    model: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert of_up(model=model).profile == "tiny-2"
+    assert "profile" not in capsys.readouterr().err
+
+
+def test_a_profile_that_anybody_chose_counts(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert of_up(model=REAL, profile="tiny-2").profile == "tiny-2"
+    assert of_up(model=REAL, preset="paper").profile == "rl-swarm"
+    (place / "s.toml").write_text('profile = "tiny"')
+    assert of_up(model=REAL, config=str(place / "s.toml")).profile == "tiny"
+    monkeypatch.setenv("SWARM_PROFILE", "tiny-2")
+    assert of_up(model=REAL).profile == "tiny-2"
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("profile", ["tiny-2", "rl-swarm"])
+def test_an_experiment_that_goes_on_keeps_its_profile(
+    place: Path, profile: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begin(place, profile)
+    assert of_up(model=REAL, experiment="demo").profile == profile
+    assert f"profile {profile}, as the experiment demo has it" in capsys.readouterr().err
+
+
+def test_a_start_that_came_to_nothing_binds_nobody(place: Path) -> None:
+    begin(place, "tiny-2", rounds=False)
+    assert of_up(model=REAL, experiment="demo").profile == "paper"
+
+
+def test_the_record_of_a_start_says_where_the_profile_came_from(capsys: pytest.CaptureFixture[str]) -> None:
+    planned = up._planned_swarm(2, None, RunFlags(model=REAL), in_process=False, no_coordinator=False)
+    assert planned.base["profile"] == ("paper", "the model, which is not embedded")
+    assert swarm(["settings", "profile", "--model", REAL]) == 0
+    assert "paper (from: model, which is not embedded)" in capsys.readouterr().out
+
+
+def started(role: str, **flags: Any) -> Settings:
+    return commands._started(["swarm", "node"], NodeFlags(role=role, experiment="demo", **flags)).settings
+
+
+def test_a_coordinator_that_begins_an_experiment_of_real_models_asks_the_papers_questions(place: Path) -> None:
+    assert started("coordinator", model=REAL, external=4).profile == "paper"
+    assert started("coordinator", external=4).profile == "tiny-2"
+    begin(place, "rl-swarm")
+    assert started("coordinator", model=REAL, external=4).profile == "rl-swarm"
+
+
+def test_a_worker_that_joins_takes_the_experiments_profile(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "make_ready", lambda _: None)
+    begin(place, "tiny-2", rounds=False)
+    assert started("worker", model=REAL).profile == "tiny-2"
+
+
+def test_a_worker_on_its_own_clock_that_begins_asks_the_papers_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "make_ready", lambda _: None)
+    monkeypatch.setenv("SWARM_CLOCK", "own")
+    assert started("worker", model=REAL).profile == "paper"
+
+
+def test_a_daemon_that_somebody_else_started_takes_what_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "asked_in", lambda _: commands.Asked("swarm up", {}))
+    assert started("worker", model=REAL).profile == "tiny-2"
+
+
+def test_who_only_asks_a_model_asks_what_a_run_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert suited_settings(RunFlags(model=REAL), own={"tasks": ("bf",)}).profile == "paper"
+    monkeypatch.setenv("MODEL_NAME", REAL)
+    assert suited_settings(None).profile == "paper"
