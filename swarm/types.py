@@ -10,7 +10,7 @@ Sizes: G completions per group, T_c tokens in completion c.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -257,6 +257,17 @@ class Bill(msgspec.Struct, frozen=True):
 
 Ready = Callable[[int, tuple[Completion, ...]], None]
 """Is given the number of a question, and the completions to it."""
+Groups = list[tuple[Completion, ...]]
+"""The completions to each of some questions."""
+
+
+class GenerationCall(NamedTuple):
+    """The arguments of Generator.generate."""
+
+    prompts: Sequence[str | Dialogue]
+    group_size: int
+    seed: int
+    ready: Ready | None = None
 
 
 class Generator(Protocol):
@@ -297,6 +308,18 @@ class Generator(Protocol):
             ready: is given the number of a question and its completions once these are written, as they are returned in
                 the end; it is called in this thread, and returns soon. Who cannot tell before the end never calls it.
         """
+
+
+class BatchingGenerator(Generator, Protocol):
+    """A generator whose calls can be one batch with those of others."""
+
+    @property
+    def batch_key(self) -> Hashable | None:
+        """Equal for generators whose calls can be one batch, if they ask for groups of one size; None: with nobody."""
+
+    @staticmethod
+    def generate_together(calls: Sequence[tuple[Any, GenerationCall]]) -> list[Groups | Exception]:
+        """What `generate` of each returns or raises; what fails for all is raised."""
 
 
 class Trainer(Protocol):

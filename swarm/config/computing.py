@@ -69,8 +69,18 @@ class ComputingSettings:
     """Padded tokens per forward and backward pass: less memory, same gradient."""
     gradient_checkpointing: bool | None = setting(None, "SWARM_GRADIENT_CHECKPOINTING")
     """Recompute activations in the backward pass: less memory, more time. None: if `swarm up` plans so."""
-    precision: Literal["auto", "fp32", "bf16"] = setting("auto", "SWARM_PRECISION")
-    """What the model computes in; the weights that are trained stay fp32. `auto`: bf16 on GPUs that have it."""
+    adapter: Literal["none", "lora"] = setting("none", "SWARM_ADAPTER", run_flag="adapter")
+    """`lora` trains small matrices beside the frozen weights of a base, which all nodes of a process share; `none`:
+    all weights (docs/adapters.md). Nodes of one run may differ."""
+    adapter_rank: Annotated[int, whole(1, 1024)] = setting(16, "SWARM_ADAPTER_RANK")
+    """r of LoRA."""
+    adapter_alpha: Annotated[float, above(0)] = setting(32.0, "SWARM_ADAPTER_ALPHA")
+    """What the matrices add is scaled by this divided by the rank."""
+    adapter_targets: Names | None = setting(None, "SWARM_ADAPTER_TARGETS")
+    """Endings of the names of layers that are adapted (`q_proj,v_proj`); None: all linear ones but the head."""
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = setting("auto", "SWARM_PRECISION")
+    """What the model computes in; the weights that are trained stay fp32. `auto`: bf16 on GPUs that have it; with an
+    adapter fp16 on those that do not. fp16 scales the loss."""
     attention: Literal["auto", "eager", "sdpa", "flash_attention_2"] = setting("auto", "SWARM_ATTENTION")
     """Attention back-end of transformers; `auto`: the fastest that the device and the model have."""
     decoding: Literal["auto", "dynamic", "static"] = setting("auto", "SWARM_DECODING")

@@ -14,6 +14,9 @@ hub               a model of the Hugging Face Hub: can it be had, and the rest f
 model             a name -> model, tokenizer and the facts about them
 prompt            a question's text -> prompt tokens
 conversation      a model's turns and what the environment said between them -> tokens
+lora              adapters beside the frozen layers of a base; which of them is in use
+shared_base       a base is loaded once in a process, and all its adapters are stacked
+peft_form         an adapter's folder, as PEFT and inference servers read it
 snapshot          weights and optimizer <-> a folder of safetensors and JSON
 memory            out of GPU memory: halve and repeat
 

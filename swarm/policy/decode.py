@@ -20,6 +20,7 @@ from transformers.cache_utils import DynamicLayer
 from swarm.logs import get_logger
 from swarm.policy.cuda_graphs import CudaCapture
 from swarm.policy.dynamic_decode import DynamicDecoding
+from swarm.policy.lora import StackedAdapters
 from swarm.policy.model import LanguageModel
 from swarm.policy.static_decode import StaticDecoding
 
@@ -52,8 +53,14 @@ class Decoding(Protocol):
     def region(self) -> AbstractContextManager[None]:
         """Wraps everything from `begin` to the last `forward`; the weights do not change inside."""
 
-    def begin(self, prompts: Sequence[Sequence[int]], *, group_size: int, steps: int) -> Decoder:
-        """Read the prompts; group_size rows for each, and room for `steps` tokens."""
+    def begin(
+        self, prompts: Sequence[Sequence[int]], *, group_size: int, steps: int, owner_K: Tensor | None = None
+    ) -> Decoder:
+        """Read the prompts; group_size rows for each, and room for `steps` tokens.
+
+        Args:
+            owner_K: where the model uses several adapters, the number of each prompt's.
+        """
 
 
 def choose_decoding(model: LanguageModel, kind: str = "auto") -> Decoding:
@@ -96,9 +103,11 @@ def _disagreement(model: LanguageModel, static: Decoding) -> str:
 def _try_out(model: LanguageModel, decoding: Decoding) -> list[Tensor]:
     """Logits before and after each of three steps, on prompts of different lengths; one row ends on the way."""
     size = model.module.get_input_embeddings().num_embeddings
+    several = isinstance(model.adapter, StackedAdapters)
+    owner_K = torch.zeros(2, dtype=torch.long, device=model.device) if several else None
     first, second, third = (token % size for token in (7, 11, 13))
     with decoding.region():
-        decoder = decoding.begin([[first], [second, third]], group_size=1, steps=4)
+        decoder = decoding.begin([[first], [second, third]], group_size=1, steps=4, owner_K=owner_K)
         seen = [decoder.logits.clone()]
         for token, kept in ((third, [0, 1]), (first, [1]), (second, [0])):
             decoder.keep(torch.tensor(kept, device=model.device))

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
+from swarm.policy.lora import StackedAdapters
 from swarm.policy.model import LanguageModel
 
 
@@ -25,18 +26,22 @@ class DecodeWeights:
         self._trained: list[Tensor] = []
         self._cast: list[Tensor] = []
         dtype = source.autocast_dtype
-        self.model = source if dtype is None else replace(source, module=self._cast_copy(source.module, dtype))
+        is_cast = dtype is None or source.base is not None  # a frozen base is held in what it computes in
+        self.model = source if is_cast else replace(source, module=self._cast_copy(source.module, dtype))
 
     def refresh(self) -> None:
         """Copy what the trainer has changed: one pass over the weights, far below the cost of one decoding call."""
+        if isinstance(self.model.adapter, StackedAdapters):
+            self.model.adapter.refresh()
         if self._cast:
             torch._foreach_copy_(self._cast, self._trained)
 
     def addresses(self) -> tuple[int, ...]:
         """Where the weights are; if that changes, nothing recorded with them may run again."""
-        return tuple(parameter.data_ptr() for parameter in self.model.module.parameters())
+        adapter = self.model.adapter.addresses() if isinstance(self.model.adapter, StackedAdapters) else ()
+        return (*(parameter.data_ptr() for parameter in self.model.module.parameters()), *adapter)
 
-    def _cast_copy(self, module: nn.Module, dtype: torch.dtype) -> Any:
+    def _cast_copy(self, module: nn.Module, dtype: torch.dtype | None) -> Any:
         """The same modules around the same parameters, except for those of matrix products."""
         configs = [part.config for part in module.modules() if "config" in vars(part)]
         shared = [*module.parameters(), *module.buffers(), *configs]

@@ -30,9 +30,11 @@ class DynamicDecoding:
         with torch.inference_mode(), self._model.autocast():
             yield
 
-    def begin(self, prompts: Sequence[Sequence[int]], *, group_size: int, steps: int) -> DynamicDecoder:
+    def begin(
+        self, prompts: Sequence[Sequence[int]], *, group_size: int, steps: int, owner_K: Tensor | None = None
+    ) -> DynamicDecoder:
         """Read the prompts."""
-        return DynamicDecoder(self._model, prefill(self._model, prompts, group_size), steps)
+        return DynamicDecoder(self._model, prefill(self._model, prompts, group_size, owner_K), steps)
 
 
 class DynamicDecoder:
@@ -44,6 +46,7 @@ class DynamicDecoder:
         mask_K_P, row_R = read.prompts.mask, read.prompt_of_row
         select_rows(self._cache, row_R)
         self._position_L = read.prompts.lengths[row_R]
+        self._owner_L = read.owner_of_row
         self._seen = mask_K_P.shape[1]
         padded = not bool(mask_K_P.all())
         ones_R_T = mask_K_P.new_ones(len(row_R), steps)
@@ -53,6 +56,8 @@ class DynamicDecoder:
         """Go on with these of the live rows."""
         select_rows(self._cache, kept_l)
         self._position_L = self._position_L[kept_l]
+        if self._owner_L is not None:
+            self._owner_L = self._owner_L[kept_l]
         if self._mask_L_S is not None:
             self._mask_L_S = self._mask_L_S[kept_l]
 
@@ -61,6 +66,8 @@ class DynamicDecoder:
         self._seen += 1
         mask = None if self._mask_L_S is None else self._mask_L_S[:, : self._seen]
         positions_L_1 = self._position_L[:, None]
-        hidden_L_1_D = self._model.hidden(token_L[:, None], mask=mask, positions_B_T=positions_L_1, cache=self._cache)
+        hidden_L_1_D = self._model.hidden(
+            token_L[:, None], mask=mask, positions_B_T=positions_L_1, cache=self._cache, owner_B=self._owner_L
+        )
         self.logits = self._model.logits(hidden_L_1_D[:, 0])
         self._position_L = self._position_L + 1

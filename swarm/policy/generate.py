@@ -31,7 +31,8 @@ class Sample:
     token_ids: tuple[int, ...]
     """End-of-text included where finished."""
     logprobs: tuple[float, ...]
-    """At the temperature, before top-p, top-k and min-p: what the trainer computes as well."""
+    """At the temperature, before top-p, top-k and min-p: what the trainer computes as well. NaN of a model that has
+    diverged."""
     finished: bool
     """By an end of text or a stop string, not by the limit."""
     stopped: bool = False
@@ -76,6 +77,7 @@ def sample_in_parts(
     ended: Ended | None = None,
     stops: StopStrings | None = None,
     reasoning: ReasoningBudget | None = None,
+    owner_K: Tensor | None = None,
 ) -> list[list[Sample]]:
     """`sample`, at most max_rows rows at once; prompts are parted first, then groups.
 
@@ -98,6 +100,7 @@ def sample_in_parts(
                 ended=partial(_told, ended, part, samples, group_size) if ended else None,
                 stops=stops,
                 reasoning=reasoning,
+                owner_K=None if owner_K is None else owner_K[part],
             )
             for k, group in zip(part, written, strict=True):
                 samples[k] += group
@@ -123,6 +126,7 @@ def sample(
     ended: Ended | None = None,
     stops: StopStrings | None = None,
     reasoning: ReasoningBudget | None = None,
+    owner_K: Tensor | None = None,
 ) -> list[list[Sample]]:
     """G completions for each of K prompts.
 
@@ -133,6 +137,7 @@ def sample(
         ended: told of each group; what is computed is the same with it and without.
         stops: what else ends a completion; up to there its tokens are the same with them and without.
         reasoning: ends reasoning that goes on for too long; no other row is changed by it.
+        owner_K: where the model uses several adapters, the number of each prompt's.
     """
     decoding = decoding or DynamicDecoding(model)
     with decoding.region():
@@ -144,7 +149,7 @@ def sample(
         forced = ForcedTokens(reasoning, prompt_of_row, limit_R) if reasoning else None
         uniform_R_T = uniform_K_G_T.flatten(0, 1).to(model.device)
         transcript = _Transcript(limit_R, steps, model, stops, forced)
-        decoder = decoding.begin(prompts, group_size=group_size, steps=steps)
+        decoder = decoding.begin(prompts, group_size=group_size, steps=steps, owner_K=owner_K)
         live_L = torch.arange(len(limit_R), device=model.device)
         untold = set(range(len(prompts))) if ended else set[int]()
         for step in range(steps):
@@ -213,17 +218,8 @@ class _Transcript:
                 self._limit_R[row] = torch.clamp(self._limit_R[row], max=end)
 
     def samples(self, rows: slice = slice(None)) -> list[Sample]:
-        """These rows, all of which have ended, up to their end of text or limit.
-
-        Raises:
-            ModelError: the model gave no probabilities.
-        """
+        """These rows, all of which have ended, up to their end of text or limit."""
         token_r_T, logprob_r_T = self._token_R_T[rows], self._logprob_R_T[rows]
-        if not bool(logprob_r_T.isfinite().all()):
-            raise ModelError(
-                f"model {self._model.name!r} gives probabilities that are not finite: its weights have diverged. "
-                "Resume from an older checkpoint with a lower learning rate."
-            )
         lengths = self._lengths(token_r_T, self._limit_R[rows]).tolist()
         return [
             self._sample(row, tokens[:length], logprobs[:length])

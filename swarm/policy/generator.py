@@ -1,23 +1,35 @@
-"""Completions to question texts, and turns of dialogues, from a model at hand. Implements swarm.types.Generator."""
+"""Completions to question texts, and turns of dialogues, from a model at hand. Implements swarm.types.Generator.
+
+    GenerationCall ─encode─▶ prompts ─┐
+    GenerationCall ─encode─▶ prompts ─┴▶ one batch (generate.py) ─▶ samples ─decode─▶ completions of each call
+
+Calls of several nodes, each with its own adapter beside one base, are one batch: a decoding step reads the base's
+weights once for all of them. Uniforms are drawn per call, so that what a node samples depends on the others by rounding
+alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Hashable, Sequence
 
-from torch import Tensor
+import torch
 
+from swarm.errors import ModelError
 from swarm.logs import get_logger
 from swarm.policy.conversation import encode_dialogue
-from swarm.policy.decode import choose_decoding
+from swarm.policy.decode import Decoding, choose_decoding
 from swarm.policy.draw import Sampling
-from swarm.policy.generate import Ended, Sample, draw_uniforms, sample_in_parts
+from swarm.policy.generate import Sample, draw_uniforms, sample_in_parts
+from swarm.policy.lora import Adapter
 from swarm.policy.memory import Halvings, MemoryBudget
 from swarm.policy.model import LanguageModel
 from swarm.policy.prompt import decode_completion, encode_prompt, shown_prompt, switches_thinking_off
 from swarm.policy.reasoning import ReasoningBudget
 from swarm.policy.settings import GrpoConfig
+from swarm.policy.shared_base import SharedBase, owners
 from swarm.policy.stops import StopStrings
-from swarm.types import Bill, Completion, Dialogue, Ready
+from swarm.types import Bill, Completion, Dialogue, GenerationCall, Groups, Ready
 
 logger = get_logger(__name__)
 
@@ -27,14 +39,26 @@ _NO_ROOM = Completion(text="", finished=False, token_ids=(), logprobs=())
 class ModelGenerator:
     """Samples from the weights as they are at each call. Not thread-safe."""
 
-    def __init__(self, model: LanguageModel, config: GrpoConfig, halvings: Halvings | None = None) -> None:
-        """`halvings` is told to whoever reports them; None: nobody does."""
+    def __init__(
+        self,
+        model: LanguageModel,
+        config: GrpoConfig,
+        halvings: Halvings | None = None,
+        shared: SharedBase | None = None,
+    ) -> None:
+        """A generator of its own, or one of several.
+
+        Args:
+            halvings: is told to whoever reports them; None: nobody does.
+            shared: the base beside which the model's adapter is.
+        """
         self._model = model
         self.name = model.name
         self.tokenizer = model.tokenizer_digest
-        self.repeats = model.device.type == "cpu"
         self.bill: Bill | None = None
-        self._decoding = choose_decoding(model, config.decoding)
+        self._shared = shared
+        self._config = config
+        self._decoding: Decoding | None = None if shared else choose_decoding(model, config.decoding)
         self._sampling = Sampling(config.temperature, config.top_p, config.top_k, config.min_p)
         self._asking = config.asking
         self.thinking_off = switches_thinking_off(model.tokenizer, config.asking)
@@ -44,13 +68,29 @@ class ModelGenerator:
         self._reasoning = ReasoningBudget(model.tokenizer, budget) if budget else None
         self._rows = MemoryBudget("generation", 2**16, halvings or Halvings())
 
+    @property
+    def repeats(self) -> bool:
+        """As Generator: not on a GPU, and not where others' rows may be in the batch."""
+        return self._model.device.type == "cpu" and not (self._shared and self._shared.size > 1)
+
+    @property
+    def batch_key(self) -> Hashable | None:
+        """As BatchingGenerator."""
+        if self._shared is None:
+            return None
+        config = self._config
+        return (
+            *(id(self._shared), self._model.max_new_tokens, self._sampling, config.stop),
+            *(config.max_reasoning_tokens, config.decoding),
+        )
+
     def has_room(self, prompt: str) -> bool:
         """Whether the model's context has room for this prompt and a whole answer."""
-        return len(self._encode(prompt)) + self._model.max_new_tokens <= self._model.context
+        return len(self.encode(prompt)) + self._model.max_new_tokens <= self._model.context
 
     def generate(
         self, prompts: Sequence[str | Dialogue], *, group_size: int, seed: int, ready: Ready | None = None
-    ) -> list[tuple[Completion, ...]]:
+    ) -> Groups:
         """Sample group_size completions for each question text, or next turns of each dialogue.
 
         The same seed gives the same tokens. What has no room in the context ends no run: such a question gets empty,
@@ -61,62 +101,159 @@ class ModelGenerator:
             ModelError: one row does not fit into the GPU's memory, the weights have diverged, or the model's chat
                 template takes no dialogue.
         """
-        encoded = [self._encode(prompt) for prompt in prompts]
-        fitting = [index for index, ids in enumerate(encoded) if len(ids) < self._model.context]
-        for prompt, ids in zip(prompts, encoded, strict=True):
-            if len(ids) >= self._model.context and not isinstance(prompt, Dialogue):
-                logger.warning("generate.prompt_too_long", tokens=len(ids), context=self._model.context)
-        uniform_K_G_T = draw_uniforms(len(prompts), group_size, self._model.max_new_tokens, seed)
-        groups = [() if isinstance(prompt, Dialogue) else (_NO_ROOM,) * group_size for prompt in prompts]
-        told = dict[int, tuple[Completion, ...]]()
-
-        def ended(position: int, samples: list[Sample]) -> None:
-            if (index := fitting[position]) not in told:
-                told[index] = self._group(samples)
-                assert ready
-                ready(index, told[index])
-
-        written = self._sample(fitting, encoded, uniform_K_G_T, ended if ready else None)
-        for index, samples in zip(fitting, written, strict=True):
-            groups[index] = told.get(index) or self._group(samples)
+        (groups,) = self.generate_together([(self, GenerationCall(prompts, group_size, seed, ready))])
+        if isinstance(groups, ModelError):
+            raise groups
         return groups
+
+    @staticmethod
+    def generate_together(calls: Sequence[tuple[ModelGenerator, GenerationCall]]) -> list[Groups | ModelError]:
+        """As BatchingGenerator; generators of equal batch_key, or a single one.
+
+        Raises:
+            ModelError: one row does not fit into the GPU's memory.
+        """
+        writings = [_Writing(generator, call) for generator, call in calls]
+        asked = [writing for writing in writings if writing.prompts]
+        if len(asked) > 1:
+            asked = [writing for writing in asked if writing.is_sound()]
+        if asked:
+            _write(asked)
+        return [writing.groups() for writing in writings]
 
     def shown_prompt(self, question: str) -> tuple[str, int]:
         """The prompt as the model gets it, special tokens visible, and its length in tokens."""
         ids = encode_prompt(self._model.tokenizer, question, self._asking)
         return shown_prompt(self._model.tokenizer, ids), len(ids)
 
-    def _encode(self, prompt: str | Dialogue) -> list[int]:
+    def encode(self, prompt: str | Dialogue) -> list[int]:
+        """Its tokens. Raises ModelError: the model's chat template takes no dialogue."""
         if isinstance(prompt, Dialogue):
             return encode_dialogue(self._model, prompt, self._asking)
         return encode_prompt(self._model.tokenizer, prompt, self._asking)
 
-    def _sample(
-        self, fitting: list[int], encoded: list[list[int]], uniform_K_G_T: Tensor, ended: Ended | None
-    ) -> list[list[Sample]]:
-        if not fitting:
-            return []
-        prompts, uniforms = [encoded[index] for index in fitting], uniform_K_G_T[fitting]
-        return self._rows.run(
-            lambda rows: sample_in_parts(
-                self._model,
-                prompts,
-                uniform_K_G_T=uniforms,
-                sampling=self._sampling,
-                max_rows=rows,
-                decoding=self._decoding,
-                ended=ended,
-                stops=self._stops,
-                reasoning=self._reasoning,
-            ),
-            floor=1,
-            whole=len(fitting) * uniform_K_G_T.shape[1],
-        )
+    def completions(self, samples: list[Sample]) -> tuple[Completion, ...]:
+        """A group as text.
 
-    def _group(self, samples: list[Sample]) -> tuple[Completion, ...]:
+        Raises:
+            ModelError: the model gave no probabilities.
+        """
         return tuple(self._completion(sample) for sample in samples)
 
+    def diverged(self) -> ModelError:
+        """Why nothing comes of this model any more."""
+        return ModelError(
+            f"model {self.name!r} gives probabilities that are not finite: its weights have diverged. "
+            "Resume from an older checkpoint with a lower learning rate."
+        )
+
     def _completion(self, sample: Sample) -> Completion:
+        if not math.isfinite(sum(sample.logprobs)):
+            raise self.diverged()
         text_ids = sample.token_ids[:-1] if sample.finished and not sample.stopped else sample.token_ids
         text = decode_completion(self._model.tokenizer, list(text_ids))
         return Completion(text, sample.finished, sample.token_ids, sample.logprobs, forced=sample.forced)
+
+
+class _Writing:
+    """One call while it is carried out."""
+
+    def __init__(self, generator: ModelGenerator, call: GenerationCall) -> None:
+        self.generator, self.call = generator, call
+        context = generator._model.context
+        self._told = dict[int, tuple[Completion, ...]]()
+        self._error: ModelError | None = None
+        self._written: list[list[Sample]] = []
+        encoded = [generator.encode(prompt) for prompt in call.prompts]
+        self._fitting = [index for index, ids in enumerate(encoded) if len(ids) < context]
+        self.prompts = [encoded[index] for index in self._fitting]
+        for prompt, ids in zip(call.prompts, encoded, strict=True):
+            if len(ids) >= context and not isinstance(prompt, Dialogue):
+                logger.warning("generate.prompt_too_long", tokens=len(ids), context=context)
+        uniforms = draw_uniforms(len(encoded), call.group_size, generator._model.max_new_tokens, call.seed)
+        self.uniform_F_G_T = uniforms[self._fitting]
+
+    def ended(self, position: int, samples: list[Sample]) -> None:
+        """The group to one of `prompts` is written."""
+        index = self._fitting[position]
+        if self.call.ready is None or index in self._told or self._error:
+            return
+        try:
+            self._told[index] = self.generator.completions(samples)
+        except ModelError as error:
+            self._error = error
+            return
+        self.call.ready(index, self._told[index])
+
+    def is_sound(self) -> bool:
+        """Whether the weights are finite; what is not would be others' business in a batch with them."""
+        model = self.generator._model
+        if isinstance(model.adapter, Adapter) and not model.adapter.is_finite(model.autocast_dtype):
+            self._error = self.generator.diverged()
+        return self._error is None
+
+    def take(self, written: list[list[Sample]]) -> None:
+        """All groups are written."""
+        self._written = written
+
+    def groups(self) -> Groups | ModelError:
+        """What the call returns, or raises."""
+        if self._error:
+            return self._error
+        nothing = (_NO_ROOM,) * self.call.group_size
+        groups = [() if isinstance(prompt, Dialogue) else nothing for prompt in self.call.prompts]
+        try:
+            for index, samples in zip(self._fitting, self._written, strict=True):
+                groups[index] = self._told.get(index) or self.generator.completions(samples)
+        except ModelError as error:
+            return error
+        return groups
+
+
+def _write(writings: Sequence[_Writing]) -> None:
+    """Sample what all of them ask for, as one batch."""
+    first = writings[0].generator
+    counts = [len(writing.prompts) for writing in writings]
+    model, decoding, owner_K = _means(writings, counts)
+    places = [(writing, position) for writing in writings for position in range(len(writing.prompts))]
+    prompts = [writing.prompts[position] for writing, position in places]
+    uniform_K_G_T = torch.cat([writing.uniform_F_G_T for writing in writings])
+
+    def ended(k: int, samples: list[Sample]) -> None:
+        writing, position = places[k]
+        writing.ended(position, samples)
+
+    budget = min((writing.generator._rows for writing in writings), key=lambda rows: rows.size)
+    samples = budget.run(
+        lambda rows: sample_in_parts(
+            model,
+            prompts,
+            uniform_K_G_T=uniform_K_G_T,
+            sampling=first._sampling,
+            max_rows=rows,
+            decoding=decoding,
+            ended=ended if any(writing.call.ready for writing in writings) else None,
+            stops=first._stops,
+            reasoning=first._reasoning,
+            owner_K=owner_K,
+        ),
+        floor=1,
+        whole=len(prompts) * uniform_K_G_T.shape[1],
+    )
+    for writing in writings:
+        writing.generator._rows.size = budget.size
+        writing.take(samples[: len(writing.prompts)])
+        samples = samples[len(writing.prompts) :]
+
+
+def _means(writings: Sequence[_Writing], counts: list[int]) -> tuple[LanguageModel, Decoding, torch.Tensor | None]:
+    """Model, decoding, and the adapter of each prompt where several are used."""
+    first = writings[0].generator
+    if first._decoding is not None:
+        return first._model, first._decoding, None
+    shared = first._shared
+    assert shared is not None
+    adapters = [writing.generator._model.adapter for writing in writings]
+    own = [adapter for adapter in adapters if isinstance(adapter, Adapter)]
+    model, decoding, numbers = shared.together(own, first._config.decoding)
+    return model, decoding, None if numbers is None else owners(numbers, counts, model.device)

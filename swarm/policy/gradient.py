@@ -3,7 +3,8 @@
     rows ──micro-batches──▶ log-probs ──▶ loss ──backward──▶ added to every parameter's `.grad`
 
 Out of memory, the micro-batch is halved. What the broken pass has left in `.grad` is then part of a sum that nobody
-knows, so all rows since `clear` are done again: none is lost and none counted twice.
+knows, so all rows since `clear` are done again: none is lost and none counted twice. So they are where the gradient
+overflows in fp16, with a loss of half the scale (arXiv:1710.03740, section 3.2).
 
 Sizes: M completion tokens of one micro-batch, all of them written by models.
 """
@@ -22,12 +23,17 @@ from torch import Tensor
 from swarm.algo.losses import LossInputs, LossSettings, importance_weight, kl_estimate
 from swarm.algo.registry import loss
 from swarm.errors import ModelError
+from swarm.logs import get_logger
 from swarm.policy.batch import MicroBatch, Row, padded_positions, split_rows, stack_rows
 from swarm.policy.forward import completion_logprobs
 from swarm.policy.memory import Halvings, MemoryBudget
 from swarm.policy.model import LanguageModel
 from swarm.policy.settings import GrpoConfig
 
+logger = get_logger(__name__)
+
+_LOSS_SCALE = 2.0**12
+"""In fp16 at first; the sum over tokens that it multiplies is not divided yet."""
 _M_MMAP_THRESHOLD = -3
 """Of glibc's malloc.h."""
 
@@ -57,6 +63,7 @@ class GradientSum:
         sums: over the tokens of these rows.
         logprobs: of each of these rows, before the update; only where later iterations will measure against them.
         budget: how large a micro-batch may be.
+        loss_scale: what the sum that is in `.grad` was multiplied by.
     """
 
     def __init__(self, model: LanguageModel, config: GrpoConfig, halvings: Halvings) -> None:
@@ -65,12 +72,12 @@ class GradientSum:
         self._loss = loss(config.loss)
         self._settings = LossSettings(config.clip_low, config.clip_high, config.kl_weight)
         self._shares_prompts = not config.gradient_checkpointing  # a layer whose cache has grown cannot be recomputed
-        self._reference: LanguageModel | None = None
-        if config.kl_weight > 0:
-            self._reference = replace(model, module=copy.deepcopy(model.module).requires_grad_(False))
+        self._reference = _reference(model) if config.kl_weight > 0 else None
+        self.loss_scale = _LOSS_SCALE if model.autocast_dtype is torch.float16 else 1.0
         self.budget = MemoryBudget("training", config.micro_batch_tokens, halvings)
         if config.gradient_checkpointing:
             enable_checkpointing(model)
+        self._parameters = list(model.trained.values())
         self._rows: list[Row] = []
         self._torn = False
         self.sums = TokenSums.zero(model.device)
@@ -110,14 +117,24 @@ class GradientSum:
             self._torn = False
 
         longest = max(len(row.prompt_ids) + len(row.token_ids) for row in self._rows)
-        with self._recomputing():
+        with self._recomputing(), self._model.adapted():
             self.budget.run(attempt, floor=longest, whole=padded_positions(self._rows, self._shares_prompts))
+            while self.loss_scale > 1 and not self._is_finite():
+                self.loss_scale /= 2
+                self._torn = True
+                logger.info("train.loss_scale_halved", scale=self.loss_scale)
+                self.budget.run(attempt, floor=longest, whole=padded_positions(self._rows, self._shares_prompts))
+
+    def _is_finite(self) -> bool:
+        gradients = [parameter.grad for parameter in self._parameters if parameter.grad is not None]
+        return bool(torch.nn.utils.get_total_norm(gradients).isfinite()) or not bool(self.sums.loss.isfinite())
 
     def _restart(self) -> None:
         self._torn = False
         self.sums = TokenSums.zero(self._model.device)
         self.logprobs = {}
-        self._model.module.zero_grad(set_to_none=True)
+        for parameter in self._parameters:
+            parameter.grad = None
 
     def _backward(self, rows: Sequence[Row], old_logprobs: Mapping[Row, Tensor] | None) -> None:
         batch = stack_rows(rows, self._model)
@@ -127,7 +144,7 @@ class GradientSum:
         inputs = self._inputs(batch, logprob_M, old_M)
         losses = self._loss(inputs, self._settings)
         total = losses.loss.sum()
-        torch.autograd.backward(total)
+        torch.autograd.backward(total * self.loss_scale)
         self.sums.loss += total.detach()
         if losses.clipped is not None:
             self.sums.clipped += losses.clipped.sum()
@@ -179,6 +196,13 @@ class GradientSum:
             yield
         finally:
             self._model.module.eval()
+
+
+def _reference(model: LanguageModel) -> LanguageModel:
+    """The policy as it began: the base without its adapter, or a frozen copy."""
+    if model.base is not None:
+        return replace(model, adapter=None)
+    return replace(model, module=copy.deepcopy(model.module).requires_grad_(requires_grad=False))
 
 
 def _give_back_freed_memory() -> None:

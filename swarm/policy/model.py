@@ -12,12 +12,14 @@ import hashlib
 import inspect
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from transformers.utils.logging import disable_progress_bar
@@ -25,7 +27,10 @@ from transformers.utils.logging import disable_progress_bar
 from swarm.errors import ModelError
 from swarm.logs import get_logger
 from swarm.policy.hub import fetch, is_hub_id
+from swarm.policy.lora import AdaptedBase, Adapter, StackedAdapters, adapted_layers, merge
 from swarm.policy.model_files import folder_problem, model_names, resolve_model
+from swarm.policy.peft_form import WEIGHTS as ADAPTER_WEIGHTS
+from swarm.policy.peft_form import SavedAdapter, adapter_of, is_adapter
 from swarm.policy.settings import suited_length, unsuited
 
 logger = get_logger(__name__)
@@ -39,7 +44,10 @@ _LOADING_ERRORS = (OSError, ValueError, KeyError, AttributeError, ImportError, R
 
 @dataclass(frozen=True)
 class LanguageModel:
-    """A causal LM with its tokenizer, in evaluation mode, fp32 weights, and without any dropout."""
+    """A causal LM with its tokenizer, in evaluation mode and without any dropout.
+
+    Its weights are fp32, unless they are a frozen base, beside which an adapter is trained.
+    """
 
     name: str
     """Short name that peers see: the last part of the path or hub id."""
@@ -48,7 +56,7 @@ class LanguageModel:
     tokenizer: Any
     device: torch.device
     autocast_dtype: torch.dtype | None
-    """bfloat16 where matrix products are computed in it, None for fp32."""
+    """bfloat16 or float16 where matrix products are computed in it, None for fp32."""
     eos_ids: frozenset[int]
     """Sampling any of these ends a completion."""
     eos_id: int
@@ -61,16 +69,29 @@ class LanguageModel:
     """Longest completion, tokens."""
     tokenizer_digest: str
     """Two models with the same one mean the same by a token id: 32 hex digits."""
+    base: AdaptedBase | None = None
+    """The module's layers, where it is a frozen base."""
+    adapter: Adapter | StackedAdapters | None = None
+    """What is used on that: one node's, or those of several, each row its own; None: the base alone."""
 
-    def hidden(self, ids_B_T: Tensor, *, mask: Tensor | None, positions_B_T: Tensor, cache: Any = None) -> Tensor:
+    def hidden(
+        self,
+        ids_B_T: Tensor,
+        *,
+        mask: Tensor | None,
+        positions_B_T: Tensor,
+        cache: Any = None,
+        owner_B: Tensor | None = None,
+    ) -> Tensor:
         """Final hidden states [B, T, D], before the output head.
 
         Args:
             mask: bool [B, past + T], False on padding; None if there is none. One with 4 dimensions goes to the
                 attention as it is.
             cache: a transformers Cache to read and extend, or None.
+            owner_B: which of several adapters each row uses; for one, or none: None.
         """
-        with self.autocast():
+        with self.autocast(), self.adapted(owner_B):
             output = self.module.base_model(
                 input_ids=ids_B_T,
                 attention_mask=mask,
@@ -85,6 +106,21 @@ class LanguageModel:
         with self.autocast():
             logits: Tensor = self.module.get_output_embeddings()(hidden)
         return _scale_logits(self.module.config, logits.float())
+
+    def adapted(self, owner_B: Tensor | None = None) -> AbstractContextManager[None]:
+        """Within the block the layers use the adapter; activations that are recomputed need it there, too."""
+        if self.base is None:
+            return nullcontext()
+        if isinstance(self.adapter, StackedAdapters) and owner_B is not None:
+            return self.base.using(self.adapter.of_rows(owner_B))
+        return self.base.using(self.adapter)
+
+    @property
+    def trained(self) -> dict[str, nn.Parameter]:
+        """What an update changes, by name: the adapter's matrices, or all weights."""
+        if isinstance(self.adapter, Adapter):
+            return self.adapter.parameters()
+        return dict(self.module.named_parameters())
 
     def autocast(self, *, cache_weights: bool | None = None) -> torch.autocast:
         """The mixed-precision region of the forward pass; does nothing in fp32.
@@ -104,15 +140,17 @@ def load_model(
     max_new_tokens: int | None = None,
     precision: str = "auto",
     attention: str = "auto",
+    frozen: bool = False,
 ) -> LanguageModel:
-    """Load weights (as fp32) and tokenizer, and check that they fit each other. Runs no code of the model's folder.
+    """Load weights and tokenizer, and check that they fit each other. Runs no code of the model's folder.
 
     Args:
         device: "cpu", "cuda", "cuda:1" ...; None: a GPU if there is one.
         max_new_tokens: longest completion; None: what swarm.policy.settings.suited_length makes of the model's own.
-        precision: `bf16` computes matrix products in bfloat16 under autocast, `fp32` does not; `auto`: bf16 on GPUs of
-            the Ampere generation and newer. (fp16 would need loss scaling, and its log-probs would drift.)
+        precision: `bf16` and `fp16` compute matrix products in that under autocast, `fp32` does not; `auto`: bf16 on
+            GPUs of the Ampere generation and newer, and fp16 on older ones where the weights are frozen.
         attention: `eager`, `sdpa` or `flash_attention_2`; `auto`: sdpa where the architecture has it, else eager.
+        frozen: no update will change the weights, so that they are held in what is computed in; else in fp32.
 
     Raises:
         ModelError: not found, no network, unfit for training here, or model and tokenizer do not belong together.
@@ -121,7 +159,10 @@ def load_model(
     disable_progress_bar()  # the terminal and the log belong to the node
     target = _pick_device(device)
     _refuse_unsuited(name, target, precision, attention)
-    source = _folder(name, hub_token)
+    folder = source = _folder(name, hub_token)
+    saved = adapter_of(folder) if is_adapter(folder) else None
+    if saved:
+        source = _folder(saved.base_model_name_or_path, hub_token)
     safely: dict[str, Any] = {"trust_remote_code": False}  # not even where a terminal could be asked
     tokenizer = _load_part(name, "tokenizer", lambda: AutoTokenizer.from_pretrained(source, **safely))
     config = _load_part(name, "config", lambda: AutoConfig.from_pretrained(source, **safely))
@@ -131,7 +172,7 @@ def load_model(
         lambda: AutoModelForCausalLM.from_pretrained(
             source,
             config=config,
-            dtype=torch.float32,
+            dtype=(_autocast_dtype(target, precision, frozen=frozen) if frozen else None) or torch.float32,
             # None: sdpa where the architecture has it, else eager. Never flash_attention_2 of its own accord: beside
             # left-padded prompts it packs the whole KV cache anew for every token, and it knows no fixed-size cache;
             # sdpa brings flash kernels for what is not padded.
@@ -141,7 +182,11 @@ def load_model(
             **safely,
         ),
     )
-    model = wrap_model(name, module, tokenizer, device=target, max_new_tokens=max_new_tokens, precision=precision)
+    if saved:
+        _load_part(name, "adapter", lambda: _merge(name, module, folder, saved))
+    model = wrap_model(
+        name, module, tokenizer, device=target, max_new_tokens=max_new_tokens, precision=precision, frozen=frozen
+    )
     logger.info(
         "model.loaded",
         model=name,
@@ -175,6 +220,7 @@ def wrap_model(
     device: torch.device,
     max_new_tokens: int | None = None,
     precision: str = "auto",
+    frozen: bool = False,
 ) -> LanguageModel:
     """A LanguageModel from parts already in memory; same checks and errors as load_model."""
     _check_architecture(name, module)
@@ -194,7 +240,7 @@ def wrap_model(
         module=module.to(device).eval(),
         tokenizer=tokenizer,
         device=device,
-        autocast_dtype=_autocast_dtype(device, precision),
+        autocast_dtype=_autocast_dtype(device, precision, frozen=frozen),
         eos_ids=frozenset(eos_ids),
         eos_id=eos_id,
         pad_id=tokenizer.pad_token_id if tokenizer.pad_token_id is not None else eos_id,
@@ -210,6 +256,13 @@ def wrap_model(
 def _cache_argument(architecture: type[nn.Module]) -> str:
     """What its forward pass calls the cache: `cache` since transformers 5.24, before that `past_key_values`."""
     return "cache" if "cache" in inspect.signature(architecture.forward).parameters else "past_key_values"
+
+
+def _merge(name: str, module: Any, folder: Path, saved: SavedAdapter) -> None:
+    """Add a saved adapter to the weights of its base."""
+    targets = None if isinstance(saved.target_modules, str) else saved.target_modules
+    layers = adapted_layers(name, module, targets)
+    merge(layers, load_file(folder / ADAPTER_WEIGHTS, backend="pread"), saved.scale)
 
 
 def _load_part(name: str, part: str, load: Callable[[], Any]) -> Any:
@@ -243,9 +296,11 @@ def _refuse_unsuited(name: str, device: torch.device, precision: str, attention:
         raise ModelError(f"model {name!r} on {device}: {problem}.")
 
 
-def _autocast_dtype(device: torch.device, precision: str) -> torch.dtype | None:
-    wanted = precision == "bf16" or (precision == "auto" and _is_ampere(device))
-    return torch.bfloat16 if wanted else None
+def _autocast_dtype(device: torch.device, precision: str, *, frozen: bool) -> torch.dtype | None:
+    if precision == "auto":
+        older = "fp16" if frozen and device.type == "cuda" else "fp32"
+        precision = "bf16" if _is_ampere(device) else older
+    return {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": None}[precision]
 
 
 def _is_ampere(device: torch.device) -> bool:

@@ -12,6 +12,8 @@ from typing import Any
 
 from swarm.errors import ModelError
 from swarm.policy.embedded import EMBEDDED, embedded_path
+from swarm.policy.peft_form import WEIGHTS as ADAPTER_WEIGHTS
+from swarm.policy.peft_form import adapter_of, is_adapter
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 TOKENIZERS = ("tokenizer*", "vocab*", "merges.txt", "spiece.model", "*.tiktoken", "tekken.json")
@@ -28,6 +30,11 @@ def local_folder(name: str) -> Path | None:
         return embedded_path(name)
     path = Path(name).expanduser()
     return path if path.is_dir() else None
+
+
+def lasting_name(name: str) -> str:
+    """A model's name that means the same from any working directory."""
+    return name if name in EMBEDDED or not (path := local_folder(name)) else str(path.resolve())
 
 
 def resolve_model(name: str) -> str:
@@ -53,6 +60,8 @@ def model_names() -> str:
 
 def folder_problem(folder: Path) -> str:
     """Why a folder holds no model that can be loaded, as far as its files tell; empty if it does."""
+    if is_adapter(folder):
+        return _adapter_problem(folder)
     try:
         read_json(folder / CONFIG)
     except (OSError, ValueError) as error:
@@ -69,6 +78,20 @@ def folder_problem(folder: Path) -> str:
     if not any(found.is_file() for pattern in TOKENIZERS for found in folder.glob(pattern)):
         return f"expected the files of its tokenizer, such as tokenizer.json, in {folder.absolute()}, got none"
     return ""
+
+
+def _adapter_problem(folder: Path) -> str:
+    """Of the folder of an adapter, which needs its base as well."""
+    try:
+        base = adapter_of(folder).base_model_name_or_path
+        if problem := _cut(folder / ADAPTER_WEIGHTS):
+            return problem
+        found = local_folder(base)
+        if found and is_adapter(found):
+            return f"{folder.absolute()} holds an adapter whose base {base!r} is an adapter, too"
+        return folder_problem(found) if found else ""
+    except ModelError as error:
+        return str(error)
 
 
 def _no_weights(folder: Path) -> str:

@@ -36,7 +36,7 @@ class Optimizer:
         )
         self.updates = 0
 
-    def scale_and_clip(self, divisor: int) -> Tensor:
+    def scale_and_clip(self, divisor: float) -> Tensor:
         """Divide the gradient by what the loss is divided by, and clip it. Returns its global L2 norm before clipping.
 
         The norm stays on the device. One pass reads and one writes every gradient, and nothing waits for the device.

@@ -18,6 +18,7 @@ from swarm.policy.memory import Halvings
 from swarm.policy.model import LanguageModel, load_model
 from swarm.policy.prompt import SWITCH, switches_thinking_off
 from swarm.policy.settings import GrpoConfig
+from swarm.policy.shared_base import SharedBases
 from swarm.policy.trainer import ModelTrainer
 from swarm.types import Bill, Generator, Trainer
 
@@ -53,6 +54,19 @@ def make_policy(model: LanguageModel, config: GrpoConfig) -> JoinedPolicy:
     return JoinedPolicy(ModelGenerator(model, config, halvings), ModelTrainer(model, config, halvings))
 
 
+def make_adapted_policy(
+    model_name: str, config: GrpoConfig, bases: SharedBases, *, threads: int | None = None, **loading: Any
+) -> JoinedPolicy:
+    """A policy that trains an adapter beside a base that the others of `bases` use, too. Otherwise as load_policy."""
+    assert config.adapter is not None
+    if threads is not None:
+        torch.set_num_threads(threads)
+    shared, model = bases.join(model_name, config.adapter, max_new_tokens=config.max_new_tokens, **loading)
+    halvings = Halvings()
+    generator = ModelGenerator(model, config, halvings, shared)
+    return JoinedPolicy(generator, ModelTrainer(model, config, halvings))
+
+
 def load_generator(model_name: str, config: GrpoConfig, **options: Any) -> ModelGenerator:
     """Load a model that generates and is not trained: no optimizer, no gradients. Arguments and errors: load_policy."""
     return ModelGenerator(_loaded(model_name, config, **options), config)
@@ -67,6 +81,7 @@ def load_policy(
     hub_token: str | None = None,
     precision: str = "auto",
     attention: str = "auto",
+    bases: SharedBases | None = None,
 ) -> JoinedPolicy:
     """Load a model and make it trainable. Call it in the thread that will use the policy.
 
@@ -77,23 +92,22 @@ def load_policy(
         hub_token: Hugging Face access token, for gated models.
         precision: "fp32" or "bf16", what the model computes in; "auto": bf16 on GPUs that have it.
         attention: back-end of transformers; "auto": the fastest that device and model have.
+        bases: where an adapter is trained, the frozen models that are there already; None: none.
 
     Raises:
         ModelError: the model cannot be loaded or used.
         ConfigError: the loss is a function of the user's own and cannot be had.
     """
-    return make_policy(
-        _loaded(
-            model_name,
-            config,
-            threads=threads,
-            device=device,
-            hub_token=hub_token,
-            precision=precision,
-            attention=attention,
-        ),
-        config,
-    )
+    loading: dict[str, Any] = {
+        "threads": threads,
+        "device": device,
+        "hub_token": hub_token,
+        "precision": precision,
+        "attention": attention,
+    }
+    if config.adapter:
+        return make_adapted_policy(model_name, config, bases or SharedBases(), **loading)
+    return make_policy(_loaded(model_name, config, **loading), config)
 
 
 def _loaded(model_name: str, config: GrpoConfig, *, threads: int | None = None, **options: Any) -> LanguageModel:

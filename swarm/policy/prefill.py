@@ -28,11 +28,18 @@ class Prefilled:
     """fp32 [R, V], of each row's first token."""
     prompt_of_row: Tensor
     """[R]: rows of one prompt stand together."""
+    owner_of_row: Tensor | None = None
+    """[R], where several adapters are used: each row's."""
 
 
-def prefill(model: LanguageModel, prompts: Sequence[Sequence[int]], group_size: int) -> Prefilled:
-    """Read each prompt once, padded on the left."""
+def prefill(
+    model: LanguageModel, prompts: Sequence[Sequence[int]], group_size: int, owner_K: Tensor | None = None
+) -> Prefilled:
+    """Read each prompt once, padded on the left; where several adapters are used, each by its own."""
     padded, cache = pad_prompts(prompts, model), DynamicCache()
-    hidden_K_P_D = model.hidden(padded.ids, mask=padded.mask, positions_B_T=padded.positions, cache=cache)
+    hidden_K_P_D = model.hidden(
+        padded.ids, mask=padded.mask, positions_B_T=padded.positions, cache=cache, owner_B=owner_K
+    )
     row_R = torch.arange(len(prompts), device=model.device).repeat_interleave(group_size)
-    return Prefilled(padded, cache, model.logits(hidden_K_P_D[:, -1])[row_R], row_R)
+    owner_R = None if owner_K is None else owner_K[row_R]
+    return Prefilled(padded, cache, model.logits(hidden_K_P_D[:, -1])[row_R], row_R, owner_R)

@@ -36,6 +36,25 @@ _RANGES: tuple[tuple[str, tuple[str, ...], Callable[[Any], bool]], ...] = (
 """(what is expected, of which settings, whether a value is)."""
 
 
+@dataclass(frozen=True)
+class LoraConfig:
+    """An adapter: small matrices beside the frozen linear layers of a base (LoRA, arXiv:2106.09685)."""
+
+    rank: int = 16
+    """r: columns of A's product, rows of B's."""
+    alpha: float = 32.0
+    """What they add is scaled by alpha / rank, so that one learning rate suits all ranks ("LoRA Without Regret")."""
+    targets: tuple[str, ...] | None = None
+    """Endings of the names of the layers that have one; None: all linear layers but the head."""
+    seed: int = 42
+    """Of the draw of A; B begins at zero."""
+
+    @property
+    def scale(self) -> float:
+        """What their product is multiplied by."""
+        return self.alpha / self.rank
+
+
 DEFAULT_MAX_NEW_TOKENS = 256
 """Of a completion. genrl's too; the longest answer of the nine tasks, a binary matrix, takes some 200 of them."""
 MOST_NAMED_TOKENS = 1024
@@ -104,6 +123,8 @@ class GrpoConfig:
     """Weigh tokens with known behaviour log-probs by min(importance_cap, policy / behaviour); 0: weigh none."""
     decoding: str = "auto"
     """`dynamic` or `static` KV cache while generating; `auto`: what suits the device."""
+    adapter: LoraConfig | None = None
+    """Train an adapter beside frozen weights; None: the weights themselves."""
     gradient_checkpointing: bool = False
     """Recompute activations in the backward pass: less memory, about a third more time, prompts not shared."""
 
@@ -119,10 +140,17 @@ def asking_of(settings: Settings) -> Asking:
     return Asking(settings.system_prompt, settings.instruction, settings.chat_template_args or {})
 
 
+def lora_config(settings: Settings) -> LoraConfig | None:
+    """The adapter that a node trains; None: all of its weights."""
+    if settings.adapter == "none":
+        return None
+    return LoraConfig(settings.adapter_rank, settings.adapter_alpha, settings.adapter_targets, settings.seed)
+
+
 def grpo_config(settings: Settings) -> GrpoConfig:
     """What a node's settings mean for its policy."""
     return GrpoConfig(
-        learning_rate=settings.learning_rate or suited_learning_rate(settings.model[0]).rate,
+        learning_rate=settings.learning_rate or suited_learning_rate(settings.model[0], settings.adapter).rate,
         temperature=settings.temperature,
         top_p=settings.top_p,
         top_k=settings.top_k,
@@ -144,6 +172,7 @@ def grpo_config(settings: Settings) -> GrpoConfig:
         importance_cap=settings.importance_cap,
         decoding=settings.decoding,
         gradient_checkpointing=bool(settings.gradient_checkpointing),
+        adapter=lora_config(settings),
     )
 
 

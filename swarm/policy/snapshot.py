@@ -3,6 +3,7 @@
     {directory}/
       model/                  an ordinary Hugging Face folder: MODEL_NAME can point at it
         config.json generation_config.json tokenizer... model.safetensors
+                              of an adapter, in PEFT's form: adapter_config.json tokenizer... adapter_model.safetensors
       optimizer.safetensors   first_moment/{parameter}, second_moment/{parameter}
       manifest.json           what and how far, with size and hash of both weight files; written last
 
@@ -22,14 +23,18 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from transformers.pytorch_utils import Conv1D
 
 from swarm.errors import CheckpointError
+from swarm.policy import peft_form
+from swarm.policy.lora import Adapter, adapted_layers
 from swarm.policy.model import LanguageModel
 from swarm.policy.optimizer import OptimizerState, to_host
 
 FORMAT = 1
 MODEL_DIR = "model"
 WEIGHTS = f"{MODEL_DIR}/model.safetensors"
+_ADAPTER = f"{MODEL_DIR}/{peft_form.WEIGHTS}"
 OPTIMIZER = "optimizer.safetensors"
 MANIFEST = "manifest.json"
 LARGEST_MANIFEST = 64 << 20
@@ -47,7 +52,7 @@ class FileStamp(msgspec.Struct, frozen=True):
     sha256: str
 
 
-class Manifest(msgspec.Struct, frozen=True):
+class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     """A checkpoint's table of contents."""
 
     format: int
@@ -56,6 +61,8 @@ class Manifest(msgspec.Struct, frozen=True):
     updates: int
     steps: dict[str, int]
     files: dict[str, FileStamp]
+    base: str = ""
+    """Of an adapter: the SHA-256 of the frozen weights beside which it was trained."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,9 @@ class PolicySnapshot:
     model: str
     architecture: str
     weights: dict[str, Tensor]
+    """The adapter's alone, where there is one."""
+    base: str
+    """As in Manifest."""
     optimizer: OptimizerState
     model_files: Mapping[str, bytes]
     """The model folder but for its weights, as read_model_files gives it."""
@@ -82,7 +92,8 @@ class PolicySnapshot:
             (root / MODEL_DIR).mkdir()
             for name, content in self.model_files.items():
                 (root / MODEL_DIR / name).write_bytes(content)
-            save_file(self.weights, root / WEIGHTS, metadata={"format": "pt"})
+            weights = _ADAPTER if self.base else WEIGHTS
+            save_file(self.weights, root / weights, metadata={"format": "pt"})
             save_file(_moments(self.optimizer), root / OPTIMIZER)
             manifest = Manifest(
                 format=FORMAT,
@@ -90,7 +101,8 @@ class PolicySnapshot:
                 architecture=self.architecture,
                 updates=self.optimizer.updates,
                 steps=self.optimizer.steps,
-                files={name: _stamp(root / name) for name in (WEIGHTS, OPTIMIZER)},
+                files={name: _stamp(root / name) for name in (weights, OPTIMIZER)},
+                base=self.base,
             )
             (root / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
         except (OSError, SafetensorError) as error:
@@ -107,9 +119,12 @@ def read_model_files(model: LanguageModel) -> dict[str, bytes]:
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        # save_pretrained would refuse a generation config with which a model was nevertheless published
-        model.module.config.to_json_file(folder / "config.json")
-        model.module.generation_config.to_json_file(folder / "generation_config.json")
+        if model.base:
+            (folder / peft_form.CONFIG).write_bytes(_adapter_config(model))
+        else:
+            # save_pretrained would refuse a generation config with which a model was nevertheless published
+            model.module.config.to_json_file(folder / "config.json")
+            model.module.generation_config.to_json_file(folder / "generation_config.json")
         model.tokenizer.save_pretrained(name)
         return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
@@ -119,7 +134,8 @@ def capture(model: LanguageModel, optimizer: OptimizerState, model_files: Mappin
     return PolicySnapshot(
         model=model.name,
         architecture=type(model.module).__name__,
-        weights={name: to_host(tensor).contiguous() for name, tensor in named_weights(model.module).items()},
+        weights={name: to_host(tensor).contiguous() for name, tensor in live_weights(model).items()},
+        base=model.base.digest if model.base else "",
         optimizer=optimizer,
         model_files=model_files,
     )
@@ -140,12 +156,14 @@ def read(directory: str, model: LanguageModel) -> tuple[dict[str, Tensor], Optim
     _expect(root, "model", model.name, manifest.model, _OTHER_MODEL, other_model=True)
     architecture = type(model.module).__name__
     _expect(root, "architecture", architecture, manifest.architecture, _OTHER_MODEL, other_model=True)
-    live = named_weights(model.module)
-    for name in (WEIGHTS, OPTIMIZER):
+    base = model.base.digest if model.base else ""
+    _expect(root, "SHA-256 of the frozen base", base, manifest.base, _OTHER_BASE, other_model=True)
+    live, weights_file = live_weights(model), _ADAPTER if model.base else WEIGHTS
+    for name in (weights_file, OPTIMIZER):
         stamp = _stamp(root / name, _most_bytes(live)) if (root / name).is_file() else None
         _expect(root, f"stamp of {name}", manifest.files.get(name), stamp, _TORN)
-    weights, moments = _load(root / WEIGHTS), _load(root / OPTIMIZER)
-    _expect_layout(root / WEIGHTS, _layout(live), weights)
+    weights, moments = _load(root / weights_file), _load(root / OPTIMIZER)
+    _expect_layout(root / weights_file, _layout(live), weights)
     trained = {name: live[name] for name in manifest.steps if name in live}
     _expect(root, "optimized parameters", sorted(manifest.steps), sorted(trained), _TORN)
     moment_layout = {prefix + name: kind for prefix in (_FIRST, _SECOND) for name, kind in _layout(trained).items()}
@@ -162,8 +180,27 @@ def read(directory: str, model: LanguageModel) -> tuple[dict[str, Tensor], Optim
 @torch.no_grad()
 def load_weights(model: LanguageModel, weights: Mapping[str, Tensor]) -> None:
     """Overwrite the live weights in place; names and shapes are known to fit."""
-    for name, tensor in named_weights(model.module).items():
+    for name, tensor in live_weights(model).items():
         tensor.copy_(weights[name])
+
+
+def live_weights(model: LanguageModel) -> dict[str, Tensor]:
+    """What training changes, by name: of an adapter its matrices alone."""
+    return named_weights(model.module) if model.base is None else dict(model.trained)
+
+
+def _adapter_config(model: LanguageModel) -> bytes:
+    base, adapter = model.base, model.adapter
+    assert base is not None
+    assert isinstance(adapter, Adapter)
+    return peft_form.SavedAdapter(
+        peft_type="LORA",
+        base_model_name_or_path=base.name,
+        r=adapter.config.rank,
+        lora_alpha=adapter.config.alpha,
+        target_modules=peft_form.target_modules(list(base.layers), list(adapted_layers(base.name, model.module, None))),
+        fan_in_fan_out=any(isinstance(layer, Conv1D) for layer in base.layers.values()),
+    ).encoded()
 
 
 def named_weights(module: torch.nn.Module) -> dict[str, Tensor]:
@@ -176,6 +213,10 @@ def named_weights(module: torch.nn.Module) -> dict[str, Tensor]:
 
 
 _OTHER_MODEL = "The checkpoint is of another model: set MODEL_NAME to the one that wrote it, or choose another NODE_ID."
+_OTHER_BASE = (
+    "An adapter goes on beside the very weights it was trained with, and a whole model without one: set SWARM_ADAPTER, "
+    "MODEL_NAME and SWARM_PRECISION to what wrote the checkpoint, or choose another NODE_ID."
+)
 _TORN = "The checkpoint is incomplete or damaged: resume from an older one."
 
 

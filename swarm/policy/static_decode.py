@@ -24,6 +24,7 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 from swarm.policy.buckets import column_bucket, row_bucket
 from swarm.policy.cuda_graphs import Capture, GraphedSteps
 from swarm.policy.decode_weights import DecodeWeights
+from swarm.policy.lora import StackedAdapters
 from swarm.policy.model import LanguageModel
 from swarm.policy.prefill import Prefilled, prefill
 
@@ -41,6 +42,8 @@ class Buffers:
     """[R]: the next token."""
     positions: Tensor
     """[R]: its position."""
+    owners: Tensor
+    """[R]: its adapter, where there are several."""
     column: Tensor
     """[1]: where its keys and values go."""
     logits: Tensor
@@ -60,6 +63,7 @@ class Buffers:
             real=read.prompts.mask.new_empty(rows, columns),
             tokens=ids.new_zeros(rows),
             positions=ids.new_zeros(rows),
+            owners=ids.new_zeros(rows),
             column=ids.new_zeros(1),
             logits=read.logits.new_empty(rows, read.logits.shape[1]),
         )
@@ -88,12 +92,14 @@ class Buffers:
         self.tokens.zero_()
         self.positions.zero_()
         self.positions[:rows] = read.prompts.lengths[row_R]
+        if read.owner_of_row is not None:
+            self.owners[:rows] = read.owner_of_row
 
     def move_up(self, slot_l: Tensor, seen: int) -> None:
         """Make the first rows what the rows slot_l were, whose first `seen` columns are in use."""
         for buffer in (*self.keys, *self.values):
             buffer[: len(slot_l), :, :seen] = buffer[slot_l, :, :seen]
-        for state in (self.real, self.positions):
+        for state in (self.real, self.positions, self.owners):
             state[: len(slot_l)] = state[slot_l]
 
     def visible(self, rows: int, columns: int) -> Tensor:
@@ -162,9 +168,16 @@ class StaticDecoding:
             self.release()
             raise
 
-    def begin(self, prompts: Sequence[Sequence[int]], *, group_size: int, steps: int) -> StaticDecoder:
+    @property
+    def model(self) -> LanguageModel:
+        """What it decodes, by the weights that it was made with."""
+        return self._model
+
+    def begin(
+        self, prompts: Sequence[Sequence[int]], *, group_size: int, steps: int, owner_K: Tensor | None = None
+    ) -> StaticDecoder:
         """Read the prompts, and copy their keys and values into the buffers, once per row."""
-        read = prefill(self._weights.model, prompts, group_size)
+        read = prefill(self._weights.model, prompts, group_size, owner_K)
         buffers = self._reserve(read, steps)
         buffers.fill(read, group_size)
         return StaticDecoder(buffers, read, partial(self._step, buffers), context=self._model.context)
@@ -199,6 +212,7 @@ class StaticDecoding:
             mask=_ready_mask(model, buffers.visible(rows, columns)),
             positions_B_T=buffers.positions[:rows, None],
             cache=buffers.cache(rows, columns),
+            owner_B=buffers.owners[:rows] if isinstance(model.adapter, StackedAdapters) else None,
         )
         return buffers.logits[:rows].copy_(model.logits(hidden_B_1_D[:, 0]))
 

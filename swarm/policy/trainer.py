@@ -45,7 +45,7 @@ class ModelTrainer:
         self._halvings = halvings or Halvings()
         self._gradient = GradientSum(model, config, self._halvings)
         self._denominator = denominator_of(loss(config.loss))
-        self._optimizer = Optimizer(dict(model.module.named_parameters()), config)
+        self._optimizer = Optimizer(model.trained, config)
         self._begun = _NO_GROUPS
 
     def begin_update(self, groups: Sequence[TrainGroup]) -> None:
@@ -145,7 +145,7 @@ class ModelTrainer:
     def _step(self, encoded: Encoded) -> TrainReport:
         """One optimizer step, left out if its gradient is not finite."""
         divisor = self._denominator(Counts(encoded.tokens, encoded.completions, self._model.max_new_tokens))
-        norm, sums = self._optimizer.scale_and_clip(divisor), self._gradient.sums
+        norm, sums = self._optimizer.scale_and_clip(divisor * self._gradient.loss_scale), self._gradient.sums
         read = torch.stack([norm, sums.loss, sums.kl, sums.clipped, sums.importance, sums.drift])
         grad_norm, loss, kl, clipped, importance, drift = read.tolist()  # the one wait for the device
         finite = math.isfinite(loss) and math.isfinite(grad_norm)

@@ -43,6 +43,7 @@ EVENTS = frozenset(
         *("state.doubted", "state.readable", "state.restored"),
         *("state.undoubted", "state.unreadable", "state.unwritable", "state.writable"),
         "tasks.not_published",
+        "train.loss_scale_halved",
         "train.non_finite",
         *("watch.failed", "watch.listing_only", "watch.silent"),
         "workers.absent",

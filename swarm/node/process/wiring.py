@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -38,6 +38,7 @@ from swarm.wire import keys
 
 if TYPE_CHECKING:
     from swarm.node.worker.worker import Worker
+    from swarm.policy.shared_base import SharedBases
 
 logger = get_logger(__name__)
 
@@ -125,14 +126,14 @@ async def worker_maker(
         return Worker(
             ctx,
             universe=universe_of(ctx.settings),
-            load_policy=partial(load or _load_policy, ctx.settings),
+            load_policy=partial(load, ctx.settings) if load else partial(_load_policy, ctx.settings, bases),
             task_source=scorer,
             compute=ComputeExecutor(ctx.clock.monotonic, thread),
             loop_lag=lag.reader(),
             others_ready=together.wait,
         )
 
-    together = Barrier(nodes)
+    together, bases = Barrier(nodes), cache(_no_bases)
     tasks = settings.task_table or NO_TASKS
     async with Scorer(settings.scorer_processes, settings.task_families, tasks) as scorer, measured_lag() as lag:
         with compute_thread() as thread:
@@ -194,14 +195,21 @@ def one_model(settings: Settings) -> str:
     return settings.model[0]
 
 
-def _load_policy(settings: Settings) -> Policy:
+def _no_bases() -> SharedBases:
+    from swarm.policy.shared_base import SharedBases
+
+    return SharedBases()
+
+
+def _load_policy(settings: Settings, bases: Callable[[], SharedBases] = _no_bases) -> Policy:
     if not settings.trains:
         return load_generator(settings, partial(_load_generator, settings))
     logger.info("model.loading", model=settings.model[0], first="torch is imported, which takes some seconds")
     from swarm.policy.policy import JoinedPolicy, load_policy
     from swarm.policy.settings import grpo_config, loading_options
 
-    policy = load_policy(settings.model[0], grpo_config(settings), **loading_options(settings))
+    config, loading = grpo_config(settings), loading_options(settings)
+    policy = load_policy(settings.model[0], config, bases=bases() if config.adapter else None, **loading)
     gc.collect()
     gc.freeze()  # the objects of torch and the model stay: looking through them cost a quarter of a light round
     return JoinedPolicy(policy.generator, _taking_turns(policy.trainer, settings))

@@ -98,9 +98,9 @@ def test_prompts_of_similar_length_go_together_and_results_keep_the_callers_orde
     model, parts = make_model(), []
 
     class Recording(DynamicDecoding):
-        def begin(self, prompts: Sequence[Sequence[int]], *, group_size: int, steps: int) -> DynamicDecoder:
+        def begin(self, prompts: Sequence[Sequence[int]], **sizes: Any) -> DynamicDecoder:
             parts.append([len(prompt) for prompt in prompts])
-            return super().begin(prompts, group_size=group_size, steps=steps)
+            return super().begin(prompts, **sizes)
 
     prompts = [[7] * length for length in (3, 50, 4, 48, 5, 49)]
     uniforms = draw_uniforms(6, 2, model.max_new_tokens, 7)
@@ -151,7 +151,7 @@ def test_diverged_weights_are_an_error_not_a_crash_of_the_sampler() -> None:
     with torch.no_grad():
         next(model.module.parameters()).fill_(torch.nan)
     with pytest.raises(ModelError, match="its weights have diverged"):
-        write(model)
+        make_policy(model, GrpoConfig()).generate(["1 + 1 ="], group_size=2, seed=1)
 
 
 def test_top_k_of_one_is_greedy_and_still_reports_the_full_distribution() -> None:

@@ -196,14 +196,26 @@ def test_precision_decides_the_dtype_of_products_and_weights_stay_in_fp32(
     assert {parameter.dtype for parameter in model.module.parameters()} == {torch.float32}
 
 
-@pytest.mark.parametrize(("capability", "auto"), [((7, 5), None), ((8, 0), torch.bfloat16), ((9, 0), torch.bfloat16)])
+@pytest.mark.parametrize(
+    ("capability", "auto", "frozen"),
+    [
+        ((7, 5), None, torch.float16),
+        ((8, 0), torch.bfloat16, torch.bfloat16),
+        ((9, 0), torch.bfloat16, torch.bfloat16),
+    ],
+)
 def test_gpus_compute_in_bf16_from_ampere_on(
-    capability: tuple[int, int], auto: torch.dtype | None, monkeypatch: pytest.MonkeyPatch
+    capability: tuple[int, int],
+    auto: torch.dtype | None,
+    frozen: torch.dtype,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: capability)
     gpu = torch.device("cuda")
-    assert model_module._autocast_dtype(gpu, "auto") is auto
-    assert model_module._autocast_dtype(gpu, "fp32") is None
+    assert model_module._autocast_dtype(gpu, "auto", frozen=False) is auto
+    assert model_module._autocast_dtype(gpu, "auto", frozen=True) is frozen
+    assert model_module._autocast_dtype(gpu, "fp32", frozen=True) is None
+    assert model_module._autocast_dtype(CPU, "auto", frozen=True) is None
     if auto is not None:
         model_module._refuse_unsuited("m", gpu, "bf16", "auto")
         return

@@ -1,0 +1,215 @@
+"""LoRA (arXiv:2106.09685): small trained matrices beside the frozen linear layers of a base that several nodes share.
+
+    x ─┬▶ layer of the base, frozen ──────────▶ + ─▶ y
+       └▶ A [r, in] ─▶ B [out, r] ─▶ x alpha/r ─┘
+
+    AdaptedBase ─┬▶ Adapter of node a ─┐   one in use: training, generating alone
+                 ├▶ Adapter of node b ─┼▶ StackedAdapters: each row uses its own, generating together
+                 └▶ none ──────────────┘   the base itself: the reference of a KL term
+
+A forward hook on each layer adds what the adapter in use gives, so that the module stays what transformers made of it.
+Names and shapes are PEFT's. Sizes: r rank, S the ranks of several adapters together, B rows, K prompts, T positions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+from transformers.pytorch_utils import Conv1D
+
+from swarm.errors import ModelError
+from swarm.policy.settings import LoraConfig
+
+_PREFIX = "base_model.model."
+"""Of PEFT: what it calls the model that it wraps."""
+
+
+class Use(Protocol):
+    """What is added to the outputs of the adapted layers."""
+
+    def added(self, layer: int, inputs: Tensor, outputs: Tensor) -> Tensor:
+        """`outputs` [..., out] of a layer with what its `inputs` [..., in] give."""
+
+
+class AdaptedBase:
+    """A frozen model whose linear layers ask which adapter is in use. The compute thread alone touches it."""
+
+    def __init__(self, name: str, module: Any, targets: Sequence[str] | None) -> None:
+        """Freeze the module and hook its layers.
+
+        Args:
+            name: of the model, as the user gives it.
+            targets: endings of the names of layers, such as q_proj; None: all linear layers but the head.
+
+        Raises:
+            ModelError: no layer is called so.
+        """
+        self.name = name
+        self.layers = adapted_layers(name, module, targets)
+        self._module = module
+        module.requires_grad_(requires_grad=False)
+        self._in_use: Use | None = None
+        for index, layer in enumerate(self.layers.values()):
+            layer.register_forward_hook(self._hook(index))
+
+    @contextmanager
+    def using(self, use: Use | None) -> Iterator[None]:
+        """Within the block this is in use, None: the base alone."""
+        before, self._in_use = self._in_use, use
+        try:
+            yield
+        finally:
+            self._in_use = before
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the frozen weights: an adapter is of use beside these alone."""
+        found = hashlib.sha256()
+        for name, weights in self._module.named_parameters():
+            found.update(f"{name} {weights.dtype} {tuple(weights.shape)}\n".encode())
+            found.update(weights.detach().cpu().reshape(-1).view(torch.uint8).numpy().data)
+        return found.hexdigest()
+
+    def _hook(self, index: int) -> Any:
+        def add(_: nn.Module, inputs: tuple[Tensor, ...], outputs: Tensor) -> Tensor:
+            return outputs if self._in_use is None else self._in_use.added(index, inputs[0], outputs)
+
+        return add
+
+
+class Adapter:
+    """The matrices of one node, fp32, on the device of its base; at first it changes nothing, for B is zero."""
+
+    def __init__(self, base: AdaptedBase, config: LoraConfig, *, device: torch.device, seed: int) -> None:
+        """A is drawn as PEFT draws it (Kaiming, uniform, a = sqrt 5), by `seed` alone on any device."""
+        random = torch.Generator().manual_seed(seed)
+        self.config = config
+        self.down: list[nn.Parameter] = []
+        self.up: list[nn.Parameter] = []
+        for layer in base.layers.values():
+            inputs, outputs = layer_size(layer)
+            bound = 1 / math.sqrt(inputs)  # gain sqrt(2 / (1 + 5)), times sqrt(3 / inputs)
+            a_r_in = torch.rand(config.rank, inputs, generator=random).mul_(2 * bound).sub_(bound)
+            self.down.append(nn.Parameter(a_r_in.to(device)))
+            self.up.append(nn.Parameter(torch.zeros(outputs, config.rank, device=device)))
+        self._names = tuple(base.layers)
+
+    def added(self, layer: int, inputs: Tensor, outputs: Tensor) -> Tensor:
+        """As Use."""
+        return _add_product(outputs, linear(inputs, self.down[layer]), self.up[layer], self.config.scale)
+
+    @torch.no_grad()
+    def is_finite(self, dtype: torch.dtype | None) -> bool:
+        """Whether products in `dtype` (None: fp32) with its matrices can be: one that is not would spoil all rows."""
+        scaled = [matrix * self.config.scale for matrix in self.up]
+        sums = [matrix.to(dtype or torch.float32).float().abs().sum() for matrix in (*self.down, *scaled)]
+        return bool(torch.stack(sums).isfinite().all())
+
+    def parameters(self) -> dict[str, nn.Parameter]:
+        """By the names that PEFT gives them."""
+        pairs = zip(self._names, self.down, self.up, strict=True)
+        return {
+            f"{_PREFIX}{name}.lora_{letter}.weight": matrix
+            for name, down, up in pairs
+            for letter, matrix in (("A", down), ("B", up))
+        }
+
+
+class StackedAdapters:
+    """Copies of several adapters, so that one product serves them all; each row then keeps what its own one gives."""
+
+    def __init__(self, adapters: Sequence[Adapter], dtype: torch.dtype | None) -> None:
+        """`dtype`: what products are computed in; None: fp32."""
+        self._adapters = list(adapters)
+        self._dtype = dtype or torch.float32
+        self._down, self._up = self._copies()
+        owner_S = torch.arange(len(adapters)).repeat_interleave(torch.tensor([one.config.rank for one in adapters]))
+        others_N_S = owner_S != torch.arange(len(adapters))[:, None]
+        self._others_N_S = others_N_S.to(self._down[0].device)
+        self._others_B_1_S = self._others_N_S[:, None]
+
+    def refresh(self) -> None:
+        """Copy what updates have changed, to the same addresses."""
+        down, up = self._copies()
+        torch._foreach_copy_([*self._down, *self._up], [*down, *up])
+
+    def addresses(self) -> tuple[int, ...]:
+        """Where the copies are."""
+        return tuple(matrix.data_ptr() for matrix in (*self._down, *self._up))
+
+    @torch.no_grad()
+    def _copies(self) -> tuple[list[Tensor], list[Tensor]]:
+        """A [S, in] and B x scale [out, S] of each layer."""
+        down = [torch.cat(parts).to(self._dtype) for parts in zip(*(one.down for one in self._adapters), strict=True)]
+        scaled = ([matrix * one.config.scale for matrix in one.up] for one in self._adapters)
+        return down, [torch.cat(parts, dim=1).to(self._dtype) for parts in zip(*scaled, strict=True)]
+
+    def of_rows(self, owner_B: Tensor) -> StackedAdapters:
+        """For a pass of B rows, each with the number of its adapter."""
+        self._others_B_1_S = self._others_N_S[owner_B][:, None]
+        return self
+
+    def added(self, layer: int, inputs: Tensor, outputs: Tensor) -> Tensor:
+        """As Use; inputs [B, T, in], or [B x T, in] as some architectures lay them out."""
+        others = self._others_B_1_S
+        if inputs.dim() == 2:
+            others = others.expand(-1, len(inputs) // len(others), -1).flatten(0, 1)
+        inner = linear(inputs, self._down[layer]).masked_fill(others, 0.0)  # whatever they are, infinite too
+        return _add_product(outputs, inner, self._up[layer], 1.0)
+
+
+def adapted_layers(name: str, module: Any, targets: Sequence[str] | None) -> dict[str, nn.Module]:
+    """The linear layers of a model's body whose names end so, by name; None: all of them.
+
+    Raises:
+        ModelError: a target is the end of no layer's name.
+    """
+    head = module.get_output_embeddings()
+    found = {
+        path: layer
+        for path, layer in module.named_modules()
+        if isinstance(layer, nn.Linear | Conv1D) and layer is not head
+    }
+    kinds = sorted({path.rsplit(".", 1)[-1] for path in found})
+    for target in targets or ():
+        if not any(_ends_so(path, target) for path in found):
+            raise ModelError(
+                f"model {name!r}: SWARM_ADAPTER_TARGETS names {target!r}, and no linear layer's name ends so. "
+                f"Expected some of {', '.join(kinds)}, or nothing for all of them."
+            )
+    return {path: layer for path, layer in found.items() if not targets or any(_ends_so(path, t) for t in targets)}
+
+
+def layer_size(layer: Any) -> tuple[int, int]:
+    """(inputs, outputs) of a linear layer, a quantised one as well."""
+    if isinstance(layer, Conv1D):
+        return layer.nx, layer.nf
+    return layer.in_features, layer.out_features
+
+
+@torch.no_grad()
+def merge(base: Mapping[str, nn.Module], adapter: Mapping[str, Tensor], scale: float) -> None:
+    """Add an adapter, by PEFT's names, to the weights of the layers themselves, in fp32."""
+    for name, layer in base.items():
+        down, up = (adapter[f"{_PREFIX}{name}.lora_{letter}.weight"].float() for letter in "AB")
+        change = (up @ down).mul_(scale)
+        weight: Any = layer.weight
+        weight.copy_(weight.float() + (change.t() if isinstance(layer, Conv1D) else change))
+
+
+def _ends_so(path: str, target: str) -> bool:
+    return path == target or path.endswith(f".{target}")
+
+
+def _add_product(outputs: Tensor, left: Tensor, matrix: Tensor, scale: float) -> Tensor:
+    """outputs + scale * left @ matrix^T, in the dtype of the outputs."""
+    flat = torch.addmm(outputs.flatten(0, -2), left.flatten(0, -2), matrix.t(), alpha=scale)
+    return flat.view(outputs.shape).to(outputs.dtype)
