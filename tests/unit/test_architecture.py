@@ -123,6 +123,7 @@ NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/planner/probe.py": "/proc",
     "swarm/planner/shape.py": "the model folder that the user names",
     "swarm/policy/model_files.py": "the model folder that the user names",
+    "swarm/policy/peft_form.py": "the model folder that the user names",
     "swarm/policy/snapshot.py": "the local folder of a bundle that the store has opened or takes over",
     "swarm/provenance.py": "the package's own source, the models, /proc",
     "swarm/records/copying.py": "the local folders of a bundle that the stores have opened or take over",

@@ -209,7 +209,9 @@ def _load_policy(settings: Settings, bases: Callable[[], SharedBases] = _no_base
     from swarm.policy.settings import grpo_config, loading_options
 
     config, loading = grpo_config(settings), loading_options(settings)
-    policy = load_policy(settings.model[0], config, bases=bases() if config.adapter else None, **loading)
+    if config.adapter:
+        loading["bases"] = bases()
+    policy = load_policy(settings.model[0], config, **loading)
     gc.collect()
     gc.freeze()  # the objects of torch and the model stay: looking through them cost a quarter of a light round
     return JoinedPolicy(policy.generator, _taking_turns(policy.trainer, settings))

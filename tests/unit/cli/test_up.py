@@ -219,8 +219,8 @@ def test_who_goes_on_with_other_settings_is_told_which(
     capsys.readouterr()
     up._say_what_changed(run_of(layout), swarm)
     assert capsys.readouterr().out == (
-        "other settings than before, ben, anna: SWARM_EXPECTED_WORKERS was 9, now 2; "
-        "SWARM_LEARNING_RATE was 0.001, now 0.5\n"
+        "other settings than before, ben, anna: SWARM_LEARNING_RATE was 0.001, now 0.5; "
+        "SWARM_EXPECTED_WORKERS was 9, now 2\n"
     )
 
 
