@@ -11,7 +11,7 @@ Sizes: G completions per group, T_c tokens in completion c.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -310,15 +310,21 @@ class Generator(Protocol):
         """
 
 
-class BatchingGenerator(Generator, Protocol):
+@runtime_checkable
+class BatchingGenerator(Protocol):
     """A generator whose calls can be one batch with those of others."""
 
     @property
     def batch_key(self) -> Hashable | None:
         """Equal for generators whose calls can be one batch, if they ask for groups of one size; None: with nobody."""
 
-    @staticmethod
-    def generate_together(calls: Sequence[tuple[Any, GenerationCall]]) -> list[Groups | Exception]:
+    @property
+    def batch_size(self) -> int:
+        """How many generators there are of its key."""
+
+    def generate_together(
+        self, calls: Sequence[tuple[BatchingGenerator, GenerationCall]]
+    ) -> Sequence[Groups | Exception]:
         """What `generate` of each returns or raises; what fails for all is raised."""
 
 

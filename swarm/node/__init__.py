@@ -52,6 +52,7 @@ process      a node as a process
   daemon, in_process, wiring            one node, several, and how their parts are put together
   worker_settings                       which of several workers gets what; made-up node ids
   generator_only                        nodes that train nothing: generator, person, evaluator
+  together                              generation of several nodes as one step
   system, host, executor, lag           clock and threads, which process this is, the compute thread, the loop's lag
   lease, stopping, service              one device for several processes, signals, what a service manager hears
 """

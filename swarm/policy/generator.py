@@ -84,6 +84,11 @@ class ModelGenerator:
             *(config.max_reasoning_tokens, config.decoding),
         )
 
+    @property
+    def batch_size(self) -> int:
+        """As BatchingGenerator: the nodes beside its base."""
+        return self._shared.size if self._shared else 1
+
     def has_room(self, prompt: str) -> bool:
         """Whether the model's context has room for this prompt and a whole answer."""
         return len(self.encode(prompt)) + self._model.max_new_tokens <= self._model.context

@@ -8,6 +8,7 @@ Either half may be of another kind: an engine that generates elsewhere, or a tra
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ from swarm.policy.prompt import SWITCH, switches_thinking_off
 from swarm.policy.settings import GrpoConfig
 from swarm.policy.shared_base import SharedBases
 from swarm.policy.trainer import ModelTrainer
-from swarm.types import Bill, Generator, Trainer
+from swarm.types import BatchingGenerator, Bill, GenerationCall, Generator, Groups, Trainer
 
 logger = get_logger(__name__)
 LEAVE_ON = f'SWARM_CHAT_TEMPLATE_ARGS={{"{SWITCH}": true}}'
@@ -41,6 +42,23 @@ class JoinedPolicy:
         self.finish_update = trainer.finish_update
         self.snapshot = trainer.snapshot
         self.restore = trainer.restore
+
+    @property
+    def batch_key(self) -> Hashable | None:
+        """As BatchingGenerator; of a generator that is none: None."""
+        return getattr(self.generator, "batch_key", None)
+
+    @property
+    def batch_size(self) -> int:
+        """As BatchingGenerator."""
+        return getattr(self.generator, "batch_size", 1)
+
+    def generate_together(
+        self, calls: Sequence[tuple[BatchingGenerator, GenerationCall]]
+    ) -> Sequence[Groups | Exception]:
+        """As BatchingGenerator."""
+        inner: list[Any] = [(getattr(policy, "generator", policy), call) for policy, call in calls]
+        return ModelGenerator.generate_together(inner)
 
     @property
     def bill(self) -> Bill | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from contextvars import ContextVar, copy_context
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
@@ -19,10 +19,11 @@ from anyio.lowlevel import checkpoint_if_cancelled
 
 from swarm.config import Settings
 from swarm.errors import StoreError, SwarmError
-from swarm.node.base.context import Clock, NodeContext, ProcessIdentity
+from swarm.node.base.context import Clock, NodeContext, ProcessIdentity, Timed, generate_now
 from swarm.node.base.timeline import Timeline
 from swarm.store.faults import Killed, Step
 from swarm.store.run import Run
+from swarm.types import GenerationCall, Generator, Groups
 from swarm.wire import keys
 from tests.simulation.laws import BrokenLawError
 from tests.simulation.plan import ARCHIVE, EXPERIMENT
@@ -352,6 +353,9 @@ class QueuedCompute:
                         raise
                     finally:
                         await asyncio.sleep(self._host.take_work())
+
+    async def generate(self, generator: Generator, call: GenerationCall, timed: Timed = nullcontext) -> Groups:
+        return await self.run(generate_now, generator, call, timed)
 
     def tell(self, call: Callable[[], None]) -> None:
         call()

@@ -17,6 +17,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from statistics import fmean
 from typing import Any, ParamSpec, TypeVar
 
@@ -26,7 +27,7 @@ import structlog
 
 from swarm.config import Settings
 from swarm.config.place import CADENCE
-from swarm.node.base.context import Clock, NodeContext, ProcessIdentity
+from swarm.node.base.context import Clock, NodeContext, ProcessIdentity, Timed, generate_now
 from swarm.node.base.timeline import Timeline
 from swarm.node.coordinator.coordinator import Coordinator
 from swarm.node.worker.worker import Worker
@@ -34,7 +35,7 @@ from swarm.records.files import read_state
 from swarm.store.base import Blob, Entry, Page
 from swarm.store.memory import MemoryPlace, MemoryStore
 from swarm.store.run import Run
-from swarm.types import RoundKey
+from swarm.types import GenerationCall, Generator, Groups, RoundKey
 from swarm.wire import keys
 from swarm.wire.codec import encode
 from swarm.wire.messages import RewardFile
@@ -96,6 +97,9 @@ class _Compute:
         with self.busy.running():
             await asyncio.sleep(self._seconds)
             return step(*args, **kwargs)
+
+    async def generate(self, generator: Generator, call: GenerationCall, timed: Timed = nullcontext) -> Groups:
+        return await self.run(generate_now, generator, call, timed)
 
     def tell(self, call: Callable[[], None]) -> None:
         call()

@@ -10,7 +10,7 @@ No part of a node starts a thread, sleeps or reads a clock in any other way; `no
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
@@ -18,7 +18,7 @@ from swarm.config import Settings
 from swarm.node.base.timeline import Timeline
 from swarm.store.base import Blocking
 from swarm.store.run import Run
-from swarm.types import MemoryUse
+from swarm.types import GenerationCall, Generator, Groups, MemoryUse
 from swarm.wire.messages import MadeWith
 
 if TYPE_CHECKING:  # for commands that only look start without it
@@ -26,6 +26,10 @@ if TYPE_CHECKING:  # for commands that only look start without it
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
+
+
+Timed = Callable[[], AbstractContextManager[None]]
+"""Wraps a step that is measured."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +56,26 @@ class Compute(Protocol):
     async def run(self, step: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
         """Run it and give what it returns or raises. Cancelled or not, a step ends before the next begins."""
 
+    async def generate(
+        self,
+        generator: Generator,
+        call: GenerationCall,
+        timed: Timed = nullcontext,
+    ) -> Groups:
+        """What the generator gives, in a step of its own or in one with those of other nodes.
+
+        Args:
+            timed: wraps the step.
+        """
+
     def tell(self, call: Callable[[], None]) -> None:
         """From within a step: have the event loop make this call, in the order of asking, and before `run` returns."""
+
+
+def generate_now(generator: Generator, call: GenerationCall, timed: Timed = nullcontext) -> Groups:
+    """What the generator gives; within a step."""
+    with timed():
+        return generator.generate(call.prompts, group_size=call.group_size, seed=call.seed, ready=call.ready)
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import copy_context
 from threading import Lock
 from typing import ParamSpec, TypeVar
 
+from swarm.node.base.context import Timed, generate_now
 from swarm.node.base.timeline import Timeline
+from swarm.node.process.together import Asked, GenerationTogether
+from swarm.types import BatchingGenerator, GenerationCall, Generator, Groups
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -37,9 +40,18 @@ def compute_thread() -> Iterator[ThreadPoolExecutor]:
 class ComputeExecutor:
     """As swarm.node.base.context.Compute: one node's way to a compute thread, which may be others' as well."""
 
-    def __init__(self, now: Callable[[], float], thread: ThreadPoolExecutor) -> None:
+    def __init__(
+        self,
+        now: Callable[[], float],
+        thread: ThreadPoolExecutor,
+        node_id: str = "",
+        together: GenerationTogether | None = None,
+    ) -> None:
+        """`together`: what the nodes of this thread generate with; None: each by itself."""
         self.busy = Timeline(now, Lock())
         self._thread = thread
+        self._node_id = node_id
+        self._together = together
         self._loop: asyncio.AbstractEventLoop
 
     async def run(self, step: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
@@ -54,6 +66,19 @@ class ComputeExecutor:
 
         self._loop = asyncio.get_running_loop()
         return await asyncio.wrap_future(self._thread.submit(copy_context().run, timed))
+
+    async def generate(self, generator: Generator, call: GenerationCall, timed: Timed = nullcontext) -> Groups:
+        """As Compute.generate: with the nodes of this process whose generators can be batched with this one."""
+        if self._together is None or not isinstance(generator, BatchingGenerator) or generator.batch_key is None:
+            return await self.run(generate_now, generator, call, timed)
+
+        @contextmanager
+        def running() -> Iterator[None]:
+            with self.busy.running(), timed():
+                yield
+
+        self._loop = asyncio.get_running_loop()
+        return await self._together.generate(Asked(self._node_id, generator, call, running))
 
     def tell(self, call: Callable[[], None]) -> None:
         """As Compute.tell."""

@@ -23,6 +23,7 @@ from swarm.node.process.generator_only import endpoint_config, load_generator
 from swarm.node.process.host import this_process
 from swarm.node.process.lag import measured_lag
 from swarm.node.process.system import SYSTEM_CLOCK, ThreadBlocking
+from swarm.node.process.together import GenerationTogether
 from swarm.node.worker.ij_schedule import make_rule
 from swarm.planner.free_memory import process_memory
 from swarm.provenance import made_with, versions
@@ -128,7 +129,7 @@ async def worker_maker(
             universe=universe_of(ctx.settings),
             load_policy=partial(load, ctx.settings) if load else partial(_load_policy, ctx.settings, bases),
             task_source=scorer,
-            compute=ComputeExecutor(ctx.clock.monotonic, thread),
+            compute=ComputeExecutor(ctx.clock.monotonic, thread, ctx.node_id, batches if nodes > 1 else None),
             loop_lag=lag.reader(),
             others_ready=together.wait,
         )
@@ -137,6 +138,7 @@ async def worker_maker(
     tasks = settings.task_table or NO_TASKS
     async with Scorer(settings.scorer_processes, settings.task_families, tasks) as scorer, measured_lag() as lag:
         with compute_thread() as thread:
+            batches = GenerationTogether(thread, SYSTEM_CLOCK.monotonic)
             yield make
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
 
 from swarm.algo.seeds import derive_seed
 from swarm.errors import ProtocolError, StoreError
@@ -19,7 +18,7 @@ from swarm.logs import get_logger
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.conversing import converse
 from swarm.tasks.family import QuestionRequest
-from swarm.types import Completion, Dialogue, Generator
+from swarm.types import Completion, Dialogue, GenerationCall, Generator
 from swarm.wire import keys
 from swarm.wire.codec import decode, encode, turn_entries
 from swarm.wire.judge_messages import JudgeAnswer, JudgeQuestion
@@ -75,7 +74,7 @@ class HeldOutAnswers:
         async def generate(prompts: Sequence[str | Dialogue], turn: int = 0) -> list[tuple[Completion, ...]]:
             purpose = (question.round, turn) if turn else (question.round,)
             seed = derive_seed(self._ctx.settings.seed, "judge", self._ctx.node_id, *purpose)
-            return await self._ctx.compute.run(partial(self._generator.generate, prompts, group_size=1, seed=seed))
+            return await self._ctx.compute.generate(self._generator, GenerationCall(prompts, 1, seed))
 
         first_turns = await generate([question.prompt])
         if not question.origin:

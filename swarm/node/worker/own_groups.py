@@ -43,7 +43,17 @@ from swarm.node.worker.round_files import RoundFiles
 from swarm.node.worker.round_work import RoundWork
 from swarm.records.listing import rounds_in
 from swarm.tasks.scoring import GroupScore
-from swarm.types import Completion, Dialogue, Generator, Question, Ready, RolloutGroup, RoundKey, ScoredGroup
+from swarm.types import (
+    Completion,
+    Dialogue,
+    GenerationCall,
+    Generator,
+    Question,
+    Ready,
+    RolloutGroup,
+    RoundKey,
+    ScoredGroup,
+)
 from swarm.wire import keys
 from swarm.wire.codec import to_rollout_file
 from swarm.wire.messages import CompletionsFile, PolicyInfo, RolloutFile
@@ -294,14 +304,14 @@ class OwnGroups:
 
         async def generate(prompts: Sequence[str | Dialogue], turn: int = 0) -> list[tuple[Completion, ...]]:
             purpose = (*key, turn) if turn else key
-            call = partial(
-                self._generator.generate,
+            call = GenerationCall(
                 prompts,
                 group_size=1 if turn else self._ctx.settings.generations,
                 seed=derive_seed(self._ctx.settings.seed, "generation", self._ctx.node_id, *purpose),
                 ready=None if turn else ready,
             )
-            return await self._ctx.compute_timed(seconds, "generate", call)
+            timed = partial(self._ctx.timed, seconds, "generate")
+            return await self._ctx.compute.generate(self._generator, call, timed)
 
         asked_of = [asked.question for asked in questions]
         first_turns = await generate([question.prompt for question in asked_of])
