@@ -13,29 +13,31 @@ Two parts, both on this machine:
 
 from __future__ import annotations
 
+import math
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from functools import partial
 from typing import Any
 
 import anyio
 from anyio import to_thread
+from anyio.abc import TaskGroup
 
 from benchmarks.common import arguments_of, keep, percentile
 from benchmarks.swarms import run_swarm
 from swarm.config import Settings
+from swarm.node.base.context import NodeContext
 from swarm.node.process.executor import ComputeExecutor, compute_thread
 from swarm.node.process.wiring import make_context
 from swarm.node.sharing.assigned_questions import AssignedQuestions
-from swarm.node.sharing.intake import Intake
-from swarm.records.listing import nodes_in
+from swarm.node.sharing.examination import News
+from swarm.node.sharing.intake import Intake, Wanted
 from swarm.store.place import Place, open_place
-from swarm.store.run import Run
 from swarm.store.wake_ups import wake_ups
 from swarm.tasks.gym.profiles import SAPO_TASKS
-from swarm.tasks.scoring import QuestionRequest, Scorer
+from swarm.tasks.scoring import Scorer
 from swarm.tasks.universe import Universe
 from swarm.types import Completion, Policy, RolloutGroup, RoundKey, ScoredGroup, TrainGroup
 from swarm.wire import keys
@@ -43,7 +45,9 @@ from swarm.wire.codec import encode, to_rollout_file
 from swarm.wire.messages import MetricsRow, PolicyInfo
 
 STEPS = ("generate", "score", "publish", "gather", "train")
-BLOCKS = 10
+PEERS = tuple(f"peer-{number}" for number in range(10))
+GROUPS = 4
+"""Of each peer and round."""
 
 
 def breakdown(rows: list[MetricsRow]) -> dict[str, Any]:
@@ -63,48 +67,72 @@ def breakdown(rows: list[MetricsRow]) -> dict[str, Any]:
     }
 
 
-async def latencies(files: int) -> dict[str, list[float]]:
-    """Publish-to-pool seconds, by what the executor did meanwhile."""
+class Receiver:
+    """Listens as a worker does, and tells when what of a peer's file was found."""
+
+    def __init__(self, ctx: NodeContext, assigned: AssignedQuestions, scorer: Scorer) -> None:
+        self._run = ctx.run
+        self._intake = Intake(ctx, assigned, scorer, self._tell)
+        self._intake.foresee(lambda _: Wanted(slots=GROUPS, count=None, trained=frozenset(), purpose=("benchmark",)))
+        self.key = RoundKey(0)
+        self.found_at: dict[tuple[str, News], float] = {}
+        """Monotonic seconds, by peer and what was told of it."""
+        self.verified = anyio.Event()
+        """Set when groups of a file were verified and scored, and are in the pool."""
+
+    async def listen(self, tasks: TaskGroup) -> None:
+        newest = [keys.rollouts(self.key)]
+        run = self._run
+        async with wake_ups(
+            run.store, [keys.ROLLOUTS], 2.0, anyio.sleep, hints=True, among_them=lambda: newest
+        ) as wakes:
+            async for _ in wakes:
+                newest[:] = [keys.rollouts(self.key)]
+                await self._intake.look({self.key}, frozenset(PEERS), tasks)
+
+    def next_round(self) -> RoundKey:
+        """As a node closes one: peers whose groups were accepted have a clean record in the next."""
+        self._intake.close_round(self.key.round)
+        self.key = RoundKey(self.key.round + 1)
+        return self.key
+
+    def _tell(self, _: RoundKey, peers: Set[str], news: News) -> None:
+        self.found_at.update(((peer, news), time.monotonic()) for peer in peers)
+        if news is News.VALID:
+            self.verified.set()
+
+
+async def latencies(files: int) -> dict[str, list[dict[str, float]]]:
+    """Seconds of each part of the way of a file, by what the executor did meanwhile."""
     from swarm.policy.policy import load_policy
     from swarm.policy.settings import GrpoConfig
 
-    found: dict[str, list[float]] = {"idle": [], "training": []}
+    found: dict[str, list[dict[str, float]]] = {"idle": [], "training": []}
     with tempfile.TemporaryDirectory() as path, compute_thread() as thread:
         executor = ComputeExecutor(time.monotonic, thread)
         place = open_place(path)
         policy = await executor.run(partial(load_policy, "tiny-qwen2", GrpoConfig(), threads=1))
+        settings = Settings(path=path, experiment="benchmark")
+        assigned = AssignedQuestions(settings.seed, Universe.of(SAPO_TASKS, settings.profile))
+        ctx = make_context(settings, "receiver")
         async with Scorer() as scorer, anyio.create_task_group() as tasks:
-            groups = await _groups(scorer)
-            arrived: dict[str, anyio.Event] = {}
-
-            async def on_arrival(key: RoundKey, peer: str, _: bool) -> None:
-                arrived[peer].set()
-
-            settings = Settings(path=path, experiment="benchmark")
-            assigned = AssignedQuestions(settings.seed, Universe.of(SAPO_TASKS, settings.profile))
-            ctx = make_context(settings, "receiver")
-            intake = Intake(ctx, assigned, scorer, on_arrival)
-            tasks.start_soon(_listen, ctx.run, intake, tasks)
-            training = _training_groups(groups)
-            for block in range(BLOCKS):
-                kind = ("idle", "training")[block % 2]
+            receiver = Receiver(ctx, assigned, scorer)
+            tasks.start_soon(receiver.listen, tasks)
+            training = _training_groups(await _groups(scorer, assigned, PEERS[0], receiver.key))
+            for round_ in range(1 + 2 * math.ceil(files / len(PEERS))):
+                kind = ("training", "idle")[round_ % 2]
                 async with anyio.create_task_group() as busy:
                     if kind == "training":
                         busy.start_soon(_train_forever, executor, partial(_update, policy, training))
-                    for number in range(files // (BLOCKS // 2)):
-                        peer = f"peer-{block}-{number}"
-                        arrived[peer] = anyio.Event()
-                        found[kind].append(await _one(place, peer, groups, arrived[peer]))
+                    for peer in PEERS:
+                        groups = await _groups(scorer, assigned, peer, receiver.key)
+                        way = await _one(place, peer, groups, receiver)
+                        if round_:  # in the first one they are strangers
+                            found[kind].append(way)
                     busy.cancel_scope.cancel()
+                receiver.next_round()
             tasks.cancel_scope.cancel()
     return found
-
-
-async def _listen(run: Run, intake: Intake, tasks: Any) -> None:
-    async with wake_ups(run.store, [keys.ROLLOUTS], 2.0, anyio.sleep, hints=True) as wakes:
-        async for _ in wakes:
-            publishers = nodes_in(run.store, keys.rollouts(RoundKey(0)))
-            await intake.look({RoundKey(0)}, publishers, tasks)
 
 
 def _update(policy: Policy, groups: list[TrainGroup]) -> None:
@@ -117,23 +145,45 @@ async def _train_forever(executor: ComputeExecutor, step: Callable[[], object]) 
         await executor.run(step)
 
 
-async def _one(place: Place, peer: str, groups: list[ScoredGroup], arrived: anyio.Event) -> float:
-    data = encode(to_rollout_file(groups, peer, RoundKey(0), time.time(), PolicyInfo(model="benchmark")))
-    begun = time.monotonic()
+async def _one(place: Place, peer: str, groups: list[ScoredGroup], receiver: Receiver) -> dict[str, float]:
+    key = receiver.key
+    data = encode(to_rollout_file(groups, peer, key, time.time(), PolicyInfo(model="benchmark")))
+    receiver.verified = anyio.Event()
     store = place.open("benchmark", writer=peer).store
-    await to_thread.run_sync(store.put, keys.rollout(RoundKey(0), peer), data)
+    written_at = math.nan
+
+    def put() -> None:
+        nonlocal written_at
+        store.put(keys.rollout(key, peer), data)
+        written_at = time.monotonic()  # by the writing thread: what else the loop had to do is no part of it
+
+    begun = time.monotonic()
+    await to_thread.run_sync(put)
     with anyio.fail_after(30):
-        await arrived.wait()
-    return time.monotonic() - begun
+        await receiver.verified.wait()
+    listed, verified = (receiver.found_at[peer, news] for news in (News.THERE, News.VALID))
+    return {
+        "write": written_at - begun,
+        "notice and list": listed - written_at,
+        "read, verify and score": verified - listed,
+        "in all": verified - begun,
+    }
 
 
-async def _groups(scorer: Scorer) -> list[ScoredGroup]:
-    """Four groups of eight completions, half of them right."""
-    questions = await scorer.make([QuestionRequest(task, "tiny", 7) for task in SAPO_TASKS[:4]])
+async def _groups(scorer: Scorer, assigned: AssignedQuestions, peer: str, key: RoundKey) -> list[ScoredGroup]:
+    """The groups that a peer has to answer, of eight completions, half of them right."""
+    questions = await scorer.make(assigned.questions(peer, key, GROUPS))
     texts = [[f"<answer>{q.answer if n % 2 else n}</answer>" for n in range(8)] for q in questions]
     return [
         ScoredGroup(
-            RolloutGroup("", 0, 0, slot, question, tuple(Completion(text, finished=True) for text in texts[slot])),
+            RolloutGroup(
+                peer,
+                key.round,
+                key.stage,
+                slot,
+                question,
+                tuple(Completion(text, finished=True) for text in texts[slot]),
+            ),
             rewards=(0.0, 1.0) * 4,
             answered=(True,) * 8,
         )
@@ -147,6 +197,15 @@ def _training_groups(groups: list[ScoredGroup]) -> list[TrainGroup]:
         TrainGroup(scored.group.question.prompt, scored.group.completions, (-1.0, 1.0) * 4, external=True)
         for scored in groups * 2
     ]
+
+
+def parts_of(ways: list[dict[str, float]]) -> dict[str, Any]:
+    """Percentiles of each part of the way, seconds."""
+    return {
+        part: {"p50": percentile(seconds, 0.5), "p90": percentile(seconds, 0.9), "p99": percentile(seconds, 0.99)}
+        for part in ways[0]
+        for seconds in [[way[part] for way in ways]]
+    }
 
 
 def main() -> None:
@@ -163,9 +222,7 @@ def main() -> None:
         "workers": arguments.workers,
         "rounds": arguments.rounds,
         "round": breakdown(rows),
-        "publish_to_pool": {
-            kind: {"files": len(v), "p50": percentile(v, 0.5), "p99": percentile(v, 0.99)} for kind, v in lags.items()
-        },
+        "publish_to_pool": {kind: {"files": len(ways), **parts_of(ways)} for kind, ways in lags.items()},
     }
     keep("round_breakdown", result, arguments)
 

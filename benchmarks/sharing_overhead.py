@@ -5,10 +5,17 @@
 A real Worker (I = 4, J = 4, G = 8) runs its rounds with a real coordinator process, its scoring child and a peer whose
 rollouts and rewards of every round lie in the folder from the first round on, so that nobody is waited for. All calls
 to its policy are recorded. Then the same calls, same arguments and seeds, run back to back on a fresh copy of the
-policy with nothing else in the process: that is the computing alone, down to the same tokens and updates.
+policy with nothing else in the process: that is the computing alone, down to the same tokens and updates. It is done
+twice.
 
-    ratio       seconds from the end of one update to the end of the next, worker / replay, over the measured rounds
+    ratio       seconds from the end of one update to the end of the next, worker / first replay: medians over rounds
+    noise       the same, second replay / first replay: what the ratio is where there is nothing to be found
     1 / busy    the same from the worker's own metrics: round time over the time its compute executor worked
+    slower      seconds of the calls themselves, worker / first replay: what the calls take longer beside others, by
+                waiting for the interpreter, or for memory and caches that the two cores share
+    processor   the same of processor time of the computing thread: waiting for the interpreter is none of it
+
+So ratio = 1 / busy x slower, but for the policy's own pauses.
 
 With staleness 0 a round's steps follow each other; with 1 the next round's groups are generated meanwhile.
 The scoring child and the coordinator have the other core: figures are for one compute thread on at least two cores.
@@ -17,6 +24,7 @@ The scoring child and the coordinator have the other core: figures are for one c
 from __future__ import annotations
 
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -25,6 +33,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -76,11 +85,16 @@ Result = TypeVar("Result")
 
 @dataclass
 class Recorder:
-    """A policy that remembers every call, and when each update was done. Implements swarm.types.Policy."""
+    """A policy that remembers every call, its time, and when each update was done. Implements swarm.types.Policy."""
 
     policy: Policy
     calls: list[Callable[[Policy], object]] = field(default_factory=list)
+    took: list[tuple[float, float]] = field(default_factory=list)
+    """Of each call: seconds, and seconds of processor time of the thread that made it."""
     updates: list[float] = field(default_factory=list)
+    """When each was done, monotonic seconds."""
+    calls_until: list[int] = field(default_factory=list)
+    """How many calls were made when each was done."""
 
     @property
     def name(self) -> str:
@@ -101,6 +115,7 @@ class Recorder:
     def finish_update(self, groups: Sequence[TrainGroup]) -> TrainReport:
         report = self._record(lambda policy: policy.finish_update(groups))
         self.updates.append(time.monotonic())
+        self.calls_until.append(len(self.calls))
         return report
 
     def snapshot(self) -> Snapshot:
@@ -111,17 +126,26 @@ class Recorder:
 
     def _record(self, call: Callable[[Policy], Result]) -> Result:
         self.calls.append(call)
-        return call(self.policy)
+        begun, worked = time.monotonic(), time.thread_time()
+        try:
+            return call(self.policy)
+        finally:
+            self.took.append((time.monotonic() - begun, time.thread_time() - worked))
+
+    def seconds_per_round(self) -> float:
+        """Between the ends of updates, after the warm-up rounds and before the last, behind which nothing is
+        generated; the median."""
+        measured = self.updates[WARM_UP_ROUNDS:-1]
+        return statistics.median(later - earlier for earlier, later in pairwise(measured))
+
+    def seconds_of_calls(self) -> tuple[float, float]:
+        """Seconds and processor time of the calls in the same rounds, together."""
+        measured = self.took[self.calls_until[WARM_UP_ROUNDS] : self.calls_until[-2]]
+        return sum(seconds for seconds, _ in measured), sum(worked for _, worked in measured)
 
 
-def seconds_per_round(updates: Sequence[float]) -> float:
-    """Between the ends of updates, after the warm-up rounds and before the last, behind which nothing is generated."""
-    measured = updates[WARM_UP_ROUNDS:-1]
-    return (measured[-1] - measured[0]) / (len(measured) - 1)
-
-
-def replayed(recorder: Recorder, policy: Policy) -> float:
-    """Seconds per round of the recorded calls on a fresh policy, in a thread that does nothing else."""
+def replayed(recorder: Recorder, policy: Policy) -> Recorder:
+    """The recorded calls on a fresh policy, in a thread that does nothing else."""
     replay = Recorder(policy)
 
     def run() -> None:
@@ -131,7 +155,7 @@ def replayed(recorder: Recorder, policy: Policy) -> float:
     thread = threading.Thread(target=run)
     thread.start()
     thread.join()
-    return seconds_per_round(replay.updates)
+    return replay
 
 
 async def worked(settings: Settings, recorder: Recorder) -> list[MetricsRow]:
@@ -228,8 +252,12 @@ def measure(model: str, folder: Path, staleness: int, rounds: int, threads: int)
             [node_log(make_context(settings, WORKER))], level="error"
         ):  # what a real node writes, so that it is part of the cost
             rows = anyio.run(worked, settings, recorder)
-    wall, alone = seconds_per_round(recorder.updates), replayed(recorder, load())
+    replay, again = replayed(recorder, load()), replayed(recorder, load())
+    wall, alone = recorder.seconds_per_round(), replay.seconds_per_round()
     found = {"worker_s": wall, "compute_s": alone, "ratio": wall / alone}
+    found["noise"] = again.seconds_per_round() / alone
+    (calls, worked_for), (calls_alone, worked_alone) = recorder.seconds_of_calls(), replay.seconds_of_calls()
+    found["slower"], found["processor"] = calls / calls_alone, worked_for / worked_alone
     found["one_over_busy"] = sum(1 / row.executor_busy for row in rows) / len(rows)
     found["external_groups"] = sum(row.external_groups for row in rows) / len(rows)
     print(f"  {model}, staleness {staleness}: {found}", file=sys.stderr)

@@ -29,7 +29,7 @@ from typing import NoReturn
 
 import msgspec
 
-from swarm.tasks.frames import frame, split_frames
+from swarm.tasks.frames import frame, read_frame, split_frames
 
 if sys.platform != "win32":  # which runs no nodes; what shows their work imports this all the same
     import fcntl
@@ -66,6 +66,11 @@ class Limits(msgspec.Struct, frozen=True):
     """All frames together."""
 
 
+_encode_limits = msgspec.msgpack.Encoder().encode
+_decode_limits: Callable[[bytes], Limits] = msgspec.msgpack.Decoder(Limits).decode
+
+MOST_BYTES = 2**32
+"""Of a message to a child: the server, which sends it, has bounded it."""
 STDERR_BYTES = 2_000
 STDERR_LINES = 10
 """Of what a child says on stderr, so much is passed on."""
@@ -84,10 +89,10 @@ def run_bounded(job: Callable[[Emit], None], limits: Limits, passed: Sequence[in
 
 
 @contextlib.contextmanager
-def beside(job: Callable[[Emit], None], limits: Limits) -> Iterator[tuple[int, int]]:
+def beside(job: Callable[[Emit], None], limits: Limits | None) -> Iterator[tuple[int, int]]:
     """A child that runs until the block ends, and is killed then: where to read what it emits, and to write to it.
 
-    It reads that at PASSED_FD.
+    It reads that at PASSED_FD. Without limits it sets its own.
     """
     its_end, our_end = os.pipe()
     with contextlib.ExitStack() as open_:
@@ -99,10 +104,67 @@ def beside(job: Callable[[Emit], None], limits: Limits) -> Iterator[tuple[int, i
         yield read_fd, our_end
 
 
+class Standby:
+    """A child that is forked before anybody waits for it, and does one job with a message, within limits of its own.
+
+        prepare ── fork ──▶ waits ◀── limits, message ── run ──▶ job(message, emit) ──▶ frames; killed
+
+    A fork takes longer than most jobs. To be used in a process with a single thread only.
+    """
+
+    def __init__(self, job: Callable[[bytes, Emit], None]) -> None:
+        self._job = job
+        self._alive = contextlib.ExitStack()
+        self._pipes: tuple[int, int] | None = None
+        """Of the child that waits: to read what it emits, and to write to it."""
+
+    def prepare(self) -> None:
+        """Fork the child of the next job, unless it is there. What its job needs must be there before."""
+        if self._pipes is None:
+            memory = _address_space(0)
+            self._pipes = self._alive.enter_context(beside(lambda emit: self._serve(memory, emit), None))
+
+    def run(self, message: bytes, limits: Limits) -> list[bytes]:
+        """The frames that the job emitted before it ended or was killed, as of run_bounded."""
+        for _ in range(2):
+            self.prepare()
+            assert self._pipes is not None
+            read_fd, write_fd = self._pipes
+            try:
+                sender(write_fd)(_encode_limits(limits))
+                sender(write_fd)(message)
+                return split_frames(_read_until_end(read_fd, limits))
+            except BrokenPipeError:  # it was killed while it waited
+                continue
+            finally:
+                self.close()
+        return []
+
+    def close(self) -> None:
+        """End the child that waits."""
+        self._pipes = None
+        self._alive.close()
+
+    def _serve(self, memory: int | None, emit: Emit) -> None:
+        """In the child."""
+        try:
+            limits = _decode_limits(read_frame(PASSED_FD, MOST_BYTES))
+            message = read_frame(PASSED_FD, MOST_BYTES)
+        except EOFError:
+            return  # the server has ended, or needs it no more
+        _apply(limits, None if memory is None else memory + limits.memory_bytes)
+        self._job(message, emit)
+
+
 @contextlib.contextmanager
-def _child(job: Callable[[Emit], None], limits: Limits, passed: Sequence[int]) -> Iterator[int]:
-    """A child, alive inside the block, and the descriptor from which its frames are read."""
-    server, memory = os.getpid(), _address_space(limits)
+def _child(job: Callable[[Emit], None], limits: Limits | None, passed: Sequence[int]) -> Iterator[int]:
+    """A child, alive inside the block, and the descriptor from which its frames are read.
+
+    Args:
+        limits: None: the job sets its own.
+    """
+    server = os.getpid()
+    memory = _address_space(limits.memory_bytes) if limits else None
     (read_fd, write_fd), (said_fd, stderr_fd) = os.pipe(), _lossy_pipe()
     child = os.fork()
     if child == 0:
@@ -190,11 +252,12 @@ def _kill_group(child: int) -> None:
 
 
 def _be_the_child(
-    job: Callable[[Emit], None], kept: Sequence[int], server: int, memory: int | None, limits: Limits
+    job: Callable[[Emit], None], kept: Sequence[int], server: int, memory: int | None, limits: Limits | None
 ) -> NoReturn:
     try:
         _leave_the_server(kept, server)
-        _apply(limits, memory)
+        if limits:
+            _apply(limits, memory)
         job(sender(_PIPE_FD))
     except BaseException as error:  # noqa: BLE001 - the boundary: nothing may return into the server's code
         _say(f"scoring child failed: {error!r:.500}\n")
@@ -236,13 +299,13 @@ def _limit(which: int, value: int) -> None:
     resource.setrlimit(which, (value, value))
 
 
-def _address_space(limits: Limits) -> int | None:
-    """Bytes of address space that the child may have in all, None where the system does not tell."""
+def _address_space(beyond: int) -> int | None:
+    """Bytes of address space of this process, and so many beyond it; None where the system does not tell."""
     fd = _own_memory_fd(os.getpid())
     if fd is None:
         return None
     pages = int(os.pread(fd, 200, 0).split()[0])
-    return pages * resource.getpagesize() + limits.memory_bytes
+    return pages * resource.getpagesize() + beyond
 
 
 @functools.lru_cache(maxsize=1)

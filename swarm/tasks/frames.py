@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 
 _LENGTH = struct.Struct(">I")
@@ -17,6 +18,24 @@ def payload_length(header: bytes) -> int:
     """Bytes that follow a header of HEADER_BYTES bytes."""
     length: int = _LENGTH.unpack(header)[0]
     return length
+
+
+def read_frame(fd: int, most: int) -> bytes:
+    """Wait for the next message from a pipe. Raises EOFError where none comes, or one of more bytes than that."""
+    size = payload_length(_exactly(fd, HEADER_BYTES))
+    if size > most:
+        raise EOFError(f"a message of {size} bytes")
+    return _exactly(fd, size)
+
+
+def _exactly(fd: int, size: int) -> bytes:
+    found = bytearray()
+    while len(found) < size:
+        chunk = os.read(fd, size - len(found))
+        if not chunk:
+            raise EOFError("the other side has ended")
+        found += chunk
+    return bytes(found)
 
 
 def split_frames(stream: bytes) -> list[bytes]:

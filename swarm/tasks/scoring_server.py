@@ -2,10 +2,10 @@
 bounded, sandboxed fork.
 
     stdin ──Setup──▶ prepare ──Ready──▶ stdout
-          ──batch──▶ serve ── fork ──▶ regenerate, compare all; score or reply to all ──▶ validate ──replies──▶ stdout
+          ──batch──▶ serve ──▶ fork ──▶ regenerate, compare all; score or reply to all ──▶ validate ──replies──▶ stdout
 
     waits for   a batch on stdin; end of file there (the node is gone) ends the server
-    unblocks    one message of replies per batch
+    unblocks    one message of replies per batch; then the fork of the next batch is made, and waits for it
 
 Run as `python -m swarm.tasks.scoring_server`. Where the child of a batch does not come to its end, what it
 emitted counts and the node asks for the rest again, one by one. A lone group whose child does not come to its end is
@@ -32,8 +32,8 @@ import msgspec
 
 from swarm.errors import ConfigError, ProtocolError
 from swarm.tasks import bounded, sandbox
-from swarm.tasks.bars import NO_BARS, Bars, put_up
-from swarm.tasks.bounded import Emit, Limits, run_bounded
+from swarm.tasks.bars import Bars, put_up
+from swarm.tasks.bounded import Emit, Limits, Standby, run_bounded
 from swarm.tasks.conversation import Conversation, Said
 from swarm.tasks.frames import HEADER_BYTES, frame, payload_length
 from swarm.tasks.registry import Families
@@ -78,8 +78,12 @@ def main() -> None:
         replies.write(frame(_encode(Unable(str(error)))))
         return
     replies.write(frame(_encode(Ready(families.versions, bars.up, families.conversing))))
+    standby = Standby(functools.partial(_batch_job, families, bars))
+    standby.prepare()
     for message in _messages(requests):
-        replies.write(frame(_encode(serve(_decode_batch(message), families, bars))))
+        replies.write(frame(_encode(serve(message, families, bars, standby))))
+        standby.prepare()
+    standby.close()
 
 
 def _messages(requests: BinaryIO) -> Iterator[bytes]:
@@ -117,9 +121,10 @@ def _require_bars(families: Families, bars: Bars) -> None:
         )
 
 
-def serve(batch: Batch, families: Families, bars: Bars = NO_BARS) -> Sequence[Reply | Unfinished]:
+def serve(message: bytes, families: Families, bars: Bars, standby: Standby) -> Sequence[Reply | Unfinished]:
     """Answer the requests of a batch, in order."""
-    frames = run_bounded(functools.partial(_batch_job, families, bars, batch.requests), batch.limits)
+    batch = _decode_batch(message)
+    frames = standby.run(message, batch.limits)
     made = _decode_made(frames[0]) if frames else []  # written before any answer was looked at
     replies = _finished(families, batch.requests, made, frames[1:])
     if len(batch.requests) == 1 and (not replies or isinstance(replies[0], Unfinished)):
@@ -248,8 +253,9 @@ def _raw_results(payload: bytes, count: int) -> list[Raw] | None:
 # ------------------------------------------------------------------------------------- in the child
 
 
-def _batch_job(families: Families, bars: Bars, requests: Sequence[Request], emit: Emit) -> None:
+def _batch_job(families: Families, bars: Bars, message: bytes, emit: Emit) -> None:
     _confine(bars)
+    requests = _decode_batch(message).requests
     made = [_make(families, request) for request in requests]
     emit(_encode(made))
     for request, questions in zip(requests, made, strict=True):

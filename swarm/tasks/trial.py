@@ -12,8 +12,8 @@ swarm.tasks.bars, without which no server takes such tasks: the hook is no jail 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -22,7 +22,7 @@ from swarm.tasks import sandbox
 from swarm.tasks.bars import Bars
 from swarm.tasks.bounded import PASSED_FD, Emit, Limits, beside, run_bounded, sender
 from swarm.tasks.family import Behaviour
-from swarm.tasks.frames import HEADER_BYTES, payload_length
+from swarm.tasks.frames import read_frame
 from swarm.types import Question
 
 MESSAGE_LIMIT = 4 * 2**20
@@ -69,21 +69,4 @@ def _confine(bars: Bars) -> None:
 
 def receiver(fd: int) -> Receive:
     """Reads messages from a pipe."""
-
-    def receive() -> bytes:
-        size = payload_length(_exactly(fd, HEADER_BYTES))
-        if size > MESSAGE_LIMIT:
-            raise EOFError(f"a message of {size} bytes")
-        return _exactly(fd, size)
-
-    return receive
-
-
-def _exactly(fd: int, size: int) -> bytes:
-    found = bytearray()
-    while len(found) < size:
-        chunk = os.read(fd, size - len(found))
-        if not chunk:
-            raise EOFError("the other side has ended")
-        found += chunk
-    return bytes(found)
+    return partial(read_frame, fd, MESSAGE_LIMIT)

@@ -39,8 +39,9 @@ from swarm.store.health import NEWEST_WATCHED
 
 logger = get_logger(__name__)
 
-DEBOUNCE_MS, STEP_MS = 50, 10
-"""Measured: 13 ms on a quiet folder and 19 ms on a busy one, where the defaults gave 68 and 1,619."""
+DEBOUNCE_MS, STEP_MS = 50, 2
+"""Measured: 3 ms on a quiet folder, 5 on a busy one, for 1.4 % of a core. A step of 10 gave 13 and 19 ms for 0.7 %, one
+of 1 gave 2 ms for 2.2 %, and the defaults 68 and 1,619 ms."""
 RETURN_MS = 200
 """How often the watching thread comes up for air: only then it notices that it is to end. No event is lost by it."""
 OPTIONS: dict[str, Any] = {
