@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from cyclopts import Parameter
 
 from swarm.cli.flags import UP_DEFAULTS, UpFlags
 from swarm.cli.longest_talk import longest_talk
-from swarm.cli.plan_text import render_plan, render_probe
+from swarm.cli.plan_text import render_pace, render_plan, render_probe, render_remedies
 from swarm.cli.suiting import suited_settings
 from swarm.cli.up import DEFAULT_WORKERS
 from swarm.config import Settings
 from swarm.errors import ConfigError, ModelError
+from swarm.planner.far_device import far_device
+from swarm.planner.pace import Pace, measured
 from swarm.planner.plan import PROCESS, Plan
-from swarm.planner.planner import make_plan
+from swarm.planner.planner import make_plan, predicted_pace, remedies_of
 from swarm.planner.probe import ProbeReport, ProbeTask, probe
+from swarm.planner.remedies import Remedy
 from swarm.planner.startable import problems
+from swarm.policy.embedded import EMBEDDED
+from swarm.provenance import cores
 from swarm.systems import require_for
 from swarm.tasks.universe import check_tasks
 from swarm.views.expected_requests import render_expected
@@ -29,25 +34,54 @@ def plan(
     *,
     nodes: Annotated[int, Parameter(help="Number of workers.")] = DEFAULT_WORKERS,
     in_process: Annotated[bool, Parameter(help="All workers in one process, as `swarm up --in-process`.")] = False,
+    device_memory: Annotated[
+        str | None,
+        Parameter(
+            help="Plan for a device that is not on this machine, by its memory, such as 16GB or 22GiB (with --device "
+            "cpu: for a machine without a GPU). A folder of the model then needs no weights, only config.json."
+        ),
+    ] = None,
     flags: UpFlags | None = None,
     probe_it: Annotated[bool, Parameter("--probe", negative="--no-probe", help="Check it with one real step.")] = True,
     as_json: Annotated[bool, Parameter("--json", help="JSON instead of a table.")] = False,
 ) -> int:
     """Predict the memory of a swarm, check the prediction with one step of one node, and say what fits.
 
-    Exit code 0 if it fits, 1 if not. The settings are those of `swarm up`.
+    Exit code 0 if it fits, 1 if not. The settings are those of `swarm up`. What a device that is not here does is
+    predicted alone.
     """
     require_for("`swarm plan`")
     if nodes < 1:
         raise ConfigError(f"--nodes must be at least 1, got {nodes}")
     settings = suited_settings(flags, **UP_DEFAULTS)
     check_tasks(settings)
-    if found := problems(settings):
+    far = far_device(device_memory, settings.device) if device_memory else None
+    if far is None and (found := problems(settings)):
         raise ModelError("\n".join(found))
-    made = make_plan(settings, nodes, in_process, longest_talk(settings))
-    report = _probe(settings, made) if probe_it and one_node(made) <= made.usable else None
-    sys.stdout.write((_json(made, report) if as_json else _text(made, settings, report)) + "\n")
+    talk = longest_talk(settings)
+    made = make_plan(settings, nodes, in_process, talk, far)
+    report = _probe(settings, made) if probe_it and far is None and one_node(made) <= made.usable else None
+    planned = Planned(
+        made, report, pace_of(made, settings, report), [] if made.fits else remedies_of(made, settings, talk)
+    )
+    sys.stdout.write((_json(planned) if as_json else _text(planned, settings)) + "\n")
     return 0 if made.fits and not (report and report.refuted) else 1
+
+
+class Planned(NamedTuple):
+    """All that is said."""
+
+    plan: Plan
+    report: ProbeReport | None
+    pace: Pace | None
+    remedies: list[Remedy]
+
+
+def pace_of(made: Plan, settings: Settings, report: ProbeReport | None) -> Pace | None:
+    """As the probe measured it, or, of what is not here, as data sheets have it."""
+    if report:
+        return measured(report, made, at_once=cores() if set(made.models) <= set(EMBEDDED) else 1)
+    return predicted_pace(made, settings) if made.device.elsewhere else None
 
 
 def one_node(made: Plan) -> int:
@@ -66,14 +100,20 @@ def _probe(settings: Settings, made: Plan) -> ProbeReport:
     return probe(chosen, ProbeTask(made.node.prompt_tokens, made.node.new_tokens))
 
 
-def _text(made: Plan, settings: Settings, report: ProbeReport | None) -> str:
+def _text(planned: Planned, settings: Settings) -> str:
+    made, report = planned.plan, planned.report
     requests = render_expected(settings, made.nodes)
     probed = render_probe(report, one_node(made)) if report else ""
-    return "\n".join(filter(None, (render_plan(made, settings), probed, requests)))
+    pace = render_pace(planned.pace) if planned.pace else ""
+    lines = (render_plan(made, settings), render_remedies(planned.remedies), probed, pace, requests)
+    return "\n".join(filter(None, lines))
 
 
-def _json(made: Plan, report: ProbeReport | None) -> str:
+def _json(planned: Planned) -> str:
+    made, report = planned.plan, planned.report
     content: dict[str, Any] = msgspec.to_builtins(made)
     content |= {"needed": made.needed, "host_needed": made.host_needed, "usable": made.usable, "fits": made.fits}
     content |= {"probe": msgspec.to_builtins(report), "probe_predicted": one_node(made)}
+    content |= {"seconds_per_round": planned.pace._asdict() if planned.pace else None}
+    content |= {"would_fit": [remedy.flags for remedy in planned.remedies]}
     return msgspec.json.encode(content).decode()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from swarm.config import Settings
+from swarm.planner.pace import Pace
 from swarm.planner.plan import RESERVE, Part, Plan
 from swarm.planner.probe import ProbeReport
+from swarm.planner.remedies import Remedy
 from swarm.views.text import size, table
 
 
@@ -16,11 +20,35 @@ def render_plan(plan: Plan, settings: Settings) -> str:
 
 def verdict(plan: Plan) -> str:
     """Whether it fits, in one line."""
-    host = f", and {size(plan.host_needed)} of the host's {size(plan.device.host_free)}" if plan.host_needed else ""
+    whose = "of its host" if plan.device.elsewhere else f"of the host's {size(plan.device.host_free)}"
+    host = f", and {size(plan.host_needed)} {whose}" if plan.host_needed else ""
     return (
-        f"{'fits' if plan.fits else 'does not fit'}: {_nodes(plan.nodes)} on {plan.device.device} need "
+        f"{'fits' if plan.fits else 'does not fit'}: {_nodes(plan.nodes)} on {plan.device.title} need "
         f"{size(plan.needed)} of {size(plan.device.free)} free{host} ({RESERVE:.0%} stay in reserve)"
     )
+
+
+def render_remedies(found: Sequence[Remedy]) -> str:
+    """What would fit, for somebody to choose from; empty where nothing would."""
+    if not found:
+        return ""
+    return f"what would fit, and nothing does by itself: {', or '.join(map(_remedy, found))}"
+
+
+def render_pace(pace: Pace) -> str:
+    """Seconds of a round, and where they come from."""
+    return f"seconds per round: {_seconds(pace.least)} to {_seconds(pace.most)} ({pace.source})"
+
+
+def _seconds(number: float) -> str:
+    return f"{number:.0f}" if number >= 10 else f"{number:.2g}"
+
+
+def _remedy(remedy: Remedy) -> str:
+    if remedy.plan is None:
+        return remedy.flags
+    way = ", small matrices beside frozen weights" if remedy.plan.adapter != "none" else ""
+    return f"{remedy.flags} ({size(remedy.plan.needed)}{way})"
 
 
 def changes(plan: Plan, settings: Settings) -> str:
@@ -44,7 +72,8 @@ def render_probe(report: ProbeReport, predicted: int) -> str:
 
 def _title(plan: Plan) -> str:
     processes = "in one process" if plan.in_process else "one process each"
-    return f"{_nodes(plan.nodes)} of {', '.join(plan.models)} on {plan.device.device}, {processes}"
+    what = "adapters beside " if plan.adapter != "none" else ""
+    return f"{_nodes(plan.nodes)} of {what}{', '.join(plan.models)} on {plan.device.title}, {processes}"
 
 
 def _assumption(plan: Plan) -> str:
@@ -83,7 +112,8 @@ def _choice(plan: Plan, settings: Settings) -> str:
 def _most(plan: Plan) -> str:
     return (
         f"largest that fits: {_nodes(plan.most_nodes)} with what was chosen; for {_nodes(plan.nodes)} micro-batches of "
-        f"{_tokens(plan.largest_shared)} with shared prompts, {_tokens(plan.largest_checkpointed)} with checkpointing"
+        f"{_tokens(plan.largest_shared)} with shared prompts, {_tokens(plan.largest_checkpointed)} with checkpointing; "
+        f"completions of {_tokens(plan.longest_completion)}"
     )
 
 

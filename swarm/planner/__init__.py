@@ -9,8 +9,11 @@ footprint         the activations of a micro-batch of any size; of known models 
 trace             in a child: one update on tensors without data, which says so for any model
 probe             in a child: one real step, to check the plan
 shape             the sizes of a model, from its files
+pace              seconds of a round, as a range
+remedies          what would fit where a plan does not
 prompt_lengths    the longest prompts, as measured
 startable         what is known to fail before anything starts: models, devices
 device_memory     total and free memory of a device
+far_device        one that is not on this machine, and what devices of its memory usually can
 free_memory       free memory of this machine; its one reader
 """

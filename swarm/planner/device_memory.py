@@ -49,6 +49,13 @@ class DeviceMemory:
     """Free memory of the machine; the same as `free` on a CPU."""
     bf16: bool = False
     """The device computes in bfloat16."""
+    elsewhere: str = ""
+    """What it is, where it is not on this machine, such as `a GPU of 16 GB`: nothing of its host is known."""
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        return self.elsewhere or self.device
 
     @property
     def is_gpu(self) -> bool:

@@ -1,6 +1,6 @@
 """The activations of an update, for a micro-batch of any size: what one traced step of the model says.
 
-    config.json ──swarm.planner.trace, in a child──▶ Footprint ──micro-batch, layers──▶ bytes
+    config.json, adapter ──swarm.planner.trace, in a child──▶ Footprint ──micro-batch, layers──▶ bytes
 
 Activations are linear in three sums over a micro-batch: token positions, keys that rows attend to, and pairs of query
 and key. So a few traces on tensors without data tell the factors for good. Those of the embedded models are part of
@@ -9,6 +9,7 @@ the package; others are traced once, which takes seconds, and remembered in the 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 from collections.abc import Mapping
@@ -26,6 +27,8 @@ from swarm.errors import ModelError
 from swarm.planner.shape import ModelShape
 
 TABLE = "assets/footprints.json"
+_FORM = 2
+"""Of what is remembered."""
 _TIMEOUT_S = 300.0
 
 
@@ -73,6 +76,9 @@ class Linear(msgspec.Struct, frozen=True, array_like=True):
         return self.fixed + self.position * batch.positions + self.key * batch.keys + self.pair * batch.pairs
 
 
+NOTHING = Linear(0, 0, 0, 0)
+
+
 class Peak(msgspec.Struct, frozen=True, array_like=True):
     """The highest point of one pass through a model of any depth."""
 
@@ -97,10 +103,16 @@ class Way(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Footprint(msgspec.Struct, frozen=True):
-    """What the activations of a model are."""
+    """What the activations of a model are, and how many numbers it has."""
 
     shared: Way
     checkpointed: Way
+    reading: Peak = Peak(NOTHING, NOTHING)
+    """Of reading prompts before the first token is written, with the cache that comes of it."""
+    parameters: int = 0
+    """Of the whole model, tied ones once."""
+    adapter: int = 0
+    """Numbers that an adapter trains; 0: there is none, and all of the model's are trained."""
 
 
 def footprint(shape: ModelShape, settings: Settings, *, bf16: bool) -> Footprint:
@@ -110,12 +122,15 @@ def footprint(shape: ModelShape, settings: Settings, *, bf16: bool) -> Footprint
         ModelError: this architecture cannot be traced.
     """
     key = f"{shape.digest} {'bf16' if bf16 else 'fp32'} {'eager' if settings.attention == 'eager' else 'sdpa'}"
+    if settings.adapter != "none":
+        key += f" {settings.adapter} {settings.adapter_rank} {','.join(settings.adapter_targets or ('all',))}"
     table = msgspec.json.decode((Path(str(files("swarm"))) / TABLE).read_bytes(), type=dict[str, Footprint])
     return table.get(key) or _remembered(key, shape, settings, bf16=bf16)
 
 
 def _remembered(key: str, shape: ModelShape, settings: Settings, *, bf16: bool) -> Footprint:
-    name = f"{key} torch {version('torch')} transformers {version('transformers')}.json".replace(" ", "-")
+    asked = f"{_FORM} {key} torch {version('torch')} transformers {version('transformers')}"
+    name = hashlib.sha256(asked.encode()).hexdigest()[:32] + ".json"
     file = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "swarm" / "footprints" / name
     with suppress(OSError, msgspec.MsgspecError):
         return msgspec.json.decode(file.read_bytes(), type=Footprint)

@@ -4,7 +4,10 @@ What a node holds at its highest point:
 
     always      fp32 weights, two Adam moments, the reference where there is a KL term, gradients (an update may be
                 begun while the node generates)
-    and either  generating: KV cache of I x G rows, the sampler's rows of the vocabulary
+                of an adapter these are small; beside it the frozen base, once for all nodes of a process, in what is
+                computed in, which is the reference, too
+    and either  generating: reading the prompts; then KV cache of I x G rows, the sampler's rows of the vocabulary
+                with adapters: of all nodes of the process together
     or          an update: the activations of one micro-batch (swarm.planner.footprint), one block of logits
 
 Not covered: what kernels allocate for themselves.
@@ -31,7 +34,7 @@ LOGITS_BUFFERS = 2
 """A block's probabilities, and their gradient."""
 SCORER = 100 * 2**20
 """One scoring server (measured)."""
-_FP32, _BF16 = 4, 2
+_FP32, _HALF = 4, 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +46,11 @@ class NodeMemory:
     """Longest prompt that is assumed."""
     new_tokens: int
     """Longest completion, of a conversation all that follows the prompt."""
+    base: int
+    """Frozen weights beside which an adapter is trained, once for all nodes of a process; 0: there is no adapter."""
     weights: int
-    """fp32, and a bf16 copy where the device computes in it."""
+    """What is trained: fp32, and a copy where the device computes in half precision; an adapter's twice, to generate
+    with others' and alone."""
     reference: int
     optimizer: int
     gradients: int
@@ -52,7 +58,7 @@ class NodeMemory:
     buffers: int
     """Static KV cache of generation and its logits, which stay; 0 for a dynamic one."""
     generation: int
-    """Sampler and dynamic KV cache, while it generates."""
+    """While it generates: the prompts' activations, or sampler and dynamic KV cache."""
     activations: int
     """Of one micro-batch, while it makes an update."""
     logits: int
@@ -65,7 +71,7 @@ class NodeMemory:
     @property
     def resident(self) -> int:
         """Device memory that is held all the time."""
-        return self.weights + self.reference + self.optimizer + self.gradients + self.buffers
+        return self.base + self.weights + self.reference + self.optimizer + self.gradients + self.buffers
 
     @property
     def update(self) -> int:
@@ -109,34 +115,55 @@ def node_memory(
     micro_batch_tokens: int,
     checkpointing: bool,
     talk: Talk = ONE_TURN,
+    together: int = 1,
 ) -> NodeMemory:
-    """What one node of this model needs."""
+    """What one node of this model needs.
+
+    Args:
+        together: nodes that generate as one batch; its cache, sampler and prompts are counted here.
+    """
     shape, footprint = model
-    bf16 = computes_in_bf16(settings, device)
+    half = computes_in_half(settings, device)
     batch = worst_micro_batch(shape, settings, micro_batch_tokens, share_prompts=not checkpointing, talk=talk)
     static = settings.decoding == "static" or (settings.decoding == "auto" and device.is_gpu)
-    cache = cache_bytes(shape, settings, bf16=bf16, static=static, talk=talk)
-    fp32_weights = _FP32 * shape.parameters
+    rows = together * settings.most_local_groups * settings.generations
+    cache = cache_bytes(shape, settings, half=half, static=static, talk=talk, together=together)
+    fp32_all, width = _FP32 * shape.parameters, _HALF if half else _FP32
+    fp32_trained = _FP32 * (footprint.adapter or shape.parameters)
+    reading = _reading_bytes(model, batch, rows, together * settings.most_local_groups, talk)
     return NodeMemory(
         model=shape.name,
         prompt_tokens=batch.prompt_tokens,
         new_tokens=batch.new_tokens,
-        weights=fp32_weights + (_BF16 * shape.parameters if bf16 else 0),
-        reference=fp32_weights if settings.kl_weight > 0 else 0,
-        optimizer=2 * fp32_weights,
-        gradients=fp32_weights + _FP32 * shape.vocabulary * shape.hidden,
-        buffers=cache + static_logits_bytes(shape, settings) if static else 0,
-        generation=sampler_bytes(shape, settings) + (0 if static else cache),
+        base=width * shape.parameters if footprint.adapter else 0,
+        weights=fp32_trained
+        + (2 * width * footprint.adapter if footprint.adapter else _HALF * shape.parameters if half else 0),
+        reference=fp32_all if settings.kl_weight > 0 and not footprint.adapter else 0,
+        optimizer=2 * fp32_trained,
+        gradients=fp32_trained + (0 if footprint.adapter else _FP32 * shape.vocabulary * shape.hidden),
+        buffers=cache + static_logits_bytes(shape, rows) if static else 0,
+        generation=max(reading, sampler_bytes(shape, settings, rows) + (0 if static else cache)),
         activations=(footprint.checkpointed if checkpointing else footprint.shared).bytes(batch, shape.layers),
         logits=_logits_bytes(shape, batch),
-        snapshot=3 * fp32_weights,
+        snapshot=3 * fp32_trained,
         scorers=settings.scorer_processes * SCORER,
     )
 
 
-def computes_in_bf16(settings: Settings, device: DeviceMemory) -> bool:
-    """Whether the model computes under bf16 autocast."""
-    return settings.precision == "bf16" or (settings.precision == "auto" and device.is_gpu and device.bf16)
+def computes_in_half(settings: Settings, device: DeviceMemory) -> bool:
+    """Whether the model computes under autocast, in bf16 or fp16."""
+    if settings.precision == "auto":
+        return device.is_gpu and (device.bf16 or settings.adapter != "none")
+    return settings.precision != "fp32"
+
+
+def _reading_bytes(model: SizedModel, batch: MicroBatch, rows: int, prompts: int, talk: Talk) -> int:
+    """Of the prompts, each once; in the last turn of a conversation each row has one of its own."""
+    tokens = batch.prompt_tokens
+    if talk.turns > 1:
+        prompts, tokens = rows, tokens + batch.new_tokens
+    read = MicroBatch(prompts=prompts, rows=0, prompt_tokens=tokens, new_tokens=0)
+    return round(max(0, model.footprint.reading.of(read, model.shape.layers)))
 
 
 def lengths(shape: ModelShape, settings: Settings, talk: Talk = ONE_TURN) -> tuple[int, int]:
@@ -170,29 +197,30 @@ def worst_micro_batch(
     return MicroBatch(prompts=-(-rows // group), rows=rows, prompt_tokens=prompt, new_tokens=new)
 
 
-def cache_bytes(shape: ModelShape, settings: Settings, *, bf16: bool, static: bool, talk: Talk = ONE_TURN) -> int:
-    """KV cache of all rows at full length.
+def cache_bytes(
+    shape: ModelShape, settings: Settings, *, half: bool, static: bool, talk: Talk = ONE_TURN, together: int = 1
+) -> int:
+    """KV cache of all rows of so many nodes at full length.
 
     A dynamic one has one layer twice while it grows; a static one is rounded up.
     """
-    rows, columns = settings.most_local_groups * settings.generations, sum(lengths(shape, settings, talk))
+    rows, columns = settings.most_local_groups * settings.generations * together, sum(lengths(shape, settings, talk))
     if static:
         rows, columns = row_bucket(rows), column_bucket(columns)
-    layer = rows * columns * 2 * shape.kv_heads * shape.head_dim * (_BF16 if bf16 else _FP32)
+    layer = rows * columns * 2 * shape.kv_heads * shape.head_dim * (_HALF if half else _FP32)
     return (shape.layers + (not static)) * layer
 
 
-def static_logits_bytes(shape: ModelShape, settings: Settings) -> int:
+def static_logits_bytes(shape: ModelShape, rows: int) -> int:
     """fp32 logits of all rows, where a recorded step puts them."""
-    return _FP32 * row_bucket(settings.most_local_groups * settings.generations) * shape.vocabulary
+    return _FP32 * row_bucket(rows) * shape.vocabulary
 
 
-def sampler_bytes(shape: ModelShape, settings: Settings) -> int:
+def sampler_bytes(shape: ModelShape, settings: Settings, rows: int) -> int:
     """Logits, log-probs, probabilities and their fp64 running sum of all rows; more to scale, and to sort them."""
     scaled = _FP32 if settings.temperature != 1 else 0
     sorted_with_order = 24 if settings.top_k or settings.top_p < 1 else 0
-    words = settings.most_local_groups * settings.generations * shape.vocabulary
-    return words * (3 * _FP32 + 8 + scaled + sorted_with_order)
+    return rows * shape.vocabulary * (3 * _FP32 + 8 + scaled + sorted_with_order)
 
 
 def _logits_bytes(shape: ModelShape, batch: MicroBatch) -> int:

@@ -2,15 +2,16 @@
 
     NodeMemory of each model ──dealt over N nodes──▶ Parts ──against free memory──▶ choose ──▶ Plan
 
-Weights, optimizer and gradients count for every node. Generation and update take turns in a node; in one process they
-take turns over all nodes; and with a device lease one node at a time is in its update while the others may generate.
+Weights, optimizer and gradients count for every node, a frozen base once for every process. Generation and update take
+turns in a node; in one process they take turns over all nodes; and with a device lease one node at a time is in its
+update while the others may generate. Nodes of one process that train adapters generate together.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from swarm.config import Settings
 from swarm.planner.device_memory import DeviceMemory
@@ -26,12 +27,13 @@ COMMON = 190 * 2**20
 LEAST_MICRO_BATCH = 64
 """Tokens; the setting takes no fewer."""
 _MOST_NODES = 4096
+_MOST_TOKENS = 2**15
+"""Of a completion, that are tried."""
 _RESIDENT = (
     ("weights", "weights"),
     ("reference", "reference"),
     ("optimizer", "optimizer"),
     ("gradients", "gradients"),
-    ("buffers", "static buffers"),
 )
 
 
@@ -72,6 +74,11 @@ class Plan:
     """Largest micro-batch for these nodes with shared prompts, tokens; None: none fits."""
     largest_checkpointed: int | None
     """The same with gradient checkpointing."""
+    longest_completion: int | None
+    """Tokens of a completion with which these nodes would fit, whatever is chosen then; None: with one token they do
+    not."""
+    adapter: str = "none"
+    """What is trained of the models."""
 
     @property
     def needed(self) -> int:
@@ -118,6 +125,7 @@ def choose(
     size, checkpointing = next((choice for choice in choices if situation.fits(nodes, *choice)), choices[-1])
     memories = situation.memories(size, checkpointing)
     return Plan(
+        adapter=settings.adapter,
         device=device,
         nodes=nodes,
         in_process=in_process,
@@ -131,7 +139,19 @@ def choose(
         most_nodes=situation.most_nodes(size, checkpointing),
         largest_shared=situation.largest(nodes, checkpointing=False),
         largest_checkpointed=situation.largest(nodes, checkpointing=True),
+        longest_completion=_longest_completion(situation, nodes, allowed),
     )
+
+
+def _longest_completion(situation: _Situation, nodes: int, allowed: Sequence[bool]) -> int | None:
+    """By bisection: longer completions never need less."""
+    most = min(_MOST_TOKENS, *(model.shape.context - 1 for model in situation.models))
+
+    def fits(tokens: int) -> bool:
+        tried = replace(situation, settings=replace(situation.settings, max_new_tokens=tokens))
+        return any(tried.fits(nodes, size, way) for size in tried.sizes() for way in allowed)
+
+    return bisect_left(range(1, most + 1), True, key=lambda tokens: not fits(tokens)) or None
 
 
 @dataclass(frozen=True)
@@ -167,9 +187,11 @@ class _Situation:
     def parts(self, nodes: int, size: int, checkpointing: bool) -> tuple[Part, ...]:
         memories = self.memories(size, checkpointing)
         dealt = [memories[node % len(memories)] for node in range(nodes)]
-        return tuple(_parts(dealt, self.settings, self.device, in_process=self.in_process))
+        together = -(-nodes // len(memories)) if self.in_process and self.settings.adapter != "none" else 1
+        at_work = self.memories(size, checkpointing, together)[:nodes] if together > 1 else dealt
+        return tuple(_parts(dealt, at_work, self.settings, self.device, in_process=self.in_process))
 
-    def memories(self, size: int, checkpointing: bool) -> list[NodeMemory]:
+    def memories(self, size: int, checkpointing: bool, together: int = 1) -> list[NodeMemory]:
         return [
             node_memory(
                 model,
@@ -178,22 +200,37 @@ class _Situation:
                 micro_batch_tokens=size,
                 checkpointing=checkpointing,
                 talk=self.talk,
+                together=together,
             )
             for model in self.models
         ]
 
 
 def _parts(
-    nodes: Sequence[NodeMemory], settings: Settings, device: DeviceMemory, *, in_process: bool
+    nodes: Sequence[NodeMemory],
+    at_work: Sequence[NodeMemory],
+    settings: Settings,
+    device: DeviceMemory,
+    *,
+    in_process: bool,
 ) -> Iterator[Part]:
-    """The lines of a plan, those of one node being the largest model's."""
+    """The lines of a plan, those of one node being the largest model's.
+
+    Args:
+        at_work: what holds buffers and generates: the nodes, or those of each model together.
+    """
     largest = max(nodes, key=lambda memory: memory.peak)
     processes = 1 if in_process else len(nodes)
+    if largest.base:
+        bases = {memory.model: memory.base for memory in nodes}.values() if in_process else [m.base for m in nodes]
+        yield Part(name="frozen base", one=largest.base, all=sum(bases))
     for name, title in _RESIDENT:
         if one := getattr(largest, name):
             yield Part(name=title, one=one, all=sum(getattr(memory, name) for memory in nodes))
     lease = settings.device_lease == "on" or (settings.device_lease == "auto" and device.is_gpu)
-    yield from _working_parts(nodes, largest, in_process=in_process, lease=lease)
+    if largest.buffers:
+        yield Part(name="static buffers", one=largest.buffers, all=sum(memory.buffers for memory in at_work))
+    yield from _working_parts(at_work, largest, in_process=in_process, lease=lease)
     if device.is_gpu:
         yield Part(name="CUDA context", one=CUDA_CONTEXT, all=processes * CUDA_CONTEXT)
     yield Part(name="process", one=PROCESS + COMMON, all=processes * PROCESS + COMMON, on_host=device.is_gpu)
@@ -205,7 +242,7 @@ def _parts(
 def _working_parts(
     nodes: Sequence[NodeMemory], largest: NodeMemory, *, in_process: bool, lease: bool
 ) -> Iterator[Part]:
-    """Generation and update: one after the other in a node; in one process one node at a time does either.
+    """Generation and update: one after the other in a node; in one process one at a time does either.
 
     With a lease one node at a time is in its update, while the others may generate.
     """
@@ -228,4 +265,4 @@ def _usable(free: int) -> int:
 def _fits(parts: Sequence[Part], device: DeviceMemory) -> bool:
     on_device = sum(part.all for part in parts if not part.on_host)
     on_host = sum(part.all for part in parts if part.on_host)
-    return on_device <= _usable(device.free) and on_host <= _usable(device.host_free)
+    return on_device <= _usable(device.free) and (bool(device.elsewhere) or on_host <= _usable(device.host_free))

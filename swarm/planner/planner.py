@@ -5,36 +5,61 @@ Settings ─▶ sizes of the models (shape), activations (footprint), free memor
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from swarm.config import Settings
 from swarm.errors import ModelError
 from swarm.logs import get_logger
 from swarm.planner.device_memory import DeviceMemory, device_memory
 from swarm.planner.footprint import footprint
-from swarm.planner.node_memory import ONE_TURN, SizedModel, Talk, computes_in_bf16
+from swarm.planner.node_memory import ONE_TURN, SizedModel, Talk, computes_in_half
+from swarm.planner.pace import Pace, predicted
 from swarm.planner.plan import Plan, choose
+from swarm.planner.remedies import Remedy, remedies
 from swarm.planner.shape import model_shape
 
 logger = get_logger(__name__)
 
 
-def make_plan(settings: Settings, nodes: int, in_process: bool, talk: Talk = ONE_TURN) -> Plan:
+def make_plan(
+    settings: Settings, nodes: int, in_process: bool, talk: Talk = ONE_TURN, device: DeviceMemory | None = None
+) -> Plan:
     """The plan for so many workers on the device of the settings.
 
     Args:
         talk: the longest conversation of the run's tasks; their families know it.
+        device: what they are planned for; None: what the settings say, as it is now.
 
     Raises:
         ModelError: the size of a model, or the memory of the device, cannot be known.
     """
-    device = device_memory(settings.device)
-    models = [sized_model(name, settings, device) for name in settings.model[:nodes]]
+    device = device or device_memory(settings.device)
+    models = sized_models(settings, nodes, device)
     return choose(models, settings, device, nodes=nodes, in_process=in_process, talk=talk)
 
 
 def sized_model(name: str, settings: Settings, device: DeviceMemory) -> SizedModel:
     """What a plan must know of a model. Raises ModelError if it cannot be known."""
-    shape = model_shape(name, hub_token=settings.hub_token)
-    return SizedModel(shape, footprint(shape, settings, bf16=computes_in_bf16(settings, device)))
+    shape = model_shape(name, hub_token=settings.hub_token, needs_weights=not device.elsewhere)
+    found = footprint(shape, settings, bf16=computes_in_half(settings, device))
+    return SizedModel(replace(shape, parameters=shape.parameters or found.parameters), found)
+
+
+def sized_models(settings: Settings, nodes: int, device: DeviceMemory) -> list[SizedModel]:
+    """Those that so many nodes are dealt in turn. Raises ModelError."""
+    return [sized_model(name, settings, device) for name in settings.model[:nodes]]
+
+
+def remedies_of(made: Plan, settings: Settings, talk: Talk = ONE_TURN) -> list[Remedy]:
+    """What would make these nodes fit into their device."""
+    return remedies(
+        made, settings, lambda tried, in_process: make_plan(tried, made.nodes, in_process, talk, made.device)
+    )
+
+
+def predicted_pace(made: Plan, settings: Settings) -> Pace | None:
+    """Of a device that is not here. Raises ModelError."""
+    return predicted(made, sized_models(settings, made.nodes, made.device), settings)
 
 
 def plan_for(settings: Settings, nodes: int, in_process: bool, talk: Talk = ONE_TURN) -> Plan | None:

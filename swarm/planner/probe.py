@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -30,6 +31,7 @@ from swarm.policy.settings import asking_of, compute_threads, grpo_config
 
 if TYPE_CHECKING:
     from swarm.policy.model import LanguageModel
+    from swarm.policy.policy import JoinedPolicy
     from swarm.types import Completion, TrainGroup
 
 TIMEOUT_S = 600.0
@@ -48,6 +50,10 @@ class ProbeReport(msgspec.Struct, frozen=True):
     """Peak of generating at full length."""
     update: int | None = None
     """Peak of the update."""
+    generation_s: float | None = None
+    """Seconds of generating."""
+    update_s: float | None = None
+    """Seconds of the update."""
     problem: str | None = None
     """Why it ended early: out of memory, killed, too slow, or the model's own error; or what it had to do to go on."""
     refuted: bool = False
@@ -100,21 +106,9 @@ def run_steps(settings: Settings, task: ProbeTask, tell: Any) -> None:
     """
     import torch
 
-    from swarm.policy.model import load_model
-    from swarm.policy.policy import make_policy
-
     if threads := compute_threads(settings):
         torch.set_num_threads(threads)
-    loaded = load_model(
-        settings.model[0],
-        device=settings.device,
-        hub_token=settings.hub_token,
-        max_new_tokens=task.new_tokens,
-        precision=settings.precision,
-        attention=settings.attention,
-    )
-    model = replace(loaded, eos_ids=frozenset({_NEVER_SAMPLED}))  # every completion gets as long as it may
-    policy = make_policy(model, replace(grpo_config(settings), max_new_tokens=task.new_tokens))
+    policy, model = _policy(settings, task)
     gauge = _Gauge(model.device)
     prompts = _prompts(model, task.prompt_tokens, settings.most_local_groups, asking_of(settings))
     warm_up = policy.generate(prompts[:1], group_size=2, seed=settings.seed)
@@ -122,15 +116,47 @@ def run_steps(settings: Settings, task: ProbeTask, tell: Any) -> None:
     report = ProbeReport(loaded=gauge.peak())
     tell(report)
     gauge.reset()
+    begun = time.perf_counter()
     completions = policy.generate(prompts, group_size=settings.generations, seed=settings.seed)
-    report = msgspec.structs.replace(report, generation=gauge.peak())
+    report = msgspec.structs.replace(report, generation=gauge.peak(), generation_s=time.perf_counter() - begun)
     tell(report)
     gauge.reset()
+    begun = time.perf_counter()
     groups = _groups(prompts, completions, others=settings.total_groups - len(prompts))
     policy.begin_update(groups[:1])  # all gradients are there when the largest micro-batch comes
     second = policy.finish_update(groups[1:])
-    report = msgspec.structs.replace(report, update=gauge.peak())
+    report = msgspec.structs.replace(report, update=gauge.peak(), update_s=time.perf_counter() - begun)
     tell(_judged(report, halvings=first.memory_halvings + second.memory_halvings))
+
+
+def _policy(settings: Settings, task: ProbeTask) -> tuple[JoinedPolicy, LanguageModel]:
+    """That of one node, and its model, which writes no end of text."""
+    from swarm.policy.generator import ModelGenerator
+    from swarm.policy.lora import AdaptedBase
+    from swarm.policy.memory import Halvings
+    from swarm.policy.model import load_model
+    from swarm.policy.policy import JoinedPolicy, make_policy
+    from swarm.policy.shared_base import SharedBase
+    from swarm.policy.trainer import ModelTrainer
+
+    config = replace(grpo_config(settings), max_new_tokens=task.new_tokens)
+    loaded = load_model(
+        settings.model[0],
+        device=settings.device,
+        hub_token=settings.hub_token,
+        max_new_tokens=task.new_tokens,
+        precision=settings.precision,
+        attention=settings.attention,
+        frozen=config.adapter is not None,
+    )
+    model = replace(loaded, eos_ids=frozenset({_NEVER_SAMPLED}))  # every completion gets as long as it may
+    if config.adapter is None:
+        return make_policy(model, config), model
+    shared = SharedBase(model, AdaptedBase(settings.model[0], model.module, config.adapter.targets))
+    adapted = shared.join(config.adapter)
+    halvings = Halvings()
+    generator = ModelGenerator(adapted, config, halvings, shared)
+    return JoinedPolicy(generator, ModelTrainer(adapted, config, halvings)), adapted
 
 
 def _judged(report: ProbeReport, *, halvings: int) -> ProbeReport:

@@ -13,13 +13,14 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from swarm.errors import ModelError
 from swarm.policy.hub import cached_folder
 from swarm.policy.model_files import CONFIG, local_folder, read_json, safetensors_files, tensor_shapes
+from swarm.policy.peft_form import adapter_of, is_adapter
 from swarm.policy.settings import DEFAULT_MAX_NEW_TOKENS, suited_length
 
 """Length limit of a completion where neither the settings nor the model name one."""
@@ -38,7 +39,7 @@ class ModelShape:
 
     name: str
     parameters: int
-    """Trained numbers, tied ones once."""
+    """Numbers of the model, tied ones once; 0: not known yet."""
     layers: int
     hidden: int
     """D: width of the residual stream."""
@@ -53,19 +54,28 @@ class ModelShape:
     """Of what config.json says of the architecture: models of equal digest have equal activations."""
 
 
-def model_shape(name: str, *, hub_token: str | None = None) -> ModelShape:
-    """The sizes of an embedded model, a local folder or a hub id.
+def model_shape(name: str, *, hub_token: str | None = None, needs_weights: bool = True) -> ModelShape:
+    """The sizes of an embedded model, a local folder (of an adapter: of its base) or a hub id.
+
+    Args:
+        needs_weights: a folder without weights is none; else it has 0 parameters, and a trace counts them.
 
     Raises:
         ModelError: not there, no network, or its files do not say.
     """
     folder = local_folder(name) or cached_folder(name)
     try:
-        return _from_folder(name, folder) if folder else _from_hub(name, hub_token)
+        if folder and is_adapter(folder):
+            base = adapter_of(folder).base_model_name_or_path
+            if (beneath := local_folder(base)) and is_adapter(beneath):
+                raise ValueError(f"its base {base!r} is an adapter, too")
+            return replace(model_shape(base, hub_token=hub_token, needs_weights=needs_weights), name=name)
+        return _from_folder(name, folder, needs_weights) if folder else _from_hub(name, hub_token)
     except _UNREADABLE as error:
+        beside = " with model.safetensors or pytorch_model.bin beside it" if needs_weights else ""
         raise ModelError(
             f"model {name!r}: its size cannot be known from {folder or 'the hub'}: {error}; "
-            "expected config.json with model.safetensors or pytorch_model.bin beside it; check MODEL_NAME"
+            f"expected config.json{beside}; check MODEL_NAME"
         ) from error
 
 
@@ -102,10 +112,15 @@ def _digest(config: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def _from_folder(name: str, folder: Path) -> ModelShape:
+def _from_folder(name: str, folder: Path, needs_weights: bool) -> ModelShape:
     config = read_json(folder / CONFIG)
     generation = folder / "generation_config.json"
-    tensors = dict(_folder_tensors(folder, config))
+    try:
+        tensors = dict(_folder_tensors(folder, config))
+    except FileNotFoundError:
+        if needs_weights:
+            raise
+        tensors = {}
     return shape_from(name, config, read_json(generation) if generation.is_file() else {}, tensors)
 
 

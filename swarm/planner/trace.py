@@ -1,10 +1,12 @@
 """Trace an update of a model on tensors without data, in a process of its own: what its activations are.
 
-    config.json ─▶ model of 1 and of 2 layers, under FakeTensorMode ─▶ completion_logprobs' hidden states ─▶ backward
-                                 └── LiveBytes: every storage from its making to its end ──▶ peaks ──fit──▶ Footprint
+    config.json ─▶ models of few layers, under FakeTensorMode ─┬▶ completion_logprobs' hidden states ─▶ backward
+                                                               └▶ hidden states of prompts, without gradients
+                   LiveBytes: every storage from its making to its end ──▶ peaks ──fit──▶ Footprint
 
-The code that is traced is the trainer's own; nothing about it is modelled. All layers are taken to be alike. The head
-is left out: its logits pass block by block, in a buffer of known size.
+The code that is traced is the trainer's own, an adapter's where one is trained; nothing about it is modelled. All
+layers are taken to be alike, but for the first: before that of a frozen base nothing has a gradient. The head is left
+out: its logits pass block by block, in a buffer of known size.
 """
 
 from __future__ import annotations
@@ -15,15 +17,16 @@ import sys
 import weakref
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache
 
 from swarm.config import load_settings
 from swarm.planner.footprint import Footprint, Linear, MicroBatch, Peak, Way
@@ -32,11 +35,18 @@ from swarm.policy.batch import Row, stack_rows
 from swarm.policy.forward import hidden_states
 from swarm.policy.gradient import enable_checkpointing
 from swarm.policy.hub import cached_folder
+from swarm.policy.lora import AdaptedBase, Adapter, adapted_layers, layer_size
 from swarm.policy.model import LanguageModel, disable_dropout
 from swarm.policy.model_files import resolve_model
+from swarm.policy.peft_form import adapter_of, is_adapter
+from swarm.policy.settings import LoraConfig, lora_config
 
 _SIZES = ((4, 64, 64, 32), (8, 96, 256, 32), (4, 64, 64, 256), (16, 256, 64, 32), (4, 64, 300, 256))
 """(prompts, rows, prompt tokens, new tokens) of the micro-batches that are traced."""
+_LAYERS = 2
+"""Of the smaller of the two models that are traced: neither of the two that are compared is the first."""
+_READ = ((4, 64), (8, 64), (4, 256), (16, 300), (2, 600))
+"""(prompts, tokens of each) that are read without gradients."""
 
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -75,13 +85,26 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.live -= size
 
 
-def trace(name: str, *, bf16: bool, eager: bool, hub_token: str | None = None) -> Footprint:
-    """The footprint of an embedded model, a local folder or a hub id; its weights are never read."""
-    source = cached_folder(name) or resolve_model(name)
-    config = AutoConfig.from_pretrained(source, token=hub_token, trust_remote_code=False)
+def trace(
+    name: str, *, bf16: bool, eager: bool, hub_token: str | None = None, lora: LoraConfig | None = None
+) -> Footprint:
+    """The footprint of an embedded model, a local folder or a hub id; its weights are never read.
+
+    Args:
+        lora: the adapter that is trained; None: all weights are.
+
+    Raises:
+        ModelError: no layer has the name of one of the adapter's targets.
+    """
+    source = cached_folder(name) or Path(resolve_model(name))
+    if is_adapter(source):
+        source = Path(resolve_model(adapter_of(source).base_model_name_or_path))
+    config = AutoConfig.from_pretrained(str(source), token=hub_token, trust_remote_code=False)
     shared = [MicroBatch(prompts=k, rows=n, prompt_tokens=p, new_tokens=t) for k, n, p, t in _SIZES]
     plain = [replace(batch, prompts=0) for batch in shared[1:]]
-    models = [Traced(config, layers=layers, bf16=bf16, eager=eager) for layers in (1, 2)]
+    read = [MicroBatch(prompts=k, rows=0, prompt_tokens=p, new_tokens=0) for k, p in _READ]
+    models = [Traced(config, layers=_LAYERS + more, bf16=bf16, eager=eager, lora=lora) for more in (0, 1)]
+    reading = _peak(read, [(one, two) for one, two in zip(*(m.reading(read) for m in models), strict=True)])
     shallow, deep = ([model.peaks(batch) for batch in [*shared, *plain]] for model in models)
 
     def way(batches: Sequence[MicroBatch], first: int) -> Way:
@@ -89,12 +112,29 @@ def trace(name: str, *, bf16: bool, eager: bool, hub_token: str | None = None) -
         pairs = [list(zip(one, two, strict=True)) for one, two in ends]  # per batch: forward, backward
         return Way(*(_peak(batches, [pair[i] for pair in pairs]) for i in (0, 1)))
 
-    return Footprint(shared=way(shared, 0), checkpointed=way(plain, len(shared)))
+    parameters, adapter = _sizes(config, lora)
+    return Footprint(
+        shared=way(shared, 0),
+        checkpointed=way(plain, len(shared)),
+        reading=reading,
+        parameters=parameters,
+        adapter=adapter,
+    )
+
+
+def _sizes(config: Any, lora: LoraConfig | None) -> tuple[int, int]:
+    """Numbers of the model, tied ones once, and of the adapter."""
+    with torch.device("meta"):
+        module = AutoModelForCausalLM.from_config(config)
+    layers = adapted_layers("traced", module, lora.targets) if lora else {}
+    adapter = sum(lora.rank * sum(layer_size(layer)) for layer in layers.values()) if lora else 0
+    return sum(parameter.numel() for parameter in module.parameters()), adapter
 
 
 def _peak(batches: Sequence[MicroBatch], ends: Sequence[tuple[int, int]]) -> Peak:
-    """From the highest points of models of one and of two layers."""
-    edges, layer = [2 * one - two for one, two in ends], [two - one for one, two in ends]
+    """From the highest points of models of _LAYERS and of one more."""
+    layer = [two - one for one, two in ends]
+    edges = [one - _LAYERS * each for (one, _), each in zip(ends, layer, strict=True)]
     return Peak(_fit(batches, edges), _fit(batches, layer))
 
 
@@ -110,7 +150,7 @@ def _fit(batches: Sequence[MicroBatch], values: Sequence[int]) -> Linear:
 class Traced:
     """A model of so many layers whose updates are watched, on tensors without data."""
 
-    def __init__(self, config: Any, *, layers: int, bf16: bool, eager: bool) -> None:
+    def __init__(self, config: Any, *, layers: int, bf16: bool, eager: bool, lora: LoraConfig | None = None) -> None:
         config = copy.deepcopy(config)
         text = config.get_text_config()
         text.num_hidden_layers = layers
@@ -122,12 +162,18 @@ class Traced:
             kind(config, attn_implementation=implementation)
         self._mode = FakeTensorMode()
         with self._mode:
-            module = kind(config, dtype=torch.float32, attn_implementation=implementation).eval()
-            for parameter in module.parameters():
+            dtype = torch.bfloat16 if bf16 and lora else torch.float32  # as load_model has it
+            module = kind(config, dtype=dtype, attn_implementation=implementation).eval()
+            disable_dropout(module)
+            base = AdaptedBase("traced", module, lora.targets) if lora else None
+            adapter = Adapter(base, lora, device=torch.device("cpu"), seed=0) if base and lora else None
+            trained = adapter.parameters().values() if adapter else module.parameters()
+            for parameter in trained:
                 parameter.register_post_accumulate_grad_hook(_drop_gradient)  # gradients are the plan's own line
-        disable_dropout(module)
-        module.get_input_embeddings().requires_grad_(False)  # its gradient would hide all else
-        module.enable_input_require_grads()
+        if not lora:
+            module.get_input_embeddings().requires_grad_(False)  # its gradient would hide all else
+            module.enable_input_require_grads()
+        self._weights: list[nn.Parameter] = [*module.parameters(), *(trained if lora else ())]
         self._model = LanguageModel(
             name="traced",
             module=module,
@@ -140,7 +186,22 @@ class Traced:
             context=2**31,
             max_new_tokens=1,
             tokenizer_digest="",
+            base=base,
+            adapter=adapter,
         )
+
+    def reading(self, batches: Sequence[MicroBatch]) -> list[int]:
+        """The highest points of reading prompts into a cache, which is part of them, bytes."""
+        return [self._read(batch.prompts, batch.prompt_tokens) for batch in batches]
+
+    def _read(self, prompts: int, tokens: int) -> int:
+        with self._mode, torch.no_grad():
+            gauge = LiveBytes([*self._weights, *self._model.module.buffers()])
+            ids, mask = torch.zeros(prompts, tokens, dtype=torch.long), torch.ones(prompts, tokens, dtype=torch.bool)
+            positions = torch.arange(tokens).expand(prompts, -1)
+            with gauge:
+                self._model.hidden(ids, mask=mask, positions_B_T=positions, cache=DynamicCache())
+                return gauge.take_peak()
 
     def peaks(self, batch: MicroBatch) -> tuple[int, int]:
         """The highest points of forward and backward pass, bytes; batches without shared prompts have to come last."""
@@ -149,10 +210,9 @@ class Traced:
             enable_checkpointing(model)
             model.module.train()
         with self._mode:
-            known = [*model.module.parameters(), *model.module.buffers()]
-            gauge = LiveBytes(known)
+            gauge = LiveBytes([*self._weights, *model.module.buffers()])
             tensors = _without_data(tensors, self._mode)
-            with gauge, model.autocast():
+            with gauge, model.autocast(), model.adapted():
                 hidden_M_D = hidden_states(model, tensors, share_prompts=batch.prompts > 0)
                 forward = gauge.take_peak()
                 torch.autograd.backward(hidden_M_D, torch.ones_like(hidden_M_D))
@@ -189,5 +249,11 @@ def _without_data(batch: TensorBatch, mode: FakeTensorMode) -> TensorBatch:
 
 if __name__ == "__main__":
     asked = load_settings({}, os.environ)
-    found = trace(asked.model[0], bf16="bf16" in sys.argv, eager=asked.attention == "eager", hub_token=asked.hub_token)
+    found = trace(
+        asked.model[0],
+        bf16="bf16" in sys.argv,
+        eager=asked.attention == "eager",
+        hub_token=asked.hub_token,
+        lora=lora_config(asked),
+    )
     sys.stdout.buffer.write(msgspec.json.encode(found))

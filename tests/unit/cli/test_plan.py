@@ -20,11 +20,13 @@ from swarm.cli.plan_text import changes, render_plan, render_probe
 from swarm.config import Settings, load_settings
 from swarm.planner import planner
 from swarm.planner.device_memory import DeviceMemory
+from swarm.planner.footprint import Footprint
 from swarm.planner.node_memory import ONE_TURN, Talk
 from swarm.planner.plan import Plan, choose
 from swarm.planner.probe import ProbeReport, ProbeTask
 from swarm.tasks.python.template import CONVERSATION, SOURCE
 from tests.unit.planner.factories import GPT2
+from tests.unit.planner.factories import QWEN as KNOWN
 
 ON_CPU = ["plan", "--device", "cpu", "--nodes", "3"]
 
@@ -56,6 +58,105 @@ def test_a_swarm_that_fits_is_a_table_and_exit_code_0(
     assert lines[3].split() == ["memory", "one", "node", "3", "nodes"]
     assert any(line.startswith("fits: 3 nodes on cpu need ") for line in lines)
     assert any(line.startswith("largest that fits: ") for line in lines)
+
+
+QWEN = {
+    "model_type": "qwen2",
+    "architectures": ["Qwen2ForCausalLM"],
+    "hidden_size": 896,
+    "intermediate_size": 4864,
+    "num_attention_heads": 14,
+    "num_hidden_layers": 24,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 32768,
+    "vocab_size": 151936,
+    "tie_word_embeddings": True,
+}
+"""Qwen2.5-0.5B's config.json, as far as it says something of sizes."""
+
+
+def only_config(folder: Path) -> Path:
+    """A folder of a model without its weights."""
+    (folder / "config.json").write_text(json.dumps(QWEN))
+    return folder
+
+
+def footprints(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if tracing had said so, at once."""
+
+    def traced(shape: object, settings: Settings, *, bf16: bool) -> Footprint:
+        known = structs.replace(KNOWN.footprint, parameters=494_032_768)
+        return structs.replace(known, adapter=8_798_208) if settings.adapter == "lora" else known
+
+    monkeypatch.setattr(planner, "footprint", traced)
+
+
+def test_a_device_that_is_not_here_is_planned_for_from_config_json_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    footprints(monkeypatch)
+    asked = ["plan", "--model", str(only_config(tmp_path)), "--nodes", "8", "--device-memory", "16GB"]
+    assert run([*asked, "--adapter", "lora", "--in-process"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"8 nodes of adapters beside {tmp_path} on a GPU of 16GB, in one process"
+    assert any(line.split() == ["frozen", "base", "988", "MB", "988", "MB"] for line in lines)
+    assert any(line.startswith("seconds per round: ") and "not measured" in line and "T4" in line for line in lines)
+    assert any(line.startswith("fits: 8 nodes on a GPU of 16GB need ") and "of its host" in line for line in lines)
+    assert not any(line.startswith("probe") for line in lines)
+
+
+def test_where_it_does_not_fit_elsewhere_the_option_is_named_and_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    footprints(monkeypatch)
+    asked = ["plan", "--model", str(only_config(tmp_path)), "--nodes", "8", "--device-memory", "16GB"]
+    assert run(asked) == 1
+    said = capsys.readouterr().out
+    assert said.startswith(f"8 nodes of {tmp_path} on a GPU of 16GB, one process each")
+    assert "what would fit, and nothing does by itself: --adapter lora --in-process (" in said
+    assert run([*asked, "--json"]) == 1
+    content = json.loads(capsys.readouterr().out)
+    assert content["would_fit"][0] == "--adapter lora --in-process"
+    assert 0 < content["seconds_per_round"]["least"] < content["seconds_per_round"]["most"]
+
+
+@pytest.mark.engine
+def test_a_folder_with_nothing_but_config_json_is_traced_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "config.json").write_text(json.dumps(QWEN))
+    asked = ["plan", "--model", str(tmp_path), "--nodes", "8", "--in-process", "--device-memory", "22GiB", "--json"]
+    assert run([*asked, "--adapter", "lora"]) == 0
+    parts = {part["name"]: part["all"] for part in json.loads(capsys.readouterr().out)["parts"]}
+    assert parts["frozen base"] == 2 * 494_032_768
+    assert parts["optimizer"] == 8 * 8 * 8_798_208
+
+
+def test_a_size_without_a_unit_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "--device-memory", "16"]) == 2
+    assert "such as 16GB (16 x 10^9 bytes)" in capsys.readouterr().err
+
+
+def test_a_folder_without_weights_is_no_model_on_this_machine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*ON_CPU, "--model", str(only_config(tmp_path))]) == 1
+    assert "expected weights as model.safetensors" in capsys.readouterr().err
+
+
+def test_a_folder_without_config_is_no_model_anywhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "--model", str(tmp_path), "--device-memory", "16GB"]) == 1
+    assert "expected config.json; check MODEL_NAME" in capsys.readouterr().err
+
+
+def test_a_measured_step_says_how_long_a_round_takes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    have(monkeypatch, 10**10)
+    answer(monkeypatch, ProbeReport(loaded=1, generation=2, update=3, generation_s=0.5, update_s=1.5))
+    assert run([*ON_CPU, "--in-process"]) == 0
+    assert "seconds per round: 1.5 to 6 (measured: 0.5 s of generation and 1.5 s" in capsys.readouterr().out
 
 
 def test_a_swarm_that_does_not_fit_is_exit_code_1(

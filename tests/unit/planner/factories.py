@@ -56,3 +56,6 @@ GPT2 = SizedModel(
 }"""),
 )
 """GPT-2 in fp32."""
+
+ADAPTED = QWEN._replace(footprint=msgspec.structs.replace(QWEN.footprint, adapter=8_798_208))
+"""The same beside which an adapter of rank 16 on all linear layers but the head is trained."""

@@ -20,6 +20,7 @@ from swarm.planner import trace as tracing
 from swarm.planner.footprint import Footprint, MicroBatch, Way, footprint
 from swarm.planner.shape import model_shape
 from swarm.planner.trace import Traced, trace
+from swarm.policy.settings import LoraConfig
 from tests.unit.planner.factories import FLAT
 from tests.unit.policy.factories import make_config, make_module
 
@@ -34,9 +35,11 @@ class WithData(nullcontext[None]):
         return tensor
 
 
-def highest(config: Any, batch: MicroBatch, *, layers: int, fake: bool, bf16: bool = False) -> int:
+def highest(
+    config: Any, batch: MicroBatch, *, layers: int, fake: bool, bf16: bool = False, lora: LoraConfig | None = None
+) -> int:
     with nullcontext() if fake else mock.patch.object(tracing, "FakeTensorMode", WithData):
-        return max(Traced(config, layers=layers, bf16=bf16, eager=False).peaks(batch))
+        return max(Traced(config, layers=layers, bf16=bf16, eager=False, lora=lora).peaks(batch))
 
 
 @pytest.mark.parametrize("architecture", ["qwen2", "gpt2", "llama"])
@@ -126,4 +129,50 @@ def test_a_known_model_is_looked_up_without_torch() -> None:
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
     table = msgspec.json.decode(Path(module.__file__).parents[1].joinpath(module.TABLE).read_bytes())
-    assert len(table) == 8, "two architectures, fp32 and bf16, eager or not"
+    assert len(table) == 16, "two architectures, fp32 and bf16, eager or not, whole or with the default adapter"
+
+
+@pytest.mark.parametrize("architecture", ["qwen2", "gpt2"])
+@pytest.mark.parametrize("batch", [BATCH, ALONE], ids=["shared", "checkpointed"])
+def test_an_adapter_without_data_takes_what_a_real_one_takes(architecture: str, batch: MicroBatch) -> None:
+    config = make_config(architecture)
+    without, real = (highest(config, batch, layers=2, fake=fake, lora=LoraConfig()) for fake in (True, False))
+    assert without == pytest.approx(real, rel=0.05)
+
+
+def test_a_trace_counts_the_numbers_of_a_model_without_weights_and_of_its_adapter(tmp_path: Path) -> None:
+    module = make_module("qwen2")
+    module.config.save_pretrained(tmp_path)
+    found = trace(str(tmp_path), bf16=False, eager=False, lora=LoraConfig(rank=3, targets=("q_proj", "down_proj")))
+    assert found.parameters == sum(parameter.numel() for parameter in module.parameters())
+    layer = module.model.layers[0]
+    sizes = (*layer.self_attn.q_proj.weight.shape, *layer.mlp.down_proj.weight.shape)
+    assert found.adapter == 3 * sum(sizes) * len(module.model.layers)
+    with pytest.raises(ModelError, match="no linear layer's name ends so"):
+        trace(str(tmp_path), bf16=False, eager=False, lora=LoraConfig(targets=("nothing",)))
+
+
+def test_an_adapter_is_traced_apart_from_the_whole_model_and_from_other_ranks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_module("llama").save_pretrained(tmp_path / "mine")
+    shape, calls = model_shape(str(tmp_path / "mine")), []
+
+    def traced(settings: Settings, *, bf16: bool) -> Footprint:
+        calls.append((settings.adapter, settings.adapter_rank))
+        return FLAT
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(module, "trace_in_child", traced)
+    for settings in (Settings(), Settings(adapter="lora"), Settings(adapter="lora", adapter_rank=4)) * 2:
+        footprint(shape, settings, bf16=False)
+    assert calls == [("none", 16), ("lora", 16), ("lora", 4)]
+
+
+def test_reading_prompts_holds_their_cache_and_the_activations_of_one_layer() -> None:
+    shape = model_shape("tiny-qwen2")
+    reading = footprint(shape, Settings(), bf16=False).reading
+    batch = MicroBatch(prompts=8, rows=0, prompt_tokens=200, new_tokens=0)
+    cache = 2 * 4 * shape.kv_heads * shape.head_dim * batch.positions
+    assert reading.layer.of(batch) == pytest.approx(cache, rel=0.05)
+    assert reading.of(batch, shape.layers) > shape.layers * cache

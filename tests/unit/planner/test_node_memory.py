@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from msgspec import structs
 
 from swarm.config import Settings
 from swarm.planner import node_memory, prompt_lengths
 from swarm.planner.device_memory import DeviceMemory
+from swarm.planner.footprint import Linear, Peak
 from swarm.planner.node_memory import NodeMemory, SizedModel, Talk, cache_bytes, lengths, worst_micro_batch
 from swarm.planner.shape import ModelShape, shape_from
 from swarm.policy import logprobs, static_decode
 from swarm.policy.model import LanguageModel
 from swarm.tasks.gym.profiles import PROFILES
-from tests.unit.planner.factories import FLAT
+from tests.unit.planner.factories import ADAPTED, FLAT, QWEN
 from tests.unit.policy.factories import make_model
 
 CPU = DeviceMemory(device="cpu", free=2**34, total=2**34, host_free=2**34)
@@ -24,6 +27,10 @@ GPU = DeviceMemory(device="cuda:0", free=2**34, total=2**34, host_free=2**34, bf
 def shape_of(model: LanguageModel) -> ModelShape:
     tensors = {name: tuple(p.shape) for name, p in model.module.named_parameters()}
     return shape_from(model.name, model.module.config.to_dict(), {}, tensors)
+
+
+def rows_of(settings: Settings) -> int:
+    return settings.most_local_groups * settings.generations
 
 
 @pytest.mark.parametrize("share", [True, False])
@@ -54,7 +61,7 @@ def test_a_run_of_conversations_is_planned_with_all_their_turns_and_replies() ->
     assert sum(lengths(shape, settings, Talk(16, 400))) == 1000, "the context"
     batch = worst_micro_batch(shape, settings, 10**6, share_prompts=True, talk=Talk(3, 20))
     assert batch.new_tokens == 3 * new + 2 * 20
-    one, all_turns = (cache_bytes(shape, settings, bf16=False, static=False, talk=t) for t in (Talk(), Talk(3, 20)))
+    one, all_turns = (cache_bytes(shape, settings, half=False, static=False, talk=t) for t in (Talk(), Talk(3, 20)))
     assert all_turns * (prompt + new) == one * (prompt + 3 * new + 2 * 20)
 
 
@@ -83,7 +90,7 @@ def test_the_cache_grows_with_rows_and_length() -> None:
     shape = shape_of(make_model())
 
     def cache(groups: int = 2, **settings: int) -> int:
-        return cache_bytes(shape, Settings(local_groups=groups, **settings), bf16=False, static=False)
+        return cache_bytes(shape, Settings(local_groups=groups, **settings), half=False, static=False)
 
     assert cache(max_new_tokens=200) > cache(max_new_tokens=20)
     assert cache(groups=4) == 2 * cache(groups=2)
@@ -92,7 +99,7 @@ def test_the_cache_grows_with_rows_and_length() -> None:
 def test_a_static_cache_is_rounded_up_and_stays() -> None:
     model = SizedModel(shape_of(make_model()), FLAT)
     memory = node_memory.node_memory(model, Settings(), GPU, micro_batch_tokens=4096, checkpointing=False)
-    assert memory.generation == node_memory.sampler_bytes(model.shape, Settings())
+    assert memory.generation == node_memory.sampler_bytes(model.shape, Settings(), rows_of(Settings()))
     assert memory.resident > memory.buffers > 0
 
 
@@ -120,9 +127,47 @@ def test_an_adaptive_node_is_planned_for_the_round_in_which_all_groups_are_its_o
     shape = shape_of(make_model())
     adaptive, fixed = Settings(adaptive=True, local_groups=2, external_groups=6), Settings(local_groups=8)
     for planned in (
-        lambda settings: cache_bytes(shape, settings, bf16=False, static=False),
-        lambda settings: node_memory.sampler_bytes(shape, settings),
-        lambda settings: node_memory.static_logits_bytes(shape, settings),
+        lambda settings: cache_bytes(shape, settings, half=False, static=False),
+        lambda settings: node_memory.sampler_bytes(shape, settings, rows_of(settings)),
+        lambda settings: node_memory.static_logits_bytes(shape, rows_of(settings)),
         lambda settings: worst_micro_batch(shape, settings, 2**20, share_prompts=True),
     ):
         assert planned(adaptive) == planned(fixed)
+
+
+def adapted(device: DeviceMemory, *, together: int = 1, **settings: Any) -> NodeMemory:
+    asked = Settings(adapter="lora", **settings)
+    return node_memory.node_memory(
+        ADAPTED, asked, device, micro_batch_tokens=4096, checkpointing=False, together=together
+    )
+
+
+def test_of_an_adapter_gradients_and_moments_are_small_and_the_base_is_held_as_it_is_computed_with() -> None:
+    small, whole = ADAPTED.footprint.adapter, ADAPTED.shape.parameters
+    on_cpu, on_gpu = adapted(CPU), adapted(GPU)
+    assert (on_cpu.base, on_gpu.base) == (4 * whole, 2 * whole)
+    assert adapted(replace(GPU, bf16=False)).base == 2 * whole, "fp16"
+    assert adapted(GPU, precision="fp32").base == 4 * whole
+    assert (on_cpu.gradients, on_cpu.optimizer, on_cpu.snapshot) == (4 * small, 8 * small, 12 * small)
+    assert adapted(CPU, kl_weight=0.1).reference == 0, "the base itself"
+    memory = node_memory.node_memory(QWEN, Settings(), CPU, micro_batch_tokens=4096, checkpointing=False)
+    assert memory.base == 0
+
+
+def test_nodes_that_generate_together_hold_the_cache_of_all_their_rows() -> None:
+    eight, as_many_groups = adapted(CPU, together=8, local_groups=2), adapted(CPU, local_groups=16)
+    assert eight.generation == as_many_groups.generation
+    assert eight.update <= as_many_groups.update, "one node at a time trains"
+    on_gpu = adapted(GPU, together=8, local_groups=2)
+    assert (on_gpu.buffers, on_gpu.generation) == (
+        adapted(GPU, local_groups=16).buffers,
+        adapted(GPU, local_groups=16).generation,
+    )
+
+
+def test_reading_long_prompts_may_be_the_highest_point_of_generation() -> None:
+    reading = Peak(Linear(0, 10**6, 0, 0), Linear(0, 0, 0, 0))
+    wide = QWEN._replace(footprint=structs.replace(QWEN.footprint, reading=reading))
+    settings = Settings(local_groups=3)
+    memory = node_memory.node_memory(wide, settings, CPU, micro_batch_tokens=4096, checkpointing=False)
+    assert memory.generation == 10**6 * 3 * memory.prompt_tokens

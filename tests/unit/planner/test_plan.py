@@ -13,7 +13,7 @@ from swarm.planner.node_memory import SCORER, SizedModel
 from swarm.planner.plan import CUDA_CONTEXT, PROCESS, RESERVE, Plan, choose
 from swarm.planner.planner import sized_model
 from swarm.policy.embedded import EMBEDDED
-from tests.unit.planner.factories import QWEN
+from tests.unit.planner.factories import ADAPTED, QWEN
 
 GB = 10**9
 
@@ -149,3 +149,54 @@ def test_one_column_is_the_largest_model() -> None:
 )
 def test_asking_for_more_never_needs_less(more: dict[str, Any]) -> None:
     assert plan(900, **more).needed > plan(900).needed
+
+
+def adapted(free: float, nodes: int, *, in_process: bool, gpu: bool = True, **settings: Any) -> Plan:
+    return plan(free, ADAPTED, nodes=nodes, in_process=in_process, gpu=gpu, adapter="lora", **settings)
+
+
+def test_a_frozen_base_counts_once_for_every_process() -> None:
+    one, together, apart = (adapted(900, n, in_process=own) for n, own in ((1, True), (8, True), (8, False)))
+    base = 2 * ADAPTED.shape.parameters
+    assert [part(made, "frozen base") for made in (one, together, apart)] == [base, base, 8 * base]
+    assert part(together, "optimizer") == 8 * part(one, "optimizer") == 8 * 8 * ADAPTED.footprint.adapter
+    assert part(plan(900), "frozen base") == 0
+
+
+def test_two_models_in_one_process_are_two_bases() -> None:
+    other = ADAPTED._replace(shape=replace(ADAPTED.shape, name="someone/other"))
+    made = plan(900, ADAPTED, other, nodes=5, in_process=True, adapter="lora")
+    assert part(made, "frozen base") == 2 * 2 * ADAPTED.shape.parameters
+
+
+def test_adapters_of_one_process_generate_together_and_are_trained_one_at_a_time() -> None:
+    settings: dict[str, Any] = {"gpu": False, "local_groups": 2, "micro_batch_tokens": 1024}
+    one, eight = (adapted(900, n, in_process=True, **settings) for n in (1, 8))
+    assert part(eight, "generation") == part(adapted(900, 1, in_process=True, **settings | {"local_groups": 16}), "gen")
+    assert part(eight, "generation") + part(eight, "update") == max(
+        part(eight, "generation"), part(one, "generation") + part(one, "update")
+    )
+    apart = adapted(900, 8, in_process=False, **settings)
+    assert part(apart, "generation") == 8 * part(one, "generation")
+
+
+def test_eight_adapters_of_half_a_billion_fit_where_not_one_whole_model_does() -> None:
+    assert not plan(5, nodes=1).fits
+    assert adapted(14.5, 8, in_process=True).fits
+    assert not plan(14.5, nodes=8, in_process=True).fits
+
+
+def test_the_longest_completion_is_the_last_that_fits() -> None:
+    for forced in ({"gradient_checkpointing": False}, {"gradient_checkpointing": None}):
+        longest = plan(14, **forced).longest_completion
+        assert longest
+        assert plan(14, max_new_tokens=longest, **forced).fits
+        assert not plan(14, max_new_tokens=longest + 1, **forced).fits
+    assert plan(2).longest_completion is None
+    assert plan(14, max_new_tokens=9).longest_completion == plan(14).longest_completion
+
+
+def test_of_a_device_elsewhere_nothing_of_its_host_is_known() -> None:
+    far = DeviceMemory(device="cuda:0", free=60 * GB, total=60 * GB, host_free=0, bf16=True, elsewhere="a GPU of 60GB")
+    made = choose((QWEN,), Settings(), far, nodes=1, in_process=False)
+    assert (made.fits, made.host_needed > 0) == (True, True)

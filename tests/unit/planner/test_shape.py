@@ -134,3 +134,23 @@ def test_a_hub_that_does_not_answer_is_a_model_error(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(huggingface_hub, "get_safetensors_metadata", raising(RuntimeError("no route to host")))
     with pytest.raises(ModelError, match="no route to host"):
         model_shape("someone/model")
+
+
+def test_a_folder_of_an_adapter_has_the_size_of_its_base(tmp_path: Path) -> None:
+    saved = {"peft_type": "LORA", "base_model_name_or_path": "tiny-qwen2", "r": 4, "lora_alpha": 8}
+    (tmp_path / "adapter_config.json").write_text(json.dumps(saved | {"target_modules": ["q_proj"]}))
+    shape = model_shape(str(tmp_path))
+    assert (shape.parameters, shape.name) == (model_shape("tiny-qwen2").parameters, str(tmp_path))
+    (tmp_path / "adapter_config.json").write_text(
+        json.dumps(saved | {"target_modules": ["q_proj"], "base_model_name_or_path": str(tmp_path)})
+    )
+    with pytest.raises(ModelError, match="is an adapter, too"):
+        model_shape(str(tmp_path))
+
+
+def test_without_weights_a_configuration_is_a_shape_whose_numbers_are_not_known(tmp_path: Path) -> None:
+    make_config("llama").save_pretrained(tmp_path)
+    shape = model_shape(str(tmp_path), needs_weights=False)
+    assert (shape.parameters, shape.layers, shape.hidden) == (0, 2, 32)
+    with pytest.raises(ModelError, match="no weights in"):
+        model_shape(str(tmp_path))
