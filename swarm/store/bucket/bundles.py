@@ -107,13 +107,16 @@ def remove_prefix(client: Client, prefix: str) -> None:
 
 
 def recover(client: Client, below: str, writer: str) -> None:
-    """Remove the data of bundles of this writer that never had a manifest."""
+    """Remove the data of bundles of this writer that never had a manifest.
+
+    Where no checkpoint of his lies, he may not be allowed to remove what strangers put there.
+    """
     data, whole = dict[str, list[str]](), set[str]()
     for meta in objects(client, below):
         prefix, tilde, _ = meta["path"].partition("/~")
-        if tilde and prefix.endswith(f"/{writer}"):
+        if tilde and prefix.endswith(f"/{writer}") and prefix.removeprefix(f"{below}/").count("/") == 1:
             data.setdefault(prefix, []).append(meta["path"])
-            whole |= {prefix} if _is_manifest(meta["path"]) else set()
+            whole |= {prefix} if meta["path"] == f"{prefix}/{MANIFEST}" else set()
     client.delete([name for prefix, names in data.items() if prefix not in whole for name in names])
 
 

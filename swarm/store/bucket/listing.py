@@ -53,10 +53,15 @@ class Walk:
         """Objects that were come by, odd ones too."""
         self._is_full = False
         """The last page was, so others may follow."""
-        self.leap(after)
+        self._go_on(after)
 
     def leap(self, after: str) -> None:
-        """Go on behind this name."""
+        """Go on behind this name; never back, for names that end in BEHIND can be anybody's."""
+        if after <= self._after:
+            return
+        self._go_on(after)
+
+    def _go_on(self, after: str) -> None:
         self._after = after
         self._pages = self._client.pages(self._prefix, after)
         self._page: Iterator[ObjectMeta] = iter(())
@@ -101,11 +106,18 @@ class Walk:
         return True
 
 
-def list_page(client: Client, prefix: str, after: str, limit: int, *, tags: bool) -> Page:
-    """As Store.list, of what is no bundle."""
-    walk, found, most = Walk(client, prefix, _offset(prefix, after)), _Found(tags), max(1, min(limit, MOST_NAMES))
+def list_page(client: Client, prefix: str, after: str, limit: int, *, tags: bool, bundles: bool = False) -> Page:
+    """As Store.list, of what is no bundle.
+
+    Args:
+        bundles: all that lies deeper is of bundles.
+    """
+    walk, found = Walk(client, prefix, _offset(prefix, after)), _Found(tags, bundles)
+    most = max(1, min(limit, MOST_NAMES))
     while (there := walk.next()) is not None:
-        name, _, rest = there["path"].removeprefix(f"{prefix}/").partition("/")
+        name, slash, rest = there["path"].removeprefix(f"{prefix}/").partition("/")
+        if f"{name}{slash}" == after:  # its name begins with BEHIND
+            continue
         if found.is_new(name, rest) and len(found.entries) >= most:
             return found.page()._replace(looked=walk.looked)
         if (found.take(name, rest, there)) >= PAGE and (behind := found.behind(name, rest)):
@@ -122,11 +134,12 @@ def _offset(prefix: str, after: str) -> str:
 class _Found:
     """What a page has so far."""
 
-    def __init__(self, tags: bool) -> None:
+    def __init__(self, tags: bool, bundles: bool) -> None:
         self.entries: dict[tuple[str, bool], Entry] = {}
         """By name, and whether it is a prefix: neither hides the other. A prefix comes first, so that who keeps one of
         a name keeps the object: names below another's object can be written by who may write their last part."""
         self._tags = tags
+        self._bundles = bundles
         self._last = ""
         """Where the page that follows goes on."""
         self._child = ""
@@ -163,7 +176,8 @@ class _Found:
         if not rest:
             return None if "~" in name else name
         if "~" not in name:
-            return None if names.is_data(rest) else name
+            counts = rest == names.MANIFEST if self._bundles else not names.is_data(rest)
+            return name if counts else None
         base = name.removesuffix("~")
         return base if base and "~" not in base and Segment.of(rest, 0) else None
 
@@ -179,8 +193,10 @@ class _Found:
 
     def behind(self, name: str, rest: str) -> str:
         """Where nothing more is to be learnt of a child; empty: all of it counts."""
-        if name.endswith("~") and self._tags:
+        if (name.endswith("~") and self._tags) or (self._bundles and names.BEHIND_DATA < rest <= names.MANIFEST):
             return ""
+        if self._bundles and rest < names.BEHIND_DATA:
+            return f"{name}/{names.BEHIND_DATA}"
         return f"{name}/{names.BEHIND_DATA}" if names.is_data(rest) else f"{name}/{BEHIND}"
 
     def page(self) -> Page:

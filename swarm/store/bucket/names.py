@@ -96,6 +96,11 @@ def bundle_of(key: str) -> str:
     return "/".join(parts[:3]) if parts[0] == keys.CHECKPOINTS and len(parts) > 2 else ""
 
 
+def holds_bundles(key: str) -> bool:
+    """Whether what lies below the names of a prefix is of checkpoints, which are there by their manifests alone."""
+    return key.startswith(f"{keys.CHECKPOINTS}/") and key.count("/") == 1
+
+
 def is_odd(name: str) -> bool:
     """Whether no request but a listing could name such an object: nobody's who means well."""
     return any(map(_is_odd_part, name.split("/")))

@@ -35,7 +35,7 @@ from swarm.store.bucket.cursor import read_on
 from swarm.store.bucket.growing import Growing
 from swarm.store.bucket.listing import Walk, list_page
 from swarm.store.bucket.log import SEALED_AFTER, SEALED_SELDOM, SealedLog
-from swarm.store.bucket.names import bundle_of, may_grow
+from swarm.store.bucket.names import bundle_of, holds_bundles, may_grow
 from swarm.wire import keys
 
 _RACERS = 8
@@ -175,10 +175,11 @@ class BucketStore:
 
     def list(self, prefix: str, *, after: str = "", limit: int = PAGE, tags: bool = False) -> Page:
         bundle = bundle_of(prefix)
-        if bundle and (manifest := self._manifest(bundle, again=prefix == bundle)):
-            below = prefix[len(bundle) + 1 :]
-            return _page_of(bundles.entries_of(manifest, below, tags=tags), after, limit)
-        return list_page(self._client, self._name(prefix), after, limit, tags=tags)
+        if bundle:  # what lies there without being named by a manifest is a stranger's
+            manifest, below = self._manifest(bundle, again=prefix == bundle), prefix[len(bundle) + 1 :]
+            return _page_of(bundles.entries_of(manifest, below, tags=tags) if manifest else [], after, limit)
+        of_bundles = holds_bundles(prefix)
+        return list_page(self._client, self._name(prefix), after, limit, tags=tags, bundles=of_bundles)
 
     def _manifest(self, bundle: str, *, again: bool) -> bundles.Manifest | None:
         if again or self._bundle[0] != bundle:

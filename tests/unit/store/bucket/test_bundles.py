@@ -9,6 +9,10 @@ import msgspec
 import pytest
 
 from swarm.errors import ProtocolError, StoreError
+from swarm.node.worker.checkpoints import own_rounds, restore_newest
+from swarm.records.listing import saved_rounds
+from swarm.store.base import PAGE
+from swarm.store.run import Run
 from tests.unit.store.bucket.buckets import CUT, Faults, MemoryBucket
 
 PREFIX = "checkpoints/round_5/anna"
@@ -29,6 +33,39 @@ def names(bucket: MemoryBucket, prefix: str) -> list[str]:
 def manifest(*files: tuple[Any, ...], **more: Any) -> bytes:
     listed = [dict(zip(("path", "size", "sha256"), file, strict=True)) for file in files]
     return msgspec.json.encode({"version": 1, "id": ID, "files": listed} | more)
+
+
+@pytest.mark.parametrize("below", ["ben", "ben/x", "ben/~manifest", f"~{ID}/ben/0", f"~x/ben/~{ID}/0"])
+def test_what_others_put_below_a_checkpoint_s_name_makes_none(below: str) -> None:
+    """Whoever may write `checkpoints/*/ben/*` may write it there too, and `*` matches the folders of others."""
+    bucket, loaded = MemoryBucket(), []
+    for round_ in (4, 5, 6):
+        bucket.write(f"checkpoints/round_{round_}/anna/{below}", b"x")
+    assert restore_newest(bucket.open(), "anna", loaded.append) is None
+    bucket.open("anna").put_bundle(PREFIX, fill)
+    assert own_rounds(bucket.open(), "anna") == [5]
+    assert saved_rounds(Run("demo", bucket.open())) == {"anna": [5]}
+    assert loaded == []
+
+
+@pytest.mark.parametrize("junk", ["ben/{}", f"~{ID}/ben/{{}}", "~h/ben/{}", f"~z/ben/~{ID}/{{}}"])
+def test_however_much_lies_below_a_checkpoint_it_is_found_and_so_are_those_behind(junk: str) -> None:
+    bucket = MemoryBucket()
+    for number in range(PAGE + 1):
+        bucket.write(f"{PREFIX}/{junk.format(number)}", b"x")
+    for node in ("anna", "carl"):
+        bucket.open(node).put_bundle(f"checkpoints/round_5/{node}", fill)
+    assert names(bucket, "checkpoints/round_5") == ["anna", "carl"]
+
+
+def test_a_writer_that_comes_back_removes_nothing_where_it_keeps_no_checkpoint() -> None:
+    """Where it may write its own objects alone, trying to would keep it from starting."""
+    bucket = MemoryBucket()
+    bucket.write("checkpoints/anna/~x/ben/0", b"x")
+    bucket.write(f"{PREFIX}/~{ID}/0", b"half a checkpoint")
+    bucket.write(f"{PREFIX}/~x/ben/~manifest", b"x")
+    bucket.open("anna").recover()
+    assert bucket.names() == ["checkpoints/anna/~x/ben/0"]
 
 
 def test_a_bundle_is_listed_by_its_files_and_their_folders() -> None:

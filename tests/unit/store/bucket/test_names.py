@@ -116,6 +116,33 @@ def test_names_below_an_object_do_not_stand_for_it() -> None:
     assert NodeFiles(bucket.open(), float).find("peers", [])["ben"].kind is Kind.FILE
 
 
+LAST = "\U0010ffff"
+"""The greatest character, behind which nothing seems to follow."""
+
+
+@pytest.mark.parametrize("odd", [f"ben.json/{LAST}{{}}/ben.json", f"aa/{LAST}{{}}/ben.json", f"{LAST}{{}}/ben.json"])
+def test_names_of_the_greatest_character_hide_nobody_and_cost_a_page_each_thousand(odd: str) -> None:
+    bucket = MemoryBucket()
+    for node in ("anna", "ben", "carl"):
+        bucket.write(f"rewards/round_0/stage_0/{node}.json", b"{}")
+    for number in range(2 * PAGE + 1):
+        bucket.write(f"rewards/round_0/stage_0/{odd.format(number)}", b"")
+    store = bucket.open()
+    assert NodeFiles(store, float).find("rewards/round_0/stage_0", []).keys() == {"anna", "ben", "carl"}
+    assert store.spent.requests["list"] <= 4
+
+
+def test_a_page_that_ends_below_such_a_name_is_gone_on_behind_it() -> None:
+    bucket, found, after = MemoryBucket(), [], ""
+    for name in (f"aa/{LAST}/ben.json", "anna.json", "carl.json"):
+        bucket.write(f"peers/{name}", b"{}")
+    for _ in range(3):
+        page = bucket.open().list("peers", after=after, limit=1)
+        found += [entry.name for entry in page.entries]
+        after = page.next
+    assert (found, after) == (["aa", "anna.json", "carl.json"], "")
+
+
 @pytest.mark.parametrize("name", ["a~{}", "{}/x.json", "junk-{}"])
 def test_a_flood_of_names_that_are_no_nodes_is_not_listed_at_every_look(name: str) -> None:
     bucket = MemoryBucket()
