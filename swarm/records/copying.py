@@ -23,20 +23,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from statistics import median_low
 from typing import NamedTuple
 
 from swarm.errors import ProtocolError, StoreError
 from swarm.records.archives import LARGEST_PART
 from swarm.records.copying_rows import LogCopier, Place, changed
-from swarm.records.files import LARGEST_EXAM, LARGEST_REGISTRATION, SMALL_FILE
+from swarm.records.files import LARGEST_EXAM, LARGEST_REGISTRATION, SMALL_FILE, read_clock
 from swarm.records.listing import entries
 from swarm.store.base import Entry, Kind, Store
+from swarm.store.run import Run
 from swarm.wire import keys
 
 LARGEST_FILE = 64 * 2**20
 """Bytes; nodes take no larger ones."""
 STILL_OPEN = 32
-"""Rounds up to so many behind the furthest are looked through in every pass, earlier ones in a whole one alone."""
+"""Rounds up to so many behind the run are looked through in every pass, earlier ones in a whole one alone."""
 MOST_HELD = 1000
 """Registrations that are read before all else and written last; more are copied as they are then."""
 MOST_NAMED = 20
@@ -105,7 +107,6 @@ class Copier:
         self._logs = LogCopier(source, target)
         self._saved: set[str] = set()
         """Prefixes of checkpoints that the target has."""
-        self._furthest = 0
         self._pass = Copied()
 
     def run(self, *, whole: bool = True) -> Copied:
@@ -126,7 +127,7 @@ class Copier:
         return done
 
     def _look_through(self, *, whole: bool) -> None:
-        oldest = 0 if whole else self._furthest - STILL_OPEN
+        oldest = 0 if whole else self._reached() - STILL_OPEN
         peers = [key for key, _ in self._listed(keys.PEERS, 0)]
         first = [
             (keys.EXAM, LARGEST_EXAM),
@@ -160,6 +161,16 @@ class Copier:
             self._put_all(self._hold(key, LARGEST_REGISTRATION))
         self._put_all(reversed(held))
 
+    def _reached(self) -> int:
+        """The round that the run is at: what the clock says and a row bears out; without a clock, half of the nodes.
+
+        No one else's word counts: names of rounds to come cost nothing, and would leave out all that is now written.
+        """
+        rounds, clock = self._logs.furthest(), read_clock(Run("", self._source)).state
+        if clock is None or not rounds:
+            return median_low(rounds or [0])
+        return min(clock.round, max(rounds))
+
     def _take_in_rows(self, logs: Sequence[str]) -> list[str]:
         """Read the rows of all nodes, and name these."""
         self._logs.begin()
@@ -181,8 +192,6 @@ class Copier:
             return
         for entry in found:
             key, round_ = f"{prefix}/{entry.name}", keys.round_of(entry.name)
-            if round_ is not None:
-                self._furthest = max(self._furthest, round_)
             if round_ is not None and round_ < oldest:
                 continue
             if entry.kind is Kind.PREFIX and not _is_checkpoint(key) and depth < _DEEPEST:

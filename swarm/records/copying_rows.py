@@ -93,6 +93,10 @@ class LogCopier:
         for log in self._logs.values():
             log.restarts = 0
 
+    def furthest(self) -> list[int]:
+        """The last round of each node that has rows in the target."""
+        return [log.place[0] for key, log in self._logs.items() if log.place > NOWHERE]
+
     def take_in(self, node: str) -> None:
         """Read a node's rows up to their end."""
         more = True

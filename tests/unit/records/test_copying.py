@@ -20,7 +20,7 @@ from swarm.views.validate import validate
 from swarm.wire import keys
 from tests.layout import Layout
 from tests.unit.store.bucket.buckets import MemoryBucket
-from tests.unit.views.factories import append, make_experiment, make_round, run_of, set_clock
+from tests.unit.views.factories import append, make_experiment, make_round, run_of, set_clock, write
 
 WEIGHTS = b"weights" * 1000
 
@@ -130,6 +130,7 @@ def _all(store: Store) -> dict[str, bytes]:
 def test_rounds_far_behind_are_looked_through_again_in_a_whole_pass_alone(layout: Layout) -> None:
     far = STILL_OPEN + 10
     make_round(layout, "alice", far)
+    set_clock(layout, far, max_rounds=99)
     target = MemoryPlace().open("copy")
     following = copier(layout, target)
     following.run()
@@ -139,6 +140,27 @@ def test_rounds_far_behind_are_looked_through_again_in_a_whole_pass_alone(layout
     assert target.stat(late) is None
     following.run()
     assert target.stat(late) is not None
+
+
+@pytest.mark.parametrize("clock", [True, False])
+@pytest.mark.parametrize("prefix", [keys.ROLLOUTS, keys.REWARDS, keys.CHECKPOINTS, "row"])
+def test_rounds_that_one_node_claims_to_be_at_hide_no_round_of_the_others(
+    layout: Layout, prefix: str, clock: bool
+) -> None:
+    target, far = MemoryPlace().open("copy"), RoundKey(999_999_999)
+    if not clock:
+        layout.state_file.unlink()
+    if prefix == "row":
+        append(layout.metrics_file("eve"), b'{"round":999999999}')
+    else:
+        places = {keys.ROLLOUTS: layout.rollout_file(far, "eve"), keys.REWARDS: layout.reward_file(far, "eve")}
+        write(places.get(prefix, layout.checkpoint(far.round, "eve") / "x"), {})
+    following = copier(layout, target)
+    following.run()
+    for node in ("alice", "bob"):
+        make_round(layout, node, 3)
+    following.run(whole=False)
+    assert target.stat(keys.reward(RoundKey(3), "alice"))
 
 
 def test_what_is_rewritten_is_copied_again(layout: Layout) -> None:
