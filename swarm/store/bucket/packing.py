@@ -13,6 +13,11 @@ FRAME = b"\x28\xb5\x2f\xfd"
 LEAST = 1024
 """Bytes from which packing pays: providers charge small objects alike."""
 LEVEL = 3
+MOST_TIMES = 100
+"""How many times as long as packed contents may be; rollouts have 8 to 9. Else 2 kB of a stranger would be 64 MiB in
+everybody's copy, archive and memory. What is more alike is not packed."""
+ALWAYS = 2**16
+"""Bytes that are unpacked whatever they were packed to."""
 PIECE = 64
 """Bytes that are unpacked at once: a block takes 3 bytes or more and makes 128 KiB at most, so 3 MiB beyond a limit."""
 LARGEST_WINDOW = 2**23
@@ -20,16 +25,22 @@ LARGEST_WINDOW = 2**23
 
 
 def pack(data: bytes) -> bytes:
-    """As it is where that is no longer."""
+    """As it is where that is no longer, or readers would refuse what is packed."""
     if len(data) < LEAST:
         return data
     from zstandard import ZstdCompressor
 
-    return min(ZstdCompressor(level=LEVEL).compress(data), data, key=len)
+    packed = ZstdCompressor(level=LEVEL).compress(data)
+    return packed if len(packed) < len(data) <= _most(len(packed)) else data
+
+
+def _most(packed: int) -> int:
+    """Bytes that so many may be unpacked to."""
+    return max(ALWAYS, MOST_TIMES * packed)
 
 
 def unpack(data: bytes, limit: int, where: str) -> bytes:
-    """What was packed; other data as it is. No more than `limit` bytes are ever made of it.
+    """What was packed; other data as it is. No more than `limit` bytes, or MOST_TIMES as many, are ever made of it.
 
     Raises:
         ProtocolError: `oversized`; or `malformed`, it is no whole frame, or something follows it; or `unreadable`, the
@@ -42,6 +53,7 @@ def unpack(data: bytes, limit: int, where: str) -> bytes:
     except ImportError:
         raise ProtocolError("unreadable", f"{where} is packed by zstd: {installed_by('bucket')}") from None
     one, unpacked = ZstdDecompressor(max_window_size=LARGEST_WINDOW).decompressobj(), bytearray()
+    limit = min(limit, _most(len(data)))
     try:
         for start in range(0, len(data), PIECE):
             unpacked += one.decompress(data[start : start + PIECE])

@@ -40,6 +40,12 @@ def test_a_node_that_packs_and_one_that_does_not_read_each_other() -> None:
     assert other.spent.spared == len(TEXT) - len(bucket.read(KEY))
 
 
+def test_what_readers_would_refuse_as_far_too_long_is_not_packed() -> None:
+    one, same = MemoryBucket().open("anna", packs=True), b'{"rollouts": "' + bytes(LIMIT // 2) + b'"}'
+    one.put(KEY, same)
+    assert one.get(KEY, LIMIT).data == same
+
+
 def test_a_packed_file_is_copied_as_it_was(tmp_path: Path) -> None:
     store = MemoryBucket().open("anna", packs=True)
     store.put(KEY, TEXT)
@@ -57,6 +63,7 @@ WHOLE = zstandard.ZstdCompressor().compress(TEXT)
 HOSTILE = {
     "a gigabyte of nothing": (zstandard.ZstdCompressor(level=19).compress(bytes(2**30)), "oversized"),
     "a little more than the limit": (zstandard.ZstdCompressor().compress(bytes(LIMIT + 1)), "oversized"),
+    "many times as long as it was": (zstandard.ZstdCompressor().compress(bytes(LIMIT // 2)), "oversized"),
     "cut off": (WHOLE[:-5], "malformed"),
     "followed by another": (WHOLE + WHOLE, "malformed"),
     "no frame": (WHOLE[:4] + b"nothing of the kind", "malformed"),
