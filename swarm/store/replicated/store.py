@@ -24,6 +24,7 @@ from anyio import to_thread
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.lines import LogFile
 from swarm.store.base import (
+    MOST_NAMES,
     MOST_PER_READ,
     PAGE,
     Blob,
@@ -147,7 +148,8 @@ class ReplicatedStore:
     def list(self, prefix: str, *, after: str = "", limit: int = PAGE, tags: bool = False) -> Page:
         members = self._members()
         of = members.subtrees_of(prefix)
-        listing = partial(self._page, prefix=prefix, after=after, limit=limit, tags=tags)
+        share = MOST_NAMES // len(members.members)
+        listing = partial(self._page, prefix=prefix, after=after, limit=limit, tags=tags, share=share)
         pages = [listing(self._subtree(member, members)) for member in of]
 
         def is_owners(number: int, entry: Entry) -> bool:
@@ -158,14 +160,22 @@ class ReplicatedStore:
 
         return merged(pages, limit, is_owners)
 
-    def _page(self, of: _Subtree, prefix: str, after: str, limit: int, *, tags: bool) -> Page:
-        """Of one subtree. What another member put in the place of a folder hides that member's names, and no others."""
+    def _page(self, of: _Subtree, prefix: str, after: str, limit: int, *, tags: bool, share: int) -> Page:
+        """Of one subtree. What another member put in the place of a folder hides that member's names, and no others;
+        and so does what he puts into one beyond his share of all names that are listed at most."""
         try:
-            return of.store.list(of.at(prefix), after=after, limit=limit, tags=tags)
+            page = of.store.list(of.at(prefix), after=after, limit=limit, tags=tags)
+            if not of.below or not (after or page.next or len(page.entries) > share):
+                return page
+            within = of.store.list(of.at(prefix), limit=share)
         except StoreError:
             if not of.below:
                 raise
             return Page([])
+        last = within.next
+        if not last or (page.next and page.next < last):
+            return page
+        return Page([entry for entry in page.entries if entry.name <= last], "", page.looked)
 
     def open_bundle(self, prefix: str) -> AbstractContextManager[Path]:
         found = self._reading(prefix)

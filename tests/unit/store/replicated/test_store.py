@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from swarm.errors import AlreadyThereError, ConfigError, ProtocolError, StoreError
-from swarm.records.listing import NodeFiles
+from swarm.records.listing import NodeFiles, nodes_in
 from swarm.store.base import PAGE, Store
 from swarm.store.place import open_place
 from swarm.store.replicated.membership import RECORD, Member, Membership
@@ -72,6 +72,21 @@ def test_what_each_member_writes_is_one_key_space_on_every_machine(machines: Mac
         assert [name for name in names(store, "") if name != ".tmp"] == ["rollouts", "state"]
         assert store.get(f"{STAGE}/ben-0.json", LIMIT).data == b"ben"
         assert store.get("state/current_state.json", LIMIT).data == b"clock"
+
+
+@pytest.mark.parametrize("name", ["ben-{:04}.json", "a{:04}/ben.json", "{:04}.json", ".syncthing.{:04}"])
+@pytest.mark.parametrize("limit", [3, 7, 60])
+def test_however_many_names_a_member_makes_those_of_others_are_listed(
+    machines: Machines, monkeypatch: pytest.MonkeyPatch, name: str, limit: int
+) -> None:
+    for module in ("swarm.store.replicated.store", "swarm.store.folder.fetch", "swarm.records.listing"):
+        monkeypatch.setattr(f"{module}.MOST_NAMES", limit)
+    for own in ("lab", "eva"):
+        machines.plant(own, f"{STAGE}/{own}.json")
+    for number in range(61):
+        machines.plant("ben", f"{STAGE}/{name.format(number)}")
+    for own in ("lab", "eva"):
+        assert {"lab", "eva"} <= nodes_in(machines.store(own), STAGE)
 
 
 def test_pages_of_several_subtrees_give_every_name_once_and_in_order(machines: Machines) -> None:
