@@ -123,15 +123,17 @@ def test_a_swarm_of_jobs_is_left_followed_queued_again_and_done(cluster: Cluster
     words += ("--rounds", "30", "--checkpoint-interval", "5", "--external", "0", "--no-coordinator")
     first = cluster.swarm(*words)
     wait_for(lambda: rounds_done(tmp_path, "demo") >= 1, first)
+    jobs = cluster.jobs()
+    cluster.signal(jobs["demo-worker-0"], "STOP")  # so that it is not done before it is left
     first.send_signal(signal.SIGINT)
     code, output = ended(first)
-    jobs = cluster.jobs()
     assert code == 130, output
-    assert set(jobs) == {"demo-worker-0"}, "it goes on"
+    assert set(cluster.jobs()) == set(jobs) == {"demo-worker-0"}, "it goes on"
     assert f"jobs {jobs['demo-worker-0']} go on without this. Follow them: swarm up" in output
     assert f"cancel: scancel {jobs['demo-worker-0']}" in output
 
     cluster.signal(jobs["demo-worker-0"], "USR2")  # as Slurm does when a job's time is nearly up
+    cluster.signal(jobs["demo-worker-0"], "CONT")
     code, output = ended(cluster.swarm(*words))
     assert code == 0, output
     assert f"worker-0: job {jobs['demo-worker-0']}" in output, "the same job"
