@@ -55,7 +55,8 @@ class StoreError(SwarmError):
     """The shared place cannot be read or written.
 
     Attributes:
-        blocked: something else stands where this is to be written, such as a folder of that name: no patience fixes it.
+        blocked: something else stands where this is to be written or listed, such as a folder of that name: no patience
+            fixes it.
     """
 
     code = "SWARM-STORE"

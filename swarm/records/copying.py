@@ -18,7 +18,7 @@ from __future__ import annotations
 import filecmp
 import math
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
@@ -38,7 +38,8 @@ from swarm.wire import keys
 LARGEST_FILE = 64 * 2**20
 """Bytes; nodes take no larger ones."""
 STILL_OPEN = 32
-"""Rounds up to so many behind the run are looked through in every pass, earlier ones in a whole one alone."""
+"""Rounds up to so many behind the run, or a node that does rounds, are looked through in every pass, others in a whole
+one alone."""
 MOST_HELD = 1000
 """Registrations that are read before all else and written last; more are copied as they are then."""
 MOST_NAMED = 20
@@ -49,6 +50,11 @@ _BEFORE_ROWS = (keys.JUDGE_QUESTIONS, keys.COMPLETIONS, keys.ROLLOUTS, keys.JUDG
 _BEHIND_ROWS = (keys.REWARDS, keys.WINNERS, keys.CHECKPOINTS)
 _DEEPEST = 3
 """Prefixes below one of these."""
+_IsOpen = Callable[[int], bool]
+
+
+def _all(round_: int) -> bool:
+    return True
 
 
 @dataclass
@@ -127,8 +133,7 @@ class Copier:
         return done
 
     def _look_through(self, *, whole: bool) -> None:
-        oldest = 0 if whole else self._reached() - STILL_OPEN
-        peers = [key for key, _ in self._listed(keys.PEERS, 0)]
+        peers = [key for key, _ in self._listed(keys.PEERS)]
         first = [
             (keys.EXAM, LARGEST_EXAM),
             (keys.STATE, SMALL_FILE),
@@ -136,10 +141,11 @@ class Copier:
             *((key, LARGEST_REGISTRATION) for key in peers),
         ]
         held = [each for key, limit in first[: 3 + MOST_HELD] for each in self._hold(key, limit)]  # written again
-        logs = [key for key, _ in self._listed(keys.LOGS, oldest)]
+        logs = [key for key, _ in self._listed(keys.LOGS)]
         nodes = self._take_in_rows(logs)
-        listed = {prefix: list(self._listed(prefix, oldest)) for prefix in reversed((*_BEFORE_ROWS, *_BEHIND_ROWS))}
-        tasks = list(self._listed(keys.TASKS, 0))
+        is_open = _all if whole else self._open_rounds()
+        listed = {prefix: list(self._listed(prefix, is_open)) for prefix in reversed((*_BEFORE_ROWS, *_BEHIND_ROWS))}
+        tasks = list(self._listed(keys.TASKS))
         for key in _ONCE:
             self._put_all(self._hold(key, LARGEST_FILE))
         for key, entry in chain(tasks, *(listed[prefix] for prefix in _BEFORE_ROWS)):
@@ -161,6 +167,12 @@ class Copier:
             self._put_all(self._hold(key, LARGEST_REGISTRATION))
         self._put_all(reversed(held))
 
+    def _open_rounds(self) -> _IsOpen:
+        """Those from STILL_OPEN before the run on, and around what nodes that are further behind have just done."""
+        oldest = self._reached() - STILL_OPEN
+        near = [range(place - STILL_OPEN, place + rows + STILL_OPEN) for place, rows in self._logs.growing()]
+        return lambda round_: round_ >= oldest or any(round_ in rounds for rounds in near)
+
     def _reached(self) -> int:
         """The round that the run is at: what the clock says and a row bears out; without a clock, half of the nodes.
 
@@ -181,8 +193,11 @@ class Copier:
         return nodes
 
     # ── listing ─────────────────────────────────────────────────────────────────────────────────────────────────────
-    def _listed(self, prefix: str, oldest: int, depth: int = 0) -> Iterator[tuple[str, Entry]]:
-        """The keys below a prefix; a checkpoint is one. Raises StoreError where the whole of it cannot be listed."""
+    def _listed(self, prefix: str, is_open: _IsOpen = _all, depth: int = 0) -> Iterator[tuple[str, Entry]]:
+        """The keys below a prefix; a checkpoint is one. Raises StoreError where the whole of it cannot be listed.
+
+        `is_open`: rounds that are looked through.
+        """
         try:
             found = list(entries(self._source, prefix, tags=True))
         except StoreError as error:
@@ -191,11 +206,11 @@ class Copier:
             self._leave_out(prefix, error)
             return
         for entry in found:
-            key, round_ = f"{prefix}/{entry.name}", keys.round_of(entry.name)
-            if round_ is not None and round_ < oldest:
+            key, round_ = f"{prefix}/{entry.name}", keys.round_of(entry.name) if depth == 0 else None
+            if round_ is not None and not is_open(round_):
                 continue
             if entry.kind is Kind.PREFIX and not _is_checkpoint(key) and depth < _DEEPEST:
-                yield from self._listed(key, oldest, depth + 1)
+                yield from self._listed(key, is_open, depth + 1)
             elif entry.kind is Kind.OTHER or (not _is_checkpoint(key) and keys.owner_of(key) is None):
                 self._pass.strays += 1
             else:

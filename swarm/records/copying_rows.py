@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -95,7 +96,14 @@ class LogCopier:
 
     def furthest(self) -> list[int]:
         """The last round of each node that has rows in the target."""
-        return [log.place[0] for key, log in self._logs.items() if log.place > NOWHERE]
+        return [log.place[0] for log in self._of_rows() if log.place > NOWHERE]
+
+    def growing(self) -> list[tuple[int, int]]:
+        """Of each node whose rows are held: its last round in the target (-1: none), and how many rows are held."""
+        return [(log.place[0], len(log.held)) for log in self._of_rows() if log.held]
+
+    def _of_rows(self) -> Iterator[_Log]:
+        return (log for key, log in self._logs.items() if key == keys.metrics(key.split("/")[1]))
 
     def take_in(self, node: str) -> None:
         """Read a node's rows up to their end."""

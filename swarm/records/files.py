@@ -119,7 +119,16 @@ def read_reward(run: Run, key: RoundKey, node: str) -> RewardFile | None:
 
 def read_peer(run: Run, node: str) -> PeerFile | None:
     """A node's registration, or None where there is none that can be read, or one that speaks for another node."""
-    return {peer.peer_id: peer for peer in _peers(run, [node])}.get(node)
+    return _peers(run, [node]).get(node, _UNREAD).peer
+
+
+class _Read(NamedTuple):
+    peer: PeerFile | None
+    """None: nothing that can be read, or is to be believed."""
+    tag: str
+
+
+_UNREAD = _Read(None, "")
 
 
 class _Seen(NamedTuple):
@@ -177,14 +186,26 @@ class PeerReader:
         nodes = sorted([*sorted(there.keys() & set(first)), *sorted(there.keys() - set(first))][:MOST_PEERS])
         now = self._now()
         new = [node for node in nodes if self._is_due(node, there[node], now, at_once, alive)]
-        read = {peer.peer_id: peer for peer in _peers(self._run, new)}
-        looks = {node: self._seen[node].reads + 1 if node in self._seen else 1 for node in new}
-        self._seen |= {node: _Seen(there[node], there[node], read.get(node), now, looks[node]) for node in new}
+        read = _peers(self._run, new)
+        for node in new:
+            self._note(node, there[node], read.get(node, _UNREAD).peer)
         self.stirred = frozenset(node for node in nodes if self._seen[node].listed != there[node])
         self._seen |= {node: self._seen[node]._replace(listed=there[node]) for node in self.stirred}
         if len(self._seen) > 2 * MOST_PEERS:
             self._seen = {node: self._seen[node] for node in nodes}
         return [peer for node in nodes if (peer := self._seen[node].peer)]
+
+    def read_one(self, node: str) -> PeerFile | None:
+        """As `read_peer`; while it stays as it is, no look reads it again. Blocking."""
+        peer, tag = _peers(self._run, [node]).get(node, _UNREAD)
+        if peer and node != self._own:
+            self._note(node, tag, peer)
+        return peer
+
+    def _note(self, node: str, tag: str, peer: PeerFile | None) -> None:
+        seen = self._seen.get(node)
+        reads = 1 if seen is None else seen.reads + (seen.tag != tag)
+        self._seen[node] = _Seen(tag, tag, peer, self._now(), reads)
 
     def _is_due(self, node: str, tag: str, now: float, at_once: Collection[str], alive: Collection[str]) -> bool:
         seen = self._seen.get(node)
@@ -215,13 +236,14 @@ def read_needs(run: Run, own: str = "") -> list[int]:
     nodes = sorted(nodes_in(run.store, keys.PEERS) - {own})
     if len(nodes) > MOST_PEERS:
         return [0]
-    peers = _peers(run, nodes)
+    peers = [read.peer for read in _peers(run, nodes).values() if read.peer]
     unread = len(peers) < len(nodes)
     return [peer.needs_from for peer in peers if peer.node_role == "worker"] + [0] * unread
 
 
-def _peers(run: Run, nodes: list[str]) -> list[PeerFile]:
-    found = []
+def _peers(run: Run, nodes: list[str]) -> dict[str, _Read]:
+    """The registrations that can be read and are to be believed, each with its version."""
+    found = dict[str, _Read]()
     of_nodes = [*map(keys.peer, nodes)]
     blobs = run.store.get_many(of_nodes, LARGEST_REGISTRATION)
     for node, key, blob in zip(nodes, of_nodes, blobs, strict=True):
@@ -233,7 +255,7 @@ def _peers(run: Run, nodes: list[str]) -> list[PeerFile]:
         except ProtocolError:
             continue
         if peer.peer_id == node:
-            found.append(peer)
+            found[node] = _Read(peer, blob.tag)
     return found
 
 

@@ -162,7 +162,7 @@ class MemoryStore:
             if found is None:
                 return Page([])
             if isinstance(found, _File):
-                raise StoreError(f"cannot list {self.describe(prefix)}: it is a file")
+                raise StoreError(f"cannot list {self.describe(prefix)}: it is a file", blocked=True)
             names = sorted(name for name in found if name > after)
             most = max(1, min(limit, MOST_NAMES))
             page = [_entry(name, found[name], tags=tags) for name in names[:most]]

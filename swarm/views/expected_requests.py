@@ -4,7 +4,8 @@
               round to round leaves out every second one, and segments of two logs, by the time that passes
     listed    the peers, and the rollouts of the round
     read      rollouts of as many peers as groups are wanted of, the coordinator's registration, the own one before a
-              beat, the state file, until it names the next round, and its writer's registration; what a judge asks
+              beat, the state file, until it names the next round, and its writer's registration; in every fourth round
+              what a judge asks
 
 benchmarks/bucket_requests.py measures the same.
 """
@@ -17,7 +18,7 @@ from swarm.store.bucket.log import SEALED_LATEST, SEALED_SELDOM
 
 FILES = 3
 """Objects of a round, without completions."""
-STATE_READS, JUDGE_READS = 5, 1
+STATE_READS, JUDGE_READS = 5, 0.25
 
 
 def of_one_round(settings: Settings, workers: int) -> Asked:

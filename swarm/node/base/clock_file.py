@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from swarm.errors import ProtocolError
 from swarm.records.files import read_peer, read_state
 from swarm.store.run import Run
@@ -16,13 +19,17 @@ def believed_state(run: Run, most_rounds: int | None = None) -> tuple[StateFile 
 
 
 def written_state(
-    run: Run, most_rounds: int | None = None, known: tuple[StateFile, PeerFile] | None = None
+    run: Run,
+    most_rounds: int | None = None,
+    known: tuple[StateFile, PeerFile] | None = None,
+    read_writer: Callable[[str], PeerFile | None] | None = None,
 ) -> tuple[tuple[StateFile, PeerFile] | None, str]:
     """What a coordinator of this experiment can have written, and that one's registration. Blocking.
 
     Args:
         most_rounds: where the clock can be at most; None: where the file itself says that the experiment ends.
         known: what this gave a moment ago: while the file stays as it is, the registration is not read again.
+        read_writer: reads a node's registration; None: `read_peer` does.
 
     Returns:
         Both, or None and what is wrong with the file; None and nothing while there is no file.
@@ -38,7 +45,8 @@ def written_state(
         return None, ""
     if known and state == known[0]:
         return known, ""
-    writer = read_peer(run, state.updated_by) if keys.is_node_id(state.updated_by) else None
+    read_writer = read_writer or partial(read_peer, run)
+    writer = read_writer(state.updated_by) if keys.is_node_id(state.updated_by) else None
     if writer is None or writer.node_role != "coordinator":
         doubt = f"expected to be written by a registered coordinator, got updated_by = {state.updated_by[:80]!r}"
     elif not (doubt := _beyond_the_end(state, most_rounds)):

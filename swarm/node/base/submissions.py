@@ -105,5 +105,5 @@ class Submissions:
     def _with_rollouts(self, key: RoundKey, nodes: Set[str]) -> Set[str]:
         try:
             return nodes & self._files.find(keys.rollouts(key), sorted(nodes)[:MOST_READ]).keys()
-        except StoreError:  # something stands where they should lie, which is nobody's fault who published
-            return nodes
+        except StoreError as error:  # what stands where they should lie is nobody's fault who published
+            return nodes if error.blocked else frozenset()

@@ -32,6 +32,8 @@ MOST_AGAIN = 3
 """Times that an unchanged file is read again, because somebody touched it, before it is left alone."""
 MOST_TRIES = 16
 """Times that what lies at one name is read, each time something else, until it is a file that can be taken."""
+MOST_BY_NAME = 64
+"""Files whose tags are looked for one by one; of more all tags are listed."""
 UNSEEN = "unseen"
 """Instead of a tag, where only names were listed."""
 GONE = "gone"
@@ -114,6 +116,7 @@ class PeersFiles:
         self._most_groups = settings.peer_groups
         self._origin_needed = settings.admit != "unverified"
         self._keep_tokens = settings.importance_cap > 0  # else they need not be held in memory
+        self._has_tags = settings.sparing  # a listing of a bucket has tags; of a folder each is looked for by itself
 
     def tags(self, key: RoundKey, read: Set[str], only: Set[str] | None = None) -> Listed:
         """The nodes that have a file for a stage.
@@ -127,12 +130,14 @@ class PeersFiles:
         """
         store, found, wanted, junk = self._run.store, dict[str, str](), read, 0
         if only is None:
-            page = store.list(keys.rollouts(key), tags=True)
-            rest = store.list(keys.rollouts(key), after=page.next, limit=MOST_NAMES) if page.next else Page([])
+            has_tags = self._has_tags or len(read) > MOST_BY_NAME
+            page = store.list(keys.rollouts(key), tags=True) if has_tags else Page([])
+            more = page.next or not has_tags
+            rest = store.list(keys.rollouts(key), after=page.next, limit=MOST_NAMES) if more else Page([])
             found = {node: entry.tag for entry in page.entries if (node := keys.node_of(entry.name))}
-            unseen = {node for entry in rest.entries if (node := keys.node_of(entry.name))}
-            found |= dict.fromkeys(unseen, UNSEEN)
-            wanted, junk = read & unseen, page.looked + rest.looked - len(found)
+            kinds = {node: entry.kind for entry in rest.entries if (node := keys.node_of(entry.name))}
+            found |= {node: UNSEEN if kind is Kind.FILE else "" for node, kind in kinds.items()}
+            wanted, junk = read & kinds.keys(), page.looked + rest.looked - len(found)
         for node in sorted(wanted | (only or set())):
             with suppress(ProtocolError):  # the stage may not be entered any more
                 if entry := store.stat(keys.rollout(key, node)):

@@ -4,7 +4,8 @@
 
 The answer is generated after the round's reward was submitted, so that the coordinator does not wait for it; its draws
 have a seed of their own, nothing is trained on it, and none of it is in the node's rewards: a run is the same with and
-without a judge. Where there is none, a round costs one look at a file that is not there.
+without a judge. Where there is none, a round costs one look at a file that is not there; where each look is paid for,
+every fourth round does.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ LONGEST_PROMPT = 4096
 """Characters; the longest question of any task has about a thousand, and memory is planned for those."""
 LARGEST = 64 * 1024
 """Bytes of a question's file."""
+APART = 4
+"""Rounds without a question after which it is looked for in every APART-th alone, where looks are spared."""
 
 
 class HeldOutAnswers:
@@ -39,6 +42,8 @@ class HeldOutAnswers:
         self._ctx = ctx
         self._generator = generator
         self._refused: Counter[str] = Counter()
+        self._asked: int | None = None
+        """The last round with a question."""
 
     async def answer_again(self, round_: int, rounds_trained: int) -> None:
         """In a round that is redone: answer it, if the kill came before the answer."""
@@ -52,6 +57,8 @@ class HeldOutAnswers:
 
     async def answer(self, round_: int, rounds_trained: int) -> None:
         """Answer this round's question, if there is one that can be read; never fails for what a judge wrote."""
+        if not self._may_be_asked(round_):
+            return
         try:
             question = await self._ctx.blocking.run(self._question, round_)
         except ProtocolError as error:
@@ -63,12 +70,17 @@ class HeldOutAnswers:
             return
         if question is None:
             return
+        self._asked = round_
         try:
             ((completion,),) = await self._answers(question)
         except Exception as error:  # noqa: BLE001 - a stranger's text must not end a node; broken weights end its next step
             logger.warning("answer.failed", round=round_, error=f"{type(error).__name__}: {error}")
             return
         await self._publish(question, completion, rounds_trained)
+
+    def _may_be_asked(self, round_: int) -> bool:
+        lately = self._asked is not None and round_ - self._asked <= APART
+        return lately or round_ % APART == 0 or not self._ctx.settings.sparing
 
     async def _answers(self, question: JudgeQuestion) -> Sequence[tuple[Completion, ...]]:
         async def generate(prompts: Sequence[str | Dialogue], turn: int = 0) -> list[tuple[Completion, ...]]:

@@ -137,7 +137,8 @@ class Lookout:
         stays = self._ctx.settings.sparing and began - self._writer_read < self._ctx.settings.heartbeat_interval
         known = self._written if stays else None
         try:
-            written, problem = await self._ctx.blocking.run(written_state, self._ctx.run, None, known)
+            read = partial(written_state, self._ctx.run, known=known, read_writer=self._peers.read_one)
+            written, problem = await self._ctx.blocking.run(read)
         except StoreError as error:
             written, problem = None, str(error)
         if problem:

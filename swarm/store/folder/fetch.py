@@ -17,6 +17,8 @@ from swarm.store.folder.by_path import Scanned
 
 NO_WAITING: int = getattr(os, "O_NONBLOCK", 0)
 """Flag of open(2): a pipe keeps nobody."""
+_IN_THE_WAY = {errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EACCES, errno.EPERM}
+"""What keeps a folder from being listed for good: something else stands there, or it is closed."""
 _PIECE = 1 << 20
 """Bytes of a copy that are in memory at once, and the least that is asked for at once."""
 
@@ -129,8 +131,8 @@ def list_page(folder: Within, after: str, limit: int, *, tags: bool) -> Page:
     except FileNotFoundError:
         return Page([])
     except OSError as error:
-        said = what_went_wrong(error, folder)
-        raise StoreError(f"cannot list {folder}: {said}; see that it is there and readable") from error
+        said, blocked = what_went_wrong(error, folder), error.errno in _IN_THE_WAY
+        raise StoreError(f"cannot list {folder}: {said}; see that it is there and readable", blocked=blocked) from error
 
 
 def _look(entry: os.DirEntry[str], folder: Scanned, *, tags: bool) -> Entry | None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -58,6 +57,34 @@ class _Subtree(NamedTuple):
 
     def at(self, key: str) -> str:
         return f"{self.below}{key}".removesuffix("/")
+
+
+def _page(of: _Subtree, prefix: str, after: str = "", limit: int = MOST_NAMES, *, tags: bool = False) -> Page:
+    """Of one subtree. What another member put in the place of a folder hides that member's names, and no others."""
+    try:
+        return of.store.list(of.at(prefix), after=after, limit=limit, tags=tags)
+    except StoreError:
+        if not of.below:
+            raise
+        return Page([])
+
+
+def _ends(subtrees: Sequence[_Subtree], prefix: str, share: int) -> Sequence[str]:
+    """Behind which name of each subtree nothing is listed; "": all is.
+
+    Where there are more names than are listed at most, other members' are cut to their shares: what one of them makes
+    without bounds hides his own. Where there are not, such as of many rounds that all have, no name goes.
+    """
+    names = {entry.name for each in subtrees for entry in _page(each, prefix).entries}
+    if len(names) < MOST_NAMES:
+        return [""] * len(subtrees)
+    return [_page(each, prefix, limit=share).next if each.below else "" for each in subtrees]
+
+
+def _cut(page: Page, end: str) -> Page:
+    if not end or (page.next and page.next < end):
+        return page
+    return Page([entry for entry in page.entries if entry.name <= end], "", page.looked)
 
 
 class ReplicatedStore:
@@ -148,9 +175,11 @@ class ReplicatedStore:
     def list(self, prefix: str, *, after: str = "", limit: int = PAGE, tags: bool = False) -> Page:
         members = self._members()
         of = members.subtrees_of(prefix)
+        subtrees = [self._subtree(member, members) for member in of]
+        pages = [_page(each, prefix, after, limit, tags=tags) for each in subtrees]
         share = MOST_NAMES // len(members.members)
-        listing = partial(self._page, prefix=prefix, after=after, limit=limit, tags=tags, share=share)
-        pages = [listing(self._subtree(member, members)) for member in of]
+        if after or any(page.next or len(page.entries) > share for page in pages):
+            pages = list(map(_cut, pages, _ends(subtrees, prefix, share)))
 
         def is_owners(number: int, entry: Entry) -> bool:
             key = f"{prefix}/{entry.name}" if prefix else entry.name
@@ -159,23 +188,6 @@ class ReplicatedStore:
             return entry.kind is Kind.PREFIX or members.owner_of(key) is not None
 
         return merged(pages, limit, is_owners)
-
-    def _page(self, of: _Subtree, prefix: str, after: str, limit: int, *, tags: bool, share: int) -> Page:
-        """Of one subtree. What another member put in the place of a folder hides that member's names, and no others;
-        and so does what he puts into one beyond his share of all names that are listed at most."""
-        try:
-            page = of.store.list(of.at(prefix), after=after, limit=limit, tags=tags)
-            if not of.below or not (after or page.next or len(page.entries) > share):
-                return page
-            within = of.store.list(of.at(prefix), limit=share)
-        except StoreError:
-            if not of.below:
-                raise
-            return Page([])
-        last = within.next
-        if not last or (page.next and page.next < last):
-            return page
-        return Page([entry for entry in page.entries if entry.name <= last], "", page.looked)
 
     def open_bundle(self, prefix: str) -> AbstractContextManager[Path]:
         found = self._reading(prefix)

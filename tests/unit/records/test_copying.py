@@ -128,18 +128,19 @@ def _all(store: Store) -> dict[str, bytes]:
 
 
 def test_rounds_far_behind_are_looked_through_again_in_a_whole_pass_alone(layout: Layout) -> None:
-    far = STILL_OPEN + 10
+    far, late = STILL_OPEN + 10, layout.reward_file(RoundKey(2), "alice")
     make_round(layout, "alice", far)
     set_clock(layout, far, max_rounds=99)
-    target = MemoryPlace().open("copy")
+    target, said = MemoryPlace().open("copy"), late.read_bytes()
+    late.unlink()
     following = copier(layout, target)
     following.run()
-    make_round(layout, "bob", 4)
-    late = keys.reward(RoundKey(4), "bob")
+    late.write_bytes(said)
+    make_round(layout, "alice", far + 1)
     following.run(whole=False)
-    assert target.stat(late) is None
+    assert target.stat(keys.reward(RoundKey(2), "alice")) is None
     following.run()
-    assert target.stat(late) is not None
+    assert target.stat(keys.reward(RoundKey(2), "alice")) is not None
 
 
 @pytest.mark.parametrize("clock", [True, False])
@@ -161,6 +162,38 @@ def test_rounds_that_one_node_claims_to_be_at_hide_no_round_of_the_others(
         make_round(layout, node, 3)
     following.run(whole=False)
     assert target.stat(keys.reward(RoundKey(3), "alice"))
+
+
+@pytest.mark.parametrize("clock", [True, False])
+def test_rounds_of_a_node_that_is_far_behind_the_others_are_copied_while_it_does_them(
+    layout: Layout, clock: bool
+) -> None:
+    """Such as a slow one where each keeps its own clock."""
+    target, far = MemoryPlace().open("copy"), 4 * STILL_OPEN
+    for node in ("alice", "bob"):
+        make_round(layout, node, far)
+    set_clock(layout, far, max_rounds=999)
+    if not clock:
+        layout.state_file.unlink()
+    following = copier(layout, target)
+    make_round(layout, "carl", 3)
+    following.run()
+    for number in (4, 5):
+        make_round(layout, "carl", number)
+    following.run(whole=False)
+    for kept in (keys.rollout(RoundKey(5), "carl"), keys.reward(RoundKey(5), "carl")):
+        assert target.stat(kept)
+
+
+def test_a_node_may_be_called_as_a_round_is(layout: Layout) -> None:
+    target, name = MemoryPlace().open("copy"), "round_1"
+    set_clock(layout, 4 * STILL_OPEN, max_rounds=999)
+    following = copier(layout, target)
+    make_round(layout, "alice", 4 * STILL_OPEN)
+    following.run()
+    make_round(layout, name, 4 * STILL_OPEN)
+    following.run(whole=False)
+    assert target.read_records(keys.metrics(name)).records
 
 
 def test_what_is_rewritten_is_copied_again(layout: Layout) -> None:

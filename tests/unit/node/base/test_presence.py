@@ -386,6 +386,19 @@ def test_who_was_killed_before_a_node_looked_does_not_count_as_there_and_who_is_
     assert [peer.peer_id for peer in read_registered(ctx, reader, frozenset({"bob"}))] == ["bob", "carol"]
 
 
+def test_a_registration_that_was_read_by_itself_is_read_again_once_it_is_another_one(layout: Layout) -> None:
+    run, reads = layout.run, list[str]()
+    reader, usual = PeerReader(run), run.store.get_many
+    put(layout.peer_file("clock"), encode(make_peer("clock", beat=1, node_role="coordinator", status=ACTIVE)))
+    assert (reader.read_one("clock") or make_peer("none")).beat == 1
+    run.store.get_many = lambda keys, limit: (reads.extend(keys), usual(keys, limit))[1]  # type: ignore[method-assign]
+    assert [peer.beat for peer in reader.read()] == [1]
+    assert reads == []
+    put(layout.peer_file("clock"), encode(make_peer("clock", beat=2, node_role="coordinator", status=ACTIVE)))
+    assert [peer.beat for peer in reader.read()] == [2]
+    assert reader.read_one("nobody") is None
+
+
 @pytest.mark.parametrize(
     ("more", "at_once", "alive", "is_read"),
     [

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from swarm.errors import StoreError
 from swarm.node.base.submissions import MOST_READ, Submissions
+from swarm.store.base import Page
+from swarm.store.folder.store import FolderStore
 from swarm.types import RoundKey
+from swarm.wire import keys
 from swarm.wire.codec import encode
 from tests.layout import Layout
 from tests.unit.node.factories import make_rollouts, put, put_reward, run_of
@@ -60,6 +65,25 @@ def test_what_stands_in_the_place_of_a_rounds_rollouts_costs_nobody_his_reward(l
     layout.rollouts_of(R0).rmdir()
     put(layout.rollouts_of(R0), b"a file")
     assert Submissions(run_of(layout)).of(R0) == {"bob"}
+
+
+def test_while_rollouts_cannot_be_listed_bare_rewards_of_strangers_prove_nobody(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mount that was lost for a moment gave them a say for ever."""
+    put_reward(layout, R0, "bob")
+    bare_reward(layout, R0, "fake")
+    submissions, usual = Submissions(run_of(layout)), FolderStore.list
+
+    def fails(store: FolderStore, prefix: str, **more: Any) -> Page:
+        if prefix.startswith(keys.ROLLOUTS):
+            raise StoreError("Stale file handle")
+        return usual(store, prefix, **more)
+
+    with monkeypatch.context() as moment:
+        moment.setattr(FolderStore, "list", fails)
+        assert submissions.of(R0) == frozenset()
+    assert submissions.of(R0) == {"bob"}
 
 
 def test_a_file_is_read_once_and_again_when_it_has_become_another(

@@ -18,15 +18,17 @@ from structlog.testing import capture_logs
 from swarm.algo.drawing import Sample
 from swarm.errors import ProtocolError
 from swarm.node.sharing.intake_counts import LINES_PER_PEER, OTHERS
-from swarm.node.sharing.reading import MOST_AGAIN, MOST_TRIES, PeersFiles
+from swarm.node.sharing.reading import MOST_AGAIN, MOST_BY_NAME, MOST_TRIES, UNSEEN, PeersFiles
 from swarm.store.base import PAGE
+from swarm.store.folder import fetch
+from swarm.store.folder.fetch import tag_of
 from swarm.store.folder.store import FolderStore
 from swarm.tasks.scoring import GroupScore
 from swarm.types import RoundKey
 from swarm.wire.codec import encode
 from swarm.wire.messages import MetricsRow, RolloutEntry, RolloutFile
 from tests.layout import Layout
-from tests.unit.node.factories import FakeTaskSource, fake_question, make_rollouts, put
+from tests.unit.node.factories import FakeTaskSource, fake_question, make_rollouts, make_settings, put, run_of
 from tests.unit.node.intakes import R0, TestedIntake, TrustsTabs, everything, publish
 
 pytestmark = pytest.mark.anyio
@@ -664,3 +666,21 @@ async def test_a_round_that_is_left_while_it_is_listed_is_let_alone(
     monkeypatch.setattr(PeersFiles, "tags", tags)
     await intake.look(live={"bob"})
     assert intake.refused() == {"bob": {"malformed": 1}}
+
+
+@pytest.mark.parametrize("read", [3, MOST_BY_NAME + 1])
+async def test_of_a_folder_no_versions_are_looked_for_but_of_files_that_were_read(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, read: int
+) -> None:
+    """Else each look would take a system call for each peer."""
+    names = [f"p{number:03}" for number in range(2 * MOST_BY_NAME)]
+    for name in names:
+        put(layout.rollout_file(R0, name), b"{}")
+    layout.rollout_file(R0, "zoe").mkdir()
+    looked = list[str]()
+    monkeypatch.setattr(fetch, "tag_of", lambda found: looked.append(tag_of(found)) or tag_of(found))
+    tags = PeersFiles(make_settings(layout.path), run_of(layout)).tags(R0, {*names[:read]}).tags
+    assert tags.pop("zoe") == ""
+    assert tags.keys() == {*names}
+    assert {name for name, tag in tags.items() if tag != UNSEEN} == {*(names[:3] if read == 3 else names)}
+    assert len(looked) == (3 if read == 3 else len(names))

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
+from swarm.config import Settings
 from swarm.node.worker.held_out import LONGEST_PROMPT
 from swarm.wire.codec import decode, encode
 from swarm.wire.judge_messages import JudgeAnswer, JudgeQuestion
@@ -173,3 +174,14 @@ async def test_a_question_whose_answer_a_kill_prevented_is_answered_when_the_rou
     for round_ in ROUNDS:
         one, other = answer_of(whole, round_), answer_of(broken, round_)
         assert (one.response, one.policy) == (other.response, other.policy)
+
+
+async def test_where_looks_are_paid_for_a_judge_is_looked_for_in_some_rounds_and_once_it_has_asked_in_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Settings, "sparing", property(lambda _: True))
+    layout, asked = Layout(tmp_path, "exp"), (2, 4, 5, 6, 7)
+    for round_ in asked:
+        ask(layout, round_)
+    await play_to_the_end(layout, range(8), make_worker(layout, "alice", FakePolicy()))
+    assert [round_ for round_ in asked if layout.judge_answer_file(round_, "alice").exists()] == [4, 5, 6, 7]

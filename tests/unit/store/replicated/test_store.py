@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from swarm.errors import AlreadyThereError, ConfigError, ProtocolError, StoreError
-from swarm.records.listing import NodeFiles, nodes_in
+from swarm.records.listing import NodeFiles, nodes_in, rounds_in
 from swarm.store.base import PAGE, Store
 from swarm.store.place import open_place
 from swarm.store.replicated.membership import RECORD, Member, Membership
@@ -87,6 +87,19 @@ def test_however_many_names_a_member_makes_those_of_others_are_listed(
         machines.plant("ben", f"{STAGE}/{name.format(number)}")
     for own in ("lab", "eva"):
         assert {"lab", "eva"} <= nodes_in(machines.store(own), STAGE)
+
+
+def test_more_names_than_a_member_s_share_are_all_listed_where_others_have_them_too(
+    machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as the rounds of a long run, on the machine of somebody who came late."""
+    for module in ("swarm.store.replicated.store", "swarm.store.folder.fetch", "swarm.records.listing"):
+        monkeypatch.setattr(f"{module}.MOST_NAMES", 60)
+    for own in ("lab", "ben"):
+        for number in range(25):
+            machines.plant(own, f"rewards/round_{number}/stage_0/{own}.json")
+    for own in machines.path:
+        assert rounds_in(machines.store(own), "rewards") == list(range(25))
 
 
 def test_pages_of_several_subtrees_give_every_name_once_and_in_order(machines: Machines) -> None:
