@@ -75,6 +75,9 @@ def test_what_passes_all_tests_earns_one_and_what_does_not_earns_nothing(tmp_pat
         "import re, math\nfrom collections import namedtuple\nfirst = lambda s: re.match('.', s)[0]": 1,
         "print('noise' * 100_000)\ndef first(s):\n    print(s)\n    return s[:1]": 1,
         "class A:\n    def __init__(self, s): self.s = s\ndef first(s): return A(s).s[0]": 1,
+        "import functools, hashlib, zlib\nclass A:\n    @functools.cached_property\n    def b(self):\n"
+        "        return hashlib.sha256(zlib.compress(bytes(10**6))).hexdigest()\n@functools.lru_cache\n"
+        "def first(s): return s[len(A().b) - 64]": 1,
         "def first(s): return s": 0,
         "def first(s): return 'a'": 0,
         "def other(s): return s[0]": 0,
