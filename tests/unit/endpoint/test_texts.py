@@ -333,6 +333,7 @@ def test_a_file_that_holds_no_key_is_refused(tmp_path: Path, content: bytes) -> 
         ("http://localhost:8000/v1", True),
         ("http://192.168.1.5:8000/v1", False),
         ("http://localhost.example.org/v1", False),
+        ("http://llm.localhost/v1", False),  # which some resolvers ask a name server for
         ("http://127.0.0.1.example.org/v1", False),
     ],
 )
