@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from benchmarks.own_tasks import report, run, teach
+from benchmarks.own_tasks import HEADER, report, run, teach
 from swarm.tasks.python.template import CONVERSATION, SETTINGS
 from swarm.warmup.corpus import WELL_FORMED, Example
 
@@ -84,8 +84,7 @@ def main() -> None:
     (folder / f"{NAME}.py").write_text(CONVERSATION.format(name=NAME))
     (folder / f"{NAME}.toml").write_text(SETTINGS.format(name=NAME) + "\n")
     taught = teach(folder / "tiny-guess", examples())
-    print("| swarm | task | reward first | last | tagged first | last | external groups | refused | validates |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    print(HEADER)
     report(folder, NAME, run(folder, NAME, args, str(taught)))
     conversations(folder)
 

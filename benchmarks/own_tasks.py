@@ -1,9 +1,9 @@
 """Swarms on questions of one's own: a dataset of 500, chain_sum with own parameters, a Python file, and specialists.
 
-    python -m benchmarks.own_tasks --path DIR [--rounds 40] [--nodes 4]
+    python -m benchmarks.own_tasks --path DIR [--rounds 40] [--nodes 4] [--swarms dataset,python]
 
 Each is an ordinary `swarm up` of its own experiment; then `swarm validate`. What it prints is the mean reward and the
-share of tagged completions in the first and the last quarter of the rounds, by task. The embedded models know the
+share of tagged completions in each quarter of the rounds, by task. The embedded models know the
 questions of the nine tasks word for word; one that is to answer chain_sum's is first taught its form on questions that
 no run asks, as the embedded ones were on theirs (swarm.warmup), and is right in a few of a hundred.
 
@@ -19,9 +19,10 @@ import json
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import anyio
 
@@ -56,6 +57,10 @@ def draw(rng, most=9):
 def score(question, answer):
     return 1.0 if answer.strip() == question.answer else 0.0
 '''
+HEADER = """\
+| swarm | task | reward, by quarter | tagged, by quarter | external groups | refused | validates |
+|---|---|---|---|---|---|---|"""
+"""Of what `report` prints."""
 TAUGHT = 150
 """Steps of the warm-up on a task's form."""
 
@@ -122,38 +127,40 @@ def report(folder: Path, name: str, validated: int) -> None:
     """The table's rows of one swarm."""
     logs = (folder / "place" / "experiments" / name / "logs").glob("*/metrics.jsonl")
     rows = [json.loads(line) for file in logs for line in file.read_text().splitlines()]
-    quarter = (1 + max(row["round"] for row in rows)) // 4
-    last = max(row["round"] for row in rows) - quarter
-    tasks = sorted({task for row in rows for task in row["task_rewards"]})
-    for task in tasks:
-        figures = [
-            fmean(row[column][task] for row in rows if task in row[column] and of(row["round"]))
-            for column in ("task_rewards", "task_tag_rates")
-            for of in (lambda number: number < quarter, lambda number: number > last)
+    rounds = 1 + max(row["round"] for row in rows)
+    refused = sum(sum(row["refused_files"].values()) for row in rows)
+    for task in sorted({task for row in rows for task in row["task_rewards"]}):
+        curves = [
+            " ".join(f"{_mean(rows, column, task, quarter, rounds):.{digits}f}" for quarter in range(4))
+            for column, digits in (("task_rewards", 3), ("task_tag_rates", 2))
         ]
-        refused = sum(sum(row["refused_files"].values()) for row in rows)
         print(
-            f"| {name} | {task} | {figures[0]:.3f} | {figures[1]:.3f} | {figures[2]:.2f} | {figures[3]:.2f} "
+            f"| {name} | {task} | {curves[0]} | {curves[1]} "
             f"| {sum(row['external_groups'] for row in rows)} | {refused} | {'yes' if validated == 0 else 'NO'} |",
             flush=True,
         )
 
 
+def _mean(rows: Sequence[Any], column: str, task: str, quarter: int, rounds: int) -> float:
+    of_task = [row for row in rows if task in row[column]]
+    return fmean(row[column][task] for row in of_task if 4 * row["round"] // rounds == quarter)
+
+
 def main() -> None:
-    """All four, one after the other."""
+    """The swarms, one after the other."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--path", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--nodes", type=int, default=4)
+    parser.add_argument("--swarms", default=",".join(SETTINGS))
     args = parser.parse_args()
     folder = args.path.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     write_inputs(folder)
-    taught = teach_form(folder)
-    print("| swarm | task | reward first | last | tagged first | last | external groups | refused | validates |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    for name in SETTINGS:
-        report(folder, name, run(folder, name, args, str(taught) if name == "chain_sum" else "tiny-2-qwen2"))
+    print(HEADER)
+    for name in args.swarms.split(","):
+        model = str(teach_form(folder)) if name == "chain_sum" else "tiny-2-qwen2"
+        report(folder, name, run(folder, name, args, model))
 
 
 if __name__ == "__main__":

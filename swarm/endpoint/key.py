@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,10 +18,11 @@ _MOST_BYTES = 8192
 class Key:
     """A key that no repr, message or copy of the configuration shows."""
 
-    __slots__ = ("_value",)
+    __slots__ = ("_spelt", "_value")
 
     def __init__(self, value: str) -> None:
         self._value = value
+        self._spelt = re.compile("".join(map(_in_json, value)))
 
     def __repr__(self) -> str:
         return "Key(hidden)"
@@ -33,8 +35,13 @@ class Key:
         return self._value
 
     def hidden_in(self, text: str) -> str:
-        """The text without the key: a server may repeat it, in an error or in a reply."""
-        return text.replace(self._value, HIDDEN) if len(self._value) >= _SHORTEST_HIDDEN else text
+        """The text without the key, also as JSON may spell it: a server may repeat it, in an error or in a reply."""
+        return self._spelt.sub(HIDDEN, text) if len(self._value) >= _SHORTEST_HIDDEN else text
+
+
+def _in_json(character: str) -> str:
+    """A pattern of how a character of a key may stand in JSON: of one that is hidden after a cut, a part would stay."""
+    return rf"(?:\\?{re.escape(character)}|\\u(?i:{ord(character):04x}))"
 
 
 def read_key(config: EndpointConfig, environ: Mapping[str, str]) -> Key | None:

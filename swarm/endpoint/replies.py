@@ -20,6 +20,8 @@ from swarm.types import Dialogue
 FINISHED = frozenset({"stop", "eos", "eos_token", "end_turn", "stop_sequence", "tool_calls", "function_call"})
 """Names of `finish_reason` for a reply that the model ended."""
 _MOST_TOKENS = 10**9
+_MARKS_OF_A_TURN = 1_000
+"""Most characters of a template's marks around a turn of a prompt that a reply begins with."""
 
 _TOKEN = r"<\|[^|<>\s]{1,40}\|>|</?s>|<bos>|<(?:start|end)_of_turn>|\[/?INST\]|<</?SYS>>"
 """Marks of chat templates."""
@@ -36,21 +38,29 @@ def read_reply(body: bytes, config: EndpointConfig, form: Form, prompt: str | Di
     try:
         reply = _object(_json(body), "the reply")
         choice = _object(_first(reply.get("choices")), "a choice")
-        text, reasoning = _texts(choice, form)
+        whole_text, reasoning = _texts(choice, form)
+        text, beyond = _cut(whole_text, form, prompt, config)
         rest = without_prompt(text, form, prompt, config.asking)
         kept = f"<think>\n{reasoning}\n</think>\n\n{rest}" if reasoning and config.reasoning == "keep" else rest
-        whole = len(kept) <= config.characters
+        whole = len(kept) <= config.characters and not beyond
         usage = reply.get("usage")
         return Reply(
             text=_encodable(kept[: config.characters]),
             finished=whole and choice.get("finish_reason") in tuple(FINISHED),
             tokens_in=_count(usage, "prompt_tokens"),
             tokens_out=_count(usage, "completion_tokens"),
-            written=_encodable(reasoning + rest),
+            written=_encodable(reasoning + rest + beyond),
             trimmed=rest != text,
         )
     except _Unreadable as error:
         return Failure("unreadable", str(error), billed=True, status=200)
+
+
+def _cut(text: str, form: Form, prompt: str | Dialogue, config: EndpointConfig) -> tuple[str, str]:
+    """What of a reply can be kept or trimmed, and what is beyond: patterns take a hundred times what they read."""
+    asked = turns(form, prompt, config.asking)
+    most = config.characters + sum(map(len, asked)) + _MARKS_OF_A_TURN * (1 + len(asked))
+    return text[:most], text[most:]
 
 
 def without_prompt(text: str, form: Form, prompt: str | Dialogue, asking: Asking = OURS) -> str:

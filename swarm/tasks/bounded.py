@@ -25,7 +25,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import msgspec
 
@@ -71,37 +71,58 @@ _decode_limits: Callable[[bytes], Limits] = msgspec.msgpack.Decoder(Limits).deco
 
 MOST_BYTES = 2**32
 """Of a message to a child: the server, which sends it, has bounded it."""
+LOOK_S = 0.1
+STILL_LOOKS = 20
+"""Two seconds, as dear as an answer that computes until it is killed."""
+_PROCESS_CLOCK = 2
+"""CPUCLOCK_SCHED of Linux, in the clock's number beside the process's."""
 STDERR_BYTES = 2_000
 STDERR_LINES = 10
 """Of what a child says on stderr, so much is passed on."""
 
 
-def run_bounded(job: Callable[[Emit], None], limits: Limits, passed: Sequence[int] = ()) -> list[bytes]:
+class Child(NamedTuple):
+    """A child that is alive, or not yet reaped."""
+
+    pid: int
+    read_fd: int
+    """Where what it emits is read."""
+
+
+class Beside(NamedTuple):
+    """A child that runs beside this process, and is spoken to."""
+
+    child: Child
+    write_fd: int
+    """Where to write to it; it reads that at PASSED_FD."""
+
+
+def run_bounded(
+    job: Callable[[Emit], None], limits: Limits, passed: Sequence[int] = (), talks_to: Child | None = None
+) -> list[bytes]:
     """Run job(emit) in a fork of this process; returns the frames that it emitted before it ended or was killed.
 
     A job shows by its last frame that it came to its end. To be called in a process with a single thread only.
 
     Args:
         passed: descriptors that the child has too, from PASSED_FD on.
+        talks_to: a child that it exchanges messages with: it is killed, too, once both do nothing but wait.
     """
-    with _child(job, limits, passed) as read_fd:
-        return split_frames(_read_until_end(read_fd, limits))
+    with _child(job, limits, passed) as child:
+        return split_frames(_read_until_end(child.read_fd, limits, (child.pid, talks_to.pid) if talks_to else ()))
 
 
 @contextlib.contextmanager
-def beside(job: Callable[[Emit], None], limits: Limits | None) -> Iterator[tuple[int, int]]:
-    """A child that runs until the block ends, and is killed then: where to read what it emits, and to write to it.
-
-    It reads that at PASSED_FD. Without limits it sets its own.
-    """
+def beside(job: Callable[[Emit], None], limits: Limits | None) -> Iterator[Beside]:
+    """A child that runs until the block ends, and is killed then. Without limits it sets its own."""
     its_end, our_end = os.pipe()
     with contextlib.ExitStack() as open_:
         open_.callback(os.close, our_end)
         try:
-            read_fd = open_.enter_context(_child(job, limits, (its_end,)))
+            child = open_.enter_context(_child(job, limits, (its_end,)))
         finally:
             os.close(its_end)
-        yield read_fd, our_end
+        yield Beside(child, our_end)
 
 
 class Standby:
@@ -115,25 +136,24 @@ class Standby:
     def __init__(self, job: Callable[[bytes, Emit], None]) -> None:
         self._job = job
         self._alive = contextlib.ExitStack()
-        self._pipes: tuple[int, int] | None = None
-        """Of the child that waits: to read what it emits, and to write to it."""
+        self._waiting: Beside | None = None
 
     def prepare(self) -> None:
         """Fork the child of the next job, unless it is there. What its job needs must be there before."""
-        if self._pipes is None:
+        if self._waiting is None:
             memory = _address_space(0)
-            self._pipes = self._alive.enter_context(beside(lambda emit: self._serve(memory, emit), None))
+            self._waiting = self._alive.enter_context(beside(lambda emit: self._serve(memory, emit), None))
 
     def run(self, message: bytes, limits: Limits) -> list[bytes]:
         """The frames that the job emitted before it ended or was killed, as of run_bounded."""
         for _ in range(2):
             self.prepare()
-            assert self._pipes is not None
-            read_fd, write_fd = self._pipes
+            assert self._waiting is not None
+            child, write_fd = self._waiting
             try:
                 sender(write_fd)(_encode_limits(limits))
                 sender(write_fd)(message)
-                return split_frames(_read_until_end(read_fd, limits))
+                return split_frames(_read_until_end(child.read_fd, limits))
             except BrokenPipeError:  # it was killed while it waited
                 continue
             finally:
@@ -142,7 +162,7 @@ class Standby:
 
     def close(self) -> None:
         """End the child that waits."""
-        self._pipes = None
+        self._waiting = None
         self._alive.close()
 
     def _serve(self, memory: int | None, emit: Emit) -> None:
@@ -157,8 +177,8 @@ class Standby:
 
 
 @contextlib.contextmanager
-def _child(job: Callable[[Emit], None], limits: Limits | None, passed: Sequence[int]) -> Iterator[int]:
-    """A child, alive inside the block, and the descriptor from which its frames are read.
+def _child(job: Callable[[Emit], None], limits: Limits | None, passed: Sequence[int]) -> Iterator[Child]:
+    """A child, alive inside the block.
 
     Args:
         limits: None: the job sets its own.
@@ -172,7 +192,7 @@ def _child(job: Callable[[Emit], None], limits: Limits | None, passed: Sequence[
     os.close(write_fd)
     os.close(stderr_fd)
     try:
-        yield read_fd
+        yield Child(child, read_fd)
     finally:
         os.close(read_fd)
         _kill_group(child)
@@ -230,17 +250,42 @@ def _pass_on(said_fd: int) -> None:
             os.write(_STDERR_FD, b"\n".join(lines).removesuffix(b"\n") + b"\n")
 
 
-def _read_until_end(fd: int, limits: Limits) -> bytes:
-    """All that comes until end of file, the deadline or the output limit, whichever is first."""
+def _read_until_end(fd: int, limits: Limits, talking: Sequence[int] = ()) -> bytes:
+    """All that comes until end of file, the deadline or the output limit, whichever is first; or until processes that
+    talk to each other have both been still for a while."""
     deadline = time.monotonic() + limits.wall_s
-    received = bytearray()
+    received, stillness = bytearray(), _Stillness(talking)
     while len(received) <= limits.output_bytes:
-        readable, _, _ = select.select([fd], [], [], max(0.0, deadline - time.monotonic()))
+        left = max(0.0, deadline - time.monotonic())
+        readable, _, _ = select.select([fd], [], [], min(left, LOOK_S) if talking else left)
         chunk = os.read(fd, 65_536) if readable else b""
-        if not chunk:
+        if not chunk and (readable or not left or stillness.is_for_long()):
             break
         received += chunk
     return bytes(received)
+
+
+class _Stillness:
+    """Whether processes wait for each other: a machine that is busy gives one that has work some time at last."""
+
+    def __init__(self, pids: Sequence[int]) -> None:
+        self._pids = pids
+        self._used = self._looks = 0
+
+    def is_for_long(self) -> bool:
+        """To be asked every LOOK_S: whether none of them was on a processor since STILL_LOOKS looks."""
+        used = sum(map(_processor_ns, self._pids))
+        self._looks = self._looks + 1 if used == self._used else 0
+        self._used = used
+        return self._looks >= STILL_LOOKS
+
+
+def _processor_ns(pid: int) -> int:
+    """Processor time of another process; where the system does not tell, one that always grows."""
+    try:
+        return time.clock_gettime_ns((~pid << 3) | _PROCESS_CLOCK)
+    except OSError:
+        return time.monotonic_ns()
 
 
 def _kill_group(child: int) -> None:

@@ -7,7 +7,8 @@
 The candidate holds no descriptor by which a verdict is given, and what it sends is rebuilt as plain values in the
 judge, so that neither comparison nor verdict is done by code that an answer brought. Both children have the limits of
 swarm.tasks.bounded, the audit hook of swarm.tasks.sandbox (to which running code is allowed here) and the bars of
-swarm.tasks.bars, without which no server takes such tasks: the hook is no jail for code that is executed.
+swarm.tasks.bars, without which no server takes such tasks: the hook is no jail for code that is executed. The one thing
+that either can wait for is the other's next message; where both wait, they are ended.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ def run_trial(trial: Trial, bars: Bars, limits: Limits) -> list[bytes]:
         _confine(bars)
         emit(msgspec.msgpack.encode([trial.judge(receiver(PASSED_FD), sender(PASSED_FD + 1))]))
 
-    with beside(candidate, limits) as (read_fd, write_fd):
-        return run_bounded(judge, limits, passed=(read_fd, write_fd))
+    with beside(candidate, limits) as (child, write_fd):
+        return run_bounded(judge, limits, passed=(child.read_fd, write_fd), talks_to=child)
 
 
 def _confine(bars: Bars) -> None:

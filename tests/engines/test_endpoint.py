@@ -10,12 +10,12 @@ import os
 import shutil
 import statistics
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 import anyio
@@ -51,7 +51,10 @@ def transformers_serve(model: Path, home: Path) -> Iterator[str]:
     if not PYTHON.exists():
         pytest.fail(f"{PYTHON} is missing: make .venv-serving/.installed")
     port = free_port()
-    libraries = next(path for path in sys.path if path.endswith("site-packages"))
+    library = find_spec("transformers")
+    assert library
+    assert library.origin
+    libraries = str(Path(library.origin).parents[1])
     environ = {
         **os.environ,
         "PYTHONPATH": libraries,

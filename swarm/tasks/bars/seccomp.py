@@ -29,8 +29,8 @@ ALLOWED = (
     *("exit", "exit_group"),
 )
 """Names; one that an architecture lacks is left out."""
-READING = "read"
-"""Allowed on top to a child that is spoken to: it has no descriptor but its own pipes."""
+READING = (*(name for name in ALLOWED if name not in ("futex", "sched_yield")), "read")
+"""Of a child that is spoken to: it has no descriptor but its own pipes, and no way to wait but to read from them."""
 NEVER = (
     *("execve", "execveat", "ptrace", "process_vm_readv", "process_vm_writev", "kill", "pidfd_send_signal", "socket"),
     *("mount", "unshare", "setns", "bpf", "init_module", "finit_module", "reboot"),
@@ -54,27 +54,24 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_char_p))
 
 
-def filter_here(*also: str) -> Callable[[], int]:
+def filter_here(allowed: Sequence[str] = ALLOWED) -> Callable[[], int]:
     """What puts a process, which must have no new privileges, under the filter of this machine for good.
 
     It is assembled here, once; what is returned raises OSError. Raises NotHereError.
-
-    Args:
-        also: calls that are allowed on top.
     """
     here = machine()
-    instructions = list(assemble(here.audit_arch, here.numbers, also))
+    instructions = list(assemble(here.audit_arch, here.numbers, allowed))
     program = _Program(len(instructions), b"".join(instructions))
     return ready(here.numbers["seccomp"], _SET_MODE_FILTER, _SPEC_ALLOW, ctypes.byref(program))
 
 
-def assemble(audit_arch: int, numbers: Mapping[str, int], also: Sequence[str] = ()) -> Iterator[bytes]:
+def assemble(audit_arch: int, numbers: Mapping[str, int], allowed: Sequence[str] = ALLOWED) -> Iterator[bytes]:
     """The instructions; struct sock_filter each."""
     yield _instruction(_LOAD, _ARCH)
     yield _instruction(_IF_EQUAL, audit_arch, 1, 0)
     yield _instruction(_RETURN, _KILL)
     yield _instruction(_LOAD, _NUMBER)
-    for name in (*ALLOWED, *also):
+    for name in allowed:
         if name in numbers and name not in _NOT_EXECUTABLE:
             yield from _returning(numbers[name], _ALLOW)
     for name in NEVER:

@@ -9,6 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+import msgspec
+
 from swarm.tasks.bounded import FIRST_CPU_S, at_most
 from swarm.tasks.dataset import files, strict_json, template
 from swarm.tasks.dataset.definition import Definition
@@ -129,6 +131,7 @@ class _Reader:
     def _prompt(self, columns: Mapping[str, Any]) -> str:
         """The question of a row that can be asked and scored. Raises ValueError."""
         strict_json.check(dict(columns))
+        _check_that_it_can_be_packed(columns)
         if sum(map(_length, columns.values())) > ROW_LIMIT:
             raise ValueError(f"the row has more than {ROW_LIMIT} characters")
         prompt = template.fill(self._definition.question, columns, MOST_FILLED)
@@ -159,6 +162,14 @@ def _kept(columns: Mapping[str, Any], needed: tuple[str, ...], path: Path, line:
         if columns[name] is None:
             raise UnreadableError(f"{path}:{line}: the column {name!r:.80} is null; leave such rows out")
     return {name: columns[name] for name in needed}
+
+
+def _check_that_it_can_be_packed(columns: Mapping[str, Any]) -> None:
+    """Raises ValueError."""
+    try:
+        msgspec.msgpack.encode(columns)
+    except OverflowError:
+        raise ValueError("a whole number of more than 64 bits; write it as a text") from None
 
 
 def _length(value: Any) -> int:

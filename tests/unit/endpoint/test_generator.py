@@ -374,6 +374,17 @@ def test_a_server_that_repeats_the_key_does_not_bring_it_out(spelt: str, caplog:
     assert {record.name.split(".")[0] for record in caplog.records} <= {"asyncio", "swarm"}
 
 
+@pytest.mark.parametrize("before", range(300 - len(KEY), 300))
+def test_no_part_of_the_key_is_left_where_a_servers_words_are_cut(before: int) -> None:
+    body = b'{"error": {"message": "%s%s"}}' % (b"x" * before, SPELT.encode())
+    reply_body = b'{"choices": [{"message": {"content": "%s%s"}}]}' % (b"x" * (128 - 300 + before), SPELT.encode())
+    with serving(stubs.raw(reply_body), then=stubs.raw(body, 401)) as stub, capture_logs() as logs:
+        made = generator(stub, key=KEY, max_tokens=2)
+        ((completion,),) = made.generate(["?"], group_size=1, seed=1)
+        ask(made)
+    assert KEY[:4] not in repr(logs) + completion.text
+
+
 def test_a_run_leaves_the_key_in_no_file_no_line_and_no_command_line(tmp_path: Path) -> None:
     """A process of its own, with the logs of a node at `debug`, against every fault that could carry the key out."""
     faults = [good(text=KEY), refused(500, KEY), stubs.killed, refused(401, KEY)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,18 @@ def test_reasoning_is_left_out_or_kept_in_front() -> None:
 def test_a_long_reply_is_cut_to_what_peers_take_and_is_not_finished() -> None:
     cut = read(reply("x" * 1000), max_tokens=2)
     assert (len(cut.text), cut.finished) == (128, False)
+
+
+def test_no_more_of_a_reply_is_looked_into_than_can_be_kept() -> None:
+    """The pattern of a template's marks took 130 bytes of memory for each of them."""
+    body = reply("<|user|>1 + 1?" + " " * 2_000_000)
+    tracemalloc.start()
+    cut = read(body, max_tokens=2)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 40 * 2**20
+    assert (cut.text, cut.trimmed, cut.finished) == ("", True, False)
+    assert len(cut.written) > 1_900_000, "what was written may have to be paid for"
 
 
 def test_halves_of_surrogate_pairs_become_text() -> None:
@@ -320,6 +333,7 @@ def test_a_file_that_holds_no_key_is_refused(tmp_path: Path, content: bytes) -> 
         ("http://localhost:8000/v1", True),
         ("http://192.168.1.5:8000/v1", False),
         ("http://localhost.example.org/v1", False),
+        ("http://llm.localhost/v1", False),  # which some resolvers ask a name server for
         ("http://127.0.0.1.example.org/v1", False),
     ],
 )

@@ -16,6 +16,7 @@ from swarm.tasks.dataset.code.modules import MODULES
 from swarm.tasks.trial import Receive
 
 CHECK = "check"
+_ENDS_OF_ITERATION = (StopIteration, StopAsyncIteration)
 _PASSED, _FAILED, _ERRORS = "_swarm_passed", "_swarm_failed", "_swarm_errors"
 
 
@@ -26,13 +27,14 @@ class Tests(msgspec.Struct, frozen=True):
     entry_point: str = ""
     """The function that `check(candidate)` is called with; where it is empty, the source's own statements are all."""
     partial: bool = False
-    """The reward is the share of the assertions that hold."""
+    """The reward is the share of the assertions that hold; 0 where anything else ends the tests."""
 
 
 def verify(tests: Tests) -> None:
     """See that tests can be run, and test something. Raises ValueError."""
     try:
         tree = ast.parse(tests.source)
+        compile(tree, "<tests>", "exec")  # which refuses more, such as a return outside of a function
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ValueError(f"the tests are no Python: {error}") from None
     if not any(isinstance(node, ast.Assert) for node in ast.walk(tree)):
@@ -66,7 +68,11 @@ def _bound(tree: ast.AST) -> Iterator[str]:
 
 
 def verdict(tests: Tests, receive: Receive, send: Emit) -> float:
-    """The reward: 1 where all assertions hold, 0 where one does not; or, if partial, the share of those that do."""
+    """The reward: 1 where all assertions hold, 0 where one does not; or, if partial, the share of those that do.
+
+    What ends the tests otherwise leaves unknown how many would have failed: an answer could end them behind the first
+    assertion that holds. So it gives 0.
+    """
     random.seed(0)
     tree = ast.parse(tests.source)
     held, failed = [0], [0]
@@ -79,10 +85,10 @@ def verdict(tests: Tests, receive: Receive, send: Emit) -> float:
         if tests.entry_point:
             space[CHECK](_function(tests.entry_point, receive, send))
     except Exception:  # noqa: BLE001 - an assertion that does not hold, or whatever a test raises
-        failed[0] += 1
+        return 0.0
     if tests.partial:
         return held[0] / max(held[0] + failed[0], 1)
-    return float(held[0] > 0 and not failed[0])
+    return float(held[0] > 0)
 
 
 def _count(counter: list[int]) -> None:
@@ -121,9 +127,12 @@ def _function(name: str, receive: Receive, send: Emit) -> Callable[..., Any]:
 
 
 def _raised(name: Any) -> Exception:
-    """The error that a call raised: of the built-in type of that name, if it is one."""
+    """The error that a call raised: of the built-in type of that name, if it is one.
+
+    But for those that end an iteration: `all(map(function, values))` would hold after none of them.
+    """
     kind = getattr(builtins, name, None) if isinstance(name, str) else None
-    if isinstance(kind, type) and issubclass(kind, Exception):
+    if isinstance(kind, type) and issubclass(kind, Exception) and not issubclass(kind, _ENDS_OF_ITERATION):
         try:
             return kind(f"the answer raised {name}")
         except TypeError:  # UnicodeError's kinds, which need more

@@ -44,7 +44,7 @@ def check(schema: Any) -> None:
             raise ValueError(f"the schema's {keyword!r:.80} is not understood here; known are {', '.join(_EXPECTED)}")
         try:
             _EXPECTED[keyword](given)
-        except (TypeError, AttributeError, re.error):
+        except (TypeError, AttributeError, re.error, OverflowError, RecursionError):
             raise ValueError(f"the schema's {keyword} cannot be {given!r:.80}") from None
 
 

@@ -75,6 +75,9 @@ def test_what_passes_all_tests_earns_one_and_what_does_not_earns_nothing(tmp_pat
         "import re, math\nfrom collections import namedtuple\nfirst = lambda s: re.match('.', s)[0]": 1,
         "print('noise' * 100_000)\ndef first(s):\n    print(s)\n    return s[:1]": 1,
         "class A:\n    def __init__(self, s): self.s = s\ndef first(s): return A(s).s[0]": 1,
+        "import functools, hashlib, zlib\nclass A:\n    @functools.cached_property\n    def b(self):\n"
+        "        return hashlib.sha256(zlib.compress(bytes(10**6))).hexdigest()\n@functools.lru_cache\n"
+        "def first(s): return s[len(A().b) - 64]": 1,
         "def first(s): return s": 0,
         "def first(s): return 'a'": 0,
         "def other(s): return s[0]": 0,
@@ -100,6 +103,35 @@ def test_a_partial_reward_is_the_share_of_the_assertions_that_hold(tmp_path: Pat
     ]
     found = score(tmp_path, HUMAN_EVAL, {**OF_HUMAN_EVAL, "partial": True}, answers)
     assert found.rewards == (1, 0.25, 0.25, 0)
+
+
+@pytest.mark.parametrize(
+    ("tests", "right"),
+    [
+        (["assert all(map(first, ['ab', 'cd']))"], RIGHT),
+        (["for got, want in zip(map(first, ['ab', 'cd']), 'ac'):\n    assert got == want"], RIGHT),
+        (["assert not any(map(first, ['', '']))"], "def first(s): return s"),
+        (["left = iter('ab')\nassert not any(iter(lambda: first(next(left, '')), ''))"], "def first(s): return ''"),
+    ],
+)
+def test_an_answer_ends_no_iteration_of_the_tests(tmp_path: Path, tests: list[str], right: str) -> None:
+    ends = ["def first(s): raise StopIteration", "def first(s):\n    if s == 'ab': return 'a'\n    raise StopIteration"]
+    rewards = score(tmp_path, {**MBPP, "test_list": tests}, OF_MBPP, [*ends, RIGHT, right]).rewards
+    assert rewards[:2] == (0.0, 0.0)
+    assert 1.0 in rewards[2:]
+
+
+@pytest.mark.parametrize("partial", [True, False])
+def test_an_answer_that_ends_the_tests_behind_the_first_assertion_earns_nothing(tmp_path: Path, partial: bool) -> None:
+    loop = "def check(candidate):\n    for n in range(50):\n        found = candidate([n])\n        assert found == n\n"
+    answers = [
+        "def total(numbers):\n    if numbers[0] == 0: return 0\n    raise ValueError",
+        "def total(numbers): return 0",
+        "def total(numbers): return sum(numbers)",
+    ]
+    task = {**OF_HUMAN_EVAL, "partial": partial}
+    rewards = score(tmp_path, {**HUMAN_EVAL, "test": loop}, task, answers).rewards
+    assert rewards == (0.0, 0.02 if partial else 0.0, 1.0)
 
 
 PLANTED = "PLANTED"
@@ -151,6 +183,23 @@ def test_a_hostile_answer_earns_nothing_and_costs_nobody_else(tmp_path: Path, mo
     rewards = score(tmp_path, MBPP, OF_MBPP, [*cheap, RIGHT]).rewards
     assert rewards == (*([0.0] * len(cheap)), 1.0)
     assert not (tmp_path / PLANTED).exists()
+
+
+WAITING = {
+    "a request swallowed": "import os\ndef first(s):\n    while True: os.read(4, 1)",
+    "a request that never comes": "import os\nos.read(4, 1)\nos.read(4, 2**20)\nos.read(4, 2**20)",
+    "a lock": "import threading\nlock = threading.Lock()\nlock.acquire()\nlock.acquire()\ndef first(s): return '?'",
+    "a lock for a while": "import threading\nlock = threading.Lock()\nlock.acquire()\n"
+    "while True: lock.acquire(timeout=0.5)",
+    "the processor given away": "import os\nwhile True: os.sched_yield()",
+    "sleep": "import time\ndef first(s):\n    while True: time.sleep(9)",
+}
+
+
+def test_an_answer_that_waits_is_ended_long_before_its_time_and_counts_as_killed_where_it_could(tmp_path: Path) -> None:
+    found = score(tmp_path, MBPP, OF_MBPP, [*WAITING.values(), RIGHT], wall_s=10 * PATIENCE)
+    assert found.rewards == (*([0.0] * len(WAITING)), 1.0)
+    assert found.killed >= 2, "those that read wait until they are ended; the others fail at once"
 
 
 @pytest.mark.engine
@@ -210,6 +259,7 @@ def test_code_is_never_scored_where_the_other_groups_are(tmp_path: Path) -> None
     ("truth", "options", "problem"),
     [
         ("assert f(1) ==", {}, "the tests are no Python"),
+        ("assert f(1)\nreturn", {}, "the tests are no Python: 'return' outside function"),
         ("f(1)", {}, "assert nothing"),
         ("assert len('a') == 1", {}, "call nothing that an answer could define"),
         ("assert f(1)", {"entry_point": "name"}, r"have to define check\(candidate\)"),

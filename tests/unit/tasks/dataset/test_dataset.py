@@ -16,6 +16,7 @@ from swarm.tasks.definitions import profile_of
 from swarm.tasks.registry import Families, complete
 from tests.unit.tasks.dataset.making import json_lines, prepared, request, sums
 
+HUGE = 10**30
 NUMBERS = {"dataset": "q.jsonl", "scorer": "number", "answer_after": "####"}
 
 
@@ -117,6 +118,8 @@ def test_another_file_is_refused_with_both_digests_at_the_beginning_and_in_a_ser
         ("q.jsonl", b'{"question": "a", "answer": null}', r"q\.jsonl:1: the column 'answer' is null"),
         ("q.jsonl", b'{"question": "a", "answer": NaN}', r"q\.jsonl:1: NaN is no number"),
         ("q.jsonl", b'{"question": "a", "answer": 1e999}', r"q\.jsonl:1: inf is no number"),
+        ("q.jsonl", b'{"question": "a", "answer": %d}' % HUGE, r"q\.jsonl:1: a whole number of more than 64 bits"),
+        ("q.jsonl", b'{"question": [[-%d]], "answer": "1"}' % HUGE, r"q\.jsonl:1: a whole number of more than 64"),
         ("q.jsonl", b'{"question": "a", "answer": "1", "answer": "2"}', r"q\.jsonl:1: the name 'answer' twice"),
         ("q.jsonl", b'{"question": "a", "answer": "\xff"}', r"q\.jsonl:1: no UTF-8"),
         ("q.jsonl", b'{"question": "\\ud800", "answer": "1"}', r"q\.jsonl:1: .*surrogate"),

@@ -106,6 +106,8 @@ def test_other_answers_earn_nothing(scorer: str, truth: Any, answer: str, option
         ("json", {"$ref": "#/x"}, {"schema": True}, "not understood"),
         ("json", {"type": "text"}, {"schema": True}, "type cannot be"),
         ("json", {"items": {"pattern": "("}}, {"schema": True}, "pattern cannot be"),
+        ("json", {"pattern": "a{99999999999999999999}"}, {"schema": True}, "pattern cannot be"),
+        ("json", {"not": {"pattern": "(" * 9999 + ")" * 9999}}, {"schema": True}, "pattern cannot be"),
         ("json", [1], {"schema": True}, "which is an object"),
         ("regex", "(", {}, "no regular expression"),
         ("regex", ".*", {}, "matches the empty text"),
