@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from swarm.study.analysis.significance import FEWEST_SEEDS
+from swarm.study.budget import unequal_budgets
 from swarm.study.record import StudyRecord
 from swarm.study.report import paper
 from swarm.study.report.evidence import Evidence
@@ -15,6 +16,7 @@ from swarm.study.report.sections import Section, is_missing, p_text
 from swarm.study.report.sections_declared import NOTHING, declared_table
 from swarm.study.report.sections_factors import factors_table, what_moved
 from swarm.study.report.sections_headline import comparison_table
+from swarm.study.report.sections_paper import against_paper
 
 ALPHA = 0.05
 
@@ -30,7 +32,8 @@ def notes_section(evidence: Evidence) -> Section:
         if row["baseline"] and (row["configuration"], row["baseline"]) not in seen and (said := observation(row))
     ]
     moved = [said for row in factors_table(evidence).to_dict("records") if (said := what_moved(row))]
-    text = (*(declared or ([] if record.declared else [NOTHING])), *looked, *moved)
+    beside = against_paper(compared, record)
+    text = (*(declared or ([] if record.declared else [NOTHING])), *looked, *unequal_budgets(record), *moved, *beside)
     return Section("In plain words", (*text, *_limits(compared, evidence.runs, record)))
 
 
