@@ -122,6 +122,9 @@ def compare_runs(a: str, b: str, left: pd.DataFrame, right: pd.DataFrame) -> Run
 
 
 def _groups(metrics: pd.DataFrame) -> float:
+    """0.0 where the rows do not tell them."""
+    if not {"local_groups", "external_wanted"} <= {*metrics}:
+        return 0.0
     return float((metrics["local_groups"] + metrics["external_wanted"]).mean())
 
 

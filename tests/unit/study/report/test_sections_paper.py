@@ -83,7 +83,8 @@ def test_the_page_says_what_is_comparable(tmp_path: Path) -> None:
     assert "tiny-qwen2; Qwen2.5-0.5B" in said[-1]
     (plain,) = [section.text for section in sections if section.title == "In plain words"]
     unequal = "4/4 trains on 8 groups a round, 4/0 on 4: 2 times as many"
-    assert unequal in plain
+    (compared,) = [text for text in plain if text.startswith("Looked at afterwards: 4/4 lay above 4/0")]
+    assert compared.endswith(f"{unequal}.")
     assert set(said[:2]) < set(plain)
     (headline,) = [section.text for section in sections if section.title == "Cumulative reward"]
     assert any(text.startswith(unequal) and "not the effect of sharing alone" in text for text in headline)
