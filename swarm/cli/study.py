@@ -73,8 +73,9 @@ def run(
     rehearse: Annotated[
         bool | None,
         Parameter(
+            negative="--no-rehearse",
             help="Run a few rounds of each configuration, say how long the study takes and what it begins with, and "
-            "start no more. Without it a long study of models that are not embedded is rehearsed, and begins then."
+            "start no more. Without it a long study of models that are not embedded is rehearsed, and begins then.",
         ),
     ] = None,
     cluster: SlurmFlags | None = None,
