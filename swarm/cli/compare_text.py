@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import isclose
 from typing import Any
 
 import pandas as pd
@@ -18,6 +19,8 @@ DIGITS = {"cumulative_reward": 2, "cumulative_tagged": 2} | dict.fromkeys(
     ("reward_given_tagged", "starting_reward", "starting_reward_3", "final_reward", "max_drawdown"), 3
 )
 """Decimals by measure; others have those that their size asks for."""
+EQUAL = 0.01
+"""Relative difference of two numbers of groups that is none."""
 LEFT_OUT = ("rounds", "nodes")
 """Measures that say what was compared, not what came of it."""
 
@@ -34,7 +37,7 @@ def render_comparison(found: RunsComparison) -> str:
             "",
             table(("median round of first reaching", a, b), list(_thresholds(found.thresholds))),
             "",
-            verdict(found.cumulative),
+            "\n".join(filter(None, (verdict(found.cumulative), _budgets(found)))),
         )
     )
 
@@ -46,6 +49,17 @@ def verdict(found: Comparison) -> str:
     size = "" if found.hedges_g is None else f", Hedges' g {found.hedges_g:.2f}"
     p = "< 0.001" if found.p < 0.001 else f"= {found.p:.3f}"
     return f"cumulative reward: Welch t({found.df:.1f}) = {found.t:.2f}, p {p}{size}"
+
+
+def _budgets(found: RunsComparison) -> str:
+    """That they trained on unequal numbers of groups; empty where they did not, or nobody knows."""
+    a, b = found.groups
+    if not (a > 0 and b > 0) or isclose(a, b, rel_tol=EQUAL):
+        return ""
+    return (
+        f"a round of {printable(found.b)} trains on {b:.3g} groups, one of {printable(found.a)} on {a:.3g}: "
+        f"{b / a:.3g} times as many, so that the difference is not the effect of sharing alone"
+    )
 
 
 def _measures(totals: pd.DataFrame) -> Iterable[tuple[str, ...]]:

@@ -104,7 +104,7 @@ def _text(planned: Planned, settings: Settings) -> str:
     made, report = planned.plan, planned.report
     requests = render_expected(settings, made.nodes)
     probed = render_probe(report, one_node(made)) if report else ""
-    pace = render_pace(planned.pace) if planned.pace else ""
+    pace = render_pace(planned.pace, settings.max_rounds) if planned.pace else ""
     lines = (render_plan(made, settings), render_remedies(planned.remedies), probed, pace, requests)
     return "\n".join(filter(None, lines))
 

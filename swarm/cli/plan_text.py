@@ -9,7 +9,7 @@ from swarm.planner.pace import Pace
 from swarm.planner.plan import RESERVE, Part, Plan
 from swarm.planner.probe import ProbeReport
 from swarm.planner.remedies import Remedy
-from swarm.views.text import size, table
+from swarm.views.text import age, size, table
 
 
 def render_plan(plan: Plan, settings: Settings) -> str:
@@ -35,9 +35,10 @@ def render_remedies(found: Sequence[Remedy]) -> str:
     return f"what would fit, and nothing does by itself: {', or '.join(map(_remedy, found))}"
 
 
-def render_pace(pace: Pace) -> str:
-    """Seconds of a round, and where they come from."""
-    return f"seconds per round: {_seconds(pace.least)} to {_seconds(pace.most)} ({pace.source})"
+def render_pace(pace: Pace, rounds: int) -> str:
+    """Seconds of a round, what so many rounds take, and where that comes from."""
+    every = f"{rounds} rounds: {age(rounds * pace.least)} to {age(rounds * pace.most)}"
+    return f"seconds per round: {_seconds(pace.least)} to {_seconds(pace.most)}, {every} ({pace.source})"
 
 
 def _seconds(number: float) -> str:

@@ -12,11 +12,12 @@ from swarm.cli.say import print_result, warn
 from swarm.cli.suiting import suited_settings
 from swarm.config import variable
 from swarm.errors import ConfigError
-from swarm.judge.measured import Measured, Share
+from swarm.judge.measured import Measured
 from swarm.judge.probe import Probed, unaskable, with_levels, without
 from swarm.judge.probe import probe as probe_model
 from swarm.judge.proposal import LEAST, MOST, toml_tables
 from swarm.node.process.daemon import run_loop
+from swarm.records.shares import Share
 from swarm.systems import require_for
 from swarm.views.text import table
 

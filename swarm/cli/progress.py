@@ -14,6 +14,7 @@ import msgspec
 from swarm.cli.local_swarm import LocalSwarm
 from swarm.cli.say import say
 from swarm.cli.surviving import Surviving
+from swarm.records.first_round import advice, first_round, pace_line
 from swarm.records.growing import Growing
 from swarm.records.keeping import ShownRow, measured, taking
 from swarm.records.odd import Odd
@@ -128,6 +129,8 @@ class Progress:
         self._growing: dict[str, Growing] = {}
         self._rounds: dict[int, dict[str, ShownRow]] = {}
         self._shown: set[int] = set()
+        self._foreseen = False
+        """It was said what the first round that came says of the others."""
         self.pace = StepPace()
         """Of the steps of all nodes."""
         self._events = EventStream(run, Wanted(frozenset(swarm.names), level="info"))
@@ -177,6 +180,17 @@ class Progress:
                 for row in rows.values():
                     self.pace.observe(row)
                 self._show_round(round_of(number, self._settings.max_rounds, list(rows.values())))
+                self._foresee(number, list(rows.values()))
+
+    def _foresee(self, number: int, rows: Sequence[ShownRow]) -> None:
+        """Once, after the first round that is shown."""
+        left = self._settings.max_rounds - number - 1
+        if self._foreseen or left < 1 or not (found := first_round(rows, left, self._settings.generations)):
+            return
+        self._foreseen = True
+        say(pace_line(found))
+        if number == 0 and (what_to_do := advice(found, self._settings.model)):
+            say(what_to_do)
 
     def _logs_are_due(self) -> bool:
         return not self._settings.sparing or time.monotonic() - self._logs_read_at >= SPARING_SECONDS

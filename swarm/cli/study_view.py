@@ -8,6 +8,7 @@ from collections.abc import Callable
 from statistics import fmean
 
 from swarm.cli.say import say
+from swarm.study.budget import unequal_budgets
 from swarm.study.record import ConfigurationRecord
 from swarm.study.run.runner import RunView, StudyView
 from swarm.study.run.schedule import OVER, RunState
@@ -93,7 +94,10 @@ def _end_line(view: RunView) -> str:
 
 
 def results(view: StudyView) -> str:
-    """Mean cumulative reward of the finished runs of each configuration, held against its baseline's."""
+    """Mean cumulative reward of the finished runs of each configuration, held against its baseline's.
+
+    Where one of them trains on more groups than the other, that is said.
+    """
     means = {one.name: _mean(view, one) for one in view.record.configurations}
     rows = []
     for one in view.record.configurations:
@@ -101,7 +105,8 @@ def results(view: StudyView) -> str:
         runs = sum(run.run.configuration == one.name for run in view.those(RunState.FINISHED))
         gain = f"{mean / base - 1:+.1%} of {one.baseline}" if mean is not None and base else "-"
         rows.append([one.name, str(runs), f"{mean:.2f}" if mean is not None else "-", gain])
-    return table(("configuration", "runs", "cumulative reward", "against baseline"), rows, left=(0, 3))
+    found = table(("configuration", "runs", "cumulative reward", "against baseline"), rows, left=(0, 3))
+    return "\n".join([found, *unequal_budgets(view.record)])
 
 
 def _mean(view: StudyView, one: ConfigurationRecord) -> float | None:

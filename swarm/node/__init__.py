@@ -40,6 +40,7 @@ worker       one training node
   round_files                           what a round leaves in the shared place, in order
   held_out                              answers to a judge
   hint_log                              says once what makes the node useless although nothing fails
+  foreseeing                            says once what the first round tells of the others
   saving, checkpoints                   when one is written, and how
 
 coordinator  the round clock

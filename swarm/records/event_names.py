@@ -36,7 +36,7 @@ EVENTS = frozenset(
         *("rollouts.flood", "rollouts.listable", "rollouts.refused"),
         *("rollouts.taken_up", "rollouts.unlistable", "rollouts.unreadable", "rollouts.unscorable"),
         *("round.completed", "round.held", "round.last_closed", "round.opened", "round.redone"),
-        *("rounds.lost", "rounds.redoing", "rounds.redone", "rounds.skipped"),
+        *("rounds.foreseen", "rounds.lost", "rounds.redoing", "rounds.redone", "rounds.skipped"),
         *("scorer.ready", "scorer.restart", "scorer.stderr"),
         "settings.changed",
         "start.not_recorded",

@@ -66,6 +66,8 @@ class ShownRow(msgspec.Struct):
     round: int
     my_reward: float
     answer_tag_rate: float
+    finished_rate: float
+    zero_advantage_local: float
     external_wanted: int
     external_groups: int
     seconds_generate: float

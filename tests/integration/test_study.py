@@ -73,3 +73,28 @@ def test_a_study_that_was_killed_as_a_whole_has_the_rewards_of_one_that_was_not(
     assert differences(undisturbed, rows_of(broken, size)) == []
     assert sum(event["count"] for event in events(broken, size, "rounds.redone")) > 0, "nothing had to be redone"
     assert set_aside(broken) == []
+
+
+@pytest.mark.engine
+def test_a_rehearsal_of_real_swarms_predicts_hours_and_the_start_and_leaves_the_study_as_it_was(tmp_path):
+    (tmp_path / "pair.toml").write_text(MATRIX.replace("rounds = 2", "rounds = 3"))
+    clean = {
+        name: value for name, value in environment(tmp_path).items() if not name.startswith(("NUM_", "MAX_", "MODEL"))
+    }
+    command = ("study", "run", str(tmp_path / "pair.toml"), "--jobs", "2")
+    rehearsed = run_swarm(clean, *command, "--rehearse")
+    assert rehearsed.returncode == 0, rehearsed.stdout + rehearsed.stderr
+    assert "pair: 2 runs x 3 rounds, 2 at a time: about " in rehearsed.stdout
+    assert "expected at the start: reward per completion 0." in rehearsed.stdout
+    assert not (tmp_path / "experiments").exists()
+    found = json.loads((tmp_path / "studies" / "pair" / "rehearsal.json").read_bytes())
+    assert found["start"]["groups"] == 2 * 4, "round 0 of 4/0"
+    assert found["all_rounds"]["groups"] == 3 * 2 * (4 + 2)
+    assert all(0 < pace["least"] <= pace["most"] and pace["once"] > 0 for pace in found["paces"].values())
+    assert found["memory_peak"] > 10**8
+    assert found["checkpoint_bytes"] > 2 * 3 * 861_312 * 4, "weights and two moments of each of two nodes"
+
+    study = run_swarm(clean, *command)
+    assert study.returncode == 0, study.stdout + study.stderr
+    again = run_swarm(clean, *command, "--rehearse")
+    assert "about 0.0s to 0.0s" in again.stdout, "nothing is left"

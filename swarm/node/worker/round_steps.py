@@ -23,6 +23,7 @@ from swarm.node.sharing.intake import Intake, Wanted
 from swarm.node.sharing.trained_groups import TrainedGroups
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.events import Draw, Generate, Train
+from swarm.node.worker.foreseeing import Foreseeing
 from swarm.node.worker.held_out import HeldOutAnswers
 from swarm.node.worker.hint_log import HintLog
 from swarm.node.worker.ij_schedule import IJSchedule
@@ -53,6 +54,7 @@ class RoundSteps:
         self._schedule = IJSchedule(ctx.settings, ctx.node_id)
         self._files = RoundFiles(ctx)
         self._hints = HintLog(ctx)
+        self._foreseeing = Foreseeing(ctx.settings)
         self.held_out = HeldOutAnswers(ctx, generator)
         self.own_groups = OwnGroups(ctx, generator, self._files)
         self.cumulative_reward = 0.0
@@ -216,6 +218,7 @@ class RoundSteps:
         await self._files.row(row)
         await self._files.submit(row, winners(mean_rewards([*work.own, *work.sample.groups])))
         _log_round(row)
+        self._foreseeing.observe(row)
         await self._hints.observe(row)
         self._round_ended = self._ctx.clock.monotonic()
         if row.stage == self._ctx.settings.max_stages - 1:

@@ -46,6 +46,8 @@ class RunsComparison(NamedTuple):
     """threshold, a, b: median round of first reaching it, NaN where at least half of the runs never did."""
     cumulative: Comparison
     """Of the cumulative reward, with a as the baseline; without tests below three runs on either side."""
+    groups: tuple[float, float] = (0.0, 0.0)
+    """That a node asked for in a round to train on, its own and peers', of a and of b, on average."""
 
 
 def compare_experiments(path: Path | str, a: str, b: str) -> list[RunsComparison]:
@@ -115,7 +117,15 @@ def compare_runs(a: str, b: str, left: pd.DataFrame, right: pd.DataFrame) -> Run
         totals=_means(sums, a, b),
         thresholds=_thresholds(curves, sums, a, b),
         cumulative=_cumulative(sums, a, b),
+        groups=(_groups(left), _groups(right)),
     )
+
+
+def _groups(metrics: pd.DataFrame) -> float:
+    """0.0 where the rows do not tell them."""
+    if not {"local_groups", "external_wanted"} <= {*metrics}:
+        return 0.0
+    return float((metrics["local_groups"] + metrics["external_wanted"]).mean())
 
 
 def _curves(curves: pd.DataFrame, a: str, b: str) -> pd.DataFrame:

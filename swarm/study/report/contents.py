@@ -11,6 +11,7 @@ from swarm.study.report.sections_declared import declared_section, exploratory_s
 from swarm.study.report.sections_factors import factors_section, tasks_section
 from swarm.study.report.sections_headline import headline_section
 from swarm.study.report.sections_judge import exam_section, judge_section
+from swarm.study.report.sections_paper import paper_section
 from swarm.study.report.sections_progress import final_section, steadiness_section, thresholds_section
 from swarm.study.report.sections_reward import agents_section, average_section
 from swarm.study.report.sections_setup import runs_section, setup_section
@@ -24,6 +25,7 @@ SECTIONS = (
     factors_section,
     tasks_section,
     headline_section,
+    paper_section,
     average_section,
     agents_section,
     thresholds_section,

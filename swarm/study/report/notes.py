@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from swarm.study.analysis.significance import FEWEST_SEEDS
+from swarm.study.budget import unequal
 from swarm.study.record import StudyRecord
 from swarm.study.report import paper
 from swarm.study.report.evidence import Evidence
@@ -15,6 +16,7 @@ from swarm.study.report.sections import Section, is_missing, p_text
 from swarm.study.report.sections_declared import NOTHING, declared_table
 from swarm.study.report.sections_factors import factors_table, what_moved
 from swarm.study.report.sections_headline import comparison_table
+from swarm.study.report.sections_paper import against_paper
 
 ALPHA = 0.05
 
@@ -22,15 +24,20 @@ ALPHA = 0.05
 def notes_section(evidence: Evidence) -> Section:
     """Verdicts on what was declared, sentences on what was not, and what limits both."""
     record, compared = evidence.record, comparison_table(evidence.runs, evidence.record)
-    declared = [said for row in declared_table(evidence).to_dict("records") if (said := verdict(row))]
+    declared = [
+        f"{said}{_budgets(row, record)}"
+        for row in declared_table(evidence).to_dict("records")
+        if (said := verdict(row))
+    ]
     seen = {(one.configuration, one.baseline) for one in record.declared if one.measure == "cumulative_reward"}
     looked = [
-        said
+        f"{said}{_budgets(row, record)}"
         for row in compared.to_dict("records")
         if row["baseline"] and (row["configuration"], row["baseline"]) not in seen and (said := observation(row))
     ]
     moved = [said for row in factors_table(evidence).to_dict("records") if (said := what_moved(row))]
-    text = (*(declared or ([] if record.declared else [NOTHING])), *looked, *moved)
+    beside = against_paper(compared, record)
+    text = (*(declared or ([] if record.declared else [NOTHING])), *looked, *moved, *beside)
     return Section("In plain words", (*text, *_limits(compared, evidence.runs, record)))
 
 
@@ -76,6 +83,11 @@ def observation(row: dict[Any, Any]) -> str:
     tested = f"untested ({row['untested']})" if is_missing(p) else f"{adjusted}{p_text(p)}"
     but = "" if is_missing(p) or p < ALPHA else ", no more than chance may give"
     return f"Looked at afterwards: {name} lay {where} {baseline}{_gain(row)} ({tested}{but})."
+
+
+def _budgets(row: dict[Any, Any], record: StudyRecord) -> str:
+    said = unequal(record, str(row["configuration"]), str(row["baseline"]))
+    return f" {said}." if said else ""
 
 
 def _gain(row: dict[Any, Any]) -> str:

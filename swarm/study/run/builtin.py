@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from swarm.config.adaptive_rules import LITERAL_RULES, SCALED_RULES
@@ -19,6 +21,8 @@ ADAPTIVE_RULES = (*LITERAL_RULES, *SCALED_RULES, "supply", "random")
 """The last one is a control: it moves as much as the others, and follows nothing. They are held against 6/2, the best
 fixed split of the first study."""
 
+_SMALL = "Sharing raises the cumulative reward of a small swarm: {} is above 4/0."
+
 
 def _split(local: int, external: int) -> ConfigurationRecord:
     """I local and J external groups, named as in the paper."""
@@ -32,10 +36,26 @@ def _half(name: str, **settings: Any) -> ConfigurationRecord:
     return ConfigurationRecord(name=name, settings={"local_groups": 4, "external_groups": 4, **settings})
 
 
+def _twice(hypothesis: str) -> str:
+    """For a configuration that trains on twice as many groups as its baseline."""
+    return f"{hypothesis} {{}} trains on twice as many groups a round, so that this is not the effect of sharing alone."
+
+
 def _matrix(
-    name: str, title: str, baseline: str, hypothesis: str, *configurations: ConfigurationRecord, nodes: int = 8
+    name: str,
+    title: str,
+    baseline: str,
+    hypothesis: str,
+    *configurations: ConfigurationRecord,
+    nodes: int = 8,
+    otherwise: Mapping[str, str] = MappingProxyType({}),
 ) -> Matrix:
-    """`hypothesis`: on every configuration, `{}`, against the baseline; each is declared so, on cumulative reward."""
+    """A built-in one; each configuration is declared against the baseline, on cumulative reward.
+
+    Args:
+        hypothesis: on a configuration, `{}`.
+        otherwise: on those of these names.
+    """
     compared = with_baseline(configurations, baseline)
     return Matrix(
         name=name,
@@ -47,7 +67,11 @@ def _matrix(
         settings=SETTINGS,
         built_in=True,
         declared=tuple(
-            DeclaredComparison(configuration=one.name, baseline=one.baseline, hypothesis=hypothesis.format(one.name))
+            DeclaredComparison(
+                configuration=one.name,
+                baseline=one.baseline,
+                hypothesis=otherwise.get(one.name, hypothesis).replace("{}", one.name),
+            )
             for one in compared
             if one.baseline
         ),
@@ -68,9 +92,19 @@ MATRICES = {
             "five-node",
             "Four workers and a coordinator",
             "4/0",
-            "Sharing raises the cumulative reward of a small swarm: {} is above 4/0.",
+            _SMALL,
             *(_split(4 - j, j) for j in range(4)),
             nodes=4,
+        ),
+        _matrix(
+            "thesis",
+            "Does sharing help five nodes? Budgets of 4 groups, and of 8",
+            "4/0",
+            _SMALL,
+            *(_split(4 - j, j) for j in range(4)),
+            _split(4, 4),
+            nodes=4,
+            otherwise={"4/4": _twice(_SMALL)},
         ),
         _matrix(
             "adaptive",

@@ -4,6 +4,8 @@ nobody named it │ new study, no embedded model        │ study that is there
 ────────────────┼─────────────────────────────────────┼───────────────────────────────────────────────────────
 profile         │ `paper`                             │ its own
 learning rate   │ the model's, not a built-in matrix's│ its own
+
+An embedded model through adapters takes the rate of that, too: a built-in matrix has one for all weights.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from dataclasses import replace
 from swarm.config import Settings
 from swarm.config.sources import parse
 from swarm.policy.embedded import FOR_OTHERS, any_embedded
+from swarm.policy.learning_rates import FULL
 from swarm.study.record import StudyRecord
 from swarm.study.run.matrix import Matrix, stated
 
@@ -28,13 +31,12 @@ def suited(matrix: Matrix, shared: Settings, named: Collection[str], there: Stud
         named: settings that somebody named beside it.
         there: the study that goes on.
     """
-    if any_embedded(models_of(matrix, shared)):
-        return matrix
-    settings = dict(matrix.settings)
-    if PROFILE not in named and PROFILE not in settings:
+    embedded, settings = any_embedded(models_of(matrix, shared)), dict(matrix.settings)
+    if not embedded and PROFILE not in named and PROFILE not in settings:
         settings[PROFILE] = stated(there)[PROFILE] if there else FOR_OTHERS
-    if matrix.built_in and there is None and RATE not in named:
-        settings.pop(RATE, None)  # its own model's
+    other_rate = not embedded or shared.adapter != FULL
+    if other_rate and matrix.built_in and there is None and RATE not in named:
+        settings.pop(RATE, None)
     return replace(matrix, settings=settings)
 
 

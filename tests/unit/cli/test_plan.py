@@ -156,7 +156,8 @@ def test_a_measured_step_says_how_long_a_round_takes(
     have(monkeypatch, 10**10)
     answer(monkeypatch, ProbeReport(loaded=1, generation=2, update=3, generation_s=0.5, update_s=1.5))
     assert run([*ON_CPU, "--in-process"]) == 0
-    assert "seconds per round: 1.5 to 6 (measured: 0.5 s of generation and 1.5 s" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "seconds per round: 1.5 to 6, 40 rounds: 60s to 4m (measured: 0.5 s of generation and 1.5 s" in said
 
 
 def test_a_swarm_that_does_not_fit_is_exit_code_1(

@@ -134,3 +134,37 @@ def test_where_requests_are_paid_for_what_nodes_logged_is_read_no_more_than_ever
         progress.show_new(wait_for_all=True)
     assert len(looks) == 1, "for the first minute"
     assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == ["0", "1", "2"]
+
+
+def foreseen(layout: Layout, *rounds: int, **changes: Any) -> Progress:
+    progress = Progress(run_of(layout), swarm_of(model=("gpt2",)))
+    for number in rounds:
+        for node in ("alice", "bob"):
+            row = make_row(layout, node, number, local_groups=4, finished_rate=1.0, **changes)
+            append(layout.metrics_file(node), msgspec.json.encode(row))
+        progress.show_new(wait_for_all=True)
+    return progress
+
+
+def test_after_the_first_round_it_is_said_once_how_long_the_others_take_and_what_was_earned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    foreseen(Layout(tmp_path, "exp"), 0, 1, my_reward=0.5, answer_tag_rate=0.75, zero_advantage_local=0.25)
+    first, foresight, second = capsys.readouterr().out.splitlines()
+    assert (first.split()[:3], second.split()[:3]) == (["round", "0", "1/9"], ["round", "1", "2/9"])
+    assert foresight == (
+        "at this pace the other 8 rounds take about 16s; reward per completion 0.500 (0.215 to 0.785), 75% tagged, "
+        "100% finished, 6 of 8 groups with a signal"
+    )
+
+
+def test_where_the_first_round_teaches_nothing_the_probe_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    foreseen(Layout(tmp_path, "exp"), 0, my_reward=0.0, answer_tag_rate=0.5, zero_advantage_local=1.0)
+    assert "`swarm probe --model gpt2` measures" in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_the_last_round_has_none_to_foresee(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    foreseen(Layout(tmp_path, "exp"), 8)
+    assert len(capsys.readouterr().out.splitlines()) == 1

@@ -49,6 +49,18 @@ def test_compare_of_two_experiments_prints_no_p_value(tmp_path: Path, capsys: py
     assert "Welch" not in text
 
 
+def test_compare_says_where_one_trained_on_more_groups(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    four = {"local_groups": 4, "external_wanted": 0}
+    write_study(tmp_path, study="small", **four)
+    write_study(tmp_path, study="big", **(four | {"external_wanted": 4}))
+    text = compared(capsys, tmp_path, "small:8/0", "big:8/0")
+    assert text.splitlines()[-1] == (
+        "a round of big:8/0 trains on 8 groups, one of small:8/0 on 4: 2 times as many, so that the difference is not "
+        "the effect of sharing alone"
+    )
+    assert "times as many" not in compared(capsys, tmp_path, "small:8/0", "small:4/4")
+
+
 def test_names_that_are_not_there_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_study(tmp_path)
     assert run(["study", "compare", "small", "other", "--path", str(tmp_path)]) == 2

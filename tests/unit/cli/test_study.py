@@ -9,11 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swarm.cli import study
 from swarm.cli.main import run
 from swarm.cli.study import seeds_of
 from swarm.cli.study_view import StudyDisplay, headline, results, run_line
-from swarm.errors import ConfigError, MemoryPlanError
+from swarm.errors import ConfigError
 from swarm.study.record import ConfigurationRecord, RunRecord, StudyRecord
 from swarm.study.run.matrix import runs_of
 from swarm.study.run.run_folder import RunProgress
@@ -85,6 +84,15 @@ def test_results_are_means_of_finished_runs_against_their_baseline() -> None:
     ]
 
 
+def test_unequal_budgets_are_said_below_the_results() -> None:
+    record = make_record()
+    bigger = msgspec.structs.replace(record.configurations[1], settings={"local_groups": 8, "external_groups": 8})
+    unequal = msgspec.structs.replace(record, configurations=(record.configurations[0], bigger))
+    last = results(StudyView(unequal, DONE.runs, None)).splitlines()[-1]
+    assert last == "4/4 trains on 16 groups a round, 8/0 on 8: 2 times as many"
+    assert "trains on" not in results(DONE)
+
+
 def test_where_nothing_can_be_redrawn_a_line_is_said_now_and_then_and_every_end(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -154,20 +162,6 @@ def test_what_cannot_be_run_is_refused_before_anything_starts(
     assert run(["study", "run", *arguments, "--path", str(tmp_path)]) == 2
     assert message in capsys.readouterr().err
     assert not list(tmp_path.rglob("study.json"))
-
-
-def test_there_are_no_more_swarms_at_a_time_than_fit_into_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    record = make_record()
-    monkeypatch.setattr(study, "plan_for", lambda *_, **__: "a plan")
-    for fit, places in ((9, 3), (2, 2)):
-        monkeypatch.setattr(study, "_how_many", lambda _, fit=fit: fit)
-        assert study._places(record, tmp_path, 3, None) == places
-    assert capsys.readouterr().out == "2 swarms at a time, not 3: the free memory does for no more\n"
-    monkeypatch.setattr(study, "_how_many", lambda _: 0)
-    with pytest.raises(MemoryPlanError, match="does not do for one swarm"):
-        study._places(record, tmp_path, None, None)
 
 
 def test_a_run_of_a_record_is_the_run_of_its_name() -> None:
