@@ -81,13 +81,31 @@ def close(left: Tensor, right: Tensor, tolerance: float = 2e-5) -> bool:
     return (left - right).abs().max().item() <= tolerance * (1 + right.abs().max().item())
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_logits_and_gradients_are_those_of_peft_on_the_same_weights(architecture: str, tmp_path: Path) -> None:
-    shared = shared_base(architecture)
+@pytest.mark.parametrize(
+    ("architecture", "targets"),
+    [
+        *((architecture, None) for architecture in ARCHITECTURES),
+        ("qwen2", ("q_proj", "down_proj")),
+        ("llama", ("layers.1.self_attn.v_proj", "up_proj")),
+        ("gpt2", ("attn.c_proj", "c_attn")),
+    ],
+)
+def test_logits_logprobs_and_gradients_are_those_of_peft_on_the_same_weights(
+    architecture: str, targets: tuple[str, ...] | None, tmp_path: Path
+) -> None:
+    shared = shared_base(architecture, targets=targets)
     model = trained_model(shared, 3)
     theirs = as_peft(model, shared, architecture, tmp_path / "saved")
     ids = torch.tensor([[5, 9, 11, 40, 7, 3]])
     assert close(logits_of(model, ids), theirs(input_ids=ids).logits)
+
+    generator = policy_of(shared, model).generator
+    ((first, second),) = generator.generate(PROMPTS[:1], group_size=2, seed=1)
+    prompt = generator.encode(PROMPTS[0])
+    for written in (first, second):
+        all_logprobs = theirs(input_ids=torch.tensor([[*prompt, *written.token_ids]])).logits.log_softmax(-1)
+        chosen = all_logprobs[0, len(prompt) - 1 : -1].gather(1, torch.tensor(written.token_ids)[:, None])[:, 0]
+        assert close(torch.tensor(written.logprobs), chosen)
 
     encoded = encode_groups(GROUPS, model, all_rows=False, use_claims=False)
     loss = torch.zeros(())
