@@ -16,8 +16,10 @@ import msgspec
 from swarm.cli.say import warn
 from swarm.config import Settings
 from swarm.errors import CheckpointError, ModelError, ProtocolError, StoreError
+from swarm.harmless import quoted
 from swarm.planner.startable import problems
 from swarm.policy.hub import fetch, is_hub_id
+from swarm.policy.settings import LoraConfig, lora_config, trained_as
 from swarm.records.files import read_form
 from swarm.records.listing import saved_rounds
 from swarm.store.place import open_place
@@ -64,10 +66,12 @@ class _Saved(msgspec.Struct):
     """Of a checkpoint's manifest.json."""
 
     model: str
+    adapter: LoraConfig | None = None
 
 
 def refuse_other_models(run: Run, nodes: Iterable[Settings]) -> None:
-    """Refuse workers whose newest checkpoint is of another model; one that cannot be read is left to them.
+    """Refuse workers whose newest checkpoint is of another model, or of another part of it; one that cannot be read is
+    left to them.
 
     Raises:
         CheckpointError: all of them, a line each.
@@ -80,13 +84,18 @@ def refuse_other_models(run: Run, nodes: Iterable[Settings]) -> None:
 
 def _other_model(run: Run, node: Settings, rounds_done: int) -> str:
     checkpoint, asked = keys.checkpoint(rounds_done, str(node.node_id)), Path(node.model[0]).name
+    where = f"{node.node_id} cannot go on in {run.store.describe()}"
     with suppress(ProtocolError):
         found = read_form(run.store, f"{checkpoint}/{MANIFEST}", _Saved, LARGEST_MANIFEST)
         if found is not None and found.model != asked:
             return (
-                f"{node.node_id} cannot go on in {run.store.describe()}: expected the model {shorten(found.model, 64)} "
-                f"of its checkpoint after {rounds_done} rounds, got {asked}. Set MODEL_NAME to that one (--model), or "
-                "choose another --experiment"
+                f"{where}: expected the model {shorten(found.model, 64)} of its checkpoint after {rounds_done} rounds, "
+                f"got {asked}. Set MODEL_NAME to that one (--model), or choose another --experiment"
+            )
+        if found is not None and (saved := trained_as(found.adapter)) != (now := trained_as(lora_config(node))):
+            return (
+                f"{where}: expected {quoted(saved)}, as its checkpoint after {rounds_done} rounds has it, got {now}. "
+                "Set these so, or choose another --experiment"
             )
     return ""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from swarm.cli.plan_text import changes, verdict
+from swarm.cli.plan_text import changes, render_remedies, verdict
 from swarm.cli.say import say
 from swarm.cli.supervisor import Child
 from swarm.config import Asked, Settings, as_variable
@@ -144,7 +144,7 @@ def within_memory(swarm: LocalSwarm, made: Plan | None, force: bool) -> LocalSwa
     """The swarm with micro-batches, or gradient checkpointing, that its plan needs for it to fit.
 
     Raises:
-        MemoryPlanError: nothing makes it fit, and nobody insists.
+        MemoryPlanError: nothing of that makes it fit, and nobody insists; names what would.
     """
     settings = swarm.settings
     if made is None:
@@ -152,8 +152,8 @@ def within_memory(swarm: LocalSwarm, made: Plan | None, force: bool) -> LocalSwa
     if not made.fits:
         if not force:
             raise MemoryPlanError(
-                f"{verdict(made)}. Run at most {made.most_nodes} --nodes, or several in one process with --in-process; "
-                "`swarm plan` shows the parts; --force starts all the same"
+                f"{verdict(made)}; {_what_would(made, settings)}. `swarm plan` shows the parts; "
+                "--force starts all the same"
             )
         say(verdict(made))
     if changed := changes(made, settings):
@@ -161,6 +161,14 @@ def within_memory(swarm: LocalSwarm, made: Plan | None, force: bool) -> LocalSwa
     checkpointing = made.gradient_checkpointing or settings.gradient_checkpointing
     all_of_them = _planned([settings, *swarm.workers], checkpointing, made.micro_batch_tokens)
     return replace(swarm, settings=all_of_them[0], workers=tuple(all_of_them[1:]))
+
+
+def _what_would(made: Plan, settings: Settings) -> str:
+    from swarm.cli.longest_talk import longest_talk
+    from swarm.planner.planner import remedies_of
+
+    found = remedies_of(made, settings, longest_talk(settings))
+    return render_remedies(found) or "of what was tried nothing would fit"
 
 
 def _planned(nodes: Sequence[Settings], checkpointing: bool | None, micro_batch_tokens: int) -> list[Settings]:

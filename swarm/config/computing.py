@@ -78,6 +78,9 @@ class ComputingSettings:
     """What the matrices add is scaled by this divided by the rank."""
     adapter_targets: Names | None = setting(None, "SWARM_ADAPTER_TARGETS")
     """Endings of the names of layers that are adapted (`q_proj,v_proj`); None: all linear ones but the head."""
+    adapter_base_bits: Literal["none", "8", "4"] = setting("none", "SWARM_ADAPTER_BASE_BITS")
+    """Bits of a weight in the frozen linear layers beside an adapter (extra `quantised`); `none`: 32 or 16, what is
+    computed in."""
     precision: Literal["auto", "fp32", "bf16", "fp16"] = setting("auto", "SWARM_PRECISION")
     """What the model computes in; the weights that are trained stay fp32. `auto`: bf16 on GPUs that have it; with an
     adapter fp16 on those that do not. fp16 scales the loss."""

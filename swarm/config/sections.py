@@ -31,6 +31,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "adapter_rank",
         "adapter_alpha",
         "adapter_targets",
+        "adapter_base_bits",
         "precision",
         "attention",
         "decoding",

@@ -27,7 +27,7 @@ from swarm.errors import ModelError
 from swarm.planner.shape import ModelShape
 
 TABLE = "assets/footprints.json"
-_FORM = 2
+_FORM = 3
 """Of what is remembered."""
 _TIMEOUT_S = 300.0
 
@@ -113,6 +113,8 @@ class Footprint(msgspec.Struct, frozen=True):
     """Of the whole model, tied ones once."""
     adapter: int = 0
     """Numbers that an adapter trains; 0: there is none, and all of the model's are trained."""
+    linear: int = 0
+    """With an adapter: numbers of the matrices of all linear layers but the head, which may be quantised."""
 
 
 def footprint(shape: ModelShape, settings: Settings, *, bf16: bool) -> Footprint:
@@ -126,6 +128,16 @@ def footprint(shape: ModelShape, settings: Settings, *, bf16: bool) -> Footprint
         key += f" {settings.adapter} {settings.adapter_rank} {','.join(settings.adapter_targets or ('all',))}"
     table = msgspec.json.decode((Path(str(files("swarm"))) / TABLE).read_bytes(), type=dict[str, Footprint])
     return table.get(key) or _remembered(key, shape, settings, bf16=bf16)
+
+
+def checkpoint_bytes(shape: ModelShape, settings: Settings) -> int:
+    """What one checkpoint takes on disk: what is trained and Adam's two moments, in float32.
+
+    Raises:
+        ModelError: as footprint, of an adapter.
+    """
+    whole = settings.adapter == "none"
+    return 12 * (shape.parameters if whole else footprint(shape, settings, bf16=False).adapter)
 
 
 def _remembered(key: str, shape: ModelShape, settings: Settings, *, bf16: bool) -> Footprint:

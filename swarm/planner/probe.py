@@ -148,6 +148,7 @@ def _policy(settings: Settings, task: ProbeTask) -> tuple[JoinedPolicy, Language
         precision=settings.precision,
         attention=settings.attention,
         frozen=config.adapter is not None,
+        bits=config.adapter.base_bits if config.adapter else None,
     )
     model = replace(loaded, eos_ids=frozenset({_NEVER_SAMPLED}))  # every completion gets as long as it may
     if config.adapter is None:

@@ -79,11 +79,6 @@ def model_shape(name: str, *, hub_token: str | None = None, needs_weights: bool 
         ) from error
 
 
-def checkpoint_bytes(shape: ModelShape) -> int:
-    """What one checkpoint takes on disk: the weights and Adam's two moments, in float32."""
-    return 12 * shape.parameters
-
-
 def shape_from(name: str, config: Mapping[str, Any], generation: Mapping[str, Any], tensors: _Tensors) -> ModelShape:
     """The sizes that a config.json, a generation_config.json and the tensors' shapes spell out.
 

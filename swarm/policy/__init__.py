@@ -11,12 +11,15 @@ learning_rates    the step size that suits a kind of model and adapter, and why
 embedded          where the models that ship with swarm are
 model_files       a model's folder as files: what it says, and what is missing
 hub               a model of the Hugging Face Hub: can it be had, and the rest fetched
+device            where a model computes, and in what
+quantised         frozen weights in 8 or 4 bits
 model             a name -> model, tokenizer and the facts about them
 prompt            a question's text -> prompt tokens
 conversation      a model's turns and what the environment said between them -> tokens
 lora              adapters beside the frozen layers of a base; which of them is in use
 shared_base       a base is loaded once in a process, and all its adapters are stacked
 peft_form         an adapter's folder, as PEFT and inference servers read it
+merging           an adapter and its base -> the files of one model
 snapshot          weights and optimizer <-> a folder of safetensors and JSON
 memory            out of GPU memory: halve and repeat
 

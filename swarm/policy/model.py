@@ -26,12 +26,14 @@ from transformers.utils.logging import disable_progress_bar
 
 from swarm.errors import ModelError
 from swarm.logs import get_logger
+from swarm.policy import quantised
+from swarm.policy.device import autocast_dtype_of, pick_device, refuse_unsuited
 from swarm.policy.hub import fetch, is_hub_id
 from swarm.policy.lora import AdaptedBase, Adapter, StackedAdapters, adapted_layers, merge
 from swarm.policy.model_files import folder_problem, model_names, resolve_model
 from swarm.policy.peft_form import WEIGHTS as ADAPTER_WEIGHTS
 from swarm.policy.peft_form import SavedAdapter, adapter_of, is_adapter
-from swarm.policy.settings import suited_length, unsuited
+from swarm.policy.settings import missing_for, suited_length
 
 logger = get_logger(__name__)
 
@@ -141,6 +143,7 @@ def load_model(
     precision: str = "auto",
     attention: str = "auto",
     frozen: bool = False,
+    bits: int | None = None,
 ) -> LanguageModel:
     """Load weights and tokenizer, and check that they fit each other. Runs no code of the model's folder.
 
@@ -151,19 +154,25 @@ def load_model(
             GPUs of the Ampere generation and newer, and fp16 on older ones where the weights are frozen.
         attention: `eager`, `sdpa` or `flash_attention_2`; `auto`: sdpa where the architecture has it, else eager.
         frozen: no update will change the weights, so that they are held in what is computed in; else in fp32.
+        bits: 4 or 8, what frozen weights of linear layers are held in (swarm.policy.quantised); None: as above.
 
     Raises:
         ModelError: not found, no network, unfit for training here, or model and tokenizer do not belong together.
     """
     began = time.perf_counter()
     disable_progress_bar()  # the terminal and the log belong to the node
-    target = _pick_device(device)
-    _refuse_unsuited(name, target, precision, attention)
+    target = pick_device(device)
+    refuse_unsuited(name, target, precision, attention)
     folder = source = _folder(name, hub_token)
     saved = adapter_of(folder) if is_adapter(folder) else None
     if saved:
         source = _folder(saved.base_model_name_or_path, hub_token)
+    dtype = (autocast_dtype_of(target, precision, frozen=frozen) if frozen else None) or torch.float32
     safely: dict[str, Any] = {"trust_remote_code": False}  # not even where a terminal could be asked
+    few: dict[str, Any] = {}
+    if bits:
+        _refuse_bits(name, bits, saved)
+        few = quantised.loading_options(bits, target, dtype)
     tokenizer = _load_part(name, "tokenizer", lambda: AutoTokenizer.from_pretrained(source, **safely))
     config = _load_part(name, "config", lambda: AutoConfig.from_pretrained(source, **safely))
     module = _load_part(
@@ -172,7 +181,7 @@ def load_model(
         lambda: AutoModelForCausalLM.from_pretrained(
             source,
             config=config,
-            dtype=(_autocast_dtype(target, precision, frozen=frozen) if frozen else None) or torch.float32,
+            dtype=dtype,
             # None: sdpa where the architecture has it, else eager. Never flash_attention_2 of its own accord: beside
             # left-padded prompts it packs the whole KV cache anew for every token, and it knows no fixed-size cache;
             # sdpa brings flash kernels for what is not padded.
@@ -180,8 +189,11 @@ def load_model(
             use_safetensors=True,
             disable_mmap=not is_hub_id(name),  # others may cut a file there: of a mapped one this process would die
             **safely,
+            **few,
         ),
     )
+    if bits:
+        quantised.made_trainable(module)
     if saved:
         _load_part(name, "adapter", lambda: _merge(name, module, folder, saved))
     model = wrap_model(
@@ -192,7 +204,7 @@ def load_model(
         model=name,
         source=str(source),
         device=str(target),
-        parameters=sum(parameter.numel() for parameter in module.parameters()),
+        parameters=module.num_parameters(),
         max_new_tokens=model.max_new_tokens,
         seconds=round(time.perf_counter() - began, 1),
     )
@@ -200,6 +212,17 @@ def load_model(
     if not max_new_tokens and named and named > model.max_new_tokens:
         logger.info("model.length_bounded", model=name, max_new_tokens=model.max_new_tokens, named_by_the_model=named)
     return model
+
+
+def _refuse_bits(name: str, bits: int, saved: SavedAdapter | None) -> None:
+    """Refuse weights in so few bits where that cannot be, or an adapter would have to be merged into them."""
+    if problem := missing_for(bits):
+        raise ModelError(f"model {name!r}: {problem}.")
+    if saved:
+        raise ModelError(
+            f"model {name!r}: it is an adapter, which cannot be merged into weights of {bits} bits. Merge it first "
+            "(`swarm model export NODE --merged`, or PEFT's merge_and_unload), and name the result as MODEL_NAME."
+        )
 
 
 def _folder(name: str, hub_token: str | None) -> Path:
@@ -235,12 +258,14 @@ def wrap_model(
     disable_dropout(module)
     if device.type == "cpu":
         _own_memory(module)
+    if not quantised.is_quantised(module):  # which is there, and refuses to move
+        module.to(device)
     model = LanguageModel(
         name=Path(name).name,
-        module=module.to(device).eval(),
+        module=module.eval(),
         tokenizer=tokenizer,
         device=device,
-        autocast_dtype=_autocast_dtype(device, precision, frozen=frozen),
+        autocast_dtype=autocast_dtype_of(device, precision, frozen=frozen),
         eos_ids=frozenset(eos_ids),
         eos_id=eos_id,
         pad_id=tokenizer.pad_token_id if tokenizer.pad_token_id is not None else eos_id,
@@ -273,39 +298,6 @@ def _load_part(name: str, part: str, load: Callable[[], Any]) -> Any:
             f"model {name!r}: its {part} cannot be loaded: {type(error).__name__}: {error}. Expected {model_names()}. "
             f"{_REMEDY}"
         ) from error
-
-
-def _pick_device(device: str | None) -> torch.device:
-    """The device of that name; None: a GPU that torch reaches by CUDA or ROCm, else the CPU.
-
-    Apple's GPUs (MPS) are left out: no run has been measured on one, and no memory can be planned there.
-    """
-    name = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        chosen = torch.device(name)
-        if chosen.type not in ("cpu", "cuda"):
-            raise RuntimeError(f"swarm computes on CUDA (or ROCm) and on CPUs, not on {chosen.type}")
-        torch.empty(0, device=name)
-        return chosen
-    except (RuntimeError, AssertionError) as error:  # AssertionError: a torch without CUDA
-        raise ModelError(f"device {name!r} cannot be used: {error}. Expected 'cpu', 'cuda' or 'cuda:<n>'.") from error
-
-
-def _refuse_unsuited(name: str, device: torch.device, precision: str, attention: str) -> None:
-    if problem := unsuited(precision, attention, is_gpu=device.type == "cuda", is_ampere=_is_ampere(device)):
-        raise ModelError(f"model {name!r} on {device}: {problem}.")
-
-
-def _autocast_dtype(device: torch.device, precision: str, *, frozen: bool) -> torch.dtype | None:
-    if precision == "auto":
-        older = "fp16" if frozen and device.type == "cuda" else "fp32"
-        precision = "bf16" if _is_ampere(device) else older
-    return {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": None}[precision]
-
-
-def _is_ampere(device: torch.device) -> bool:
-    """Whether it is a GPU of that generation or a newer one."""
-    return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
 def _tokenizer_digest(tokenizer: Any, eos_ids: set[int]) -> str:

@@ -30,6 +30,7 @@ from swarm.policy import peft_form
 from swarm.policy.lora import Adapter, adapted_layers
 from swarm.policy.model import LanguageModel
 from swarm.policy.optimizer import OptimizerState, to_host
+from swarm.policy.settings import LoraConfig, trained_as
 
 FORMAT = 1
 MODEL_DIR = "model"
@@ -63,6 +64,8 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     files: dict[str, FileStamp]
     base: str = ""
     """Of an adapter: the SHA-256 of the frozen weights beside which it was trained."""
+    adapter: LoraConfig | None = None
+    """What it is; None: all weights were trained."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,8 @@ class PolicySnapshot:
     weights: dict[str, Tensor]
     """The adapter's alone, where there is one."""
     base: str
+    """As in Manifest."""
+    adapter: LoraConfig | None
     """As in Manifest."""
     optimizer: OptimizerState
     model_files: Mapping[str, bytes]
@@ -103,6 +108,7 @@ class PolicySnapshot:
                 steps=self.optimizer.steps,
                 files={name: _stamp(root / name) for name in (weights, OPTIMIZER)},
                 base=self.base,
+                adapter=self.adapter,
             )
             (root / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
         except (OSError, SafetensorError) as error:
@@ -136,6 +142,7 @@ def capture(model: LanguageModel, optimizer: OptimizerState, model_files: Mappin
         architecture=type(model.module).__name__,
         weights={name: to_host(tensor).contiguous() for name, tensor in live_weights(model).items()},
         base=model.base.digest if model.base else "",
+        adapter=_config_of(model),
         optimizer=optimizer,
         model_files=model_files,
     )
@@ -156,6 +163,8 @@ def read(directory: str, model: LanguageModel) -> tuple[dict[str, Tensor], Optim
     _expect(root, "model", model.name, manifest.model, _OTHER_MODEL, other_model=True)
     architecture = type(model.module).__name__
     _expect(root, "architecture", architecture, manifest.architecture, _OTHER_MODEL, other_model=True)
+    expected, got = trained_as(_config_of(model)), trained_as(manifest.adapter)
+    _expect(root, "what was trained", expected, got, _OTHER_ADAPTER, other_model=True)
     base = model.base.digest if model.base else ""
     _expect(root, "SHA-256 of the frozen base", base, manifest.base, _OTHER_BASE, other_model=True)
     live, weights_file = live_weights(model), _ADAPTER if model.base else WEIGHTS
@@ -189,6 +198,10 @@ def live_weights(model: LanguageModel) -> dict[str, Tensor]:
     return named_weights(model.module) if model.base is None else dict(model.trained)
 
 
+def _config_of(model: LanguageModel) -> LoraConfig | None:
+    return model.adapter.config if isinstance(model.adapter, Adapter) else None
+
+
 def _adapter_config(model: LanguageModel) -> bytes:
     base, adapter = model.base, model.adapter
     assert base is not None
@@ -213,9 +226,10 @@ def named_weights(module: torch.nn.Module) -> dict[str, Tensor]:
 
 
 _OTHER_MODEL = "The checkpoint is of another model: set MODEL_NAME to the one that wrote it, or choose another NODE_ID."
+_OTHER_ADAPTER = "Set these to what the checkpoint has, or choose another NODE_ID."
 _OTHER_BASE = (
-    "An adapter goes on beside the very weights it was trained with, and a whole model without one: set SWARM_ADAPTER, "
-    "MODEL_NAME and SWARM_PRECISION to what wrote the checkpoint, or choose another NODE_ID."
+    "An adapter goes on beside the very weights it was trained with: set MODEL_NAME and SWARM_PRECISION to what wrote "
+    "the checkpoint, or choose another NODE_ID."
 )
 _TORN = "The checkpoint is incomplete or damaged: resume from an older one."
 

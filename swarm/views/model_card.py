@@ -9,12 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import UnsetType
 
 from swarm.harmless import printable
+from swarm.policy.embedded import EMBEDDED
 from swarm.records.odd import Odd
 from swarm.wire.metrics import MetricsRow
 
 MOST_NAMED = 100
 """Entries of one table; those beyond are summed up."""
-LONGEST_NAME = 80
+LONGEST_NAME, LONGEST_PATH = 80, 1000
 NOT_SAID = "not said"
 _MEANINGS = {
     "train": "train (others may train on them)",
@@ -22,13 +23,24 @@ _MEANINGS = {
 }
 
 
-def model_card(node: str, experiment: str, rounds_done: int, rows: Sequence[MetricsRow], odd: Odd | None = None) -> str:
+def model_card(
+    node: str,
+    experiment: str,
+    rounds_done: int,
+    rows: Sequence[MetricsRow],
+    odd: Odd | None = None,
+    *,
+    base: str = "",
+    merged: bool = False,
+) -> str:
     """In Markdown, with the header of a Hugging Face model card.
 
     Args:
         rounds_done: behind the checkpoint; later rows do not count.
         rows: the node's, one per round and stage.
         odd: what was wrong with them.
+        base: of an adapter, what it was trained beside; empty: all weights were trained.
+        merged: the adapter has been added to it.
     """
     lived = [row for row in rows if row.round < rounds_done]
     own, external = sum(row.local_groups for row in lived), sum(row.external_groups for row in lived)
@@ -36,7 +48,7 @@ def model_card(node: str, experiment: str, rounds_done: int, rows: Sequence[Metr
     return "\n".join(
         [
             "---",
-            "library_name: transformers",
+            f"library_name: {'peft' if base and not merged else 'transformers'}",
             "pipeline_tag: text-generation",
             "tags: [swarm, sapo, grpo]",
             f"model_name: {json.dumps(_plain(node))}",
@@ -47,6 +59,7 @@ def model_card(node: str, experiment: str, rounds_done: int, rows: Sequence[Metr
             f"{_text(model) or 'A model'} after {rounds_done} rounds as {_text(node)} of {_text(experiment)}:"
             " post-trained with *swarm* by GRPO, on its own answers and on its peers' (SAPO, arXiv:2509.08721).",
             "",
+            *(_of_an_adapter(base, merged=merged) if base else []),
             "## What it was trained on",
             "",
             f"In {rounds} rounds: {own} groups of its own, {external} of others. {_MISSING if odd else ''}".strip(),
@@ -60,6 +73,33 @@ def model_card(node: str, experiment: str, rounds_done: int, rows: Sequence[Metr
             "",
         ]
     )
+
+
+def _of_an_adapter(base: str, *, merged: bool) -> list[str]:
+    name = json.dumps(printable(base)[:LONGEST_PATH])
+    if merged:
+        text = [
+            "The whole model, in fp32: low-rank matrices (LoRA) that were trained, added to the weights of",
+            f"{_text(base)} as its files have them. What was trained beside fewer bits of these saw what quantising",
+            "makes of them.",
+        ]
+        return ["## What this is", "", *text, ""]
+    loading = [
+        "```python",
+        "from peft import PeftModel",
+        "from transformers import AutoModelForCausalLM",
+        "",
+        f"base = AutoModelForCausalLM.from_pretrained({name})",
+        'model = PeftModel.from_pretrained(base, "this folder")',
+        "```",
+    ]
+    text = [
+        f"Low-rank matrices (LoRA) in PEFT's form, of use beside the weights of {_text(base)} alone. Inference servers",
+        "load the two together; `swarm model export --merged` makes one model of them.",
+    ]
+    if base in EMBEDDED:
+        text.append(f"The base is part of *swarm*: `swarm.policy.embedded.embedded_path({name})` is its folder.")
+    return ["## What this is", "", *text, "", *loading, ""]
 
 
 _MISSING = "Some of its rows were left out or changed, for they were out of range."

@@ -15,7 +15,8 @@ ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-extras" / "bin" / "python"
 OF_DEVELOPERS = {"dev", "engines", "bench"}
 IMPORTED = (
-    "matplotlib, pandas, pyarrow, scipy, cryptography, obstore, zstandard, math_verify, submitit, openai, verifiers.v1"
+    "matplotlib, pandas, pyarrow, scipy, cryptography, obstore, zstandard, math_verify, submitit, openai, "
+    "verifiers.v1, bitsandbytes, accelerate"
 )
 
 

@@ -14,6 +14,8 @@ import pytest
 from tests.integration.swarms import daemons, environment, events, eventually, layout, rollouts, rows
 from tests.unit.node.factories import MEASURED_COLUMNS
 
+LORA = {"SWARM_ADAPTER": "lora", "MODEL_NAME": "tiny-2-qwen2-content"}
+
 
 def comparable(path: Path, node: str) -> list[dict[str, Any]]:
     return [
@@ -23,7 +25,8 @@ def comparable(path: Path, node: str) -> list[dict[str, Any]]:
 
 
 def last_weights(path: Path, node: str, rounds: int) -> bytes:
-    return (layout(path).checkpoint(rounds, node) / "model" / "model.safetensors").read_bytes()
+    (file,) = (layout(path).checkpoint(rounds, node) / "model").glob("*.safetensors")
+    return file.name.encode() + file.read_bytes()
 
 
 def run(
@@ -78,8 +81,18 @@ def run(
         pytest.param(2, 2, [signal.SIGKILL, signal.SIGKILL], 40, {}, marks=pytest.mark.slow),
         pytest.param(1, 0, [signal.SIGKILL, signal.SIGTERM], 20, {"MAX_STAGES": 2}, marks=pytest.mark.engine),
         pytest.param(2, 2, [signal.SIGKILL, signal.SIGTERM], 16, {"MAX_STAGES": 2}, marks=pytest.mark.slow),
+        pytest.param(1, 0, [signal.SIGKILL, signal.SIGTERM], 20, LORA, marks=pytest.mark.engine),
+        pytest.param(2, 2, [signal.SIGKILL, signal.SIGKILL], 20, LORA, marks=pytest.mark.slow),
     ],
-    ids=["stopped and killed", "killed with stale answers", "two killed twice", "two stages", "two with two stages"],
+    ids=[
+        "stopped and killed",
+        "killed with stale answers",
+        "two killed twice",
+        "two stages",
+        "two with two stages",
+        "an adapter",
+        "two adapters",
+    ],
 )
 def test_a_swarm_that_was_stopped_or_killed_ends_as_if_nothing_had_happened(
     tmp_path, workers, external, ends, rounds, more

@@ -122,6 +122,7 @@ NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/planner/free_memory.py": "/proc and /sys",
     "swarm/planner/probe.py": "/proc",
     "swarm/planner/shape.py": "the model folder that the user names",
+    "swarm/policy/merging.py": "the folder that the user names",
     "swarm/policy/model.py": "the model folder that the user names",
     "swarm/policy/model_files.py": "the model folder that the user names",
     "swarm/policy/peft_form.py": "the model folder that the user names",

@@ -26,6 +26,7 @@ from swarm.node.process.system import SYSTEM_CLOCK, ThreadBlocking
 from swarm.node.process.together import GenerationTogether
 from swarm.node.worker.ij_schedule import make_rule
 from swarm.planner.free_memory import process_memory
+from swarm.policy.settings import bits_problem
 from swarm.provenance import made_with, versions
 from swarm.records.made_by import refuse_foreign
 from swarm.signing.trust import make_trust
@@ -161,6 +162,8 @@ def check_alone(settings: Settings) -> None:
     make_trust(settings.signing, settings.private_folder, settings.place, settings.experiment)
     if settings.role == "coordinator":
         return
+    if settings.trains and (problem := bits_problem(settings)):
+        raise ConfigError(problem)
     refuse_unknown_tasks(settings)
     sampler(settings.sampler)
     loss(settings.loss)

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from swarm.errors import ModelError
-from swarm.planner.shape import checkpoint_bytes, model_shape
+from swarm.planner.footprint import checkpoint_bytes
+from swarm.planner.shape import model_shape
 from swarm.records.files import read_clock
 from swarm.store.health import MOST_ENTRIES, Room, Survey
 from swarm.views.doctor.check import Area, CheckContext, Finding
@@ -76,7 +77,8 @@ def expected_checkpoints(context: CheckContext) -> int:
     registered = sum(watch.peer.node_role == "worker" for watch in context.watched.nodes.values())
     nodes = min(MOST_NODES, max(settings.expected_count, registered))
     try:
-        sizes = [checkpoint_bytes(model_shape(name, hub_token=settings.hub_token)) for name in settings.model]
+        shapes = [model_shape(name, hub_token=settings.hub_token) for name in settings.model]
+        sizes = [checkpoint_bytes(shape, settings) for shape in shapes]
     except ModelError:  # the area of models says so
         return 0
     return settings.checkpoint_keep * sum(sizes[node % len(sizes)] for node in range(nodes))

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from huggingface_hub import constants
 
 from swarm.cli import before_start, node, study, up
 from swarm.cli.main import run as swarm
 from swarm.config import Settings
-from swarm.errors import ModelError, StoreError
+from swarm.errors import CheckpointError, ModelError, StoreError
+from swarm.policy import settings as policy_settings
 from swarm.policy.embedded import embedded_path
+from swarm.policy.settings import LoraConfig
 from swarm.store.folder import place
 from swarm.store.health import Room
 from swarm.store.place import open_place
@@ -199,3 +206,60 @@ def test_checkpoints_of_the_same_model_or_that_cannot_be_read_are_no_refusal(tmp
         checkpoint.mkdir(parents=True)
         (checkpoint / "manifest.json").write_text(manifest)
         before_start.refuse_other_models(layout.run, [Settings(node_id=name, model=("/models/tiny-2-gpt2",))])
+
+
+@pytest.mark.parametrize(
+    ("saved", "asked", "said"),
+    [
+        ("", {"adapter": "lora"}, "expected 'SWARM_ADAPTER=none'"),
+        ("{}", {}, "got SWARM_ADAPTER=none. Set these so"),
+        ('{"rank": 8}', {"adapter": "lora"}, "got SWARM_ADAPTER=lora SWARM_ADAPTER_RANK=16"),
+        (
+            '{"alpha": 8}',
+            {"adapter": "lora"},
+            "SWARM_ADAPTER_RANK=16 SWARM_ADAPTER_ALPHA=8', as",
+        ),
+        ('{"targets": ["q_proj"]}', {"adapter": "lora"}, "SWARM_ADAPTER_TARGETS=q_proj'"),
+        ('{"base_bits": 4}', {"adapter": "lora"}, "SWARM_ADAPTER_BASE_BITS=4'"),
+    ],
+)
+def test_a_worker_whose_checkpoint_is_of_another_adapter_is_refused_before_it_starts(
+    saved: str, asked: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    layout, name = Layout(tmp_path, "demo"), "anna"
+    checkpoint = layout.root / keys.checkpoint(3, name)
+    checkpoint.mkdir(parents=True)
+    adapter = f', "adapter": {saved}' if saved else ""
+    (checkpoint / "manifest.json").write_text(f'{{"model": "tiny-2-qwen2"{adapter}}}')
+    node = Settings(node_id=name, **asked)
+    with pytest.raises(CheckpointError, match=f"anna cannot go on in .*{re.escape(said)}"):
+        before_start.refuse_other_models(layout.run, [node])
+    as_saved = msgspec.json.decode(saved or "null", type=LoraConfig | None)
+    lora = as_saved or LoraConfig()
+    same = replace(
+        node,
+        adapter="lora" if as_saved else "none",
+        adapter_rank=lora.rank,
+        adapter_alpha=lora.alpha,
+        adapter_targets=lora.targets,
+        adapter_base_bits=str(lora.base_bits or "none"),
+    )
+    before_start.refuse_other_models(layout.run, [same])
+
+
+@pytest.mark.parametrize("words", STARTING)
+@pytest.mark.parametrize(
+    ("adapter", "said"),
+    [("none", "all weights are trained here: set SWARM_ADAPTER=lora"), ("lora", r"needs bitsandbytes, not installed")],
+)
+def test_weights_in_few_bits_are_refused_where_all_are_trained_or_the_library_is_missing(
+    words: list[str], adapter: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setattr(policy_settings, "find_spec", lambda name: None if name == "bitsandbytes" else find_spec(name))
+    monkeypatch.setenv("SWARM_ADAPTER_BASE_BITS", "4")
+    monkeypatch.setenv("SWARM_ADAPTER", adapter)
+    place = str(tmp_path / "place")
+    where = [] if words[0] == "join" else ["--path", place]
+    assert swarm([*(word.format(place=place) for word in words), *where]) in (1, 2)
+    assert said in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

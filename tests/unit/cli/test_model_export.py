@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
+import torch
 from msgspec.json import encode
+from peft import PeftModel
+from transformers import AutoModelForCausalLM
 
 from swarm.cli.main import run
+from swarm.policy.embedded import embedded_path
 from tests.layout import Layout
+from tests.unit.policy.test_lora import close
+from tests.unit.policy.test_merging import IDS, saved_adapter
 from tests.unit.views.factories import append, make_experiment, make_row
 
 
@@ -78,3 +85,47 @@ def test_a_node_without_a_model_is_said_to_have_none(
     (layout.checkpoint(3, "bob") / "node.json").write_text("{}")
     assert export(layout, "bob", "-o", str(tmp_path / "out")) == 2
     assert "holds no model" in capsys.readouterr().err
+
+
+@pytest.fixture
+def adapted(layout: Layout, tmp_path: Path) -> Layout:
+    """Alice's checkpoint is one of an adapter."""
+    model = layout.checkpoint(3, "alice") / "model"
+    shutil.rmtree(model)
+    saved_adapter("tiny-2-qwen2", tmp_path / "saved")[0].rename(model)
+    return layout
+
+
+@pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")  # which PEFT asks for
+def test_an_adapter_comes_as_peft_loads_it_with_a_card_that_names_its_base(adapted: Layout, tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    assert export(adapted, "alice", "-o", str(target)) == 0
+    base = AutoModelForCausalLM.from_pretrained(str(embedded_path("tiny-2-qwen2")))
+    with torch.no_grad():
+        theirs = PeftModel.from_pretrained(base, str(target))(IDS).logits
+    assert close(theirs, saved_adapter("tiny-2-qwen2", tmp_path / "again")[1])
+    card = (target / "README.md").read_text()
+    assert "library_name: peft" in card
+    assert 'AutoModelForCausalLM.from_pretrained("tiny-2-qwen2")' in card
+    assert 'embedded_path("tiny-2-qwen2")' in card
+
+
+def test_merged_it_is_a_whole_model_whose_card_says_so(
+    adapted: Layout, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "out"
+    assert export(adapted, "alice", "--merged", "-o", str(target)) == 0
+    assert f"wrote the model of alice after 3 rounds to {target}" in capsys.readouterr().out
+    with torch.no_grad():
+        whole = AutoModelForCausalLM.from_pretrained(str(target))(IDS).logits
+    assert close(whole, saved_adapter("tiny-2-qwen2", tmp_path / "again")[1])
+    card = (target / "README.md").read_text()
+    assert "library_name: transformers" in card
+    assert "added to the weights of tiny-2-qwen2 as its files have them" in " ".join(card.split())
+    assert "adapter_config.json" not in {file.name for file in target.iterdir()}
+
+
+def test_a_whole_model_is_not_merged(layout: Layout, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert export(layout, "alice", "--merged", "-o", str(tmp_path / "out")) == 2
+    assert "holds a whole model already" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

@@ -34,7 +34,8 @@ def test_a_swarm_that_does_not_fit_is_refused_before_anything_starts(
     have_free(monkeypatch, 800e6)
     monkeypatch.setattr(up, "_run", None)
     monkeypatch.setenv("SWARM_PATH", str(tmp_path))
-    with pytest.raises(MemoryPlanError, match=r"does not fit: 4 nodes .* at most 1 --nodes, .*--force"):
+    would = r"would fit, and nothing does by itself: .*--adapter lora --in-process \(.*--nodes 1\. .*--force"
+    with pytest.raises(MemoryPlanError, match=rf"does not fit: 4 nodes .*{would}"):
         up.up(nodes=4)
     assert not list(tmp_path.iterdir()), "nothing is left behind"
 

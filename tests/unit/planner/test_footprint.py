@@ -20,6 +20,7 @@ from swarm.planner import trace as tracing
 from swarm.planner.footprint import Footprint, MicroBatch, Way, footprint
 from swarm.planner.shape import model_shape
 from swarm.planner.trace import Traced, trace
+from swarm.policy.embedded import EMBEDDED
 from swarm.policy.settings import LoraConfig
 from tests.unit.planner.factories import FLAT
 from tests.unit.policy.factories import make_config, make_module
@@ -129,7 +130,9 @@ def test_a_known_model_is_looked_up_without_torch() -> None:
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
     table = msgspec.json.decode(Path(module.__file__).parents[1].joinpath(module.TABLE).read_bytes())
-    assert len(table) == 16, "two architectures, fp32 and bf16, eager or not, whole or with the default adapter"
+    for name in EMBEDDED:
+        for adapter in ("", " lora 16 all"):
+            assert f"{model_shape(name).digest} fp32 sdpa{adapter}" in table
 
 
 @pytest.mark.parametrize("architecture", ["qwen2", "gpt2"])
@@ -148,6 +151,8 @@ def test_a_trace_counts_the_numbers_of_a_model_without_weights_and_of_its_adapte
     layer = module.model.layers[0]
     sizes = (*layer.self_attn.q_proj.weight.shape, *layer.mlp.down_proj.weight.shape)
     assert found.adapter == 3 * sum(sizes) * len(module.model.layers)
+    every = [part for path, part in module.named_modules() if hasattr(part, "in_features") and path != "lm_head"]
+    assert found.linear == sum(part.weight.numel() for part in every)
     with pytest.raises(ModelError, match="no linear layer's name ends so"):
         trace(str(tmp_path), bf16=False, eager=False, lora=LoraConfig(targets=("nothing",)))
 

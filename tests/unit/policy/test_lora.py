@@ -81,13 +81,31 @@ def close(left: Tensor, right: Tensor, tolerance: float = 2e-5) -> bool:
     return (left - right).abs().max().item() <= tolerance * (1 + right.abs().max().item())
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_logits_and_gradients_are_those_of_peft_on_the_same_weights(architecture: str, tmp_path: Path) -> None:
-    shared = shared_base(architecture)
+@pytest.mark.parametrize(
+    ("architecture", "targets"),
+    [
+        *((architecture, None) for architecture in ARCHITECTURES),
+        ("qwen2", ("q_proj", "down_proj")),
+        ("llama", ("layers.1.self_attn.v_proj", "up_proj")),
+        ("gpt2", ("attn.c_proj", "c_attn")),
+    ],
+)
+def test_logits_logprobs_and_gradients_are_those_of_peft_on_the_same_weights(
+    architecture: str, targets: tuple[str, ...] | None, tmp_path: Path
+) -> None:
+    shared = shared_base(architecture, targets=targets)
     model = trained_model(shared, 3)
     theirs = as_peft(model, shared, architecture, tmp_path / "saved")
     ids = torch.tensor([[5, 9, 11, 40, 7, 3]])
     assert close(logits_of(model, ids), theirs(input_ids=ids).logits)
+
+    generator = policy_of(shared, model).generator
+    ((first, second),) = generator.generate(PROMPTS[:1], group_size=2, seed=1)
+    prompt = generator.encode(PROMPTS[0])
+    for written in (first, second):
+        all_logprobs = theirs(input_ids=torch.tensor([[*prompt, *written.token_ids]])).logits.log_softmax(-1)
+        chosen = all_logprobs[0, len(prompt) - 1 : -1].gather(1, torch.tensor(written.token_ids)[:, None])[:, 0]
+        assert close(torch.tensor(written.logprobs), chosen)
 
     encoded = encode_groups(GROUPS, model, all_rows=False, use_claims=False)
     loss = torch.zeros(())
@@ -269,21 +287,40 @@ def test_a_checkpoint_holds_the_adapter_alone_as_peft_has_it(tmp_path: Path) -> 
 def test_a_checkpoint_of_another_base_or_of_a_whole_model_is_refused(tmp_path: Path) -> None:
     shared = shared_base()
     policy = policy_of(shared, shared.join(LORA))
-    for name, other in (
-        ("full", make_model_policy()),
-        ("base", other_base_policy()),
+    said = "SWARM_ADAPTER=lora SWARM_ADAPTER_RANK=4 SWARM_ADAPTER_ALPHA=16"
+    for name, other, why in (
+        ("full", make_model_policy(), rf"expected {said}, got SWARM_ADAPTER=none\. Set these"),
+        ("base", other_base_policy(), r"frozen base: expected .*set MODEL_NAME"),
     ):
         (tmp_path / name).mkdir()
         other.snapshot().write(str(tmp_path / name))
-        with pytest.raises(CheckpointError, match=r"frozen base: expected .*set SWARM_ADAPTER"):
+        with pytest.raises(CheckpointError, match=why) as refused:
             policy.restore(str(tmp_path / name))
+        assert refused.value.other_model
     (tmp_path / "adapter").mkdir()
     policy.snapshot().write(str(tmp_path / "adapter"))
-    with pytest.raises(CheckpointError, match="frozen base"):
+    with pytest.raises(CheckpointError, match=f"expected SWARM_ADAPTER=none, got {said}"):
         make_model_policy().restore(str(tmp_path / "adapter"))
-    narrow = policy_of(shared, shared.join(replace(LORA, rank=2)))
-    with pytest.raises(CheckpointError, match=r"lora_A.weight.*expected .*\(2, 48\).* got .*\(4, 48\)"):
-        narrow.restore(str(tmp_path / "adapter"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"rank": 2}, "RANK=2"),
+        ({"alpha": 8.0}, "ALPHA=8"),
+        ({"targets": ("q_proj", "up_proj")}, "=q_proj,up_proj"),
+    ],
+)
+def test_a_checkpoint_of_an_adapter_with_other_settings_is_refused(
+    changed: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    policy_of(shared := shared_base(), shared.join(LORA)).snapshot().write(str(tmp_path))
+    config = replace(LORA, **changed)
+    shared = shared_base(targets=config.targets)
+    with pytest.raises(CheckpointError, match=f"expected SWARM_ADAPTER=lora .*{said}.*, got SWARM_ADAPTER=lora"):
+        policy_of(shared, shared.join(config)).restore(str(tmp_path))
+    again = policy_of(shared := shared_base(), shared.join(replace(LORA, seed=7)))
+    again.restore(str(tmp_path))  # of a draw that is overwritten nothing depends
 
 
 def make_model_policy() -> JoinedPolicy:

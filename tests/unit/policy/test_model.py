@@ -17,6 +17,7 @@ from transformers import AutoConfig, GenerationConfig
 from swarm.errors import ConfigError, ModelError
 from swarm.instruction import Asking
 from swarm.planner.trace import trace
+from swarm.policy import device as devices
 from swarm.policy import model as model_module
 from swarm.policy import model_files
 from swarm.policy import settings as policy_settings
@@ -169,9 +170,9 @@ def test_without_a_name_a_gpu_of_cuda_is_taken_and_no_other(monkeypatch: pytest.
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
     monkeypatch.setattr(torch, "empty", lambda *size, device: None)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert model_module._pick_device(None) == torch.device("cpu")
+    assert devices.pick_device(None) == torch.device("cpu")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert model_module._pick_device(None) == torch.device("cuda")
+    assert devices.pick_device(None) == torch.device("cuda")
 
 
 def test_a_mac_is_told_that_its_gpu_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,15 +213,15 @@ def test_gpus_compute_in_bf16_from_ampere_on(
 ) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: capability)
     gpu = torch.device("cuda")
-    assert model_module._autocast_dtype(gpu, "auto", frozen=False) is auto
-    assert model_module._autocast_dtype(gpu, "auto", frozen=True) is frozen
-    assert model_module._autocast_dtype(gpu, "fp32", frozen=True) is None
-    assert model_module._autocast_dtype(CPU, "auto", frozen=True) is None
+    assert devices.autocast_dtype_of(gpu, "auto", frozen=False) is auto
+    assert devices.autocast_dtype_of(gpu, "auto", frozen=True) is frozen
+    assert devices.autocast_dtype_of(gpu, "fp32", frozen=True) is None
+    assert devices.autocast_dtype_of(CPU, "auto", frozen=True) is None
     if auto is not None:
-        model_module._refuse_unsuited("m", gpu, "bf16", "auto")
+        devices.refuse_unsuited("m", gpu, "bf16", "auto")
         return
     with pytest.raises(ModelError, match="'m' on cuda: it does not compute in bf16, which needs the Ampere"):
-        model_module._refuse_unsuited("m", gpu, "bf16", "auto")
+        devices.refuse_unsuited("m", gpu, "bf16", "auto")
 
 
 @torch.no_grad()

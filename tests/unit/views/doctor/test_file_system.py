@@ -159,6 +159,15 @@ def test_the_checkpoints_of_eight_half_billion_models_are_counted(
     assert "of it for checkpoints" in found.measured
 
 
+def test_of_adapters_the_checkpoints_are_small(tmp_path: Path) -> None:
+    settings = {"model": ("tiny-2-qwen2",), "expected_workers": 8, "checkpoint_keep": 2}
+    whole, adapters = (
+        room.measure_need(make_patient(tmp_path / name, adapter=name, **settings)).checkpoints
+        for name in ("none", "lora")
+    )
+    assert (whole, adapters) == (8 * 2 * 12 * 861_312, 8 * 2 * 12 * 155_648)
+
+
 def test_a_model_of_unknown_size_leaves_the_checkpoints_out(tmp_path: Path) -> None:
     assert room.measure_need(make_patient(tmp_path / "shared", model=("./nothere",))).checkpoints == 0
 

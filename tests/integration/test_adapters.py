@@ -1,0 +1,152 @@
+"""Nodes that train adapters: several of one process, which generate in one step, and beside nodes that train all."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from swarm.policy import snapshot
+from tests.integration.swarms import daemons, environment, events, eventually, json_lines, layout, rollouts, rows
+from tests.integration.test_redo import comparable, last_weights
+
+pytestmark = pytest.mark.engine
+
+NODES = ("w-0", "w-1", "w-2")
+NAMED = {"NODE_ID": "w"}
+ROUNDS = 12
+
+
+def of_one_process(path: Path, **settings: object) -> dict[str, str]:
+    return environment(
+        path,
+        SEED=7,
+        SWARM_ADAPTER="lora",
+        MODEL_NAME="tiny-2-qwen2-content",
+        SWARM_MAX_NEW_TOKENS=16,
+        SWARM_EXPECTED_WORKERS=len(NODES),
+        MAX_ROUNDS=ROUNDS,
+        CHECKPOINT_INTERVAL=4,
+        COORDINATOR_ROUND_INTERVAL=600,
+        **settings,
+    )
+
+
+def run(path: Path, ends: Sequence[signal.Signals], rng: random.Random) -> None:
+    """A swarm of one coordinator and one process of adapters to its end; on the way both are ended by these signals."""
+    env = of_one_process(path)
+    with daemons() as start:
+        for life, end in enumerate([*ends, None]):
+            before = {name: len(rows(path, name)) for name in NODES}
+            coordinator = start("services.coordinator", env)
+            eventually(
+                lambda life=life: len(events(path, "coordinator", "coordinator.ready")) > life, "the coordinator"
+            )
+            workers = start("services.workers", env | NAMED, "--nodes", str(len(NODES)))
+            if end is None:
+                assert [coordinator.wait(), workers.wait()] == [0, 0], workers.output
+                return
+            eventually(lambda before=before: all(len(rows(path, n)) > before[n] for n in NODES), "a round of everybody")
+            time.sleep(rng.uniform(0, 0.2))  # the moment of death, and no barrier
+            for daemon in (coordinator, workers):
+                daemon.kill() if end == signal.SIGKILL else daemon.signal(end)
+            assert workers.wait() == (143 if end == signal.SIGTERM else -end)
+            coordinator.wait()
+            for registration in layout(path).peers.iterdir():
+                registration.unlink()  # as if it were long ago: else the dead count as alive for a liveness timeout
+
+
+def without_drift(path: Path, node: str) -> list[dict[str, Any]]:
+    """Rows but for what the log-probs of a batch differ by in their last digits."""
+    return [{name: value for name, value in row.items() if name != "logprob_drift"} for row in comparable(path, node)]
+
+
+def test_adapters_of_one_process_end_after_kills_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    whole, broken, ends = tmp_path / "whole", tmp_path / "broken", [signal.SIGKILL, signal.SIGTERM, signal.SIGKILL]
+    run(whole, [], random.Random())
+    run(broken, ends, random.Random())
+    for node in NODES:
+        assert any(row["updated"] and row["external_groups"] for row in rows(whole, node)), "little was compared"
+        assert len(events(broken, node, "node.ready")) == len(ends) + 1, "it was over before it was ended"
+        assert not events(broken, node, "rounds.lost")
+        redone = events(broken, node, "round.redone")
+        assert redone
+        assert all(event["exact"] for event in redone), "what is redone trains on the stored token ids"
+        assert without_drift(broken, node) == without_drift(whole, node)
+        assert rollouts(broken, node) == rollouts(whole, node)
+        assert last_weights(broken, node, ROUNDS) == last_weights(whole, node, ROUNDS)
+        assert max(row["logprob_drift"] for row in rows(broken, node)) < 1e-4
+
+
+def test_a_checkpoint_holds_the_adapter_and_its_moments_alone(tmp_path: Path) -> None:
+    run(tmp_path, [], random.Random())
+    for node in NODES:
+        checkpoint = layout(tmp_path).checkpoint(ROUNDS, node)
+        weights = load_file(checkpoint / "model" / "adapter_model.safetensors")
+        numbers = sum(matrix.numel() for matrix in weights.values())
+        assert all("lora_" in name for name in weights)
+        assert any(matrix.any() for name, matrix in weights.items() if "lora_B" in name), "it has learned"
+        written = {file.name: file.stat().st_size for file in checkpoint.rglob("*.safetensors")}
+        assert written.keys() == {"adapter_model.safetensors", "optimizer.safetensors"}
+        assert sum(written.values()) < 1.1 * 12 * numbers
+
+
+def diverge(path: Path, node: str) -> None:
+    """Make the newest checkpoint of a node one of a node whose adapter has diverged."""
+    root = layout(path).checkpoint(ROUNDS, node)
+    file, manifest = root / "model" / "adapter_model.safetensors", root / "manifest.json"
+    save_file({name: torch.full_like(matrix, torch.nan) for name, matrix in load_file(file).items()}, file)
+    said = msgspec.json.decode(manifest.read_bytes(), type=snapshot.Manifest)
+    stamps = {**said.files, "model/adapter_model.safetensors": snapshot._stamp(file)}
+    manifest.write_bytes(msgspec.json.encode(msgspec.structs.replace(said, files=stamps)))
+
+
+def test_a_node_that_fails_in_a_common_step_is_named_and_the_others_finish_and_save(tmp_path: Path) -> None:
+    run(tmp_path, [], random.Random())
+    diverge(tmp_path, "w-1")
+    env = of_one_process(tmp_path) | {"MAX_ROUNDS": "1000"}
+    with daemons() as start:
+        start("services.coordinator", env)
+        workers = start("services.workers", env | NAMED, "--nodes", str(len(NODES)))
+        assert workers.wait() == 1, workers.output
+    (failed,) = events(tmp_path, "w-1", "process.failed")
+    assert "its weights have diverged" in failed["error"]
+    for node in ("w-0", "w-2"):
+        assert events(tmp_path, node, "process.failed") == []
+        assert events(tmp_path, node, "node.finished")[-1]["reason"] == "stopped"
+        saved = events(tmp_path, node, "checkpoint.saved")[-1]["rounds_done"]
+        (file,) = (layout(tmp_path).checkpoint(saved, node) / "model").glob("*.safetensors")
+        assert all(matrix.isfinite().all() for matrix in load_file(file).values())
+
+
+def test_adapters_beside_two_bases_and_a_node_that_trains_all_learn_from_each_other(tmp_path: Path) -> None:
+    names = ("w-0", "w-1", "whole")
+    common = {"SWARM_EXPECTED_WORKERS": 3, "NUM_TRANSPLANT_TREES": 4, "MAX_ROUNDS": 6, "NUM_GENERATIONS": 8}
+    common |= {"SWARM_MAX_NEW_TOKENS": 24, "COORDINATOR_ROUND_INTERVAL": 600}
+    two = environment(tmp_path, SWARM_ADAPTER="lora", SWARM_ADAPTER_RANK=4, **common)
+    two |= {"MODEL_NAME": "tiny-2-qwen2-content,tiny-2-gpt2"}
+    with daemons() as start:
+        coordinator = start("services.coordinator", two)
+        workers = start("services.workers", two | NAMED, "--nodes", "2")
+        alone = environment(tmp_path, MODEL_NAME="tiny-2-qwen2-content", NODE_ID="whole", **common)
+        whole = start("services.worker", alone)
+        assert [daemon.wait() for daemon in (coordinator, workers, whole)] == [0, 0, 0], workers.output + whole.output
+    learned_from = {name: {peer for row in rows(tmp_path, name) for peer in row["external_by_peer"]} for name in names}
+    assert learned_from["whole"] & {"w-0", "w-1"}
+    assert "whole" in learned_from["w-0"] | learned_from["w-1"]
+    kinds = {}
+    for name in names:
+        (started,) = json_lines(layout(tmp_path).root / "logs" / name / "starts.jsonl")
+        kinds[name] = (started["settings"]["adapter"], started["settings"]["model"])
+        manifest = json.loads((layout(tmp_path).checkpoint(6, name) / "manifest.json").read_bytes())
+        assert (manifest.get("adapter") or {}).get("rank") == (None if name == "whole" else 4)
+    assert [kinds[name][0] for name in names] == ["lora", "lora", "none"]
