@@ -67,9 +67,11 @@ def scored(reply: Reply | Unfinished) -> tuple[tuple[float, ...], int, int]:
     return reply.rewards, reply.killed, reply.errors
 
 
-def alone(*answers: str | None, scorer: str, patch: str = "") -> tuple[tuple[float, ...], int, int]:
+def alone(
+    *answers: str | None, scorer: str, patch: str = "", limits: Limits = LIMITS
+) -> tuple[tuple[float, ...], int, int]:
     """Rewards, killed and errors of a group that is a batch by itself."""
-    ((reply,),) = serve([score_request(*answers)], scorer=scorer, patch=patch)
+    ((reply,),) = serve([score_request(*answers)], scorer=scorer, patch=patch, limits=limits)
     return scored(reply)
 
 
@@ -98,8 +100,8 @@ def test_slow_answers_keep_their_rewards_and_count_as_what_is_killed_after_as_mu
     scorer = (
         "lambda q, a: [clock() for start in [clock()] for _ in iter(lambda: clock() - start < 0.45, False)] and 0.5"
     )
-    patch = "import time; clock = time.process_time"
-    assert alone("a", "b", "c", scorer=scorer, patch=patch) == ((0.5, 0.5, 0.5), 1, 0)
+    patch, limits = "import time; clock = time.process_time", Limits(wall_s=PATIENCE)
+    assert alone("a", "b", "c", scorer=scorer, patch=patch, limits=limits) == ((0.5, 0.5, 0.5), 1, 0)
 
 
 def test_in_a_batch_what_came_before_a_poisonous_answer_counts_and_the_rest_is_to_be_asked_again() -> None:
