@@ -120,7 +120,7 @@ def read_model_files(model: LanguageModel) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if model.base:
-            (folder / peft_form.CONFIG).write_bytes(_adapter_config(model))
+            (folder / peft_form.CONFIG).write_bytes(adapter_config(model))
         else:
             # save_pretrained would refuse a generation config with which a model was nevertheless published
             model.module.config.to_json_file(folder / "config.json")
@@ -189,7 +189,8 @@ def live_weights(model: LanguageModel) -> dict[str, Tensor]:
     return named_weights(model.module) if model.base is None else dict(model.trained)
 
 
-def _adapter_config(model: LanguageModel) -> bytes:
+def adapter_config(model: LanguageModel) -> bytes:
+    """What PEFT has to know of the model's adapter, as a file."""
     base, adapter = model.base, model.adapter
     assert base is not None
     assert isinstance(adapter, Adapter)
