@@ -53,8 +53,8 @@ def server_config(settings: Settings, node_id: str) -> ServerConfig | None:
     Raises:
         ConfigError: the settings ask for what cannot be had of one.
     """
-    if settings.generation_server is None:
-        return None
+    if settings.generation_server is None or settings.role == "coordinator":
+        return None  # a coordinator may have the settings of its workers
     _refuse_unsuited(settings)
     url = check_url(settings.generation_server, variable("generation_server")).rstrip("/").removesuffix(API)
     folder = Path(settings.adapter_folder or settings.private_folder / "adapters").expanduser().absolute()

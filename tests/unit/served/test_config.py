@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from swarm.cli.main import run as swarm
 from swarm.config import Settings
 from swarm.errors import ConfigError
 from swarm.node.process import wiring
@@ -44,13 +45,24 @@ def test_settings_that_no_server_can_honour_are_refused_before_anything_starts(
     assert "secret" not in str(refused.value)
 
 
+def test_a_swarm_with_such_settings_is_refused_before_any_of_it_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert swarm(["up", "--path", str(tmp_path / "shared"), "--generation-server", URL]) == 2
+    assert "expected SWARM_ADAPTER=lora, got none" in capsys.readouterr().err
+    assert not (tmp_path / "shared").exists()
+
+
 @pytest.mark.parametrize("more", [{}, {"temperature": 0.7}, {"top_p": 0.9}, {"top_k": 5, "min_p": 0.1}])
 def test_settings_that_it_can_honour_are_not(tmp_path: Path, more: dict[str, Any]) -> None:
     wiring.check(settings(tmp_path, **more))
 
 
-def test_a_node_without_a_server_has_none(tmp_path: Path) -> None:
+def test_a_node_without_a_server_has_none_nor_does_a_clock_with_its_workers_settings(tmp_path: Path) -> None:
     assert server_config(make_settings(tmp_path), "a") is None
+    coordinator = settings(tmp_path, role="coordinator")
+    wiring.check(coordinator)
+    assert server_config(coordinator, "c") is None
 
 
 @pytest.mark.parametrize("url", [URL, f"{URL}/", f"{URL}/v1", f"{URL}/v1/"])

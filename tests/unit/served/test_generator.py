@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,65 +14,16 @@ import anyio
 import pytest
 import torch
 
-from swarm.endpoint.key import Key
 from swarm.errors import GenerationServerError, ModelError
 from swarm.node.process.executor import ComputeExecutor, compute_thread
-from swarm.policy.policy import JoinedPolicy, load_policy
-from swarm.policy.settings import GrpoConfig, LoraConfig
-from swarm.served import generator as generators
-from swarm.served.config import ServerConfig
+from swarm.policy.settings import LoraConfig
 from swarm.served.generator import ServedGenerator
-from swarm.served.policy import ServedPolicy, serve
-from swarm.types import Completion, Dialogue, GenerationCall, Groups, RemoteGenerator, TrainGroup, Turn
-from tests.engines.stub_vllm import (
-    Fault,
-    Stub,
-    broken,
-    changed,
-    forgetting,
-    good,
-    hanging,
-    raw,
-    refused,
-    serving,
-)
+from swarm.served.policy import ServedPolicy
+from swarm.types import Completion, Dialogue, GenerationCall, Groups, RemoteGenerator, Turn
+from tests.engines.stub_vllm import Engine, good, serving
 from tests.patience import PATIENCE
 from tests.unit.node.nodes import until
-
-MODEL = "tiny-2-qwen2"
-CONFIG = GrpoConfig(
-    learning_rate=3e-3, max_new_tokens=12, importance_cap=2.0, adapter=LoraConfig(rank=4, alpha=8.0, seed=1)
-)
-QUESTIONS = ["What is 1 + 1?", "Sort: b a", "What is 20 - 7?"]
-
-
-@pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generators, "FIRST_PAUSE", 0.001)
-
-
-def policy_of(config: GrpoConfig = CONFIG) -> JoinedPolicy:
-    return load_policy(MODEL, config, threads=1, device="cpu")
-
-
-def server_of(url: str, folder: Path, **more: Any) -> ServerConfig:
-    return ServerConfig(url=url, folder=folder / "adapters", prefix="run.a", **{"patience": PATIENCE, **more})
-
-
-def served(stub: Stub, folder: Path, config: GrpoConfig = CONFIG, **more: Any) -> ServedPolicy:
-    return serve(policy_of(config), config, server_of(stub.url, folder, **more))
-
-
-def ask(policy: ServedPolicy, seed: int = 1, size: int = 3) -> Groups:
-    return policy.generate(QUESTIONS, group_size=size, seed=seed)
-
-
-def learn(policy: JoinedPolicy, groups: Groups) -> float:
-    """An update on made-up advantages; the largest difference of log-probs, trainer's and server's."""
-    advantages = (1.0, -0.5, -0.5)
-    train = [TrainGroup(question, group, advantages) for question, group in zip(QUESTIONS, groups, strict=True)]
-    policy.begin_update(train)
-    return policy.finish_update([]).logprob_drift
+from tests.unit.served.factories import CONFIG, MODEL, QUESTIONS, ask, learn, neighbours, policy_of, served, server_of
 
 
 # ── the same policy there as here ───────────────────────────────────────────────────────────────────────────────────
@@ -85,7 +35,7 @@ def test_in_fp32_the_servers_logprobs_are_the_trainers_to_rounding_update_after_
             groups = ask(policy, seed)
             assert {len(group) for group in groups} == {3}
             assert all(completion.token_ids for group in groups for completion in group)
-            drifts.append(learn(policy, groups))
+            drifts.append(learn(policy, groups).logprob_drift)
         assert max(drifts) < 1e-4, drifts
         assert len(stub.history) == len(set(stub.history)) == 4, "each version has a name of its own"
         assert [body["model"] for body in stub.completions[::3]] == stub.history
@@ -93,6 +43,20 @@ def test_in_fp32_the_servers_logprobs_are_the_trainers_to_rounding_update_after_
         assert use.gap is not None
         assert use.gap < 1e-5
         assert (use.retries, use.away) == (0, False)
+
+
+def test_a_server_in_bf16_drifts_and_its_tokens_are_weighed_for_that(tmp_path: Path) -> None:
+    with serving(Engine(MODEL, torch.bfloat16)) as stub:
+        policy = served(stub, tmp_path)
+        reports = [learn(policy, ask(policy, seed)) for seed in range(3)]
+        use = policy.take_use()
+        assert use.gap is not None
+        assert 1e-4 < use.gap < 0.1
+        for report in reports:
+            assert report.logprob_drift > 1e-4
+            assert report.importance_tokens == report.trained_tokens > 0
+            assert report.importance_mean != 1.0
+            assert report.importance_mean == pytest.approx(1.0, abs=0.1)
 
 
 def test_the_adapter_is_applied_there_and_older_versions_go(tmp_path: Path) -> None:
@@ -212,167 +176,6 @@ def test_a_policy_that_diverged_is_not_published(tmp_path: Path) -> None:
         assert not stub.history
 
 
-# ── faults ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-PASSING: dict[str, Fault] = {
-    "an error": refused(500),
-    "overloaded": refused(429),
-    "broken off": broken,
-    "begun anew": forgetting,
-    "garbage": raw(b"<html>"),
-    "too few": changed(lambda reply: reply["choices"].pop()),
-    "of the base": changed(lambda reply: reply.update(model="base")),
-    "another prompt": changed(lambda reply: reply["choices"][0]["prompt_token_ids"].pop()),
-    "a wild id": changed(lambda reply: reply["choices"][1]["token_ids"].__setitem__(0, 10**6)),
-    "a log-prob of nothing": changed(
-        lambda reply: reply["choices"][1]["logprobs"]["token_logprobs"].__setitem__(0, -9999.0)
-    ),
-    "log-probs missing": changed(lambda reply: reply["choices"][1]["logprobs"]["token_logprobs"].pop()),
-}
-
-
-@pytest.mark.parametrize("name", PASSING)
-def test_what_goes_wrong_once_is_asked_for_again_and_changes_nothing(tmp_path: Path, name: str) -> None:
-    with serving(MODEL) as stub:
-        expected = ask(served(stub, tmp_path / "whole"))
-    with serving(MODEL, PASSING[name]) as stub:
-        policy = served(stub, tmp_path / "broken")
-        assert ask(policy) == expected
-        assert policy.take_use().retries >= 1
-        assert policy.take_use() == (0, None, False)
-
-
-@pytest.mark.parametrize(
-    "name", ["garbage", "too few", "of the base", "another prompt", "a wild id", "log-probs missing"]
-)
-def test_what_stays_wrong_ends_in_an_error_and_not_in_completions(tmp_path: Path, name: str) -> None:
-    with serving(MODEL, *[PASSING[name]] * 99) as stub:
-        policy = served(stub, tmp_path, plays_on=True)
-        with pytest.raises(GenerationServerError, match=r"generation server http://127\.0\.0\.1") as raised:
-            ask(policy)
-        assert not raised.value.away
-        assert len(stub.completions) <= 3 * len(QUESTIONS), "bounded"
-
-
-def test_a_bad_request_is_not_repeated(tmp_path: Path) -> None:
-    with serving(MODEL, *[refused(400, "max_tokens is too large")] * 99) as stub:
-        policy = served(stub, tmp_path)
-        with pytest.raises(GenerationServerError, match="HTTP 400: max_tokens is too large"):
-            ask(policy)
-
-
-def test_a_server_with_limits_of_its_own_is_told_of(tmp_path: Path) -> None:
-    def shorter(reply: dict[str, Any]) -> None:
-        for choice in reply["choices"]:
-            choice.update(token_ids=[5], finish_reason="length")
-            choice["logprobs"]["token_logprobs"] = [-1.0]
-
-    with (
-        serving(MODEL, *[changed(shorter)] * 99) as stub,
-        pytest.raises(GenerationServerError, match="limits of its own"),
-    ):
-        ask(served(stub, tmp_path))
-
-
-def test_logprobs_at_another_temperature_are_found_out(tmp_path: Path) -> None:
-    def raw_logprobs(handler: Any, body: dict[str, Any]) -> None:
-        body["temperature"] = 3.0
-        good(handler, body)
-
-    words = "--logprobs-mode processed_logprobs"
-    with serving(MODEL, *[raw_logprobs] * 99) as stub, pytest.raises(GenerationServerError, match=words):
-        ask(served(stub, tmp_path), size=8)
-
-
-def test_a_server_that_takes_no_adapters_is_refused_before_the_run(tmp_path: Path) -> None:
-    with serving(MODEL, loads=False) as stub, pytest.raises(GenerationServerError) as raised:
-        ask(served(stub, tmp_path))
-    assert "VLLM_ALLOW_RUNTIME_LORA_UPDATING=True" in str(raised.value)
-
-
-def test_a_folder_that_the_server_cannot_read_is_told_of(tmp_path: Path) -> None:
-    with serving(MODEL) as stub:
-        policy = served(stub, tmp_path)
-        asked = policy.ask(GenerationCall(QUESTIONS, 3, 1))
-        for file in (tmp_path / "adapters").rglob("adapter_config.json"):
-            file.unlink()
-        with pytest.raises(GenerationServerError, match=r"cannot read that folder: set SWARM_ADAPTER_FOLDER"):
-            asyncio.run(asked.wait())
-
-
-def test_a_wrong_key_is_refused_at_the_start_and_the_right_one_is_taken(tmp_path: Path) -> None:
-    with serving(MODEL, key="right-and-long") as stub:
-        with pytest.raises(GenerationServerError, match="HTTP 401"):
-            served(stub, tmp_path, key=Key("wrong-and-long"))
-        assert ask(served(stub, tmp_path, key=Key("right-and-long")))
-
-
-def test_adapters_that_a_killed_life_left_there_are_unloaded(tmp_path: Path) -> None:
-    with serving(MODEL) as stub:
-        ask(served(stub, tmp_path))
-        stub.loaded["run.b.0.aaaaaaaaaaaa"] = "of another node"
-        left = dict(stub.loaded)
-        policy = served(stub, tmp_path)
-        assert list(stub.loaded) == ["run.b.0.aaaaaaaaaaaa"]
-        ask(policy)
-        assert stub.loaded == left, "the same weights have the same name"
-
-
-# ── away ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-def closed_port() -> int:
-    with serving(MODEL) as stub:
-        return int(stub.server_address[1])
-
-
-def test_a_server_that_is_away_too_long_ends_the_node_with_what_to_do(tmp_path: Path) -> None:
-    config = server_of(f"http://127.0.0.1:{closed_port()}", tmp_path, patience=0.05)
-    policy = serve(policy_of(), CONFIG, config)
-    with pytest.raises(
-        GenerationServerError, match=r"no usable reply for 0.05 s.*SWARM_GENERATION_SERVER_AWAY=own"
-    ) as raised:
-        ask(policy)
-    assert raised.value.away
-
-
-def test_only_where_it_is_said_does_the_node_generate_by_itself_and_with_the_weights_of_the_moment(
-    tmp_path: Path,
-) -> None:
-    config = server_of(f"http://127.0.0.1:{closed_port()}", tmp_path, patience=0.05, plays_on=True)
-    policy, alone = serve(policy_of(), CONFIG, config), policy_of()
-    asked = policy.ask(GenerationCall(QUESTIONS, 3, 1))
-    expected = alone.generate(QUESTIONS, group_size=3, seed=1)
-    learn(policy, expected)  # while the server is waited for
-    asyncio.run(asked.wait())
-    assert asked.groups() == expected
-    assert policy.take_use().away
-
-
-def test_a_server_that_comes_later_is_waited_for(tmp_path: Path) -> None:
-    port = closed_port()
-    policy = serve(policy_of(), CONFIG, server_of(f"http://127.0.0.1:{port}", tmp_path))
-    result: list[Groups] = []
-    thread = threading.Thread(target=lambda: result.append(ask(policy)))
-    thread.start()
-    with serving(MODEL, port=port) as stub:
-        thread.join(PATIENCE)
-        assert result
-        assert stub.completions
-
-
-def test_a_request_that_hangs_is_given_up_and_repeated(tmp_path: Path) -> None:
-    def hanging_once(handler: Any, body: dict[str, Any]) -> None:
-        server._timeout = PATIENCE
-        hanging(handler, body)
-
-    with serving(MODEL) as stub:
-        policy = served(stub, tmp_path)
-        expected = ask(policy)
-        server: Any = policy.generator.server  # type: ignore[attr-defined]
-        server._timeout = 0.5
-        stub.plan.append(hanging_once)
-        assert ask(policy) == expected
-        assert policy.take_use().retries >= 1
-
-
 # ── beside the rest of the node ─────────────────────────────────────────────────────────────────────────────────────
 @pytest.fixture
 def executor() -> Iterator[ComputeExecutor]:
@@ -406,19 +209,54 @@ def test_while_the_server_writes_the_node_computes_something_else(tmp_path: Path
         assert {len(group) for group in groups} == {3}
 
 
-def test_a_node_that_is_cancelled_does_not_wait_for_a_server_that_hangs(
-    tmp_path: Path, executor: ComputeExecutor
-) -> None:
+def test_nodes_of_one_process_ask_at_the_same_time_each_with_its_own_adapter(tmp_path: Path) -> None:
+    arrived = threading.Barrier(2)
+
+    def together(handler: Any, body: dict[str, Any]) -> None:
+        arrived.wait(PATIENCE)
+        good(handler, body)
+
+    async def main(policies: list[ServedPolicy]) -> list[Groups]:
+        found: dict[int, Groups] = {}
+
+        async def generate(number: int) -> None:
+            executor = ComputeExecutor(time.monotonic, thread, str(number))
+            found[number] = await executor.generate(policies[number], GenerationCall(QUESTIONS[:1], 3, 5))
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(2):
+                tasks.start_soon(generate, number)
+        return [found[0], found[1]]
+
+    with serving(MODEL) as stub, compute_thread() as thread:
+        policies = neighbours(stub, tmp_path, "ab")
+        for policy in policies:
+            learn(policy, ask(policy))
+        stub.plan.extend([together, together])
+        for policy, groups in zip(policies, asyncio.run(main(policies)), strict=True):
+            report = learn(policy, [*groups, *ask(policy)[1:]])
+            assert report.trained_tokens > 0
+            assert report.logprob_drift < 1e-4
+        assert {body["model"].split(".")[1] for body in stub.completions} == {"a", "b"}
+
+
+def test_a_node_that_is_cancelled_lets_go_of_a_server_that_hangs(tmp_path: Path, executor: ComputeExecutor) -> None:
+    let_go = threading.Semaphore(0)
+
+    def until_the_end(handler: Any, body: dict[str, Any]) -> None:
+        if handler.connection.recv(1) == b"":
+            let_go.release()
+        handler.close_connection = True
+
     async def main(policy: ServedPolicy, is_asked: Callable[[], bool]) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(executor.generate, policy, GenerationCall(QUESTIONS, 3, 1))
             await until(is_asked)
             tasks.cancel_scope.cancel()
 
-    with serving(MODEL, *[hanging] * 3) as stub:
+    with serving(MODEL, *[until_the_end] * 3) as stub:
         asyncio.run(main(served(stub, tmp_path), lambda: len(stub.completions) == 3))
-        assert not stub.released.is_set()
-    gc.collect()
+        assert all(let_go.acquire(timeout=PATIENCE) for _ in range(3)), "it would write on for nobody"
 
 
 def test_a_policy_without_a_server_is_no_remote_generator() -> None:
