@@ -328,6 +328,46 @@ class BatchingGenerator(Protocol):
         """What `generate` of each returns or raises; what fails for all is raised."""
 
 
+class Asked(Protocol):
+    """Completions that are written elsewhere."""
+
+    async def wait(self) -> None:
+        """Until they are there; this process may compute meanwhile. Cancelled, nobody writes on.
+
+        Raises:
+            GenerationServerError: they cannot be had.
+        """
+
+    def groups(self) -> Groups:
+        """What came of it, once it has been waited for; called through the node's Compute.
+
+        Raises:
+            GenerationServerError: they cannot be of the policy that was asked.
+        """
+
+
+class RemoteUse(NamedTuple):
+    """What came of asking elsewhere, since it was last taken."""
+
+    retries: int = 0
+    """Requests that had to be repeated."""
+    gap: float | None = None
+    """Mean |trainer - server| log-prob over the tokens that were checked, nats; None: none was."""
+    away: bool = False
+    """Some completions were written here, for the server was away."""
+
+
+@runtime_checkable
+class RemoteGenerator(Protocol):
+    """A generator that asks a server: `generate` in three steps, of which the middle one needs no Compute."""
+
+    def ask(self, call: GenerationCall) -> Asked:
+        """Begin, with the weights as they are now; called through the node's Compute."""
+
+    def take_use(self) -> RemoteUse:
+        """What was needed since this was last asked."""
+
+
 class Trainer(Protocol):
     """Updates the weights. Every method blocks and is called through the node's Compute alone."""
 

@@ -56,6 +56,7 @@ from swarm.records.made_by import refuse_foreign
 from swarm.records.reader import snapshot
 from swarm.records.rows import read_to_sum_up
 from swarm.records.starts import changed_settings, last_start, last_starts
+from swarm.served.config import server_config
 from swarm.slurm.backend import SlurmBackend
 from swarm.spelling import named
 from swarm.store.run import Run
@@ -197,6 +198,7 @@ def _planned_swarm(
         settings = settings_from(flags, base=base, **UP_DEFAULTS)
         settings = replace(settings, clock="own") if no_coordinator else settings
         check_tasks(settings)
+        server_config(settings, "")
         return _Planned(local_swarm(settings, nodes or DEFAULT_WORKERS, in_process, own_cores), base, UP_DEFAULTS)
     swarm, base, changed = repetition(source, flags, in_process)
     if nodes not in (None, len(swarm.workers)) or no_coordinator:

@@ -63,8 +63,9 @@ class ComputingSettings:
     """Updates over which the learning rate rises to its full value."""
     weight_decay: Annotated[float, real(0)] = setting(0.0, "SWARM_WEIGHT_DECAY")
     """Decoupled weight decay of AdamW."""
-    importance_cap: Annotated[float, real(0)] = setting(0.0, "SWARM_IMPORTANCE_CAP")
-    """Weigh tokens whose publisher's log-probs are usable by min(this, policy / publisher); 0: weigh none."""
+    importance_cap: Annotated[float, real(0)] | None = setting(None, "SWARM_IMPORTANCE_CAP")
+    """Weigh tokens whose publisher's log-probs are usable by min(this, policy / publisher); 0: weigh none; None: 2 with
+    a generation server, else 0."""
     micro_batch_tokens: Annotated[int, whole(64)] = setting(16384, "SWARM_MICRO_BATCH_TOKENS")
     """Padded tokens per forward and backward pass: less memory, same gradient."""
     gradient_checkpointing: bool | None = setting(None, "SWARM_GRADIENT_CHECKPOINTING")
@@ -90,3 +91,22 @@ class ComputingSettings:
     """KV cache while generating: `dynamic` grows, `static` is fixed and replayed as CUDA graphs on a GPU."""
     device_lease: Literal["auto", "on", "off"] = setting("auto", "SWARM_DEVICE_LEASE")
     """Processes on one device take turns in their updates; `auto`: on GPUs, but not in one process."""
+    generation_server: Text | None = setting(None, "SWARM_GENERATION_SERVER", run_flag="generation_server")
+    """URL of a vLLM server that writes a worker's completions with its adapter (docs/generation-server.md), such as
+    `http://127.0.0.1:8000`; None: the worker does."""
+    generation_server_patience: Annotated[float, above(0)] = setting(600.0, "SWARM_GENERATION_SERVER_PATIENCE")
+    """Seconds without a usable reply after which a server counts as away; a request may take half of it."""
+    generation_server_away: Literal["end", "own"] = setting("end", "SWARM_GENERATION_SERVER_AWAY")
+    """Then the node ends, or with `own` generates by itself and asks the server again in the next round."""
+    generation_server_key: Text | None = setting(None, "SWARM_GENERATION_SERVER_KEY", secret=True)
+    """The key that the server was started with (`--api-key`); None: it asks for none."""
+    adapter_folder: Text | None = setting(None, "SWARM_ADAPTER_FOLDER")
+    """Where adapters are written for the generation server, which reads them under this very path; None: `adapters` in
+    the key folder. Never in the shared folder."""
+
+    @property
+    def token_weight_cap(self) -> float:
+        """The importance cap that is in force."""
+        if self.importance_cap is None:
+            return 2.0 if self.generation_server else 0.0
+        return self.importance_cap

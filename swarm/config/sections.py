@@ -39,6 +39,11 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "micro_batch_tokens",
         "gradient_checkpointing",
         "scorer_processes",
+        "generation_server",
+        "generation_server_patience",
+        "generation_server_away",
+        "generation_server_key",
+        "adapter_folder",
     ),
     "Generation": (
         "temperature",

@@ -133,7 +133,7 @@ class EndpointConfig:
                 value = getattr(self, name)
                 if value is not None and not fits(value):
                     raise _refused(name, expected, value)
-        _check_url(self.base_url)
+        check_url(self.base_url, "endpoint: base_url")
         _check_key_variable(self.key_variable)
         if not self.model or len(self.model) > 500 or not self.model.isprintable():
             raise _refused("model", "a model's name", self.model)
@@ -177,7 +177,7 @@ class EndpointConfig:
     @property
     def local(self) -> bool:
         """Whether the endpoint is on this machine, by its address."""
-        return _is_loopback(urlsplit(self.base_url).hostname or "")
+        return is_loopback(urlsplit(self.base_url).hostname or "")
 
     @property
     def encrypted(self) -> bool:
@@ -188,19 +188,25 @@ def _refused(name: str, expected: str, value: object) -> ConfigError:
     return ConfigError(f"endpoint: {name} must be {expected}, got {quoted(value)}")
 
 
-def _check_url(url: str) -> None:
-    """Where a key may be part of a URL, the message does not repeat it."""
+def check_url(url: str, name: str) -> str:
+    """The URL of a server, as it is. Where a key may be part of it, the message does not repeat it.
+
+    Args:
+        name: of the setting, for messages.
+
+    Raises:
+        ConfigError: it is none.
+    """
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError:
-        raise ConfigError("endpoint: base_url is no URL; expected one such as http://127.0.0.1:8000/v1") from None
+        raise ConfigError(f"{name} is no URL; expected one such as http://127.0.0.1:8000/v1") from None
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
-        raise ConfigError(
-            "endpoint: base_url must have no user, password, query or fragment; a key has settings of its own"
-        )
+        raise ConfigError(f"{name} must have no user, password, query or fragment; a key has settings of its own")
     if parts.scheme not in ("http", "https") or not host or not url.isprintable() or " " in url:
-        raise _refused("base_url", "a URL such as http://127.0.0.1:8000/v1", url)
+        raise ConfigError(f"{name} must be a URL such as http://127.0.0.1:8000/v1, got {quoted(url)}")
+    return url
 
 
 def _check_key_variable(name: str) -> None:
@@ -211,7 +217,8 @@ def _check_key_variable(name: str) -> None:
         )
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine, by its address."""
     if host == "localhost":
         return True
     try:

@@ -20,6 +20,7 @@ lora              adapters beside the frozen layers of a base; which of them is 
 shared_base       a base is loaded once in a process, and all its adapters are stacked
 peft_form         an adapter's folder, as PEFT and inference servers read it
 merging           an adapter and its base -> the files of one model
+adapter_version   an adapter at one moment: its files for a server, and whether completions are of it
 snapshot          weights and optimizer <-> a folder of safetensors and JSON
 memory            out of GPU memory: halve and repeat
 

@@ -69,6 +69,11 @@ class ModelGenerator:
         self._rows = MemoryBudget("generation", 2**16, halvings or Halvings())
 
     @property
+    def model(self) -> LanguageModel:
+        """What it samples from."""
+        return self._model
+
+    @property
     def repeats(self) -> bool:
         """As Generator: not on a GPU, and not where others' rows may be in the batch."""
         return self._model.device.type == "cpu" and not (self._shared and self._shared.size > 1)

@@ -190,7 +190,7 @@ def grpo_config(settings: Settings) -> GrpoConfig:
         max_grad_norm=settings.max_grad_norm,
         iterations=settings.grpo_iterations,
         micro_batch_tokens=settings.micro_batch_tokens,
-        importance_cap=settings.importance_cap,
+        importance_cap=settings.token_weight_cap,
         decoding=settings.decoding,
         gradient_checkpointing=bool(settings.gradient_checkpointing),
         adapter=lora_config(settings),

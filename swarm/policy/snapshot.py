@@ -126,7 +126,7 @@ def read_model_files(model: LanguageModel) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if model.base:
-            (folder / peft_form.CONFIG).write_bytes(_adapter_config(model))
+            (folder / peft_form.CONFIG).write_bytes(adapter_config(model))
         else:
             # save_pretrained would refuse a generation config with which a model was nevertheless published
             model.module.config.to_json_file(folder / "config.json")
@@ -202,7 +202,8 @@ def _config_of(model: LanguageModel) -> LoraConfig | None:
     return model.adapter.config if isinstance(model.adapter, Adapter) else None
 
 
-def _adapter_config(model: LanguageModel) -> bytes:
+def adapter_config(model: LanguageModel) -> bytes:
+    """What PEFT has to know of the model's adapter, as a file."""
     base, adapter = model.base, model.adapter
     assert base is not None
     assert isinstance(adapter, Adapter)

@@ -17,6 +17,7 @@ EVENTS = frozenset(
         *("folder.healed", "folder.listable", "folder.not_written", "folder.path_blocked"),
         *("folder.readable", "folder.unlistable", "folder.unreadable", "folder.unwritable"),
         "generate.prompt_too_long",
+        *("generation_server.away", "generation_server.back", "generation_server.own", "generation_server.ready"),
         *("heartbeat.failed", "heartbeat.healed"),
         "hint",
         *("judge.cannot_look", "judge.finished", "judge.ready", "judge.starting", "judge.stopping"),

@@ -116,6 +116,8 @@ NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/node/process/host.py": "/proc",
     "swarm/node/process/lease.py": "a private folder of this machine",
     "swarm/node/worker/checkpoints.py": "the local folder of a bundle that the store has opened or takes over",
+    "swarm/policy/adapter_version.py": "a folder of adapters that server and node share",
+    "swarm/served/adapters.py": "the folder of adapters that server and node share",
     "swarm/slurm/backend.py": "the user's private folder of jobs",
     "swarm/slurm/job.py": "the user's private folder of jobs",
     "swarm/planner/footprint.py": "the package's own table, the user's cache",

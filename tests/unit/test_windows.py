@@ -41,6 +41,7 @@ from tests import windows
 windows.pretend(*(windows.ANALYSIS if "analysis" in sys.argv else ()))
 import swarm
 left_out = ("__main__", "swarm.policy", "swarm.warmup", "swarm.planner.trace", "swarm.planner.probe")
+left_out += ("swarm.served.generator", "swarm.served.policy")
 names = [each.name for each in pkgutil.walk_packages(swarm.__path__, "swarm.")]
 names = [name for name in names if not any(word in name for word in left_out)]
 chosen = [name for name in names if ("swarm.study" in name) == ("analysis" in sys.argv)]

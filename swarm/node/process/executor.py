@@ -15,16 +15,22 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from contextvars import copy_context
+from functools import partial
 from threading import Lock
 from typing import ParamSpec, TypeVar
 
 from swarm.node.base.context import Timed, generate_now
 from swarm.node.base.timeline import Timeline
 from swarm.node.process.together import Asked, GenerationTogether
-from swarm.types import BatchingGenerator, GenerationCall, Generator, Groups
+from swarm.types import BatchingGenerator, GenerationCall, Generator, Groups, RemoteGenerator
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
+
+
+def _within(timed: Timed, step: Callable[[], Result]) -> Result:
+    with timed():
+        return step()
 
 
 @contextmanager
@@ -68,7 +74,10 @@ class ComputeExecutor:
         return await asyncio.wrap_future(self._thread.submit(copy_context().run, timed))
 
     async def generate(self, generator: Generator, call: GenerationCall, timed: Timed = nullcontext) -> Groups:
-        """As Compute.generate: with the nodes of this process whose generators can be batched with this one."""
+        """As Compute.generate: with the nodes of this process whose generators can be batched with this one. While a
+        server writes, this thread is free."""
+        if isinstance(generator, RemoteGenerator):
+            return await self._generate_elsewhere(generator, call, timed)
         if self._together is None or not isinstance(generator, BatchingGenerator) or generator.batch_key is None:
             return await self.run(generate_now, generator, call, timed)
 
@@ -79,6 +88,12 @@ class ComputeExecutor:
 
         self._loop = asyncio.get_running_loop()
         return await self._together.generate(Asked(self._node_id, generator, call, running))
+
+    async def _generate_elsewhere(self, generator: RemoteGenerator, call: GenerationCall, timed: Timed) -> Groups:
+        asked = await self.run(_within, timed, partial(generator.ask, call))
+        with timed():
+            await asked.wait()
+        return await self.run(_within, timed, asked.groups)
 
     def tell(self, call: Callable[[], None]) -> None:
         """As Compute.tell."""

@@ -29,6 +29,7 @@ from swarm.planner.free_memory import process_memory
 from swarm.policy.settings import bits_problem
 from swarm.provenance import made_with, versions
 from swarm.records.made_by import refuse_foreign
+from swarm.served.config import server_config
 from swarm.signing.trust import make_trust
 from swarm.store.base import Kind
 from swarm.store.place import open_place
@@ -128,7 +129,9 @@ async def worker_maker(
         return Worker(
             ctx,
             universe=universe_of(ctx.settings),
-            load_policy=partial(load, ctx.settings) if load else partial(_load_policy, ctx.settings, bases),
+            load_policy=partial(load, ctx.settings)
+            if load
+            else partial(_load_policy, ctx.settings, ctx.node_id, bases),
             task_source=scorer,
             compute=ComputeExecutor(ctx.clock.monotonic, thread, ctx.node_id, batches if nodes > 1 else None),
             loop_lag=lag.reader(),
@@ -184,6 +187,7 @@ def _check_role(settings: Settings) -> None:
                 f"give it to that node alone (swarm join --role generator), or unset it"
             )
     endpoint_config(settings)
+    server_config(settings, settings.node_id or "")
     if settings.standby and settings.role != "coordinator":
         raise ConfigError(
             f"{variable('standby')}: only a coordinator stands by, got {variable('role')} {settings.role!r}; "
@@ -206,7 +210,7 @@ def _no_bases() -> SharedBases:
     return SharedBases()
 
 
-def _load_policy(settings: Settings, bases: Callable[[], SharedBases] = _no_bases) -> Policy:
+def _load_policy(settings: Settings, node_id: str = "", bases: Callable[[], SharedBases] = _no_bases) -> Policy:
     if not settings.trains:
         return load_generator(settings, partial(_load_generator, settings))
     logger.info("model.loading", model=settings.model[0], first="torch is imported, which takes some seconds")
@@ -219,7 +223,12 @@ def _load_policy(settings: Settings, bases: Callable[[], SharedBases] = _no_base
     policy = load_policy(settings.model[0], config, **loading)
     gc.collect()
     gc.freeze()  # the objects of torch and the model stay: looking through them cost a quarter of a light round
-    return JoinedPolicy(policy.generator, _taking_turns(policy.trainer, settings))
+    joined = JoinedPolicy(policy.generator, _taking_turns(policy.trainer, settings))
+    if server := server_config(settings, node_id):
+        from swarm.served.policy import serve
+
+        return serve(joined, config, server)
+    return joined
 
 
 def _load_generator(settings: Settings) -> Generator:

@@ -115,7 +115,7 @@ class PeersFiles:
         self._limit = settings.max_file_bytes
         self._most_groups = settings.peer_groups
         self._origin_needed = settings.admit != "unverified"
-        self._keep_tokens = settings.importance_cap > 0  # else they need not be held in memory
+        self._keep_tokens = settings.token_weight_cap > 0  # else they need not be held in memory
         self._has_tags = settings.sparing  # a listing of a bucket has tags; of a folder each is looked for by itself
 
     def tags(self, key: RoundKey, read: Set[str], only: Set[str] | None = None) -> Listed:

@@ -31,7 +31,7 @@ from swarm.node.worker.own_groups import OwnGroups
 from swarm.node.worker.round_files import RoundFiles
 from swarm.node.worker.round_work import RoundWork, bounded, mean_rewards, metrics_row, to_train
 from swarm.records.liveness import EVALUATOR
-from swarm.types import Bill, Generator, RoundKey, Trainer, TrainGroup, TrainReport, stage_after
+from swarm.types import Bill, Generator, RemoteGenerator, RoundKey, Trainer, TrainGroup, TrainReport, stage_after
 from swarm.wire.metrics import MetricsRow
 
 logger = get_logger(__name__)
@@ -253,7 +253,16 @@ class RoundSteps:
         row.loop_lag_max = loop_lag
         self._fill_spent(row)
         self._fill_bill(row)
+        self._fill_remote(row)
         return row
+
+    def _fill_remote(self, row: MetricsRow) -> None:
+        """What a generation server gave since the last row, where there is one."""
+        if not isinstance(self._generator, RemoteGenerator):
+            return
+        use = self._generator.take_use()
+        row.server_gap = UNSET if use.gap is None else use.gap
+        row.server_retries, row.server_away = use.retries, use.away
 
     def _fill_bill(self, row: MetricsRow) -> None:
         """What generating has cost since the last row, where that costs anything."""
