@@ -125,7 +125,8 @@ def _groups(metrics: pd.DataFrame) -> float:
     """0.0 where the rows do not tell them."""
     if not {"local_groups", "external_wanted"} <= {*metrics}:
         return 0.0
-    return float((metrics["local_groups"] + metrics["external_wanted"]).mean())
+    groups = (metrics["local_groups"] + metrics["external_wanted"]).mean()
+    return 0.0 if pd.isna(groups) else float(groups)
 
 
 def _curves(curves: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
