@@ -252,7 +252,7 @@ def measure(device: Device, *, tiny: bool, repetitions: int) -> dict[str, Any]:
     stated = dense_peak(device.facts().get("gpu", ""))
     peak = stated or product_rate
     with tempfile.TemporaryDirectory() as scratch:
-        folder = random_model(shape, Path(scratch))
+        folder = random_model(shape.config(), Path(scratch))
         from transformers import AutoModelForCausalLM
 
         weights = parameters(AutoModelForCausalLM.from_pretrained(folder))

@@ -7,9 +7,11 @@ import subprocess
 import threading
 import time
 from collections import defaultdict
+from contextlib import suppress
 from pathlib import Path
 
-_PSS = re.compile(r"^Pss:\s+(\d+) kB", re.MULTILINE)
+_PSS = re.compile(r"^Pss(?:_Anon)?:\s+(\d+) kB", re.MULTILINE)
+_PEAK = re.compile(r"^(?:VmHWM|RssFile|RssShmem):\s+(\d+) kB", re.MULTILINE)
 
 
 def tree(root: int) -> list[int]:
@@ -30,14 +32,28 @@ def tree(root: int) -> list[int]:
 
 def proportional_memory(pids: list[int]) -> int:
     """Bytes resident, pages that several processes share counted once all told (PSS)."""
-    total = 0
+    return _shares(pids)[0]
+
+
+def _shares(pids: list[int]) -> tuple[int, int]:
+    """The same, and those of them that are no file's."""
+    total = anonymous = 0
     for pid in pids:
-        try:
-            match = _PSS.search(Path(f"/proc/{pid}/smaps_rollup").read_text())
-        except OSError:
-            continue
-        total += 1024 * int(match[1]) if match else 0
-    return total
+        with suppress(OSError):  # it ended meanwhile
+            found = _PSS.findall(Path(f"/proc/{pid}/smaps_rollup").read_text())
+            if len(found) == 2:
+                total, anonymous = total + 1024 * int(found[0]), anonymous + 1024 * int(found[1])
+    return total, anonymous
+
+
+def anonymous_peak(pid: int) -> int:
+    """Bytes: the most that a process has held so far, by the kernel, without the pages of files that it has now."""
+    with suppress(OSError):
+        found = _PEAK.findall(Path(f"/proc/{pid}/status").read_text())
+        if len(found) == 3:
+            peak, files, shared = map(int, found)
+            return 1024 * (peak - files - shared)
+    return 0
 
 
 class MemoryWatch:
@@ -48,6 +64,10 @@ class MemoryWatch:
         self._every = every
         self.samples: list[tuple[float, int]] = []
         """Unix seconds and bytes."""
+        self.anonymous = 0
+        """Bytes: the largest sample without pages of files."""
+        self.largest = 0
+        """Bytes: the most that a single process has held, without pages of files."""
         self._thread = threading.Thread(target=self._watch)
         self._thread.start()
 
@@ -59,6 +79,10 @@ class MemoryWatch:
 
     def _watch(self) -> None:
         while self._process.poll() is None:
-            if taken := proportional_memory(tree(self._process.pid)):
+            pids = tree(self._process.pid)
+            taken, anonymous = _shares(pids)
+            if taken:
                 self.samples.append((time.time(), taken))
+                self.anonymous = max(self.anonymous, anonymous)
+                self.largest = max(self.largest, *map(anonymous_peak, pids))
             time.sleep(self._every)

@@ -27,9 +27,13 @@ class SwarmRun:
     """What a swarm left behind."""
 
     rows: list[MetricsRow]
-    """Of all nodes, without the warm-up rounds."""
+    """Of all nodes, without the rounds of warming up."""
     memory: list[tuple[float, int]]
     """Unix seconds and bytes (PSS) of the whole process tree."""
+    anonymous: int
+    """Bytes: its largest sample without pages of files."""
+    largest_process: int
+    """Bytes: the most that one of its processes held, without pages of files."""
     cpu_seconds: float
     """User and system time of all processes, start-up included."""
 
@@ -51,11 +55,14 @@ class SwarmRun:
         return statistics.median(values)
 
 
-def run_swarm(nodes: int, rounds: int, *flags: str, settings: Mapping[str, str] | None = None) -> SwarmRun:
+def run_swarm(
+    nodes: int, rounds: int, *flags: str, settings: Mapping[str, str] | None = None, warm_up: int = WARM_UP_ROUNDS
+) -> SwarmRun:
     """`swarm up` to its end.
 
     Args:
         settings: environment variables.
+        warm_up: rounds whose rows are left out.
 
     Raises:
         RuntimeError: it failed.
@@ -74,8 +81,8 @@ def run_swarm(nodes: int, rounds: int, *flags: str, settings: Mapping[str, str] 
             raise RuntimeError(f"{' '.join(command)} ended with exit code {code}:\n{output.read_text()[-2000:]}")
         found = read_metrics(open_place(path).open(EXPERIMENT))
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    rows = [row for rows in found.values() for row in rows if row.round >= WARM_UP_ROUNDS]
-    return SwarmRun(rows, watch.samples, _cpu(after) - _cpu(before))
+    rows = [row for rows in found.values() for row in rows if row.round >= warm_up]
+    return SwarmRun(rows, watch.samples, watch.anonymous, watch.largest, _cpu(after) - _cpu(before))
 
 
 def _cpu(usage: resource.struct_rusage) -> float:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,14 +82,23 @@ class TrlSide:
 
         return self._runner(self._trainer(rewards, rollout_func=recorded, rounds=self._rounds[:1]))
 
-    def gradient(self, groups: Sequence[TrainGroup]) -> tuple[float, dict[str, torch.Tensor]]:
-        """Loss and gradient of `compute_loss` on a batch written by hand."""
+    def gradient(
+        self, groups: Sequence[TrainGroup], adapter: Mapping[str, torch.Tensor] | None = None
+    ) -> tuple[float, dict[str, torch.Tensor]]:
+        """Loss and gradient of `compute_loss` on a batch written by hand.
+
+        Args:
+            adapter: its matrices by the names of PEFT's files, where one is trained.
+        """
         trainer = self._trainer(lambda completions, **_: [0.0] * len(completions))
+        trained = {n.replace(".default", ""): p for n, p in trainer.model.named_parameters() if p.requires_grad}
+        for name, matrix in (adapter or {}).items():
+            trained[name].data.copy_(matrix)
         trainer.current_gradient_accumulation_steps = 1  # which train() would set
         trainer.model.train()
         loss = trainer.compute_loss(trainer.model, self._inputs(groups))
         loss.backward()
-        return loss.item(), {name: p.grad for name, p in trainer.model.named_parameters()}
+        return loss.item(), {name: parameter.grad for name, parameter in trained.items()}
 
     def _inputs(self, groups: Sequence[TrainGroup]) -> dict[str, Any]:
         prompts = [encode_prompt(self.tokenizer, group.prompt) for group in groups for _ in group.completions]
@@ -125,11 +134,21 @@ class TrlSide:
             ),
             processing_class=self.tokenizer,
             callbacks=[self._timer],
+            peft_config=self._peft(),
             rollout_func=rollout_func,
         )
         trainer.remove_callback(PrinterCallback)
         torch.set_num_threads(threads)
         return trainer
+
+    def _peft(self) -> Any:
+        """An adapter of the same rank, scale and layers as ours; None: all weights are trained."""
+        if self._config.adapter is None:
+            return None
+        from peft import LoraConfig
+
+        rank, alpha = self._config.adapter.rank, self._config.adapter.alpha
+        return LoraConfig(r=rank, lora_alpha=alpha, target_modules="all-linear", task_type="CAUSAL_LM")
 
     def _arguments(self, steps: int) -> Any:
         from trl import GRPOConfig
