@@ -390,7 +390,7 @@ BUGS = [
         a_torn_state_is_taken_for_round_0,
         ("it takes the clock over",),
         {"vandals": 1.0, "coordinator_deaths": 4.0},
-        first=5,
+        first=25,
     ),
     Planted(a_dead_worker_is_waited_for_for_ever, ("it stands still",)),
     Planted(the_clock_goes_back_to_a_stale_state, ("the clock goes back", "the clock goes from"), first=3),
