@@ -46,6 +46,7 @@ PARTS = (
         "tasks",
         "policy",
         "endpoint",
+        "served",
         "person",
         "wire",
         "store",

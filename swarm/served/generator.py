@@ -127,19 +127,19 @@ class ServedGenerator:
 
     def _take_base(self, base: Card) -> None:
         self.context = min(self.own.model.context, base.max_model_len or self.own.model.context)
-        logger.info("generation_server.ready", url=self.config.url, model=base.id, context=self.context)
+        logger.info("server.ready", url=self.config.url, model=base.id, context=self.context)
 
     def failed(self, failure: Failure, *, first: bool = False) -> None:
         """A request has failed, and will be repeated."""
         self._retries += not first
         if failure.kind in ("down", "late", "throttled") and not self._away:
             self._away = True
-            logger.warning("generation_server.away", url=self.config.url, detail=failure.detail)
+            logger.warning("server.away", url=self.config.url, detail=failure.detail)
 
     def replied(self) -> None:
         """A request was of use."""
         if self._away:
-            logger.info("generation_server.back", url=self.config.url)
+            logger.info("server.back", url=self.config.url)
         self._away = False
 
     def measured(self, gap: float) -> None:
@@ -149,7 +149,7 @@ class ServedGenerator:
     def plays_on(self, error: GenerationServerError) -> None:
         """The server is away, and the node generates by itself."""
         self._was_away = True
-        logger.warning("generation_server.own", url=self.config.url, detail=str(error))
+        logger.warning("server.own", url=self.config.url, detail=str(error))
 
     async def tidy(self) -> None:
         """Have the server forget what is of no use any more; what it does not now, it does the next time."""
