@@ -32,7 +32,7 @@ import torch
 from transformers.utils.logging import disable_progress_bar
 
 from benchmarks import trl_side
-from benchmarks.common import arguments_of, keep, ratios, relative_gap, summary
+from benchmarks.common import alternate, arguments_of, keep, ratios, relative_gap, summary
 from benchmarks.models import model_folder
 from benchmarks.trl_side import TrlSide
 from benchmarks.workload import Scoring, Sizes, scoring, to_train
@@ -121,13 +121,7 @@ def turns(sides: Mapping[str, Callable[[], Took]], repetitions: int) -> dict[str
     """Each side's times, warmed up; every repetition begins with another side."""
     for side in sides.values():
         side()
-    names, found = list(sides), {name: list[Took]() for name in sides}
-    for repetition in range(repetitions):
-        first = repetition % len(names)
-        for name in names[first:] + names[:first]:
-            found[name].append(sides[name]())
-            print(f"  repetition {repetition}: {name} {found[name][-1]}", file=sys.stderr)
-    return found
+    return alternate(sides, repetitions, str)
 
 
 def compared(found: Mapping[str, Sequence[Took]], pairs: Mapping[str, tuple[str, str]]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from swarm import provenance
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 RESULTS = Path(__file__).parent / "results"
+_T = TypeVar("_T")
 
 
 def arguments_of(doc: str | None, *, threads: int | None = 1) -> argparse.ArgumentParser:
@@ -106,15 +107,21 @@ def relative_gap(left: Mapping[str, Tensor], right: Mapping[str, Tensor]) -> flo
     return float((gap / sum(gradient.double().square().sum() for gradient in right.values())).sqrt())  # type: ignore[union-attr]
 
 
-def alternate(sides: Mapping[str, Callable[[], float]], repetitions: int) -> dict[str, list[float]]:
-    """The seconds that each side measures of itself, in turn; every repetition begins with another side."""
+def alternate(
+    sides: Mapping[str, Callable[[], _T]], repetitions: int, said: Callable[[_T], str] = "{:.3f} s".format
+) -> dict[str, list[_T]]:
+    """What each side measures of itself, such as seconds, in turn; every repetition begins with another side.
+
+    Args:
+        said: how one of them is shown.
+    """
     names = list(sides)
-    found: dict[str, list[float]] = {name: [] for name in names}
+    found: dict[str, list[_T]] = {name: [] for name in names}
     for repetition in range(repetitions):
         first = repetition % len(names)
         for name in names[first:] + names[:first]:
             found[name].append(sides[name]())
-            print(f"  repetition {repetition}: {name} {found[name][-1]:.3f} s", file=sys.stderr)
+            print(f"  repetition {repetition}: {name} {said(found[name][-1])}", file=sys.stderr)
     return found
 
 

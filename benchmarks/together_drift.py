@@ -33,14 +33,18 @@ GROUP = 8
 WAYS = (("fp32", None), ("bf16", None), ("fp32", 4), ("fp32", 8))
 
 
-def adapted(shared: SharedBase, config: LoraConfig, seed: int) -> LanguageModel:
-    """A node whose adapter changes something."""
+def adapted(shared: SharedBase, config: LoraConfig, seed: int, deviation: float = 0.02) -> LanguageModel:
+    """A node whose adapter changes something, as after some training: at first B is zero.
+
+    Args:
+        deviation: of the numbers of B.
+    """
     model = shared.join(replace(config, seed=seed))
     random = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, matrix in model.trained.items():
             if "lora_B" in name:
-                matrix.copy_(torch.randn(matrix.shape, generator=random) * 0.02)
+                matrix.copy_(torch.randn(matrix.shape, generator=random) * deviation)
     return model
 
 

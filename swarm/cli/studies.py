@@ -13,9 +13,8 @@ from swarm.cli.say import say
 from swarm.errors import ConfigError, ProtocolError
 from swarm.extras import lacking
 from swarm.harmless import printable
-from swarm.records.reader import RunReader
-from swarm.study.record import open_run, read_study, studies
-from swarm.study.run.run_folder import read_progress
+from swarm.study.record import read_study, studies
+from swarm.study.run.run_folder import progress_of_runs
 from swarm.views.text import shorten, table
 
 NEEDED = ("matplotlib", "pandas", "pyarrow", "scipy")
@@ -37,7 +36,7 @@ def _row(folder: Path, name: str) -> list[str]:
         record = read_study(folder, name)
     except ProtocolError as error:
         return [shorten(name, 32), "-", "-", "-", "-", shorten(printable(str(error)), 60)]
-    found = [read_progress(RunReader(open_run(folder, run.experiment))) for run in record.runs]
+    found = progress_of_runs(record, folder).values()
     finished = sum(run.is_finished(record.rounds) for run in found)
     names = shorten(" ".join(one.name for one in record.configurations), 40)
     share = sum(min(run.rounds_done, record.rounds) for run in found) / max(1, record.rounds * len(record.runs))

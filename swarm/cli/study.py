@@ -26,9 +26,8 @@ from swarm.cli.suiting import say_chosen
 from swarm.config import Settings, sources_of, variable
 from swarm.errors import ConfigError
 from swarm.provenance import versions
-from swarm.records.reader import RunReader
 from swarm.slurm.backend import SlurmBackend
-from swarm.study.record import StudyRecord, open_run, read_study, studies, write_study
+from swarm.study.record import StudyRecord, read_study, studies, write_study
 from swarm.study.run.builtin import built_in
 from swarm.study.run.defaults import as_begun
 from swarm.study.run.growth import grown
@@ -36,7 +35,7 @@ from swarm.study.run.launch import Launcher, LocalBackend
 from swarm.study.run.matrix import Matrix, changed_settings, ignored_settings, resolve, shared_settings
 from swarm.study.run.matrix_file import read_matrix
 from swarm.study.run.reuse import with_finished_elsewhere
-from swarm.study.run.run_folder import read_progress
+from swarm.study.run.run_folder import progress_of_runs
 from swarm.study.run.runner import alone
 from swarm.study.run.suited import PROFILE, models_of, suited
 from swarm.systems import require_for
@@ -198,7 +197,7 @@ def _whole(folder: Path, asked: StudyRecord) -> StudyRecord:
 def _show_dry_run(
     record: StudyRecord, folder: Path, slurm: SlurmBackend | None, jobs: int | None, hub_token: str | None
 ) -> None:
-    progress = {run.experiment: read_progress(RunReader(open_run(folder, run.experiment))) for run in record.runs}
+    progress = progress_of_runs(record, folder)
     left = [name for name, done in progress.items() if not done.is_finished(record.rounds)]
     say(f"{record.title}: {len(left)} of {len(record.runs)} runs are to be done, {record.rounds} rounds of each")
     if slurm:

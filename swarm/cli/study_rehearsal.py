@@ -22,7 +22,6 @@ from swarm.policy.embedded import any_embedded
 from swarm.records.files import read_form
 from swarm.records.first_round import advice, earned_line
 from swarm.records.listing import rounds_in, size_of
-from swarm.records.reader import RunReader
 from swarm.records.rows import read_metrics
 from swarm.store.place import Place, open_place
 from swarm.study.record import StudyRecord, open_run, study_folder, study_store
@@ -39,7 +38,7 @@ from swarm.study.run.rehearsal import (
     rehearsal_of,
     whole_seconds,
 )
-from swarm.study.run.run_folder import read_progress
+from swarm.study.run.run_folder import progress_of_runs
 from swarm.study.run.runner import StudyView
 from swarm.study.run.schedule import OVER, RunState
 from swarm.views.text import age, size
@@ -142,8 +141,7 @@ def _read(folder: Path, study: str) -> Rehearsal | None:
 
 
 def _rounds_done(record: StudyRecord, folder: Path) -> dict[str, int]:
-    readers = {run.experiment: RunReader(open_run(folder, run.experiment)) for run in record.runs}
-    return {name: read_progress(reader).rounds_done for name, reader in readers.items()}
+    return {name: progress.rounds_done for name, progress in progress_of_runs(record, folder).items()}
 
 
 def predicted(found: Rehearsal, record: StudyRecord, folder: Path, room: Places) -> str:

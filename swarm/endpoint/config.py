@@ -179,10 +179,6 @@ class EndpointConfig:
         """Whether the endpoint is on this machine, by its address."""
         return is_loopback(urlsplit(self.base_url).hostname or "")
 
-    @property
-    def encrypted(self) -> bool:
-        return urlsplit(self.base_url).scheme == "https"
-
 
 def _refused(name: str, expected: str, value: object) -> ConfigError:
     return ConfigError(f"endpoint: {name} must be {expected}, got {quoted(value)}")

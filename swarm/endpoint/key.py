@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from swarm.endpoint.config import EndpointConfig
+from swarm.endpoint.config import EndpointConfig, is_loopback
 from swarm.errors import ConfigError
 
 HIDDEN = "[key]"
@@ -53,15 +54,33 @@ def read_key(config: EndpointConfig, environ: Mapping[str, str]) -> Key | None:
     value = _from_file(config.key_file) if config.key_file else environ.get(config.key_variable or " ", "").strip()
     if not value:
         return None
+    return checked_key(
+        value,
+        config.base_url,
+        holder=f"endpoint: what {_place(config)} holds",
+        key=f"endpoint: the key of {_place(config)}",
+        ways="a tunnel to 127.0.0.1, no key (key_variable empty), or plain_http_key if the network is yours",
+        plain_http=config.plain_http_key,
+    )
+
+
+def checked_key(value: str, url: str, *, holder: str, key: str, ways: str, plain_http: bool = False) -> Key:
+    """The key for a server, if it can be one and nobody on the way reads it.
+
+    Args:
+        holder: where it comes from, as a message begins.
+        key: what it is called, likewise.
+        ways: what can be done where it would go unencrypted, beside https.
+        plain_http: it may.
+
+    Raises:
+        ConfigError: it can be no key, or would go unencrypted over a network.
+    """
     if not (value.isascii() and value.isprintable() and " " not in value):
-        raise ConfigError(
-            f"endpoint: what {_place(config)} holds is no key: it has spaces or characters that no header takes"
-        )
-    if not (config.encrypted or config.local or config.plain_http_key):
-        raise ConfigError(
-            f"endpoint: the key of {_place(config)} would go unencrypted to {config.base_url}: use https://, a tunnel"
-            " to 127.0.0.1, no key (key_variable empty), or plain_http_key if the network is yours"
-        )
+        raise ConfigError(f"{holder} is no key: it has spaces or characters that no header takes")
+    parts = urlsplit(url)
+    if not (parts.scheme == "https" or is_loopback(parts.hostname or "") or plain_http):
+        raise ConfigError(f"{key} would go unencrypted to {url}: use https://, {ways}")
     return Key(value)
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from swarm.config import Settings, variable
-from swarm.endpoint.config import check_url, is_loopback
-from swarm.endpoint.key import Key
+from swarm.endpoint.config import check_url
+from swarm.endpoint.key import Key, checked_key
 from swarm.errors import ConfigError
 from swarm.harmless import quoted
 
@@ -99,9 +98,5 @@ def _key(settings: Settings, url: str) -> Key | None:
     if not (value := (settings.generation_server_key or "").strip()):
         return None
     name = variable("generation_server_key")
-    if not (value.isascii() and value.isprintable() and " " not in value):
-        raise ConfigError(f"{name}: what it holds is no key: it has spaces or characters that no header takes")
-    parts = urlsplit(url)
-    if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
-        raise ConfigError(f"{name}: the key would go unencrypted to {url}: use https://, or a tunnel to 127.0.0.1")
-    return Key(value)
+    holder, key = f"{name}: what it holds", f"{name}: the key"
+    return checked_key(value, url, holder=holder, key=key, ways="or a tunnel to 127.0.0.1")

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 Fault = Callable[["Handler", dict[str, Any]], None]
 
@@ -95,7 +95,26 @@ class Handler(BaseHTTPRequestHandler):
 @contextmanager
 def serving(*plan: Fault, then: Fault | None = None) -> Iterator[Stub]:
     """A server on a port of its own; `then` is what it does when the plan is over."""
-    stub = Stub(plan, then or good())
+    with running(Stub(plan, then or good())) as stub:
+        yield stub
+
+
+class Releasing(Protocol):
+    """A stub with faults that hang until they are released."""
+
+    released: threading.Event
+
+    def serve_forever(self, poll_interval: float) -> None: ...
+    def shutdown(self) -> None: ...
+    def server_close(self) -> None: ...
+
+
+S = TypeVar("S", bound=Releasing)
+
+
+@contextmanager
+def running(stub: S) -> Iterator[S]:
+    """It serves, in a thread of its own."""
     thread = threading.Thread(target=stub.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:

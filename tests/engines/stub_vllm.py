@@ -27,6 +27,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from swarm.policy.embedded import embedded_path
+from tests.engines.stub_openai import running
 
 Fault = Callable[["Handler", dict[str, Any]], None]
 MAX_MODEL_LEN = 512
@@ -214,16 +215,9 @@ class Handler(BaseHTTPRequestHandler):
 @contextmanager
 def serving(model: str | Engine, *plan: Fault, key: str = "", port: int = 0, loads: bool = True) -> Iterator[Stub]:
     """A server on a port of its own; the plan is of completions, and over it answers well."""
-    stub = Stub(engine(model) if isinstance(model, str) else model, plan, key, port, loads=loads)
-    thread = threading.Thread(target=stub.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    used = engine(model) if isinstance(model, str) else model
+    with running(Stub(used, plan, key, port, loads=loads)) as stub:
         yield stub
-    finally:
-        stub.released.set()
-        stub.shutdown()
-        thread.join()
-        stub.server_close()
 
 
 # ── what it does to a request for completions ───────────────────────────────────────────────────────────────────────

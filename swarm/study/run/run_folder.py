@@ -8,10 +8,12 @@ configuration says. It does not count as finished, and begins anew.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 
 from swarm.records.reader import RunReader, snapshot
 from swarm.store.run import Run
+from swarm.study.record import StudyRecord, open_run
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,11 @@ def read_progress(reader: RunReader) -> RunProgress:
         cumulative_reward=sum(node.cumulative_reward for node in nodes),
         rounds_lost=sum(node.rounds_lost for node in now.events.values()),
     )
+
+
+def progress_of_runs(record: StudyRecord, folder: Path) -> dict[str, RunProgress]:
+    """That of all runs of a study, by experiment."""
+    return {one.experiment: read_progress(RunReader(open_run(folder, one.experiment))) for one in record.runs}
 
 
 def is_finished(run: Run, rounds: int) -> bool:

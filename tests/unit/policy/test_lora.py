@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
+from benchmarks.together_drift import adapted
 from swarm.errors import CheckpointError, ModelError
 from swarm.policy import gradient
 from swarm.policy.batch import encode_groups
@@ -44,14 +45,8 @@ def shared_base(
 
 
 def trained_model(shared: SharedBase, seed: int, config: LoraConfig = LORA) -> LanguageModel:
-    """One node's, as after some training: at first B is zero."""
-    model = shared.join(replace(config, seed=seed))
-    random = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for name, matrix in model.trained.items():
-            if "lora_B" in name:
-                matrix.copy_(torch.randn(matrix.shape, generator=random) * 0.1)
-    return model
+    """One node's."""
+    return adapted(shared, config, seed, deviation=0.1)
 
 
 def policy_of(shared: SharedBase, model: LanguageModel, **settings: Any) -> JoinedPolicy:
