@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,7 @@ class Job:
     log: LogOf | None
     seen: bool = False
     """It has begun before."""
+    _child: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
 
     def __call__(self) -> int:
         """Run the command to its end; its exit code."""
@@ -71,9 +72,10 @@ class Job:
         """Let the swarm save; what to submit again."""
         from submitit.helpers import DelayedSubmission
 
-        os.kill(self._child.pid, signal.SIGTERM)
-        if not _ends_within(SAVING_SECONDS, self._child.pid):
-            os.kill(self._child.pid, signal.SIGKILL)  # it redoes what it had not saved
+        if self._child is not None:
+            self._child.send_signal(signal.SIGTERM)
+            if not _ends_within(SAVING_SECONDS, self._child.pid):
+                self._child.kill()  # it redoes what it had not saved
         return DelayedSubmission(Job(self.command, self.place, self.experiment, self.mark, self.log, seen=True))
 
     def _why_not(self) -> str:
@@ -91,11 +93,13 @@ class Job:
 
     def _run(self) -> int:
         with self._output() as output, _deaf_to(signal.SIGUSR2):  # Slurm sends it to every process of the job
-            self._child = subprocess.Popen(
-                self.command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
-            )
-        with self._child:
-            return self._child.wait()
+            child = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+            self._child = child
+        with child:
+            # Not one long wait: a signal that was sent while the job was suspended can wake another thread than this.
+            while (code := child.poll()) is None:
+                time.sleep(POLL_SECONDS)
+            return code
 
     @contextmanager
     def _output(self) -> Iterator[int | None]:
@@ -107,13 +111,16 @@ class Job:
 
 
 def _ends_within(seconds: float, pid: int) -> bool:
-    """Whether a child ends by then. Called by a signal's handler, which interrupted the wait for that child: so it is
-    looked at from outside of subprocess, whose lock is taken, and left for that wait."""
+    """Whether a child ends by then. Called by a signal's handler, which may have interrupted a look at that child: so
+    it is looked at from outside of subprocess, whose lock can be taken, and left for the next look."""
     deadline = time.monotonic() + seconds
-    while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(POLL_SECONDS)
+    try:
+        while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(POLL_SECONDS)
+    except ChildProcessError:  # the interrupted look has seen its end
+        pass
     return True
 
 
