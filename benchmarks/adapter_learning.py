@@ -70,7 +70,7 @@ def compared(runs: Runs) -> dict[str, Any]:
         found[name] = {
             "seeds": len(seeds),
             "cumulative_reward": interval(mean_effect(own)),
-            "share_of_full": interval(Effect(*(value and 1 + value / 100 for value in share))),
+            "share_of_full": interval(Effect(*(None if value is None else 1 + value / 100 for value in share))),
         }
     return found
 

@@ -240,6 +240,7 @@ def main() -> None:
         for name, case in cases.items():
             print(name, file=sys.stderr)
             found["models"][name] = beside_full(name, case, scorer, Path(scratch), arguments.threads, repetitions)
+            keep("adapter_speed", found, arguments)
         if not trl_side.missing():
             sizes = Sizes(2, 4, 4) if arguments.quick else TRL_SIZES
             found["trl"] = beside_trl(arguments.trl, sizes, scorer, Path(scratch), arguments.threads, repetitions)

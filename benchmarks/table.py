@@ -16,6 +16,7 @@ from typing import Any
 
 from benchmarks.common import RESULTS
 
+FULL_ROUND_TARGETS = {"random-5m": "at least 1", "random-67m": "at least 1.5"}
 BEGIN, END = "<!-- benchmarks: begin -->", "<!-- benchmarks: end -->"
 HEADER = "| what | target | measured | on |\n|---|---|---|---|\n"
 Result = dict[str, Any]
@@ -108,6 +109,60 @@ def in_process_rows(result: Result) -> Iterator[Row]:
     yield Row("— times as many rounds, pair by pair", "", spread(result["times_as_many_rounds"]))
 
 
+def adapter_learning_rows(result: Result) -> Iterator[Row]:
+    """What adapters learn beside all weights."""
+    for name, found in result["shares"].items():
+        share, own = found["share_of_full"], found["cumulative_reward"]
+        title = f"{result['model']}, {result['rounds']} rounds, cumulative reward of {found['seeds']} seeds"
+        if name == "full":
+            yield Row(f"{title}: all weights", "", f"{between(own)}")
+        else:
+            yield Row(f"— adapters (`{name}`)", "at least 0.95 of it", f"{between(own)}: {between(share)} of it")
+
+
+def adapter_memory_rows(result: Result) -> Iterator[Row]:
+    """Peaks, and what the plan said."""
+    for name, found in result["cases"].items():
+        what = f"peak memory, {found['nodes']} x {found['model']}, {'adapters' if 'lora' in name else 'all weights'}"
+        measured = f"{size(found['anonymous'])}, planned {size(found['planned']['bytes'])}"
+        yield Row(what, "planned within 15 %", f"{measured}: {found['planned_over_anonymous']:.2f}")
+    cases = result["cases"]
+    if {"lora-100m-8", "full-100m-1"} <= cases.keys():
+        ratio = cases["lora-100m-8"]["anonymous"] / cases["full-100m-1"]["anonymous"]
+        yield Row("— eight of random-100m with adapters over one with all weights", "at most 1.6", f"{ratio:.2f}")
+
+
+def adapter_speed_rows(result: Result) -> Iterator[Row]:
+    """Times as fast, by the clock and by processor time."""
+    for model, found in result["models"].items():
+        for name, what, target in (
+            ("together_over_in_turn", "eight nodes generate together over one after the other", "at least 1.3"),
+            ("lora_over_full", "a full round with adapters over all weights", FULL_ROUND_TARGETS.get(model, "")),
+        ):
+            yield Row(f"{model}: {what}, times as fast", target, clocks(found, name))
+    if "trl" in result:
+        yield Row(
+            "a round of eight nodes with adapters over TRL's with peft",
+            "at least 5",
+            clocks(result["trl"], "all_over_trl"),
+        )
+        yield Row("— of one node alone", "", clocks(result["trl"], "one_over_trl"))
+
+
+def between(found: dict[str, float | None]) -> str:
+    """`mean (low to high)` of an interval."""
+    mean, low, high = found["mean"], found["low"], found["high"]
+    return f"{mean:.3g}" if low is None else f"{mean:.3g} ({low:.3g} to {high:.3g})"
+
+
+def clocks(found: Result, name: str) -> str:
+    """A ratio by either clock."""
+    return "; ".join(
+        f"{spread(found[clock]['times_as_fast'][name])} {title}"
+        for clock, title in (("processor", "by processor time"), ("wall", "by the clock"))
+    )
+
+
 def genrl_gap_rows(result: Result) -> Iterator[Row]:
     """Gradients and displacements beside genrl's."""
     gaps = [f"{found['gap']:.2g}" for found in result["gradient"].values()]
@@ -167,6 +222,9 @@ BENCHMARKS = (
     Benchmark("scaling", "cpu", "growth of a round's cost", scaling_rows),
     Benchmark("in_process", "cpu", "8 nodes in one process against 8 processes", in_process_rows),
     Benchmark("genrl_gap", "cpu", "gradient of one batch beside genrl's", genrl_gap_rows),
+    Benchmark("adapter_learning", "cpu", "adapters: cumulative reward beside all weights", adapter_learning_rows),
+    Benchmark("adapter_memory", "cpu", "adapters: peak memory and plan", adapter_memory_rows),
+    Benchmark("adapter_speed", "cpu", "adapters: times as fast", adapter_speed_rows),
     Benchmark("gpu", "cuda", "GPU: decode and training tokens/s, memory", gpu_rows, "no GPU was at hand"),
 )
 

@@ -110,9 +110,10 @@ def choose(
     in_process: bool,
     talk: Talk = ONE_TURN,
 ) -> Plan:
-    """The fastest settings that fit: shared prompts, else gradient checkpointing, else a smaller micro-batch.
+    """The fastest settings that fit: shared prompts, else gradient checkpointing; the largest micro-batch of either.
 
-    If nothing fits, the plan is that of the least memory, with `fits` False.
+    Checkpointing runs a prompt anew for each of its completions, and all of it once more, and no micro-batch of shared
+    prompts costs as much, however small. If nothing fits, the plan is that of the least memory, with `fits` False.
 
     Args:
         models: those that nodes are dealt in turn.
@@ -121,7 +122,7 @@ def choose(
     """
     situation = _Situation(tuple(models[:nodes]), settings, device, in_process, talk)
     allowed = (False, True) if settings.gradient_checkpointing is None else (settings.gradient_checkpointing,)
-    choices = [(size, checkpointing) for size in situation.sizes() for checkpointing in allowed]
+    choices = [(size, checkpointing) for checkpointing in allowed for size in situation.sizes()]
     size, checkpointing = next((choice for choice in choices if situation.fits(nodes, *choice)), choices[-1])
     memories = situation.memories(size, checkpointing)
     return Plan(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,11 +13,13 @@ import pytest
 import torch
 
 from benchmarks import table
+from benchmarks.adapter_learning import compared, earlier, side
 from benchmarks.common import RESULTS, alternate, log_slope, percentile, ratios, relative_gap, summary
 from benchmarks.genrl_gap import failures, momentum_displacements
 from benchmarks.genrl_side import identity, load_genrl
 from benchmarks.gpu import Case, decode_bytes, dense_peak, training_flops
-from benchmarks.models import Shape
+from benchmarks.models import Shape, answering_tokenizer
+from benchmarks.processes import anonymous_peak
 from benchmarks.workload import pattern
 
 PAGE = Path(__file__).parents[2] / "docs" / "speed.md"
@@ -218,3 +222,54 @@ def test_every_result_file_says_what_it_was_measured_on(file: Path) -> None:
     assert file.name == f"{result['benchmark']}_{result['device']}.json"
     assert result["command"].startswith("python -m benchmarks.")
     assert "--quick" not in result["command"]
+
+
+def test_a_side_is_a_name_and_its_settings() -> None:
+    assert side("rank-8:SWARM_ADAPTER=lora,SWARM_ADAPTER_RANK=8") == (
+        "rank-8",
+        {"SWARM_ADAPTER": "lora", "SWARM_ADAPTER_RANK": "8"},
+    )
+    with pytest.raises(argparse.ArgumentTypeError, match="expected NAME:VARIABLE=VALUE"):
+        side("rank-8:SWARM_ADAPTER_RANK")
+
+
+def learned(*rewards: float) -> dict[str, dict[str, float]]:
+    return {str(seed): {"cumulative_reward": reward} for seed, reward in enumerate(rewards)}
+
+
+def test_the_share_of_full_fine_tuning_is_a_ratio_of_means_with_the_interval_of_its_pairs() -> None:
+    lucky_and_not = [10.0, 20.0, 30.0]
+    shares = compared({"full": learned(*lucky_and_not), "lora": learned(*(0.9 * reward for reward in lucky_and_not))})
+    assert shares["lora"]["share_of_full"] == pytest.approx({"mean": 0.9, "low": 0.9, "high": 0.9})
+    assert shares["full"]["cumulative_reward"]["mean"] == 20.0
+    assert shares["lora"]["seeds"] == 3
+
+
+def test_a_seed_that_full_fine_tuning_lacks_does_not_count() -> None:
+    shares = compared({"full": learned(10.0), "lora": learned(5.0, 100.0)})
+    assert shares["lora"]["share_of_full"]["mean"] == pytest.approx(0.5)
+
+
+def test_runs_of_a_side_whose_settings_changed_are_made_again(tmp_path: Path) -> None:
+    file, full, old, new = tmp_path / "result.json", dict[str, str](), {"RANK": "8"}, {"RANK": "16"}
+    runs = {"full": learned(1.0), "lora": learned(2.0), "other": learned(3.0)}
+    file.write_text(json.dumps({"model": "m", "sides": {"full": full, "lora": old, "other": old}, "runs": runs}))
+    sides, kept = earlier(file, {"model": "m"}, {"full": full, "lora": new})
+    assert kept == {"full": learned(1.0), "other": learned(3.0)}
+    assert sides == {"full": full, "other": old}
+    assert earlier(file, {"model": "another"}, {"full": full}) == ({}, {})
+
+
+def test_every_other_word_of_a_random_model_is_an_answer_and_is_read_back_as_it_was_written() -> None:
+    tokenizer = answering_tokenizer(64)
+    ids = [13, 20, 63, 12]
+    text = tokenizer.decode(ids)
+    assert text == "<answer>13</answer> word20 <answer>63</answer> word12"
+    assert tokenizer(text)["input_ids"] == ids
+    assert len(tokenizer) == 64
+
+
+def test_memory_beyond_the_pages_of_files_is_what_a_process_allocates() -> None:
+    before = anonymous_peak(os.getpid())
+    held = bytearray(b"x" * 2**26)
+    assert anonymous_peak(os.getpid()) - before > len(held) / 2
