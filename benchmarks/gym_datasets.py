@@ -34,10 +34,11 @@ from swarm.types import Question
 
 SMALLER: dict[str, dict[str, Any]] = {
     "futoshiki": {"max_board_size": 6},
-    "knight_swap": {"max_nodes": 7},
+    "knight_swap": {"min_nodes": 9, "min_pieces": 1, "max_pieces": 1},
     "sokoban": {"max_w": 7, "max_h": 7},
 }
-"""Dataset -> parameters at which it can be asked, where the library's own cannot."""
+"""Dataset -> parameters at which it can be asked, where the library's own cannot. Boards of few squares take the
+longer in `knight_swap`: it draws until one is connected and can be solved."""
 EXAMPLES = {
     "graph_color": "possible_answer",
     "propositional_logic": "example_answer",

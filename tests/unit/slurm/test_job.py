@@ -80,7 +80,8 @@ def test_the_signal_that_slurm_sends_to_every_process_of_a_job_ends_none_of_its_
     assert log_of(tmp_path) == "alive\n"
 
 
-def test_a_job_whose_time_is_up_lets_its_swarm_save_and_is_submitted_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "in another thread, as to a suspended job"])
+def test_a_job_whose_time_is_up_lets_its_swarm_save_and_is_submitted_again(tmp_path: Path, elsewhere: bool) -> None:
     pytest.importorskip("submitit")
     job, again, waiting = make_job(tmp_path, SAVING), [], threading.get_ident()
 
@@ -90,7 +91,7 @@ def test_a_job_whose_time_is_up_lets_its_swarm_save_and_is_submitted_again(tmp_p
 
     def send() -> None:
         eventually(lambda: "began" in log_of(tmp_path), "the command")
-        signal.pthread_kill(waiting, signal.SIGUSR2)
+        signal.pthread_kill(threading.get_ident() if elsewhere else waiting, signal.SIGUSR2)
 
     before = signal.signal(signal.SIGUSR2, time_is_up)
     sender = threading.Thread(target=send)
@@ -106,3 +107,11 @@ def test_a_job_whose_time_is_up_lets_its_swarm_save_and_is_submitted_again(tmp_p
     assert again[0].function.seen
     assert again[0].function.command == job.command
     assert time.monotonic() - began < 60, "it was killed, and had not ended by itself"
+
+
+def test_a_job_that_is_done_when_its_time_is_up_is_submitted_again_all_the_same(tmp_path: Path) -> None:
+    pytest.importorskip("submitit")
+    job = make_job(tmp_path, "print('done')")
+    assert job.checkpoint().function.seen, "its command has not begun"
+    assert job() == 0
+    assert job.checkpoint().function.seen
