@@ -61,6 +61,7 @@ class Case:
     generations: int
     new_tokens: int
     rounds: int = 2
+    micro_batch_tokens: int = 16_384
 
     @property
     def flags(self) -> list[str]:
@@ -70,24 +71,29 @@ class Case:
         return ["--adapter", self.adapter, *(word for name, size in sizes.items() for word in (f"--{name}", str(size)))]
 
 
+TWO_GROUPS = 650
+"""Tokens of a micro-batch. A node trains on its own groups before peers' have come, or on both at once: the plan counts
+the latter, and where a micro-batch takes no more than either, how groups arrive makes no difference."""
 CASES: Mapping[str, Case] = {
     "full-100m-1": Case("random-100m", "none", 1, 4, 0, 4, 32),
-    "lora-100m-8": Case("random-100m", "lora", 8, 2, 2, 4, 32),
-    "lora-0.5b-8": Case("random-0.5b", "lora", 8, 2, 2, 4, 32, rounds=1),
+    "lora-100m-8": Case("random-100m", "lora", 8, 2, 2, 4, 32, micro_batch_tokens=TWO_GROUPS),
+    "lora-0.5b-8": Case("random-0.5b", "lora", 8, 2, 2, 4, 32, rounds=1, micro_batch_tokens=TWO_GROUPS),
+    "lora-100m-8-whole": Case("random-100m", "lora", 8, 2, 2, 4, 32),
     "full-gpt2-1": Case("random-gpt2", "none", 1, 4, 0, 4, 32),
     "full-smollm-360m-1": Case("random-smollm-360m", "none", 1, 4, 0, 4, 32),
 }
 QUICK = {"lora-2m-2": Case("random-2m", "lora", 2, 2, 2, 4, 8)}
 
 
-def settings_file(folder: Path, model: Path) -> Path:
+def settings_file(folder: Path, model: Path, micro_batch_tokens: int) -> Path:
     """One whose task asks questions of the length that the plan assumes."""
     tokenizer: Any = AutoTokenizer.from_pretrained(model)
     wanted = longest_prompt(str(model), PROFILE, None)
     digits = max(n for n in range(1, wanted) if len(encode_prompt(tokenizer, " ".join("7" * n))) <= wanted)
     (folder / "parity.py").write_text(TASK)
     file = folder / "swarm.toml"
-    file.write_text(f'[tasks.parity]\npython = "parity.py"\ndigits = {digits}\n')
+    task = f'[tasks.parity]\npython = "parity.py"\ndigits = {digits}\n'
+    file.write_text(f"micro_batch_tokens = {micro_batch_tokens}\n\n{task}")
     return file
 
 
@@ -110,7 +116,8 @@ def measure(case: Case, threads: int) -> dict[str, Any]:
     """
     with tempfile.TemporaryDirectory() as scratch:
         model = model_folder(case.model, Path(scratch), answering=True)
-        words = ["--in-process", "--config", str(settings_file(Path(scratch), model)), "--profile", PROFILE]
+        config = settings_file(Path(scratch), model, case.micro_batch_tokens)
+        words = ["--in-process", "--config", str(config), "--profile", PROFILE]
         words += ["--model", str(model), "--round-interval", "3000", "--threads", str(threads), *case.flags]
         plan = planned(case, words)
         print(f"  planned {plan}", file=sys.stderr)

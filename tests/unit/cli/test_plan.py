@@ -234,10 +234,10 @@ def test_a_task_that_does_not_exist_is_wrong_usage(
 
 
 def chosen(free: float, **settings: Any) -> tuple[Plan, Settings]:
-    """A plan for one GPT-2 on a CPU, and the settings it began with."""
+    """A plan for one node of half a billion on a CPU, and the settings it began with."""
     memory = DeviceMemory(device="cpu", free=int(free), total=10**12, host_free=int(free))
     wished = Settings(max_new_tokens=256, **settings)
-    return choose((GPT2,), wished, memory, nodes=1, in_process=False), wished
+    return choose((KNOWN,), wished, memory, nodes=1, in_process=False), wished
 
 
 def chosen_line(made: Plan, wished: Settings) -> str:
@@ -245,22 +245,22 @@ def chosen_line(made: Plan, wished: Settings) -> str:
 
 
 def test_what_the_plan_changed_is_said_with_the_setting_that_forbids_it() -> None:
-    made, wished = chosen(9e9)
+    made, wished = chosen(18e9, micro_batch_tokens=512)
     assert (made.fits, made.gradient_checkpointing) == (True, True)
     assert changes(made, wished) == (
         "to save memory, the plan turned on gradient checkpointing (SWARM_GRADIENT_CHECKPOINTING=False forbids it)"
     )
     assert chosen_line(made, wished).endswith(f"gradient checkpointing; {changes(made, wished)}")
     forbidden = load_settings({}, {"SWARM_GRADIENT_CHECKPOINTING": "False"}).gradient_checkpointing
-    assert not chosen(9e9, gradient_checkpointing=forbidden)[0].gradient_checkpointing
+    assert not chosen(18e9, gradient_checkpointing=forbidden)[0].gradient_checkpointing
 
 
 def test_smaller_micro_batches_are_said_beside_what_was_asked_for() -> None:
-    made, wished = chosen(9e9, gradient_checkpointing=False)
+    made, wished = chosen(20e9)
     assert changes(made, wished) == (
         f"to save memory, the plan cut micro-batches from 16384 to {made.micro_batch_tokens} tokens"
     )
-    both = changes(*chosen(7.5e9))
+    both = changes(*chosen(18e9))
     assert "forbids it) and cut micro-batches from 16384 to " in both
 
 
