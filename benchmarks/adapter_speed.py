@@ -1,6 +1,6 @@
 """How fast are adapters beside all weights, several nodes beside one, and beside TRL with adapters of peft's?
 
-    python -m benchmarks.adapter_speed [--quick] [--threads 1] [--models tiny-2-qwen2,...] [--trl tiny-qwen2]
+    python -m benchmarks.adapter_speed [--quick] [--threads 1] [--models tiny-2-qwen2,...] [--trl tiny-qwen2,...]
 
 Nodes of one process, each of I questions with G completions a round, all groups informative, sides in turn:
 
@@ -13,12 +13,15 @@ and, with one thread and on the same questions, `lora` of one node alone and of 
 a step of GRPOTrainer with an adapter of peft's of that rank on the same layers. Before that, loss and gradients of both
 must agree on one recorded batch. Adapters begin as any node's do.
 
+Models that are not asked for stay in the result file as they are.
+
 Each side tells two times: `wall`, and `processor`, that of this process, in which others that use the machine do not
 count but by what they do to its caches. Ratios are taken repetition by repetition.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 import time
@@ -32,7 +35,7 @@ import torch
 from transformers.utils.logging import disable_progress_bar
 
 from benchmarks import trl_side
-from benchmarks.common import alternate, arguments_of, keep, ratios, relative_gap, summary
+from benchmarks.common import RESULTS, alternate, arguments_of, keep, ratios, relative_gap, summary
 from benchmarks.models import model_folder
 from benchmarks.trl_side import TrlSide
 from benchmarks.workload import Scoring, Sizes, scoring, to_train
@@ -58,7 +61,7 @@ CASES: Mapping[str, Case] = {
     "random-5m": Case(Sizes(4, 8, 24)),
     "random-67m": Case(Sizes(2, 4, 16), full_nodes=2),
 }
-TRL_SIZES = Sizes(8, 8, 24)
+TRL_SIZES: Mapping[str, Sizes] = {"tiny-qwen2": Sizes(8, 8, 24), "random-67m": Sizes(4, 8, 24)}
 
 
 class Took(NamedTuple):
@@ -227,24 +230,30 @@ def agreed(folder: Path, sizes: Sizes, nodes: Nodes, scratch: Path, threads: int
 def main() -> None:
     parser = arguments_of(__doc__)
     parser.add_argument("--models", default=",".join(CASES))
-    parser.add_argument("--trl", default="tiny-qwen2", help="model of the comparison with TRL")
+    parser.add_argument("--trl", default=",".join(TRL_SIZES), help="models of the comparison with TRL")
     parser.add_argument("--repetitions", type=int, default=5)
     arguments = parser.parse_args()
     disable_progress_bar()
     torch.set_num_threads(arguments.threads)
     small = Sizes(1, 2, 4)
-    cases = {name: Case(small, 2) if arguments.quick else CASES[name] for name in arguments.models.split(",")}
+    models, beside = ([name for name in asked.split(",") if name] for asked in (arguments.models, arguments.trl))
+    cases = {name: Case(small, 2) if arguments.quick else CASES[name] for name in models}
     repetitions = 1 if arguments.quick else arguments.repetitions
-    found: dict[str, Any] = {"nodes": NODES, "models": {}, "trl_not_measured": trl_side.missing()}
+    file = (arguments.output or RESULTS) / "adapter_speed_cpu.json"
+    earlier = {} if arguments.quick or not file.exists() else json.loads(file.read_text())
+    found: dict[str, Any] = {"nodes": NODES, "models": earlier.get("models", {}), "trl": earlier.get("trl", {})}
     with tempfile.TemporaryDirectory() as scratch, scoring() as scorer:
         for name, case in cases.items():
             print(name, file=sys.stderr)
             found["models"][name] = beside_full(name, case, scorer, Path(scratch), arguments.threads, repetitions)
             keep("adapter_speed", found, arguments)
-        if not trl_side.missing():
-            sizes = Sizes(2, 4, 4) if arguments.quick else TRL_SIZES
-            found["trl"] = beside_trl(arguments.trl, sizes, scorer, Path(scratch), arguments.threads, repetitions)
-    keep("adapter_speed", found, arguments)
+        if why := trl_side.missing():
+            print(why, file=sys.stderr)
+            return
+        for name in beside:
+            sizes = Sizes(2, 4, 4) if arguments.quick else TRL_SIZES[name]
+            found["trl"][name] = beside_trl(name, sizes, scorer, Path(scratch), arguments.threads, repetitions)
+            keep("adapter_speed", found, arguments)
 
 
 if __name__ == "__main__":

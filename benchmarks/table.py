@@ -140,13 +140,10 @@ def adapter_speed_rows(result: Result) -> Iterator[Row]:
             ("lora_over_full", "a full round with adapters over all weights", FULL_ROUND_TARGETS.get(model, "")),
         ):
             yield Row(f"{model}: {what}, times as fast", target, clocks(found, name))
-    if "trl" in result:
-        yield Row(
-            "a round of eight nodes with adapters over TRL's with peft",
-            "at least 5",
-            clocks(result["trl"], "all_over_trl"),
-        )
-        yield Row("— of one node alone", "", clocks(result["trl"], "one_over_trl"))
+    for model, found in result["trl"].items():
+        what = f"{model}: a round of one of eight nodes with adapters over TRL's with peft, times as fast"
+        yield Row(what, "at least 5", clocks(found, "all_over_trl"))
+        yield Row("— of a node alone", "", clocks(found, "one_over_trl"))
 
 
 def between(found: dict[str, float | None]) -> str:
