@@ -19,8 +19,11 @@ CHECKS = {check.__name__.removeprefix("check_"): check for checks in PROMISES.va
 WITHOUT_BUNDLES = ("folder read by path", "replicated far away")
 """Views and reports open none; checkpoints are not replicated."""
 
+SLOW = ("bucket-whoever_sees_a_write_sees_what_its_writer_put_before",)
+"""Endings of the names of cases that look at a bucket very often."""
+
 CASES = [
-    pytest.param(world, check, id=f"{world}-{name}")
+    pytest.param(world, check, id=f"{world}-{name}", marks=[pytest.mark.engine] * f"{world}-{name}".endswith(SLOW))
     for world in WORLDS
     for name, check in CHECKS.items()
     if world not in WITHOUT_BUNDLES or "bundle" not in getsource(check).lower()

@@ -45,6 +45,8 @@ from tests.simulation.virtual_time import unheard
 from tests.simulation.watched_store import WatchedStore
 from tests.simulation.world import World
 
+pytestmark = pytest.mark.engine
+
 SEEDS = 20
 WORKERS = 4
 OFTEN = {

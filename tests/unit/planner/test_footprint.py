@@ -51,6 +51,7 @@ def test_tensors_without_data_take_what_real_ones_take(architecture: str, batch:
     assert without == pytest.approx(real, rel=0.05)
 
 
+@pytest.mark.engine
 def test_a_footprint_tells_the_peak_of_any_size_and_depth(tmp_path: Path) -> None:
     config = make_config("qwen2")
     config.save_pretrained(tmp_path)
@@ -143,6 +144,7 @@ def test_an_adapter_without_data_takes_what_a_real_one_takes(architecture: str, 
     assert without == pytest.approx(real, rel=0.05)
 
 
+@pytest.mark.engine
 def test_a_trace_counts_the_numbers_of_a_model_without_weights_and_of_its_adapter(tmp_path: Path) -> None:
     module = make_module("qwen2")
     module.config.save_pretrained(tmp_path)
