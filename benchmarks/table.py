@@ -115,9 +115,11 @@ def adapter_learning_rows(result: Result) -> Iterator[Row]:
         share, own = found["share_of_full"], found["cumulative_reward"]
         title = f"{result['model']}, {result['rounds']} rounds, cumulative reward of {found['seeds']} seeds"
         if name == "full":
-            yield Row(f"{title}: all weights", "", f"{between(own)}")
+            yield Row(f"{title}: all weights, by default at 3e-4", "", f"{between(own)}")
         else:
-            yield Row(f"— adapters (`{name}`)", "at least 0.95 of it", f"{between(own)}: {between(share)} of it")
+            settings = " ".join(f"{key}={value}" for key, value in result["sides"][name].items())
+            target = "at least 0.95 of it" if "SWARM_ADAPTER" in settings else ""
+            yield Row(f"— `{settings}`", target, f"{between(own)}: {between(share)} of it")
 
 
 def adapter_memory_rows(result: Result) -> Iterator[Row]:
