@@ -33,12 +33,24 @@ MOST_TASKS = 32
 """Of one node, by name; further ones are left out."""
 MOST_PEERS = 300
 """Of whom it is held how many groups a node trained on."""
+MOST_OF_GROUPS = 32 * 2**20
+"""Bytes of the names of the groups that one node trained on; of its oldest rows they are let go."""
 MOST_HELD = 500_000
 """Rows of all nodes together: some 250 MB."""
 NAN = math.nan
 
 
-_OTHERS = {"round", "stage", "task_rewards", "task_tag_rates", "external_by_peer", "model", "role", "schema_version"}
+_OTHERS = {
+    "round",
+    "stage",
+    "task_rewards",
+    "task_tag_rates",
+    "external_by_peer",
+    "trained_on",
+    "model",
+    "role",
+    "schema_version",
+}
 COLUMNS = tuple(name for name in HistoryRow.__struct_fields__ if name not in _OTHERS)
 """Figures that a history has of each row: those of docs/metrics.md, by the same names."""
 _INDEX = {name: index for index, name in enumerate(COLUMNS)}
@@ -97,6 +109,11 @@ class NodeHistory:
         """Peer -> its groups that the node trained on, over all rows, those of rounds done again included."""
         self.last_trained_on: dict[str, int] = {}
         """The same of its last row."""
+        self._groups: list[str] = []
+        """By place the names of the groups that it trained on, each on a line of its own."""
+        self._groups_size = 0
+        self._groups_from = 0
+        """The first place whose names are held."""
         self.model = ""
         """As its last row names it."""
         self.role = ""
@@ -168,6 +185,7 @@ class NodeHistory:
         if place is not None:
             start = place * _WIDTH
             self._figures[start : start + _WIDTH] = array("d", _figures_of(row))
+            self._groups_size -= len(self._groups[place])
             for held in self.tasks.values():  # done again, a round may ask others
                 held.forget(place)
         elif (place := self._next_place(row)) is not None:
@@ -187,6 +205,7 @@ class NodeHistory:
         if place and (row.round, row.stage) < (self.rounds[-1], self.stages[-1]):
             self.is_ordered = False
         self._places[row.round, row.stage] = place
+        self._groups.append("")
         self.rounds.append(row.round)
         self.stages.append(row.stage)
         return place
@@ -210,8 +229,23 @@ class NodeHistory:
                 self.last_trained_on[peer] = groups
             else:
                 whole = False
+        self._take_groups(row.trained_on, place)
         if not whole:
             self.odd.cut_names(f"names of round {row.round}")
+
+    def _take_groups(self, groups: Sequence[str], place: int) -> None:
+        self._groups[place] = "\n".join(["", *groups, ""]) if groups else ""
+        self._groups_size += len(self._groups[place])
+        self._groups_from = min(self._groups_from, place)
+        while self._groups_size > MOST_OF_GROUPS:
+            self._groups_size -= len(self._groups[self._groups_from])
+            self._groups[self._groups_from] = ""
+            self._groups_from += 1
+
+    def places_trained_on(self, group: str) -> list[int]:
+        """Places of the rows that name a group, `node/round/stage/slot`, among those that were trained on."""
+        line = f"\n{group}\n"
+        return [place for place, names in enumerate(self._groups) if line in names]
 
 
 def _figures_of(row: HistoryRow) -> list[float]:

@@ -63,6 +63,7 @@ class HistoryRow(msgspec.Struct):
     task_rewards: dict[str, float] = {}
     task_tag_rates: dict[str, float] = {}
     external_by_peer: dict[str, int] = {}
+    trained_on: list[str] = []
     model: str = ""
     role: str | UnsetType = UNSET
     schema_version: int = SCHEMA_VERSION

@@ -38,7 +38,14 @@ def everything(node: NodeHistory) -> dict[str, Any]:
     """All that a history says, in a form that compares: NaN is not equal to itself."""
     columns = {name: [None if math.isnan(v) else v for v in node.column(name)] for name in COLUMNS}
     tasks = {name: repr(of) for name, of in node.tasks.items()}
-    names = (node.trained_on, node.last_trained_on, node.model, node.role, msgspec.structs.asdict(node.odd))
+    names = (
+        *map(node.places_trained_on, ("ben/0/0/1", "cleo/0/0/2")),
+        node.trained_on,
+        node.last_trained_on,
+        node.model,
+        node.role,
+        msgspec.structs.asdict(node.odd),
+    )
     return {"places": [*zip(node.rounds, node.stages, strict=True)], "columns": columns, "tasks": tasks, "rest": names}
 
 
@@ -115,6 +122,18 @@ def test_all_nodes_together_hold_no_more_rows_than_there_is_room_for() -> None:
     assert [len(history_of(*map(line, range(2)), room=room)) for _ in range(2)] == [2, 1]
 
 
+def test_it_is_known_in_which_rounds_a_group_was_trained_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    history = history_of(line(0, trained_on=["ben/0/0/1", "ben/0/0/2"]), line(1, trained_on=["ben/0/0/12"]))
+    assert history.places_trained_on("ben/0/0/1") == [0]
+    assert history.places_trained_on("ben/0/0/12") == [1]
+    history.observe(line(0, trained_on=["ben/0/0/3"]))
+    assert history.places_trained_on("ben/0/0/1") == []
+    monkeypatch.setattr(histories, "MOST_OF_GROUPS", 40)
+    history.observe(line(2, trained_on=["ben/1/0/1", "ben/1/0/2"]))
+    assert history.places_trained_on("ben/0/0/3") == []
+    assert history.places_trained_on("ben/1/0/2") == [2]
+
+
 rows = st.builds(
     line,
     st.integers(0, 6),
@@ -124,6 +143,7 @@ rows = st.builds(
     task_rewards=st.dictionaries(st.sampled_from(["knots", "sums"]), st.just(0.5)),
     external_by_peer=st.dictionaries(st.sampled_from(["ben", "cleo"]), st.integers(0, 3)),
     memory_allocated=st.integers(0, 9),
+    trained_on=st.lists(st.sampled_from(["ben/0/0/1", "cleo/0/0/2"]), max_size=2),
 )
 lines = st.lists(rows | st.sampled_from([b"", b"junk", b'{"round": 1}']), max_size=12)
 
