@@ -23,7 +23,7 @@ async function follow(run) {
   place("run-name").textContent = run;
   document.title = `${run} · swarm`;
   place("clock").textContent = "Reading the run…";
-  place("live").textContent = "";
+  place("live").textContent = isFrozen() ? "frozen copy" : "";
   const standing = await ask(run, "standing");
   await shown.history.load(FIRST);
   shown.standing = standing;
@@ -89,7 +89,6 @@ async function show() {
 async function begin() {
   const frozen = await unfreeze();
   if (frozen) {
-    place("live").textContent = "frozen copy";
     place("frozen-note").hidden = false;
     place("frozen-note").textContent = `As the run was on ${moment(frozen.wall)}. ${frozen.every > 1 ? `To keep the file small, each ${frozen.every} rounds are drawn as one, by their mean. ` : ""}Of the answers a sample of rounds is kept, of the log the last events.`;
   }
