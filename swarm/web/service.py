@@ -158,7 +158,7 @@ class Service:
                 yield _sent({"problem": why(error)})
             else:
                 told = {"standing": standing} | ({"news": news} if news["nodes"] or news["again"] else {})
-                yield _sent(told, _encoded(mark))
+                yield _sent(told, encoded(mark))
             await anyio.sleep(self._interval)
 
     async def _journal(self, request: Request) -> Response:
@@ -231,16 +231,17 @@ async def _answered(answer: Awaitable[Any]) -> Any:
         raise HTTPException(404 if error.exit_code == 2 else 503, why(error)) from None
 
 
-def _encoded(document: object) -> str:
+def encoded(document: object) -> str:
+    """As JSON, without a blank."""
     return json.dumps(document, separators=(",", ":"), allow_nan=False)
 
 
 def _json(document: object) -> Response:
-    return Response(_encoded(document), media_type="application/json")
+    return Response(encoded(document), media_type="application/json")
 
 
 def _sent(document: object, identity: str = "") -> str:
-    return f"{f'id: {identity}{chr(10)}' if identity else ''}data: {_encoded(document)}\n\n"
+    return f"{f'id: {identity}{chr(10)}' if identity else ''}data: {encoded(document)}\n\n"
 
 
 class Guarded:

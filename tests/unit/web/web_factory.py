@@ -1,4 +1,4 @@
-"""A place of two nodes with a published round, and a service that shows it."""
+"""A place of two nodes with published rounds, and a service that shows it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import Any
 from starlette.testclient import TestClient
 
 from swarm.store.place import open_place
-from swarm.types import RoundKey
 from swarm.web.guard import Guard
 from swarm.web.look import Look
 from swarm.web.place_list import place_document
 from swarm.web.service import Service, watch
 from tests.layout import Layout
-from tests.unit.views.factories import START, append_events, make_event, make_experiment, make_rollouts, write
+from tests.unit.views.factories import START, append_events, make_event, make_experiment
 
 BASE = "http://127.0.0.1"
 
@@ -23,7 +22,6 @@ BASE = "http://127.0.0.1"
 def make_shown(path: Path, rounds: int = 3) -> Layout:
     """An experiment `exp` of alice and bob."""
     layout = make_experiment(path, rounds=rounds)
-    write(layout.rollout_file(RoundKey(0), "alice"), make_rollouts("alice", RoundKey(0)))
     append_events(layout, "alice", make_event("round.completed", START + 3, round=0))
     append_events(layout, "bob", make_event("peer.refused", START + 4, "warning", reason="false_claim"))
     return layout
