@@ -89,6 +89,7 @@ COMMANDS = {
         "Show the events of all nodes in order, and follow them.",
         "-f --event 'round.*' --node worker-0",
     ),
+    "web": Command("web:web", "Show a run as a page in the browser, live, or frozen into a file.", "--experiment demo"),
     "summary": Command("looking:summary", "Show what an experiment learned, and plot it.", "--plot reward.png"),
     "validate": Command(
         "looking:validate", "Check the folder of a run; exit 1 if it is not whole.", "--experiment demo --rounds 40"

@@ -124,10 +124,15 @@ class Counted(NamedTuple):
         return Counted({key: there & nodes for key, there in self.nodes.items() if key.round < rounds}, [])
 
 
-def count_files(store: Store, prefix: str) -> Counted:
-    """All of rollouts/ or rewards/. Raises StoreError if the prefix itself cannot be listed."""
+def count_files(store: Store, prefix: str, rounds: Collection[int] | None = None) -> Counted:
+    """All of rollouts/ or rewards/. Raises StoreError if the prefix itself cannot be listed.
+
+    Args:
+        rounds: these alone, without a listing of all; None: all.
+    """
     counted = Counted({}, [])
-    for of_round in entries(store, prefix):
+    asked = None if rounds is None else [Entry(f"round_{round_}", Kind.PREFIX) for round_ in sorted(rounds)]
+    for of_round in entries(store, prefix) if asked is None else asked:
         round_, place = keys.round_of(of_round.name), f"{prefix}/{of_round.name}"
         if round_ is None or of_round.kind is not Kind.PREFIX:
             counted.strays.append(place)

@@ -37,7 +37,7 @@ class RolloutFiles:
     def __init__(self, run: Run, rounds: Collection[int] | None = None) -> None:
         """`rounds`: these alone. Raises StoreError if they cannot be listed."""
         self._run = run
-        self._in_place = count_files(run.store, keys.ROLLOUTS)
+        self._in_place = count_files(run.store, keys.ROLLOUTS, rounds)
         self._archive = Archive(run)
         parts = self._archive.rounds()
         self._rounds = rounds

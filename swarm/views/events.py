@@ -22,17 +22,22 @@ _HEAD_KEYS = frozenset({"timestamp", "level", "event", "node_id", "logger", "exc
 def render(events: Iterable[Event]) -> Iterator[str]:
     """Each event as one readable line, an exception's traceback indented below it."""
     for event in events:
-        fields = _fields(event.line)
-        if event.event == METRICS_EVENT and "event" not in fields:
-            shown = {key: fields[key] for key in _SHOWN_METRICS if key in fields}
-        else:
-            shown = {key: value for key, value in fields.items() if key not in _HEAD_KEYS}
-        words = [f"{printable(key)}={_value(value)}" for key, value in shown.items()]
+        words, details = in_words(event)
         yield " ".join(
             [_clock(event.timestamp), f"{event.node:12}", f"{event.level:8}", printable(event.event), *words]
         )
-        for text in ("stack", "exception"):
-            yield from (f"    {printable(line)}" for line in str(fields.get(text) or "").splitlines())
+        yield from (f"    {line}" for line in details)
+
+
+def in_words(event: Event) -> tuple[list[str], list[str]]:
+    """What an event says beside its time, node, level and name: `key=value`, and the lines of its traceback."""
+    fields = _fields(event.line)
+    if event.event == METRICS_EVENT and "event" not in fields:
+        shown = {key: fields[key] for key in _SHOWN_METRICS if key in fields}
+    else:
+        shown = {key: value for key, value in fields.items() if key not in _HEAD_KEYS}
+    details = [line for text in ("stack", "exception") for line in str(fields.get(text) or "").splitlines()]
+    return [f"{printable(key)}={_value(value)}" for key, value in shown.items()], [*map(printable, details)]
 
 
 def _clock(timestamp: float) -> str:

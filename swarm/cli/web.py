@@ -1,0 +1,165 @@
+"""`swarm web`: a run as a page in the browser, live, or frozen into one file."""
+
+from __future__ import annotations
+
+import socket
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from swarm.cli.flags import CommonFlags, open_experiment, settings_from
+from swarm.cli.say import say
+from swarm.cli.waiting import open_experiment_when_there
+from swarm.config import Settings
+from swarm.config.place import is_url
+from swarm.errors import ConfigError
+from swarm.extras import lacking
+from swarm.node.process.host import this_process
+from swarm.records.made_by import as_ours
+from swarm.store.folder.publish import publish_own
+from swarm.store.place import open_place
+from swarm.views.text import size
+
+if TYPE_CHECKING:
+    from swarm.web.guard import Guard
+    from swarm.web.look import Look
+
+PORT = 8765
+INTERVAL, INTERVAL_IN_A_BUCKET = 1.0, 10.0
+"""Seconds between two looks at a run; in a bucket each of them costs requests."""
+
+
+def web(
+    *,
+    common: CommonFlags | None = None,
+    port: Annotated[int, Parameter(validator=Number(gte=0, lt=65536), show_default=True)] = PORT,
+    host: Annotated[str, Parameter(show_default=True)] = "127.0.0.1",
+    allow_host: Annotated[tuple[str, ...], Parameter("--allow-host")] = (),
+    metrics: bool = False,
+    interval: Annotated[float | None, Parameter(validator=Number(gte=0.2))] = None,
+    export: Annotated[Path | None, Parameter(("--export", "-o"))] = None,
+    force: bool = False,
+) -> None:
+    """Show a run as a page in the browser, live, or frozen into a file.
+
+    It reads and never writes. The link that it prints lets one browser in; then it prints the next one.
+
+    Args:
+        common: which experiment; the page has the others of its place, too.
+        port: Where to listen; 0: any port that is free.
+        host: Address to listen on. Another than this machine's own is plain HTTP for whoever can see the network.
+        allow_host: A name that the page may be asked for by, besides localhost; needed with another --host.
+        metrics: Let Prometheus read /metrics without the link.
+        interval: Seconds between two looks at the run while somebody has the page open; without one, 1, and 10 in a
+            bucket.
+        export: Write the page as it is now into this one file, and end.
+        force: Replace the file that is there.
+    """
+    settings = settings_from(common)
+    if export is not None:
+        _export(settings, export, force=force)
+    else:
+        every = interval or (INTERVAL_IN_A_BUCKET if is_url(str(settings.place)) else INTERVAL)
+        _serve(settings, host, port, frozenset(allow_host), open_metrics=metrics, interval=every)
+
+
+def _look_at(settings: Settings, name: str) -> Look:
+    from swarm.web.look import Look
+
+    place = open_place(settings.place)
+    run = as_ours(place.open(name))
+    replication = partial(place.replication, name)
+    return Look(run, liveness_timeout=settings.liveness_timeout, here=this_process(), replication=replication)
+
+
+def _export(settings: Settings, target: Path, *, force: bool) -> None:
+    from swarm.web.export import frozen_page
+
+    if target.exists() and not force:
+        raise ConfigError(f"{target} is there already: name another file with --export, or replace it with --force")
+    open_experiment(settings)
+    look, wall = _look_at(settings, settings.experiment), time.time()
+    look.refresh(wall)
+    page = frozen_page(settings.experiment, look, _place_document(settings), wall)
+    publish_own(target, page)
+    say(f"wrote {target}, {size(len(page))}: it opens in any browser, and asks nobody for anything")
+
+
+def _place_document(settings: Settings) -> dict[str, Any]:
+    from swarm.web.place_list import place_document
+
+    folder = None if is_url(str(settings.path)) else settings.shared_folder
+    return place_document(open_place(settings.place), folder)
+
+
+def _serve(
+    settings: Settings, host: str, port: int, allowed: frozenset[str], *, open_metrics: bool, interval: float
+) -> None:
+    try:
+        import uvicorn
+
+        from swarm.web.service import Service, watch
+    except ImportError:
+        raise lacking("`swarm web`", "starlette and uvicorn", "web", "write a file with --export") from None
+    listening = _listen(host, port, allowed)
+    open_experiment_when_there(settings)
+    place = open_place(settings.place)
+    guard = _guard(listening.getsockname()[1], allowed, open_metrics=open_metrics)
+    link = partial(_link, listening.getsockname(), allowed, guard)
+    service = Service(
+        settings.experiment,
+        watch(partial(_look_at, settings), interval),
+        partial(_place_document, settings),
+        guard,
+        interval=interval,
+        admitted=lambda: say(f"a browser was let in; for another one: {link()}"),
+    )
+    say(f"{settings.experiment} in {place.describe()}: {link()}")
+    say("the link lets one browser in; Ctrl-C ends this, and nothing else")
+    config = uvicorn.Config(
+        service.app,
+        access_log=False,  # the link's token is no text for a log
+        log_level="critical",
+        lifespan="on",
+        ws="none",
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=1,
+    )
+    uvicorn.Server(config).run([listening])
+
+
+def _listen(host: str, port: int, allowed: frozenset[str]) -> socket.socket:
+    """A socket that listens. Raises ConfigError: it cannot, or nobody could ask it by a name that is allowed."""
+    if not _is_loopback(host) and not allowed:
+        raise ConfigError(
+            f"--host {host} lets other machines in over plain HTTP: name by --allow-host what they call this one, or "
+            "leave it at 127.0.0.1 and tunnel (ssh -L)"
+        )
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise ConfigError(f"cannot listen on {host}:{port}: {why}; choose another --port, 0 for any") from None
+
+
+def _is_loopback(host: str) -> bool:
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
+def _guard(port: int, allowed: frozenset[str], *, open_metrics: bool) -> Guard:
+    from swarm.web.guard import LOOPBACK, OPEN, Guard
+
+    paths = OPEN | {"/metrics"} if open_metrics else OPEN
+    return Guard(f"swarm_web_{port}", LOOPBACK | {name.lower() for name in allowed}, paths)
+
+
+def _link(address: tuple[Any, ...], allowed: frozenset[str], guard: Guard) -> str:
+    """What lets the next browser in."""
+    name = next(iter(sorted(allowed)), "localhost") if not _is_loopback(address[0]) else "localhost"
+    host = "127.0.0.1" if address[0].startswith("127.") else "[::1]" if address[0] == "::1" else name
+    return f"http://{host}:{address[1]}/?token={guard.token}"

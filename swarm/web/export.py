@@ -1,0 +1,131 @@
+"""The page frozen into one file that opens from a disk: style, scripts, and the answers to what a page asks for.
+
+    Look ─▶ documents by the path that a live page asks for ─▶ gzip, base64 ─▶ a script element of data
+    assets ─▶ index.html with style and scripts in place, each allowed by its digest alone
+
+At most MOST_BYTES: where all rounds take more, several are drawn as one, and the page says so. Of the answers a sample
+of rounds is kept. Nothing in the file is fetched from anywhere.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from swarm.errors import SwarmError
+from swarm.types import RoundKey
+from swarm.web import assets
+from swarm.web.journal import Journal, wanted
+from swarm.web.look import Look
+from swarm.web.series import DRAWN
+
+MOST_BYTES = 5_000_000
+"""Of the whole file."""
+MOST_OF_ANSWERS = 1_500_000
+"""Bytes of the sample of answers, before they are packed."""
+SAMPLED = 8
+"""Rounds of which answers are kept, spread over the run."""
+SAMPLED_NODES = 8
+"""Of each of them."""
+COARSEST = 64
+"""Rounds that are drawn as one, at most."""
+MODULES = ("uPlot.iife.min.js", "data.js", "text.js", "charts.js", "views.js", "answers.js", "main.js")
+"""In the order in which they need each other."""
+_IMPORT = re.compile(r"^import .*?;\n", re.MULTILINE)
+_EXPORT = re.compile(r"^export ", re.MULTILINE)
+
+
+def frozen_page(experiment: str, look: Look, place: Mapping[str, Any], wall: float) -> bytes:
+    """The file.
+
+    Args:
+        look: at the run, refreshed.
+        place: what the place holds.
+        wall: Unix seconds, for the page to say of when it is.
+    """
+    fixed = dict(_documents(look)) | {"/api/place": place}
+    every = 1
+    while True:
+        series = look.series(DRAWN, every)
+        kept = {"experiment": experiment, "wall": wall, "every": every, "documents": fixed | {"series": series}}
+        page = _page(kept)
+        if len(page) <= MOST_BYTES or every >= COARSEST:
+            return page
+        every *= 2
+
+
+def _documents(look: Look) -> Iterator[tuple[str, Any]]:
+    """What a page asks for, by the end of its path."""
+    yield "standing", look.standing()
+    yield "matrix", look.matrix()
+    yield "settings", look.made_with()
+    yield "tasks", look.tasks()
+    for node in [*look.history][:64]:
+        yield f"tasks?node={node}", look.tasks(node)
+    yield "journal", {"events": Journal(look.run, wanted([], "info", "*")).more()}
+    yield from _sampled(look)
+
+
+def _sampled(look: Look) -> Iterator[tuple[str, Any]]:
+    """Stages and answers of some rounds, the last ones first, as long as they have room."""
+    room, rounds = MOST_OF_ANSWERS, list[int]()
+    for round_ in sampled_rounds(look.standing().get("rounds_done") or 0):
+        stages = _or_none(lambda round_=round_: look.stages(round_))  # type: ignore[misc]
+        if not stages or not stages["stages"]:
+            continue
+        kept = dict[str, list[str]]()
+        for stage, nodes in stages["stages"].items():
+            for node in nodes[:SAMPLED_NODES]:
+                key = RoundKey(round_, int(stage))
+                document = _or_none(lambda key=key, node=node: look.answers(key, node))  # type: ignore[misc]
+                room -= len(json.dumps(document))
+                if document and room > 0:
+                    kept.setdefault(stage, []).append(node)
+                    yield f"answers/{round_}/{stage}/{node}", document
+        if kept:
+            rounds.append(round_)
+            yield f"stages/{round_}", {"round": round_, "stages": kept}
+    yield "sampled", sorted(rounds)
+
+
+def sampled_rounds(rounds: int) -> list[int]:
+    """Spread over so many rounds, the last one first."""
+    if rounds <= SAMPLED:
+        return [*range(rounds)][::-1]
+    return sorted({round(place * (rounds - 1) / (SAMPLED - 1)) for place in range(SAMPLED)}, reverse=True)
+
+
+def _or_none(read: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
+    with suppress(SwarmError):
+        return read()
+    return None
+
+
+def _page(kept: Mapping[str, Any]) -> bytes:
+    files = assets.served()
+    style = "\n".join(files[name].decode() for name in ("uPlot.min.css", "style.css"))
+    library, *modules = (files[name].decode() for name in MODULES)
+    script = "\n".join(_EXPORT.sub("", _IMPORT.sub("", module)) for module in modules)
+    packed = base64.b64encode(gzip.compress(json.dumps(kept, allow_nan=False).encode(), 9, mtime=0)).decode()
+    policy = (
+        f"default-src 'none'; script-src {_digest(library)} {_digest(script)}; style-src {_digest(style)}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    page = files[assets.PAGE].decode().replace("{{experiment}}", str(kept["experiment"]))
+    head, _, body = page.partition("<!-- files -->")
+    _, _, body = body.partition("<!-- /files -->")
+    return (
+        f'{head}<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        f'<style>{style}</style>\n<script type="application/octet-stream" id="frozen">{packed}</script>\n'
+        f'<script>{library}</script>\n<script type="module">{script}</script>{body}'
+    ).encode()
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -1,0 +1,158 @@
+"""Who may ask: decided from a request's head alone, before anything is read. Pure but for its secrets.
+
+    Host        a name of this machine's loopback, or one that was allowed: else a page elsewhere could point its own
+                name at this machine (DNS rebinding) and read the answers
+    Origin      this service's own, where there is one; Sec-Fetch-Site likewise
+    method      GET and HEAD
+    token       /?token=... once: it becomes a cookie that no script sees and no other site sends
+    cookie      on everything else
+
+The token is spent by its first use, and a new one is made for the next browser.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import NamedTuple
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
+MOST_SESSIONS = 32
+"""Browsers that are let in; the one that came first leaves."""
+LONGEST_HEAD = 4096
+"""Characters of one header or query that are looked at."""
+OPEN = frozenset({"/healthz"})
+"""Paths that tell nothing, and need no cookie."""
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
+}
+"""Of every answer."""
+
+
+class Verdict(Enum):
+    """What becomes of a request."""
+
+    PASS = auto()
+    ADMIT = auto()
+    """The token was right: a cookie is to be set."""
+    REFUSE = auto()
+
+
+class Judged(NamedTuple):
+    """A verdict."""
+
+    verdict: Verdict
+    status: int = 200
+    """Of a refusal."""
+    text: str = ""
+    """Why, for people; or the session of the cookie."""
+
+
+class Asked(NamedTuple):
+    """The head of a request."""
+
+    method: str
+    path: str
+    host: str
+    """Header, empty where there is none; so are the others."""
+    origin: str = ""
+    fetch_site: str = ""
+    cookie: str = ""
+    token: str = ""
+    """Of the query."""
+
+
+class Guard:
+    """Of one service."""
+
+    def __init__(
+        self,
+        cookie: str,
+        hosts: frozenset[str] = LOOPBACK,
+        open_paths: frozenset[str] = OPEN,
+        new_secret: Callable[[], str] = lambda: secrets.token_urlsafe(24),
+    ) -> None:
+        """Make one with its first token.
+
+        Args:
+            cookie: its name.
+            hosts: names by which the service may be asked for, without ports.
+        """
+        self.cookie = cookie
+        self.token = new_secret()
+        """The one that lets the next browser in."""
+        self._hosts = hosts
+        self._open = open_paths
+        self._new_secret = new_secret
+        self._sessions: list[str] = []
+
+    def judge(self, asked: Asked) -> Judged:
+        """What becomes of a request."""
+        return self._misdirected(asked) or self._of_another_site(asked) or self._let_in(asked)
+
+    def _misdirected(self, asked: Asked) -> Judged | None:
+        if host_name(asked.host) not in self._hosts:
+            return _refused(421, "this service answers to its own name alone: open the link that swarm web has printed")
+        if asked.method not in ("GET", "HEAD"):
+            return _refused(405, "this service is read-only: GET and HEAD alone")
+        return None
+
+    def _of_another_site(self, asked: Asked) -> Judged | None:
+        foreign = asked.origin and asked.origin.lower() != f"http://{asked.host.lower()}"
+        entering = asked.path == "/"  # a link in a terminal, a notebook or a chat leads there
+        if foreign or (asked.fetch_site not in ("", "same-origin", "none") and not entering):
+            return _refused(403, "another site may not ask this service")
+        return None
+
+    def _let_in(self, asked: Asked) -> Judged:
+        if asked.path in self._open:
+            return Judged(Verdict.PASS)
+        if asked.path == "/" and asked.token and _equal(asked.token, self.token):
+            return Judged(Verdict.ADMIT, text=self._admit())
+        if self._knows(asked.cookie):
+            return Judged(Verdict.PASS)
+        spent = "this link was used already, or is of an earlier start; " if asked.token else ""
+        return _refused(401, f"{spent}open the link that swarm web has printed last: each lets one browser in")
+
+    def _admit(self) -> str:
+        self.token = self._new_secret()
+        self._sessions.append(self._new_secret())
+        del self._sessions[:-MOST_SESSIONS]
+        return self._sessions[-1]
+
+    def _knows(self, header: str) -> bool:
+        session = cookie_of(header, self.cookie)
+        return bool(session) and any(_equal(session, known) for known in self._sessions)
+
+
+def _refused(status: int, text: str) -> Judged:
+    return Judged(Verdict.REFUSE, status, text)
+
+
+def _equal(one: str, other: str) -> bool:
+    """In a time that does not tell how much of it is right."""
+    return hmac.compare_digest(one.encode(), other.encode())
+
+
+def host_name(header: str) -> str:
+    """The name in a Host header, without its port, in lower case; empty where that is none."""
+    name, colon, port = header.lower().rpartition(":")
+    if not colon or port.endswith("]"):
+        return header.lower()
+    return name if port.isascii() and port.isdigit() else ""
+
+
+def cookie_of(header: str, name: str) -> str:
+    """A cookie's value; empty where there is none."""
+    pairs = (pair.strip().partition("=") for pair in header[:LONGEST_HEAD].split(";"))
+    return next((value for key, _, value in pairs if key == name), "")

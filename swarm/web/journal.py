@@ -1,0 +1,59 @@
+"""The events of a run for a browser: the last ones that match, and then what comes. One reader for each who follows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from swarm.errors import ConfigError
+from swarm.records.stream import LEVELS, Event, EventStream, Wanted
+from swarm.store.run import Run
+from swarm.views.events import in_words
+from swarm.web.harmless import cut
+from swarm.wire import keys
+
+LAST = 300
+"""Events that one begins with."""
+MOST_PARSED = 20_000
+"""Lines of all logs together that are parsed of each part that is read, to find them."""
+MOST_AT_ONCE = 300
+LONGEST_PATTERN = 100
+LONGEST = 1200
+"""Characters of an event's words."""
+MOST_LINES = 60
+"""Of a traceback."""
+
+
+def wanted(nodes: list[str], level: str, event: str) -> Wanted:
+    """What is asked for. Raises ConfigError for what cannot be."""
+    if level not in LEVELS:
+        raise ConfigError(f"level must be one of {', '.join(LEVELS)}, got {cut(level, 40)!r}")
+    if len(event) > LONGEST_PATTERN or not all(map(keys.is_node_id, nodes)):
+        raise ConfigError(f"event must have at most {LONGEST_PATTERN} characters, and node be the name of one")
+    return Wanted(frozenset(nodes), event or "*", level)
+
+
+class Journal:
+    """Who follows the events of a run. Blocking."""
+
+    def __init__(self, run: Run, asked: Wanted) -> None:
+        self._stream = EventStream(run, asked)
+        self._is_new = True
+
+    def more(self) -> list[dict[str, Any]]:
+        """The last events at first, afterwards those that came since; of very many the last ones."""
+        events = self._stream.read_last(LAST, MOST_PARSED) if self._is_new else self._stream.read_on()
+        self._is_new = False
+        return [*map(event_document, events[-MOST_AT_ONCE:])]
+
+
+def event_document(event: Event) -> dict[str, Any]:
+    """One event."""
+    words, details = in_words(event)
+    return {
+        "time": event.timestamp,
+        "node": event.node,
+        "level": event.level,
+        "event": cut(event.event, 80),
+        "words": cut(" ".join(words), LONGEST),
+        "details": cut("\n".join(details[:MOST_LINES]), 4 * LONGEST),
+    }

@@ -1,0 +1,131 @@
+"""What is read of one run while somebody looks: where it stands, its history, and single documents on request."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from swarm.errors import ProtocolError, SwarmError
+from swarm.records.archives import LARGEST_FILE
+from swarm.records.files import read_experiment
+from swarm.records.history import History
+from swarm.records.history_reader import HistoryReader
+from swarm.records.liveness import Machine
+from swarm.records.rollouts import RolloutFiles
+from swarm.records.starts import last_starts
+from swarm.store.replicated.state import Replication
+from swarm.store.run import Run
+from swarm.types import RoundKey
+from swarm.views.status import StatusReader
+from swarm.web import adopted, answers, series, tasks
+from swarm.web.harmless import cut, harmless
+from swarm.web.series import Mark
+from swarm.wire.messages import ExperimentFile
+
+MOST_NODES = 200
+"""Whose standing is told."""
+FIRST = ("my_reward", "answer_tag_rate", "reward_given_tagged", "earned")
+"""Columns that a page begins with."""
+
+
+class Look:
+    """One run; blocking, for one thread at a time."""
+
+    def __init__(
+        self,
+        run: Run,
+        *,
+        liveness_timeout: float,
+        here: Machine | None = None,
+        replication: Callable[[], Replication | None] = lambda: None,
+    ) -> None:
+        self.run = run
+        self.history: History = {}
+        self._status = StatusReader(run, liveness_timeout=liveness_timeout, here=here, replication=replication)
+        self._reader = HistoryReader(run)
+        self._standing: dict[str, Any] = {}
+
+    def refresh(self, wall: float) -> None:
+        """Take in what has come since the look before. Raises StoreError: the place fails."""
+        self.history = self._reader.look()
+        status = self._status.read(wall)
+        self._standing = standing_document(msgspec.to_builtins(status), wall)
+
+    def standing(self) -> dict[str, Any]:
+        """Where the run stands."""
+        return self._standing
+
+    def series(self, columns: tuple[str, ...] = FIRST, every: int = 1) -> dict[str, Any]:
+        """Figures by round of all nodes, and the mark from which news are to be asked for."""
+        return series.whole(self.history, columns, every) | {"mark": series.mark_of(self.history)}
+
+    def news(self, mark: Mark) -> tuple[dict[str, Any], dict[str, tuple[int, int]]]:
+        """What has come since a mark, and the next one."""
+        return series.news(self.history, mark), series.mark_of(self.history)
+
+    def tasks(self, node: str = "") -> dict[str, Any]:
+        """What was learned of each task."""
+        return harmless(tasks.tasks_of(self.history, node))  # type: ignore[no-any-return]
+
+    def matrix(self) -> dict[str, Any]:
+        """Who learned from whom."""
+        return harmless(adopted.matrix(self.history))  # type: ignore[no-any-return]
+
+    def stages(self, round_: int) -> dict[str, Any]:
+        """Who has published in a round: stage -> nodes."""
+        nodes = RolloutFiles(self.run, {round_}).counted.nodes
+        found = {str(key.stage): sorted(nodes[key])[: series.MOST_NODES] for key in sorted(nodes)[:64] if nodes[key]}
+        return {"round": round_, "stages": found}
+
+    def answers(self, key: RoundKey, node: str) -> dict[str, Any]:
+        """What a node has published in a stage. Raises ProtocolError: it cannot be read, or is nowhere."""
+        file = RolloutFiles(self.run, {key.round}).decoded(key, node, LARGEST_FILE)
+        if file is None:
+            raise ProtocolError(
+                "unreadable", f"{node} has no rollouts of round {key.round}, stage {key.stage}, any more"
+            )
+        return answers.file_document(file, self.history)
+
+    def made_with(self) -> dict[str, Any]:
+        """What the run was started with: by node the settings that are not at their defaults, versions, machine."""
+        try:
+            experiment = read_experiment(self.run)
+        except ProtocolError:
+            experiment = None
+        starts = [start_document(msgspec.to_builtins(start)) for start in last_starts(self.run)[:MOST_NODES]]
+        return harmless({"experiment": experiment_document(experiment), "starts": starts})  # type: ignore[no-any-return]
+
+
+def standing_document(status: dict[str, Any], wall: float) -> dict[str, Any]:
+    """The status as `swarm status --json` has it, of at most MOST_NODES nodes, made harmless."""
+    nodes = status["nodes"]
+    kept = status | {"nodes": nodes[:MOST_NODES], "nodes_left_out": max(0, len(nodes) - MOST_NODES), "wall": wall}
+    return harmless(kept, longest=600)  # type: ignore[no-any-return]
+
+
+def experiment_document(experiment: ExperimentFile | None) -> dict[str, Any] | None:
+    """What makes the run what it is."""
+    if experiment is None:
+        return None
+    identity = {name: _in_short(value) for name, value in experiment.identity.items()}
+    return {"created_at": experiment.created_at, "identity": identity, "versions": dict(experiment.versions)}
+
+
+def start_document(start: dict[str, Any]) -> dict[str, Any]:
+    """One node's last start."""
+    sources, settings = start.get("sources", {}), start.get("settings", {})
+    own = {name: [_in_short(settings.get(name)), source] for name, source in sources.items()}
+    kept = ("node_id", "role", "timestamp", "command", "versions", "machine", "models", "code")
+    return {name: start.get(name) for name in kept} | {"settings": own}
+
+
+def _in_short(value: Any) -> str:
+    return cut(value if isinstance(value, str) else json.dumps(value), 200)
+
+
+def why(error: SwarmError) -> str:
+    """An error as the page shows it."""
+    return cut(str(error), 600)

@@ -1,0 +1,307 @@
+"""The service: routes, and who may ask. It reads and never writes; what is read is shared by all who look.
+
+GET /                        the page; with ?token=... once, the cookie
+GET /static/{file}           its files
+GET /api/place               experiments and studies
+GET /api/run/{name}/...      standing, series, tasks, matrix, stages, answers, settings: JSON
+GET /api/run/{name}/live     server-sent events: where the run stands, and what is new since a mark
+GET /api/run/{name}/journal  server-sent events: the last events that match, and then what comes
+GET /metrics, /healthz       Prometheus; `ok`
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Any
+
+import anyio
+import msgspec
+from anyio import to_thread
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from swarm.config import EXPERIMENT_NAME
+from swarm.errors import ConfigError, SwarmError
+from swarm.types import RoundKey
+from swarm.web import assets, prometheus
+from swarm.web.guard import HEADERS, LONGEST_HEAD, Asked, Guard, Verdict
+from swarm.web.journal import Journal, wanted
+from swarm.web.look import Look, why
+from swarm.web.series import DRAWN, Mark
+from swarm.web.watched import AllWatched, Watched
+from swarm.wire import keys
+
+MOST_STREAMS = 48
+"""Streams of server-sent events that are open at once: two for each tab that is seen."""
+ENTERED = (
+    '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/">'
+    '<title>swarm</title></head><body><p><a href="/">Open the page</a></p></body></html>'
+)
+"""Leads to the page from a page of this service's own, so that a cookie that is sent to no other site is sent."""
+_MARK = msgspec.json.Decoder(dict[str, tuple[int, int]])
+
+
+class Service:
+    """One place, seen from a run of it."""
+
+    def __init__(
+        self,
+        experiment: str,
+        runs: AllWatched,
+        place: Callable[[], dict[str, Any]],
+        guard: Guard,
+        *,
+        interval: float,
+        admitted: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Make one; `app` is what serves it.
+
+        Args:
+            place: reads what the place holds; blocking.
+            interval: seconds between two looks at a run that somebody follows.
+            admitted: is called when a browser was let in: the guard has a new token.
+        """
+        self._experiment = experiment
+        self._runs = runs
+        self._place = place
+        self._guard = guard
+        self._interval = interval
+        self._admitted = admitted
+        self._streams = 0
+
+    @property
+    def app(self) -> ASGIApp:
+        """The ASGI application."""
+        run = "/api/run/{name}"
+        routes = [
+            Route("/", self._page),
+            Route("/static/{file}", self._static),
+            Route("/healthz", self._healthz),
+            Route("/metrics", self._metrics),
+            Route("/api/place", self._place_list),
+            Route(f"{run}/standing", self._of_run(lambda look, _: look.standing())),
+            Route(f"{run}/series", self._of_run(lambda look, asked: look.series(_columns(asked)))),
+            Route(f"{run}/tasks", self._of_run(lambda look, asked: look.tasks(asked.query_params.get("node", "")))),
+            Route(f"{run}/matrix", self._of_run(lambda look, _: look.matrix())),
+            Route(f"{run}/settings", self._of_run(lambda look, _: look.made_with())),
+            Route(f"{run}/stages/{{round:int}}", self._of_run(lambda look, asked: look.stages(_round(asked)))),
+            Route(f"{run}/answers/{{round:int}}/{{stage:int}}/{{node}}", self._of_run(_answers)),
+            Route(f"{run}/live", self._live),
+            Route(f"{run}/journal", self._journal),
+        ]
+        return Guarded(Starlette(routes=routes, lifespan=self._lifespan), self._guard, self._admitted)
+
+    @asynccontextmanager
+    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        """What took long to become is read before the first browser asks for it."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._look_ahead)
+            yield
+            tasks.cancel_scope.cancel()
+
+    async def _look_ahead(self) -> None:
+        with suppress(SwarmError):  # whoever asks is told why
+            await (await self._runs.of(self._experiment)).ask(Look.standing)
+
+    async def _page(self, request: Request) -> Response:
+        named = assets.served()[assets.PAGE].replace(b"{{experiment}}", self._experiment.encode())
+        return Response(named, media_type=assets.type_of(assets.PAGE))
+
+    async def _static(self, request: Request) -> Response:
+        name = request.path_params["file"]
+        if name not in assets.served() or name == assets.PAGE:
+            raise HTTPException(404)
+        return Response(assets.served()[name], media_type=assets.type_of(name))
+
+    async def _healthz(self, request: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def _metrics(self, request: Request) -> Response:
+        watched = await self._watched(self._experiment)
+        of = partial(prometheus.exposition, self._experiment)
+        text = await _answered(watched.ask(lambda look: of(look.standing(), look.history)))
+        return Response(text, media_type=prometheus.CONTENT_TYPE)
+
+    async def _place_list(self, request: Request) -> Response:
+        return _json(await _answered(to_thread.run_sync(self._place)))
+
+    def _of_run(self, read: Callable[[Look, Request], Any]) -> Callable[[Request], Awaitable[Response]]:
+        async def endpoint(request: Request) -> Response:
+            watched = await self._watched(request.path_params["name"])
+            return _json(await _answered(watched.ask(lambda look: read(look, request))))
+
+        return endpoint
+
+    async def _watched(self, name: str) -> Watched:
+        if not EXPERIMENT_NAME.fullmatch(name):
+            raise HTTPException(404, "no such experiment")
+        watched: Watched = await _answered(self._runs.of(name))
+        return watched
+
+    async def _live(self, request: Request) -> Response:
+        watched, mark = await self._watched(request.path_params["name"]), _mark(request)
+        return self._stream(self._lives(watched, mark))
+
+    async def _lives(self, watched: Watched, mark: Mark) -> AsyncIterator[str]:
+        while True:
+            try:
+                standing, (news, mark) = await watched.ask(partial(_standing_and_news, mark=mark))
+            except SwarmError as error:
+                yield _sent({"problem": why(error)})
+            else:
+                told = {"standing": standing} | ({"news": news} if news["nodes"] or news["again"] else {})
+                yield _sent(told, encoded(mark))
+            await anyio.sleep(self._interval)
+
+    async def _journal(self, request: Request) -> Response:
+        asked, watched = request.query_params, await self._watched(request.path_params["name"])
+        try:
+            which = wanted(asked.getlist("node")[:64], asked.get("level", "info"), asked.get("event", "*"))
+        except ConfigError as error:
+            raise HTTPException(400, why(error)) from None
+        return self._stream(self._events(Journal(watched.look.run, which)))
+
+    async def _events(self, journal: Journal) -> AsyncIterator[str]:
+        yield _sent({"events": await to_thread.run_sync(journal.more), "first": True})
+        while True:
+            await anyio.sleep(self._interval)
+            try:
+                events = await to_thread.run_sync(journal.more)
+            except SwarmError as error:
+                yield _sent({"problem": why(error)})
+            else:
+                yield _sent({"events": events}) if events else ": nothing new\n\n"
+
+    def _stream(self, lines: AsyncIterator[str]) -> Response:
+        if self._streams >= MOST_STREAMS:
+            raise HTTPException(503, f"{MOST_STREAMS} streams are open already: close some tabs")
+        return StreamingResponse(self._counted(lines), media_type="text/event-stream")
+
+    async def _counted(self, lines: AsyncIterator[str]) -> AsyncIterator[str]:
+        self._streams += 1
+        try:
+            async for line in lines:
+                yield line
+        finally:
+            self._streams -= 1
+
+
+def _standing_and_news(look: Look, mark: Mark) -> tuple[dict[str, Any], tuple[dict[str, Any], Mark]]:
+    return look.standing(), look.news(mark)
+
+
+def _columns(request: Request) -> tuple[str, ...]:
+    asked = tuple(name for name in request.query_params.get("columns", "").split(",") if name in DRAWN)
+    if not asked:
+        raise HTTPException(400, f"columns must be some of {', '.join(DRAWN)}")
+    return asked
+
+
+def _round(request: Request) -> int:
+    return min(int(request.path_params["round"]), 10**9 - 1)
+
+
+def _answers(look: Look, request: Request) -> dict[str, Any]:
+    stage, node = min(int(request.path_params["stage"]), 10**9 - 1), request.path_params["node"]
+    if not keys.is_node_id(node):
+        raise HTTPException(404, "no such node")
+    return look.answers(RoundKey(_round(request), stage), node)
+
+
+def _mark(request: Request) -> Mark:
+    """Where a page goes on: what it has seen, by the stream that broke, or by the columns that it has asked for."""
+    said = request.headers.get("last-event-id") or request.query_params.get("mark", "{}")
+    with suppress(msgspec.MsgspecError):
+        return _MARK.decode(said)
+    raise HTTPException(400, "mark must be an object of two numbers by node")
+
+
+async def _answered(answer: Awaitable[Any]) -> Any:
+    try:
+        return await answer
+    except SwarmError as error:
+        raise HTTPException(404 if error.exit_code == 2 else 503, why(error)) from None
+
+
+def encoded(document: object) -> str:
+    """As JSON, without a blank."""
+    return json.dumps(document, separators=(",", ":"), allow_nan=False)
+
+
+def _json(document: object) -> Response:
+    return Response(encoded(document), media_type="application/json")
+
+
+def _sent(document: object, identity: str = "") -> str:
+    return f"{f'id: {identity}{chr(10)}' if identity else ''}data: {encoded(document)}\n\n"
+
+
+class Guarded:
+    """Lets through to an application what a guard lets through, and puts its headers on every answer."""
+
+    def __init__(self, app: ASGIApp, guard: Guard, admitted: Callable[[], None]) -> None:
+        self._app = app
+        self._guard = guard
+        self._admitted = admitted
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request; nothing but HTTP is served."""
+        if scope["type"] == "lifespan":
+            return await self._app(scope, receive, send)
+        if scope["type"] != "http":
+            return None
+        judged = self._guard.judge(_asked(Request(scope)))
+
+        async def with_headers(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                own = {name.lower().encode() for name in HEADERS}
+                kept = [(name, value) for name, value in message["headers"] if name not in own]
+                message["headers"] = [
+                    *kept,
+                    *((name.lower().encode(), text.encode()) for name, text in HEADERS.items()),
+                ]
+            await send(message)
+
+        if judged.verdict is Verdict.PASS:
+            return await self._app(scope, receive, with_headers)
+        if judged.verdict is Verdict.ADMIT:
+            self._admitted()
+            answer: Response = Response(ENTERED, media_type="text/html; charset=utf-8")
+            answer.set_cookie(self._guard.cookie, judged.text, path="/", httponly=True, samesite="strict")
+        else:
+            answer = PlainTextResponse(f"{judged.text}\n", judged.status)
+            if judged.status == 405:
+                answer.headers["Allow"] = "GET, HEAD"
+        return await answer(scope, receive, with_headers)
+
+
+def _asked(request: Request) -> Asked:
+    def header(name: str) -> str:
+        return request.headers.get(name, "")[:LONGEST_HEAD]
+
+    return Asked(
+        request.method,
+        request.scope["path"],
+        header("host"),
+        header("origin"),
+        header("sec-fetch-site"),
+        header("cookie"),
+        request.query_params.get("token", "")[:LONGEST_HEAD],
+    )
+
+
+def watch(open_look: Callable[[str], Look], interval: float) -> AllWatched:
+    """The runs of a place by their names, each looked at once per interval at most.
+
+    Args:
+        open_look: blocking; raises ExperimentError where there is no such run.
+    """
+    return AllWatched(lambda name: Watched(open_look(name), interval * 0.9, time.monotonic, time.time))

@@ -1,0 +1,293 @@
+"""The page of `swarm web` in a real browser: live, frozen, on a phone, and against what strangers write."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+pytest.importorskip("playwright")
+pytest.importorskip("starlette")
+
+import uvicorn
+from playwright import sync_api
+
+from benchmarks.made_place import append_round, make_place
+from swarm.store.place import open_place
+from swarm.types import RoundKey
+from swarm.web.export import frozen_page
+from swarm.web.look import Look
+from swarm.web.place_list import place_document
+from swarm.wire import keys
+from swarm.wire.codec import decode, encode
+from swarm.wire.messages import RolloutFile
+from tests.unit.web.web_factory import a_look, a_service
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
+pytestmark = [pytest.mark.engine, pytest.mark.skipif(not BROWSER, reason="no chromium is installed")]
+AXE = Path(__file__).parent / "axe" / "axe.min.js"
+PATIENCE = 120_000
+"""Milliseconds; no machine is too slow."""
+ROUNDS, NODES = 60, 5
+VIEWS = ("overview", "nodes", "answers", "sharing", "health", "log", "settings", "experiments")
+HOSTILE = "<img src=x onerror=\"document.title='obeyed'\"><script>document.title='obeyed'</script>"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run `exp` of five nodes, an answer of which would be obeyed by a careless page."""
+    folder = tmp_path_factory.mktemp("place")
+    make_place(folder, ROUNDS, NODES, "exp", with_rollouts=3)
+    run, key = open_place(folder).open("exp", "test"), keys.rollout(RoundKey(ROUNDS - 1), "worker-0")
+    file = decode(run.store.get(key, 1 << 20).data, RolloutFile, key)
+    first = msgspec.structs.replace(file.rollouts["0"][0], response=HOSTILE, prompt=HOSTILE)
+    groups = file.rollouts | {"0": [first, *file.rollouts["0"][1:]]}
+    run.store.put(key, encode(msgspec.structs.replace(file, rollouts=groups)))
+    return folder
+
+
+@contextmanager
+def served(place: Path) -> Iterator[str]:
+    """The link of a service on a port of its own."""
+    service, guard = a_service(place, interval=0.2)
+    server = uvicorn.Server(uvicorn.Config(service.app, port=0, access_log=False, log_level="critical", ws="none"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            thread.join(0.01)
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/?token={guard.token}"
+    finally:
+        server.force_exit = server.should_exit = True
+        thread.join(60)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+class Seen:
+    """A page, what it asked for, and what went wrong on it."""
+
+    def __init__(self, context: Any) -> None:
+        self.page = context.new_page()
+        self.page.set_default_timeout(PATIENCE)
+        self.asked: list[str] = []
+        self.wrong: list[str] = []
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page.on("console", lambda said: self.wrong.append(said.text) if said.type == "error" else None)
+
+    def show(self, view: str, run: str = "exp") -> Any:
+        self.page.goto(f"{self.page.url.split('#')[0]}#{run}/{view}")
+        self.page.wait_for_selector(f"body[data-ready='{run}/{view.split('/')[0]}']")
+        return self.page
+
+
+@pytest.fixture
+def seen(browser: Any, place: Path) -> Iterator[Seen]:
+    """The live page, on a desktop."""
+    with served(place) as link:
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        seen = Seen(context)
+        seen.page.goto(link)
+        seen.page.wait_for_url(re.compile(r"/$"))
+        seen.page.wait_for_selector("body[data-ready]")
+        yield seen
+        context.close()
+
+
+def painted(page: Any) -> list[int]:
+    """Of each canvas on the page, how many points of it are not blank."""
+    found: list[int] = page.evaluate(
+        """[...document.querySelectorAll("canvas")].map((canvas) => {
+          const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+          return data.filter((value, at) => at % 4 === 3 && value > 0).length;
+        })"""
+    )
+    return found
+
+
+def test_charts_are_drawn_and_nothing_is_asked_of_anybody_else(seen: Seen) -> None:
+    page = seen.show("overview")
+    page.wait_for_selector("canvas >> nth=2")
+    assert len(painted(page)) == 3
+    assert min(painted(page)) > 1000
+    seen.show("nodes")
+    page.wait_for_selector(".chart.small canvas >> nth=8")
+    assert min(painted(page)) > 300
+    origin = page.url.split("#")[0].rstrip("/")
+    assert {url for url in seen.asked if not url.startswith((origin, "data:"))} == set()
+    assert seen.wrong == []
+
+
+def test_the_token_is_spent_and_stays_in_no_address(seen: Seen) -> None:
+    assert "token" not in seen.page.url
+    assert seen.page.evaluate("document.cookie") == ""
+
+
+def test_a_new_row_comes_to_the_page_by_itself(seen: Seen, place: Path) -> None:
+    page = seen.show("overview")
+    rounds = page.text_content("figure .readout")
+    assert f"round {ROUNDS - 1}" in rounds
+    append_round(place, ROUNDS, NODES, "exp")
+    try:
+        page.wait_for_selector(f"figure .readout:has-text('round {ROUNDS}:')", timeout=PATIENCE)
+        assert page.text_content(".card:nth-child(4) .note") == f"after {ROUNDS + 1} rounds"
+    finally:
+        for node in range(NODES):
+            file = place / "experiments" / "exp" / keys.metrics(f"worker-{node}")
+            file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:ROUNDS]))
+
+
+def test_answers_are_browsed_filtered_and_led_on_to_who_trained_on_them(seen: Seen, place: Path) -> None:
+    page = seen.show("answers")
+    page.wait_for_selector("article.group >> nth=3")
+    assert page.locator(".completion").count() == 32
+    page.select_option("label:has-text('Task') select", "bf")
+    assert page.locator("article.group h3").all_text_contents() == ["bf"]
+    page.fill("input[name=text]", "no such words")
+    assert page.locator("article.group").count() == 0
+    page.fill("input[name=text]", "")
+    page.select_option("label:has-text('Task') select", "")
+    page.click("button[aria-label='Round before']")
+    page.wait_for_selector(f"[role=status]:has-text('{ROUNDS - 2} updates')")
+    publisher, adopter = adopted_in(place, ROUNDS - 2)
+    page.select_option("label:has-text('Published by') select", publisher)
+    page.wait_for_selector(f"table:has-text('in round') a:has-text('{adopter}')")
+    assert page.url.endswith(f"answers/{ROUNDS - 2}/0/{publisher}")
+    page.click(f"table:has-text('in round') a:has-text('{adopter}')")
+    page.wait_for_selector(f"[role=status]:has-text('{adopter}')")
+    assert seen.wrong == []
+
+
+def adopted_in(place: Path, round_: int) -> tuple[str, str]:
+    """A node that published in a round, and one that trained on it in the same round, so that the next is there."""
+    look = a_look(place)
+    look.refresh(1.7e9)
+    groups = [(f"worker-{node}", group) for node in range(NODES) for group in read(look, round_, node)]
+    return next((node, of["node"]) for node, group in groups for of in group["adopters"] if of["round"] == round_)
+
+
+def read(look: Look, round_: int, node: int) -> list[dict[str, Any]]:
+    groups: list[dict[str, Any]] = look.answers(RoundKey(round_), f"worker-{node}")["groups"]
+    return groups
+
+
+def test_what_a_stranger_wrote_stays_text(seen: Seen) -> None:
+    page = seen.show(f"answers/{ROUNDS - 1}/0/worker-0")
+    page.wait_for_selector("article.group >> nth=3")
+    assert HOSTILE in page.locator(".completion pre").all_text_contents()
+    assert page.locator("main img, main script").count() == 0
+    assert page.title() != "obeyed"
+
+
+def test_the_log_is_filtered_by_level_node_name_and_words(seen: Seen) -> None:
+    page = seen.show("log")
+    page.wait_for_selector(".journal li >> nth=100")
+    page.fill("input[name=event]", "rollouts.*")
+    page.wait_for_selector(".journal:not(:has-text('round.completed')) li")
+    assert {*page.locator(".journal .what").all_text_contents()} == {"rollouts.published"}
+    page.fill("input[name=contains]", "worker-2")
+    assert {*page.locator(".journal .who").all_text_contents()} == {"worker-2"}
+    page.fill("input[name=contains]", "")
+    page.select_option("label:has-text('Level') select", "error")
+    page.wait_for_selector("[role=status]:has-text('No event matches')")
+
+
+def test_who_lies_and_who_is_late_stand_in_the_health_of_the_run(seen: Seen) -> None:
+    page = seen.show("health")
+    page.wait_for_selector(".hint >> nth=0")
+    assert "worker-3: its peers refuse all that it publishes" in " ".join(page.locator(".hint").all_text_contents())
+    assert "false_claim" in page.locator("section:has-text('not believed') table").text_content()
+
+
+def test_the_page_is_used_without_a_mouse(seen: Seen) -> None:
+    page = seen.show("overview")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "skip"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "content"
+    page.locator("nav a >> nth=3").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("body[data-ready='exp/sharing']")
+    page.wait_for_selector("table")
+
+
+def faults(page: Any) -> list[str]:
+    """What axe finds serious or worse."""
+    page.evaluate(AXE.read_text("utf-8"))
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        f"{fault['id']}: {[of['html'][:120] for of in fault['nodes'][:3]]}"
+        for fault in found["violations"]
+        if fault["impact"] in ("serious", "critical")
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_axe_finds_no_serious_fault_and_nothing_is_wider_than_the_window(
+    browser: Any, place: Path, scheme: str, width: int
+) -> None:
+    with served(place) as link:
+        context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme, bypass_csp=True)
+        seen = Seen(context)
+        seen.page.goto(link)
+        seen.page.wait_for_url(re.compile(r"/$"))
+        for view in VIEWS:
+            page = seen.show(view)
+            page.wait_for_load_state()
+            assert faults(page) == [], view
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, view
+        context.close()
+
+
+@pytest.fixture
+def frozen(browser: Any, place: Path, tmp_path: Path) -> Iterator[Callable[[], Seen]]:
+    """The page as a file, opened from the disk."""
+    look = a_look(place)
+    look.refresh(1.7e9)
+    file = tmp_path / "out.html"
+    file.write_bytes(frozen_page("exp", look, place_document(open_place(place), place), 1.7e9))
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    seen = Seen(context)
+
+    def opened() -> Seen:
+        seen.page.goto(file.as_uri())
+        seen.page.wait_for_selector("body[data-ready]")
+        return seen
+
+    yield opened
+    context.close()
+
+
+def test_the_frozen_page_opens_from_disk_and_asks_for_nothing(frozen: Callable[[], Seen]) -> None:
+    seen = frozen()
+    page = seen.page
+    page.wait_for_selector("canvas >> nth=2")
+    assert min(painted(page)) > 1000
+    assert page.text_content("#live") == "frozen copy"
+    for view in VIEWS:
+        seen.show(view)
+    seen.show("answers")
+    page.wait_for_selector("article.group >> nth=3")
+    assert HOSTILE in page.locator(".completion pre").all_text_contents()
+    seen.show("log")
+    page.fill("input[name=event]", "rollouts.*")
+    page.wait_for_selector(".journal:not(:has-text('round.completed')) li")
+    assert page.title() != "obeyed"
+    assert {url for url in seen.asked if not url.startswith(("file:", "data:", "blob:"))} == set()
+    assert {url.split("#")[0] for url in seen.asked if url.startswith("file:")} == {page.url.split("#")[0]}
+    assert seen.wrong == []

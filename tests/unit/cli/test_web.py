@@ -1,0 +1,95 @@
+"""`swarm web`: what it refuses, what it prints, and the file that it writes."""
+
+from __future__ import annotations
+
+import builtins
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+
+from swarm.cli.main import run
+from swarm.errors import ConfigError
+from tests.patience import PATIENCE
+from tests.unit.views.factories import make_experiment
+
+
+def web(path: Path, *arguments: str) -> int:
+    return run(["web", *arguments, "--path", str(path), "--experiment", "exp"])
+
+
+def test_the_page_is_written_into_one_file_that_is_not_overwritten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_experiment(tmp_path)
+    target = tmp_path / "out.html"
+    assert web(tmp_path, "--export", str(target)) == 0
+    assert "asks nobody for anything" in capsys.readouterr().out
+    written = target.read_bytes()
+    assert written.startswith(b"<!doctype html>")
+    assert web(tmp_path, "--export", str(target)) == 2
+    assert "--force" in capsys.readouterr().err
+    assert target.read_bytes() == written
+    assert web(tmp_path, "-o", str(target), "--force") == 0
+
+
+def test_an_experiment_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_experiment(tmp_path, name="other")
+    assert web(tmp_path, "--export", str(tmp_path / "out.html")) == 2
+    assert "other" in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken_is_refused_with_another_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_experiment(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert web(tmp_path, "--port", str(taken.getsockname()[1])) == 2
+    assert "choose another --port" in capsys.readouterr().err
+
+
+def test_other_machines_are_let_in_only_by_a_name_that_is_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_experiment(tmp_path)
+    assert web(tmp_path, "--host", "0.0.0.0", "--port", "0") == 2
+    assert "--allow-host" in capsys.readouterr().err
+
+
+def test_without_the_extra_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_experiment(tmp_path)
+    load = builtins.__import__
+
+    def without(name: str, *rest: Any, **named: Any) -> Any:
+        if name.partition(".")[0] == "uvicorn":
+            raise ImportError(name)
+        return load(name, *rest, **named)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    from swarm.cli.web import web as command
+
+    with pytest.raises(ConfigError, match=r"swarm-sapo\[web\]"):
+        command(port=0)
+
+
+def test_it_serves_until_it_is_interrupted_and_prints_no_token_but_in_its_link(tmp_path: Path) -> None:
+    pytest.importorskip("uvicorn")
+    make_experiment(tmp_path)
+    words = ["web", "--port", "0", "--path", str(tmp_path), "--experiment", "exp"]
+    command = [sys.executable, "-m", "swarm", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            assert process.stdout
+            link = re.search(r"(http://127\.0\.0\.1:\d+)/\?token=(\S+)", process.stdout.readline())
+            assert link
+            assert urlopen(f"{link[1]}/healthz", timeout=PATIENCE).read() == b"ok\n"
+            assert b"Open the page" in urlopen(link[0], timeout=PATIENCE).read()
+        finally:
+            process.send_signal(2)
+            rest = process.stdout.read() if process.stdout else ""
+    assert process.wait(PATIENCE) == 130
+    assert link[2] not in rest
+    assert "for another one: http://127.0.0.1" in rest

@@ -1,0 +1,225 @@
+"""The page's service, asked as a browser asks it, and as others might."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("httpx")
+
+from starlette.testclient import TestClient
+
+from swarm.web import service as services
+from swarm.web.guard import HEADERS
+from swarm.web.journal import Journal, wanted
+from swarm.web.service import DRAWN
+from swarm.web.watched import Watched
+from tests.unit.views.factories import append, make_row, run_of
+from tests.unit.web.web_factory import BASE, a_browser, a_look, a_service, make_shown
+
+RUN = "/api/run/exp"
+READ = ["/", "/api/place", "/metrics", *(f"{RUN}/{what}" for what in ("standing", "tasks", "matrix", "settings"))]
+READ += [f"{RUN}/series?columns=my_reward", f"{RUN}/stages/0", f"{RUN}/answers/0/0/alice", "/static/main.js"]
+
+
+@pytest.mark.parametrize("path", READ)
+def test_a_browser_that_was_let_in_is_told(path: str, tmp_path: Path) -> None:
+    make_shown(tmp_path)
+    answer = a_browser(tmp_path).get(path)
+    assert answer.status_code == 200
+    assert answer.content
+
+
+@pytest.mark.parametrize("path", [*READ, f"{RUN}/live", f"{RUN}/journal", "/static/none", "/nowhere", "/api"])
+def test_nobody_else_is_told_anything(path: str, tmp_path: Path) -> None:
+    make_shown(tmp_path)
+    answer = TestClient(a_service(tmp_path)[0].app, base_url=BASE).get(path)
+    assert answer.status_code == 401
+    assert "open the link" in answer.text
+    assert "exp" not in answer.text
+
+
+def test_the_token_becomes_a_cookie_that_no_script_sees_and_no_other_site_sends(tmp_path: Path) -> None:
+    make_shown(tmp_path)
+    let_in = list[str]()
+    service, guard = a_service(tmp_path, admitted=lambda: let_in.append(guard.token))
+    first = guard.token
+    answer = TestClient(service.app, base_url=BASE).get(f"/?token={first}")
+    cookie = answer.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert first not in cookie
+    assert first not in answer.text
+    assert let_in == [guard.token]
+    assert let_in != [first]
+    assert TestClient(service.app, base_url=BASE).get(f"/?token={first}").status_code == 401
+
+
+@pytest.mark.parametrize("path", ["/", "/healthz", "/nowhere", f"{RUN}/standing", "/static/style.css"])
+def test_every_answer_has_the_headers_that_bar_what_is_foreign(path: str, tmp_path: Path) -> None:
+    make_shown(tmp_path)
+    for client in (a_browser(tmp_path), TestClient(a_service(tmp_path)[0].app, base_url=BASE)):
+        answer = client.get(path)
+        assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
+    policy = HEADERS["Content-Security-Policy"]
+    assert "unsafe" not in policy
+    assert "connect-src 'self'" in policy
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "evil.example"}, 421),
+        ({"origin": "http://evil.example"}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-origin", "origin": BASE}, 200),
+    ],
+)
+def test_who_asks_from_elsewhere_is_refused(headers: dict[str, str], status: int, tmp_path: Path) -> None:
+    make_shown(tmp_path)
+    assert a_browser(tmp_path).get("/api/place", headers=headers).status_code == status
+
+
+def test_it_takes_nothing(tmp_path: Path) -> None:
+    make_shown(tmp_path)
+    answer = a_browser(tmp_path).post("/api/place", content=b"{}")
+    assert answer.status_code == 405
+    assert answer.headers["allow"] == "GET, HEAD"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(
+            "/nowhere",
+            "/static/..%2fservice.py",
+            "/static/index.html",
+            "/static/uPlot.LICENSE",
+            "/api/run/none/standing",
+        ),
+        *("/api/run/..%2f..%2fetc/standing", f"{RUN}/answers/0/0/..%2fbob", f"{RUN}/answers/0/0/nobody"),
+        *(f"{RUN}/stages/x", f"{RUN}/nothing"),
+    ],
+)
+def test_what_is_not_there_is_not_found(path: str, tmp_path: Path) -> None:
+    make_shown(tmp_path)
+    assert a_browser(tmp_path).get(path).status_code in (404, 503)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{RUN}/series",
+        f"{RUN}/series?columns=node_id",
+        f"{RUN}/live?mark=[1]",
+        f"{RUN}/journal?level=loud",
+        f"{RUN}/journal?node=../x",
+    ],
+)
+def test_what_makes_no_sense_is_refused(path: str, tmp_path: Path) -> None:
+    make_shown(tmp_path)
+    assert a_browser(tmp_path).get(path).status_code == 400
+
+
+def test_metrics_are_in_prometheus_form(tmp_path: Path) -> None:
+    make_shown(tmp_path)
+    answer = a_browser(tmp_path).get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    lines = answer.text.splitlines()
+    assert 'swarm_rounds_done{experiment="exp"} 3' in lines
+    assert 'swarm_node_reward{experiment="exp",node="alice"} 0.12' in lines
+    assert "# TYPE swarm_node_published_bytes_total counter" in lines
+    assert 'swarm_node_published_bytes_total{experiment="exp",node="bob"} 2700' in lines
+
+
+def events_of(lines: list[str]) -> list[dict[str, Any]]:
+    return [json.loads(line.split("data: ", 1)[1]) for line in lines if "data: " in line]
+
+
+def test_who_follows_is_told_where_the_run_stands_and_then_what_is_new(tmp_path: Path) -> None:
+    layout = make_shown(tmp_path)
+    service, _ = a_service(tmp_path, interval=0.0)
+    now = 0.0
+
+    def clock() -> float:
+        nonlocal now
+        now += 1.0
+        return now
+
+    watched = Watched(a_look(tmp_path), 0.5, clock, lambda: 1.7e9)
+
+    async def follow() -> list[str]:
+        lines = service._lives(watched, {})
+        first = await anext(lines)
+        append(layout.metrics_file("alice"), msgspec.json.encode(make_row(layout, "alice", 3)))
+        second, third = await anext(lines), await anext(lines)
+        await lines.aclose()  # type: ignore[attr-defined]
+        return [first, second, third]
+
+    first, second, third = events_of(anyio.run(follow))
+    assert first["standing"]["experiment"] == "exp"
+    assert {node: of["rounds"] for node, of in first["news"]["nodes"].items()} == {"alice": [0, 1, 2], "bob": [0, 1, 2]}
+    assert {node: of["rounds"] for node, of in second["news"]["nodes"].items()} == {"alice": [3]}
+    assert second["news"]["nodes"]["alice"]["columns"].keys() == {*DRAWN}
+    assert "news" not in third
+
+
+def test_a_stream_that_broke_goes_on_where_it_was(tmp_path: Path) -> None:
+    make_shown(tmp_path)
+    mark = a_browser(tmp_path).get(f"{RUN}/series?columns=my_reward").json()["mark"]
+    service, _ = a_service(tmp_path)
+    watched = Watched(a_look(tmp_path), 0.5, lambda: 0.0, lambda: 1.7e9)
+
+    async def follow() -> str:
+        return await anext(service._lives(watched, mark))
+
+    assert "news" not in events_of([anyio.run(follow)])[0]
+
+
+def test_a_run_is_read_once_per_interval_however_many_look(tmp_path: Path) -> None:
+    make_shown(tmp_path)
+    look, now, read = a_look(tmp_path), [0.0], list[float]()
+    refresh = look.refresh
+    look.refresh = lambda wall: (read.append(wall), refresh(wall))[1]  # type: ignore[method-assign]
+    watched = Watched(look, 1.0, lambda: now[0], lambda: 1.7e9)
+
+    async def ask() -> None:
+        for _ in range(3):
+            await watched.ask(lambda of: of.standing())
+        now[0] = 1.5
+        await watched.ask(lambda of: of.standing())
+
+    anyio.run(ask)
+    assert len(read) == 2
+
+
+def test_no_more_streams_are_open_than_there_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_shown(tmp_path)
+    monkeypatch.setattr(services, "MOST_STREAMS", 0)
+    assert a_browser(tmp_path).get(f"{RUN}/live").status_code == 503
+
+
+def test_the_journal_has_the_last_events_that_match_and_then_what_comes(tmp_path: Path) -> None:
+    run = run_of(make_shown(tmp_path))
+    journal = Journal(run, wanted([], "info", "round.comp*"))
+    assert [(event["node"], event["event"]) for event in journal.more()] == [("alice", "round.completed")]
+    assert journal.more() == []
+    warnings = Journal(run, wanted(["bob"], "warning", "")).more()
+    assert [event["words"] for event in warnings] == ["reason=false_claim"]
+
+
+def test_texts_of_strangers_lose_marks_that_change_how_others_read(tmp_path: Path) -> None:
+    layout = make_shown(tmp_path)
+    hostile = {"timestamp": 1.0, "level": "info", "event": "x\u202e<script>", "words": "\x1b[2J" + "a" * 9999}
+    append(layout.events_file("alice"), msgspec.json.encode(hostile))
+    events = Journal(run_of(layout), wanted(["alice"], "info", "*")).more()
+    found = next(event for event in events if "script" in event["event"])
+    assert "\u202e" not in found["event"]
+    assert "\x1b" not in found["words"]
+    assert len(found["words"]) < 2000
