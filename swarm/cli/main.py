@@ -125,6 +125,11 @@ COMMANDS = {
         "Copy a node's model out of its checkpoint, with a card that says what it was trained on.",
         "anna --experiment demo -o anna",
     ),
+    "model push": Command(
+        "model_push:push",
+        "Push a node's model to the Hugging Face Hub, once or while it is being trained.",
+        "anna --repo lab/anna --experiment demo --follow --every 100",
+    ),
     "study run": Command(
         "study:run", "Run a matrix of swarms, or go on with it.", "sapo --rounds 200 --nodes 4 --seeds 1,2,3"
     ),
