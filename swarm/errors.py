@@ -14,7 +14,8 @@
     ├── ClusterError            a cluster does not take a job                             exit 1
     ├── SpendingCapError        an endpoint has cost as much as it may                    exit 1
     ├── GenerationServerError   a generation server is away, or not the one that it should be  exit 1
-    └── PushError               a model cannot be pushed to the Hugging Face Hub          exit 1
+    ├── PushError               a model cannot be pushed to the Hugging Face Hub          exit 1
+    └── SinkError               a tracker of experiments takes no rows                    exit 1
 
 Messages say what, where, what was expected, what was got, and what to do.
 """
@@ -176,3 +177,9 @@ class PushError(SwarmError):
     def __init__(self, message: str, *, lasting: bool = False) -> None:
         super().__init__(message)
         self.lasting = lasting
+
+
+class SinkError(SwarmError):
+    """A tracker of experiments takes no rows. Training goes on."""
+
+    code = "SWARM-SINK"

@@ -1,4 +1,4 @@
-"""Programs that `swarm up` starts beside a swarm, and that no node knows of: they push models (`swarm model push`).
+"""Programs that `swarm up` starts beside a swarm, and that no node knows of: `swarm sink run`, `swarm model push`.
 
     start ─▶ lines, passed on ─exit 0──────▶ done
       ▲                       ─any other───▶ said; after a pause again, and in the end never again
@@ -16,6 +16,7 @@ import subprocess
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import anyio
 from anyio.abc import Process
@@ -28,6 +29,7 @@ from swarm.cli.supervisor import RESTART_PAUSES
 from swarm.config import Settings, variable, without_settings
 from swarm.errors import ConfigError
 from swarm.policy.hub_push import repo_problem
+from swarm.sinks.opening import refuse_kinds
 
 PATIENCE = LAST_PUSH + 30.0
 """Seconds that the programs have to end once the nodes have."""
@@ -56,10 +58,17 @@ def programs_beside(swarm: LocalSwarm) -> list[Program]:
     """Those that the settings of a swarm ask for.
 
     Raises:
-        ConfigError: a name that they are to have elsewhere cannot be.
+        ConfigError: one of them cannot start: a name is none, or a library is not installed.
     """
-    names = swarm.worker_names
-    return [_push(swarm.settings, name, len(names)) for name in names] if swarm.settings.push_repo else []
+    settings, names = swarm.settings, swarm.worker_names
+    refuse_kinds(settings.sinks or (), variable("sinks"))
+    sinks = [_sink(settings, kind) for kind in dict.fromkeys(settings.sinks or ())]
+    return [*sinks, *(_push(settings, name, len(names)) for name in names if settings.push_repo)]
+
+
+def _sink(settings: Settings, kind: str) -> Program:
+    folder = str(Path(settings.sink_folder).expanduser().absolute())
+    return Program(f"sink {kind}", ("sink", "run", kind, "--folder", folder, *_where(settings)), {})
 
 
 def _push(settings: Settings, node: str, of: int) -> Program:

@@ -199,6 +199,11 @@ class Settings(ComputingSettings):
     of several workers each to `USER/NAME-WORKER`. The token is that of `hf auth login` or HF_TOKEN."""
     push_every: Annotated[int, whole(0)] = setting(0, "SWARM_PUSH_EVERY", up_flag="push_every")
     """Push every so many rounds, too, the newest checkpoint; 0: only the last."""
+    sinks: Names | None = setting(None, "SWARM_SINKS", up_flag="sink")
+    """Trackers of experiments that get the rows of a run of `swarm up`, from beside it (docs/sinks.md): `tensorboard`,
+    `trackio`, `wandb`, each an extra."""
+    sink_folder: Text = setting("./sinks", "SWARM_SINK_FOLDER")
+    """Where TensorBoard and wandb have their files, never in the shared place; trackio has its own (TRACKIO_DIR)."""
     log_level: Literal["debug", "info", "warning", "error"] = setting("info", "SWARM_LOG_LEVEL", run_flag="log_level")
     """What the terminal shows; the folder gets info and above always."""
 
@@ -323,7 +328,7 @@ class Settings(ComputingSettings):
         return {variable(name): as_text(value) for name, value in changed.items()}
 
 
-NOTHING_BESIDE: dict[str, Any] = {"push_repo": None, "push_every": 0}
+NOTHING_BESIDE: dict[str, Any] = {"push_repo": None, "push_every": 0, "sinks": None}
 """Of nodes: what runs beside a swarm is not theirs, and their records need not repeat it."""
 FIELDS = {f.name: f for f in fields(Settings)}
 ADAPTIVE = tuple(name for name in FIELDS if name.startswith("adaptive"))
