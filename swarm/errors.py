@@ -13,7 +13,9 @@
     ├── ScoringError            the scoring children cannot be kept alive                 exit 1
     ├── ClusterError            a cluster does not take a job                             exit 1
     ├── SpendingCapError        an endpoint has cost as much as it may                    exit 1
-    └── GenerationServerError   a generation server is away, or not the one that it should be  exit 1
+    ├── GenerationServerError   a generation server is away, or not the one that it should be  exit 1
+    ├── PushError               a model cannot be pushed to the Hugging Face Hub          exit 1
+    └── SinkError               a tracker of experiments takes no rows                    exit 1
 
 Messages say what, where, what was expected, what was got, and what to do.
 """
@@ -161,3 +163,23 @@ class GenerationServerError(SwarmError):
     def __init__(self, message: str, *, away: bool = False) -> None:
         super().__init__(message)
         self.away = away
+
+
+class PushError(SwarmError):
+    """A model cannot be pushed to the Hugging Face Hub. Training goes on.
+
+    Attributes:
+        lasting: trying again alone will not help.
+    """
+
+    code = "SWARM-PUSH"
+
+    def __init__(self, message: str, *, lasting: bool = False) -> None:
+        super().__init__(message)
+        self.lasting = lasting
+
+
+class SinkError(SwarmError):
+    """A tracker of experiments takes no rows. Training goes on."""
+
+    code = "SWARM-SINK"

@@ -18,7 +18,7 @@ from cyclopts import Group, Parameter
 
 from swarm.config import Asked, Settings, asked_in, given_variables, load_settings, sources_of
 from swarm.config.constraints import options
-from swarm.config.declared import DECLARED
+from swarm.config.declared import DECLARED, FLAGS
 from swarm.config.presets import PRESET_VARIABLE, PRESETS
 from swarm.config.sections import SECTIONS
 from swarm.config.settings import FIELDS
@@ -34,21 +34,19 @@ UP_DEFAULTS: dict[str, Any] = {"max_rounds": 40, "local_groups": 4, "external_gr
 """Of `swarm up`: a demonstration of a few minutes on a laptop, where the settings of a node are those of the paper."""
 _PANELS = {section: Group(section, sort_key=number) for number, section in enumerate(SECTIONS, 1)}
 """The flags of a section stand together in a command's help."""
-SETTING_OF_FLAG = {
-    f.metadata[kind]: name for name, f in FIELDS.items() for kind in ("run_flag", "node_flag") if f.metadata[kind]
-}
+SETTING_OF_FLAG = {f.metadata[kind]: name for name, f in FIELDS.items() for kind in FLAGS if f.metadata[kind]}
 
 
-def _declared(kind: str, defaults: Mapping[str, Any] = MappingProxyType({})) -> Callable[[type[Flags]], type[Flags]]:
-    """Gives a class of flags a field for each setting that has a flag of this kind.
+def _declared(*kinds: str, defaults: Mapping[str, Any] = MappingProxyType({})) -> Callable[[type[Flags]], type[Flags]]:
+    """Gives a class of flags a field for each setting that has a flag of one of these kinds.
 
     Args:
         defaults: what the command has instead of the default of a setting, for its help.
     """
 
     def with_fields(cls: type[Flags]) -> type[Flags]:
-        declared = [f for f in FIELDS.values() if f.metadata[kind]]
-        flags = {f.metadata[kind]: _flag(f.name, f.metadata[kind], defaults.get(f.name)) for f in declared}
+        named = [(f.name, f.metadata[kind]) for f in FIELDS.values() for kind in kinds if f.metadata[kind]]
+        flags = {flag: _flag(setting, flag, defaults.get(setting)) for setting, flag in named}
         cls.__annotations__ = cls.__annotations__ | flags
         for flag in flags:
             setattr(cls, flag, None)
@@ -111,7 +109,7 @@ class RunFlags(CommonFlags):
     ] = None
 
 
-@_declared("run_flag", UP_DEFAULTS)
+@_declared("run_flag", "up_flag", defaults=UP_DEFAULTS)
 class UpFlags(RunFlags):
     """What a run of `swarm up` does."""
 

@@ -21,6 +21,7 @@ import anyio
 from cyclopts import Parameter
 
 from swarm.cli.before_start import make_ready, refuse_other_models, refuse_place, refuse_unstartable
+from swarm.cli.beside import Beside, programs_beside
 from swarm.cli.dry_run import show_dry_run, show_nodes
 from swarm.cli.flags import (
     UP_DEFAULTS,
@@ -156,6 +157,7 @@ def _start(
     if jobs is None:
         this_process_runs(settings, UP, swarm.names)  # before it looks: of two that start at once one sees the other
     refuse_live(settings, run, jobs.unfound(swarm.children(asked, settings), swarm.names) if jobs else swarm.names)
+    programs_beside(swarm)  # refused now rather than when nodes run
     _refuse_what_cannot_go_on(settings, run)
     _refuse_other_workers(run, swarm.worker_names)
     refuse_other_models(run, swarm.workers)
@@ -305,6 +307,7 @@ async def _run(
     if settings.sparing:
         shown["pause"] = supervisor.heard
     progress = Progress(run, swarm, surviving, **shown)
+    beside = Beside(programs_beside(swarm), os.environ)
     say("the nodes load their models; the first round begins when all are there")
     exit_code = 0
     async with anyio.create_task_group() as watching:
@@ -315,9 +318,13 @@ async def _run(
             say(LEAVING if jobs else stopping_line(progress.pace))
             supervisor.stop(signal.SIGINT if code == INTERRUPTED else signal.SIGTERM)
 
-        watching.start_soon(on_signals, stop, supervisor.insist)
+        def insist() -> None:
+            supervisor.insist()
+            beside.insist()
+
+        watching.start_soon(on_signals, stop, insist)
         watching.start_soon(progress.show)
-        async with anyio.create_task_group() as lives:
+        async with beside.running(), anyio.create_task_group() as lives:
             for child in children:
                 lives.start_soon(supervisor.run, child)
                 if child.role == "coordinator":

@@ -81,6 +81,7 @@ def setting(
     *env: str,
     run_flag: str = "",
     node_flag: str = "",
+    up_flag: str = "",
     secret: bool = False,
 ) -> T:
     """A field with its default and the environment variables that set it, the first being its name in messages.
@@ -88,9 +89,10 @@ def setting(
     Args:
         run_flag: name of the command-line flag of every command that runs something.
         node_flag: name of the flag of commands that run a single node.
+        up_flag: name of the flag of `swarm up` alone.
         secret: its value is never shown.
     """
-    metadata: dict[str, Any] = {"env": env, "run_flag": run_flag, "node_flag": node_flag}
+    metadata: dict[str, Any] = {"env": env, "run_flag": run_flag, "node_flag": node_flag, "up_flag": up_flag}
     metadata["secret"] = secret
     made: Any = field(default=default, metadata=metadata)  # dataclass() puts the default in its place
     return made  # type: ignore[no-any-return]

@@ -11,6 +11,8 @@ from swarm.config.meanings import meanings
 from swarm.config.sections import SECTION_OF, SECTIONS
 from swarm.config.settings import FIELDS, Settings
 
+FLAGS = ("run_flag", "node_flag", "up_flag")
+"""Kinds of flags, by which commands have them (see swarm.config.constraints.setting)."""
 _COMMON = ("path", "experiment")
 """Settings with a flag of every command that has an experiment."""
 _WIDTH = 100
@@ -46,7 +48,7 @@ class Declared:
 
 def _declared(name: str, meaning: str) -> Declared:
     f = FIELDS[name]
-    flag = f.metadata["run_flag"] or f.metadata["node_flag"] or (name if name in _COMMON else "")
+    flag = next((f.metadata[kind] for kind in FLAGS if f.metadata[kind]), "") or (name if name in _COMMON else "")
     any_text = f.type in (Text, Text | None) or options(f.type) == [bool]
     return Declared(
         name=name,

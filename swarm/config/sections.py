@@ -121,6 +121,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "signing",
         "key_folder",
     ),
+    "Beside the run": ("push_repo", "push_every", "sinks", "sink_folder"),
 }
 """Section -> its settings; each setting is in one."""
 SECTION_OF = {name: section for section, names in SECTIONS.items() for name in names}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from swarm.config.adaptive_rules import ADAPTIVE_RULES
 from swarm.config.computing import ComputingSettings
@@ -191,6 +192,18 @@ class Settings(ComputingSettings):
     """Publish token ids and log-probs beside the text, for peers of the same tokenizer that weigh them (below)."""
     staleness: Annotated[int, whole(0, 1)] = setting(0, "SWARM_STALENESS", run_flag="staleness")
     """1: generate the next round's groups while this round's are gathered and trained on, one update behind."""
+    push_repo: Annotated[str, Meta(pattern=r"^[^/\s]+/[^/\s]+\Z", description="a repository as USER/NAME")] | None = (
+        setting(None, "SWARM_PUSH_REPO", up_flag="push")
+    )
+    """Where on the Hugging Face Hub `swarm up` pushes the models of its workers, from beside them (docs/publishing.md);
+    of several workers each to `USER/NAME-WORKER`. The token is that of `hf auth login` or HF_TOKEN."""
+    push_every: Annotated[int, whole(0)] = setting(0, "SWARM_PUSH_EVERY", up_flag="push_every")
+    """Push every so many rounds, too, the newest checkpoint; 0: only the last."""
+    sinks: Names | None = setting(None, "SWARM_SINKS", up_flag="sink")
+    """Trackers of experiments that get the rows of a run of `swarm up`, from beside it (docs/sinks.md): `tensorboard`,
+    `trackio`, `wandb`, each an extra."""
+    sink_folder: Text = setting("./sinks", "SWARM_SINK_FOLDER")
+    """Where TensorBoard and wandb have their files, never in the shared place; trackio has its own (TRACKIO_DIR)."""
     log_level: Literal["debug", "info", "warning", "error"] = setting("info", "SWARM_LOG_LEVEL", run_flag="log_level")
     """What the terminal shows; the folder gets info and above always."""
 
@@ -315,6 +328,8 @@ class Settings(ComputingSettings):
         return {variable(name): as_text(value) for name, value in changed.items()}
 
 
+NOTHING_BESIDE: dict[str, Any] = {"push_repo": None, "push_every": 0, "sinks": None}
+"""Of nodes: what runs beside a swarm is not theirs, and their records need not repeat it."""
 FIELDS = {f.name: f for f in fields(Settings)}
 ADAPTIVE = tuple(name for name in FIELDS if name.startswith("adaptive"))
 """The settings that are of use only while I and J are adaptive, and the one that makes them so."""

@@ -11,6 +11,7 @@ learning_rates    the step size that suits a kind of model and adapter, and why
 embedded          where the models that ship with swarm are
 model_files       a model's folder as files: what it says, and what is missing
 hub               a model of the Hugging Face Hub: can it be had, and the rest fetched
+hub_push          a folder of a model as a commit of a repository of the Hub
 device            where a model computes, and in what
 quantised         frozen weights in 8 or 4 bits
 model             a name -> model, tokenizer and the facts about them

@@ -1,86 +1,130 @@
-"""A model card: what a node's model was trained on, counted from its rows; of strangers' words nothing but text."""
+"""A model card: what a node's model was trained on, how, and what came of it, from the run's records.
+
+the node's rows ─▶ how it learned (card_learning), what it was trained on ─┐
+exam.json ───────▶ exam (card_learning)                                    ├─▶ README.md, of strangers' words
+its last start ──▶ how it was made (card_making)                          ─┘   nothing but text
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from msgspec import UnsetType
 
-from swarm.harmless import printable
 from swarm.policy.embedded import EMBEDDED
 from swarm.records.odd import Odd
+from swarm.views.card_learning import exam_of, how_it_learned
+from swarm.views.card_making import how_it_was_made
+from swarm.views.markdown import counted, plain, shown
+from swarm.wire.judge_messages import ExamRow
+from swarm.wire.messages import NodeStart
 from swarm.wire.metrics import MetricsRow
 
-MOST_NAMED = 100
-"""Entries of one table; those beyond are summed up."""
-LONGEST_NAME, LONGEST_PATH = 80, 1000
+LONGEST_PATH = 1000
 NOT_SAID = "not said"
 _MEANINGS = {
     "train": "train (others may train on them)",
     "train+publish": "train+publish (others may train on them and publish them again)",
 }
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 
 
-def model_card(
-    node: str,
-    experiment: str,
-    rounds_done: int,
-    rows: Sequence[MetricsRow],
-    odd: Odd | None = None,
-    *,
-    base: str = "",
-    merged: bool = False,
-) -> str:
+@dataclass(frozen=True)
+class Trained:
+    """What a card is made of."""
+
+    node: str
+    experiment: str
+    rounds_done: int
+    """Behind the checkpoint; later rows do not count."""
+    rows: Sequence[MetricsRow]
+    """The node's, one per round and stage."""
+    odd: Odd | None = None
+    """What was wrong with them."""
+    base: str = ""
+    """Of an adapter, what it was trained beside; empty: all weights were trained."""
+    merged: bool = False
+    """The adapter has been added to it."""
+    start: NodeStart | None = None
+    """The node's last; None: it has left no record of one."""
+    exam: Sequence[ExamRow] = ()
+    """Of all nodes."""
+
+
+def model_card(made: Trained, redact: Callable[[str], str] = str) -> str:
     """In Markdown, with the header of a Hugging Face model card.
 
     Args:
-        rounds_done: behind the checkpoint; later rows do not count.
-        rows: the node's, one per round and stage.
-        odd: what was wrong with them.
-        base: of an adapter, what it was trained beside; empty: all weights were trained.
-        merged: the adapter has been added to it.
+        redact: takes paths, addresses and secrets out of what the node was started with.
     """
-    lived = [row for row in rows if row.round < rounds_done]
-    own, external = sum(row.local_groups for row in lived), sum(row.external_groups for row in lived)
-    rounds, model = len({row.round for row in lived}), lived[-1].model if lived else ""
+    lived = [row for row in made.rows if row.round < made.rounds_done]
+    model, node = lived[-1].model if lived else "", shown(made.node)
     return "\n".join(
         [
-            "---",
-            f"library_name: {'peft' if base and not merged else 'transformers'}",
-            "pipeline_tag: text-generation",
-            "tags: [swarm, sapo, grpo]",
-            f"model_name: {json.dumps(_plain(node))}",
-            "---",
+            *_header(made),
+            f"# {node}",
             "",
-            f"# {_text(node)}",
-            "",
-            f"{_text(model) or 'A model'} after {rounds_done} rounds as {_text(node)} of {_text(experiment)}:"
+            f"{shown(model) or 'A model'} after {made.rounds_done} rounds as {node} of {shown(made.experiment)}:"
             " post-trained with *swarm* by GRPO, on its own answers and on its peers' (SAPO, arXiv:2509.08721).",
             "",
-            *(_of_an_adapter(base, merged=merged) if base else []),
-            "## What it was trained on",
-            "",
-            f"In {rounds} rounds: {own} groups of its own, {external} of others. {_MISSING if odd else ''}".strip(),
-            "",
-            *_table("texts of", "groups", {"itself": own} | _summed(row.external_by_peer for row in lived)),
-            *_table("written by", "groups", _summed(row.external_by_model for row in lived)),
-            *_table("licence of others' texts", "groups", _said(lived, external, "external_by_licence")),
-            *_table("consent of their authors", "groups", _meant(_said(lived, external, "external_by_consent"))),
-            "Licence and consent are what each publisher says of its own texts; nobody has checked them. This card",
-            "names no licence of the weights: who publishes them chooses one, with these tables in view.",
-            "",
+            *(_of_an_adapter(made.base, merged=made.merged) if made.base else []),
+            *how_it_learned(lived),
+            *exam_of(made.node, made.exam),
+            *_texts(lived, made.odd),
+            *how_it_was_made(made.start, redact),
         ]
     )
 
 
+def _header(made: Trained) -> list[str]:
+    """As the Hub reads it: a base model that it cannot know is left out, for it would refuse the card."""
+    base = made.base or _begun_from(made.start)
+    return [
+        "---",
+        f"library_name: {'peft' if made.base and not made.merged else 'transformers'}",
+        "pipeline_tag: text-generation",
+        *([f"base_model: {json.dumps(base)}"] if _HUB_ID.fullmatch(base) else []),
+        "tags: [swarm, sapo, grpo]",
+        f"model_name: {json.dumps(plain(made.node))}",
+        "---",
+        "",
+    ]
+
+
+def _begun_from(start: NodeStart | None) -> str:
+    """The model that the node was started with; empty where nobody says it."""
+    models = start.settings.get("model") if start else None
+    return models[0] if isinstance(models, list) and len(models) == 1 and isinstance(models[0], str) else ""
+
+
+def _texts(lived: Sequence[MetricsRow], odd: Odd | None) -> list[str]:
+    own, external = sum(row.local_groups for row in lived), sum(row.external_groups for row in lived)
+    rounds = len({row.round for row in lived})
+    return [
+        "## What it was trained on",
+        "",
+        f"In {rounds} rounds: {own} groups of its own, {external} of others. {_MISSING if odd else ''}".strip(),
+        "",
+        *counted("texts of", "groups", {"itself": own} | _summed(row.external_by_peer for row in lived)),
+        *counted("written by", "groups", _summed(row.external_by_model for row in lived)),
+        *counted("licence of others' texts", "groups", _said(lived, external, "external_by_licence")),
+        *counted("consent of their authors", "groups", _meant(_said(lived, external, "external_by_consent"))),
+        "Licence and consent are what each publisher says of its own texts; nobody has checked them. This card",
+        "names no licence of the weights: who publishes them chooses one, with these tables in view.",
+        "",
+    ]
+
+
 def _of_an_adapter(base: str, *, merged: bool) -> list[str]:
-    name = json.dumps(printable(base)[:LONGEST_PATH])
+    name = json.dumps(plain(base, LONGEST_PATH))
     if merged:
         text = [
             "The whole model, in fp32: low-rank matrices (LoRA) that were trained, added to the weights of",
-            f"{_text(base)} as its files have them. What was trained beside fewer bits of these saw what quantising",
+            f"{shown(base)} as its files have them. What was trained beside fewer bits of these saw what quantising",
             "makes of them.",
         ]
         return ["## What this is", "", *text, ""]
@@ -94,7 +138,7 @@ def _of_an_adapter(base: str, *, merged: bool) -> list[str]:
         "```",
     ]
     text = [
-        f"Low-rank matrices (LoRA) in PEFT's form, of use beside the weights of {_text(base)} alone. Inference servers",
+        f"Low-rank matrices (LoRA) in PEFT's form, of use beside the weights of {shown(base)} alone. Inference servers",
         "load the two together; `swarm model export --merged` makes one model of them.",
     ]
     if base in EMBEDDED:
@@ -120,25 +164,3 @@ def _said(rows: Sequence[MetricsRow], external: int, column: str) -> Counter[str
 
 def _meant(said: Mapping[str, int]) -> dict[str, int]:
     return {_MEANINGS.get(name, name): count for name, count in said.items()}
-
-
-def _table(what: str, counted: str, counts: Mapping[str, int]) -> list[str]:
-    """The largest first; nothing for nothing."""
-    ranked = sorted(((count, name) for name, count in counts.items() if count), key=lambda one: (-one[0], one[1]))
-    if not ranked:
-        return []
-    rest = sum(count for count, _ in ranked[MOST_NAMED:])
-    rows = [(_text(name), count) for count, name in ranked[:MOST_NAMED]] + ([("others", rest)] if rest else [])
-    return [f"| {what} | {counted} |", "|---|---|", *(f"| {name} | {count} |" for name, count in rows), ""]
-
-
-def _plain(text: str) -> str:
-    return printable(text)[:LONGEST_NAME]
-
-
-def _text(text: str) -> str:
-    """Nothing that Markdown or HTML would obey."""
-    return "".join(f"\\{c}" if c in _MARKS else f"&#{ord(c)};" if c in "<>&" else c for c in _plain(text))
-
-
-_MARKS = frozenset("\\`*_[]#|~")

@@ -14,6 +14,7 @@ from transformers import AutoModelForCausalLM
 
 from swarm.cli.main import run
 from swarm.policy.embedded import embedded_path
+from swarm.wire.messages import NodeStart
 from tests.layout import Layout
 from tests.unit.policy.test_lora import close
 from tests.unit.policy.test_merging import IDS, saved_adapter
@@ -56,6 +57,31 @@ def test_the_card_counts_the_groups_of_every_stage(tmp_path: Path) -> None:
     (model / "config.json").write_text("{}")
     assert export(layout, "alice", "-o", str(tmp_path / "out")) == 0
     assert "In 1 rounds: 8 groups of its own" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_the_card_has_the_command_without_the_place_and_the_exam(layout: Layout, tmp_path: Path) -> None:
+    start = NodeStart(
+        timestamp=1.0,
+        node_id="alice",
+        experiment="exp",
+        role="worker",
+        incarnation="i",
+        settings={"seed": 7},
+        command=f"HF=hf_abcdefghijklmn swarm up --path {layout.path} --seed 7",
+    )
+    append(layout.logs / "alice" / "starts.jsonl", encode(start))
+    exam = {"node_id": "alice", "model": "m", "rounds_done": 3, "task": "bf", "n": 8}
+    row = exam | {"pass_at_1": 0.5, "mean_reward": 0.5, "answered": 1}
+    layout.exam_file.write_bytes(encode([row]))
+    assert export(layout, "alice", "-o", str(tmp_path / "out")) == 0
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "    HF=<secret> swarm up --path <shared> --seed 7\n" in card
+    assert "| bf | 8 | - | 0.500 | - | 0.500 |" in card
+
+
+def test_an_exam_that_cannot_be_read_is_left_out(layout: Layout, tmp_path: Path) -> None:
+    layout.exam_file.write_text("[{")
+    assert export(layout, "alice", "-o", str(tmp_path / "out")) == 0
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from swarm.views.model_card import MOST_NAMED, model_card
-from swarm.wire.messages import MetricsRow
+from swarm.config import Settings
+from swarm.views import model_card as cards
+from swarm.views.card_learning import MOST_BARS, MOST_SPANS, curve
+from swarm.views.markdown import MOST_NAMED
+from swarm.views.model_card import Trained
+from swarm.wire.judge_messages import ExamRow
+from swarm.wire.messages import MetricsRow, NodeStart
 from tests.layout import Layout
 from tests.unit.views.factories import make_row
 
 LAYOUT = Layout(Path("/nowhere"), "exp")
+
+
+def model_card(node: str, experiment: str, rounds_done: int, rows: list[MetricsRow], **more: Any) -> str:
+    return cards.model_card(Trained(node, experiment, rounds_done, rows, **more))
 
 
 def lived(*columns: dict[str, object]) -> list[MetricsRow]:
@@ -58,3 +68,82 @@ def test_words_of_strangers_are_nothing_that_markdown_or_html_obeys_and_many_are
     assert "](http" not in card
     assert max(map(len, card.splitlines())) < 400
     assert "| others | 51 |" in card
+
+
+def started(**fields: Any) -> NodeStart:
+    about: dict[str, Any] = {"timestamp": 1.0, "node_id": "anna", "experiment": "exp", "role": "worker"}
+    return NodeStart(**about | {"incarnation": "i", "settings": Settings().as_recorded()} | fields)
+
+
+def test_the_rewards_of_the_rounds_stand_in_a_table_and_a_curve_of_bounded_size() -> None:
+    rows = lived(*({"my_reward": number / 400, "answer_tag_rate": 0.5, "local_groups": 4} for number in range(200)))
+    card = model_card("anna", "exp", 200, rows)
+    assert "| 0 to 9 | 0.011 | 0.500 | - | 0 |" in card
+    assert "| 190 to 199 | 0.486 | 0.500 | - | 0 |" in card
+    assert card.count(" | 0.500 | ") == MOST_SPANS
+    assert "▁" * 4 in card
+    assert "█  rounds 0 to 199" in card
+
+
+def test_a_curve_has_a_bar_for_each_part_and_is_flat_where_nothing_was_earned() -> None:
+    assert curve([0.0, 0.5, 1.0]) == "▁▅█"
+    assert curve([0.0, 0.0]) == "▁▁"
+    assert len(curve([1.0] * 999)) == MOST_BARS
+
+
+def test_rewards_by_task_are_held_against_each_other_at_both_ends() -> None:
+    rows = lived(
+        *({"task_rewards": {"bf": float(number >= 20), "rare": 0.25}, "local_groups": 1} for number in range(40))
+    )
+    card = model_card("anna", "exp", 40, rows)
+    assert "| task | reward in the first 10 rounds | in the last 10 |" in card
+    assert "| bf | 0.000 | 1.000 |" in card
+
+
+def test_rows_that_measure_nothing_make_no_curve() -> None:
+    assert "How it learned" not in model_card("anna", "exp", 1, lived({"role": "generator", "local_groups": 0}))
+
+
+def exam_row(node: str, rounds: int, passed: float) -> ExamRow:
+    return ExamRow(
+        node_id=node, model="m", rounds_done=rounds, task="bf", n=16, pass_at_1=passed, mean_reward=passed, answered=1.0
+    )
+
+
+def test_the_exam_stands_in_it_where_the_node_was_examined() -> None:
+    exam = [exam_row("anna", 0, 0.125), exam_row("anna", 9, 0.5), exam_row("ben", 9, 0.75)]
+    card = model_card("anna", "exp", 9, [], exam=exam)
+    assert "before it and after 9 rounds" in card
+    assert "| bf | 16 | 0.125 | 0.500 | 0.125 | 0.500 |" in card
+    assert "0.750" not in card
+    assert "## Exam" not in model_card("anna", "exp", 9, [], exam=exam[2:])
+
+
+def test_the_card_names_the_command_versions_and_settings_that_matter_or_differ() -> None:
+    settings = Settings().as_recorded() | {"cleanup": True, "temperature": 1.0, "path": "/mnt/x", "unknown": "evil"}
+    start = started(command="swarm up --path /mnt/x --rounds 9", settings=settings, versions={"torch": "2.13.0"})
+    made = Trained("anna", "exp", 9, [], start=start)
+    card = cards.model_card(made, lambda text: text.replace("/mnt/x", "<shared>"))
+    assert "\n    swarm up --path <shared> --rounds 9\n" in card
+    assert "| torch | 2.13.0 |" in card
+    assert "| `ROLLOUT_CLEANUP_ENABLED` | True |" in card
+    assert "| `SEED` | 42 |" in card
+    assert "SWARM_WATCH" not in card
+    assert "evil" not in card
+    assert "/mnt/x" not in card
+
+
+def test_a_hostile_start_ends_no_block_and_names_no_model_that_is_none() -> None:
+    start = started(command="x\n```\n# hi\x1b" + "y" * 9999, settings={"model": ["o/m\nevil: 1"], "seed": {"a": [[1]]}})
+    card = model_card("anna", "exp", 1, [], start=start)
+    assert "\n```" not in card
+    assert "\x1b" not in card
+    assert "base_model" not in card
+    assert max(map(len, card.splitlines())) < 5000
+
+
+def test_a_model_of_the_hub_is_named_as_the_base() -> None:
+    whole = model_card("anna", "exp", 1, [], start=started(settings={"model": ["Qwen/Qwen2.5-0.5B"]}))
+    assert '\nbase_model: "Qwen/Qwen2.5-0.5B"\n' in whole
+    assert '\nbase_model: "o/m"\n' in model_card("anna", "exp", 1, [], base="o/m", merged=True)
+    assert "base_model" not in model_card("anna", "exp", 1, [], base="/home/me/model")

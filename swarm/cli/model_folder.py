@@ -1,0 +1,131 @@
+"""A node's model out of a checkpoint, as a folder that Hugging Face's libraries load, with its card."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from swarm.errors import ConfigError, ProtocolError, StoreError
+from swarm.policy.peft_form import adapter_of, is_adapter
+from swarm.records.files import read_exam
+from swarm.records.listing import saved_rounds
+from swarm.records.rows import one_per_stage, read_rows
+from swarm.records.starts import last_start
+from swarm.store.run import Run
+from swarm.views.model_card import Trained, model_card
+from swarm.views.redaction import redaction_here
+from swarm.wire import keys
+from swarm.wire.judge_messages import ExamRow
+
+MODEL = "model"
+"""Folder of a checkpoint that is one of a model."""
+CARD = "README.md"
+
+
+class Written(NamedTuple):
+    """What a folder holds."""
+
+    what: str
+    """`model` or `adapter`."""
+    files: int
+    """Besides the card."""
+
+
+def rounds_to_take(run: Run, node: str, asked: int | None) -> int:
+    """The rounds behind the checkpoint that is meant; without a wish, the newest.
+
+    Raises:
+        ConfigError: there is none; says which there are.
+    """
+    saved = saved_rounds(run).get(node, [])
+    if not saved or (asked is not None and asked not in saved):
+        there = f"after {', '.join(map(str, saved))} rounds" if saved else "none"
+        raise ConfigError(f"{run.store.describe()}: expected a checkpoint of {node!r}, its checkpoints: {there}")
+    return saved[-1] if asked is None else asked
+
+
+def write_model_folder(
+    run: Run, node: str, rounds_done: int, target: Path, *, merged: bool = False, hub_token: str | None = None
+) -> Written:
+    """Copy the model of a checkpoint to a folder that is not there yet, and write its card.
+
+    Args:
+        merged: add an adapter to its base, which is loaded, in fp32.
+
+    Raises:
+        ConfigError: the checkpoint has no model, or a whole one that is to be merged.
+        StoreError: it is gone by now, or cannot be copied.
+    """
+    with TemporaryDirectory() as beside:
+        copied = Path(beside) / MODEL
+        _copy(run, keys.checkpoint(rounds_done, node), copied)
+        adapter = adapter_of(copied) if is_adapter(copied) else None
+        if merged and adapter is None:
+            raise ConfigError(f"--merged: the checkpoint of {node} holds a whole model already; leave the flag out")
+        base = adapter.base_model_name_or_path if adapter else ""
+        card = card_of(run, node, rounds_done, base=base, merged=merged)
+        files = _merge(copied, target, hub_token) if merged else _bring(copied, target)
+        (target / CARD).write_text(card, encoding="utf-8")
+    return Written("model" if merged or not adapter else "adapter", files)
+
+
+def card_of(run: Run, node: str, rounds_done: int, *, base: str, merged: bool) -> str:
+    """The card of a node's model, without what is of this machine."""
+    found = read_rows(run, node)
+    made = Trained(
+        node,
+        run.experiment,
+        rounds_done,
+        one_per_stage(found.rows),
+        found.odd,
+        base,
+        merged,
+        last_start(run, node),
+        _exam(run),
+    )
+    # Names of user and machine stay: a user called `swarm` would be struck out of every command.
+    return model_card(made, replace(redaction_here(os.environ, run.place), names=()).redacted)
+
+
+def _exam(run: Run) -> list[ExamRow]:
+    try:
+        return read_exam(run)
+    except ProtocolError:
+        return []
+
+
+def _copy(run: Run, prefix: str, folder: Path) -> None:
+    """The files of its model, and no links."""
+    try:
+        with run.store.open_bundle(prefix) as bundle:
+            files = [file for file in sorted((bundle / MODEL).glob("*")) if file.is_file() and not file.is_symlink()]
+            if not files:
+                raise ConfigError(f"{run.store.describe(prefix)} holds no model: its node has none of its own")
+            folder.mkdir()
+            for file in files:
+                shutil.copyfile(file, folder / file.name)
+    except FileNotFoundError:
+        raise StoreError(f"{run.store.describe(prefix)} is gone: the node has newer ones; try once more") from None
+    except OSError as error:
+        raise StoreError(f"cannot copy the model to {folder}: {error.strerror or error}") from None
+
+
+def _bring(copied: Path, target: Path) -> int:
+    """Copy the files to where the user wants them; how many."""
+    try:
+        shutil.copytree(copied, target)
+        return len(list(target.iterdir()))
+    except OSError as error:
+        raise StoreError(f"cannot write the model to {target}: {error}") from None
+
+
+def _merge(adapter: Path, target: Path, hub_token: str | None) -> int:
+    """Write the whole model; how many files. Raises as write_merged."""
+    from swarm.policy.merging import write_merged  # torch, for this flag alone
+
+    target.mkdir(parents=True)
+    return write_merged(adapter, target, hub_token)

@@ -1,0 +1,140 @@
+"""Programs beside a swarm, which nothing that becomes of them stops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import pytest
+
+from swarm.children import code_command
+from swarm.cli import beside
+from swarm.cli.beside import Beside, Program, programs_beside
+from swarm.cli.local_swarm import local_swarm
+from swarm.config import Settings
+from swarm.errors import ConfigError
+from tests.patience import PATIENCE
+
+SETTINGS = Settings(path="/p", push_repo="lab/x", hub_token="hf_secret", threads=1)
+SAYS_WHEN_ENDED = """
+import signal, sys, threading
+asked = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: asked.set())
+print("up", flush=True)
+asked.wait()
+print("swarm: pushed the last", flush=True)
+"""
+HEARS_NOTHING = """
+import signal, threading
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("up", flush=True)
+threading.Event().wait()
+"""
+
+
+def run_beside(
+    monkeypatch: pytest.MonkeyPatch,
+    *codes: str,
+    until: str = ": up",
+    patience: float = PATIENCE,
+    environ: dict[str, str] | None = None,
+) -> None:
+    """Run programs of this code beside a swarm that is over as soon as so many lines as programs say `until`."""
+    spoken, left = anyio.Event(), len(codes)
+
+    def hearing(voice: Callable[[str], None]) -> Callable[[str], None]:
+        def hear(line: str) -> None:
+            nonlocal left
+            voice(line)
+            left -= until in line
+            if left == 0:
+                spoken.set()
+
+        return hear
+
+    monkeypatch.setattr(beside, "module_command", lambda _, code: code_command(code))
+    monkeypatch.setattr(beside, "RESTART_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(beside, "say", hearing(beside.say))
+    monkeypatch.setattr(beside, "warn", hearing(beside.warn))
+    programs = [Program(f"program {n}", (code,), {"GIVEN": "given"}) for n, code in enumerate(codes)]
+
+    async def main() -> None:
+        with anyio.fail_after(PATIENCE):
+            async with Beside(programs, environ or {}, patience).running():
+                await spoken.wait()
+
+    anyio.run(main)
+
+
+def test_it_is_asked_to_end_with_the_swarm_and_its_last_words_are_heard(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_beside(monkeypatch, SAYS_WHEN_ENDED)
+    assert "program 0: pushed the last" in capsys.readouterr().out
+
+
+def test_one_that_does_not_end_is_killed_and_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_beside(monkeypatch, HEARS_NOTHING, SAYS_WHEN_ENDED, patience=1.0)
+    said = capsys.readouterr()
+    assert "program 1: pushed the last" in said.out
+    assert "ended before they were done: program 0" in said.err
+
+
+def test_one_that_fails_starts_again_and_in_the_end_is_left_to_people(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_beside(monkeypatch, "print('up'); raise SystemExit(3)", until="by hand: swarm ")
+    said = capsys.readouterr()
+    assert said.out.count("program 0: up") == 3
+    assert said.err.count("ended with exit code 3; the swarm goes on") == 3
+
+
+def test_it_gets_its_own_settings_and_none_of_the_surrounding_ones(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = "import os; print('up', os.environ['GIVEN'], os.environ['HF_TOKEN'], os.environ.get('SEED'))"
+    run_beside(monkeypatch, shown, environ={"SEED": "7", "HF_TOKEN": "t"})
+    assert "program 0: up given t None" in capsys.readouterr().out
+
+
+def commands(settings: Settings, nodes: int) -> Sequence[Program]:
+    return programs_beside(local_swarm(settings, nodes, in_process=False))
+
+
+def test_each_of_several_workers_is_pushed_to_a_repository_of_its_own_and_no_token_stands_in_a_command() -> None:
+    first, second = commands(replace(SETTINGS, push_every=50), 2)
+    assert first.command == (
+        "swarm model push worker-0 --repo lab/x-worker-0 --follow --every 50 --path /p --experiment default_experiment"
+    )
+    assert second.title == "push of worker-1"
+    assert dict(first.settings) == {"HUGGINGFACE_ACCESS_TOKEN": "hf_secret"}
+    (alone,) = commands(SETTINGS, 1)
+    assert "--repo lab/x --follow --path" in alone.command
+
+
+def test_without_the_setting_nothing_runs_beside_and_nodes_never_hear_of_it() -> None:
+    assert commands(replace(SETTINGS, push_repo=None), 2) == []
+    swarm = local_swarm(SETTINGS, 2, in_process=False)
+    assert {node.push_repo for node in (*swarm.workers, *swarm.coordinators)} == {None}
+
+
+def test_a_name_that_the_hub_would_not_take_is_refused_before_anything_starts() -> None:
+    with pytest.raises(ConfigError, match=r"SWARM_PUSH_REPO: expected a repository as USER/NAME"):
+        commands(replace(SETTINGS, push_repo="lab/.."), 1)
+
+
+def test_they_give_way_to_nodes(tmp_path: Path) -> None:
+    async def main() -> str:
+        code = "import os, sys; sys.stdin.read(); print(os.getpriority(os.PRIO_PROCESS, 0))"
+        async with await anyio.open_process(code_command(code)) as process:
+            beside.give_way(process.pid)
+            assert process.stdin is not None
+            assert process.stdout is not None
+            await process.stdin.aclose()
+            return (await process.stdout.receive()).decode()
+
+    assert int(anyio.run(main)) >= beside.NICENESS

@@ -1,0 +1,194 @@
+"""`swarm model push`, to a hub on loopback."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from peft import PeftModel
+from transformers import AutoModelForCausalLM
+
+from swarm.cli import model_push
+from swarm.cli.main import run
+from swarm.cli.model_push import GRACE
+from swarm.errors import PushError
+from swarm.policy.embedded import embedded_path
+from swarm.store.run import Run
+from tests.layout import Layout
+from tests.push_hub import PushHub
+from tests.unit.policy.test_hub_push import hub  # noqa: F401 - a fixture
+from tests.unit.policy.test_lora import close
+from tests.unit.policy.test_merging import IDS, saved_adapter
+from tests.unit.views.factories import make_experiment, make_round, set_clock
+
+REPO = "lab/anna"
+pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")  # the client's own
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    layout = make_experiment(tmp_path / "here", rounds=3)
+    save(layout, 3)
+    return layout
+
+
+def save(layout: Layout, rounds: int) -> Path:
+    """A checkpoint of alice's."""
+    model = layout.checkpoint(rounds, "alice") / "model"
+    shutil.copytree(embedded_path("tiny-2-qwen2"), model)
+    return model
+
+
+def words(layout: Layout, *more: str) -> list[str]:
+    where = ["--path", str(layout.path), "--experiment", layout.experiment]
+    return ["model", "push", "alice", "--repo", REPO, *where, *more]
+
+
+@torch.no_grad()
+def logits(folder: Path) -> torch.Tensor:
+    return AutoModelForCausalLM.from_pretrained(str(folder))(IDS).logits
+
+
+def test_a_model_that_was_pushed_loads_with_transformers_and_gives_the_same_logits(
+    hub: PushHub,  # noqa: F811
+    layout: Layout,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(words(layout)) == 0
+    assert f"pushed the model of alice after 3 rounds: {hub.endpoint}/{REPO}/commit/" in capsys.readouterr().out
+    got = hub.save(REPO, tmp_path / "got")
+    assert torch.equal(logits(got), logits(embedded_path("tiny-2-qwen2")))
+    assert "How it learned" in (got / "README.md").read_text()
+    assert hub.commits == [(REPO, "alice of exp after 3 rounds")]
+
+
+@pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")  # which PEFT asks for
+def test_an_adapter_that_was_pushed_loads_with_peft_and_merged_with_transformers(
+    hub: PushHub,  # noqa: F811
+    layout: Layout,
+    tmp_path: Path,
+) -> None:
+    model = layout.checkpoint(3, "alice") / "model"
+    shutil.rmtree(model)
+    folder, expected = saved_adapter("tiny-2-qwen2", tmp_path / "saved")
+    folder.rename(model)
+    assert run(words(layout)) == 0
+    base = AutoModelForCausalLM.from_pretrained(str(embedded_path("tiny-2-qwen2")))
+    with torch.no_grad():
+        assert close(PeftModel.from_pretrained(base, str(hub.save(REPO, tmp_path / "got")))(IDS).logits, expected)
+    assert run(words(layout, "--merged")) == 0
+    assert "adapter_config.json" not in hub.repos[REPO]
+    assert close(logits(hub.save(REPO, tmp_path / "whole")), expected)
+
+
+def test_what_is_no_repository_or_missing_is_refused(layout: Layout, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*words(layout)[:3], "--repo", "anna"]) == 2
+    assert "expected a repository as USER/NAME" in capsys.readouterr().err
+    assert run(words(layout)[:3]) == 2
+    assert "--repo is missing" in capsys.readouterr().err
+    assert run(words(layout, "--follow", "--rounds", "3")) == 2
+
+
+# ── following ───────────────────────────────────────────────────────────────────────────────────────────────────────
+class Days:
+    """A clock that goes on by waiting alone, and what happens at each look."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        self.pushed: list[int] = []
+        self.failures: list[Exception] = []
+        self.then: Iterator[object] = iter(())
+        monkeypatch.setattr(model_push, "_wait", self._wait)
+        monkeypatch.setattr(model_push, "time", self)
+        monkeypatch.setattr(model_push._Pusher, "push", self._push)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def _wait(self, seconds: float, _: threading.Event) -> None:
+        self.now += seconds
+        next(self.then, None)
+
+    def _push(self, _: Run, rounds_done: int) -> None:
+        if self.failures:
+            raise self.failures.pop(0)
+        self.pushed.append(rounds_done)
+
+
+def follow(layout: Layout, *more: str) -> int:
+    return run(words(layout, "--follow", *more))
+
+
+def test_a_run_that_goes_on_is_followed_and_its_last_model_pushed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout, days = make_experiment(tmp_path / "here", rounds=3), Days(monkeypatch)
+    shutil.rmtree(layout.checkpoints)
+    set_clock(layout, 3, max_rounds=9, finished=False)
+
+    def live() -> Iterator[None]:
+        for rounds in (2, 3, 5, 6):
+            layout.checkpoint(rounds, "alice").mkdir(parents=True)
+            yield
+        for number in range(3, 7):
+            make_round(layout, "alice", number)
+        set_clock(layout, 7, max_rounds=7, finished=True)
+        yield  # it is finished, and alice has yet to save
+        layout.checkpoint(7, "alice").mkdir(parents=True)
+
+    days.then = live()
+    assert follow(layout, "--every", "3") == 0
+    assert days.pushed == [3, 6, 7]
+
+
+def test_a_node_that_never_saves_its_last_round_is_waited_for_no_longer_than_the_grace(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    days = Days(monkeypatch)
+    make_round(layout, "alice", 3)
+    assert follow(layout) == 0
+    assert days.pushed == [3]
+    assert days.now == pytest.approx(GRACE, abs=5)
+
+
+def test_a_failure_is_said_with_the_remedy_and_tried_again(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    days = Days(monkeypatch)
+    days.failures = [PushError("the hub answers 500"), PushError("the hub answers 500")]
+    assert follow(layout) == 0
+    assert days.pushed == [3]
+    assert (
+        "the hub answers 500; the run goes on, and this is tried again in 20 s [SWARM-PUSH]" in capsys.readouterr().err
+    )
+
+
+def test_what_cannot_be_pushed_ends_with_the_command_that_does_it_by_hand(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    days = Days(monkeypatch)
+    days.failures = [PushError("the token", lasting=True)] * 9
+    assert follow(layout) == 1
+    assert f"swarm model push alice --repo {REPO} --path {layout.path} --experiment exp" in capsys.readouterr().err
+
+
+def test_the_place_is_not_written_to(hub: PushHub, layout: Layout) -> None:  # noqa: F811
+    before = {file: file.stat().st_mtime_ns for file in layout.path.rglob("*")}
+    assert run(words(layout)) == 0
+    assert follow(layout) == 0
+    assert {file: file.stat().st_mtime_ns for file in layout.path.rglob("*")} == before
+
+
+def test_a_checkpoint_that_goes_while_it_is_read_is_no_end(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    days = Days(monkeypatch)
+    days.failures = [model_push.StoreError("round_3 is gone")]
+    assert follow(layout) == 0
+    assert days.pushed == [3]
+    assert "round_3 is gone; the run goes on" in capsys.readouterr().err
