@@ -45,7 +45,7 @@ class LocalSwarm:
         if self.settings.clock == "own":
             return ()
         name = name_here(self.settings, COORDINATOR)
-        return (replace(self.settings, role="coordinator", node_id=name, hub_token=None),)
+        return (replace(self.settings, role="coordinator", node_id=name, hub_token=None, mirror=None),)
 
     @property
     def names(self) -> list[str]:
@@ -117,7 +117,8 @@ def local_swarm(settings: Settings, nodes: int, in_process: bool, own_cores: int
     but for an embedded model, which is too small to gain by a second thread.
     """
     shared = replace(settings, path=settings.place, expected_workers=nodes)
-    named = settings_of_workers(replace(shared, role="worker", node_id=name_here(shared, WORKER)), nodes)
+    first = replace(shared, role="worker", node_id=name_here(shared, WORKER), mirror=None)
+    named = settings_of_workers(first, nodes)
     share = own_cores or max(1, cores() // nodes)
     workers = named if in_process else [_with_a_share(worker, share) for worker in named]
     return LocalSwarm(shared, tuple(workers), in_process)

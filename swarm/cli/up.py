@@ -35,6 +35,7 @@ from swarm.cli.flags import (
 from swarm.cli.job_supervisor import JobSupervisor
 from swarm.cli.live import refuse_live
 from swarm.cli.local_swarm import LocalSwarm, local_swarm, plan_of, within_memory
+from swarm.cli.mirroring import Mirror, bring_back, mirrored
 from swarm.cli.processes import UP, this_process_runs
 from swarm.cli.progress import Progress, stopping_line
 from swarm.cli.repetition import repetition
@@ -133,6 +134,8 @@ def up(
             show_dry_run(swarm, asked, swarm.settings, backend)
             return 0
         again = command_again(words, flags, without=("rounds",))  # the number of rounds is said at the end
+        if swarm.settings.mirror:
+            bring_back(swarm.settings, here=backend is None)
         if unless_finished and (over := _said_if_finished(swarm.settings)):
             say(over)
             return 0
@@ -305,6 +308,7 @@ async def _run(
     if settings.sparing:
         shown["pause"] = supervisor.heard
     progress = Progress(run, swarm, surviving, **shown)
+    mirror = Mirror(settings) if settings.mirror else None
     say("the nodes load their models; the first round begins when all are there")
     exit_code = 0
     async with anyio.create_task_group() as watching:
@@ -315,9 +319,14 @@ async def _run(
             say(LEAVING if jobs else stopping_line(progress.pace))
             supervisor.stop(signal.SIGINT if code == INTERRUPTED else signal.SIGTERM)
 
-        watching.start_soon(on_signals, stop, supervisor.insist)
+        def insist() -> None:
+            supervisor.insist()
+            if mirror:
+                mirror.insist()
+
+        watching.start_soon(on_signals, stop, insist)
         watching.start_soon(progress.show)
-        async with anyio.create_task_group() as lives:
+        async with mirrored(mirror), anyio.create_task_group() as lives:
             for child in children:
                 lives.start_soon(supervisor.run, child)
                 if child.role == "coordinator":

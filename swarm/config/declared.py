@@ -11,8 +11,8 @@ from swarm.config.meanings import meanings
 from swarm.config.sections import SECTION_OF, SECTIONS
 from swarm.config.settings import FIELDS, Settings
 
-_COMMON = ("path", "experiment")
-"""Settings with a flag of every command that has an experiment."""
+_COMMON = ("path", "experiment", "mirror")
+"""Settings with a flag of their own name: of every command that has an experiment, or of `swarm up`."""
 _WIDTH = 100
 
 

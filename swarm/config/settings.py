@@ -42,6 +42,9 @@ class Settings(ComputingSettings):
     path: Text = setting("./runs", "GDRIVE_PATH", "SWARM_PATH")
     """The shared place: a folder, or a bucket such as `s3://bucket/prefix`, `gs://...`, `az://...` (extra `bucket`);
     `s3://bucket/prefix?endpoint=URL` for any other server that speaks S3."""
+    mirror: Text | None = setting(None, "SWARM_MIRROR")
+    """Of `swarm up`: another place, which has all that a restart needs, ten seconds later: where the shared place is
+    behind it, or gone, it is brought back from there before the start."""
     experiment: Annotated[str, named(EXPERIMENT_NAME, "a folder name")] = setting(
         "default_experiment", "EXPERIMENT_NAME"
     )
