@@ -87,14 +87,14 @@ def bring_back(settings: Settings, *, here: bool) -> None:
     """
     if not here:
         raise ConfigError("SWARM_MIRROR is for nodes of this machine; for jobs: swarm copy PLACE MIRROR --follow")
-    mirror, name = open_place(str(settings.mirror)), settings.experiment
+    mirror, name = str(settings.mirror), settings.experiment
     own = open_place(settings.place).open(name, WRITER)
-    if mirror.open(name, WRITER).store.describe() == own.store.describe():
+    if open_place(mirror).open(name, WRITER).store.describe() == own.store.describe():
         raise ConfigError(f"SWARM_MIRROR: expected another place than {settings.place}, got the same")
     with running(settings) as found:
-        if found or not mirror.has(name):
+        if found or not open_place(mirror).has(name):
             return
-    there = mirror.open(name)
+    there = open_place(mirror).open(name)
     refuse_foreign(there)
     ours, theirs = reached(own), reached(there)
     if not ours.lacks(theirs):

@@ -104,6 +104,7 @@ OPENERS = {
 }
 NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/cli/archiving.py": "the file that the user names, a private folder beside it",
+    "swarm/cli/background.py": "the output of a command, in the working folder",
     "swarm/cli/bugreport.py": "the file that the user names",
     "swarm/cli/main.py": "/dev/null",
     "swarm/cli/model_export.py": "the folder that the user names, a checkpoint that the store has opened",
