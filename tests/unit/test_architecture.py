@@ -137,6 +137,7 @@ NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/signing/known_keys.py": "the user's private folder",
     "swarm/study/report/write.py": "the package's own template",
     "swarm/study/run/matrix_file.py": "the matrix file that the user names",
+    "swarm/notebook/live.py": "the output of a command, in the working folder",
     "swarm/node/process/generator_only.py": "a checkpoint, in a folder that it is given",
     "swarm/records/task_files.py": "datasets of the user's own, and a cache of them",
     "swarm/tasks/bounded.py": "/proc",
