@@ -104,11 +104,11 @@ def test_a_session_that_is_lost_in_mid_run_goes_on_in_a_new_one(wheel: Path, tmp
     notebook = filled_in("swarm.ipynb", **choices, COMMAND=command, PACKAGE=package(wheel))
     nodes = ("worker-0", "worker-1")
     lost = Machine(tmp_path / "machine")
-    try:
-        lost.start(notebook)
-        eventually(lambda: all(rounds_of(drive, node) for node in nodes), "rounds in the mirror", 2 * PATIENCE)
-    finally:
-        lost.lose()
+    with lost.start(notebook):
+        try:
+            eventually(lambda: all(rounds_of(drive, node) for node in nodes), "rounds in the mirror", 2 * PATIENCE)
+        finally:
+            lost.lose()
     before = {node: json_lines(Layout(drive, "exp").metrics_file(node)) for node in nodes}
     assert all(0 < len(rows) < rounds for rows in before.values())
     second = Machine(tmp_path / "machine")
