@@ -79,15 +79,15 @@ class Machine:
         self._variables |= {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", MARK: self._mark}
         self._variables |= {"PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "JUPYTER_PLATFORM_DIRS": "1"}
 
-    def start(self, notebook: dict[str, Any]) -> subprocess.Popen[bytes]:
-        """Run all of a notebook, with a kernel of this machine's environment."""
+    def start(self, notebook: dict[str, Any], leave_at: str = "") -> subprocess.Popen[bytes]:
+        """Run all of a notebook, with a kernel of this machine's environment; `leave_at`: see run_notebook.py."""
         (self.work / "notebook.ipynb").write_text(json.dumps(notebook))
-        command = [sys.executable, str(RUNS), str(self._python), "notebook.ipynb"]
+        command = [sys.executable, str(RUNS), str(self._python), "notebook.ipynb", leave_at]
         return subprocess.Popen(command, cwd=self.work, env=self._variables)
 
-    def run(self, notebook: dict[str, Any]) -> dict[str, str]:
+    def run(self, notebook: dict[str, Any], leave_at: str = "") -> dict[str, str]:
         """The same, to its end, which has to be a good one; what its cells say."""
-        with self.start(notebook) as running:
+        with self.start(notebook, leave_at) as running:
             code = running.wait(2 * PATIENCE)
         done = texts(self.executed())
         assert code == 0, "\n".join(f"── {cell}\n{text}" for cell, text in done.items())

@@ -123,3 +123,56 @@ def test_a_session_that_is_lost_in_mid_run_goes_on_in_a_new_one(wheel: Path, tmp
                 assert json_lines(Layout(where, "exp").metrics_file(node))[: len(before[node])] == before[node]
     finally:
         second.lose()
+
+
+def test_the_stop_button_and_the_end_of_the_kernel_end_no_swarm(wheel: Path, machine: Machine, tmp_path: Path) -> None:
+    place, archive = machine.work / "runs", tmp_path / "exp.tar.gz"
+    choices = {"PATH": str(place), "MIRROR": "", "EXPERIMENT": "exp", "ARCHIVE": str(archive)}
+    command = "up --nodes 2 --rounds 120 --in-process --unless-finished"
+    notebook = filled_in("swarm.ipynb", **choices, COMMAND=command, PACKAGE=package(wheel))
+    before = machine.run(notebook, leave_at="watch")
+    assert "120 done" in before["watch"]
+    assert "finished" not in before["watch"]
+    after = machine.run(notebook)
+    assert "runs already, nothing was started" in after["start"]
+    assert "finished: 120 of 120 rounds" in after["watch"]
+    assert whole(place)
+
+
+MATRIX = """
+name = "small"
+nodes = 2
+rounds = 3
+seeds = [1, 2]
+baseline = "4/0"
+
+[settings]
+model = ["tiny-2-qwen2"]
+generations = 4
+max_new_tokens = 8
+
+[[configurations]]
+name = "4/0"
+settings = { local_groups = 4, external_groups = 0 }
+
+[[configurations]]
+name = "2/2"
+settings = { local_groups = 2, external_groups = 2 }
+"""
+
+
+def test_a_finished_study_is_analysed(wheel: Path, machine: Machine, tmp_path: Path) -> None:
+    (tmp_path / "small.toml").write_text(MATRIX)
+    place = tmp_path / "place"
+    env = {k: v for k, v in environment(place).items() if not k.startswith(("NUM_", "MAX_", "MODEL"))}
+    done = run_swarm(env, "study", "run", str(tmp_path / "small.toml"), "--path", str(place), "--jobs", "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    before = {file: file.read_bytes() for file in place.rglob("*") if file.is_file()}
+    said = machine.run(filled_in("study.ipynb", PATH=str(place), STUDY="small", PACKAGE=package(wheel, "analysis")))
+    assert before == {file: file.read_bytes() for file in place.rglob("*") if file.is_file()}
+    assert "small" in said["session"]
+    assert "wrote report/index.html" in said["report"]
+    assert "2/2" in said["comparison"]
+    assert "hedges_g" in said["comparison"]
+    assert all("<image/png>" in said[cell] for cell in ("cumulative", "agents", "frames"))
+    assert "threshold" in said["thresholds"]
