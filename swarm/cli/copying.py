@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import signal
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from swarm.cli.down import GRACE, end
 from swarm.cli.flags import CommonFlags, settings_from
+from swarm.cli.processes import COPY, running, this_process_runs
 from swarm.cli.say import say, warn
+from swarm.cli.waiting import open_experiment_when_there
+from swarm.config import Settings
 from swarm.errors import ConfigError, ProtocolError, StoreError
+from swarm.node.process.stopping import INTERRUPTED, TERMINATED
 from swarm.records.copying import Copied, Copier
 from swarm.records.files import read_clock, read_experiment
 from swarm.store.place import open_place
 from swarm.store.run import Run
+from swarm.systems import missing
 from swarm.views.text import size
 
 WRITER = "copy"
 """Who writes."""
 LONGEST_PAUSE = 60.0
 """Seconds between attempts while a place fails."""
+HEARD_WITHIN = 0.5
+"""Seconds within which somebody who wants it to end is heard."""
 
 
 def copy(
@@ -40,24 +51,71 @@ def copy(
     from it: `swarm up --path TARGET`. While a swarm works in the target, do not copy into it.
 
     Args:
-        follow: Go on while the experiment does, and end with it; what fails for a while is tried again.
+        follow: Go on while the experiment does, and end with it; what fails for a while is tried again, and one that is
+            not there yet is waited for. SIGTERM: copy once more, then end. One that runs already is ended so.
         every: Seconds between looks, with --follow.
     """
-    run = _source(source, experiment)
-    there = _target(target, run)
-    copier = Copier(run.store, there.store, run.archive, there.archive)
-    say(f"copying {run.experiment}: {run.store.describe()} -> {there.store.describe()}")
-    with suppress(KeyboardInterrupt):
-        done = _follow(copier, run, every) if follow else copier.run()
-        _tell(done)
+    named = settings_from(CommonFlags(path=source, experiment=experiment))
+    run = open_experiment_when_there(named) if follow else open_place(source).open(named.experiment)
+    with _hearing(follow) as asked, suppress(KeyboardInterrupt):
+        there = _target(target, run)
+        _alone(replace(named, path=target), follow=follow)
+        copier = Copier(run.store, there.store, run.archive, there.archive)
+        say(f"copying {run.experiment}: {run.store.describe()} -> {there.store.describe()}")
+        _tell(_follow(copier, run, every, asked) if follow else copier.run())
         say("the copy is whole")
+        if asked.to_end:
+            raise SystemExit(TERMINATED)
         return
     say("broken off; the same command goes on")
-    raise SystemExit(130)
+    raise SystemExit(INTERRUPTED)
 
 
-def _source(place: str, experiment: str | None) -> Run:
-    return open_place(place).open(settings_from(CommonFlags(path=place, experiment=experiment)).experiment)
+class _Asked:
+    """Whether somebody wants it to end."""
+
+    def __init__(self) -> None:
+        self.to_end = False
+
+    def end(self, *_: object) -> None:
+        """Somebody does."""
+        self.to_end = True
+
+    def pause(self, seconds: float) -> None:
+        """So long, or until it is heard."""
+        ends = time.monotonic() + seconds
+        while not self.to_end and (left := ends - time.monotonic()) > 0:
+            time.sleep(min(left, HEARD_WITHIN))
+
+
+@contextmanager
+def _hearing(follow: bool) -> Iterator[_Asked]:
+    """For the block SIGTERM is heard, and no more than that."""
+    asked = _Asked()
+    before = signal.signal(signal.SIGTERM, asked.end) if follow else None
+    try:
+        yield asked
+    finally:
+        if follow:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _alone(target: Settings, *, follow: bool) -> None:
+    """Two who copy into one place write lines twice: who follows takes over.
+
+    Raises:
+        ConfigError: another process of this machine's does, and this one is to copy once.
+        StoreError: it does not end.
+    """
+    if missing():  # a system that has no locks has no nodes either
+        return
+    this_process_runs(target, COPY, [])
+    with running(target) as found:
+        others = [process for process in found if process.file.role == COPY]
+        if others and not follow:
+            raise ConfigError(f"{target.place} is being copied into: {others[0].file.title}; end it first")
+        if others and not end(others, GRACE):
+            raise StoreError(f"{target.place} is being copied into by {others[0].file.title}, which does not end")
 
 
 def _target(place: str, run: Run) -> Run:
@@ -80,23 +138,27 @@ def _made(run: Run) -> tuple[float, str] | None:
     return (file.created_at, file.created_by) if file else None
 
 
-def _follow(copier: Copier, run: Run, every: float) -> Copied:
-    """Until the experiment is over and nothing new comes."""
-    total, over, failing = copier.run(), False, every
-    while not over or total.anything:
-        _say_progress(total)
+def _follow(copier: Copier, run: Run, every: float, asked: _Asked) -> Copied:
+    """Until the experiment is over, or somebody wants this to end, and nothing new comes; the last pass."""
+    failing = every
+    while True:
+        last = asked.to_end  # before the pass: what was written until then is in it
         try:
             state = read_clock(run).state
-            over = state is not None and state.finished
-            total, failing = copier.run(whole=over), every
+            over = last or (state is not None and state.finished)
+            done, failing = copier.run(whole=over), every
         except StoreError as error:
+            if asked.to_end:
+                raise
             warn(f"{error}; trying again in {failing:.0f} s")
-            time.sleep(failing)
+            asked.pause(failing)
             failing = min(2 * failing, LONGEST_PAUSE)
             continue
+        if last or (over and not done.anything):
+            return done
+        _say_progress(done)
         if not over:
-            time.sleep(every)
-    return total
+            asked.pause(every)
 
 
 def _say_progress(done: Copied) -> None:

@@ -40,13 +40,13 @@ def down(
         with running(settings) as found:
             if not found:
                 break
-            any_found, left = True, not _end(found, timeout)
+            any_found, left = True, not end(found, timeout)
     if not any_found:
         say(_nothing(settings))
     return int(left)
 
 
-def _end(found: Sequence[Running], timeout: float) -> bool:
+def end(found: Sequence[Running], timeout: float) -> bool:
     """Ask, wait, insist; whether all of them have ended."""
     for process in _to_be_asked(found):
         say(f"ending {process.file.title}")

@@ -14,6 +14,8 @@ from swarm.config import Asked, Settings
 from swarm.slurm.backend import SlurmBackend
 from swarm.views.starts import settings_table
 
+NOTHING = "nothing was started or written; the same command without --dry-run does it"
+
 
 def show_nodes(children: Sequence[Child], *, commands: bool) -> None:
     """A line for each daemon: what it does, or the command that starts it by hand."""
@@ -43,4 +45,15 @@ def show_dry_run(swarm: LocalSwarm, asked: Asked, loaded: Settings, backend: Slu
         )
     say("")
     show_nodes(children, commands=True)
-    say("nothing was started or written; the same command without --dry-run does it")
+    say(NOTHING)
+
+
+def show_dry_join(node: Settings, asked: Asked) -> None:
+    """Print the settings of a node that would join, with their sources, and what it needs of memory."""
+    from swarm.cli.longest_talk import longest_talk
+    from swarm.planner.planner import plan_for
+
+    made = None if node.endpoint else plan_for(node, 1, False, longest_talk(node))
+    say(settings_table([node.as_recorded()], [asked.sources], OURS))
+    say("\n" + (render_plan(made, node) if made else "no memory plan: the size of the model cannot be known here"))
+    say(NOTHING)

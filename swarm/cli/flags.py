@@ -113,6 +113,8 @@ class RunFlags(CommonFlags):
 class UpFlags(RunFlags):
     """What a run of `swarm up` does."""
 
+    mirror: Annotated[str | None, setting_parameter("mirror")] = None
+
 
 @_declared("node_flag")
 class NodeFlags(RunFlags):

@@ -11,7 +11,7 @@ import shlex
 import time
 from collections.abc import Sequence
 
-from swarm.cli.processes import UP, ProcessFile, running
+from swarm.cli.processes import COPY, UP, ProcessFile, running
 from swarm.config import Settings
 from swarm.errors import ExperimentError
 from swarm.node.process.host import this_process
@@ -26,13 +26,14 @@ POLL_SECONDS = 0.1
 
 
 def refuse_live(settings: Settings, run: Run, names: Sequence[str]) -> None:
-    """See that no other `swarm up`, and no node of these names, is running in an experiment.
+    """See that no other `swarm up`, no node of these names, and nobody who copies into it, is running in an experiment.
 
     Raises:
         ExperimentError: there is one; says what to do.
     """
     with running(settings) as found:
-        taken = [process.file for process in found if process.file.role == UP or {*process.file.nodes} & {*names}]
+        files = [process.file for process in found]
+        taken = [file for file in files if file.role in (UP, COPY) or {*file.nodes} & {*names}]
     if taken:
         raise ExperimentError(_running_here(settings, run, taken))
     if beating := _beating(settings, run, names):

@@ -64,6 +64,11 @@ COMMANDS = {
         "--nodes 4 --rounds 40 --experiment demo",
     ),
     "down": Command("down:down", "End a local swarm, also one whose `swarm up` was killed.", "--experiment demo"),
+    "background": Command(
+        "background:background",
+        "Start a command that goes on when its terminal or notebook is gone.",
+        "up --nodes 4 --rounds 40 --experiment demo",
+    ),
     "plan": Command("plan:plan", "Predict the memory of a swarm, and say whether it fits.", "--nodes 8 --no-probe"),
     "node": Command(
         "node:node",

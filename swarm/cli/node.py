@@ -15,6 +15,7 @@ from typing import Annotated, Any, NamedTuple
 from cyclopts import Parameter
 
 from swarm.cli.before_start import make_ready, refuse_other_models
+from swarm.cli.dry_run import show_dry_join
 from swarm.cli.flags import NodeFlags, RunFlags, as_settings, asked_for, open_experiment, settings_from
 from swarm.cli.joining import experiment_in, only_experiment, place_named, take, tell
 from swarm.cli.processes import this_process_runs
@@ -59,10 +60,11 @@ def node(flags: NodeFlags | None = None) -> int:
 
 
 def join(
-    place: str,
+    place: str | None = None,
     /,
     *,
     flags: NodeFlags | None = None,
+    dry_run: bool = False,
     invitation: str | None = None,
     own: Annotated[str | None, Parameter("--as")] = None,
     address: Annotated[tuple[str, ...], Parameter("--address")] = (),
@@ -70,13 +72,15 @@ def join(
     """Join an experiment of a shared folder as a worker or generator: what made it what it is comes from there.
 
     Args:
-        place: The shared folder.
+        place: The shared folder; without one, what the settings say.
         flags: Which experiment, if there are several, and what this node does otherwise.
+        dry_run: Say what would be started, with all settings, and start nothing.
         invitation: What `swarm invite` printed on another machine: first become a member of its replicated folder.
         own: With it, the name of this machine as a member: letters, digits and `_`.
         address: With it, where this machine's Syncthing is reached, such as tcp://192.0.2.1:22000.
     """
     require_for("`swarm join`")
+    place = place or settings_from(flags).path
     if invitation is not None:
         from swarm.cli.inviting import become_member
 
@@ -88,6 +92,9 @@ def join(
     if role == "coordinator":
         raise ConfigError("swarm join makes a worker, a generator or an evaluator; use `swarm node --role coordinator`")
     joined = joined_as(role, ["swarm", "join", place], flags)
+    if dry_run:
+        show_dry_join(*joined)
+        return 0
     return run_node(joined.settings, joined.asked)
 
 

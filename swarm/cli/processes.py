@@ -30,6 +30,8 @@ from swarm.config.place import is_url
 from swarm.node.process.host import process_started_at
 
 UP = "up"
+COPY = "copy"
+"""Of who copies into the experiment."""
 _MOST_BYTES = 1 << 20
 _FLOCK = ("qqihh", 3, 2) if sys.platform == "darwin" else ("hhqqi", 0, 4)
 """struct flock of fcntl(2), and which of its fields are the kind of lock and the process id."""
@@ -53,7 +55,7 @@ class ProcessFile(msgspec.Struct, frozen=True):
     """The shared folder."""
     experiment: str
     role: str
-    """UP, or that of a node."""
+    """UP, COPY, or that of a node."""
     nodes: list[str]
     """Those in this process, or started by it, as far as they were given names."""
 

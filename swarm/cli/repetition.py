@@ -81,6 +81,7 @@ def repetition(source: str, flags: CommonFlags | None, in_process: bool) -> Repe
             role="worker",
             node_id=start.node_id,
             model=(model,),
+            mirror=None,
         )
         for start, model in zip(workers, itertools.cycle(shared.model), strict=False)
     )

@@ -36,6 +36,7 @@ from swarm.cli.flags import (
 from swarm.cli.job_supervisor import JobSupervisor
 from swarm.cli.live import refuse_live
 from swarm.cli.local_swarm import LocalSwarm, local_swarm, plan_of, within_memory
+from swarm.cli.mirroring import Mirror, bring_back, mirrored
 from swarm.cli.processes import UP, this_process_runs
 from swarm.cli.progress import Progress, stopping_line
 from swarm.cli.repetition import repetition
@@ -134,6 +135,8 @@ def up(
             show_dry_run(swarm, asked, swarm.settings, backend)
             return 0
         again = command_again(words, flags, without=("rounds",))  # the number of rounds is said at the end
+        if swarm.settings.mirror:
+            bring_back(swarm.settings, here=backend is None)
         if unless_finished and (over := _said_if_finished(swarm.settings)):
             say(over)
             return 0
@@ -308,6 +311,7 @@ async def _run(
         shown["pause"] = supervisor.heard
     progress = Progress(run, swarm, surviving, **shown)
     beside = Beside(programs_beside(swarm), os.environ)
+    mirror = Mirror(settings) if settings.mirror else None
     say("the nodes load their models; the first round begins when all are there")
     exit_code = 0
     async with anyio.create_task_group() as watching:
@@ -321,10 +325,12 @@ async def _run(
         def insist() -> None:
             supervisor.insist()
             beside.insist()
+            if mirror:
+                mirror.insist()
 
         watching.start_soon(on_signals, stop, insist)
         watching.start_soon(progress.show)
-        async with beside.running(), anyio.create_task_group() as lives:
+        async with mirrored(mirror), beside.running(), anyio.create_task_group() as lives:
             for child in children:
                 lives.start_soon(supervisor.run, child)
                 if child.role == "coordinator":

@@ -13,8 +13,8 @@ from swarm.config.settings import FIELDS, Settings
 
 FLAGS = ("run_flag", "node_flag", "up_flag")
 """Kinds of flags, by which commands have them (see swarm.config.constraints.setting)."""
-_COMMON = ("path", "experiment")
-"""Settings with a flag of every command that has an experiment."""
+_COMMON = ("path", "experiment", "mirror")
+"""Settings with a flag of their own name: of every command that has an experiment, or of `swarm up`."""
 _WIDTH = 100
 
 

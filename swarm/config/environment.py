@@ -64,6 +64,7 @@ DAEMONS = {
     "evaluator": ("node", "--role", "evaluator"),
     "person": ("answer",),
     "workers": ("workers",),
+    "mirror": ("copy",),
 }
 """The `swarm` command of each kind of daemon."""
 

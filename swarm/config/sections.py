@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 SECTIONS: Mapping[str, tuple[str, ...]] = {
-    "Place and node": ("path", "experiment", "role", "node_id", "awaited", "log_level"),
+    "Place and node": ("path", "mirror", "experiment", "role", "node_id", "awaited", "log_level"),
     "The experiment": (
         "seed",
         "max_rounds",

@@ -43,6 +43,9 @@ class Settings(ComputingSettings):
     path: Text = setting("./runs", "GDRIVE_PATH", "SWARM_PATH")
     """The shared place: a folder, or a bucket such as `s3://bucket/prefix`, `gs://...`, `az://...` (extra `bucket`);
     `s3://bucket/prefix?endpoint=URL` for any other server that speaks S3."""
+    mirror: Text | None = setting(None, "SWARM_MIRROR")
+    """Of `swarm up`: another place, which has all that a restart needs, ten seconds later: where the shared place is
+    behind it, or gone, it is brought back from there before the start."""
     experiment: Annotated[str, named(EXPERIMENT_NAME, "a folder name")] = setting(
         "default_experiment", "EXPERIMENT_NAME"
     )
@@ -328,7 +331,7 @@ class Settings(ComputingSettings):
         return {variable(name): as_text(value) for name, value in changed.items()}
 
 
-NOTHING_BESIDE: dict[str, Any] = {"push_repo": None, "push_every": 0, "sinks": None}
+NOTHING_BESIDE: dict[str, Any] = {"push_repo": None, "push_every": 0, "sinks": None, "mirror": None}
 """Of nodes: what runs beside a swarm is not theirs, and their records need not repeat it."""
 FIELDS = {f.name: f for f in fields(Settings)}
 ADAPTIVE = tuple(name for name in FIELDS if name.startswith("adaptive"))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -9,8 +13,10 @@ import pytest
 
 from swarm.cli.main import run
 from swarm.wire.messages import ExperimentFile
+from tests.integration.swarms import eventually, json_lines
 from tests.layout import Layout
-from tests.unit.views.factories import make_experiment, set_clock, write
+from tests.patience import PATIENCE
+from tests.unit.views.factories import make_experiment, make_round, set_clock, write
 
 
 def made(layout: Layout, created_at: float) -> Layout:
@@ -63,7 +69,7 @@ def test_a_place_that_fails_for_a_while_is_tried_again(
     set_clock(source, 3, max_rounds=3, finished=False)
     waited: list[float] = []
 
-    def sleep(seconds: float) -> None:
+    def pause(_: object, seconds: float) -> None:
         waited.append(seconds)
         away, peers = tmp_path / "away", source.peers
         if len(waited) == 1:
@@ -74,8 +80,55 @@ def test_a_place_that_fails_for_a_while_is_tried_again(
             away.rename(peers)
             set_clock(source, 3, max_rounds=3, finished=True)
 
-    monkeypatch.setattr("swarm.cli.copying.time.sleep", sleep)
+    monkeypatch.setattr("swarm.cli.copying._Asked.pause", pause)
     assert copied(str(tmp_path / "a"), str(tmp_path / "b"), "--follow", "--every", "2") == 0
     assert waited[:3] == [2.0, 2.0, 4.0]
     assert "trying again in 2 s" in capsys.readouterr().err
     assert run(["validate", "--path", str(tmp_path / "b"), "--experiment", "exp"]) == 0
+
+
+@pytest.fixture
+def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+
+
+@contextmanager
+def follower(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """One that follows a run that goes on, and has copied what there is."""
+    if not (tmp_path / "a").exists():
+        set_clock(made(make_experiment(tmp_path / "a"), 1.0), 3, max_rounds=9, finished=False)
+    command = [sys.executable, "-m", "swarm", "copy", str(tmp_path / "a"), str(tmp_path / "b"), "--experiment", "exp"]
+    with subprocess.Popen([*command, "--follow", "--every", "2400"], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert any("copying exp" in line for line in process.stdout)
+            eventually(lambda: Layout(tmp_path / "b", "exp").state_file.exists(), "the first copy")
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.usefixtures("runtime")
+def test_one_that_is_asked_to_end_copies_what_is_new_and_ends(tmp_path: Path) -> None:
+    with follower(tmp_path) as process:
+        make_round(Layout(tmp_path / "a", "exp"), "alice", 3)
+        process.terminate()
+        said, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 143
+    assert "the copy is whole" in said
+    assert len(json_lines(Layout(tmp_path / "b", "exp").metrics_file("alice"))) == 4
+
+
+@pytest.mark.usefixtures("runtime")
+def test_two_never_copy_into_one_place_who_follows_takes_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with follower(tmp_path) as first:
+        assert copied(str(tmp_path / "a"), str(tmp_path / "b")) == 2
+        assert f"is being copied into: copy (process {first.pid})" in capsys.readouterr().err
+        assert run(["up", "--path", str(tmp_path / "b"), "--experiment", "exp", "--nodes", "1"]) == 2
+        assert f"is running: copy (process {first.pid})" in capsys.readouterr().err
+        with follower(tmp_path) as second:
+            assert first.wait(PATIENCE) == 143
+            assert run(["down", "--path", str(tmp_path / "b"), "--experiment", "exp"]) == 0
+            assert second.wait(PATIENCE) == 143

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -341,6 +342,20 @@ def test_nobody_joins_what_is_over(layout: Layout, started: Started, capsys: pyt
     assert swarm(["join", str(layout.path), "--experiment", "demo", "--node-id", "anna"]) == 2
     assert "is finished after 9 rounds, and nobody is alive in it" in capsys.readouterr().err
     assert not started
+
+
+def test_a_dry_run_of_joining_says_what_it_would_be_and_starts_nothing(
+    layout: Layout, started: Started, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin(layout)
+    monkeypatch.setenv("SWARM_PATH", str(layout.path))
+    before = sorted(layout.path.rglob("*"))
+    assert swarm(["join", "--dry-run"]) == 0
+    said = capsys.readouterr()
+    assert "joins the experiment demo" in said.err
+    assert re.search(r"^SEED +7 +.*demo$", said.out, re.MULTILINE)
+    assert "fits: 1 node" in said.out
+    assert (started, sorted(layout.path.rglob("*"))) == ([], before)
 
 
 def test_only_workers_join(layout: Layout, started: Started, capsys: pytest.CaptureFixture[str]) -> None:

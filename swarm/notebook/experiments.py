@@ -1,6 +1,4 @@
-"""Functions for notebooks: plain dictionaries and pandas frames of experiments, by the names that rl-swarm's have.
-
-    from swarm.notebook import get_experiment_status, get_experiment_metrics
+"""Plain dictionaries and pandas frames of experiments, by the names that rl-swarm's have.
 
 Each takes the shared folder and the name of an experiment, reads it through swarm.records as every view does, works
 during a run and after a crash, and takes runs that rl-swarm made. Nothing is written into an experiment. Rewards are
@@ -8,7 +6,7 @@ means per completion, in [0, 1]; what nobody recorded is None, or missing in a f
 
 Unless a function says otherwise, an experiment that is not there raises ExperimentError, which names those that are;
 one without a row yet gives an empty frame, no rewards and round 0. Frames need the extra `swarm-sapo[analysis]`, and
-raise ConfigError without it. docs/notebooks.md has examples.
+raise ConfigError without it.
 """
 
 from __future__ import annotations
@@ -38,20 +36,6 @@ from swarm.views.summary import summarise_run
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-__all__ = [
-    "ExperimentInfo",
-    "ExperimentProgress",
-    "ExperimentStatus",
-    "compare_experiments",
-    "export_experiment_summary",
-    "get_cumulative_rewards",
-    "get_experiment_metrics",
-    "get_experiment_progress",
-    "get_experiment_status",
-    "list_experiments",
-    "tail_logs",
-]
 
 Folder = Path | str
 STATISTICS = ("mean_reward", "std_reward", "min_reward", "max_reward", "median_reward", "my_rank", "percentile")

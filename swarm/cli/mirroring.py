@@ -1,0 +1,176 @@
+"""`swarm up --mirror PLACE`: a swarm whose own place may be lost, as a notebook's disk is, goes on from another one.
+
+before the start  mirror ─▶ has it rounds that the place lacks? does nobody else write into it? ─▶ Copier ─▶ place
+meanwhile         place ─▶ a child, `swarm copy --follow` ─▶ mirror
+at the end        the nodes have saved ─▶ SIGTERM ─▶ the child copies what is new, and ends
+
+What is in the mirror when the machine is lost is there again: a state in which a kill could have left each node. The
+rounds since then are done again, by the same questions.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+import anyio
+
+from swarm.cli.processes import running
+from swarm.cli.say import say
+from swarm.cli.supervisor import STOPPED, Child, Supervisor
+from swarm.config import Settings
+from swarm.errors import ConfigError, ExperimentError
+from swarm.node.process.host import this_process
+from swarm.records.copying import Copier
+from swarm.records.files import read_peers
+from swarm.records.listing import saved_rounds
+from swarm.records.liveness import is_alive
+from swarm.records.made_by import refuse_foreign
+from swarm.records.reader import snapshot
+from swarm.store.place import open_place
+from swarm.store.run import Run
+from swarm.views.text import size
+
+WRITER = "mirror"
+"""Who writes what is brought back."""
+RECENT = 300.0
+"""Seconds since a node's last beat in a mirror within which another machine may still be writing into it."""
+WATCHED = 30.0
+"""Seconds for which it is then watched: three times as long as a follower pauses."""
+POLL_SECONDS = 0.5
+
+
+class Reached(NamedTuple):
+    """How far an experiment is, in one place."""
+
+    rows: dict[str, int]
+    """Node -> rounds of which it has a row."""
+    saved: dict[str, int]
+    """Node -> rounds behind its newest checkpoint."""
+    clock: int
+
+    def lacks(self, other: Reached) -> bool:
+        """Whether the other place has anything further than this one."""
+        ahead = [
+            other.clock > self.clock,
+            *(rounds > self.rows.get(node, 0) for node, rounds in other.rows.items()),
+            *(rounds > self.saved.get(node, 0) for node, rounds in other.saved.items()),
+        ]
+        return any(ahead)
+
+
+def reached(run: Run) -> Reached:
+    """How far a run is. Raises StoreError: its place fails."""
+    now = snapshot(run)
+    return Reached(
+        rows={node: len(progress.rewards) for node, progress in now.progress.items()},
+        saved={node: max(rounds) for node, rounds in saved_rounds(run).items()},
+        clock=now.state.round if now.state else 0,
+    )
+
+
+def bring_back(settings: Settings, *, here: bool) -> None:
+    """Copy from the mirror what the place lacks: nothing where the place is as far, or where nodes run in it here.
+
+    Args:
+        settings: with a mirror.
+        here: the nodes are to run on this machine.
+
+    Raises:
+        ConfigError: the mirror is the place itself, or nodes are to run elsewhere, where nobody follows them.
+        ExperimentError: each of the two has rounds that the other lacks; another machine still writes into the mirror.
+        StoreError: a place fails; the same command goes on.
+    """
+    if not here:
+        raise ConfigError("SWARM_MIRROR is for nodes of this machine; for jobs: swarm copy PLACE MIRROR --follow")
+    mirror, name = str(settings.mirror), settings.experiment
+    own = open_place(settings.place).open(name, WRITER)
+    if open_place(mirror).open(name, WRITER).store.describe() == own.store.describe():
+        raise ConfigError(f"SWARM_MIRROR: expected another place than {settings.place}, got the same")
+    with running(settings) as found:
+        if found or not open_place(mirror).has(name):
+            return
+    there = open_place(mirror).open(name)
+    refuse_foreign(there)
+    ours, theirs = reached(own), reached(there)
+    if not ours.lacks(theirs):
+        return
+    if theirs.lacks(ours):
+        raise ExperimentError(_diverged(own, there, ours, theirs))
+    _refuse_other_writer(there, settings)
+    say(f"bringing {name} back: {there.store.describe()} -> {own.store.describe()}")
+    done = Copier(there.store, own.store, there.archive, own.archive).run()
+    say(f"{theirs.clock} rounds are here again: {done.files} files, {done.checkpoints} checkpoints, {size(done.bytes)}")
+
+
+def _diverged(own: Run, there: Run, ours: Reached, theirs: Reached) -> str:
+    return (
+        f"{own.store.describe()} (round {ours.clock}) and its mirror {there.store.describe()} (round {theirs.clock}) "
+        "each have what the other lacks, for two swarms went on from one: choose which one stays, and name another "
+        "--mirror for it, or take the other away (`swarm experiment clean`)"
+    )
+
+
+def _refuse_other_writer(there: Run, settings: Settings) -> None:
+    """Watch a mirror in which nodes seemed alive lately.
+
+    Raises:
+        ExperimentError: it still changes.
+    """
+    if not (first := _beats(there, settings)):
+        return
+    say(f"nodes beat in {there.store.describe()} within the last {RECENT:.0f} s; watching it for {WATCHED:.0f} s")
+    ends = time.monotonic() + WATCHED
+    while time.monotonic() < ends:
+        time.sleep(POLL_SECONDS)
+        now = _beats(there, settings)
+        if moved := sorted(node for node, beat in now.items() if first.get(node, beat) != beat):
+            raise ExperimentError(
+                f"another machine still writes into {there.store.describe()}: {', '.join(moved)} go on there. End that "
+                "session first (in Colab: Runtime, Manage sessions), or name another --experiment or --mirror"
+            )
+
+
+def _beats(there: Run, settings: Settings) -> dict[str, tuple[str, int]]:
+    """Incarnation and beat of the nodes that seemed alive lately."""
+    wall, here, timeout = time.time(), this_process(), max(RECENT, settings.liveness_timeout)
+    peers = [peer for peer in read_peers(there) if is_alive(peer, wall, timeout, here)]
+    return {peer.peer_id: (peer.incarnation, peer.beat) for peer in peers}
+
+
+class Mirror:
+    """A child that follows a swarm into its mirror."""
+
+    def __init__(self, settings: Settings) -> None:
+        words = (settings.place, str(settings.mirror), "--experiment", settings.experiment, "--follow")
+        self._place = str(settings.mirror)
+        self._child = Child("mirror", "mirror", {}, words)
+        self._supervisor = Supervisor(os.environ)
+        self.insist = self._supervisor.insist
+
+    async def follow(self) -> None:
+        """Until it ends by itself or is told to; a failure is said, and ends nothing else."""
+        await self._supervisor.run(self._child)
+        if (code := self._child.exit_code) and code not in STOPPED:
+            last = "".join(f"\n  mirror | {line}" for line in [*self._child.lines][-5:])
+            say(f"nothing goes into the mirror {self._place} any more: exit code {code}{last}")
+
+    def finish(self) -> None:
+        """Tell it to copy once more and end."""
+        self._supervisor.stop(signal.SIGTERM)
+
+
+@asynccontextmanager
+async def mirrored(mirror: Mirror | None) -> AsyncIterator[None]:
+    """Follow a swarm for the block, and to its last file behind it."""
+    if mirror is None:
+        yield
+        return
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(mirror.follow)
+        yield
+        mirror.finish()

@@ -1,0 +1,47 @@
+"""What notebooks use: frames and dictionaries of experiments, and all that a session needs beside the commands.
+
+    %load_ext swarm.notebook     ─▶ `%swarm up --nodes 4`: any command, as in a terminal         command.py
+    from swarm.notebook import ─┬▶ get_experiment_metrics, ...: what lies in a shared folder     experiments.py
+                                ├▶ mount_drive, take_secrets, set_up, model_here: a session      session.py
+                                └▶ watch: where an experiment stands, in a cell's output         live.py
+
+Nothing here runs a node in the kernel: commands are processes of their own, so that neither the kernel's event loop nor
+its end is theirs. docs/notebooks.md has examples; docs/notebooks/ has notebooks.
+"""
+
+from swarm.notebook.command import load_ipython_extension
+from swarm.notebook.experiments import (
+    ExperimentInfo,
+    ExperimentProgress,
+    ExperimentStatus,
+    compare_experiments,
+    export_experiment_summary,
+    get_cumulative_rewards,
+    get_experiment_metrics,
+    get_experiment_progress,
+    get_experiment_status,
+    list_experiments,
+    tail_logs,
+)
+from swarm.notebook.live import watch
+from swarm.notebook.session import model_here, mount_drive, set_up, take_secrets
+
+__all__ = [
+    "ExperimentInfo",
+    "ExperimentProgress",
+    "ExperimentStatus",
+    "compare_experiments",
+    "export_experiment_summary",
+    "get_cumulative_rewards",
+    "get_experiment_metrics",
+    "get_experiment_progress",
+    "get_experiment_status",
+    "list_experiments",
+    "load_ipython_extension",
+    "model_here",
+    "mount_drive",
+    "set_up",
+    "tail_logs",
+    "take_secrets",
+    "watch",
+]
