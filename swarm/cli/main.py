@@ -89,6 +89,11 @@ COMMANDS = {
         "Show the events of all nodes in order, and follow them.",
         "-f --event 'round.*' --node worker-0",
     ),
+    "inspect": Command(
+        "inspect:inspect",
+        "Show what nodes answered: questions, completions, rewards, and who learnt from them.",
+        "--round 12 --node worker-0 --task 'binary*'",
+    ),
     "summary": Command("looking:summary", "Show what an experiment learned, and plot it.", "--plot reward.png"),
     "validate": Command(
         "looking:validate", "Check the folder of a run; exit 1 if it is not whole.", "--experiment demo --rounds 40"

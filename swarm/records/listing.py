@@ -124,13 +124,19 @@ class Counted(NamedTuple):
         return Counted({key: there & nodes for key, there in self.nodes.items() if key.round < rounds}, [])
 
 
-def count_files(store: Store, prefix: str) -> Counted:
-    """All of rollouts/ or rewards/. Raises StoreError if the prefix itself cannot be listed."""
+def count_files(store: Store, prefix: str, rounds: Collection[int] | None = None) -> Counted:
+    """All of rollouts/ or rewards/. Raises StoreError if the prefix itself cannot be listed.
+
+    Args:
+        rounds: no other ones are listed; None: all.
+    """
     counted = Counted({}, [])
     for of_round in entries(store, prefix):
         round_, place = keys.round_of(of_round.name), f"{prefix}/{of_round.name}"
         if round_ is None or of_round.kind is not Kind.PREFIX:
             counted.strays.append(place)
+            continue
+        if rounds is not None and round_ not in rounds:
             continue
         for of_stage in _listed(store, place, counted.strays):
             stage, below = keys.stage_of(of_stage.name), f"{place}/{of_stage.name}"
