@@ -85,9 +85,9 @@ COMMANDS = {
     ),
     "status": Command("looking:status", "Show the round and every node of an experiment.", "--watch --experiment demo"),
     "logs": Command(
-        "looking:logs",
+        "logs:logs",
         "Show the events of all nodes in order, and follow them.",
-        "-f --event 'round.*' --node worker-0",
+        "-f --since 10m --event 'round.*' --node worker-0",
     ),
     "inspect": Command(
         "inspect:inspect",
