@@ -17,6 +17,7 @@ from msgspec import UNSET, UnsetType
 
 from swarm.errors import StoreError
 from swarm.records.growing import MOST_READS, Growing, lines_of, parse_line
+from swarm.records.history_row import HistoryRow
 from swarm.records.keeping import Keeper, SummedRow, taking
 from swarm.records.listing import nodes_with_logs
 from swarm.records.odd import Odd
@@ -75,7 +76,7 @@ class Glance(msgspec.Struct):
     schema_version: int = SCHEMA_VERSION
 
 
-Form = TypeVar("Form", Glance, MetricsRow, JudgedRow)
+Form = TypeVar("Form", Glance, HistoryRow, MetricsRow, JudgedRow)
 Held = TypeVar("Held", bound=msgspec.Struct)
 """A row with the columns that its reader needs."""
 

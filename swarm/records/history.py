@@ -1,0 +1,248 @@
+"""The history of a run in memory: of each node, per round and stage, the figures that views draw. Pure.
+
+    a line of metrics.jsonl ─▶ NodeHistory.observe ─▶ one place in each column
+                                                      a row written again ─▶ the same place, and a new version
+
+    node = history["anna"]
+    node.column("my_reward")[i], node.rounds[i], node.stages[i]      the i-th row, in the order in which they came
+    seen = node.version; ...; node.since(seen)                       places that are new or changed since then
+
+Columns are arrays: 2,000 rounds of 16 nodes take some 20 MB. A figure that a row lacks, or that measures nothing, is
+NaN. What a stranger may write any number of (tasks, peers) is held up to a bound.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+
+from msgspec import UNSET
+
+from swarm.records.hints import LONGEST_NAME
+from swarm.records.history_row import HistoryRow
+from swarm.records.keeping import measured
+from swarm.records.odd import Odd
+from swarm.records.rows import MOST_ROWS, parse_row
+
+MOST_TASKS = 32
+"""Of one node, by name; further ones are left out."""
+MOST_PEERS = 300
+"""Of whom it is held how many groups a node trained on."""
+MOST_HELD = 500_000
+"""Rows of all nodes together: some 250 MB."""
+NAN = math.nan
+
+
+_OTHERS = {"round", "stage", "task_rewards", "task_tag_rates", "external_by_peer", "model", "role", "schema_version"}
+COLUMNS = tuple(name for name in HistoryRow.__struct_fields__ if name not in _OTHERS)
+"""Figures that a history has of each row: those of docs/metrics.md, by the same names."""
+_INDEX = {name: index for index, name in enumerate(COLUMNS)}
+_WIDTH = len(COLUMNS)
+_figures = attrgetter(*COLUMNS)
+_REWARDS = ("my_reward", "answer_tag_rate", "reward_given_tagged", "full_answer_rate", "finished_rate", "reward_std")
+"""They measure nothing where a node that does not train had no answers."""
+
+
+@dataclass
+class Room:
+    """How many more rows all histories of a run may hold together."""
+
+    left: int = MOST_HELD
+
+
+@dataclass
+class TaskHistory:
+    """One task of a node: the rounds in which it was asked."""
+
+    places: array[int] = field(default_factory=lambda: array("L"))
+    """Of the node's rows, in their order."""
+    reward: array[float] = field(default_factory=lambda: array("d"))
+    """Mean reward per completion."""
+    tag_rate: array[float] = field(default_factory=lambda: array("d"))
+    """Share of its completions with a closed answer; NaN where it was not counted."""
+
+    def put(self, place: int, reward: float, tag_rate: float) -> None:
+        """Hold both for a place that has none."""
+        at = len(self.places) if not self.places or place > self.places[-1] else bisect_left(self.places, place)
+        self.places.insert(at, place)
+        self.reward.insert(at, reward)
+        self.tag_rate.insert(at, tag_rate)
+
+    def forget(self, place: int) -> None:
+        """Hold nothing for a place."""
+        at = bisect_left(self.places, place)
+        if at < len(self.places) and self.places[at] == place:
+            del self.places[at], self.reward[at], self.tag_rate[at]
+
+
+class NodeHistory:
+    """What the rows of one node are, one place per round and stage: the last row of each counts."""
+
+    def __init__(self, room: Room | None = None, epoch: int = 0) -> None:
+        """Make one without rows.
+
+        Args:
+            epoch: counts how often the node's file was found to be another one, read from its start.
+        """
+        self.epoch = epoch
+        self.rounds: array[int] = array("q")
+        self.stages: array[int] = array("q")
+        self.tasks: dict[str, TaskHistory] = {}
+        self.trained_on: Counter[str] = Counter()
+        """Peer -> its groups that the node trained on, over all rows, those of rounds done again included."""
+        self.last_trained_on: dict[str, int] = {}
+        """The same of its last row."""
+        self.model = ""
+        """As its last row names it."""
+        self.role = ""
+        """Of a node that does not train."""
+        self.odd = Odd()
+        """Rows left out, clamped, or with more names than are held."""
+        self.torn = False
+        """The file ends in a line without its newline."""
+        self.is_ordered = True
+        """The rows came in the order of their rounds and stages."""
+        self._room = room or Room()
+        self._figures: array[float] = array("d")
+        """COLUMNS of the first place, of the second one, and so on."""
+        self._places: dict[tuple[int, int], int] = {}
+        self._written: array[int] = array("L")
+        """Place of each row, in the order in which they came: what is new since a version."""
+
+    def __len__(self) -> int:
+        """Places."""
+        return len(self.rounds)
+
+    @property
+    def version(self) -> int:
+        """Rows that were taken in."""
+        return len(self._written)
+
+    def since(self, version: int) -> list[int]:
+        """Places that are new, or were written again, since this version; in their order."""
+        return sorted(set(self._written[version:]))
+
+    def column(self, name: str) -> Sequence[float]:
+        """One of COLUMNS, by place."""
+        return self._figures[_INDEX[name] :: _WIDTH]
+
+    def figure(self, name: str, place: int) -> float:
+        """One of COLUMNS at one place."""
+        return self._figures[place * _WIDTH + _INDEX[name]]
+
+    def at(self, name: str, round_: int, stage: int = 0) -> float:
+        """One figure of a round and stage; NaN where there is none."""
+        place = self._places.get((round_, stage))
+        return NAN if place is None else self.figure(name, place)
+
+    @property
+    def last(self) -> int | None:
+        """The place that was written last."""
+        return self._written[-1] if self._written else None
+
+    def in_order(self) -> Sequence[int]:
+        """Places by round and stage."""
+        if self.is_ordered:
+            return range(len(self))
+        return sorted(range(len(self)), key=lambda place: (self.rounds[place], self.stages[place]))
+
+    def one_per_round(self) -> list[int]:
+        """Of each round the place of its last stage, by round: what came of it."""
+        return list({self.rounds[place]: place for place in self.in_order()}.values())
+
+    @property
+    def rounds_done(self) -> int:
+        """Rounds behind it, skipped ones included."""
+        return max(self.rounds, default=-1) + 1
+
+    def observe(self, line: bytes) -> None:
+        """Take note of the line that comes after those seen; what is no row is left out."""
+        if (row := parse_row(line, HistoryRow, self.odd)) is None:
+            return
+        place = self._places.get((row.round, row.stage))
+        if place is not None:
+            start = place * _WIDTH
+            self._figures[start : start + _WIDTH] = array("d", _figures_of(row))
+            for held in self.tasks.values():  # done again, a round may ask others
+                held.forget(place)
+        elif (place := self._next_place(row)) is not None:
+            self._figures.extend(_figures_of(row))
+        else:
+            self.odd.leave_out(f"round {row.round} is beyond the rows that are held")
+            return
+        self._written.append(place)
+        self._take_names(row, place)
+
+    def _next_place(self, row: HistoryRow) -> int | None:
+        """Where a row of another round belongs; None: no more are held."""
+        place = len(self.rounds)
+        if place >= MOST_ROWS or self._room.left <= 0:
+            return None
+        self._room.left -= 1
+        if place and (row.round, row.stage) < (self.rounds[-1], self.stages[-1]):
+            self.is_ordered = False
+        self._places[row.round, row.stage] = place
+        self.rounds.append(row.round)
+        self.stages.append(row.stage)
+        return place
+
+    def _take_names(self, row: HistoryRow, place: int) -> None:
+        self.model = row.model[:LONGEST_NAME]
+        self.role = "" if row.role is UNSET else row.role[:LONGEST_NAME]
+        whole = True
+        for name, reward in row.task_rewards.items():
+            held = self.tasks.get(name)
+            if held is None and len(self.tasks) < MOST_TASKS and len(name) <= LONGEST_NAME:
+                held = self.tasks[name] = TaskHistory()
+            if held is None:
+                whole = False
+            else:
+                held.put(place, reward, row.task_tag_rates.get(name, NAN))
+        self.last_trained_on = {}
+        for peer, groups in row.external_by_peer.items():
+            if peer in self.trained_on or (len(self.trained_on) < MOST_PEERS and len(peer) <= LONGEST_NAME):
+                self.trained_on[peer] += groups
+                self.last_trained_on[peer] = groups
+            else:
+                whole = False
+        if not whole:
+            self.odd.cut_names(f"names of round {row.round}")
+
+
+def _figures_of(row: HistoryRow) -> list[float]:
+    """COLUMNS of a row, with what rows of every version imply, and NaN for what it lacks or what measures nothing."""
+    figures = [NAN if value is UNSET else value for value in _figures(row)]
+    if row.reward_given_tagged is UNSET and row.answer_tag_rate > 0:
+        figures[_INDEX["reward_given_tagged"]] = min(1.0, row.my_reward / row.answer_tag_rate)
+    if not measured([row]):
+        for name in _REWARDS:
+            figures[_INDEX[name]] = NAN
+    return figures
+
+
+History = Mapping[str, NodeHistory]
+"""Node -> what its rows are; nodes that have logs."""
+
+
+def by_round(history: History, column: str) -> dict[int, list[float]]:
+    """Round -> the figures of the nodes that have one, each of its last stage; rounds in order."""
+    found: dict[int, list[float]] = {}
+    for node in history.values():
+        values = node.column(column)
+        for place in node.one_per_round():
+            if not math.isnan(values[place]):
+                found.setdefault(node.rounds[place], []).append(values[place])
+    return dict(sorted(found.items()))
+
+
+def cumulative(values: Iterable[float]) -> Iterator[float]:
+    """Their sum so far, at each of them; NaN adds nothing."""
+    total = 0.0
+    for value in values:
+        total += 0.0 if math.isnan(value) else value
+        yield total
