@@ -91,9 +91,14 @@ COMMANDS = {
     ),
     "status": Command("looking:status", "Show the round and every node of an experiment.", "--watch --experiment demo"),
     "logs": Command(
-        "looking:logs",
+        "logs:logs",
         "Show the events of all nodes in order, and follow them.",
-        "-f --event 'round.*' --node worker-0",
+        "-f --since 10m --event 'round.*' --node worker-0",
+    ),
+    "inspect": Command(
+        "inspect:inspect",
+        "Show what nodes answered: questions, completions, rewards, and who learnt from them.",
+        "--round 12 --node worker-0 --task 'binary*'",
     ),
     "web": Command("web:web", "Show a run as a page in the browser, live, or frozen into a file.", "--experiment demo"),
     "summary": Command("looking:summary", "Show what an experiment learned, and plot it.", "--plot reward.png"),

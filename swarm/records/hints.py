@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from statistics import median
 from typing import NamedTuple
 
@@ -111,19 +112,22 @@ class Recent(msgspec.Struct, frozen=True, gc=False):
 
 
 _SAME = sorted({*Recent.__struct_fields__} & {*Glance.__struct_fields__} - {"quarantined"})
+_same = attrgetter(*_SAME)
 _UNKNOWN = {"disk_used": 0.0, "disk_free": 0, "memory_allocated": 0, "memory_total": 0}
 """Of columns that a row may lack."""
 
 
 def recent(row: Glance | MetricsRow) -> Recent:
     """The part of a row that the rules need."""
-    refused = Counter(row.refused_files)
-    same = {field: getattr(row, field) for field in _SAME}
+    same = dict(zip(_SAME, _same(row), strict=True))
+    for field, none in _UNKNOWN.items():
+        if same[field] is UNSET:
+            same[field] = none
     return Recent(
-        **same | {field: none for field, none in _UNKNOWN.items() if same[field] is UNSET},
+        **same,
         memory_used=_used(row),
-        refused=sum(refused.values()),
-        refused_as=refused.most_common(1)[0][0][:LONGEST_NAME] if refused else "",
+        refused=sum(row.refused_files.values()),
+        refused_as=max(row.refused_files, key=row.refused_files.__getitem__, default="")[:LONGEST_NAME],
         quarantined=len(row.quarantined),
         quarantined_peer=row.quarantined[0][:LONGEST_NAME] if row.quarantined else "",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Mapping
+from operator import attrgetter
 
 from swarm.records.asked import Asked
 from swarm.records.hints import KEPT, LONGEST_NAME, Recent, recent
@@ -14,6 +15,7 @@ from swarm.records.rows import MOST_ROWS, Glance, parse_row
 MOST_PEERS = 300
 """Of whom it is held what a node said of them; a node reads 256 unless it is told otherwise."""
 MOST_REASONS = 100
+_asked = attrgetter("store_writes", "store_lists", "store_reads", "store_sent", "store_received", "store_spared")
 OWN = "own"
 """`clock` of a row whose round the node opened by itself."""
 
@@ -58,8 +60,9 @@ class NodeProgress:
         self.last = row
         if len(self.rewards) < MOST_ROWS:
             self.rewards[row.round] = row.my_reward
-            self.unmeasured -= {row.round}
-            self.unmeasured |= set() if measured([row]) else {row.round}
+            self.unmeasured.discard(row.round)
+            if not measured([row]):
+                self.unmeasured.add(row.round)
         if row.clock == OWN:
             self.own_rounds_done = max(self.own_rounds_done, row.round + 1)
         self.recent.append(recent(row))
@@ -68,11 +71,8 @@ class NodeProgress:
         self.unverified += row.external_unverified
         self.tokens_generated += row.tokens_generated
         self.tokens_trained += row.tokens_trained
-        self.asked = self.asked.plus(
-            Asked(
-                row.store_writes, row.store_lists, row.store_reads, row.store_sent, row.store_received, row.store_spared
-            )
-        )
+        if any(asked := _asked(row)):
+            self.asked = self.asked.plus(Asked(*asked))
 
     def _takes_names(self, row: Glance) -> bool:
         """False: not all of them are held."""
@@ -120,8 +120,10 @@ def _add(total: Counter[str], counted: Mapping[str, int], most: int) -> bool:
     """
     whole = True
     for name, count in counted.items():
-        if _fits(total, name, most):
-            total[name] += count
+        if (held := total.get(name)) is not None:
+            total[name] = held + count
+        elif _fits(total, name, most):
+            total[name] = count
         else:
             whole = False
     return whole

@@ -10,11 +10,11 @@ no sum of rows can overflow. The forms themselves say that integers that are no 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cache
-from operator import attrgetter, ge, le
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, reduce
+from operator import attrgetter, ge, le, or_
 from types import UnionType
-from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import UNSET
@@ -36,6 +36,9 @@ _BY_NAME = {
     "publish_to_pool": (-1e9, 1e9),  # between the clocks of two hosts
     "round": (0, 2**53 - 1),
 }
+
+
+Form = TypeVar("Form", bound=msgspec.Struct)
 
 
 class Range(NamedTuple):
@@ -62,8 +65,11 @@ class _Form(NamedTuple):
     values: attrgetter[tuple[float, ...]]
     lows: tuple[float, ...]
     highs: tuple[float, ...]
-    others: dict[str, Range]
-    """Numbers that may be missing, dicts and lists."""
+    others: tuple[str, ...]
+    """Of numbers that may be missing, dicts and lists."""
+    other_values: Callable[[msgspec.Struct], Sequence[Any]]
+    ranges: tuple[Range, ...]
+    """Of these."""
 
 
 def clamp(row: msgspec.Struct, like: type[msgspec.Struct] = MetricsRow) -> list[str]:
@@ -81,15 +87,64 @@ def clamp(row: msgspec.Struct, like: type[msgspec.Struct] = MetricsRow) -> list[
     if not (all(map(le, form.lows, values)) and all(map(ge, form.highs, values))):
         for name, low, high in zip(form.names, form.lows, form.highs, strict=True):
             changed += _clamp_column(row, name, Range(low, high))
-    for name, of_name in form.others.items():
-        if (value := getattr(row, name)) is not UNSET and value != {}:
+    for name, of_name, value in zip(form.others, form.ranges, form.other_values(row), strict=True):
+        if not _is_within(value, of_name):
             changed += _clamp_column(row, name, of_name)
     return changed
+
+
+@cache
+def strict(form: type[Form]) -> type[Form]:
+    """The form, of which only those rows can be decoded whose numbers `clamp` would leave as they are, and whose reward
+    is a share: the decoder tells that in a fifth of the time that `clamp` takes."""
+    ranges = dict(_ranges(MetricsRow)) | {KEY_COLUMNS[MetricsRow]: Range(0, 1)}
+    fields = [
+        (field.name, _bounded(field.type, ranges.get(field.name)), _default_of(field))
+        for field in msgspec.structs.fields(form)
+    ]
+    return msgspec.defstruct(form.__name__, fields, bases=(form,), kw_only=True)  # type: ignore[return-value]
+
+
+def _default_of(field: msgspec.structs.FieldInfo) -> Any:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return msgspec.field(default_factory=field.default_factory)
+    return msgspec.field(default=field.default)
+
+
+def _bounded(hint: Any, of_name: Range | None) -> Any:
+    """A type with its numbers bounded, and its dicts and lists too."""
+    if of_name is None or hint is bool:
+        return hint
+    if hint in (int, float):
+        return Annotated[hint, msgspec.Meta(ge=hint(of_name.low), le=hint(of_name.high))]
+    if get_origin(hint) is Annotated:
+        return _bounded(get_args(hint)[0], of_name)
+    inner = tuple(_bounded(argument, of_name) for argument in get_args(hint))
+    match get_origin(hint):
+        case origin if origin in (dict, list):
+            return Annotated[origin[inner], msgspec.Meta(max_length=MOST_ENTRIES)]
+        case origin if origin in (Union, UnionType):
+            return reduce(or_, inner)
+    return hint
 
 
 def is_share(value: float) -> bool:
     """Whether a reward is a share of the full one."""
     return 0 <= value <= 1
+
+
+def _is_within(value: Any, of_name: Range) -> bool:
+    """Whether all of it is in its range; of what is nested nobody knows here."""
+    if value is UNSET or not value:
+        return value is UNSET or not isinstance(value, int | float) or of_name.holds(value)
+    if isinstance(value, dict):
+        if len(value) > MOST_ENTRIES:
+            return False
+        try:
+            return bool(of_name.low <= min(value.values()) and max(value.values()) <= of_name.high)
+        except TypeError:
+            return False
+    return isinstance(value, int | float) and of_name.holds(value)
 
 
 def _clamp_column(row: msgspec.Struct, name: str, of_name: Range) -> list[str]:
@@ -137,13 +192,23 @@ def _form(form: type[msgspec.Struct], like: type[msgspec.Struct]) -> _Form:
     ranges = {name: of_name for name, of_name in _ranges(like) if name in form.__struct_fields__}
     types = get_type_hints(form)
     names = tuple(name for name in ranges if types[name] in (int, float) and name != KEY_COLUMNS.get(like))
+    others = tuple(n for n in ranges if n not in names and types[n] is not bool and types[n] is not str)
     return _Form(
         names=names,
         values=attrgetter(*names),
         lows=tuple(ranges[name].low for name in names),
         highs=tuple(ranges[name].high for name in names),
-        others={n: r for n, r in ranges.items() if n not in names and types[n] is not bool and types[n] is not str},
+        others=others,
+        other_values=_values(others),
+        ranges=tuple(ranges[name] for name in others),
     )
+
+
+def _values(names: tuple[str, ...]) -> Callable[[msgspec.Struct], Sequence[Any]]:
+    """What gives the columns of these names, always as a sequence."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda row: [getattr(row, name) for name in names]
 
 
 def _ranges(like: type[msgspec.Struct]) -> Iterator[tuple[str, Range]]:

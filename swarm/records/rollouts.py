@@ -40,7 +40,6 @@ class RolloutFiles:
         self._in_place = count_files(run.store, keys.ROLLOUTS, rounds)
         self._archive = Archive(run)
         parts = self._archive.rounds()
-        self._rounds = rounds
         self._parts = {round_: parts[round_] for round_ in sorted(parts) if rounds is None or round_ in rounds}
 
     @cached_property
@@ -56,13 +55,10 @@ class RolloutFiles:
     @cached_property
     def counted(self) -> Counted:
         """Which there are, and what else lies where nodes publish them."""
-        nodes = {key: set(there) for key, there in self._in_place.nodes.items() if self._asked_for(key)}
+        nodes = {key: set(there) for key, there in self._in_place.nodes.items()}
         for key, node in filter(None, map(keys.rollout_of, self._archived)):
             nodes.setdefault(key, set()).add(node)
         return Counted(nodes, self._in_place.strays)
-
-    def _asked_for(self, key: RoundKey) -> bool:
-        return self._rounds is None or key.round in self._rounds
 
     def decoded(self, key: RoundKey, node: str, limit: int) -> RolloutFile | None:
         """One file by its form, its parts put together; None if it is nowhere any more.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -61,6 +61,8 @@ class Wanted(NamedTuple):
     """The lowest level."""
     metrics: bool = False
     """Metrics rows too."""
+    since: float = 0.0
+    """Unix seconds; none earlier."""
 
     @property
     def words(self) -> re.Pattern[bytes]:
@@ -96,13 +98,13 @@ class EventStream:
 
     def read(self) -> list[Event]:
         """All new events, ordered by time."""
-        return sorted((event for source in self._sources() for event in self._new(source, source.parts())), key=_time)
+        return self._in_order(event for source in self._sources() for event in self._new(source, source.parts()))
 
     def read_on(self) -> list[Event]:
         """New events, ordered by time: of each log a part, and the rest with the next call."""
         sources = list(self._sources())
         limit = max(LEAST_AT_ONCE, AT_ONCE // max(1, len(sources)))
-        return sorted((event for of in sources for event in self._new(of, of.parts(1, limit))), key=_time)
+        return self._in_order(event for of in sources for event in self._new(of, of.parts(1, limit)))
 
     def read_last(self, count: int, most_parsed: int = 0) -> list[Event]:
         """The last `count` of all new events, ordered by time; what is before them counts as read.
@@ -115,7 +117,10 @@ class EventStream:
         for source in sources:
             last = sorted([*last, *self._last_of(source, count, share)], key=_time)
             del last[: max(0, len(last) - count)]
-        return last
+        return self._in_order(last)
+
+    def _in_order(self, events: Iterable[Event]) -> list[Event]:
+        return sorted((event for event in events if event.timestamp >= self._wanted.since), key=_time)
 
     def _sources(self) -> Iterator[_Source]:
         for node in nodes_with_logs(self._run):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from datetime import datetime
 from typing import Any
 
@@ -11,33 +11,52 @@ import msgspec
 from swarm.harmless import printable
 from swarm.records.growing import parse_line
 from swarm.records.stream import METRICS_EVENT, Event
+from swarm.views.repeats import More
 
 _SHOWN_METRICS = (
     *("round", "my_reward", "answer_tag_rate", "reward_given_tagged", "cumulative_reward", "external_groups"),
     *("total_agents", "seconds_round"),
 )
 _HEAD_KEYS = frozenset({"timestamp", "level", "event", "node_id", "logger", "exception", "stack"})
+_WIDE_KEYS = _HEAD_KEYS - {"logger"}
 
 
-def render(events: Iterable[Event]) -> Iterator[str]:
-    """Each event as one readable line, an exception's traceback indented below it."""
+def render(events: Iterable[Event | More], *, wide: bool = False) -> Iterator[str]:
+    """Each event as one readable line, an exception's traceback indented below it.
+
+    Args:
+        wide: with the date, the zone and the logger.
+    """
+    clock = _date if wide else _clock
     for event in events:
-        words, details = in_words(event)
-        yield " ".join(
-            [_clock(event.timestamp), f"{event.node:12}", f"{event.level:8}", printable(event.event), *words]
-        )
+        if isinstance(event, More):
+            yield f"{_head(event.event, clock)} x {event.times} more, last at {clock(event.last)}"
+            continue
+        words, details = in_words(event, _WIDE_KEYS if wide else _HEAD_KEYS)
+        yield " ".join([_head(event, clock), *words])
         yield from (f"    {line}" for line in details)
 
 
-def in_words(event: Event) -> tuple[list[str], list[str]]:
+def in_words(event: Event, without: Set[str] = _HEAD_KEYS) -> tuple[list[str], list[str]]:
     """What an event says beside its time, node, level and name: `key=value`, and the lines of its traceback."""
     fields = _fields(event.line)
     if event.event == METRICS_EVENT and "event" not in fields:
         shown = {key: fields[key] for key in _SHOWN_METRICS if key in fields}
     else:
-        shown = {key: value for key, value in fields.items() if key not in _HEAD_KEYS}
+        shown = {key: value for key, value in fields.items() if key not in without}
     details = [line for text in ("stack", "exception") for line in str(fields.get(text) or "").splitlines()]
     return [f"{printable(key)}={_value(value)}" for key, value in shown.items()], [*map(printable, details)]
+
+
+def _head(event: Event, clock: Callable[[float], str]) -> str:
+    return " ".join([clock(event.timestamp), f"{event.node:12}", f"{event.level:8}", printable(event.event)])
+
+
+def _date(timestamp: float) -> str:
+    try:
+        return datetime.fromtimestamp(timestamp).astimezone().isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return "????-??-??T??:??:??.???+??:??"
 
 
 def _clock(timestamp: float) -> str:

@@ -1,0 +1,58 @@
+"""`swarm inspect`: rollout groups of a run, from its folder: what was asked, answered, earned, and learnt from."""
+
+from __future__ import annotations
+
+import shutil
+from functools import partial
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+from msgspec.structs import replace
+
+from swarm.cli.flags import CommonFlags, open_experiment, settings_from
+from swarm.cli.say import print_result
+from swarm.records.groups import Wanted, read_groups
+from swarm.views.groups import Layout, render
+
+MOST_GROUPS = 1000
+
+
+def inspect(
+    *,
+    common: CommonFlags | None = None,
+    round_: Annotated[tuple[int, ...], Parameter("--round", validator=Number(gte=0))] = (),
+    stage: Annotated[tuple[int, ...], Parameter("--stage", validator=Number(gte=0))] = (),
+    node: Annotated[tuple[str, ...], Parameter("--node")] = (),
+    task: Annotated[tuple[str, ...], Parameter("--task")] = (),
+    groups: Annotated[
+        int, Parameter(("--groups", "-n"), validator=Number(gte=1, lte=MOST_GROUPS), show_default=True)
+    ] = 4,
+    layout: Annotated[Layout, Parameter(show_default=True)] = "auto",
+    score: bool = False,
+    output: Annotated[Literal["text", "json"], Parameter(("--output", "-o"), show_default=True)] = "text",
+) -> None:
+    """Show rollout groups: question, completions, rewards, advantages, who published them and who trained on them.
+
+    Rewards are their publisher's claims, and advantages are computed from these as the run does.
+
+    Args:
+        common: which experiment.
+        round_: Only of this round; give it again for another one. Without it, the latest round that has some.
+        stage: Only of this stage of a round; give it again for another one.
+        node: Only what this node published; give it again for another one.
+        task: Only of tasks whose name matches this pattern, such as 'binary*'; give it again for another one.
+        groups: So many of them.
+        layout: Completions beside each other, one below the other, or as the terminal has room.
+        score: Score the completions again, by this machine's own scorer.
+        output: text or json.
+    """
+    settings = settings_from(common)
+    run = open_experiment(settings)
+    found = read_groups(run, Wanted(frozenset(round_), frozenset(stage), frozenset(node), task), groups)
+    if score:
+        from swarm.cli.rescoring import rescored
+
+        found = replace(found, groups=rescored(run, settings, found.groups))
+    width = shutil.get_terminal_size().columns
+    print_result(found, partial(render, width=width, layout=layout), as_json=output == "json")

@@ -1,0 +1,141 @@
+"""`swarm logs`: the events of all nodes of a run, from its folder."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from importlib.resources import files
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from swarm.cli.flags import CommonFlags, open_experiment, settings_from
+from swarm.cli.paint import painted
+from swarm.cli.say import warn
+from swarm.cli.waiting import open_experiment_when_there
+from swarm.errors import ConfigError
+from swarm.harmless import escaped, printable_lines
+from swarm.records.event_names import EVENTS
+from swarm.records.listing import nodes_with_logs
+from swarm.records.stream import METRICS_EVENT, UNREADABLE, Event, EventStream, Wanted
+from swarm.spelling import did_you_mean
+from swarm.store.run import Run
+from swarm.views.events import render
+from swarm.views.repeats import Repeats
+from swarm.views.text import shorten
+from swarm.views.when import moment
+from swarm.wire import keys
+
+POLL_SECONDS = 0.5
+"""The folder is listed and read so often while logs are followed: no file events are needed, so any file system will
+do."""
+MOST_NAMED = 1000
+"""Characters of the names that there are."""
+LINES, LINES_SINCE = 50, 1000
+"""Events that are shown unless it is said how many; with a time from which on they are wanted."""
+LNAV_FORMAT = "assets/lnav/swarm_log.json"
+
+Form = Literal["text", "wide", "json"]
+
+
+def logs(
+    *,
+    common: CommonFlags | None = None,
+    follow: Annotated[bool, Parameter(("--follow", "-f"))] = False,
+    lines: Annotated[int | None, Parameter(("--lines", "-n"), validator=Number(gte=0))] = None,
+    since: str | None = None,
+    node: Annotated[tuple[str, ...], Parameter("--node")] = (),
+    event: str = "*",
+    level: Annotated[Literal["debug", "info", "warning", "error", "critical"], Parameter("--level")] = "debug",
+    metrics: bool = False,
+    output: Annotated[Form, Parameter(("--output", "-o"), show_default=True)] = "text",
+    as_json: Annotated[bool, Parameter("--json")] = False,
+    lnav_format: bool = False,
+) -> None:
+    """Show the events of all nodes in order, and follow them.
+
+    Args:
+        common: which experiment.
+        follow: Keep showing new events of all nodes, those that join later too, until Ctrl-C; an experiment that is not
+            there yet is waited for.
+        lines: Begin with so many of the last events; with --since 1000. [default: 50]
+        since: Only events of the last 10m, 1h30m, 2d, or since a time such as 2026-07-01T12:30 (local unless it says
+            otherwise).
+        node: Only this node; give it again for another one.
+        event: Only events whose name matches this pattern, such as 'round.*'; one that is neither this version's nor in
+            the logs is refused.
+        level: Only events of this level and above.
+        metrics: Each node's metrics row of each round, too.
+        output: text; wide: with date, zone and logger; json: the lines as they are in the folder. What a node repeats
+            is one line in the first two.
+        as_json: The same as --output json.
+        lnav_format: Print the format by which lnav reads training_events.jsonl, and nothing else.
+    """
+    if lnav_format:
+        sys.stdout.write((files("swarm") / LNAV_FORMAT).read_text("utf-8"))
+        return
+    form: Form = "json" if as_json else output
+    settings = settings_from(common)
+    wanted = Wanted(frozenset(node), event, level, metrics, moment(since, time.time(), "--since") if since else 0.0)
+    run = open_experiment_when_there(settings) if follow else open_experiment(settings)
+    unknown = [*nodes_without_logs(node, run), *_event_of_no_log(event, run)]
+    if unknown and not follow:
+        raise ConfigError("; ".join(unknown))
+    for said in unknown:  # it may come
+        warn(said)
+    stream, repeats = EventStream(run, wanted), Repeats()
+    _show(_last(stream, lines, wanted, run, follow=follow), repeats, form)
+    while follow:
+        time.sleep(POLL_SECONDS)
+        _show(stream.read_on(), repeats, form)
+    _write(render(repeats.rest(), wide=form == "wide"))
+
+
+def _last(stream: EventStream, lines: int | None, wanted: Wanted, run: Run, *, follow: bool) -> list[Event]:
+    most = (LINES_SINCE if wanted.since else LINES) if lines is None else lines
+    last = stream.read_last(most)
+    for of, unseen in sorted(stream.unseen.items()):
+        warn(f"{of}: {unseen} lines were not looked into, for so many would take minutes: name it with --node")
+    if most and not last and not follow:
+        asked = "level, name, time and node" if wanted.since else "level, name and node"
+        warn(f"no event in {run.store.describe(keys.LOGS)} is of the {asked} that were asked for")
+    if wanted.since and lines is None and len(last) == most:
+        warn(f"these are the last {most} since then: --lines shows more")
+    return last
+
+
+def nodes_without_logs(asked: tuple[str, ...], run: Run) -> Iterator[str]:
+    """A sentence on each."""
+    there = nodes_with_logs(run) if asked else []
+    for name in asked:
+        if name not in there:
+            logs, names = run.store.describe(keys.LOGS), shorten(", ".join(there), MOST_NAMED)
+            yield f"--node {name}: no such node has logs in {logs}; there are {names}{did_you_mean(name, there)}"
+
+
+def _event_of_no_log(pattern: str, run: Run) -> Iterator[str]:
+    """A sentence on the name of an event that nobody says, neither this version nor whoever wrote into the logs."""
+    if any(fnmatchcase(name, pattern) for name in (*EVENTS, METRICS_EVENT, UNREADABLE)):
+        return
+    if not EventStream(run, Wanted(event=pattern, metrics=True)).read_last(1):
+        kinds = sorted({f"{name.partition('.')[0]}.*" for name in EVENTS if "." in name})
+        meant = did_you_mean(pattern, [*sorted(EVENTS), *kinds], f"; there are {', '.join(kinds)}")
+        yield f"--event {pattern}: no such event is said, nor in {run.store.describe(keys.LOGS)}{meant}"
+
+
+def _show(events: list[Event], repeats: Repeats, form: Form) -> None:
+    _write(map(_raw, events) if form == "json" else render(repeats.take(events), wide=form == "wide"))
+
+
+def _write(lines: Iterable[str]) -> None:
+    for line in lines:
+        sys.stdout.write(painted(printable_lines(line), sys.stdout) + "\n")
+    sys.stdout.flush()
+
+
+def _raw(event: Event) -> str:
+    """A line as it lies in the folder, what a terminal would obey escaped as in JSON; it need not be JSON at all."""
+    return escaped(event.line.decode("utf-8", "replace"))

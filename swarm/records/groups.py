@@ -1,0 +1,286 @@
+"""Rollout groups of a run, to be shown: question, completions, rewards, advantages, and who trained on them.
+
+    rollouts, archive ─▶ RolloutFiles ─▶ read_groups: those that are wanted, each text cut to what is shown
+    metrics.jsonl of all nodes ─────────▶ learners_of: which rows name a group among those trained on
+
+A published reward is its publisher's claim; nodes verify for themselves. Advantages are computed from these claims by
+the run's own scaling, as far as that is one of ours.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+import msgspec
+
+from swarm.algo.advantages import SCALINGS, group_advantages
+from swarm.errors import ProtocolError
+from swarm.records.archives import Archive
+from swarm.records.files import read_clock, read_experiment
+from swarm.records.growing import Growing, parse_line
+from swarm.records.listing import nodes_with_logs, rounds_in
+from swarm.records.ranges import is_share
+from swarm.records.rollouts import RolloutFiles
+from swarm.store.run import Run
+from swarm.types import Completion, Origin, RoundKey, Turn
+from swarm.wire import keys
+from swarm.wire.codec import MOST_COMPLETIONS, earlier_turns
+from swarm.wire.messages import Count, GroupInfo, RolloutEntry, RolloutFile
+
+MOST_FILE = 64 * 2**20
+"""Bytes of one rollout file, its parts together; a node takes 8 MiB unless it is told otherwise."""
+LONGEST_TEXT = 16_000
+"""Characters of a question, completion, reply or answer that are held; how many more there are is said."""
+LONGEST_NAME = 80
+"""Characters of the name of a task, a model, a licence."""
+LOOKED_BACK = 64
+"""Rounds in which groups that are wanted are looked for, the latest first, where no round is asked for."""
+MOST_LEARNERS = 1000
+"""Rows of one group that are held."""
+_SLOT = re.compile(r"0|[1-9][0-9]{0,5}")
+
+
+class Turned(msgspec.Struct, frozen=True):
+    """A turn of a conversation before its last one."""
+
+    response: str
+    reply: str
+    """The environment's words."""
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """One completion of a group."""
+
+    response: str
+    """At most LONGEST_TEXT characters."""
+    cut: int
+    """Characters that are left out, of all its turns."""
+    finished: bool
+    """The model ended it itself; false: cut at the length limit."""
+    claimed_reward: float | None
+    """By its publisher; None: it claims none, or none in [0, 1]."""
+    advantage: float | None
+    """Of that reward among those of its group; None where one is missing."""
+    scored_reward: float | None = None
+    """By this machine's own scorer; None where that was not asked."""
+    turns: tuple[Turned, ...] = ()
+    """Of a conversation: those before the last one."""
+
+
+class Learner(NamedTuple):
+    """A row that names a group among those trained on."""
+
+    node: str
+    round: int
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """The completions of one node to one question."""
+
+    round: int
+    stage: int
+    node: str
+    """Who published it."""
+    slot: int
+    task: str
+    model: str
+    question: str
+    """At most LONGEST_TEXT characters."""
+    cut: int
+    """Characters of it that are left out."""
+    answer: str | None
+    """The ground truth as published; None where the task has no single one."""
+    published_at: float
+    """Unix seconds, by its publisher's clock."""
+    rounds_trained: int
+    """Updates behind the policy that wrote it."""
+    licence: str
+    """Of its texts; empty: not said."""
+    completions: tuple[Shown, ...]
+    trained_on: tuple[Learner, ...] = ()
+    """Other nodes; a node trains on its own groups in any case."""
+    origin: Origin | None = None
+    """What makes the question."""
+    not_scored: str = ""
+    """Why this machine's scorer gave no rewards, where it was asked."""
+
+    @property
+    def name(self) -> str:
+        """As rows name it."""
+        return f"{self.node}/{self.round}/{self.stage}/{self.slot}"
+
+
+class Wanted(NamedTuple):
+    """Which groups; what is empty takes all."""
+
+    rounds: frozenset[int] = frozenset()
+    """Empty: the latest round that has some."""
+    stages: frozenset[int] = frozenset()
+    nodes: frozenset[str] = frozenset()
+    tasks: tuple[str, ...] = ()
+    """Patterns of the task's name as a shell would match it."""
+
+    def takes_file(self, key: RoundKey, node: str) -> bool:
+        return (not self.stages or key.stage in self.stages) and (not self.nodes or node in self.nodes)
+
+    def takes_task(self, task: str) -> bool:
+        return not self.tasks or any(fnmatchcase(task, pattern) for pattern in self.tasks)
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """Some groups of a run."""
+
+    groups: list[Group]
+    """By round, stage, node and slot."""
+    more: int
+    """Groups that are wanted as well, and were not read."""
+    refused: dict[str, str]
+    """Key of a file that cannot be read -> why."""
+    rounds: tuple[int, int] | None = None
+    """The first and the last round of which there are rollouts; None: of none."""
+
+
+def read_groups(run: Run, wanted: Wanted, most: int) -> Found:
+    """The first `most` groups that are wanted. Raises StoreError if rollouts cannot be listed."""
+    found, there = Found(groups=[], more=0, refused={}), _rounds(run)
+    latest = [frozenset({round_}) for round_ in reversed(there[-LOOKED_BACK:])]
+    for rounds in [wanted.rounds] if wanted.rounds else latest:
+        found = _read(run, RolloutFiles(run, rounds), wanted, most)
+        if found.groups or found.more:
+            break
+    learners = learners_of(run, {group.name for group in found.groups})
+    told = [msgspec.structs.replace(group, trained_on=tuple(learners.get(group.name, ()))) for group in found.groups]
+    return msgspec.structs.replace(found, groups=told, rounds=(there[0], there[-1]) if there else None)
+
+
+def _rounds(run: Run) -> list[int]:
+    """Those of which there are rollouts, as far as the clock has come: a folder's name costs a stranger nothing."""
+    state = read_clock(run).state
+    there = {*rounds_in(run.store, keys.ROLLOUTS), *Archive(run).rounds()}
+    return sorted(round_ for round_ in there if state is None or round_ <= state.round)
+
+
+def _read(run: Run, files: RolloutFiles, wanted: Wanted, most: int) -> Found:
+    scaling = _scaling(run)
+    groups, refused, more = list[Group](), dict[str, str](), 0
+    for key, node in (named for named in files if wanted.takes_file(*named)):
+        try:
+            file = _checked(files.decoded(key, node, MOST_FILE), key, node)
+        except ProtocolError as error:
+            refused[keys.rollout(key, node)] = str(error)
+            continue
+        for slot in _slots(file, wanted):
+            if len(groups) < most:
+                groups.append(_group(file, slot, scaling))
+            else:
+                more += 1
+    return Found(groups=groups, more=more, refused=refused)
+
+
+def _scaling(run: Run) -> str:
+    """The run's name of it; empty for one that is not ours."""
+    try:
+        experiment = read_experiment(run)
+    except ProtocolError:
+        experiment = None
+    said = experiment.identity.get("advantage_scaling", "std") if experiment else "std"
+    return said if isinstance(said, str) and said in SCALINGS else ""
+
+
+def _checked(file: RolloutFile | None, key: RoundKey, node: str) -> RolloutFile | None:
+    if file and (file.round, file.stage, file.peer_id) != (*key, node):
+        raise ProtocolError("misplaced", f"it says {file.peer_id[:80]!r}, round {file.round}, stage {file.stage}")
+    return file
+
+
+def _slots(file: RolloutFile | None, wanted: Wanted) -> list[str]:
+    named = [slot for slot in file.rollouts if _SLOT.fullmatch(slot)] if file else []
+    return sorted((slot for slot in named if file and wanted.takes_task(_info(file, slot).task)), key=int)
+
+
+def _info(file: RolloutFile, slot: str) -> GroupInfo:
+    return file.groups.get(slot) or GroupInfo(task="")
+
+
+def _group(file: RolloutFile | None, slot: str, scaling: str) -> Group:
+    assert file is not None
+    info, entries = _info(file, slot), file.rollouts[slot][:MOST_COMPLETIONS]
+    rewards = [entry.reward if entry.reward is not None and is_share(entry.reward) else None for entry in entries]
+    question = entries[0].prompt if entries else ""
+    return Group(
+        round=file.round,
+        stage=file.stage,
+        node=file.peer_id,
+        slot=int(slot),
+        task=info.task[:LONGEST_NAME],
+        model=file.policy.model[:LONGEST_NAME],
+        question=question[:LONGEST_TEXT],
+        cut=max(0, len(question) - LONGEST_TEXT),
+        answer=None if info.answer is None else info.answer[:LONGEST_TEXT],
+        published_at=file.timestamp,
+        rounds_trained=file.policy.rounds_trained,
+        licence=(file.policy.licence or "")[:LONGEST_NAME],
+        completions=tuple(map(_shown, entries, rewards, advantages_of(rewards, scaling))),
+        origin=info.origin,
+    )
+
+
+def advantages_of(rewards: Sequence[float | None], scaling: str) -> list[float | None]:
+    """By the scaling of this name; None where it is not ours, or a reward is not known."""
+    known = [reward for reward in rewards if reward is not None]
+    if scaling not in SCALINGS or len(known) < len(rewards) or not known:
+        return [None] * len(rewards)
+    return [*group_advantages(known, SCALINGS[scaling])]
+
+
+def _shown(entry: RolloutEntry, reward: float | None, advantage: float | None) -> Shown:
+    turns = earlier_turns(entry.turns)
+    texts = [entry.response, *(turn.text for turn in turns)]
+    return Shown(
+        response=entry.response[:LONGEST_TEXT],
+        cut=sum(max(0, len(text) - LONGEST_TEXT) for text in texts),
+        finished=entry.finished,
+        claimed_reward=reward,
+        advantage=advantage,
+        turns=tuple(Turned(turn.text[:LONGEST_TEXT], turn.reply[:LONGEST_TEXT]) for turn in turns),
+    )
+
+
+def as_completion(shown: Shown) -> Completion:
+    """What a scorer is given of it."""
+    return Completion(
+        shown.response, shown.finished, earlier=tuple(Turn(t.response, True, t.reply) for t in shown.turns)
+    )
+
+
+class _Row(msgspec.Struct):
+    round: Count
+    trained_on: list[str] = []
+
+
+def learners_of(run: Run, names: Iterable[str]) -> Mapping[str, Sequence[Learner]]:
+    """Group, `node/round/stage/slot` -> the nodes whose rows say that they trained on it, by node and round.
+
+    Only lines that hold a name are parsed.
+    """
+    asked = frozenset(names)
+    found: dict[str, dict[Learner, None]] = defaultdict(dict)
+    if not asked:
+        return {}
+    there = re.compile(b"|".join(sorted(re.escape(f'"{name}"'.encode()) for name in asked)))
+    for node in nodes_with_logs(run):
+        for line in _lines_with(run, node, there):
+            row = parse_line(line, _Row)
+            for name in asked.intersection(row.trained_on if row else ()):
+                if row and len(found[name]) < MOST_LEARNERS:
+                    found[name][Learner(node, row.round)] = None
+    return {name: [*learners] for name, learners in found.items()}
+
+
+def _lines_with(run: Run, node: str, there: re.Pattern[bytes]) -> Iterator[bytes]:
+    for part in Growing(run.store, keys.metrics(node)).look():
+        yield from filter(there.search, part.records)

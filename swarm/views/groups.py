@@ -1,0 +1,174 @@
+"""Rollout groups as text for a terminal: a question, its completions side by side or one below the other, what they
+earned, and who trained on them. Pure.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from itertools import zip_longest
+from typing import Literal
+
+from swarm.harmless import printable_lines
+from swarm.records.groups import Found, Group, Learner, Shown
+from swarm.views.text import shorten
+
+Layout = Literal["auto", "beside", "below"]
+"""Of the completions of a group; `auto`: beside where at least two find room."""
+NARROWEST = 36
+"""Columns of a completion beside others."""
+MOST_LEARNERS = 8
+MOST_REFUSED = 8
+LONGEST_REFUSAL = 200
+_INDENT = "  "
+_BETWEEN = " │ "
+
+
+def render(found: Found, *, width: int, layout: Layout = "auto") -> str:
+    """All groups, and what could not be shown.
+
+    Args:
+        width: columns of the terminal.
+    """
+    parts = [render_group(group, width=width, layout=layout) for group in found.groups]
+    if not found.groups:
+        parts.append(_none(found))
+    if found.more:
+        parts.append(f"and {found.more} more groups: --groups shows more, --node, --task and --stage choose")
+    parts += _refused(found)
+    return "\n\n".join(parts)
+
+
+def _none(found: Found) -> str:
+    if found.rounds is None:
+        return "no rollouts are there: nobody has published any yet, or they were cleaned up without an archive"
+    first, last = found.rounds
+    return f"no group is of the round, stage, node and task that were asked for; there are rounds {first} to {last}"
+
+
+def _refused(found: Found) -> Iterator[str]:
+    lines = [f"warning {key}: {shorten(why, LONGEST_REFUSAL)}" for key, why in [*found.refused.items()][:MOST_REFUSED]]
+    left = len(found.refused) - MOST_REFUSED
+    if lines:
+        yield "\n".join([*lines, *([f"and {left} more files that cannot be read"] if left > 0 else [])])
+
+
+def render_group(group: Group, *, width: int, layout: Layout = "auto") -> str:
+    """One group."""
+    parts = [
+        *folded(_head(group), width),
+        *_block("question", group.question + _left_out(group.cut), width),
+        *([] if group.answer is None else _block("true answer", group.answer, width)),
+        *_completions(group.completions, width, layout),
+        *folded(_trained_on(group), width),
+    ]
+    return "\n".join(parts)
+
+
+def _head(group: Group) -> str:
+    task = shorten(group.task, 40) or "no task named"
+    head = f"── {group.name}: round {group.round}, stage {group.stage}, {task}"
+    model = f"by {shorten(group.model, 40)} after {group.rounds_trained} updates" if group.model else ""
+    licence = f"licence {shorten(group.licence, 40)}" if group.licence else ""
+    said = [head, model, f"published {_clock(group.published_at)}", licence]
+    return ", ".join(part for part in said if part)
+
+
+def _clock(timestamp: float) -> str:
+    try:
+        return datetime.fromtimestamp(timestamp).strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return "at an unknown time"
+
+
+def _trained_on(group: Group) -> str:
+    if group.not_scored:
+        return f"not scored here: {shorten(group.not_scored, LONGEST_REFUSAL)}\n{_learners(group.trained_on)}"
+    return _learners(group.trained_on)
+
+
+def _learners(learners: Sequence[Learner]) -> str:
+    if not learners:
+        return "no other node trained on it"
+    names = [f"{node} (round {round_})" for node, round_ in learners[:MOST_LEARNERS]]
+    left = len(learners) - MOST_LEARNERS
+    return f"trained on by {', '.join(names)}{f' and {left} more' if left > 0 else ''}"
+
+
+def _block(title: str, text: str, width: int) -> list[str]:
+    return [title, *(f"{_INDENT}{line}" for line in folded(text, width - len(_INDENT)))]
+
+
+def _completions(completions: Sequence[Shown], width: int, layout: Layout) -> Iterator[str]:
+    room = width - len(_INDENT) + len(_BETWEEN)
+    beside = max(1, room // (NARROWEST + len(_BETWEEN))) if layout == "auto" else len(completions)
+    columns = 1 if layout == "below" else min(beside, max(1, len(completions)))
+    each = max(8, room // columns - len(_BETWEEN))
+    for start in range(0, len(completions), columns):
+        row = completions[start : start + columns]
+        cells = [_cell(number, shown, each) for number, shown in enumerate(row, start + 1)]
+        for lines in zip_longest(*cells, fillvalue=""):
+            yield f"{_INDENT}{_BETWEEN.join(padded(line, each) for line in lines)}".rstrip()
+
+
+def _cell(number: int, shown: Shown, width: int) -> list[str]:
+    lines = folded(f"[{number}] {verdict(shown)}", width)
+    for turn, said in enumerate(shown.turns, 1):
+        lines += [f"turn {turn}", *folded(said.response, width), "reply", *folded(said.reply, width)]
+    if shown.turns:
+        lines.append(f"turn {len(shown.turns) + 1}")
+    return [*lines, *folded(shown.response + _left_out(shown.cut), width), ""]
+
+
+def _left_out(characters: int) -> str:
+    return f"\n... and {characters} characters more" if characters else ""
+
+
+def verdict(shown: Shown) -> str:
+    """What a completion earned, in words."""
+    claimed = "no reward claimed" if shown.claimed_reward is None else f"reward {shown.claimed_reward:.3g}"
+    scored = "" if shown.scored_reward is None else f"scored here {shown.scored_reward:.3g}"
+    advantage = "" if shown.advantage is None else f"advantage {shown.advantage:+.2f}"
+    turns = f"{len(shown.turns) + 1} turns" if shown.turns else ""
+    return ", ".join(filter(None, [claimed, scored, advantage, turns, "" if shown.finished else "cut at the limit"]))
+
+
+def folded(text: str, width: int) -> list[str]:
+    """A text as lines of so many columns at most, with nothing in them that a terminal obeys; broken at spaces."""
+    lines: list[str] = []
+    for line in printable_lines(text).expandtabs(4).split("\n"):
+        lines += _fold(line, max(2, width))
+    return lines
+
+
+def _fold(line: str, width: int) -> Iterator[str]:
+    while columns_of(line) > width:
+        end = _end_within(line, width)
+        space = line.rfind(" ", 1, end + 1)
+        cut = space if space > end // 2 else end
+        yield line[:cut].rstrip()
+        line = line[cut:].lstrip()
+    yield line
+
+
+def _end_within(line: str, width: int) -> int:
+    """How many of its characters find room; at least one."""
+    taken = 0
+    for place, character in enumerate(line):
+        taken += columns_of(character)
+        if taken > width:
+            return max(1, place)
+    return len(line)
+
+
+def columns_of(text: str) -> int:
+    """Columns that a terminal takes for a text: two of a wide character, none of a mark that combines."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
+
+
+def padded(text: str, width: int) -> str:
+    """With spaces to the right, to so many columns."""
+    return text + " " * max(0, width - columns_of(text))
