@@ -134,17 +134,19 @@ def is_share(value: float) -> bool:
 
 
 def _is_within(value: Any, of_name: Range) -> bool:
-    """Whether all of it is in its range; of what is nested nobody knows here."""
+    """Whether all of it is in its range, or names: the common case, in a third of the time of clamping. Of what is
+    nested nobody knows here."""
     if value is UNSET or not value:
         return value is UNSET or not isinstance(value, int | float) or of_name.holds(value)
-    if isinstance(value, dict):
-        if len(value) > MOST_ENTRIES:
-            return False
-        try:
-            return bool(of_name.low <= min(value.values()) and max(value.values()) <= of_name.high)
-        except TypeError:
-            return False
-    return isinstance(value, int | float) and of_name.holds(value)
+    if not isinstance(value, dict | list):
+        return isinstance(value, int | float) and of_name.holds(value)
+    (low, high), entries = of_name, value.values() if isinstance(value, dict) else value
+    if len(value) > MOST_ENTRIES:
+        return False
+    try:
+        return all(low <= entry <= high for entry in entries)
+    except TypeError:
+        return all(type(entry) is str for entry in entries)
 
 
 def _clamp_column(row: msgspec.Struct, name: str, of_name: Range) -> list[str]:
@@ -173,18 +175,6 @@ def _nearest(value: Any, of_name: Range) -> Any:
     if len(near) == len(was) and all(near[key] is was[key] for key in near):
         return value
     return near if isinstance(value, dict) else list(near.values())
-
-
-def _is_within(value: dict[Any, Any] | list[Any], of_name: Range) -> bool:
-    """Whether all of it is numbers in the range, or names: the common case, at a third of the time."""
-    low, high = of_name
-    entries = value.values() if isinstance(value, dict) else value
-    if len(value) > MOST_ENTRIES:
-        return False
-    try:
-        return all(low <= entry <= high for entry in entries)
-    except TypeError:
-        return all(type(entry) is str for entry in entries)
 
 
 @cache
