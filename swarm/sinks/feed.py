@@ -48,7 +48,6 @@ class Feed:
                 anything |= self._pump(node)
             else:
                 self.left_out.add(node)
-        self._sink.flush()
         return anything
 
     def _pump(self, node: str) -> bool:
@@ -58,6 +57,7 @@ class Feed:
             anything |= bool(part.records)
             rows = (parse_row(line, MetricsRow) for line in part.records)
             self._hand_over(node, one_per_stage(row for row in rows if row))
+            self._sink.flush()
         return anything
 
     def _hand_over(self, node: str, rows: Iterable[MetricsRow]) -> None:

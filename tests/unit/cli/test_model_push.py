@@ -144,6 +144,7 @@ def test_a_run_that_goes_on_is_followed_and_its_last_model_pushed(
     days.then = live()
     assert follow(layout, "--every", "3") == 0
     assert days.pushed == [3, 6, 7]
+    assert days.now < GRACE
 
 
 def test_a_node_that_never_saves_its_last_round_is_waited_for_no_longer_than_the_grace(

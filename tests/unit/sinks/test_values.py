@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,6 +43,13 @@ def test_later_stages_have_names_of_their_own() -> None:
 def test_a_flood_of_names_is_bounded() -> None:
     found = values(task_rewards={f"t{n}": 0.5 for n in range(5000)})
     assert sum(name.startswith("task_rewards/") for name in found) == MOST_ENTRIES
+
+
+@pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan, 10**400])
+def test_what_is_no_finite_number_is_left_out(number: float) -> None:
+    found = values(loss=number, task_rewards={"bf": number, "arc": 0.5})
+    assert "loss" not in found
+    assert [name for name in found if name.startswith("task_rewards/")] == ["task_rewards/arc"]
 
 
 @given(st.text(), st.floats() | st.integers())
