@@ -124,13 +124,14 @@ def _target(place: str, run: Run) -> Run:
     where = there.store.describe()
     if where == run.store.describe():
         raise ConfigError(f"expected two places, got {place} twice")
-    own, found = _made(run), _made(there)
+    own, found = made(run), made(there)
     if found is not None and found != own:
         raise ConfigError(f"{where} is another experiment, which stays: name another place, or clean that one first")
     return there
 
 
-def _made(run: Run) -> tuple[float, str] | None:
+def made(run: Run) -> tuple[float, str] | None:
+    """When and by whom an experiment was made, which tells it from another one of its name; None: by nobody yet."""
     try:
         file = read_experiment(run)
     except ProtocolError as error:

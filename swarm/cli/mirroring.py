@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import anyio
 
+from swarm.cli.copying import made
 from swarm.cli.processes import running
 from swarm.cli.say import say
 from swarm.cli.supervisor import STOPPED, Child, Supervisor
@@ -99,7 +100,7 @@ def bring_back(settings: Settings, *, here: bool) -> None:
     ours, theirs = reached(own), reached(there)
     if not ours.lacks(theirs):
         return
-    if theirs.lacks(ours):
+    if theirs.lacks(ours) or made(own) not in (None, made(there)):
         raise ExperimentError(_diverged(own, there, ours, theirs))
     _refuse_other_writer(there, settings)
     say(f"bringing {name} back: {there.store.describe()} -> {own.store.describe()}")
@@ -110,8 +111,8 @@ def bring_back(settings: Settings, *, here: bool) -> None:
 def _diverged(own: Run, there: Run, ours: Reached, theirs: Reached) -> str:
     return (
         f"{own.store.describe()} (round {ours.clock}) and its mirror {there.store.describe()} (round {theirs.clock}) "
-        "each have what the other lacks, for two swarms went on from one: choose which one stays, and name another "
-        "--mirror for it, or take the other away (`swarm experiment clean`)"
+        "each have what the other lacks: they are two experiments, or two swarms went on from one. Choose which one "
+        "stays, and name another --mirror for it, or take the other away (`swarm experiment clean`)"
     )
 
 
