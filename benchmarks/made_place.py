@@ -14,6 +14,7 @@ import math
 import random
 import time
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +178,8 @@ def make_place(folder: Path, rounds: int, nodes: int, experiment: str = "made", 
         )
         run.store.put(keys.peer(name(node)), encode(peer))
         rows = [row_of(nodes, node, round_, rounds, began, chance) for round_ in range(rounds)]
+        for row, total in zip(rows, accumulate(row.my_reward for row in rows), strict=True):
+            row.cumulative_reward = total
         _lines(folder, experiment, keys.metrics(name(node)), (msgspec.json.encode(row) for row in rows))
         events = (event for round_ in range(rounds) for event in events_of(node, round_, began))
         _lines(folder, experiment, keys.events(name(node)), (json.dumps(event).encode() for event in events))

@@ -1,6 +1,6 @@
 """What `swarm web` costs on a run of 2,000 rounds of 16 nodes, and what it costs a run that is being watched.
 
-    python -m benchmarks.web_views [--quick] [--rounds 2000] [--nodes 16] [--repetitions 5]
+    python -m benchmarks.web_views [--quick] [--rounds 2000] [--nodes 16] [--repetitions 5] [--part views|watched]
 
     first look     processor time until the service has read the run, once, when it starts
     first page     from asking for the page to its first chart, in Chromium, of a service that has read the run
@@ -178,24 +178,37 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2000)
     parser.add_argument("--nodes", type=int, default=16)
     parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--part", choices=("views", "watched"), default="views")
     asked: argparse.Namespace = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = str(asked.threads)
     rounds, repetitions = (100, 2) if asked.quick else (asked.rounds, asked.repetitions)
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        make_place(place, rounds, asked.nodes)
-        found = {"export_bytes": exported(place)}
-        found |= {name: of_command(place, words.split(), repetitions) for name, words in COMMANDS.items()}
-        found |= in_process(place, rounds, asked.nodes)
-        found |= in_browser(place, rounds + UPDATES, asked.nodes, repetitions)
-    swarm_rounds = 5 if asked.quick else 40
+    if asked.part == "views":
+        with tempfile.TemporaryDirectory() as folder:
+            found = views(Path(folder), rounds, asked.nodes, repetitions)
+        keep("web_views", found | {"rounds": rounds, "nodes": asked.nodes}, asked)
+    else:
+        keep("web_watched", {"rounds_per_minute": watched_rates(quick=asked.quick)}, asked)
+
+
+def views(place: Path, rounds: int, nodes: int, repetitions: int) -> dict[str, Any]:
+    """What the page costs whoever shows it and whoever looks."""
+    make_place(place, rounds, nodes)
+    found: dict[str, Any] = {"export_bytes": exported(place)}
+    found |= {name: of_command(place, words.split(), repetitions) for name, words in COMMANDS.items()}
+    found |= in_process(place, rounds, nodes)
+    return found | in_browser(place, rounds + UPDATES, nodes, repetitions)
+
+
+def watched_rates(*, quick: bool) -> dict[str, Any]:
+    """What it costs the swarm that is watched."""
+    swarm_rounds = 5 if quick else 40
     sides = {
         name: lambda watched=name == "watched": rate(swarm_rounds, watched=watched) for name in ("alone", "watched")
     }
-    rates = alternate(sides, 1 if asked.quick else 3, "{:.1f} rounds per minute".format)
+    rates = alternate(sides, 1 if quick else 3, "{:.1f} rounds per minute".format)
     both = {name: summary(values) for name, values in rates.items()}
     both["watched_over_alone"] = ratios(rates["watched"], rates["alone"])
-    keep("web_views", found | {"rounds": rounds, "nodes": asked.nodes, "rounds_per_minute": both}, asked)
+    return both
 
 
 COMMANDS = {"status_cpu": "status", "logs_cpu": "logs -n 50", "list_cpu": "logs -n 0"}

@@ -74,6 +74,7 @@ async function show() {
     if (mine !== turn) return;
     const view = new VIEWS[name][1](run, ...rest);
     tabs();
+    place("views").querySelector("[aria-current]")?.scrollIntoView({ inline: "nearest", block: "nearest" });
     place("content").replaceChildren(el("h2", { class: "hidden" }, VIEWS[name][0]), view.root);
     await view.start?.(shown.history, History, shown.standing);
     if (mine !== turn) return view.end();

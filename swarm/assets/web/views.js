@@ -43,7 +43,7 @@ export class Overview {
     this.cards = el("dl", { class: "cards" });
     this.reward = new Chart("Reward per round", { note: "Mean over the nodes of their mean reward per completion, the range from the worst to the best node, and a moving average." });
     this.sum = new Chart("Cumulative reward", { note: "Over all nodes. Dashed: as many rounds of as many nodes at the mean pace of the paper's runs (561.79 for 8/0 and 1,093.31 for 4/4 after 2,000 rounds of 8 nodes). Its model and its questions are others: a yardstick, not a rival." });
-    this.apart = new Chart("Format and knowledge", { top: 1, format: percent, note: "How many answers are in the format that the verifier takes, and how much those are worth. Their product is the reward." });
+    this.apart = new Chart("Format and knowledge", { top: 1, format: percent, note: "Format: the share of answers that the verifier takes at all. Knowledge: what those earn. Their product is the reward." });
     this.spread = el("div");
     this.health = el("div");
     this.nodes = el("div");
@@ -53,11 +53,13 @@ export class Overview {
     panel("What stands out", "", this.health), panel("Nodes", "", this.nodes), panel("What it took so far", "", this.took));
   }
 
+  // The first charts do not wait for these.
   start(history) {
-    history.load(TOOK).catch(() => null);
+    history.load(TOOK).then(() => this.latest && this.update(this.latest, history)).catch(() => null);
   }
 
   update(standing, history) {
+    this.latest = standing;
     const { rounds } = history;
     const [reward, tagged, given] = ["my_reward", "answer_tag_rate", "reward_given_tagged"].map((name) => history.over(name));
     const [ofReward, ofTagged, ofGiven] = [reward.mean, tagged.mean, given.mean].map(trend);
@@ -69,6 +71,11 @@ export class Overview {
       card("Cumulative reward", figure3(total.at(-1)), rounds.length ? `after ${plural(rounds.length, "round")}` : ""),
       card("Pace", isNumber(standing.seconds_per_round) ? lasting(standing.seconds_per_round) : "–", "a round", isNumber(standing.seconds_left) && !standing.finished ? `about ${lasting(standing.seconds_left)} left` : ""),
       card("Nodes", `${live} of ${standing.nodes.length}`, standing.finished ? "the run is over" : live ? "alive" : "nobody is alive"));
+    fill(this.nodes, nodeTable(standing, this.run));
+    const said = hintItems(standing, 3);
+    fill(this.health, said.length ? el("ul", { class: "plain" }, said) : empty("Nothing. As far as their last rows show, all nodes do something useful."), standing.hints.length > 3 ? el("p", {}, el("a", { href: `#${this.run}/health` }, `All ${standing.hints.length}`)) : null);
+    if (this.drawn === history.version) return;
+    this.drawn = history.version;
     const window = windowOf(rounds.length);
     this.reward.draw(rounds, [
       { label: "", values: reward.most, colour: "transparent", width: 0, band: 1, fill: "rgba(86,150,200,0.22)", faint: true }, { label: "", values: reward.least, colour: "transparent", width: 0, faint: true },
@@ -78,9 +85,6 @@ export class Overview {
     this.sum.draw(rounds, [{ label: "this run", values: total, colour: colour(0) }, ...Object.entries(PAPER).map(([name, sum], at) => ({ label: `paper ${name}`, values: done.map((count) => (count * sum) / PAPER_ROUNDS), colour: colour(at ? 2 : 1), dash: [7, 4], width: 1.5 }))]);
     this.apart.draw(rounds, [{ label: "format", values: smooth(tagged.mean, window), colour: colour(0) }, { label: "knowledge", values: smooth(given.mean, window), colour: colour(1) }]);
     this.drawSpread(history);
-    const said = hintItems(standing, 3);
-    fill(this.health, said.length ? el("ul", { class: "plain" }, said) : empty("Nothing. As far as their last rows show, all nodes do something useful."), standing.hints.length > 3 ? el("p", {}, el("a", { href: `#${this.run}/health` }, `All ${standing.hints.length}`)) : null);
-    fill(this.nodes, nodeTable(standing, this.run));
     this.drawTook(standing, history);
   }
 
@@ -148,6 +152,8 @@ export class Nodes {
     fill(this.control, choice("Node", [["", "all nodes"], ...names.map((name) => [name, name])], this.node, (name) => { location.hash = name ? `${this.run}/nodes/${name}` : `${this.run}/nodes`; }));
     const of = standing.nodes.find(({ node }) => node === this.node);
     fill(this.about, of ? el("p", { class: "lead" }, `${of.node} ${of.state || ""}. `, of.shortage ? `In its last round it had ${of.shortage}.` : "") : null);
+    if (this.drawn === history.version) return;
+    this.drawn = history.version;
     const window = windowOf(rounds.length);
     this.window.textContent = window > 1 ? `Lines are moving averages over ${window} rounds.` : "";
     METRICS.forEach(([name], at) => {
