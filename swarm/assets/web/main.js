@@ -12,8 +12,16 @@ const place = (name) => document.getElementById(name);
 
 const shown = { run: null, view: null, standing: null, history: null, follower: null };
 
+function plain(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 function route() {
-  const parts = decodeURIComponent(location.hash.slice(1)).split("/");
+  const parts = location.hash.slice(1).split("/").map(plain);
   return { run: parts[0] || HOME, name: parts[1] in VIEWS ? parts[1] : "overview", rest: parts.slice(2) };
 }
 

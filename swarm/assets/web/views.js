@@ -69,7 +69,7 @@ export class Overview {
     fill(this.said, rounds.length < 2 ? "No round is done yet. The charts fill as soon as the first ones are." : `In the last ${plural(ofReward.window, "round")} an answer earned ${figure3(ofReward.last)} on average, ${ratio ? `${ratio}what it did in the first` : `against ${figure3(ofReward.first)} in the first`}.`);
     fill(this.cards, card("Reward", figure3(ofReward.last), ofReward.window ? `an answer, last ${plural(ofReward.window, "round")}` : "an answer", changed(ofReward, figure3)), card("Format", percent(ofTagged.last), "of the answers are in it", changed(ofTagged, percent)), card("Knowledge", figure3(ofGiven.last), "reward of these", changed(ofGiven, figure3)),
       card("Cumulative reward", figure3(total.at(-1)), rounds.length ? `after ${plural(rounds.length, "round")}` : ""),
-      card("Pace", isNumber(standing.seconds_per_round) ? lasting(standing.seconds_per_round) : "–", "a round", isNumber(standing.seconds_left) && !standing.finished ? `about ${lasting(standing.seconds_left)} left` : ""),
+      card("Pace", isNumber(standing.seconds_per_round) ? lasting(standing.seconds_per_round) : "–", isNumber(standing.seconds_per_round) ? "a round" : standing.finished ? "the run is over" : "nobody is at work", isNumber(standing.seconds_left) && !standing.finished ? `about ${lasting(standing.seconds_left)} left` : ""),
       card("Nodes", `${live} of ${standing.nodes.length}`, standing.finished ? "the run is over" : live ? "alive" : "nobody is alive"));
     fill(this.nodes, nodeTable(standing, this.run));
     const said = hintItems(standing, 3);
