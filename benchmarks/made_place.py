@@ -2,7 +2,7 @@
 
     python -m benchmarks.made_place FOLDER [--rounds 2000] [--nodes 16] [--experiment made]
 
-Rows, events and registrations of all rounds, rollouts of the last ones. Node 3 publishes false claims, node 5 is slow,
+Rows, events and registrations of all rounds, rollouts of the last ones. Node 3 publishes rewards that are false, node 5 is slow,
 node 7 never finishes an answer. Figures are drawn from a seed and mean nothing.
 """
 
@@ -77,8 +77,6 @@ def row_of(nodes: int, node: int, round_: int, rounds: int, began: float, chance
         peers_heard=nodes - 1,
         staleness=chance.choice([0.0, 0.25, 0.5]),
         trained_on=[f"{name(peer)}/{max(0, round_ - chance.randrange(2))}/0/{peer % GROUPS}" for peer in peers],
-        refused_files={"false_claim": 1} if lies else {},
-        refused_by_peer={peer: {"false_claim": 1} for peer in lies},
         accepted_by_peer={name(peer): 4 for peer in peers},
         false_claims=lies,
         late=node == SLOW,

@@ -3,7 +3,7 @@
 import { Answers } from "./answers.js";
 import { Follower, History, ask, isFrozen, unfreeze } from "./data.js";
 import { el, fill, lasting, moment, percent, plural, whole } from "./text.js";
-import { Experiments, Health, Journal, Nodes, Overview, Settings, Sharing } from "./views.js";
+import { Experiments, Health, Journal, Nodes, Overview, Settings, Sharing, findings } from "./views.js";
 
 const FIRST = ["my_reward", "answer_tag_rate", "reward_given_tagged", "earned"];
 const VIEWS = { overview: ["Overview", Overview], nodes: ["Nodes and tasks", Nodes], answers: ["Answers", Answers], sharing: ["Sharing", Sharing], health: ["Health", Health], log: ["Log", Journal], settings: ["Run with", Settings], experiments: ["Experiments", Experiments] };
@@ -66,8 +66,8 @@ function header() {
 
 function tabs() {
   const { name } = route();
-  const hints = shown.standing?.hints.length ?? 0;
-  fill(place("views"), Object.entries(VIEWS).map(([key, [title]]) => el("li", {}, el("a", { href: `#${shown.run}/${key}`, "aria-current": key === name ? "page" : undefined }, title, key === "health" && hints ? el("span", { class: "badge" }, String(hints), el("span", { class: "hidden" }, " hints")) : null))));
+  const hints = shown.standing ? findings(shown.standing).length : 0;
+  fill(place("views"), Object.entries(VIEWS).map(([key, [title]]) => el("li", {}, el("a", { href: `#${shown.run}/${key}`, "aria-current": key === name ? "page" : undefined }, title, key === "health" && hints ? " " : null, key === "health" && hints ? el("span", { class: "badge" }, String(hints), el("span", { class: "hidden" }, " findings")) : null))));
 }
 
 let turn = 0;

@@ -16,6 +16,7 @@ pytest.importorskip("httpx")
 from starlette.testclient import TestClient
 
 from swarm.errors import StoreError
+from swarm.records import history as histories
 from swarm.web import service as services
 from swarm.web.guard import HEADERS
 from swarm.web.journal import Journal, wanted
@@ -198,6 +199,12 @@ def test_a_run_is_read_once_per_interval_however_many_look(tmp_path: Path) -> No
 
     anyio.run(ask)
     assert len(read) == 2
+
+
+def test_rows_beyond_those_that_are_held_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_shown(tmp_path)
+    monkeypatch.setattr(histories, "MOST_ROWS", 2)
+    assert a_browser(tmp_path).get(f"{RUN}/standing").json()["not_held"] == {"alice": 1, "bob": 1}
 
 
 def test_no_more_streams_are_open_than_there_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
