@@ -2,8 +2,8 @@
 
     python -m benchmarks.made_place FOLDER [--rounds 2000] [--nodes 16] [--experiment made]
 
-Rows, events and registrations of all rounds, rollouts of the last ones. Node 3 publishes rewards that are false, node 5 is slow,
-node 7 never finishes an answer. Figures are drawn from a seed and mean nothing.
+Rows, events and registrations of all rounds, rollouts of the last ones. Node 3 publishes rewards that are false, node 5
+is slow, node 7 never finishes an answer. Figures are drawn from a seed and mean nothing.
 """
 
 from __future__ import annotations
