@@ -9,7 +9,8 @@
     memory         resident set of the service, most of it
     export         bytes of the frozen page
     status, logs   processor time of the whole commands on the same place
-    rounds         rounds per minute of `swarm up` with four embedded models, with the page open over without, in turn
+    rounds         rounds per minute of `swarm up` with four embedded models, in turn alone, `followed` (by the service
+                   and a reader of its stream, as of a browser elsewhere) and `watched` (in Chromium on the same cores)
 
 Aims: first page under 1.5 s, live update under 0.1 s, seen within 2 s, export under 5 MB, status and logs under 0.3 s,
 the rates within their noise.
@@ -25,11 +26,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
+from urllib.request import HTTPCookieProcessor, build_opener
 
 from playwright.sync_api import Page, sync_playwright
 
@@ -143,16 +148,13 @@ def exported(place: Path) -> int:
     return target.stat().st_size
 
 
-def rate(rounds: int, *, watched: bool) -> float:
+def rate(rounds: int, side: str) -> float:
     """Rounds per minute of a swarm of four embedded models, as it says itself."""
     with tempfile.TemporaryDirectory() as folder:
         words = ["up", "--nodes", "4", "--rounds", str(rounds), "--path", folder, "--experiment", "watched"]
-        with subprocess.Popen([sys.executable, "-m", "swarm", *words], stdout=subprocess.PIPE, text=True) as swarm:
-            if watched:
-                with watching(Path(folder)):
-                    said = swarm.communicate()[0]
-            else:
-                said = swarm.communicate()[0]
+        whole = [sys.executable, "-m", "swarm", *words]
+        with subprocess.Popen(whole, stdout=subprocess.PIPE, text=True) as swarm, SIDES[side](Path(folder)):
+            said = swarm.communicate()[0]
     found = re.search(r"([\d.]+) rounds per minute", said)
     assert found, said
     return float(found[1])
@@ -161,8 +163,7 @@ def rate(rounds: int, *, watched: bool) -> float:
 @contextmanager
 def watching(folder: Path) -> Iterator[None]:
     """The page is open in a browser."""
-    while not (folder / "experiments" / "watched").is_dir():
-        time.sleep(0.1)
+    wait_for_run(folder)
     with served(folder, "watched") as (link, _), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
         page = browser.new_page()
@@ -170,6 +171,38 @@ def watching(folder: Path) -> Iterator[None]:
         page.goto(link)
         yield
         browser.close()
+
+
+@contextmanager
+def following(folder: Path) -> Iterator[None]:
+    """What a browser elsewhere asks for is asked for."""
+    wait_for_run(folder)
+    with served(folder, "watched") as (link, _):
+        browser = build_opener(HTTPCookieProcessor())
+        browser.open(link, timeout=PATIENCE).read()
+        stream = browser.open(f"{link.partition('/?')[0]}/api/run/watched/live", timeout=PATIENCE)
+        threading.Thread(target=drain, args=[stream], daemon=True).start()
+        yield
+
+
+def drain(stream: Any) -> None:
+    """Read to the end, which comes when the service ends."""
+    with suppress(OSError, HTTPException):
+        while stream.read1():
+            pass
+
+
+def wait_for_run(folder: Path) -> None:
+    """Until the run is there."""
+    while not (folder / "experiments" / "watched").is_dir():
+        time.sleep(0.1)
+
+
+SIDES: dict[str, Callable[[Path], AbstractContextManager[object]]] = {
+    "alone": lambda _: nullcontext(),
+    "followed": following,
+    "watched": watching,
+}
 
 
 def main() -> None:
@@ -202,12 +235,11 @@ def views(place: Path, rounds: int, nodes: int, repetitions: int) -> dict[str, A
 def watched_rates(*, quick: bool) -> dict[str, Any]:
     """What it costs the swarm that is watched."""
     swarm_rounds = 5 if quick else 40
-    sides = {
-        name: lambda watched=name == "watched": rate(swarm_rounds, watched=watched) for name in ("alone", "watched")
-    }
+    sides = {side: partial(rate, swarm_rounds, side) for side in SIDES}
     rates = alternate(sides, 1 if quick else 3, "{:.1f} rounds per minute".format)
     both = {name: summary(values) for name, values in rates.items()}
-    both["watched_over_alone"] = ratios(rates["watched"], rates["alone"])
+    for side in ("followed", "watched"):
+        both[f"{side}_over_alone"] = ratios(rates[side], rates["alone"])
     return both
 
 
