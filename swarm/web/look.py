@@ -51,8 +51,9 @@ class Look:
     def refresh(self, wall: float) -> None:
         """Take in what has come since the look before. Raises StoreError: the place fails."""
         self.history = self._reader.look()
-        status = self._status.read(wall)
-        self._standing = standing_document(msgspec.to_builtins(status), wall)
+        status = msgspec.to_builtins(self._status.read(wall))
+        not_held = {node: of_node.not_held for node, of_node in self.history.items() if of_node.not_held}
+        self._standing = standing_document(status | {"not_held": not_held}, wall)
 
     def standing(self) -> dict[str, Any]:
         """Where the run stands."""

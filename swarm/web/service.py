@@ -170,15 +170,16 @@ class Service:
         return self._stream(self._events(Journal(watched.look.run, which)))
 
     async def _events(self, journal: Journal) -> AsyncIterator[str]:
-        yield _sent({"events": await to_thread.run_sync(journal.more), "first": True})
+        first = True
         while True:
-            await anyio.sleep(self._interval)
             try:
                 events = await to_thread.run_sync(journal.more)
             except SwarmError as error:
                 yield _sent({"problem": why(error)})
             else:
-                yield _sent({"events": events}) if events else ": nothing new\n\n"
+                yield _sent({"events": events, "first": first}) if events or first else ": nothing new\n\n"
+                first = False
+            await anyio.sleep(self._interval)
 
     def _stream(self, lines: AsyncIterator[str]) -> Response:
         if self._streams >= MOST_STREAMS:

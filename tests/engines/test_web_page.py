@@ -209,8 +209,11 @@ def test_the_log_is_filtered_by_level_node_name_and_words(seen: Seen) -> None:
 def test_who_lies_and_who_is_late_stand_in_the_health_of_the_run(seen: Seen) -> None:
     page = seen.show("health")
     page.wait_for_selector(".hint >> nth=0")
-    assert "worker-3: its peers refuse all that it publishes" in " ".join(page.locator(".hint").all_text_contents())
-    assert "false_claim" in page.locator("section:has-text('not believed') table").text_content()
+    assert "worker-3: others found" in " ".join(page.locator(".hint").all_text_contents())
+    assert "worker-3" in page.locator("section:has-text('not believed') table").text_content()
+    assert page.locator("section:has-text('Who is slow') table").count() == 0, "of five nodes none is"
+    page = seen.show(f"answers/{ROUNDS - 1}/0/worker-3")
+    page.wait_for_selector(".hint:has-text('of this node to be false')")
 
 
 def test_the_page_is_used_without_a_mouse(seen: Seen) -> None:

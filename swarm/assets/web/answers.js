@@ -11,17 +11,20 @@ export class Answers {
     this.controls = el("div", { class: "controls" });
     this.filterBox = el("div", { class: "controls" });
     this.state = el("p", { class: "note", role: "status" });
+    this.doubt = el("div");
     this.list = el("div", { class: "groups" });
-    this.root = el("div", { class: "view" }, this.controls, this.filterBox, this.state, this.list);
+    this.root = el("div", { class: "view" }, this.controls, this.filterBox, this.state, this.doubt, this.list);
   }
 
   async start(history, _, standing) {
     this.last = Math.max(0, (standing.rounds_done || 1) - 1);
+    this.distrusted = standing.distrusted;
     if (isFrozen()) this.sampled = await ask(this.run, "sampled");
     await this.show(this.wanted.round ?? (this.sampled ? this.sampled.at(-1) : this.last));
   }
 
   update(standing) {
+    this.distrusted = standing.distrusted;
     const last = Math.max(0, (standing.rounds_done || 1) - 1);
     if (last === this.last) return;
     this.last = last;
@@ -100,6 +103,8 @@ export class Answers {
     const shown = this.told.groups.filter((group) => (!task || group.task === task) && (!signal || group.completions.some(({ advantage }) => advantage))
       && (!text || [group.question, group.answer ?? "", ...group.completions.map((one) => one.text)].some((words) => words.toLowerCase().includes(text))));
     this.state.textContent = `${this.told.node}${this.told.model ? `, ${this.told.model}` : ""}, after ${plural(this.told.rounds_trained, "update")}: ${plural(shown.length, "group")}${shown.length < this.told.groups.length ? ` of ${this.told.groups.length}` : ""}.`;
+    const of = this.distrusted.find(({ peer, false_claims: claims }) => peer === this.told.node && claims);
+    fill(this.doubt, of ? el("p", { class: "hint" }, `Others found ${plural(of.false_claims, "claim")} of this node to be false: its rewards below may be, too. `, el("a", { href: `#${this.run}/health` }, "Who says so")) : null);
     fill(this.list, shown.length ? shown.map((group) => this.group(group)) : empty("No group matches."));
   }
 

@@ -96,7 +96,9 @@ export class Chart {
     if (!this.asked || !this.drawn) return;
     const [rounds, lines] = this.asked;
     const at = place ?? rounds.length - 1;
-    const parts = lines.filter((line) => line.label && isNumber(line.values[at])).slice(0, 6).map((line) => `${line.label} ${this.format(line.values[at])}`);
+    const named = lines.filter((line) => line.label && isNumber(line.values[at]));
+    const near = named.filter((line) => !line.faint || line.width === 0);
+    const parts = (near.length ? near : named).slice(0, 8).map((line) => `${line.label} ${this.format(line.values[at])}`);
     this.readout.textContent = rounds.length ? `round ${rounds[at].toLocaleString("en")}: ${parts.join(" · ") || "–"}` : "";
   }
 

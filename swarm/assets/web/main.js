@@ -3,7 +3,7 @@
 import { Answers } from "./answers.js";
 import { Follower, History, ask, isFrozen, unfreeze } from "./data.js";
 import { el, fill, lasting, moment, percent, plural, whole } from "./text.js";
-import { Experiments, Health, Journal, Nodes, Overview, Settings, Sharing } from "./views.js";
+import { Experiments, Health, Journal, Nodes, Overview, Settings, Sharing, findings } from "./views.js";
 
 const FIRST = ["my_reward", "answer_tag_rate", "reward_given_tagged", "earned"];
 const VIEWS = { overview: ["Overview", Overview], nodes: ["Nodes and tasks", Nodes], answers: ["Answers", Answers], sharing: ["Sharing", Sharing], health: ["Health", Health], log: ["Log", Journal], settings: ["Run with", Settings], experiments: ["Experiments", Experiments] };
@@ -12,8 +12,16 @@ const place = (name) => document.getElementById(name);
 
 const shown = { run: null, view: null, standing: null, history: null, follower: null };
 
+function plain(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 function route() {
-  const parts = decodeURIComponent(location.hash.slice(1)).split("/");
+  const parts = location.hash.slice(1).split("/").map(plain);
   return { run: parts[0] || HOME, name: parts[1] in VIEWS ? parts[1] : "overview", rest: parts.slice(2) };
 }
 
@@ -58,8 +66,8 @@ function header() {
 
 function tabs() {
   const { name } = route();
-  const hints = shown.standing?.hints.length ?? 0;
-  fill(place("views"), Object.entries(VIEWS).map(([key, [title]]) => el("li", {}, el("a", { href: `#${shown.run}/${key}`, "aria-current": key === name ? "page" : undefined }, title, key === "health" && hints ? el("span", { class: "badge" }, String(hints), el("span", { class: "hidden" }, " hints")) : null))));
+  const hints = shown.standing ? findings(shown.standing).length : 0;
+  fill(place("views"), Object.entries(VIEWS).map(([key, [title]]) => el("li", {}, el("a", { href: `#${shown.run}/${key}`, "aria-current": key === name ? "page" : undefined }, title, key === "health" && hints ? " " : null, key === "health" && hints ? el("span", { class: "badge" }, String(hints), el("span", { class: "hidden" }, " findings")) : null))));
 }
 
 let turn = 0;
@@ -74,6 +82,7 @@ async function show() {
     if (mine !== turn) return;
     const view = new VIEWS[name][1](run, ...rest);
     tabs();
+    place("views").querySelector("[aria-current]")?.scrollIntoView({ inline: "nearest", block: "nearest" });
     place("content").replaceChildren(el("h2", { class: "hidden" }, VIEWS[name][0]), view.root);
     await view.start?.(shown.history, History, shown.standing);
     if (mine !== turn) return view.end();

@@ -32,8 +32,14 @@ export function nodeTable(standing, run) {
   return rows.length ? grid("Nodes", ["node", "role", "what it does", "round", "seen", "reward", "sum", "groups of peers", "a round takes", "tokens/s", "model"], rows, [3, 5, 6, 7, 8, 9]) : empty("No node has registered yet. Start some with ", command("swarm up"), " or ", command("swarm join"), ".");
 }
 
+// What is wrong: hints, and who publishes what others find to be false.
+export function findings(standing) {
+  const lies = standing.distrusted.filter(({ false_claims: claims }) => claims).map((of) => ({ nodes: [of.peer], code: "false claims", evidence: `others found ${plural(of.false_claims, "of the rewards and answers that it published", "of the rewards and answers that it published")} to be false`, remedy: "nobody trains on them, for every node scores by itself; but its own rewards are in the charts. Ask who runs it, or stop it" }));
+  return [...standing.hints, ...lies];
+}
+
 function hintItems(standing, most = Infinity) {
-  return standing.hints.slice(0, most).map((hint) => el("li", { class: "hint" }, el("p", {}, el("strong", {}, hint.nodes.slice(0, 6).join(", ") + (hint.nodes.length > 6 ? ` and ${hint.nodes.length - 6} more` : "")), `: ${hint.evidence}`), el("p", { class: "remedy" }, `What to do: ${hint.remedy}`), el("p", { class: "note" }, `docs/hints.md: ${hint.code}`)));
+  return findings(standing).slice(0, most).map((hint) => el("li", { class: "hint" }, el("p", {}, el("strong", {}, hint.nodes.slice(0, 6).join(", ") + (hint.nodes.length > 6 ? ` and ${hint.nodes.length - 6} more` : "")), `: ${hint.evidence}`), el("p", { class: "remedy" }, `What to do: ${hint.remedy}`), el("p", { class: "note" }, hint.code === "false claims" ? hint.code : `docs/hints.md: ${hint.code}`)));
 }
 
 export class Overview {
@@ -43,7 +49,7 @@ export class Overview {
     this.cards = el("dl", { class: "cards" });
     this.reward = new Chart("Reward per round", { note: "Mean over the nodes of their mean reward per completion, the range from the worst to the best node, and a moving average." });
     this.sum = new Chart("Cumulative reward", { note: "Over all nodes. Dashed: as many rounds of as many nodes at the mean pace of the paper's runs (561.79 for 8/0 and 1,093.31 for 4/4 after 2,000 rounds of 8 nodes). Its model and its questions are others: a yardstick, not a rival." });
-    this.apart = new Chart("Format and knowledge", { top: 1, format: percent, note: "How many answers are in the format that the verifier takes, and how much those are worth. Their product is the reward." });
+    this.apart = new Chart("Format and knowledge", { top: 1, format: percent, note: "Format: the share of answers that the verifier takes at all. Knowledge: what those earn. Their product is the reward." });
     this.spread = el("div");
     this.health = el("div");
     this.nodes = el("div");
@@ -53,11 +59,13 @@ export class Overview {
     panel("What stands out", "", this.health), panel("Nodes", "", this.nodes), panel("What it took so far", "", this.took));
   }
 
+  // The first charts do not wait for these.
   start(history) {
-    history.load(TOOK).catch(() => null);
+    history.load(TOOK).then(() => this.latest && this.update(this.latest, history)).catch(() => null);
   }
 
   update(standing, history) {
+    this.latest = standing;
     const { rounds } = history;
     const [reward, tagged, given] = ["my_reward", "answer_tag_rate", "reward_given_tagged"].map((name) => history.over(name));
     const [ofReward, ofTagged, ofGiven] = [reward.mean, tagged.mean, given.mean].map(trend);
@@ -67,8 +75,13 @@ export class Overview {
     fill(this.said, rounds.length < 2 ? "No round is done yet. The charts fill as soon as the first ones are." : `In the last ${plural(ofReward.window, "round")} an answer earned ${figure3(ofReward.last)} on average, ${ratio ? `${ratio}what it did in the first` : `against ${figure3(ofReward.first)} in the first`}.`);
     fill(this.cards, card("Reward", figure3(ofReward.last), ofReward.window ? `an answer, last ${plural(ofReward.window, "round")}` : "an answer", changed(ofReward, figure3)), card("Format", percent(ofTagged.last), "of the answers are in it", changed(ofTagged, percent)), card("Knowledge", figure3(ofGiven.last), "reward of these", changed(ofGiven, figure3)),
       card("Cumulative reward", figure3(total.at(-1)), rounds.length ? `after ${plural(rounds.length, "round")}` : ""),
-      card("Pace", isNumber(standing.seconds_per_round) ? lasting(standing.seconds_per_round) : "–", "a round", isNumber(standing.seconds_left) && !standing.finished ? `about ${lasting(standing.seconds_left)} left` : ""),
+      card("Pace", isNumber(standing.seconds_per_round) ? lasting(standing.seconds_per_round) : "–", isNumber(standing.seconds_per_round) ? "a round" : standing.finished ? "the run is over" : "nobody is at work", isNumber(standing.seconds_left) && !standing.finished ? `about ${lasting(standing.seconds_left)} left` : ""),
       card("Nodes", `${live} of ${standing.nodes.length}`, standing.finished ? "the run is over" : live ? "alive" : "nobody is alive"));
+    fill(this.nodes, nodeTable(standing, this.run));
+    const said = hintItems(standing, 3);
+    fill(this.health, said.length ? el("ul", { class: "plain" }, said) : empty("Nothing. As far as their last rows show, all nodes do something useful."), findings(standing).length > 3 ? el("p", {}, el("a", { href: `#${this.run}/health` }, `All ${findings(standing).length}`)) : null);
+    if (this.drawn === history.version) return;
+    this.drawn = history.version;
     const window = windowOf(rounds.length);
     this.reward.draw(rounds, [
       { label: "", values: reward.most, colour: "transparent", width: 0, band: 1, fill: "rgba(86,150,200,0.22)", faint: true }, { label: "", values: reward.least, colour: "transparent", width: 0, faint: true },
@@ -78,9 +91,6 @@ export class Overview {
     this.sum.draw(rounds, [{ label: "this run", values: total, colour: colour(0) }, ...Object.entries(PAPER).map(([name, sum], at) => ({ label: `paper ${name}`, values: done.map((count) => (count * sum) / PAPER_ROUNDS), colour: colour(at ? 2 : 1), dash: [7, 4], width: 1.5 }))]);
     this.apart.draw(rounds, [{ label: "format", values: smooth(tagged.mean, window), colour: colour(0) }, { label: "knowledge", values: smooth(given.mean, window), colour: colour(1) }]);
     this.drawSpread(history);
-    const said = hintItems(standing, 3);
-    fill(this.health, said.length ? el("ul", { class: "plain" }, said) : empty("Nothing. As far as their last rows show, all nodes do something useful."), standing.hints.length > 3 ? el("p", {}, el("a", { href: `#${this.run}/health` }, `All ${standing.hints.length}`)) : null);
-    fill(this.nodes, nodeTable(standing, this.run));
     this.drawTook(standing, history);
   }
 
@@ -148,6 +158,8 @@ export class Nodes {
     fill(this.control, choice("Node", [["", "all nodes"], ...names.map((name) => [name, name])], this.node, (name) => { location.hash = name ? `${this.run}/nodes/${name}` : `${this.run}/nodes`; }));
     const of = standing.nodes.find(({ node }) => node === this.node);
     fill(this.about, of ? el("p", { class: "lead" }, `${of.node} ${of.state || ""}. `, of.shortage ? `In its last round it had ${of.shortage}.` : "") : null);
+    if (this.drawn === history.version) return;
+    this.drawn = history.version;
     const window = windowOf(rounds.length);
     this.window.textContent = window > 1 ? `Lines are moving averages over ${window} rounds.` : "";
     METRICS.forEach(([name], at) => {
@@ -229,7 +241,7 @@ export class Health {
   constructor(run) {
     this.run = run;
     [this.hints, this.trust, this.slow, this.short, this.odd, this.nodes, this.more] = Array.from({ length: 7 }, () => el("div"));
-    this.root = el("div", { class: "view" }, panel("What is wrong, and what to do", "What makes a node useless although nothing fails, by rules over its last rows.", this.hints), panel("Who is not believed", "Peers whose files or claims others refused.", this.trust),
+    this.root = el("div", { class: "view" }, panel("What is wrong, and what to do", "What makes a node useless although nothing fails, by rules over its last rows.", this.hints), panel("Who is not believed", "Peers whose files others refused, or who published rewards and answers that others found to be otherwise. What they say of their own rewards is in the charts nevertheless.", this.trust),
       panel("Who is slow", "Whose own work of the last 10 rounds took twice as long as the median node's, or longer. A round waits for the slowest.", this.slow), panel("Who got fewer groups than it wanted", "In its last round.", this.short), panel("Rows that are odd", "Left out or changed when they were read.", this.odd), panel("Nodes", "", this.nodes), panel("Look further", "", this.more));
   }
 
@@ -240,7 +252,7 @@ export class Health {
   update(standing, history) {
     const hints = hintItems(standing);
     fill(this.hints, hints.length ? el("ul", { class: "plain" }, hints) : empty("Nothing. As far as their last rows show, all nodes do something useful."), standing.problem ? el("p", { class: "hint" }, `The clock cannot be read: ${standing.problem}`) : null);
-    fill(this.trust, standing.distrusted.length ? grid("Who is not believed", ["node", "what others say of it"], standing.distrusted.map((of) => [of.node ?? of.peer, Object.entries(of).filter(([name]) => !["node", "peer"].includes(name)).map(([name, value]) => `${name.replaceAll("_", " ")}: ${told(value)}`).join("; ")])) : empty("Nobody refused anybody."));
+    fill(this.trust, standing.distrusted.length ? grid("Who is not believed", ["node", "claims that were false", "files and groups refused, and why", "refused by", "no more read by"], standing.distrusted.map((of) => [of.peer, whole(of.false_claims), told(of.refused), told(of.refused_by), told(of.quarantined_by)]), [1]) : empty("Nobody refused anybody."));
     const paces = history.names.map((name) => ({ name, takes: meanOf(history.of(name, "seconds_round").slice(-10)) })).filter(({ takes }) => isNumber(takes)).sort((a, b) => a.takes - b.takes);
     const usual = paces[Math.floor((paces.length - 1) / 2)]?.takes;
     const slow = paces.filter(({ takes }) => paces.length > 1 && takes >= 2 * usual);
@@ -248,7 +260,8 @@ export class Health {
     const short = standing.nodes.filter((node) => node.shortage);
     fill(this.short, short.length ? grid("Shortages", ["node", "why"], short.map((node) => [node.node, node.shortage])) : empty("Everybody had what it wanted."));
     const odd = standing.nodes.filter(({ out_of_range: of }) => of.left_out || of.clamped || of.cut);
-    fill(this.odd, odd.length ? grid("Odd rows", ["node", "left out", "changed", "cut", "for example"], odd.map(({ node, out_of_range: of }) => [node, whole(of.left_out), whole(of.clamped), whole(of.cut), of.why_left_out[0] ?? of.why_clamped[0] ?? of.why_cut[0] ?? "–"]), [1, 2, 3]) : empty("None."));
+    fill(this.odd, odd.length ? grid("Odd rows", ["node", "left out", "changed", "cut", "for example"], odd.map(({ node, out_of_range: of }) => [node, whole(of.left_out), whole(of.clamped), whole(of.cut), of.why_left_out[0] ?? of.why_clamped[0] ?? of.why_cut[0] ?? "–"]), [1, 2, 3]) : empty("None."),
+      Object.entries(standing.not_held).map(([node, count]) => el("p", { class: "note" }, `${node}: the figures of ${plural(count, "row")} are not drawn, for the page holds no more.`)));
     fill(this.nodes, nodeTable(standing, this.run));
     fill(this.more, el("p", {}, "The place itself (speed, renames, clocks, free space, events): ", command(`swarm doctor --path ${standing.path} --experiment ${standing.experiment}`)), el("p", {}, "A report to send, redacted: ", command(`swarm bugreport --path ${standing.path} --experiment ${standing.experiment}`)));
   }

@@ -112,7 +112,7 @@ def test_names_and_rows_of_a_stranger_are_bounded(monkeypatch: pytest.MonkeyPatc
     assert len(history.tasks) == histories.MOST_TASKS
     assert len(history.trained_on) == histories.MOST_PEERS
     assert len(history) == 3
-    assert (history.odd.cut, history.odd.left_out) == (1, 6)
+    assert (history.odd.cut, history.not_held) == (1, 6)
     history.observe(line(1, my_reward=1.0))
     assert history.at("my_reward", 1) == 1.0
 

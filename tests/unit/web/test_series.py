@@ -83,7 +83,7 @@ def test_what_is_new_is_told_once() -> None:
 
 def test_a_node_that_joined_is_new_and_one_whose_file_was_replaced_is_asked_for_again() -> None:
     history = {"anna": a_node(a_row(0), epoch=2), "ben": a_node(a_row(0))}
-    told = news(history, {"anna": (1, 1)})
+    told = news(history, {"anna": (1, 0)})
     assert told["again"] == ["anna"]
     assert [*told["nodes"]] == ["ben"]
 

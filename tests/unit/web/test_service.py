@@ -15,6 +15,8 @@ pytest.importorskip("httpx")
 
 from starlette.testclient import TestClient
 
+from swarm.errors import StoreError
+from swarm.records import history as histories
 from swarm.web import service as services
 from swarm.web.guard import HEADERS
 from swarm.web.journal import Journal, wanted
@@ -199,6 +201,12 @@ def test_a_run_is_read_once_per_interval_however_many_look(tmp_path: Path) -> No
     assert len(read) == 2
 
 
+def test_rows_beyond_those_that_are_held_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_shown(tmp_path)
+    monkeypatch.setattr(histories, "MOST_ROWS", 2)
+    assert a_browser(tmp_path).get(f"{RUN}/standing").json()["not_held"] == {"alice": 1, "bob": 1}
+
+
 def test_no_more_streams_are_open_than_there_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_shown(tmp_path)
     monkeypatch.setattr(services, "MOST_STREAMS", 0)
@@ -212,6 +220,30 @@ def test_the_journal_has_the_last_events_that_match_and_then_what_comes(tmp_path
     assert journal.more() == []
     warnings = Journal(run, wanted(["bob"], "warning", "")).more()
     assert [event["words"] for event in warnings] == ["reason=false_claim"]
+
+
+def test_a_place_that_fails_for_a_while_is_told_to_who_follows_and_the_stream_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = run_of(make_shown(tmp_path))
+    service, _ = a_service(tmp_path, interval=0.0)
+    watched, journal = Watched(a_look(tmp_path), 0.0, lambda: 0.0, lambda: 1.7e9), Journal(run, wanted([], "info", "*"))
+
+    def failing(*_: object) -> None:
+        raise StoreError("the mount is gone")
+
+    async def follow() -> list[str]:
+        lives, events = service._lives(watched, {}), service._events(journal)
+        with monkeypatch.context() as broken:
+            broken.setattr(watched.look, "refresh", failing)
+            broken.setattr(journal, "more", failing)
+            lost = [await anext(lives), await anext(events)]
+        return [*lost, await anext(lives), await anext(events)]
+
+    told = events_of(anyio.run(follow))
+    assert [said.get("problem") for said in told] == ["the mount is gone", "the mount is gone", None, None]
+    assert told[2]["standing"]["experiment"] == "exp"
+    assert told[3]["first"]
 
 
 def test_texts_of_strangers_lose_marks_that_change_how_others_read(tmp_path: Path) -> None:
