@@ -66,13 +66,13 @@ def _is_first(history: NodeHistory | None, group: Group) -> bool:
     """Whether in no earlier round a completion of the node to this task can have been right.
 
     Of a round the mean over the task's completions is known. One right answer makes it at least one in all of the
-    node's completions of that round.
+    node's completions of that round. Where its rows do not reach up to this round, nobody knows.
     """
-    if history is None or group.round == 0:
+    if history is None or not 0 < group.round <= history.rounds_done:
         return False
     task = history.tasks.get(group.task)
     if task is None:
-        return history.rounds_done > 0
+        return True
     earlier = [(p, r) for p, r in zip(task.places, task.reward, strict=True) if history.rounds[p] < group.round]
     size = len(group.completions)
     return all(reward * size * max(1.0, history.figure("local_groups", place)) < FULL for place, reward in earlier)

@@ -58,7 +58,8 @@ class Frame(NamedTuple):
 def frame_of(status: Status, history: History, moment: Moment | None) -> Frame:
     """Of a run by now."""
     most = _most(history.values())
-    lines = [_line(node, history.get(node.node), most) for node in status.nodes[:MOST_NODES]]
+    recorded = not status.made_by
+    lines = [_line(node, history.get(node.node), most, recorded) for node in status.nodes[:MOST_NODES]]
     more = max(0, len(status.nodes) - MOST_NODES)
     return Frame(_head(status, history, most), tuple(lines), more, _notes(status), moment)
 
@@ -125,7 +126,8 @@ def _spark(value: float, most: float) -> str:
     return _LEVELS[min(len(_LEVELS) - 1, max(0, round(share * (len(_LEVELS) - 1))))]
 
 
-def _line(node: NodeStatus, history: NodeHistory | None, most: float) -> NodeLine:
+def _line(node: NodeStatus, history: NodeHistory | None, most: float, recorded: bool) -> NodeLine:
+    """`recorded`: the run's rows have all columns, and not those alone that another program writes."""
     cells = (
         shorten(node.node, 20),
         shorten(node.state or node.status, LONGEST_STATE),
@@ -133,7 +135,7 @@ def _line(node: NodeStatus, history: NodeHistory | None, most: float) -> NodeLin
         str(node.round) if node.round >= 0 else "-",
         f"{node.last_reward:.3f}" if node.last_reward is not None else "-",
         sparkline(_rewards(history), SPARKS, most) if history else "",
-        *(_last(history) if history else ("-", "-", "", "-")),
+        *(_last(history) if history and recorded else ("-", "-", "", "-")),
     )
     return NodeLine(node.node, node.live, cells)
 

@@ -48,9 +48,14 @@ def test_one_right_answer_in_an_earlier_round_is_enough_for_a_task_to_have_been_
 
 
 def test_a_task_that_was_never_asked_before_is_solved_for_the_first_time_by_who_has_a_past() -> None:
-    assert "its first" in found({"alice": history_of(bf=[0.0])}, group("alice", 1.0, 0.0)).headline
+    assert "its first" in found({"alice": history_of(bf=[0.0] * 3)}, group("alice", 1.0, 0.0)).headline
     assert "its first" not in found({}, group("alice", 1.0, 0.0)).headline
     assert "its first" not in found({"alice": history_of(bf=[0.0])}, group("alice", 1.0, 0.0, round=0)).headline
+
+
+def test_where_rows_do_not_reach_up_to_the_round_nobody_says_that_it_is_the_first() -> None:
+    lost = {"alice": history_of(binary_matrix=[0.0, 0.0])}
+    assert found(lost, group("alice", 1.0, 0.0)).headline.startswith("alice solved binary_matrix")
 
 
 def test_the_round_of_the_group_itself_does_not_count_as_its_past() -> None:
