@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 SERVERS := .venv-servers
 SERVING := .venv-serving
 EXTRAS := .venv-extras
-PACKAGES := chromium syncthing bindfs fuse3 slurmctld slurmd slurm-client munge docker-compose
+PACKAGES := chromium syncthing bindfs fuse3 tmux lnav slurmctld slurmd slurm-client munge docker-compose
 JOBS ?= 3
 BENCHMARKS := round_breakdown full_round loss_memory sharing_overhead scaling in_process genrl_gap gpu
 
@@ -93,7 +93,7 @@ $(EXTRAS)/.installed: pyproject.toml | $(VENV)/.installed-dev
 	$(BIN)/python -m venv $(EXTRAS)
 	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
 	  > "$$($(EXTRAS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/first.pth"
-	$(EXTRAS)/bin/pip install --quiet --editable ".[analysis,signing,bucket,math,slurm,endpoint,verifiers,quantised,web,tensorboard,trackio,wandb]"
+	$(EXTRAS)/bin/pip install --quiet --editable ".[analysis,signing,bucket,math,slurm,endpoint,verifiers,quantised,web,top,tensorboard,trackio,wandb]"
 	@touch $@
 
 # genrl without its dependencies: among them is a transformers that this package cannot use, and its trainer needs no more.

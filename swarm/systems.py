@@ -12,7 +12,9 @@ from importlib.util import find_spec
 
 from swarm.errors import ConfigError
 
-HERE_WORKS = "status, logs, summary, validate, doctor, export, study report and the functions for notebooks"
+HERE_WORKS = (
+    "status, top, inspect, logs, summary, validate, doctor, export, study report and the functions for notebooks"
+)
 
 
 def missing() -> list[str]:

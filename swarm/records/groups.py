@@ -144,16 +144,23 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """The first and the last round of which there are rollouts; None: of none."""
 
 
-def read_groups(run: Run, wanted: Wanted, most: int) -> Found:
-    """The first `most` groups that are wanted. Raises StoreError if rollouts cannot be listed."""
+def read_groups(run: Run, wanted: Wanted, most: int, *, learners: bool = True) -> Found:
+    """The first `most` groups that are wanted.
+
+    Args:
+        learners: look for who trained on them, in all rows of all nodes.
+
+    Raises:
+        StoreError: rollouts cannot be listed.
+    """
     found, there = Found(groups=[], more=0, refused={}), _rounds(run)
     latest = [frozenset({round_}) for round_ in reversed(there[-LOOKED_BACK:])]
     for rounds in [wanted.rounds] if wanted.rounds else latest:
         found = _read(run, RolloutFiles(run, rounds), wanted, most)
         if found.groups or found.more:
             break
-    learners = learners_of(run, {group.name for group in found.groups})
-    told = [msgspec.structs.replace(group, trained_on=tuple(learners.get(group.name, ()))) for group in found.groups]
+    by_name = learners_of(run, {group.name for group in found.groups}) if learners else {}
+    told = [msgspec.structs.replace(group, trained_on=tuple(by_name.get(group.name, ()))) for group in found.groups]
     return msgspec.structs.replace(found, groups=told, rounds=(there[0], there[-1]) if there else None)
 
 

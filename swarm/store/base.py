@@ -237,6 +237,8 @@ class Store(Protocol):
     def open_log(self, key: str) -> LogFile:
         """Open a growing file for lines that cost nobody anything and need not be durable, and keep it open.
 
+        Of a log of tens of MiB the oldest lines may go; whoever reads it on meanwhile gets each line once.
+
         Raises:
             StoreError: it cannot be opened.
         """

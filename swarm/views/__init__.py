@@ -1,1 +1,1 @@
-"""Views of an experiment's folder, for people and programs: status, events, summary, plot, validation (checks)."""
+"""Views of a run for people and programs: status, events, summary, plot, groups, top, validation (checks)."""

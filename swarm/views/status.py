@@ -251,7 +251,7 @@ def _last_rewards(now: Snapshot) -> list[float]:
 def render(status: Status) -> str:
     """The status as text for a terminal."""
     maker = f"{render_maker(status.made_by)}\n" if status.made_by else ""
-    head = f"{status.experiment} in {printable(status.path)}\n{maker}{_clock(status)}{_how_far(status)}"
+    head = f"{status.experiment} in {printable(status.path)}\n{maker}{clock_line(status)}{_how_far(status)}"
     if not status.nodes:
         return f"{head}\n\nno node has registered yet"
     nodes = table(COLUMNS, [_cells(node) for node in status.nodes], left=(0, 1, 3, 9))
@@ -305,7 +305,8 @@ def _rounds(span: Span) -> str:
     return f"round {span.first}" if span.first == span.last else f"rounds {span.first} to {span.last}"
 
 
-def _clock(status: Status) -> str:
+def clock_line(status: Status) -> str:
+    """Where the run is, in one line."""
     last = status.max_rounds or "?"
     if status.problem:
         return f"the state cannot be read: {printable(status.problem)}"

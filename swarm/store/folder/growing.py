@@ -11,10 +11,11 @@ import hashlib
 import os
 import stat
 from collections.abc import Sequence
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from io import BufferedReader
 from typing import NamedTuple
 
+from swarm.errors import ProtocolError
 from swarm.lines import LineFile
 from swarm.store.base import MOST_PER_RECORD, Records
 from swarm.store.folder.beneath import Within, make_folder, open_beneath
@@ -27,6 +28,8 @@ _HEAD = 256
 _MOST_RECORDS = 100_000
 """Records that one reading gives, should they be tiny."""
 _ATTEMPTS = 3
+ROTATED = frozenset({"training_events.jsonl", "stdout.log"})
+"""Names of logs that have an older part."""
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | NO_WAITING
 
 
@@ -95,16 +98,63 @@ class _Cursor(NamedTuple):
         return f"{self.offset}:{self.digest}:{int(self.in_long)}"
 
 
+def older_part(file: Within) -> Within | None:
+    """Where the older lines of a log lie (swarm.store.folder.rotation); None for what is never rotated."""
+    return file.parent / f"{file.name}.1" if file.names and file.name in ROTATED else None
+
+
 def read_on(file: Within, cursor: str, limit: int) -> Records:
-    """As Store.read_records."""
-    with suppress(FileNotFoundError), open(open_regular(file), "rb") as growing:
-        return _read_on(growing, _Cursor.of(cursor), limit)
-    return Records([], cursor)
+    """As Store.read_records: of a log with an older part that first, as one file."""
+    with ExitStack() as opened:
+        parts = _parts(file, opened)
+        if not parts:
+            return Records([], cursor)
+        known = _Cursor.of(cursor)
+        at = _part_of(parts, known)
+        found = _read_on(parts[at or 0], known, limit)
+        if found.records or found.more or at == len(parts) - 1 or len(parts) == 1:
+            return found._replace(more=found.more or (at or 0) < len(parts) - 1)
+        newer = _read_on(parts[-1], _Cursor(), limit)
+        begun = _Cursor.of(newer.cursor).offset > 0
+        return newer._replace(cursor=newer.cursor if begun else found.cursor, restarted=found.restarted)
+
+
+def _parts(file: Within, opened: ExitStack) -> list[BufferedReader]:
+    """The older part of a log and the one that grows, those that are there; the same file but once.
+
+    The one that grows is opened first: if it is rotated meanwhile, it is found again as the older one, or that is one
+    more part behind.
+    """
+    older = older_part(file)
+    parts: list[BufferedReader] = []
+    with suppress(FileNotFoundError):
+        parts.append(opened.enter_context(_opened(file)))
+    if older is not None:
+        with suppress(FileNotFoundError, ProtocolError):
+            parts.insert(0, opened.enter_context(_opened(older)))
+    same = len(parts) == 2 and os.path.sameopenfile(parts[0].fileno(), parts[1].fileno())
+    return parts[1:] if same else parts
+
+
+def _opened(file: Within) -> BufferedReader:
+    return open(open_regular(file), "rb")
+
+
+def _part_of(parts: Sequence[BufferedReader], cursor: _Cursor) -> int | None:
+    """Which of the parts a cursor is of; None: of none of them."""
+    if not cursor.offset:
+        return 0
+    return next((at for at, part in enumerate(parts) if _is_of(part, cursor)), None)
+
+
+def _is_of(file: BufferedReader, cursor: _Cursor) -> bool:
+    size = os.fstat(file.fileno()).st_size
+    return size >= cursor.offset and _digest(file, cursor.offset) == cursor.digest
 
 
 def _read_on(file: BufferedReader, cursor: _Cursor, limit: int) -> Records:
     size = os.fstat(file.fileno()).st_size
-    same = not cursor.offset or (size >= cursor.offset and _digest(file, cursor.offset) == cursor.digest)
+    same = not cursor.offset or _is_of(file, cursor)
     offset, _, in_long = cursor if same else _Cursor()
     file.seek(offset)
     end, torn = offset + limit, False

@@ -32,6 +32,7 @@ from swarm.store.folder.by_path import OPENS_FOLDERS
 from swarm.store.folder.fetch import copy_out, list_page, look_at, open_regular, read_tagged
 from swarm.store.folder.filesystem import filesystem_of, room_at
 from swarm.store.folder.publish import can_link, failing_to_write, publish, sync_folder, sync_opened
+from swarm.store.folder.rotation import MOST_OF_PART, RotatedLog, rotate
 from swarm.store.health import Room
 
 _SOON = 5.0
@@ -104,8 +105,11 @@ class FolderStore:
 
     def open_log(self, key: str) -> LineFile:
         at = self._at(key)
+        opener = partial(self._open_to_append, at)
         with failing_to_write(at):
-            return LineFile(partial(self._open_to_append, at))
+            if growing.older_part(at) is None:
+                return LineFile(opener)
+            return RotatedLog(opener, lambda: rotate(at, self._drafts()), MOST_OF_PART)
 
     def _open_to_append(self, at: Within) -> int:
         return growing.open_to_append(at, self._drafts())

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from swarm.errors import ExperimentError, ProtocolError, StoreError
+from swarm.records.groups import Wanted, read_groups
 from swarm.records.made_by import as_ours, is_rl_swarm, made_by, refuse_foreign, unknown_columns
 from swarm.records.reader import snapshot
 from swarm.records.rl_swarm import run as rl_swarm_run
@@ -18,6 +19,7 @@ from swarm.records.rl_swarm.rewards import RENAMED_AT, Measured, Unknown, added_
 from swarm.records.rows import read_metrics, read_rows
 from swarm.store.place import open_place
 from swarm.store.run import Run
+from swarm.views.top_reader import TopReader
 from swarm.views.validate import validate
 from swarm.wire.messages import MetricsRow
 from tests.layout import Layout
@@ -368,3 +370,15 @@ def test_rollouts_of_more_parts_than_any_node_writes_are_refused_before_they_are
     )
     with pytest.raises(ProtocolError, match="objects, lists and texts"):
         looked_at(place, "two_workers").store.get("rollouts/round_0/stage_0/mal.json", 2**30)
+
+
+def test_its_answers_and_its_nodes_are_shown_without_what_it_never_recorded(place: Path) -> None:
+    run = looked_at(place, "two_workers")
+    groups = read_groups(run, Wanted(), 4).groups
+    assert {group.node for group in groups} <= {"node_1", "node_2"}
+    assert groups[0].question
+    assert all(shown.claimed_reward is None or 0 <= shown.claimed_reward <= 1 for shown in groups[0].completions)
+    lines = TopReader(run, liveness_timeout=60.0).look(0.0).frame.nodes
+    worker = next(line for line in lines if line.node == "node_1")
+    assert worker.cells[5:] == (worker.cells[5], "-", "-", "", "-")
+    assert worker.cells[5].strip()

@@ -1,0 +1,101 @@
+"""`swarm top` in a real terminal (tmux) beside a live swarm: what it shows, its keys, another size, no colours."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.integration.swarms import LIGHT, daemons, environment, eventually
+from tests.patience import PATIENCE
+
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.skipif(shutil.which("tmux") is None, reason="Debian's package tmux is not installed"),
+]
+ENDLESS = {"MAX_ROUNDS": 100_000, "SWARM_EXPECTED_WORKERS": 2}
+
+
+class Terminal:
+    """A program in a terminal of a tmux server of its own."""
+
+    def __init__(self, socket: Path, env: dict[str, str], *command: str) -> None:
+        self._socket, self._env = socket, env | {"TERM": "xterm-256color"}
+        size = ("-x", "130", "-y", "30")
+        self.tmux("-f", os.devnull, "new-session", "-d", *size, f"{shlex.join(command)}; echo it ended with $?; cat")
+
+    def tmux(self, *arguments: str) -> str:
+        done = subprocess.run(
+            ["tmux", "-S", str(self._socket), *arguments],
+            env=self._env, capture_output=True, text=True, timeout=PATIENCE, check=True,
+        )  # fmt: skip
+        return done.stdout
+
+    def screen(self, *flags: str) -> str:
+        return self.tmux("capture-pane", "-p", *flags)
+
+    def press(self, key: str, until: str) -> str:
+        """Press a key; the screen once it shows a text."""
+        self.tmux("send-keys", key)
+        return self.shows(until)
+
+    def shows(self, text: str) -> str:
+        eventually(lambda: text in self.screen(), f"{text!r} on the screen")
+        return self.screen()
+
+
+@contextmanager
+def terminal(socket: Path, env: dict[str, str], *command: str) -> Iterator[Terminal]:
+    opened = Terminal(socket, env, *command)
+    try:
+        yield opened
+    finally:
+        opened.tmux("kill-server")
+
+
+def test_top_follows_a_live_swarm_in_a_terminal_with_its_keys(tmp_path: Path) -> None:
+    env = environment(tmp_path / "place", **ENDLESS)
+    looking = {key: value for key, value in env.items() if key not in ENDLESS}
+    with daemons() as start, terminal(tmp_path / "socket", looking, sys.executable, "-m", "swarm", "top") as at:
+        start("swarm", env | {"NODE_ROLE": "coordinator", "NODE_ID": "clock"}, "node")
+        for node in ("anna", "bert"):
+            start(LIGHT, env | {"NODE_ID": node})
+        at.shows("3 of 3 nodes alive")
+        at.shows("/100000 done")
+        first = at.shows("in round ")  # an answer of the moment
+        assert all(name in first for name in ("anna", "bert", "clock", "learns from", "q quit"))
+        assert at.press("Enter", "anna: worker").count("my_reward") <= 1
+        at.press("Escape", "3 of 3 nodes alive")
+        at.press("r", "── anna/")
+        at.press("Escape", "3 of 3 nodes alive")
+        at.press("l", "round.completed")
+        at.press("Escape", "3 of 3 nodes alive")
+        at.press("?", "choose a node")
+        at.press("Escape", "3 of 3 nodes alive")
+        at.tmux("resize-window", "-x", "70", "-y", "20")
+        eventually(lambda: len(at.screen().rstrip("\n").split("\n")) <= 20, "the smaller size")
+        small = at.shows("3 of 3 nodes alive")
+        assert max(map(len, small.split("\n"))) <= 70
+        at.press("q", "it ended with 0")
+
+
+def test_top_draws_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
+    env = environment(tmp_path / "place", **ENDLESS)
+    looking = {key: value for key, value in env.items() if key not in ENDLESS} | {"NO_COLOR": "1"}
+    with daemons() as start, terminal(tmp_path / "socket", looking, sys.executable, "-m", "swarm", "top") as at:
+        start("swarm", env | {"NODE_ROLE": "coordinator", "NODE_ID": "clock"}, "node")
+        at.shows("1 of 1 nodes alive")
+        coloured = at.screen("-e").split("\x1b[")[1:]
+        codes = {code for part in coloured for code in part.split("m")[0].split(";")}
+        grey = [part for part in coloured if part.startswith(("38;2;", "48;2;"))]
+        assert not {"31", "32", "33", "34", "35", "36"} & codes
+        for part in grey:
+            red, green, blue = part.split("m")[0].split(";")[2:5]
+            assert red == green == blue, part
