@@ -323,10 +323,8 @@ async def _run(
             supervisor.stop(signal.SIGINT if code == INTERRUPTED else signal.SIGTERM)
 
         def insist() -> None:
-            supervisor.insist()
-            beside.insist()
-            if mirror:
-                mirror.insist()
+            for insisting in (supervisor.insist, beside.insist, *([mirror.insist] if mirror else [])):
+                insisting()
 
         watching.start_soon(on_signals, stop, insist)
         watching.start_soon(progress.show)

@@ -106,6 +106,7 @@ NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/cli/archiving.py": "the file that the user names, a private folder beside it",
     "swarm/cli/background.py": "the output of a command, in the working folder",
     "swarm/cli/bugreport.py": "the file that the user names",
+    "swarm/cli/logs.py": "the package's own format for lnav",
     "swarm/cli/main.py": "/dev/null",
     "swarm/cli/model_folder.py": "the folder that the user names, a checkpoint that the store has opened",
     "swarm/cli/processes.py": "the user's private runtime folder, /proc",
