@@ -105,7 +105,8 @@ def bring_back(settings: Settings, *, here: bool) -> None:
     _refuse_other_writer(there, settings)
     say(f"bringing {name} back: {there.store.describe()} -> {own.store.describe()}")
     done = Copier(there.store, own.store, there.archive, own.archive).run()
-    say(f"{theirs.clock} rounds are here again: {done.files} files, {done.checkpoints} checkpoints, {size(done.bytes)}")
+    counted = f"{done.files} files, {done.records} records, {done.checkpoints} checkpoints"
+    say(f"{theirs.clock} rounds are here again: {counted}, {size(done.bytes)}")
 
 
 def _diverged(own: Run, there: Run, ours: Reached, theirs: Reached) -> str:
