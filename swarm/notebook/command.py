@@ -58,13 +58,18 @@ def run_command(words: list[str], output: IO[str] | None = None) -> int:
         errors="replace",
     ) as process:
         assert process.stdout is not None
-        for number in (signal.SIGINT, signal.SIGKILL):
+        for ask in (_ask, subprocess.Popen.kill):
             try:
                 _pass_on(process.stdout, output or sys.stdout)
                 return process.wait()
             except KeyboardInterrupt:
-                process.send_signal(number)
+                ask(process)
         return process.wait()
+
+
+def _ask(process: subprocess.Popen[str]) -> None:
+    """To end, as Ctrl-C does; Windows knows only at once."""
+    process.send_signal(signal.SIGTERM if sys.platform == "win32" else signal.SIGINT)
 
 
 def _pass_on(said: IO[str], output: IO[str]) -> None:

@@ -63,7 +63,8 @@ each = {
     "get_experiment_metrics": lambda: notebook.get_experiment_metrics(place, "exp").to_csv(),
     "export_experiment_summary": lambda: notebook.export_experiment_summary(place, "exp", f"{place}/summary.json"),
 }
-functions = [name for name in notebook.__all__ if name.islower()]
+read = "swarm.notebook.experiments"
+functions = [name for name in notebook.__all__ if name.islower() and getattr(notebook, name).__module__ == read]
 found = {name: each.get(name, lambda: getattr(notebook, name)(place, "exp"))() for name in functions}
 found["written"] = json.load(open(f"{place}/summary.json", encoding="utf-8"))
 print(json.dumps(found))
