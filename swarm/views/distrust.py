@@ -28,6 +28,8 @@ class Distrust(msgspec.Struct, kw_only=True):
     """Nodes that refused any."""
     false_claims: int
     """Rewards and answers that it published and others found otherwise."""
+    false_claims_by: list[str]
+    """Nodes that found any."""
     quarantined_by: list[str]
     """Nodes that read nothing of it by now."""
 
@@ -36,9 +38,11 @@ def distrusted(nodes: Mapping[str, NodeProgress]) -> list[Distrust]:
     """One entry per peer that any node has something against, those that most is held against first."""
     refused: dict[str, Counter[str]] = defaultdict(Counter)
     claims: Counter[str] = Counter()
-    by, quarantined = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
+    by, found_by, quarantined = (defaultdict[str, list[str]](list) for _ in range(3))
     for node, said in sorted(nodes.items()):
         claims.update(said.false_claims)
+        for peer in said.false_claims:
+            found_by[peer].append(node)
         for peer, reasons in said.refused_by_peer.items():
             refused[peer].update(reasons)
             by[peer].append(node)
@@ -50,6 +54,7 @@ def distrusted(nodes: Mapping[str, NodeProgress]) -> list[Distrust]:
             refused=dict(refused.get(peer, {})),
             refused_by=by.get(peer, []),
             false_claims=claims[peer],
+            false_claims_by=found_by.get(peer, []),
             quarantined_by=quarantined.get(peer, []),
         )
         for peer in {*refused, *claims, *quarantined}

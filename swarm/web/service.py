@@ -43,7 +43,7 @@ MOST_STREAMS = 48
 """Streams of server-sent events that are open at once: two for each tab that is seen."""
 ENTERED = (
     '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/">'
-    '<title>swarm</title></head><body><p><a href="/">Open the page</a></p></body></html>'
+    '<link rel="icon" href="data:,"><title>swarm</title></head><body><p><a href="/">Open the page</a></p></body></html>'
 )
 """Leads to the page from a page of this service's own, so that a cookie that is sent to no other site is sent."""
 _MARK = msgspec.json.Decoder(dict[str, tuple[int, int]])

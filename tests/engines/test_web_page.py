@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +173,81 @@ def test_answers_are_browsed_filtered_and_led_on_to_who_trained_on_them(seen: Se
     assert seen.wrong == []
 
 
+def test_behind_the_last_answers_nothing_leads(seen: Seen, place: Path) -> None:
+    publisher, adopter = adopted_in(place, ROUNDS - 1)
+    page = seen.show(f"answers/{ROUNDS - 1}/0/{publisher}")
+    page.wait_for_selector(f"table:has-text('in round') tr:has-text('{adopter}'):has-text('{ROUNDS - 1}')")
+    assert page.locator(f"table:has-text('in round') tr:has-text('{ROUNDS - 1}') a").count() == 0
+    assert page.locator("button[aria-label='Round after']").is_disabled()
+
+
+def test_another_view_is_shown_from_its_top(seen: Seen) -> None:
+    page = seen.show("overview")
+    for link in ("nav a:has-text('Health')", "table a >> nth=-1"):
+        page.evaluate("scrollTo(0, document.body.scrollHeight)")
+        assert page.evaluate("scrollY") > 0
+        page.locator(link).click()
+        page.wait_for_function("scrollY === 0")
+
+
+def filled(page: Any, element: Any) -> float:
+    """The share of the height of a bar that has the colour of its top."""
+    picture = base64.b64encode(element.screenshot()).decode()
+    share: float = page.evaluate(
+        """async (picture) => {
+          const image = new Image();
+          image.src = `data:image/png;base64,${picture}`;
+          await image.decode();
+          const canvas = Object.assign(document.createElement("canvas"), { width: image.width, height: image.height });
+          const context = canvas.getContext("2d");
+          context.drawImage(image, 0, 0);
+          const at = (x, y) => context.getImageData(x, y, 1, 1).data.join();
+          const rows = Array.from({ length: image.height }, (_, y) => at(4, y));
+          return rows.filter((colour) => colour === rows[2]).length / image.height;
+        }""",
+        picture,
+    )
+    return share
+
+
+@pytest.fixture(scope="module")
+def troubled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of eight, one of which lies, one is slow and one never ends an answer; the open round has answers."""
+    folder = tmp_path_factory.mktemp("troubled")
+    make_place(folder, ROUNDS, 8, "exp", with_rollouts=1)
+    run = open_place(folder).open("exp", "test")
+    key = keys.rollout(RoundKey(ROUNDS - 1), "worker-0")
+    file = decode(run.store.get(key, 1 << 20).data, RolloutFile, key)
+    run.store.put(keys.rollout(RoundKey(ROUNDS), "worker-0"), encode(msgspec.structs.replace(file, round=ROUNDS)))
+    return folder
+
+
+def test_what_stands_out_begins_with_who_lies_and_names_each_node_before_one_twice(
+    browser: Any, troubled: Path
+) -> None:
+    with served(troubled) as link, closing(browser.new_context(viewport={"width": 1280, "height": 900})) as context:
+        seen = Seen(context)
+        seen.page.goto(link)
+        seen.page.wait_for_url(re.compile(r"/$"))
+        page = seen.show("overview")
+        page.wait_for_selector(".hint")
+        named = page.locator(".hint strong").all_text_contents()
+        assert named[0] == "worker-3"
+        assert {*named[:3]} == {"worker-3", "worker-5", "worker-7"}
+        assert page.locator(".hint strong a").all_text_contents() == named
+        assert "`" not in page.locator("section:has-text('What stands out')").text_content()
+        assert "swarm ask --model MODEL --task TASK" in page.locator(".hint code").all_text_contents()
+        meters = page.locator("meter").all()
+        most = max(meters, key=lambda meter: int(meter.get_attribute("aria-label").split(": ")[-1]))
+        assert filled(page, most) > 0.8
+        page.wait_for_selector(".live.over:has-text('stopped')")
+        page = seen.show(f"answers/{ROUNDS - 1}/0/worker-0")
+        page.click("button[aria-label='Round after']:not(:disabled)")
+        page.wait_for_selector("[role=status]:has-text('worker-0')")
+        page.wait_for_selector("button[aria-label='Round after']:disabled")
+        assert page.url.endswith(f"answers/{ROUNDS}/0/worker-0")
+
+
 def adopted_in(place: Path, round_: int) -> tuple[str, str]:
     """A node that published in a round, and one that trained on it in the same round, so that the next is there."""
     look = a_look(place)
@@ -210,10 +286,12 @@ def test_who_lies_and_who_is_late_stand_in_the_health_of_the_run(seen: Seen) -> 
     page = seen.show("health")
     page.wait_for_selector(".hint >> nth=0")
     assert "worker-3: others found" in " ".join(page.locator(".hint").all_text_contents())
-    assert "worker-3" in page.locator("section:has-text('not believed') table").text_content()
+    suspects = page.locator("section:has-text('not believed') table")
+    assert {"worker-0", "worker-3"} <= {*suspects.locator("a").all_text_contents()}, "who it is, and who says so"
+    assert page.locator("section:has-text('not believed'):has-text('as it claims them')").count() == 1
     assert page.locator("section:has-text('Who is slow') table").count() == 0, "of five nodes none is"
     page = seen.show(f"answers/{ROUNDS - 1}/0/worker-3")
-    page.wait_for_selector(".hint:has-text('of this node to be false')")
+    page.wait_for_selector(".hint:has-text('of this node to be false'):has-text('as it claims them')")
 
 
 def test_the_page_is_used_without_a_mouse(seen: Seen) -> None:

@@ -1,7 +1,12 @@
 // The rollout browser: one node's groups of one stage, completions side by side, and what became of them.
 
 import { ask, isFrozen } from "./data.js";
+import { AS_CLAIMED } from "./views.js";
 import { choice, el, empty, figure3, fill, grid, isNumber, plural, signed, whole } from "./text.js";
+
+// The last round done, and the last one of which there may be answers: the open one, if somebody has published in it.
+const done = (standing) => Math.max(0, (standing.rounds_done || 1) - 1);
+const newest = (standing) => (standing.rollouts && !standing.finished ? Math.max(done(standing), standing.round ?? 0) : done(standing));
 
 export class Answers {
   constructor(run, round = "", stage = "", node = "") {
@@ -17,15 +22,15 @@ export class Answers {
   }
 
   async start(history, _, standing) {
-    this.last = Math.max(0, (standing.rounds_done || 1) - 1);
+    this.last = newest(standing);
     this.distrusted = standing.distrusted;
     if (isFrozen()) this.sampled = await ask(this.run, "sampled");
-    await this.show(this.wanted.round ?? (this.sampled ? this.sampled.at(-1) : this.last));
+    await this.show(this.wanted.round ?? (this.sampled ? this.sampled.at(-1) : done(standing)));
   }
 
   update(standing) {
     this.distrusted = standing.distrusted;
-    const last = Math.max(0, (standing.rounds_done || 1) - 1);
+    const last = newest(standing);
     if (last === this.last) return;
     this.last = last;
     if (this.round !== undefined) this.drawControls();
@@ -56,7 +61,7 @@ export class Answers {
 
   drawControls() {
     const step = (by) => (this.sampled ? this.sampled[this.sampled.indexOf(this.round) + by] : this.round + by);
-    const button = (text, name, by) => el("button", { type: "button", "aria-label": name, disabled: step(by) === undefined || step(by) < 0 || (!this.sampled && step(by) > this.last + 1), onclick: () => this.go({ round: step(by) }) }, text);
+    const button = (text, name, by) => el("button", { type: "button", "aria-label": name, disabled: step(by) === undefined || step(by) < 0 || (!this.sampled && step(by) > this.last), onclick: () => this.go({ round: step(by) }) }, text);
     const input = el("input", { type: "number", min: 0, max: this.last, value: this.round, name: "round", onchange: (event) => this.go({ round: Number(event.target.value) }) });
     const round = this.sampled ? choice("Round", this.sampled.map((one) => [String(one), whole(one)]), String(this.round), (one) => this.go({ round: Number(one) })) : el("label", { class: "control" }, el("span", {}, `Round (to ${whole(this.last)})`), input);
     const stages = Object.keys(this.stages ?? {});
@@ -104,7 +109,7 @@ export class Answers {
       && (!text || [group.question, group.answer ?? "", ...group.completions.map((one) => one.text)].some((words) => words.toLowerCase().includes(text))));
     this.state.textContent = `${this.told.node}${this.told.model ? `, ${this.told.model}` : ""}, after ${plural(this.told.rounds_trained, "update")}: ${plural(shown.length, "group")}${shown.length < this.told.groups.length ? ` of ${this.told.groups.length}` : ""}.`;
     const of = this.distrusted.find(({ peer, false_claims: claims }) => peer === this.told.node && claims);
-    fill(this.doubt, of ? el("p", { class: "hint" }, `Others found ${plural(of.false_claims, "claim")} of this node to be false: its rewards below may be, too. `, el("a", { href: `#${this.run}/health` }, "Who says so")) : null);
+    fill(this.doubt, of ? el("p", { class: "hint" }, `Others found ${plural(of.false_claims, "claim")} of this node to be false: its rewards below may be, too. ${AS_CLAIMED} `, el("a", { href: `#${this.run}/health` }, "Who says so")) : null);
     fill(this.list, shown.length ? shown.map((group) => this.group(group)) : empty("No group matches."));
   }
 
@@ -126,7 +131,7 @@ export class Answers {
 
   adopters(group) {
     if (!group.adopters.length) return el("p", { class: "note" }, "No peer has trained on this group so far.");
-    const next = (of) => (isFrozen() ? of.node : el("a", { href: `#${this.run}/answers/${of.round + 1}/0/${of.node}` }, of.node));
+    const next = (of) => (isFrozen() || of.round >= this.last ? of.node : el("a", { href: `#${this.run}/answers/${of.round + 1}/0/${of.node}` }, of.node));
     return el("div", {}, el("h4", {}, "Who trained on it, and what it answered later"), grid(`Who trained on group ${group.slot}`, ["node", "in round", `its reward on ${group.task} in the 10 rounds before`, "in the 10 after"], group.adopters.map((of) => [next(of), whole(of.round), figure3(of.before), figure3(of.after)]), [1, 2, 3]));
   }
 

@@ -42,12 +42,20 @@ async function follow(run) {
 function take(run, said) {
   if (run !== shown.run) return;
   const trouble = said.lost ?? said.problem;
-  place("live").textContent = trouble ?? "live";
-  place("live").className = trouble ? "live lost" : "live";
+  if (said.standing) shown.standing = said.standing;
+  const over = trouble ? "" : whyOver(shown.standing);
+  place("live").textContent = trouble ?? (over || "live");
+  place("live").className = trouble ? "live lost" : over ? "live over" : "live";
   if (!said.standing) return;
-  shown.standing = said.standing;
   header();
   shown.view?.update(shown.standing, shown.history);
+}
+
+// Why nothing new is to be expected of the run; empty: something is.
+function whyOver(of) {
+  if (of.finished) return "finished";
+  if (of.nodes.some((node) => node.live)) return "";
+  return of.round === null && !of.rounds_done ? "not started" : "stopped";
 }
 
 function header() {
@@ -72,9 +80,10 @@ function tabs() {
 
 let turn = 0;
 
-async function show() {
+async function show(event) {
   const { run, name, rest } = route();
   const mine = (turn += 1);
+  if (event) scrollTo(0, 0);
   shown.view?.end();
   shown.view = null;
   try {
@@ -88,6 +97,7 @@ async function show() {
     if (mine !== turn) return view.end();
     shown.view = view;
     view.update(shown.standing, shown.history);
+    view.goal?.scrollIntoView();
     document.body.dataset.ready = `${run}/${name}`;
   } catch (error) {
     if (mine === turn) place("content").replaceChildren(el("p", { class: "empty", role: "alert" }, error.message));

@@ -65,6 +65,13 @@ export function panel(title, note, ...children) {
 }
 
 export const empty = (...said) => el("p", { class: "empty" }, ...said);
+
+// What stands between backticks as code.
+export function inCode(text) {
+  const parts = text.split("`");
+  return parts.length % 2 ? parts.map((part, at) => (at % 2 ? el("code", {}, part) : part)) : [text];
+}
+
 export const command = (text) => el("code", { class: "command" }, text);
 
 export function choice(label, options, chosen, changed) {

@@ -2,11 +2,12 @@
 
 import { Chart, bars, colour, dash } from "./charts.js";
 import { ask, cumulated, isFrozen, meanOf, smooth, windowOf } from "./data.js";
-import { bytes, choice, command, el, empty, figure3, fill, grid, isNumber, lasting, moment, panel, percent, plural, whole } from "./text.js";
+import { bytes, choice, command, el, empty, figure3, fill, grid, inCode, isNumber, lasting, moment, panel, percent, plural, whole } from "./text.js";
 
 const PAPER = { "8/0": 561.79, "4/4": 1093.31 };
 const PAPER_ROUNDS = 2000 * 8;
 const MOST_LABELS = 8;
+const MOST_FINDINGS = 5;
 const TOOK = ["seconds_round", "bytes_published", "bytes_fetched", "requests", "endpoint_requests"];
 const share = (value) => (isNumber(value) ? `${Math.round(100 * value)} %` : "–");
 
@@ -29,17 +30,27 @@ export function nodeTable(standing, run) {
     node.round >= 0 ? whole(node.round) : "–", node.seen || "–", isNumber(node.last_reward) ? figure3(node.last_reward) : "–", isNumber(node.cumulative_reward) ? figure3(node.cumulative_reward) : "–",
     node.external_wanted ? `${node.external_groups}/${node.external_wanted}` : "–", isNumber(node.seconds_per_round) ? lasting(node.seconds_per_round) : "–", isNumber(node.tokens_per_second) ? whole(node.tokens_per_second) : "–", node.model || "–",
   ]);
-  return rows.length ? grid("Nodes", ["node", "role", "what it does", "round", "seen", "reward", "sum", "groups of peers", "a round takes", "tokens/s", "model"], rows, [3, 5, 6, 7, 8, 9]) : empty("No node has registered yet. Start some with ", command("swarm up"), " or ", command("swarm join"), ".");
+  return rows.length ? grid("Nodes", ["node", "role", "what it does", "round", "seen", "reward", "sum", "groups of peers", "from round to round", "tokens/s", "model"], rows, [3, 5, 6, 7, 8, 9]) : empty("No node has registered yet. Start some with ", command("swarm up"), " or ", command("swarm join"), ".");
 }
 
 // What is wrong: hints, and who publishes what others find to be false.
 export function findings(standing) {
   const lies = standing.distrusted.filter(({ false_claims: claims }) => claims).map((of) => ({ nodes: [of.peer], code: "false claims", evidence: `others found ${plural(of.false_claims, "of the rewards and answers that it published", "of the rewards and answers that it published")} to be false`, remedy: "nobody trains on them, for every node scores by itself; but its own rewards are in the charts. Ask who runs it, or stop it" }));
-  return [...standing.hints, ...lies];
+  return [...lies, ...standing.hints];
 }
 
+// Some of them: as they come, but what concerns a node that was named already stands behind what does not.
+function foremost(found, most) {
+  const named = new Set();
+  const first = found.filter(({ nodes }) => nodes.some((node) => !named.has(node)) && nodes.forEach((node) => named.add(node)) === undefined);
+  return [...first, ...found.filter((hint) => !first.includes(hint))].slice(0, most);
+}
+
+const linked = (standing, name) => (standing.nodes.some(({ node }) => node === name) ? el("a", { href: `#${standing.experiment}/nodes/${encodeURIComponent(name)}` }, name) : name === "*" ? "(others)" : name);
+const several = (standing, names) => (names.length ? names.slice(0, 8).flatMap((name, at) => [at ? ", " : "", linked(standing, name)]).concat(names.length > 8 ? ` and ${names.length - 8} more` : []) : "none");
+
 function hintItems(standing, most = Infinity) {
-  return findings(standing).slice(0, most).map((hint) => el("li", { class: "hint" }, el("p", {}, el("strong", {}, hint.nodes.slice(0, 6).join(", ") + (hint.nodes.length > 6 ? ` and ${hint.nodes.length - 6} more` : "")), `: ${hint.evidence}`), el("p", { class: "remedy" }, `What to do: ${hint.remedy}`), el("p", { class: "note" }, hint.code === "false claims" ? hint.code : `docs/hints.md: ${hint.code}`)));
+  return foremost(findings(standing), most).map((hint) => el("li", { class: "hint" }, el("p", {}, el("strong", {}, several(standing, hint.nodes)), ": ", inCode(hint.evidence)), el("p", { class: "remedy" }, "What to do: ", inCode(hint.remedy)), el("p", { class: "note" }, hint.code === "false claims" ? hint.code : ["More: ", el("code", {}, `docs/hints.md#${hint.code}`)])));
 }
 
 export class Overview {
@@ -78,8 +89,8 @@ export class Overview {
       card("Pace", isNumber(standing.seconds_per_round) ? lasting(standing.seconds_per_round) : "–", isNumber(standing.seconds_per_round) ? "a round" : standing.finished ? "the run is over" : "nobody is at work", isNumber(standing.seconds_left) && !standing.finished ? `about ${lasting(standing.seconds_left)} left` : ""),
       card("Nodes", `${live} of ${standing.nodes.length}`, standing.finished ? "the run is over" : live ? "alive" : "nobody is alive"));
     fill(this.nodes, nodeTable(standing, this.run));
-    const said = hintItems(standing, 3);
-    fill(this.health, said.length ? el("ul", { class: "plain" }, said) : empty("Nothing. As far as their last rows show, all nodes do something useful."), findings(standing).length > 3 ? el("p", {}, el("a", { href: `#${this.run}/health` }, `All ${findings(standing).length}`)) : null);
+    const said = hintItems(standing, MOST_FINDINGS);
+    fill(this.health, said.length ? el("ul", { class: "plain" }, said) : empty("Nothing. As far as their last rows show, all nodes do something useful."), findings(standing).length > MOST_FINDINGS ? el("p", {}, el("a", { href: `#${this.run}/health` }, `All ${findings(standing).length}`)) : null);
     if (this.drawn === history.version) return;
     this.drawn = history.version;
     const window = windowOf(rounds.length);
@@ -237,11 +248,13 @@ export class Sharing {
   end() {}
 }
 
+export const AS_CLAIMED = "The headline and the charts take the rewards of every node as it claims them, those of nodes that are not believed included.";
+
 export class Health {
   constructor(run) {
     this.run = run;
     [this.hints, this.trust, this.slow, this.short, this.odd, this.nodes, this.more] = Array.from({ length: 7 }, () => el("div"));
-    this.root = el("div", { class: "view" }, panel("What is wrong, and what to do", "What makes a node useless although nothing fails, by rules over its last rows.", this.hints), panel("Who is not believed", "Peers whose files others refused, or who published rewards and answers that others found to be otherwise. What they say of their own rewards is in the charts nevertheless.", this.trust),
+    this.root = el("div", { class: "view" }, panel("What is wrong, and what to do", "What makes a node useless although nothing fails, by rules over its last rows.", this.hints), panel("Who is not believed", "Peers whose files others refused, or who published rewards and answers that others found to be otherwise.", this.trust),
       panel("Who is slow", "Whose own work of the last 10 rounds took twice as long as the median node's, or longer. A round waits for the slowest.", this.slow), panel("Who got fewer groups than it wanted", "In its last round.", this.short), panel("Rows that are odd", "Left out or changed when they were read.", this.odd), panel("Nodes", "", this.nodes), panel("Look further", "", this.more));
   }
 
@@ -252,15 +265,15 @@ export class Health {
   update(standing, history) {
     const hints = hintItems(standing);
     fill(this.hints, hints.length ? el("ul", { class: "plain" }, hints) : empty("Nothing. As far as their last rows show, all nodes do something useful."), standing.problem ? el("p", { class: "hint" }, `The clock cannot be read: ${standing.problem}`) : null);
-    fill(this.trust, standing.distrusted.length ? grid("Who is not believed", ["node", "claims that were false", "files and groups refused, and why", "refused by", "no more read by"], standing.distrusted.map((of) => [of.peer, whole(of.false_claims), told(of.refused), told(of.refused_by), told(of.quarantined_by)]), [1]) : empty("Nobody refused anybody."));
+    fill(this.trust, standing.distrusted.length ? grid("Who is not believed", ["node", "claims that were false", "found by", "files and groups refused, and why", "refused by", "no more read by"], standing.distrusted.map((of) => [linked(standing, of.peer), whole(of.false_claims), el("span", {}, several(standing, of.false_claims_by)), told(of.refused), el("span", {}, several(standing, of.refused_by)), el("span", {}, several(standing, of.quarantined_by))]), [1]) : empty("Nobody refused anybody."), standing.distrusted.some((of) => of.false_claims) ? el("p", { class: "note" }, AS_CLAIMED) : null);
     const paces = history.names.map((name) => ({ name, takes: meanOf(history.of(name, "seconds_round").slice(-10)) })).filter(({ takes }) => isNumber(takes)).sort((a, b) => a.takes - b.takes);
     const usual = paces[Math.floor((paces.length - 1) / 2)]?.takes;
     const slow = paces.filter(({ takes }) => paces.length > 1 && takes >= 2 * usual);
-    fill(this.slow, slow.length ? grid("Slow nodes", ["node", "its round takes", "the median node's", "times as long"], slow.map(({ name, takes }) => [name, lasting(takes), lasting(usual), (takes / usual).toFixed(1)]), [1, 2, 3]) : empty("Nobody."));
+    fill(this.slow, slow.length ? grid("Slow nodes", ["node", "its own work takes", "the median node's", "times as long"], slow.map(({ name, takes }) => [linked(standing, name), lasting(takes), lasting(usual), (takes / usual).toFixed(1)]), [1, 2, 3]) : empty("Nobody."));
     const short = standing.nodes.filter((node) => node.shortage);
-    fill(this.short, short.length ? grid("Shortages", ["node", "why"], short.map((node) => [node.node, node.shortage])) : empty("Everybody had what it wanted."));
+    fill(this.short, short.length ? grid("Shortages", ["node", "why"], short.map((node) => [linked(standing, node.node), node.shortage])) : empty("Everybody had what it wanted."));
     const odd = standing.nodes.filter(({ out_of_range: of }) => of.left_out || of.clamped || of.cut);
-    fill(this.odd, odd.length ? grid("Odd rows", ["node", "left out", "changed", "cut", "for example"], odd.map(({ node, out_of_range: of }) => [node, whole(of.left_out), whole(of.clamped), whole(of.cut), of.why_left_out[0] ?? of.why_clamped[0] ?? of.why_cut[0] ?? "–"]), [1, 2, 3]) : empty("None."),
+    fill(this.odd, odd.length ? grid("Odd rows", ["node", "left out", "changed", "cut", "for example"], odd.map(({ node, out_of_range: of }) => [linked(standing, node), whole(of.left_out), whole(of.clamped), whole(of.cut), of.why_left_out[0] ?? of.why_clamped[0] ?? of.why_cut[0] ?? "–"]), [1, 2, 3]) : empty("None."),
       Object.entries(standing.not_held).map(([node, count]) => el("p", { class: "note" }, `${node}: the figures of ${plural(count, "row")} are not drawn, for the page holds no more.`)));
     fill(this.nodes, nodeTable(standing, this.run));
     fill(this.more, el("p", {}, "The place itself (speed, renames, clocks, free space, events): ", command(`swarm doctor --path ${standing.path} --experiment ${standing.experiment}`)), el("p", {}, "A report to send, redacted: ", command(`swarm bugreport --path ${standing.path} --experiment ${standing.experiment}`)));

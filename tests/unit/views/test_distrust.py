@@ -41,9 +41,10 @@ def test_a_peer_is_named_with_what_was_refused_why_by_how_many_and_who_quarantin
             refused={"not_drawn": 8, "malformed": 1},
             refused_by=["alice", "bob"],
             false_claims=3,
+            false_claims_by=["bob"],
             quarantined_by=["alice"],
         ),
-        Distrust(peer="eve", refused={}, refused_by=[], false_claims=2, quarantined_by=[]),
+        Distrust(peer="eve", refused={}, refused_by=[], false_claims=2, false_claims_by=["bob"], quarantined_by=[]),
     ]
     lines = render(status).splitlines()
     (line,) = [line for line in lines if line.startswith("mallory")]
