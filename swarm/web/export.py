@@ -68,7 +68,8 @@ def _documents(look: Look) -> Iterator[tuple[str, Any]]:
     yield "tasks", look.tasks()
     for node in [*look.history][:64]:
         yield f"tasks?node={node}", look.tasks(node)
-    yield "journal", {"events": Journal(look.run, wanted([], "info", "*")).more()}
+    journal = Journal(look.run, wanted([], "info", "*"))
+    yield "journal", {"events": journal.more(), "whole": journal.is_whole}
     yield from _sampled(look)
 
 

@@ -38,10 +38,16 @@ class Journal:
     def __init__(self, run: Run, asked: Wanted) -> None:
         self._stream = EventStream(run, asked)
         self._is_new = True
+        self.is_whole = False
+        """What was given first were all events that match."""
 
     def more(self) -> list[dict[str, Any]]:
         """The last events at first, afterwards those that came since; of very many the last ones."""
-        events = self._stream.read_last(LAST, MOST_PARSED) if self._is_new else self._stream.read_on()
+        if self._is_new:
+            events = self._stream.read_last(LAST + 1, MOST_PARSED)
+            self.is_whole = len(events) <= LAST and not self._stream.unseen
+        else:
+            events = self._stream.read_on()
         self._is_new = False
         return [*map(event_document, events[-MOST_AT_ONCE:])]
 

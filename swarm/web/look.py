@@ -27,6 +27,8 @@ from swarm.wire.messages import ExperimentFile
 
 MOST_NODES = 200
 """Whose standing is told."""
+LATE = 60.0
+"""Seconds by which the clocks of others may be ahead of this one."""
 FIRST = ("my_reward", "answer_tag_rate", "reward_given_tagged", "earned")
 """Columns that a page begins with."""
 
@@ -53,7 +55,8 @@ class Look:
         self.history = self._reader.look()
         status = msgspec.to_builtins(self._status.read(wall))
         not_held = {node: of_node.not_held for node, of_node in self.history.items() if of_node.not_held}
-        self._standing = standing_document(status | {"not_held": not_held}, wall)
+        beside = {"not_held": not_held, "elapsed": elapsed(self.history, wall)}
+        self._standing = standing_document(status | beside, wall)
 
     def standing(self) -> dict[str, Any]:
         """Where the run stands."""
@@ -98,6 +101,18 @@ class Look:
             experiment = None
         starts = [start_document(msgspec.to_builtins(start)) for start in last_starts(self.run)[:MOST_NODES]]
         return harmless({"experiment": experiment_document(experiment), "starts": starts})  # type: ignore[no-any-return]
+
+
+def elapsed(history: History, wall: float) -> float | None:
+    """Seconds from the first sign of the run, the start of the round of its first row, to its last row; None: no row.
+
+    Args:
+        wall: Unix seconds; rows that claim to be later, or from before there was any clock, say nothing.
+    """
+    rows = [(node, place) for node in history.values() if len(node) for place in (0, len(node) - 1)]
+    ends = [(node.figure("timestamp", place), node.figure("seconds_round", place)) for node, place in rows]
+    known = [(end, took) for end, took in ends if 0 < end <= wall + LATE and 0 <= took < end]
+    return max(end for end, _ in known) - min(end - took for end, took in known) if known else None
 
 
 def standing_document(status: dict[str, Any], wall: float) -> dict[str, Any]:

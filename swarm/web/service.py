@@ -177,7 +177,8 @@ class Service:
             except SwarmError as error:
                 yield _sent({"problem": why(error)})
             else:
-                yield _sent({"events": events, "first": first}) if events or first else ": nothing new\n\n"
+                told = {"events": events, "first": first, "whole": journal.is_whole}
+                yield _sent(told) if events or first else ": nothing new\n\n"
                 first = False
             await anyio.sleep(self._interval)
 

@@ -190,6 +190,14 @@ def test_another_view_is_shown_from_its_top(seen: Seen) -> None:
         page.wait_for_function("scrollY === 0")
 
 
+def test_from_what_a_run_was_started_with_a_link_leads_to_what_it_took(seen: Seen) -> None:
+    page = seen.show("settings")
+    page.click("a:has-text('What it took')")
+    page.wait_for_selector("body[data-ready='exp/overview']")
+    page.wait_for_selector("tr:has-text('elapsed'):has-text('40 min')")
+    assert page.evaluate("scrollY") > 0
+
+
 def filled(page: Any, element: Any) -> float:
     """The share of the height of a bar that has the colour of its top."""
     picture = base64.b64encode(element.screenshot()).decode()
@@ -272,8 +280,13 @@ def test_what_a_stranger_wrote_stays_text(seen: Seen) -> None:
 def test_the_log_is_filtered_by_level_node_name_and_words(seen: Seen) -> None:
     page = seen.show("log")
     page.wait_for_selector(".journal li >> nth=100")
+    page.wait_for_selector("[role=status]:has-text('The last 300 events')")
     page.fill("input[name=event]", "rollouts.*")
     page.wait_for_selector(".journal:not(:has-text('round.completed')) li")
+    page.select_option("label:has-text('Node') select", "worker-1")
+    page.wait_for_selector(f"[role=status]:has-text('All {ROUNDS} events')")
+    page.select_option("label:has-text('Node') select", "")
+    page.wait_for_selector(".journal li >> nth=100")
     assert {*page.locator(".journal .what").all_text_contents()} == {"rollouts.published"}
     page.fill("input[name=contains]", "worker-2")
     assert {*page.locator(".journal .who").all_text_contents()} == {"worker-2"}

@@ -54,7 +54,7 @@ function hintItems(standing, most = Infinity) {
 }
 
 export class Overview {
-  constructor(run) {
+  constructor(run, part = "") {
     this.run = run;
     this.said = el("p", { class: "lead" });
     this.cards = el("dl", { class: "cards" });
@@ -67,7 +67,8 @@ export class Overview {
     this.took = el("div");
     this.root = el("div", { class: "view" }, this.said, this.cards, el("div", { class: "two" }, this.reward.root, this.sum.root, this.apart.root,
       el("section", { class: "chart" }, el("h3", {}, "Rewards of the last rounds"), el("p", { class: "note" }, "Each node's mean reward in each of the last 50 rounds."), this.spread)),
-    panel("What stands out", "", this.health), panel("Nodes", "", this.nodes), panel("What it took so far", "", this.took));
+    panel("What stands out", "", this.health), panel("Nodes", "", this.nodes), this.cost = panel("What it took so far", "", this.took));
+    this.goal = part === "took" ? this.cost : null;
   }
 
   // The first charts do not wait for these.
@@ -108,7 +109,7 @@ export class Overview {
   drawTook(standing, history) {
     const sum = (name) => cumulated(history.over(name).sum).at(-1);
     const tokens = (name) => standing.nodes.reduce((total, node) => total + node[name], 0);
-    const rows = [["time of all nodes in their rounds", lasting(sum("seconds_round"))], ["tokens generated", whole(tokens("tokens_generated"))], ["tokens trained on", whole(tokens("tokens_trained"))], ["published", bytes(sum("bytes_published"))], ["fetched from peers", bytes(sum("bytes_fetched"))]];
+    const rows = [["elapsed, from the first sign of the run to the last row", lasting(standing.elapsed)], ["time of all nodes in their rounds, added up", lasting(sum("seconds_round"))], ["tokens generated", whole(tokens("tokens_generated"))], ["tokens trained on", whole(tokens("tokens_trained"))], ["published", bytes(sum("bytes_published"))], ["fetched from peers", bytes(sum("bytes_fetched"))]];
     if (sum("requests")) rows.push(["requests to the bucket", whole(sum("requests"))]);
     if (sum("endpoint_requests")) rows.push(["requests to the endpoint", whole(sum("endpoint_requests"))]);
     fill(this.took, grid("What it took so far", ["of what", "how much"], rows, [1]));
@@ -323,7 +324,8 @@ export class Journal {
     this.source?.close();
     if (isFrozen()) {
       const pattern = new RegExp(`^${this.asked.event.split("*").map((part) => part.replace(/[.+?^${}()|[\]\\]/g, "\\$&")).join(".*")}$`);
-      this.take((await ask(this.run, "journal")).events.filter(({ level, node, event }) => LEVELS.indexOf(level) >= LEVELS.indexOf(this.asked.level) && (!this.asked.node || node === this.asked.node) && pattern.test(event)));
+      const kept = await ask(this.run, "journal");
+      this.take(kept.events.filter(({ level, node, event }) => LEVELS.indexOf(level) >= LEVELS.indexOf(this.asked.level) && (!this.asked.node || node === this.asked.node) && pattern.test(event)), kept.whole);
       return;
     }
     const query = new URLSearchParams({ level: this.asked.level, event: this.asked.event });
@@ -333,12 +335,13 @@ export class Journal {
       const said = JSON.parse(message.data);
       if (said.first) this.events = [];
       if (said.problem) this.state.textContent = said.problem;
-      else this.take(said.events);
+      else this.take(said.events, said.first ? said.whole : this.whole);
     };
     this.source.onerror = () => { this.state.textContent = "The connection was lost; trying again."; };
   }
 
-  take(events) {
+  take(events, whole = this.whole) {
+    this.whole = whole && this.events.length + events.length <= MOST_LINES;
     this.events = [...this.events, ...events].slice(-MOST_LINES);
     this.draw();
   }
@@ -348,7 +351,10 @@ export class Journal {
     const follows = this.list.scrollHeight - this.list.scrollTop - this.list.clientHeight < 40;
     this.list.replaceChildren(...shown.map((event) => el("li", { class: event.level }, el("time", {}, clock(event.time)), el("span", { class: "who" }, event.node), el("span", { class: "level" }, event.level), el("span", { class: "what" }, event.event), el("span", { class: "words" }, event.words), event.details ? el("details", {}, el("summary", {}, "traceback"), el("pre", {}, event.details)) : null)));
     if (follows) this.list.scrollTop = this.list.scrollHeight;
-    this.state.textContent = shown.length ? `${plural(shown.length, "event")}, the last ones; new ones come below.` : "No event matches yet.";
+    const held = this.events.length;
+    const from = this.whole ? `all ${plural(held, "event")}` : `the last ${plural(held, "event")} that are shown here (earlier ones: swarm logs)`;
+    const said = shown.length < held ? `${whole(shown.length)} of ${from}` : `${from[0].toUpperCase()}${from.slice(1)}`;
+    this.state.textContent = shown.length ? `${said}${isFrozen() ? "" : "; new ones come below"}.` : "No event matches yet.";
   }
 
   end() {
@@ -437,7 +443,7 @@ export class Settings {
     try {
       const { experiment, starts } = await ask(this.run, "settings");
       const pairs = (label, of) => grid(label, ["name", "value"], Object.entries(of).map(([name, value]) => [name, Array.isArray(value) ? `${value[0]}  (${value[1]})` : told(value)]));
-      this.root.replaceChildren(panel("What makes this experiment what it is", experiment ? `Written ${moment(experiment.created_at)}.` : "", experiment ? pairs("Settings of the experiment", experiment.identity) : empty("There is no experiment.json that can be read.")),
+      this.root.replaceChildren(panel("What makes this experiment what it is", experiment ? `Written ${moment(experiment.created_at)}.` : "", el("p", {}, el("a", { href: `#${this.run}/overview/took` }, "What it took so far")), experiment ? pairs("Settings of the experiment", experiment.identity) : empty("There is no experiment.json that can be read.")),
         panel("What each node was started with", "Its last start: settings that are not at their defaults, and where they come from.", ...(starts.length ? starts.map((start) => el("details", {}, el("summary", {}, `${start.node_id} · ${start.role} · ${moment(start.timestamp)}`), start.command ? el("p", {}, command(start.command)) : null, pairs(`Settings of ${start.node_id}`, start.settings), pairs(`Versions of ${start.node_id}`, { ...start.versions, machine: start.machine, models: start.models }))) : [empty("No node has noted a start.")])));
     } catch (error) {
       this.root.replaceChildren(empty(error.message));

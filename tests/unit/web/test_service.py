@@ -17,12 +17,13 @@ from starlette.testclient import TestClient
 
 from swarm.errors import StoreError
 from swarm.records import history as histories
+from swarm.web import journal as journals
 from swarm.web import service as services
 from swarm.web.guard import HEADERS
 from swarm.web.journal import Journal, wanted
 from swarm.web.service import DRAWN
 from swarm.web.watched import Watched
-from tests.unit.views.factories import append, make_row, run_of
+from tests.unit.views.factories import ROUND_SECONDS, START, append, make_row, run_of
 from tests.unit.web.web_factory import BASE, a_browser, a_look, a_service, make_shown
 
 RUN = "/api/run/exp"
@@ -217,9 +218,31 @@ def test_the_journal_has_the_last_events_that_match_and_then_what_comes(tmp_path
     run = run_of(make_shown(tmp_path))
     journal = Journal(run, wanted([], "info", "round.comp*"))
     assert [(event["node"], event["event"]) for event in journal.more()] == [("alice", "round.completed")]
+    assert journal.is_whole
     assert journal.more() == []
     warnings = Journal(run, wanted(["bob"], "warning", "")).more()
     assert [event["words"] for event in warnings] == ["reason=false_claim"]
+
+
+def test_a_journal_says_whether_it_began_with_all_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = run_of(make_shown(tmp_path))
+    events = Journal(run, wanted([], "info", "*")).more()
+    for most, whole in ((len(events), True), (len(events) - 1, False)):
+        monkeypatch.setattr(journals, "LAST", most)
+        monkeypatch.setattr(journals, "MOST_AT_ONCE", most)
+        journal = Journal(run, wanted([], "info", "*"))
+        assert len(journal.more()) == most
+        assert journal.is_whole is whole
+
+
+def test_what_has_elapsed_goes_from_the_start_of_the_first_round_to_the_last_row(tmp_path: Path) -> None:
+    layout = make_shown(tmp_path)
+    look = a_look(tmp_path)
+    look.refresh(START + 1e6)
+    assert look.standing()["elapsed"] == pytest.approx(3 * ROUND_SECONDS)
+    append(layout.metrics_file("bob"), msgspec.json.encode(make_row(layout, "bob", 3, timestamp=1e12)))
+    look.refresh(START + 1e6)
+    assert look.standing()["elapsed"] == pytest.approx(3 * ROUND_SECONDS), "a clock that nobody believes"
 
 
 def test_a_place_that_fails_for_a_while_is_told_to_who_follows_and_the_stream_goes_on(
