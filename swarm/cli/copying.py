@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -14,6 +13,7 @@ from cyclopts.validators import Number
 
 from swarm.cli.down import GRACE, end
 from swarm.cli.flags import CommonFlags, settings_from
+from swarm.cli.following import Asked
 from swarm.cli.processes import COPY, running, this_process_runs
 from swarm.cli.say import say, warn
 from swarm.cli.waiting import open_experiment_when_there
@@ -31,8 +31,6 @@ WRITER = "copy"
 """Who writes."""
 LONGEST_PAUSE = 60.0
 """Seconds between attempts while a place fails."""
-HEARD_WITHIN = 0.5
-"""Seconds within which somebody who wants it to end is heard."""
 
 
 def copy(
@@ -64,35 +62,18 @@ def copy(
         say(f"copying {run.experiment}: {run.store.describe()} -> {there.store.describe()}")
         _tell(_follow(copier, run, every, asked) if follow else copier.run())
         say("the copy is whole")
-        if asked.to_end:
+        if asked.is_set():
             raise SystemExit(TERMINATED)
         return
     say("broken off; the same command goes on")
     raise SystemExit(INTERRUPTED)
 
 
-class _Asked:
-    """Whether somebody wants it to end."""
-
-    def __init__(self) -> None:
-        self.to_end = False
-
-    def end(self, *_: object) -> None:
-        """Somebody does."""
-        self.to_end = True
-
-    def pause(self, seconds: float) -> None:
-        """So long, or until it is heard."""
-        ends = time.monotonic() + seconds
-        while not self.to_end and (left := ends - time.monotonic()) > 0:
-            time.sleep(min(left, HEARD_WITHIN))
-
-
 @contextmanager
-def _hearing(follow: bool) -> Iterator[_Asked]:
+def _hearing(follow: bool) -> Iterator[Asked]:
     """For the block SIGTERM is heard, and no more than that."""
-    asked = _Asked()
-    before = signal.signal(signal.SIGTERM, asked.end) if follow else None
+    asked = Asked()
+    before = signal.signal(signal.SIGTERM, lambda *_: asked.set()) if follow else None
     try:
         yield asked
     finally:
@@ -139,27 +120,27 @@ def made(run: Run) -> tuple[float, str] | None:
     return (file.created_at, file.created_by) if file else None
 
 
-def _follow(copier: Copier, run: Run, every: float, asked: _Asked) -> Copied:
+def _follow(copier: Copier, run: Run, every: float, asked: Asked) -> Copied:
     """Until the experiment is over, or somebody wants this to end, and nothing new comes; the last pass."""
     failing = every
     while True:
-        last = asked.to_end  # before the pass: what was written until then is in it
+        last = asked.is_set()  # before the pass: what was written until then is in it
         try:
             state = read_clock(run).state
             over = last or (state is not None and state.finished)
             done, failing = copier.run(whole=over), every
         except StoreError as error:
-            if asked.to_end:
+            if asked.is_set():
                 raise
             warn(f"{error}; trying again in {failing:.0f} s")
-            asked.pause(failing)
+            asked.wait(failing)
             failing = min(2 * failing, LONGEST_PAUSE)
             continue
         if last or (over and not done.anything):
             return done
         _say_progress(done)
         if not over:
-            asked.pause(every)
+            asked.wait(every)
 
 
 def _say_progress(done: Copied) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -13,6 +13,8 @@ from swarm.cli.processes import this_process_runs
 from swarm.config import Settings
 from swarm.systems import missing
 
+HEARD_WITHIN = 0.5
+"""Seconds within which somebody who wants a program to end is heard."""
 LOOK_EVERY, LOOK_EVERY_PAID = 2.0, 60.0
 """Seconds between two looks at a run; the second where requests are paid for."""
 
@@ -22,15 +24,36 @@ def look_every(settings: Settings) -> float:
     return LOOK_EVERY_PAID if settings.sparing else LOOK_EVERY
 
 
+class Asked:
+    """Whether somebody wants a program to end. It takes no lock, which a signal's handler could wait for for ever."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+
+    def set(self) -> None:
+        """Somebody does."""
+        self._is_set = True
+
+    def is_set(self) -> bool:
+        """Whether anybody does."""
+        return self._is_set
+
+    def wait(self, seconds: float) -> None:
+        """So long, or until it is heard."""
+        ends = time.monotonic() + seconds
+        while not self._is_set and (left := ends - time.monotonic()) > 0:
+            time.sleep(min(left, HEARD_WITHIN))
+
+
 @contextmanager
-def following(settings: Settings, role: str, nodes: tuple[str, ...] = ()) -> Iterator[threading.Event]:
-    """For the block this process follows a run: `swarm down` finds it, and the first signal sets the event.
+def following(settings: Settings, role: str, nodes: tuple[str, ...] = ()) -> Iterator[Asked]:
+    """For the block this process follows a run: `swarm down` finds it, and the first signal asks it to end.
 
     The second signal ends the process at once.
     """
     if not missing():
         this_process_runs(settings, role, nodes)
-    asked = threading.Event()
+    asked = Asked()
 
     def ask(number: int, _: FrameType | None) -> None:
         if asked.is_set():

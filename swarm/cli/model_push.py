@@ -9,7 +9,6 @@ It reads the place as views do: no node knows of it, and none waits for it.
 from __future__ import annotations
 
 import shlex
-import threading
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,7 +18,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from swarm.cli.flags import CommonFlags, open_experiment, settings_from
-from swarm.cli.following import following, look_every
+from swarm.cli.following import Asked, following, look_every
 from swarm.cli.model_folder import rounds_to_take, write_model_folder
 from swarm.cli.push_machine import End, Push, PushMachine
 from swarm.cli.say import say, warn
@@ -102,7 +101,7 @@ class _Pusher:
             where = push_folder(folder, self._repo, message, hub_token=token, public=self._public)
         say(f"pushed the {written.what} of {self._node} after {rounds_done} rounds: {where}")
 
-    def follow(self, run: Run, machine: PushMachine, asked: threading.Event) -> int:
+    def follow(self, run: Run, machine: PushMachine, asked: Asked) -> int:
         """Until there is nothing more to push; the exit code."""
         node = _Node(run, self._node)
         while True:
@@ -170,7 +169,7 @@ def _lasts(error: Exception) -> bool:
     return isinstance(error, PushError) and error.lasting
 
 
-def _wait(seconds: float, asked: threading.Event) -> None:
+def _wait(seconds: float, asked: Asked) -> None:
     """So long, or until asked to end; who was asked before just waits."""
     if asked.is_set():
         time.sleep(seconds)

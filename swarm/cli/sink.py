@@ -7,13 +7,12 @@ a failure ─▶ a line, a pause that doubles, and the sink is opened anew: it s
 from __future__ import annotations
 
 import shlex
-import threading
 import time
 from pathlib import Path
 from typing import Annotated, Literal
 
 from swarm.cli.flags import CommonFlags, open_experiment, setting_parameter, settings_from
-from swarm.cli.following import following, look_every
+from swarm.cli.following import Asked, following, look_every
 from swarm.cli.say import say, warn
 from swarm.cli.waiting import open_experiment_when_there
 from swarm.config import Settings
@@ -123,7 +122,7 @@ class _Handing:
         """How much it was."""
         say(f"{self._kind} has {self._rows} more rows of {self._run.experiment}")
 
-    def follow(self, asked: threading.Event) -> int:
+    def follow(self, asked: Asked) -> int:
         """Until the run is over, or somebody ends this; the exit code."""
         end, pause = _End(self._run), FIRST_PAUSE
         while True:

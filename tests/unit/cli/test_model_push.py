@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -110,7 +109,7 @@ class Days:
     def monotonic(self) -> float:
         return self.now
 
-    def _wait(self, seconds: float, _: threading.Event) -> None:
+    def _wait(self, seconds: float, _: object) -> None:
         self.now += seconds
         next(self.then, None)
 

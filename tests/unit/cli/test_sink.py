@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from swarm.cli import sink as module
+from swarm.cli.following import Asked
 from swarm.cli.main import run
 from swarm.cli.sink import GRACE, LONGEST_PAUSE
 from swarm.sinks.base import SinkRun
@@ -27,11 +27,11 @@ class Days:
         self.failures: list[Exception] = []
         self.pauses: list[float] = []
         self.then: Iterator[object] = iter(())
-        self.asked = threading.Event()
+        self.asked = Asked()
         monkeypatch.setattr(module, "time", self)
         monkeypatch.setattr(module, "open_sink", self._open)
         monkeypatch.setattr(module, "refuse_kinds", lambda *_: None)
-        monkeypatch.setattr(threading.Event, "wait", self._wait)
+        monkeypatch.setattr(Asked, "wait", self._wait)
 
     def monotonic(self) -> float:
         return self.now
@@ -110,7 +110,7 @@ def test_who_is_asked_to_end_hands_over_what_there_is_and_says_how_the_rest_woul
     layout: Layout, days: Days, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     set_clock(layout, 3, max_rounds=5, finished=False)
-    monkeypatch.setattr(threading.Event, "is_set", lambda _: True)
+    monkeypatch.setattr(Asked, "is_set", lambda _: True)
     assert sink(layout, "run") == 0
     assert days.sink.rounds("alice") == [0, 1, 2]
     days.failures = [OSError("disk full")]
