@@ -27,7 +27,8 @@ class Terminal:
     """A program in a terminal of a tmux server of its own."""
 
     def __init__(self, socket: Path, env: dict[str, str], *command: str) -> None:
-        self._socket, self._env = socket, env | {"TERM": "xterm-256color"}
+        there = {name: value for name, value in env.items() if name not in ("COLUMNS", "LINES")}  # of another terminal
+        self._socket, self._env = socket, there | {"TERM": "xterm-256color"}
         size = ("-x", "130", "-y", "30")
         self.tmux("-f", os.devnull, "new-session", "-d", *size, f"{shlex.join(command)}; echo it ended with $?; cat")
 
@@ -54,7 +55,10 @@ class Terminal:
             seen = self.screen()
             return text in seen
 
-        eventually(shown, f"{text!r} on the screen")
+        try:
+            eventually(shown, f"{text!r} on the screen")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; it shows:\n{seen}") from None
         return seen
 
 

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -59,14 +60,16 @@ def listen_to_ctrl_c() -> None:
 
 
 class Daemon:
-    """One node process."""
+    """One node process. What it says goes into a file: a pipe that nobody reads stops who writes when it is full."""
 
-    def __init__(self, module: str, env: dict[str, str], *arguments: str) -> None:
+    def __init__(self, module: str, env: dict[str, str], *arguments: str, piped: bool = False) -> None:
+        """`piped`: what it says can be read meanwhile, at `process.stdout`."""
+        self._said = None if piped else tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         self.process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
             env=env,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=self._said or subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
@@ -77,8 +80,18 @@ class Daemon:
     def wait(self, timeout: float = PATIENCE) -> int:
         """The exit code, with all that it said in `output`."""
         said, _ = self.process.communicate(timeout=timeout)
-        self.output += said
+        if self._said:  # read without moving the place at which its children may still write
+            number = self._said.fileno()
+            said = os.pread(number, os.fstat(number).st_size, len(self.output.encode())).decode()
+        self.output += said or ""
         return self.process.returncode
+
+    def close(self) -> None:
+        """Kill it if it still runs, and let go of what it said."""
+        if self.process.poll() is None:
+            self.kill()
+        if self._said:
+            self._said.close()
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
@@ -95,16 +108,15 @@ def daemons() -> Iterator[Callable[..., Daemon]]:
     """A function that starts daemons; whatever is left of them is killed at the end."""
     started: list[Daemon] = []
 
-    def start(module: str, env: dict[str, str], *arguments: str) -> Daemon:
-        started.append(Daemon(module, env, *arguments))
+    def start(module: str, env: dict[str, str], *arguments: str, piped: bool = False) -> Daemon:
+        started.append(Daemon(module, env, *arguments, piped=piped))
         return started[-1]
 
     try:
         yield start
     finally:
         for daemon in started:
-            if daemon.process.poll() is None:
-                daemon.kill()
+            daemon.close()
 
 
 def run_swarm(env: dict[str, str], *arguments: str, timeout: float = PATIENCE) -> subprocess.CompletedProcess[str]:

@@ -111,7 +111,7 @@ def test_nodes_that_were_killed_start_again_and_ctrl_c_stops_all_and_says_how_to
 def test_a_reader_that_has_seen_enough_does_not_end_the_swarm(tmp_path):
     env = environment(tmp_path, MAX_ROUNDS=3)
     with daemons() as start:
-        up = start("swarm", env, "up", "--nodes", "1")
+        up = start("swarm", env, "up", "--nodes", "1", piped=True)
         assert up.process.stdout is not None
         assert "coordinator  opens the rounds" in up.process.stdout.readline()
         up.process.stdout.close()
