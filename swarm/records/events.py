@@ -11,12 +11,13 @@ no end, and no heartbeat ─▶ it was killed, or its machine ended
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from swarm.errors import ProtocolError
-from swarm.records.growing import lines_of, parse_line
+from swarm.records.growing import lines_of, parse_line, parse_lines
 from swarm.store.base import Kind
 from swarm.store.run import Run
 from swarm.wire import keys
@@ -68,16 +69,16 @@ class NodeEvents:
         self.rounds_lost = 0
         """Updates that it could not redo after it was killed, over all its lives."""
 
-    def observe(self, line: bytes) -> None:
-        """Take note of the line that comes after those seen."""
-        self.lines += 1
-        event = parse_line(line, _Event)
-        if event is None:
-            self.junk += 1
-        else:
-            self._take(event)
-        if (event is not None and event.event == "process.crashed") or is_out_of_memory(line):
-            _keep(self.alarms, self.lines, line)
+    def observe(self, lines: Sequence[bytes]) -> None:
+        """Take note of the lines that come after those seen."""
+        for line, event in parse_lines(lines, _Event, lambda line: parse_line(line, _Event)):
+            self.lines += 1
+            if event is None:
+                self.junk += 1
+            elif event.event in _TELLING:
+                self._take(event)
+            if (event is not None and event.event == "process.crashed") or is_out_of_memory(line):
+                _keep(self.alarms, self.lines, line)
 
     def _take(self, event: _Event) -> None:
         match event.event:
@@ -89,7 +90,7 @@ class NodeEvents:
             case "experiment.finished":
                 self.ending = self.ending or Ending(FINISHED)
             case "process.failed" | "process.crashed" if self.ending is None:
-                self.ending = Ending(event.event.removeprefix("process."), error=str(event.error or "")[:LONGEST_ALARM])
+                self.ending = Ending(event.event.removeprefix("process."), error=_words(event.error))
             case "coordinator.ready":
                 self.expected_workers = _count_or_names(event.expected_workers)
             case "rounds.lost" if type(event.count) is int:
@@ -97,6 +98,15 @@ class NodeEvents:
             case "round.opened" | "round.last_closed" if event.reason == "interval" and event.round:
                 if len(self.overdue) < MOST_OVERDUE:
                     self.overdue.add(event.round - 1)
+
+
+_TELLING = frozenset(
+    (
+        *("node.starting", "node.finished", "experiment.finished", "process.failed", "process.crashed"),
+        *("coordinator.ready", "rounds.lost", "round.opened", "round.last_closed"),
+    )
+)
+"""Events of which something is held."""
 
 
 class _Event(msgspec.Struct):
@@ -108,6 +118,10 @@ class _Event(msgspec.Struct):
     error: object = None
     count: object = None
     expected_workers: object = None
+
+
+def _words(said: object) -> str:
+    return said[:LONGEST_ALARM] if isinstance(said, str) else ""
 
 
 def _count_or_names(said: object) -> int | tuple[str, ...] | None:

@@ -27,7 +27,7 @@ from swarm.records.hints import LONGEST_NAME
 from swarm.records.history_row import HistoryRow
 from swarm.records.keeping import measured
 from swarm.records.odd import Odd
-from swarm.records.rows import MOST_ROWS, parse_row
+from swarm.records.rows import MOST_ROWS, parse_rows
 
 MOST_TASKS = 32
 """Of one node, by name; further ones are left out."""
@@ -179,10 +179,12 @@ class NodeHistory:
         """Rounds behind it, skipped ones included."""
         return max(self.rounds, default=-1) + 1
 
-    def observe(self, line: bytes) -> None:
-        """Take note of the line that comes after those seen; what is no row is left out."""
-        if (row := parse_row(line, HistoryRow, self.odd)) is None:
-            return
+    def observe(self, lines: Sequence[bytes]) -> None:
+        """Take note of the lines that come after those seen; what is no row is left out."""
+        for row in parse_rows(lines, HistoryRow, self.odd):
+            self._observe(row)
+
+    def _observe(self, row: HistoryRow) -> None:
         place = self._places.get((row.round, row.stage))
         if place is not None:
             start = place * _WIDTH

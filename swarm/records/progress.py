@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 
 from swarm.records.asked import Asked
 from swarm.records.hints import KEPT, LONGEST_NAME, Recent, recent
 from swarm.records.keeping import measured
 from swarm.records.odd import Odd
-from swarm.records.rows import MOST_ROWS, Glance, parse_row
+from swarm.records.rows import MOST_ROWS, Glance, parse_rows
 
 MOST_PEERS = 300
 """Of whom it is held what a node said of them; a node reads 256 unless it is told otherwise."""
@@ -53,11 +53,17 @@ class NodeProgress:
         self.torn = False
         """The file ends in a line without its newline."""
 
-    def observe(self, line: bytes) -> None:
-        """Take note of the line that comes after those seen; what is no row is left out."""
-        if (row := parse_row(line, Glance, self.odd)) is None:
-            return
-        self.last = row
+    def observe(self, lines: Sequence[bytes]) -> None:
+        """Take note of the lines that come after those seen; what is no row is left out."""
+        newest = deque[Glance](maxlen=KEPT)
+        for row in parse_rows(lines, Glance, self.odd):
+            self._observe(row)
+            newest.append(row)
+        if newest:
+            self.last = newest[-1]
+            self.recent.extend(map(recent, newest))
+
+    def _observe(self, row: Glance) -> None:
         if len(self.rewards) < MOST_ROWS:
             self.rewards[row.round] = row.my_reward
             self.unmeasured.discard(row.round)
@@ -65,7 +71,6 @@ class NodeProgress:
                 self.unmeasured.add(row.round)
         if row.clock == OWN:
             self.own_rounds_done = max(self.own_rounds_done, row.round + 1)
-        self.recent.append(recent(row))
         if not self._takes_names(row):
             self.odd.cut_names(f"names of round {row.round}")
         self.unverified += row.external_unverified
@@ -76,11 +81,12 @@ class NodeProgress:
 
     def _takes_names(self, row: Glance) -> bool:
         """False: not all of them are held."""
-        whole = [
-            _add(self.accepted_by_peer, row.accepted_by_peer, MOST_PEERS),
-            _add(self.refused, row.refused_files, MOST_REASONS),
-            _add(self.false_claims, row.false_claims, MOST_PEERS),
-        ]
+        named = (
+            (self.accepted_by_peer, row.accepted_by_peer, MOST_PEERS),
+            (self.refused, row.refused_files, MOST_REASONS),
+            (self.false_claims, row.false_claims, MOST_PEERS),
+        )
+        whole = [_add(total, counted, most) for total, counted, most in named if counted]
         for peer, reasons in row.refused_by_peer.items():
             fits = not reasons or _fits(self.refused_by_peer, peer, MOST_PEERS)
             whole.append(fits and (not reasons or _add(self.refused_by_peer[peer], reasons, MOST_REASONS)))

@@ -7,7 +7,7 @@ other number that is out of its range is clamped (ranges). Both are counted, for
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from swarm.errors import StoreError
-from swarm.records.growing import MOST_READS, Growing, lines_of, parse_line
+from swarm.records.growing import MOST_READS, Growing, lines_of, parse_line, parse_lines
 from swarm.records.history_row import HistoryRow
 from swarm.records.keeping import Keeper, SummedRow, taking
 from swarm.records.listing import nodes_with_logs
@@ -101,6 +101,15 @@ def parse_row(line: bytes, form: type[Form], odd: Odd | None = None) -> Form | N
     if changed := clamp(row, like):
         odd.clamp(f"{changed[0]} of round {row.round} is out of its range")
     return row
+
+
+def parse_rows(lines: Sequence[bytes], form: type[Form], odd: Odd) -> Iterator[Form]:
+    """As parse_row, of many lines: those that are rows."""
+    for line, row in parse_lines(lines, strict(form), lambda line: parse_row(line, form, odd)):
+        if row is not None and row.schema_version != SCHEMA_VERSION:
+            row = parse_row(line, form, odd)
+        if row is not None:
+            yield row
 
 
 def _sound(line: bytes, form: type[Form]) -> Form | None:

@@ -30,7 +30,7 @@ def line(round_: int, **fields: Any) -> bytes:
 def history_of(*lines: bytes, room: Room | None = None) -> NodeHistory:
     history = NodeHistory(room)
     for of_row in lines:
-        history.observe(of_row)
+        history.observe([of_row])
     return history
 
 
@@ -69,8 +69,8 @@ def test_a_round_that_is_done_again_takes_the_place_of_what_it_was_and_is_new() 
     history = history_of(line(0), line(1, task_rewards={"knots": 0.5}))
     seen = history.version
     assert history.since(seen) == []
-    history.observe(line(1, my_reward=0.25, task_rewards={"sums": 1.0}))
-    history.observe(line(2))
+    history.observe([line(1, my_reward=0.25, task_rewards={"sums": 1.0})])
+    history.observe([line(2)])
     assert history.since(seen) == [1, 2]
     assert [*history.column("my_reward")] == [0.5, 0.25, 0.5]
     assert [*history.tasks["knots"].places] == []
@@ -113,7 +113,7 @@ def test_names_and_rows_of_a_stranger_are_bounded(monkeypatch: pytest.MonkeyPatc
     assert len(history.trained_on) == histories.MOST_PEERS
     assert len(history) == 3
     assert (history.odd.cut, history.not_held) == (1, 6)
-    history.observe(line(1, my_reward=1.0))
+    history.observe([line(1, my_reward=1.0)])
     assert history.at("my_reward", 1) == 1.0
 
 
@@ -126,10 +126,10 @@ def test_it_is_known_in_which_rounds_a_group_was_trained_on(monkeypatch: pytest.
     history = history_of(line(0, trained_on=["ben/0/0/1", "ben/0/0/2"]), line(1, trained_on=["ben/0/0/12"]))
     assert history.places_trained_on("ben/0/0/1") == [0]
     assert history.places_trained_on("ben/0/0/12") == [1]
-    history.observe(line(0, trained_on=["ben/0/0/3"]))
+    history.observe([line(0, trained_on=["ben/0/0/3"])])
     assert history.places_trained_on("ben/0/0/1") == []
     monkeypatch.setattr(histories, "MOST_OF_GROUPS", 40)
-    history.observe(line(2, trained_on=["ben/1/0/1", "ben/1/0/2"]))
+    history.observe([line(2, trained_on=["ben/1/0/1", "ben/1/0/2"])])
     assert history.places_trained_on("ben/0/0/3") == []
     assert history.places_trained_on("ben/1/0/2") == [2]
 

@@ -18,7 +18,7 @@ def history_of(**rewards: list[float]) -> NodeHistory:
     for number in range(max(map(len, rewards.values()), default=0)):
         of_round = {task: of_task[number] for task, of_task in rewards.items() if number < len(of_task)}
         row = {"round": number, "my_reward": 0.1, "local_groups": 4, "task_rewards": of_round, "schema_version": 1}
-        node.observe(msgspec.json.encode(row))
+        node.observe([msgspec.json.encode(row)])
     return node
 
 

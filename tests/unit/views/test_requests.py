@@ -24,7 +24,7 @@ def progress_of(layout: Layout, rounds: int, **asked: int) -> NodeProgress:
     for number in range(rounds):
         row = make_row(layout, "anna", number)
         row = msgspec.structs.replace(row, timestamp=ROUND * number, **asked)
-        progress.observe(msgspec.json.encode(row))
+        progress.observe([msgspec.json.encode(row)])
     return progress
 
 

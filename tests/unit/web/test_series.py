@@ -26,7 +26,7 @@ def a_row(round_: int, **fields: Any) -> bytes:
 def a_node(*lines: bytes, epoch: int = 1) -> NodeHistory:
     history = NodeHistory(epoch=epoch)
     for line in lines:
-        history.observe(line)
+        history.observe([line])
     return history
 
 
@@ -72,7 +72,7 @@ def test_what_is_new_is_told_once() -> None:
     history = {"anna": a_node(a_row(0))}
     seen = mark_of(history)
     assert news(history, seen) == {"nodes": {}, "again": []}
-    history["anna"].observe(a_row(1, my_reward=0.75))
+    history["anna"].observe([a_row(1, my_reward=0.75)])
     told = news(history, seen)["nodes"]["anna"]
     assert told["rounds"] == [1]
     assert told["columns"]["my_reward"] == [0.75]
@@ -112,7 +112,7 @@ def test_the_whole_and_then_the_news_are_the_whole(of_node: list[tuple[int, int,
     """As a browser puts them together: a round that is told again takes the place of what it was."""
     history, held, mark = {"anna": NodeHistory(epoch=1)}, dict[int, Any](), dict[str, tuple[int, int]]()
     for number, (round_, stage, reward) in enumerate(of_node):
-        history["anna"].observe(a_row(round_, stage=stage, my_reward=reward))
+        history["anna"].observe([a_row(round_, stage=stage, my_reward=reward)])
         if number in cuts or number == len(of_node) - 1:
             told = news(history, mark)["nodes"].get("anna", {"rounds": [], "columns": {"my_reward": [], "earned": []}})
             columns = told["columns"]
