@@ -125,7 +125,9 @@ def adapter_learning_rows(result: Result) -> Iterator[Row]:
 def adapter_memory_rows(result: Result) -> Iterator[Row]:
     """Peaks, and what the plan said."""
     for name, found in result["cases"].items():
-        what = f"peak memory, {found['nodes']} x {found['model']}, {'adapters' if 'lora' in name else 'all weights'}"
+        trained = "adapters" if "lora" in name else "all weights"
+        batches = ", micro-batches of all rows" if "whole" in name else ""
+        what = f"peak memory, {found['nodes']} x {found['model']}, {trained}{batches}"
         measured = f"{size(found['anonymous'])}, planned {size(found['planned']['bytes'])}"
         yield Row(what, "planned within 15 %", f"{measured}: {found['planned_over_anonymous']:.2f}")
     cases = result["cases"]
