@@ -10,7 +10,8 @@
     export         bytes of the frozen page
     status, logs   processor time of the whole commands on the same place
     rounds         rounds per minute of `swarm up` with four embedded models, in turn alone, `followed` (by the service
-                   and a reader of its stream, as of a browser elsewhere) and `watched` (in Chromium on the same cores)
+                   and a reader of its stream, as of a browser elsewhere), `watched` (in Chromium on the same cores)
+                   and with `top` in a terminal on the same cores
 
 Aims: first page under 1.5 s, live update under 0.1 s, seen within 2 s, export under 5 MB, status and logs under 0.3 s,
 the rates within their noise.
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import pty
 import re
 import resource
 import shutil
@@ -181,14 +183,31 @@ def following(folder: Path) -> Iterator[None]:
         browser = build_opener(HTTPCookieProcessor())
         browser.open(link, timeout=PATIENCE).read()
         stream = browser.open(f"{link.partition('/?')[0]}/api/run/watched/live", timeout=PATIENCE)
-        threading.Thread(target=drain, args=[stream], daemon=True).start()
+        threading.Thread(target=drain, args=[stream.read1], daemon=True).start()
         yield
 
 
-def drain(stream: Any) -> None:
+@contextmanager
+def in_terminal(folder: Path) -> Iterator[None]:
+    """`swarm top` draws into a terminal of its own."""
+    wait_for_run(folder)
+    ours, theirs = pty.openpty()
+    words = [sys.executable, "-m", "swarm", "top", "--path", str(folder), "--experiment", "watched"]
+    terminal = {"TERM": "xterm-256color", "COLUMNS": "130", "LINES": "30"}
+    with subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=os.environ | terminal) as top:
+        os.close(theirs)
+        threading.Thread(target=drain, args=[partial(os.read, ours, 1 << 16)], daemon=True).start()
+        try:
+            yield
+        finally:
+            assert top.poll() is None, f"swarm top ended with {top.returncode}"
+            top.kill()
+
+
+def drain(read: Callable[[], bytes]) -> None:
     """Read to the end, which comes when the service ends."""
     with suppress(OSError, HTTPException):
-        while stream.read1():
+        while read():
             pass
 
 
@@ -202,6 +221,7 @@ SIDES: dict[str, Callable[[Path], AbstractContextManager[object]]] = {
     "alone": lambda _: nullcontext(),
     "followed": following,
     "watched": watching,
+    "top": in_terminal,
 }
 
 
@@ -238,7 +258,7 @@ def watched_rates(*, quick: bool) -> dict[str, Any]:
     sides = {side: partial(rate, swarm_rounds, side) for side in SIDES}
     rates = alternate(sides, 1 if quick else 3, "{:.1f} rounds per minute".format)
     both = {name: summary(values) for name, values in rates.items()}
-    for side in ("followed", "watched"):
+    for side in SIDES.keys() - {"alone"}:
         both[f"{side}_over_alone"] = ratios(rates[side], rates["alone"])
     return both
 
