@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from heapq import nlargest
 
 import msgspec
 
@@ -16,6 +17,8 @@ from swarm.views.text import counts, shorten, table
 ANYBODY = "*"
 """Stands for peers that a row does not name."""
 MOST_LINES = 20
+MOST_TOLD = 1000
+"""Of whom something is told: names cost who writes a row nothing."""
 
 
 class Distrust(msgspec.Struct, kw_only=True):
@@ -48,6 +51,10 @@ def distrusted(nodes: Mapping[str, NodeProgress]) -> list[Distrust]:
             by[peer].append(node)
         for peer in said.quarantined:
             quarantined[peer].append(node)
+
+    def weight(peer: str) -> tuple[bool, int, int, int]:
+        return peer in nodes, len(quarantined.get(peer, ())), sum(refused.get(peer, {}).values()), claims[peer]
+
     found = [
         Distrust(
             peer=peer,
@@ -57,7 +64,7 @@ def distrusted(nodes: Mapping[str, NodeProgress]) -> list[Distrust]:
             false_claims_by=found_by.get(peer, []),
             quarantined_by=quarantined.get(peer, []),
         )
-        for peer in {*refused, *claims, *quarantined}
+        for peer in nlargest(MOST_TOLD, {*refused, *claims, *quarantined}, key=weight)
     ]
     return sorted(found, key=lambda d: (-len(d.quarantined_by), -sum(d.refused.values()), -d.false_claims, d.peer))
 

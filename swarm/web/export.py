@@ -82,7 +82,9 @@ def _sampled(look: Look) -> Iterator[tuple[str, Any]]:
             continue
         kept = dict[str, list[str]]()
         for stage, nodes in stages["stages"].items():
-            for node in nodes[:SAMPLED_NODES]:
+            for node in nodes:
+                if len(kept.get(stage, ())) == SAMPLED_NODES:
+                    break
                 key = RoundKey(round_, int(stage))
                 document = _or_none(lambda key=key, node=node: look.answers(key, node))  # type: ignore[misc]
                 room -= len(json.dumps(document))

@@ -4,7 +4,7 @@
                 name at this machine (DNS rebinding) and read the answers
     Origin      this service's own, where there is one; Sec-Fetch-Site likewise
     method      GET and HEAD
-    token       /?token=... once: it becomes a cookie that no script sees and no other site sends
+    token       GET /?token=... once: it becomes a cookie that no script sees and no other site sends
     cookie      on everything else
 
 The token is spent by its first use, and a new one is made for the next browser.
@@ -117,7 +117,7 @@ class Guard:
     def _let_in(self, asked: Asked) -> Judged:
         if asked.path in self._open:
             return Judged(Verdict.PASS)
-        if asked.path == "/" and asked.token and _equal(asked.token, self.token):
+        if asked.path == "/" and asked.method == "GET" and asked.token and _equal(asked.token, self.token):
             return Judged(Verdict.ADMIT, text=self._admit())
         if self._knows(asked.cookie):
             return Judged(Verdict.PASS)
@@ -131,8 +131,8 @@ class Guard:
         return self._sessions[-1]
 
     def _knows(self, header: str) -> bool:
-        session = cookie_of(header, self.cookie)
-        return bool(session) and any(_equal(session, known) for known in self._sessions)
+        said = cookies_of(header, self.cookie)[:MOST_SESSIONS]
+        return any(_equal(session, known) for session in said for known in self._sessions)
 
 
 def _refused(status: int, text: str) -> Judged:
@@ -152,7 +152,7 @@ def host_name(header: str) -> str:
     return name if port.isascii() and port.isdigit() else ""
 
 
-def cookie_of(header: str, name: str) -> str:
-    """A cookie's value; empty where there is none."""
-    pairs = (pair.strip().partition("=") for pair in header[:LONGEST_HEAD].split(";"))
-    return next((value for key, _, value in pairs if key == name), "")
+def cookies_of(header: str, name: str) -> list[str]:
+    """The values of a cookie: any other service of this machine may have set one of this name, whatever its port."""
+    pairs = (pair.strip().partition("=") for pair in header.split(";"))
+    return [value for key, _, value in pairs if key == name]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -27,6 +28,10 @@ from swarm.wire.messages import ExperimentFile
 
 MOST_NODES = 200
 """Whose standing is told."""
+MOST_PARTS = 64
+"""Of one part of a start, such as its versions."""
+BEYOND = 100
+"""Rounds by which, and as many again as it has, a node may be beyond the run."""
 LATE = 60.0
 """Seconds by which the clocks of others may be ahead of this one."""
 FIRST = ("my_reward", "answer_tag_rate", "reward_given_tagged", "earned")
@@ -52,9 +57,11 @@ class Look:
 
     def refresh(self, wall: float) -> None:
         """Take in what has come since the look before. Raises StoreError: the place fails."""
-        self.history = self._reader.look()
-        status = msgspec.to_builtins(self._status.read(wall))
+        looked, read = self._reader.look(), self._status.read(wall)
+        self.history = of_this_run(looked, read.max_rounds)
+        status = msgspec.to_builtins(read)
         not_held = {node: of_node.not_held for node, of_node in self.history.items() if of_node.not_held}
+        not_held |= {node: len(of_node) for node, of_node in looked.items() if node not in self.history}
         beside = {"not_held": not_held, "elapsed": elapsed(self.history, wall)}
         self._standing = standing_document(status | beside, wall)
 
@@ -81,8 +88,13 @@ class Look:
     def stages(self, round_: int) -> dict[str, Any]:
         """Who has published in a round: stage -> nodes."""
         nodes = RolloutFiles(self.run, {round_}).counted.nodes
-        found = {str(key.stage): sorted(nodes[key])[: series.MOST_NODES] for key in sorted(nodes)[:64] if nodes[key]}
+        found = {str(key.stage): self._known_first(nodes[key]) for key in sorted(nodes)[:64] if nodes[key]}
         return {"round": round_, "stages": found}
+
+    def _known_first(self, nodes: Iterable[str]) -> list[str]:
+        """At most as many as are drawn: those with rows before others, which cost who invents them nothing."""
+        kept = sorted(nodes, key=lambda node: (node not in self.history, node))[: series.MOST_NODES]
+        return sorted(kept) if len(kept) < series.MOST_NODES else kept
 
     def answers(self, key: RoundKey, node: str) -> dict[str, Any]:
         """What a node has published in a stage. Raises ProtocolError: it cannot be read, or is nowhere."""
@@ -91,6 +103,8 @@ class Look:
             raise ProtocolError(
                 "unreadable", f"{node} has no rollouts of round {key.round}, stage {key.stage}, any more"
             )
+        if (file.peer_id, file.round, file.stage) != (node, *key):
+            raise ProtocolError("misplaced", f"what lies there as {node}'s says that it is another node's, or round's")
         return answers.file_document(file, self.history)
 
     def made_with(self) -> dict[str, Any]:
@@ -101,6 +115,20 @@ class Look:
             experiment = None
         starts = [start_document(msgspec.to_builtins(start)) for start in last_starts(self.run)[:MOST_NODES]]
         return harmless({"experiment": experiment_document(experiment), "starts": starts})  # type: ignore[no-any-return]
+
+
+def of_this_run(history: History, rounds: int | None) -> History:
+    """Without nodes that have rows of rounds far beyond the run: one of them would make a point of all others.
+
+    Args:
+        rounds: of the run, by its clock; None: not known, and nobody is left out. Where it was made shorter after it
+            had gone further, two nodes know.
+    """
+    if rounds is None:
+        return history
+    done = sorted(of_node.rounds_done for of_node in history.values())
+    most = BEYOND + 2 * max(rounds, *done[-2:-1], 0)
+    return {node: of_node for node, of_node in history.items() if of_node.rounds_done <= most}
 
 
 def elapsed(history: History, wall: float) -> float | None:
@@ -135,7 +163,16 @@ def start_document(start: dict[str, Any]) -> dict[str, Any]:
     sources, settings = start.get("sources", {}), start.get("settings", {})
     own = {name: [_in_short(settings.get(name)), source] for name, source in sources.items()}
     kept = ("node_id", "role", "timestamp", "command", "versions", "machine", "models", "code")
-    return {name: start.get(name) for name in kept} | {"settings": own}
+    return {name: _few(start.get(name)) for name in kept} | {"settings": own}
+
+
+def _few(value: Any) -> Any:
+    """As it is, but for what is more than any honest start says."""
+    if isinstance(value, dict):
+        return {cut(name, 80): _few(part) for name, part in islice(value.items(), MOST_PARTS)}
+    if isinstance(value, list):
+        return [_few(part) for part in value[:MOST_PARTS]]
+    return cut(value, 600) if isinstance(value, str) else value
 
 
 def _in_short(value: Any) -> str:

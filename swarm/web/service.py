@@ -41,6 +41,7 @@ from swarm.wire import keys
 
 MOST_STREAMS = 48
 """Streams of server-sent events that are open at once: two for each tab that is seen."""
+EVENTS = "text/event-stream"
 ENTERED = (
     '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/">'
     '<link rel="icon" href="data:,"><title>swarm</title></head><body><p><a href="/">Open the page</a></p></body></html>'
@@ -92,8 +93,8 @@ class Service:
             Route(f"{run}/tasks", self._of_run(lambda look, asked: look.tasks(asked.query_params.get("node", "")))),
             Route(f"{run}/matrix", self._of_run(lambda look, _: look.matrix())),
             Route(f"{run}/settings", self._of_run(lambda look, _: look.made_with())),
-            Route(f"{run}/stages/{{round:int}}", self._of_run(lambda look, asked: look.stages(_round(asked)))),
-            Route(f"{run}/answers/{{round:int}}/{{stage:int}}/{{node}}", self._of_run(_answers)),
+            Route(f"{run}/stages/{{round}}", self._of_run(lambda look, asked: look.stages(_number(asked, "round")))),
+            Route(f"{run}/answers/{{round}}/{{stage}}/{{node}}", self._of_run(_answers)),
             Route(f"{run}/live", self._live),
             Route(f"{run}/journal", self._journal),
         ]
@@ -148,7 +149,7 @@ class Service:
 
     async def _live(self, request: Request) -> Response:
         watched, mark = await self._watched(request.path_params["name"]), _mark(request)
-        return self._stream(self._lives(watched, mark))
+        return self._stream(request, self._lives(watched, mark))
 
     async def _lives(self, watched: Watched, mark: Mark) -> AsyncIterator[str]:
         while True:
@@ -167,7 +168,7 @@ class Service:
             which = wanted(asked.getlist("node")[:64], asked.get("level", "info"), asked.get("event", "*"))
         except ConfigError as error:
             raise HTTPException(400, why(error)) from None
-        return self._stream(self._events(Journal(watched.look.run, which)))
+        return self._stream(request, self._events(Journal(watched.look.run, which)))
 
     async def _events(self, journal: Journal) -> AsyncIterator[str]:
         first = True
@@ -182,18 +183,30 @@ class Service:
                 first = False
             await anyio.sleep(self._interval)
 
-    def _stream(self, lines: AsyncIterator[str]) -> Response:
+    def _stream(self, request: Request, lines: AsyncIterator[str]) -> Response:
+        if request.method == "HEAD":
+            return Response(media_type=EVENTS)
         if self._streams >= MOST_STREAMS:
             raise HTTPException(503, f"{MOST_STREAMS} streams are open already: close some tabs")
-        return StreamingResponse(self._counted(lines), media_type="text/event-stream")
+        self._streams += 1  # at once: many may be asked for before one has begun
+        return _Stream(lines, self._ended)
 
-    async def _counted(self, lines: AsyncIterator[str]) -> AsyncIterator[str]:
-        self._streams += 1
+    def _ended(self) -> None:
+        self._streams -= 1
+
+
+class _Stream(StreamingResponse):
+    """Server-sent events; says when they end, for whatever reason."""
+
+    def __init__(self, lines: AsyncIterator[str], ended: Callable[[], None]) -> None:
+        super().__init__(lines, media_type=EVENTS)
+        self._ended = ended
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            async for line in lines:
-                yield line
+            await super().__call__(scope, receive, send)
         finally:
-            self._streams -= 1
+            self._ended()
 
 
 def _standing_and_news(look: Look, mark: Mark) -> tuple[dict[str, Any], tuple[dict[str, Any], Mark]]:
@@ -201,21 +214,25 @@ def _standing_and_news(look: Look, mark: Mark) -> tuple[dict[str, Any], tuple[di
 
 
 def _columns(request: Request) -> tuple[str, ...]:
-    asked = tuple(name for name in request.query_params.get("columns", "").split(",") if name in DRAWN)
+    names = dict.fromkeys(request.query_params.get("columns", "").split(","))
+    asked = tuple(name for name in names if name in DRAWN)
     if not asked:
         raise HTTPException(400, f"columns must be some of {', '.join(DRAWN)}")
     return asked
 
 
-def _round(request: Request) -> int:
-    return min(int(request.path_params["round"]), 10**9 - 1)
+def _number(request: Request, name: str) -> int:
+    said = request.path_params[name]
+    if not (said.isascii() and said.isdigit() and len(said) < 10):
+        raise HTTPException(404, f"no such {name}")
+    return int(said)
 
 
 def _answers(look: Look, request: Request) -> dict[str, Any]:
-    stage, node = min(int(request.path_params["stage"]), 10**9 - 1), request.path_params["node"]
+    key, node = RoundKey(_number(request, "round"), _number(request, "stage")), request.path_params["node"]
     if not keys.is_node_id(node):
         raise HTTPException(404, "no such node")
-    return look.answers(RoundKey(_round(request), stage), node)
+    return look.answers(key, node)
 
 
 def _mark(request: Request) -> Mark:
@@ -295,7 +312,7 @@ def _asked(request: Request) -> Asked:
         header("host"),
         header("origin"),
         header("sec-fetch-site"),
-        header("cookie"),
+        ";".join(request.headers.getlist("cookie")),
         request.query_params.get("token", "")[:LONGEST_HEAD],
     )
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from swarm.records.progress import MOST_PEERS
-from swarm.views.distrust import MOST_LINES, Distrust, render_distrusted
+from swarm.records.progress import MOST_PEERS, NodeProgress
+from swarm.views.distrust import MOST_LINES, MOST_TOLD, Distrust, distrusted, render_distrusted
 from swarm.views.status import Status, StatusReader, render
 from tests.layout import Layout
 from tests.unit.views.factories import START, append, make_experiment, make_row, run_of
@@ -104,3 +104,12 @@ def test_of_names_without_end_a_bounded_number_is_held_and_an_honest_one_before_
     assert len(status.distrusted) <= 2 * MOST_PEERS
     assert max(len(one.peer) for one in status.distrusted) <= 64
     assert len(status.nodes[0].refused_files) <= MOST_PEERS
+
+
+def test_of_invented_names_no_more_are_told_than_a_bounded_number_and_nodes_before_them() -> None:
+    liar, honest = NodeProgress(), NodeProgress()
+    liar.false_claims.update({f"invented-{number}": 9 for number in range(2 * MOST_TOLD)})
+    honest.false_claims["liar"] = 1
+    told = distrusted({"liar": liar, "honest": honest})
+    assert len(told) == MOST_TOLD
+    assert "liar" in {one.peer for one in told}

@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from swarm.web.guard import MOST_SESSIONS, Asked, Guard, Verdict, cookie_of, host_name
+from swarm.web.guard import MOST_SESSIONS, Asked, Guard, Verdict, cookies_of, host_name
 
 HOST = "127.0.0.1:8765"
 
@@ -43,6 +43,19 @@ def test_without_the_cookie_nothing_is_told(cookie: str) -> None:
     guard = a_guard()
     enter(guard)
     assert status_of(guard, cookie=cookie) == 401
+
+
+def test_a_look_at_the_link_alone_does_not_spend_it() -> None:
+    guard = a_guard()
+    assert status_of(guard, method="HEAD", path="/", token=guard.token) == 401
+    assert status_of(guard, cookie=enter(guard)) == 200
+
+
+def test_a_cookie_of_the_same_name_by_another_service_keeps_nobody_out() -> None:
+    guard = a_guard()
+    cookie = enter(guard)
+    assert status_of(guard, cookie=f"swarm_web=bad; {cookie}") == 200
+    assert status_of(guard, cookie=f"{'x' * 9000}=1; {cookie}; swarm_web=bad") == 200
 
 
 def test_the_token_is_good_on_the_page_alone() -> None:
@@ -113,5 +126,5 @@ def test_no_more_browsers_are_let_in_than_are_remembered() -> None:
 def test_headers_are_read_as_they_are_written() -> None:
     assert host_name("[::1]") == "[::1]"
     assert host_name("Localhost:80") == "localhost"
-    assert cookie_of('broken"=; x; a=b=c', "a") == "b=c"
-    assert cookie_of("a=1", "b") == ""
+    assert cookies_of('broken"=; x; a=b=c; a=d', "a") == ["b=c", "d"]
+    assert cookies_of("a=1", "b") == []

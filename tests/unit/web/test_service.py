@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,12 @@ from starlette.testclient import TestClient
 from swarm.errors import StoreError
 from swarm.records import history as histories
 from swarm.web import journal as journals
+from swarm.web import series
 from swarm.web import service as services
 from swarm.web.guard import HEADERS
 from swarm.web.journal import Journal, wanted
-from swarm.web.service import DRAWN
+from swarm.web.look import start_document
+from swarm.web.service import DRAWN, Service
 from swarm.web.watched import Watched
 from tests.unit.views.factories import ROUND_SECONDS, START, append, make_row, run_of
 from tests.unit.web.web_factory import BASE, a_browser, a_look, a_service, make_shown
@@ -107,7 +110,7 @@ def test_it_takes_nothing(tmp_path: Path) -> None:
             "/api/run/none/standing",
         ),
         *("/api/run/..%2f..%2fetc/standing", f"{RUN}/answers/0/0/..%2fbob", f"{RUN}/answers/0/0/nobody"),
-        *(f"{RUN}/stages/x", f"{RUN}/nothing"),
+        *(f"{RUN}/stages/x", f"{RUN}/nothing", f"{RUN}/stages/{'9' * 5000}", f"{RUN}/answers/0/{'9' * 5000}/alice"),
     ],
 )
 def test_what_is_not_there_is_not_found(path: str, tmp_path: Path) -> None:
@@ -212,6 +215,55 @@ def test_no_more_streams_are_open_than_there_may_be(tmp_path: Path, monkeypatch:
     make_shown(tmp_path)
     monkeypatch.setattr(services, "MOST_STREAMS", 0)
     assert a_browser(tmp_path).get(f"{RUN}/live").status_code == 503
+    assert a_browser(tmp_path).head(f"{RUN}/live").status_code == 200
+
+
+def test_a_stream_counts_from_when_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_shown(tmp_path)
+    monkeypatch.setattr(services, "MOST_STREAMS", 2)
+    monkeypatch.setattr(Service, "_ended", lambda _: None)
+    monkeypatch.setattr(Service, "_events", lambda *_: once())
+    browser = a_browser(tmp_path)
+    assert [browser.get(f"{RUN}/journal").status_code for _ in range(3)] == [200, 200, 503]
+
+
+async def once() -> AsyncIterator[str]:
+    yield "data: {}\n\n"
+
+
+def test_what_says_that_it_is_anothers_is_not_shown(tmp_path: Path) -> None:
+    layout = make_shown(tmp_path)
+    folder = layout.rollouts / "round_0" / "stage_0"
+    (folder / "mallory.json").write_bytes((folder / "alice.json").read_bytes())
+    assert a_browser(tmp_path).get(f"{RUN}/answers/0/0/alice").status_code == 200
+    refused = a_browser(tmp_path).get(f"{RUN}/answers/0/0/mallory")
+    assert refused.status_code == 503
+    assert "another node's" in refused.text
+
+
+def test_invented_names_do_not_take_the_places_of_nodes_with_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout = make_shown(tmp_path)
+    folder = layout.rollouts / "round_0" / "stage_0"
+    for number in range(5):
+        (folder / f"a{number}.json").write_text("x")
+    monkeypatch.setattr(series, "MOST_NODES", 3)
+    assert {"alice", "bob"} < {*a_browser(tmp_path).get(f"{RUN}/stages/0").json()["stages"]["0"]}
+
+
+def test_a_node_with_rows_of_rounds_that_the_run_does_not_have_is_not_drawn_and_that_is_said(tmp_path: Path) -> None:
+    layout = make_shown(tmp_path)
+    row = msgspec.structs.replace(make_row(layout, "mallory", 0), round=2**53 - 1)
+    append(layout.metrics_file("mallory"), msgspec.json.encode(row))
+    browser = a_browser(tmp_path)
+    assert {*browser.get(f"{RUN}/series?columns=my_reward").json()["nodes"]} == {"alice", "bob"}
+    assert browser.get(f"{RUN}/standing").json()["not_held"] == {"mallory": 1}
+
+
+def test_of_a_start_no_more_is_told_than_an_honest_one_says() -> None:
+    told = start_document({"node_id": "mallory", "versions": {f"package-{n}": "x" * 9999 for n in range(500)}})
+    assert len(json.dumps(told)) < 50_000
 
 
 def test_the_journal_has_the_last_events_that_match_and_then_what_comes(tmp_path: Path) -> None:
