@@ -64,7 +64,9 @@ function header() {
   const of_ = of.max_rounds ? ` of ${whole(of.max_rounds)}` : "";
   const behind = of.max_rounds ? done / of.max_rounds : null;
   const alive = of.nodes.some((node) => node.live);
-  const state = of.finished ? `Finished: ${plural(of.round ?? done, "round")}` : of.round === null && !done ? "The clock has not started" : alive ? `Round ${whole(of.round ?? done)}, ${whole(done)}${of_} done` : `Stopped: ${whole(done)}${of_} done, nobody is alive`;
+  // Rounds count from 0: the charts and answers name the last one that is done.
+  const behindIt = `${of_ ? `${whole(done)}${of_} rounds` : plural(done, "round")} done${done > 1 ? `, 0 to ${whole(done - 1)}` : ""}`;
+  const state = of.finished ? `Finished: ${plural(of.round ?? done, "round")}` : of.round === null && !done ? "The clock has not started" : alive ? behindIt : `Stopped: ${behindIt}; nobody is alive`;
   const left = !of.finished && alive && of.seconds_left !== null ? `, about ${lasting(of.seconds_left)} left` : "";
   place("clock").textContent = `${state}${behind !== null && !of.finished ? ` (${percent(behind)})` : ""}${left}`;
   place("progress").hidden = behind === null;
