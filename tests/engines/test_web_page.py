@@ -184,11 +184,12 @@ def test_behind_the_last_answers_nothing_leads(seen: Seen, place: Path) -> None:
 
 def test_another_view_is_shown_from_its_top(seen: Seen) -> None:
     page = seen.show("overview")
-    for link in ("nav a:has-text('Health')", "table a >> nth=-1"):
+    for link, view in (("nav a:has-text('Health')", "health"), ("table a >> nth=-1", "nodes")):
         page.evaluate("scrollTo(0, document.body.scrollHeight)")
         assert page.evaluate("scrollY") > 0
         page.locator(link).click()
-        page.wait_for_function("scrollY === 0")
+        page.wait_for_selector(f"body[data-ready='exp/{view}']")
+        assert page.evaluate("scrollY") == 0
 
 
 def test_from_what_a_run_was_started_with_a_link_leads_to_what_it_took(seen: Seen) -> None:
@@ -354,6 +355,7 @@ def test_answers_that_were_cleaned_up_are_said_to_be_and_the_node_stays_chosen(s
     page = seen.show("answers/5/0/worker-2")
     page.wait_for_selector(f".empty:has-text('Answers before round {ROUNDS - 3} were cleaned up')")
     assert page.locator(f".control:has-text('Round ({ROUNDS - 3} to {ROUNDS - 1} are kept)')").count() == 1
+    assert page.input_value("label:has-text('Published by') select") == "worker-2"
     page.click(".empty a")
     page.wait_for_selector("[role=status]:has-text('worker-2, ')")
     assert page.url.endswith(f"answers/{ROUNDS - 3}/0/worker-2")
@@ -380,7 +382,7 @@ def test_tiles_and_charts_say_the_same_in_the_same_unit_and_rounds_are_counted_a
     assert "have a readable <answer>" in page.text_content(".card:nth-child(2)")
     readout = page.text_content("figure:has-text('Format and knowledge') .readout")
     assert re.search(r"format \d+ % · knowledge 0\.\d{3}$", readout)
-    assert f"{ROUNDS} of {2 * ROUNDS} rounds done, 0 to {ROUNDS - 1}" in page.text_content("#clock")
+    assert f"{ROUNDS} of {2 * ROUNDS} rounds done, 0 to {ROUNDS - 1} (50 %)" in page.text_content("#clock")
     page = seen.show("nodes")
     page.wait_for_selector("figure:has-text('Own and external groups') .readout:has-text('I own 4 ·')")
 
@@ -408,6 +410,9 @@ def test_on_a_phone_the_tabs_have_no_bar_figures_are_on_the_screen_and_names_are
             seen = opened(browser, link, width)
             page = seen.show("overview/took")
             assert page.evaluate("getComputedStyle(document.querySelector('nav ul')).overflowY") == "hidden"
+            bar = page.evaluate("getComputedStyle(document.querySelector('nav ul')).scrollbarWidth")
+            assert bar == ("none" if width == 390 else "thin")
+            assert page.evaluate("getComputedStyle(document.documentElement).scrollbarGutter") == "stable"
             page.wait_for_selector("tr:has-text('tokens trained on')")
             for figure in page.locator(".labels td").all():
                 box = figure.bounding_box()

@@ -75,7 +75,7 @@ export class Answers {
     const stages = Object.keys(this.stages ?? {});
     this.controls.replaceChildren(...[button("‹", "Round before", -1), round, button("›", "Round after", 1),
       stages.length > 1 ? choice("Stage", stages.map((one) => [one, one]), this.stage, (stage) => this.go({ stage })) : null,
-      choice("Published by", (this.stages?.[this.stage] ?? []).map((one) => [one, one]), this.node, (node) => this.go({ node }))].filter(Boolean));
+      choice("Published by", (this.stages?.[this.stage] ?? [this.wanted.node].filter(Boolean)).map((one) => [one, one]), this.node ?? this.wanted.node, (node) => this.go({ node }))].filter(Boolean));
   }
 
   gone() {

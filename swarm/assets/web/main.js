@@ -65,10 +65,10 @@ function header() {
   const behind = of.max_rounds ? done / of.max_rounds : null;
   const alive = of.nodes.some((node) => node.live);
   // Rounds count from 0: the charts and answers name the last one that is done.
-  const behindIt = `${of_ ? `${whole(done)}${of_} rounds` : plural(done, "round")} done${done > 1 ? `, 0 to ${whole(done - 1)}` : ""}`;
+  const behindIt = `${of_ ? `${whole(done)}${of_} rounds` : plural(done, "round")} done${done > 1 ? `, 0 to ${whole(done - 1)}` : ""}${behind !== null ? ` (${percent(behind)})` : ""}`;
   const state = of.finished ? `Finished: ${plural(of.round ?? done, "round")}` : of.round === null && !done ? "The clock has not started" : alive ? behindIt : `Stopped: ${behindIt}; nobody is alive`;
   const left = !of.finished && alive && of.seconds_left !== null ? `, about ${lasting(of.seconds_left)} left` : "";
-  place("clock").textContent = `${state}${behind !== null && !of.finished ? ` (${percent(behind)})` : ""}${left}`;
+  place("clock").textContent = `${state}${left}`;
   place("progress").hidden = behind === null;
   if (behind !== null) place("progress-bar").style.setProperty("width", `${Math.min(100, 100 * behind)}%`);
   tabs();

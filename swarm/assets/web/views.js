@@ -191,7 +191,7 @@ export class Nodes {
     fill(this.control, choice("Node", [["", "all nodes"], ...names.map((name) => [name, name])], this.node, (name) => { location.hash = name ? `${this.run}/nodes/${name}` : `${this.run}/nodes`; }));
     const of = standing.nodes.find(({ node }) => node === this.node);
     const held = this.node ? hintItems(standing, Infinity, this.node) : [];
-    fill(this.about, of ? el("p", { class: "lead" }, `${of.node} ${of.state || ""}. `, of.shortage ? `In its last round it had ${of.shortage}. ` : "", el("a", { href: `#${this.run}/answers///${of.node}` }, "Its answers")) : null, held.length ? el("ul", { class: "plain" }, held) : null);
+    fill(this.about, of ? el("p", { class: "lead" }, `${of.node} ${of.state || ""}. `, of.shortage ? `In its last round it had ${of.shortage}. ` : "", el("a", { href: `#${this.run}/answers///${of.node}` }, "Its answers")) : null, held.length ? el("ul", { class: "plain held" }, held) : null);
     if (this.drawn === history.version) return;
     this.drawn = history.version;
     const window = windowOf(rounds.length);
