@@ -2,8 +2,8 @@
 
     python -m benchmarks.made_place FOLDER [--rounds 2000] [--nodes 16] [--experiment made]
 
-Rows, events and registrations of all rounds, rollouts of the last ones. Node 3 publishes rewards that are false, node 5
-is slow, node 7 never finishes an answer. Figures are drawn from a seed and mean nothing.
+Starts, registrations, rows and events of all rounds, rollouts of the last ones. Node 3 publishes rewards that are
+false, node 5 is slow, node 7 never finishes an answer. Figures are drawn from a seed and mean nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from swarm.config import Settings
 from swarm.store.place import open_place
 from swarm.types import Origin, RoundKey
 from swarm.wire import keys
@@ -28,6 +29,7 @@ from swarm.wire.messages import (
     ExperimentFile,
     GroupInfo,
     MetricsRow,
+    NodeStart,
     PeerFile,
     PolicyInfo,
     RolloutEntry,
@@ -136,6 +138,25 @@ def _prompt(slot: int) -> str:
     return f"What is {slot} plus 0?\nGive the number alone, as <answer>number</answer>."
 
 
+def start_of(node: str, experiment: str, began: float) -> NodeStart:
+    """What a worker notes when it starts."""
+    asked: dict[str, Any] = {
+        "local_groups": GROUPS,
+        "external_groups": GROUPS,
+        "generations": COMPLETIONS,
+        "learning_rate": 3e-4,
+    }
+    return NodeStart(
+        timestamp=began,
+        node_id=node,
+        experiment=experiment,
+        role="worker",
+        incarnation="made",
+        settings=Settings(**asked).as_recorded(),
+        sources=dict.fromkeys(asked, "made"),
+    )
+
+
 def make_place(folder: Path, rounds: int, nodes: int, experiment: str = "made", with_rollouts: int = 20) -> None:
     """Make it; nothing may be there yet.
 
@@ -178,6 +199,8 @@ def make_place(folder: Path, rounds: int, nodes: int, experiment: str = "made", 
         rows = [row_of(nodes, node, round_, rounds, began, chance) for round_ in range(rounds)]
         for row, total in zip(rows, accumulate(row.my_reward for row in rows), strict=True):
             row.cumulative_reward = total
+        start = start_of(name(node), experiment, began)
+        _lines(folder, experiment, keys.starts(name(node)), [msgspec.json.encode(start)])
         _lines(folder, experiment, keys.metrics(name(node)), (msgspec.json.encode(row) for row in rows))
         events = (event for round_ in range(rounds) for event in events_of(node, round_, began))
         _lines(folder, experiment, keys.events(name(node)), (json.dumps(event).encode() for event in events))

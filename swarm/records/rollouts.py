@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from functools import cached_property
+from itertools import islice
 
 from swarm.errors import ProtocolError
 from swarm.records.archives import Archive
 from swarm.records.files import read_form
-from swarm.records.listing import Counted, count_files
+from swarm.records.listing import Counted, count_files, rounds_in
 from swarm.store.run import Run
 from swarm.types import RoundKey
 from swarm.wire import keys
@@ -23,12 +24,26 @@ from swarm.wire.codec import decode
 from swarm.wire.messages import CleanedFile, RolloutFile
 from swarm.wire.parts import put_together
 
+MOST_EMPTY = 16
+"""Folders of rounds that are looked into for the first one with rollouts: a cleanup leaves no empty ones."""
+
 
 def read_cleaned(run: Run) -> CleanedFile | None:
     """Which rollouts are not where they were published; None where nobody has cleaned up, or it cannot be read."""
     with suppress(ProtocolError):
         return read_form(run.store, keys.CLEANED, CleanedFile)
     return None
+
+
+def oldest_round(run: Run) -> int | None:
+    """The first round of which rollouts are kept, published or in the archive; None: of none that was found.
+
+    Raises:
+        StoreError: they cannot be listed.
+    """
+    published = rounds_in(run.store, keys.ROLLOUTS)[:MOST_EMPTY]
+    full = (round_ for round_ in published if any(count_files(run.store, keys.ROLLOUTS, {round_}).nodes.values()))
+    return min([*Archive(run).rounds(), *islice(full, 1)], default=None)
 
 
 class RolloutFiles:

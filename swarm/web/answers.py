@@ -37,6 +37,8 @@ class Adoption(NamedTuple):
     """Its mean reward on the task in the WINDOW rounds before, that round with them; None: it was not asked."""
     after: float | None
     """In the WINDOW rounds after."""
+    followed: int
+    """Rounds that it has done since then, at most WINDOW."""
 
 
 def file_document(file: RolloutFile, history: History) -> dict[str, Any]:
@@ -123,4 +125,5 @@ def _adoption(name: str, node: NodeHistory, place: int, task: str) -> Adoption:
             before.append(reward)
         elif 0 < apart <= WINDOW:
             after.append(reward)
-    return Adoption(name, round_, fmean(before) if before else None, fmean(after) if after else None)
+    followed = max(0, min(WINDOW, node.rounds_done - 1 - round_))
+    return Adoption(name, round_, fmean(before) if before else None, fmean(after) if after else None, followed)

@@ -15,7 +15,7 @@ from swarm.records.files import read_experiment
 from swarm.records.history import History
 from swarm.records.history_reader import HistoryReader
 from swarm.records.liveness import Machine
-from swarm.records.rollouts import RolloutFiles
+from swarm.records.rollouts import RolloutFiles, oldest_round
 from swarm.records.starts import last_starts
 from swarm.store.replicated.state import Replication
 from swarm.store.run import Run
@@ -36,6 +36,8 @@ LATE = 60.0
 """Seconds by which the clocks of others may be ahead of this one."""
 FIRST = ("my_reward", "answer_tag_rate", "reward_given_tagged", "earned")
 """Columns that a page begins with."""
+FOREMOST = ("learning_rate", "local_groups", "external_groups", "generations", "max_rounds", "tasks")
+"""Settings that are told even where they are at their defaults."""
 
 
 class Look:
@@ -89,7 +91,7 @@ class Look:
         """Who has published in a round: stage -> nodes."""
         nodes = RolloutFiles(self.run, {round_}).counted.nodes
         found = {str(key.stage): self._known_first(nodes[key]) for key in sorted(nodes)[:64] if nodes[key]}
-        return {"round": round_, "stages": found}
+        return {"round": round_, "stages": found, "oldest": oldest_round(self.run)}
 
     def _known_first(self, nodes: Iterable[str]) -> list[str]:
         """At most as many as are drawn: those with rows before others, which cost who invents them nothing."""
@@ -163,7 +165,8 @@ def start_document(start: dict[str, Any]) -> dict[str, Any]:
     sources, settings = start.get("sources", {}), start.get("settings", {})
     own = {name: [_in_short(settings.get(name)), source] for name, source in sources.items()}
     kept = ("node_id", "role", "timestamp", "command", "versions", "machine", "models", "code")
-    return {name: _few(start.get(name)) for name in kept} | {"settings": own}
+    foremost = {name: _in_short(settings[name]) for name in FOREMOST if settings.get(name) is not None}
+    return {name: _few(start.get(name)) for name in kept} | {"settings": own, "foremost": foremost}
 
 
 def _few(value: Any) -> Any:

@@ -6,6 +6,7 @@ import base64
 import re
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -28,7 +29,7 @@ from swarm.web.look import Look
 from swarm.web.place_list import place_document
 from swarm.wire import keys
 from swarm.wire.codec import decode, encode
-from swarm.wire.messages import RolloutFile
+from swarm.wire.messages import PeerFile, RolloutFile, StateFile
 from tests.unit.web.web_factory import a_look, a_service
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
@@ -183,11 +184,12 @@ def test_behind_the_last_answers_nothing_leads(seen: Seen, place: Path) -> None:
 
 def test_another_view_is_shown_from_its_top(seen: Seen) -> None:
     page = seen.show("overview")
-    for link in ("nav a:has-text('Health')", "table a >> nth=-1"):
+    for link, view in (("nav a:has-text('Health')", "health"), ("table a >> nth=-1", "nodes")):
         page.evaluate("scrollTo(0, document.body.scrollHeight)")
         assert page.evaluate("scrollY") > 0
         page.locator(link).click()
-        page.wait_for_function("scrollY === 0")
+        page.wait_for_selector(f"body[data-ready='exp/{view}']")
+        assert page.evaluate("scrollY") == 0
 
 
 def test_from_what_a_run_was_started_with_a_link_leads_to_what_it_took(seen: Seen) -> None:
@@ -254,6 +256,174 @@ def test_what_stands_out_begins_with_who_lies_and_names_each_node_before_one_twi
         page.wait_for_selector("[role=status]:has-text('worker-0')")
         page.wait_for_selector("button[aria-label='Round after']:disabled")
         assert page.url.endswith(f"answers/{ROUNDS}/0/worker-0")
+
+
+def opened(browser: Any, link: str, width: int = 1280) -> Any:
+    """A browser's context with one page, let in."""
+    context = browser.new_context(viewport={"width": width, "height": 844})
+    seen = Seen(context)
+    seen.page.goto(link)
+    seen.page.wait_for_url(re.compile(r"/$"))
+    return seen
+
+
+def change(place: Path, key: str, form: Any, **fields: Any) -> None:
+    run = open_place(place).open("exp", "test")
+    found = decode(run.store.get(key, 1 << 20).data, form, key)
+    run.store.put(key, encode(msgspec.structs.replace(found, **fields)))
+
+
+def test_who_is_silent_stands_first_in_the_health_of_a_run_that_is_not_over(browser: Any, tmp_path: Path) -> None:
+    make_place(tmp_path, 20, 4, "exp", with_rollouts=1)
+    began = time.time()
+    for node in range(4):
+        change(tmp_path, keys.peer(f"worker-{node}"), PeerFile, last_seen=began - 600)
+    with served(tmp_path) as link:
+        seen = opened(browser, link)
+        for view in ("overview", "health"):
+            page = seen.show(view)
+            said = page.text_content(".hint >> nth=0")
+            assert said.startswith("All 4 nodes have been silent since "), view
+            assert "nothing is being done" in said
+            assert "start them again with the same command" in said
+        for node in (0, 2, 3):
+            change(tmp_path, keys.peer(f"worker-{node}"), PeerFile, last_seen=began + 1e6)
+        page.wait_for_selector(".hint:has-text('worker-1: silent since')")
+        sync_api.expect(page.locator(".hint:has-text('silent')")).to_have_count(1, timeout=PATIENCE)
+        assert "start it again" in page.text_content(".hint >> nth=0")
+        change(tmp_path, keys.peer("worker-1"), PeerFile, status="stopped")
+        page.wait_for_selector(".hint:has-text('silent')", state="detached")
+        change(tmp_path, keys.peer("worker-1"), PeerFile, status="active")
+        page.wait_for_selector(".hint:has-text('worker-1: silent since')")
+        change(tmp_path, keys.STATE, StateFile, round=40, finished=True)
+        page.wait_for_selector(".hint:has-text('silent')", state="detached")
+        seen.page.context.close()
+
+
+def test_the_page_of_a_node_begins_with_what_is_found_of_it_and_leads_to_its_answers(seen: Seen) -> None:
+    page = seen.show("health")
+    page.click(".hint a:has-text('worker-3')")
+    page.wait_for_selector("body[data-ready='exp/nodes']")
+    page.wait_for_selector(".hint")
+    assert all("worker-3" in said for said in page.locator(".hint").all_text_contents())
+    assert "others found" in page.text_content(".hint >> nth=0")
+    page.click("a:has-text('Its answers')")
+    page.wait_for_selector("[role=status]:has-text('worker-3, tiny-2-qwen2')")
+    seen.show("nodes")
+    assert page.locator(".hint").count() == 0
+
+
+def test_what_a_node_that_is_not_believed_claims_is_no_success(seen: Seen) -> None:
+    page = seen.show(f"answers/{ROUNDS - 1}/0/worker-3")
+    page.wait_for_selector(".completion:has-text('claims 1.000, not believed')")
+    assert page.locator(".completion.good, .reward.good").count() == 0
+    page = seen.show(f"answers/{ROUNDS - 1}/0/worker-1")
+    page.wait_for_selector(".completion.good:has-text('reward 1.000')")
+    assert page.locator(".completion:has-text('not believed')").count() == 0
+
+
+def test_what_everybody_asks_first_stands_first_in_what_a_run_was_started_with(seen: Seen) -> None:
+    page = seen.show("settings")
+    rows = page.locator("section:has-text('In short') tr").all_text_contents()
+    assert rows[1:6] == [
+        "modeltiny-2-qwen2",
+        "learning rate (learning_rate)0.0003",
+        "own groups per round, I (local_groups)4",
+        "peers' groups per round, J (external_groups)4",
+        "answers per question, G (generations)8",
+    ]
+    assert rows[6] == f"rounds (max_rounds){2 * ROUNDS}"
+
+
+def test_what_no_start_was_noted_of_is_not_recorded(browser: Any, tmp_path: Path) -> None:
+    make_place(tmp_path, 3, 2, "exp", with_rollouts=1)
+    for node in range(2):
+        (tmp_path / "experiments" / "exp" / keys.starts(f"worker-{node}")).unlink()
+    with served(tmp_path) as link:
+        seen = opened(browser, link)
+        page = seen.show("settings")
+        rows = page.locator("section:has-text('In short') tr").all_text_contents()
+        assert rows[1:4] == [
+            "modeltiny-2-qwen2",
+            "learning rate (learning_rate)not recorded",
+            "own groups per round, I (local_groups)4",
+        ]
+        seen.page.context.close()
+
+
+def test_answers_that_were_cleaned_up_are_said_to_be_and_the_node_stays_chosen(seen: Seen) -> None:
+    page = seen.show("answers/5/0/worker-2")
+    page.wait_for_selector(f".empty:has-text('Answers before round {ROUNDS - 3} were cleaned up')")
+    assert page.locator(f".control:has-text('Round ({ROUNDS - 3} to {ROUNDS - 1} are kept)')").count() == 1
+    assert page.input_value("label:has-text('Published by') select") == "worker-2"
+    page.click(".empty a")
+    page.wait_for_selector("[role=status]:has-text('worker-2, ')")
+    assert page.url.endswith(f"answers/{ROUNDS - 3}/0/worker-2")
+    assert page.locator("button[aria-label='Round before']").is_disabled()
+    page = seen.show("answers/4/0/worker-1")
+    page.wait_for_selector(".empty a")
+    page.fill("input[name=round]", str(ROUNDS - 2))
+    page.press("input[name=round]", "Enter")
+    page.wait_for_selector("[role=status]:has-text('worker-1, ')")
+
+
+def test_over_how_many_rounds_an_adopter_was_looked_at_since_is_said(seen: Seen, place: Path) -> None:
+    publisher, _ = adopted_in(place, ROUNDS - 2)
+    page = seen.show(f"answers/{ROUNDS - 2}/0/{publisher}")
+    page.wait_for_selector("th:has-text('round since')")
+    assert page.locator("th:has-text('in the 10 after')").count() == 0
+
+
+def test_tiles_and_charts_say_the_same_in_the_same_unit_and_rounds_are_counted_alike(seen: Seen) -> None:
+    page = seen.show("overview")
+    page.wait_for_selector("canvas >> nth=2")
+    share = page.text_content(".card:nth-child(2) .value")
+    assert re.fullmatch(r"\d+ %", share)
+    assert "have a readable <answer>" in page.text_content(".card:nth-child(2)")
+    readout = page.text_content("figure:has-text('Format and knowledge') .readout")
+    assert re.search(r"format \d+ % · knowledge 0\.\d{3}$", readout)
+    assert f"{ROUNDS} of {2 * ROUNDS} rounds done, 0 to {ROUNDS - 1} (50 %)" in page.text_content("#clock")
+    page = seen.show("nodes")
+    page.wait_for_selector("figure:has-text('Own and external groups') .readout:has-text('I own 4 ·')")
+
+
+def test_the_matrix_says_who_learned_most_and_whose_groups_nobody_took(seen: Seen) -> None:
+    page = seen.show("sharing")
+    page.wait_for_selector("table")
+    said = page.text_content(".lead")
+    assert re.match(r"worker-\d learned most from one other: \d+ groups of worker-\d\. ", said)
+    assert "Nobody trained on groups of worker-3 (not believed: others found its claims to be false)." in said
+    rows = page.locator("tbody tr").all()[:NODES]
+    heats = [float(of.evaluate("of => of.style.getPropertyValue('--heat')")) for of in page.locator(".heat").all()]
+    assert max(heats) == 1
+    assert min(heat for heat in heats if heat) < 0.2
+    for row in rows:
+        counts = [int(text) for text in row.locator(".heat").all_text_contents()]
+        assert {int(text) for text in row.locator(".most").all_text_contents()} == {max(counts)}
+
+
+def test_on_a_phone_the_tabs_have_no_bar_figures_are_on_the_screen_and_names_are_whole(
+    browser: Any, place: Path
+) -> None:
+    for width in (1280, 390):
+        with served(place) as link:
+            seen = opened(browser, link, width)
+            page = seen.show("overview/took")
+            assert page.evaluate("getComputedStyle(document.querySelector('nav ul')).overflowY") == "hidden"
+            bar = page.evaluate("getComputedStyle(document.querySelector('nav ul')).scrollbarWidth")
+            assert bar == ("none" if width == 390 else "thin")
+            assert page.evaluate("getComputedStyle(document.documentElement).scrollbarGutter") == "stable"
+            page.wait_for_selector("tr:has-text('tokens trained on')")
+            for figure in page.locator(".labels td").all():
+                box = figure.bounding_box()
+                assert box["x"] + box["width"] <= width
+            page = seen.show("health")
+            page.wait_for_selector("a.name")
+            lines = page.evaluate(
+                "[...document.querySelectorAll('a.name')].map((name) => name.getClientRects().length)"
+            )
+            assert {*lines} == {1}
+            page.context.close()
 
 
 def adopted_in(place: Path, round_: int) -> tuple[str, str]:

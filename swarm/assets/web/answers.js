@@ -8,6 +8,12 @@ import { choice, el, empty, figure3, fill, grid, isNumber, plural, signed, whole
 const done = (standing) => Math.max(0, (standing.rounds_done || 1) - 1);
 const newest = (standing) => (standing.rollouts && !standing.finished ? Math.max(done(standing), standing.round ?? 0) : done(standing));
 
+// Over how many rounds an adopter was looked at since: ten, where they have been done.
+function sinceThen(least, most) {
+  if (least >= 10) return "in the 10 after";
+  return most ? `in the ${least < most ? `${least} to ` : ""}${most === 1 ? "round" : `${most} rounds`} since` : "since: no round yet";
+}
+
 export class Answers {
   constructor(run, round = "", stage = "", node = "") {
     this.run = run;
@@ -41,19 +47,21 @@ export class Answers {
     this.round = this.sampled ? this.sampled.reduce((best, one) => (Math.abs(one - round) < Math.abs(best - round) ? one : best), this.sampled[0] ?? 0) : Math.max(0, Math.round(round));
     this.state.textContent = "Reading…";
     try {
-      this.stages = (await ask(this.run, `stages/${this.round}`)).stages;
+      ({ stages: this.stages, oldest: this.oldest } = await ask(this.run, `stages/${this.round}`));
     } catch (error) {
       this.stages = {};
       this.state.textContent = error.message;
     }
-    this.stage = this.wanted.stage in this.stages ? this.wanted.stage : Object.keys(this.stages).at(-1) ?? "0";
+    this.stage = Object.hasOwn(this.stages, this.wanted.stage ?? "") ? this.wanted.stage : Object.keys(this.stages).at(-1) ?? "0";
     const nodes = this.stages[this.stage] ?? [];
     this.node = nodes.includes(this.wanted.node) ? this.wanted.node : nodes[0];
+    this.missed = nodes.length && this.wanted.node && this.node !== this.wanted.node ? `${this.wanted.node} has published nothing that is kept in this round. ` : "";
     this.drawControls();
     await this.read();
   }
 
-  go({ round = this.round, stage = this.stage, node = this.node }) {
+  // Who was asked for stays so where there is nothing of it.
+  go({ round = this.round, stage = this.stage, node = this.wanted.node || this.node }) {
     this.wanted = { round, stage, node };
     history.replaceState(null, "", `#${this.run}/answers/${round}/${stage}/${node ?? ""}`);
     return this.show(round);
@@ -61,20 +69,26 @@ export class Answers {
 
   drawControls() {
     const step = (by) => (this.sampled ? this.sampled[this.sampled.indexOf(this.round) + by] : this.round + by);
-    const button = (text, name, by) => el("button", { type: "button", "aria-label": name, disabled: step(by) === undefined || step(by) < 0 || (!this.sampled && step(by) > this.last), onclick: () => this.go({ round: step(by) }) }, text);
-    const input = el("input", { type: "number", min: 0, max: this.last, value: this.round, name: "round", onchange: (event) => this.go({ round: Number(event.target.value) }) });
-    const round = this.sampled ? choice("Round", this.sampled.map((one) => [String(one), whole(one)]), String(this.round), (one) => this.go({ round: Number(one) })) : el("label", { class: "control" }, el("span", {}, `Round (to ${whole(this.last)})`), input);
+    const button = (text, name, by) => el("button", { type: "button", "aria-label": name, disabled: step(by) === undefined || step(by) < (this.sampled ? 0 : this.oldest ?? 0) || (!this.sampled && step(by) > this.last), onclick: () => this.go({ round: step(by) }) }, text);
+    const input = el("input", { type: "number", min: this.oldest ?? 0, max: this.last, value: this.round, name: "round", onchange: (event) => this.go({ round: Number(event.target.value) }) });
+    const round = this.sampled ? choice("Round", this.sampled.map((one) => [String(one), whole(one)]), String(this.round), (one) => this.go({ round: Number(one) })) : el("label", { class: "control" }, el("span", {}, isNumber(this.oldest) ? `Round (${this.oldest} to ${this.last} are kept)` : `Round (to ${this.last})`), input);
     const stages = Object.keys(this.stages ?? {});
     this.controls.replaceChildren(...[button("‹", "Round before", -1), round, button("›", "Round after", 1),
       stages.length > 1 ? choice("Stage", stages.map((one) => [one, one]), this.stage, (stage) => this.go({ stage })) : null,
-      choice("Published by", (this.stages?.[this.stage] ?? []).map((one) => [one, one]), this.node, (node) => this.go({ node }))].filter(Boolean));
+      choice("Published by", (this.stages?.[this.stage] ?? [this.wanted.node].filter(Boolean)).map((one) => [one, one]), this.node ?? this.wanted.node, (node) => this.go({ node }))].filter(Boolean));
+  }
+
+  gone() {
+    const oldest = `#${this.run}/answers/${this.oldest}/0/${this.wanted.node}`;
+    return empty(`Answers before round ${this.oldest} were cleaned up. `, el("a", { href: oldest }, "The oldest that are kept"));
   }
 
   async read() {
     this.told = null;
     if (!this.node) {
-      fill(this.list, empty("Nobody has published anything in this round, or it was cleaned up."));
+      fill(this.list, this.round < (this.oldest ?? 0) ? this.gone() : empty("Nobody has published anything in this round, or it was cleaned up."));
       this.filterBox.replaceChildren();
+      fill(this.doubt);
       this.state.textContent = "";
       return;
     }
@@ -107,15 +121,20 @@ export class Answers {
     const { task, signal, text } = this.filters;
     const shown = this.told.groups.filter((group) => (!task || group.task === task) && (!signal || group.completions.some(({ advantage }) => advantage))
       && (!text || [group.question, group.answer ?? "", ...group.completions.map((one) => one.text)].some((words) => words.toLowerCase().includes(text))));
-    this.state.textContent = `${this.told.node}${this.told.model ? `, ${this.told.model}` : ""}, after ${plural(this.told.rounds_trained, "update")}: ${plural(shown.length, "group")}${shown.length < this.told.groups.length ? ` of ${this.told.groups.length}` : ""}.`;
-    const of = this.distrusted.find(({ peer, false_claims: claims }) => peer === this.told.node && claims);
+    this.state.textContent = `${this.missed}${this.told.node}${this.told.model ? `, ${this.told.model}` : ""}, after ${plural(this.told.rounds_trained, "update")}: ${plural(shown.length, "group")}${shown.length < this.told.groups.length ? ` of ${this.told.groups.length}` : ""}.`;
+    const of = this.doubted();
     fill(this.doubt, of ? el("p", { class: "hint" }, `Others found ${plural(of.false_claims, "claim")} of this node to be false: its rewards below may be, too. ${AS_CLAIMED} `, el("a", { href: `#${this.run}/health` }, "Who says so")) : null);
     fill(this.list, shown.length ? shown.map((group) => this.group(group)) : empty("No group matches."));
   }
 
+  // What others hold against claims of who published this, if they do.
+  doubted() {
+    return this.distrusted.find(({ peer, false_claims: claims }) => peer === this.told.node && claims);
+  }
+
   group(group) {
     const equal = group.completions.every(({ advantage }) => !advantage);
-    return el("article", { class: "group" }, el("header", {}, el("h3", {}, group.task || "unknown task"), el("p", { class: "note" }, `group ${group.slot}, mean reward ${figure3(group.mean)}${equal ? "; all rewards are equal: it teaches nothing" : ""}`)),
+    return el("article", { class: "group" }, el("header", {}, el("h3", {}, group.task || "unknown task"), el("p", { class: "note" }, `group ${group.slot}, mean reward ${figure3(group.mean)}${this.doubted() ? " as it claims" : ""}${equal ? "; all rewards are equal: it teaches nothing" : ""}`)),
       el("details", { class: "question", open: true }, el("summary", {}, "Question"), el("pre", {}, group.question)), group.answer === null ? null : el("p", { class: "truth" }, "Right answer: ", el("code", {}, group.answer)),
       group.shows.length ? el("details", {}, el("summary", {}, `Shows answers of ${plural(group.shows.length, "earlier group")}`), el("ul", {}, group.shows.map((name) => el("li", {}, el("code", {}, name))))) : null,
       el("div", { class: "completions", tabindex: "0", role: "region", "aria-label": `Completions of group ${group.slot}` }, group.completions.map((one, at) => this.completion(one, at))),
@@ -123,16 +142,19 @@ export class Answers {
   }
 
   completion(one, at) {
-    const good = isNumber(one.reward) && one.reward > 0;
+    const doubted = this.doubted();
+    const good = isNumber(one.reward) && one.reward > 0 && !doubted;
+    const earned = doubted ? `claims ${figure3(one.reward)}, not believed` : `reward ${figure3(one.reward)}`;
     return el("section", { class: good ? "completion good" : "completion" }, el("h4", {}, `Answer ${at + 1}`),
-      el("p", { class: "score" }, el("span", { class: good ? "reward good" : "reward" }, `reward ${figure3(one.reward)}`), el("span", {}, `advantage ${signed(one.advantage)}`), one.finished ? null : el("span", { class: "cut" }, "cut at the length limit")),
+      el("p", { class: "score" }, el("span", { class: good ? "reward good" : "reward" }, earned), el("span", {}, `advantage ${signed(one.advantage)}`), one.finished ? null : el("span", { class: "cut" }, "cut at the length limit")),
       one.turns.map((turn, number) => el("div", { class: "turn" }, el("h5", {}, `Turn ${number + 1}`), el("pre", {}, turn.text), el("h5", {}, "The task replied"), el("pre", { class: "reply" }, turn.reply))), el("pre", {}, one.text || "(nothing)"));
   }
 
   adopters(group) {
     if (!group.adopters.length) return el("p", { class: "note" }, "No peer has trained on this group so far.");
     const next = (of) => (isFrozen() || of.round >= this.last ? of.node : el("a", { href: `#${this.run}/answers/${of.round + 1}/0/${of.node}` }, of.node));
-    return el("div", {}, el("h4", {}, "Who trained on it, and what it answered later"), grid(`Who trained on group ${group.slot}`, ["node", "in round", `its reward on ${group.task} in the 10 rounds before`, "in the 10 after"], group.adopters.map((of) => [next(of), whole(of.round), figure3(of.before), figure3(of.after)]), [1, 2, 3]));
+    const followed = group.adopters.map((of) => of.followed);
+    return el("div", {}, el("h4", {}, "Who trained on it, and what it answered later"), grid(`Who trained on group ${group.slot}`, ["node", "in round", `its reward on ${group.task} in the 10 rounds before`, sinceThen(Math.min(...followed), Math.max(...followed))], group.adopters.map((of) => [next(of), whole(of.round), figure3(of.before), figure3(of.after)]), [1, 2, 3]));
   }
 
   end() {}

@@ -24,7 +24,7 @@ export class Chart {
     dark.addEventListener("change", (this.recolour = () => this.redraw()));
   }
 
-  // lines: {label, values, colour, dash, width, faint, band}; band: the place of the line below it that the area reaches to.
+  // lines: {label, values, colour, dash, width, faint, band, format}; format: of its values, where it is not the chart's; band: the place of the line below it that the area reaches to.
   draw(rounds, lines) {
     this.asked = [rounds, lines];
     const known = lines.some((line) => line.values.some((value) => value !== null));
@@ -98,14 +98,18 @@ export class Chart {
     const at = place ?? rounds.length - 1;
     const named = lines.filter((line) => line.label && isNumber(line.values[at]));
     const near = named.filter((line) => !line.faint || line.width === 0);
-    const parts = (near.length ? near : named).slice(0, 8).map((line) => `${line.label} ${this.format(line.values[at])}`);
+    const parts = (near.length ? near : named).slice(0, 8).map((line) => `${line.label} ${this.said(line, line.values[at])}`);
     this.readout.textContent = rounds.length ? `round ${rounds[at].toLocaleString("en")}: ${parts.join(" · ") || "–"}` : "";
+  }
+
+  said(line, value) {
+    return (line.format ?? this.format)(value);
   }
 
   inWords(rounds, lines) {
     const said = lines.filter((line) => line.label).slice(0, 8).map((line) => {
       const known = line.values.filter((value) => value !== null);
-      return known.length ? `${line.label} from ${this.format(known[0])} to ${this.format(known.at(-1))}` : `${line.label}: nothing`;
+      return known.length ? `${line.label} from ${this.said(line, known[0])} to ${this.said(line, known.at(-1))}` : `${line.label}: nothing`;
     });
     const span = rounds.length ? `rounds ${rounds[0]} to ${rounds.at(-1)}` : "no round yet";
     return `${this.title}, ${span}: ${said.join("; ")}`;

@@ -22,7 +22,7 @@ function plain(part) {
 
 function route() {
   const parts = location.hash.slice(1).split("/").map(plain);
-  return { run: parts[0] || HOME, name: parts[1] in VIEWS ? parts[1] : "overview", rest: parts.slice(2) };
+  return { run: parts[0] || HOME, name: Object.hasOwn(VIEWS, parts[1] ?? "") ? parts[1] : "overview", rest: parts.slice(2) };
 }
 
 async function follow(run) {
@@ -64,9 +64,11 @@ function header() {
   const of_ = of.max_rounds ? ` of ${whole(of.max_rounds)}` : "";
   const behind = of.max_rounds ? done / of.max_rounds : null;
   const alive = of.nodes.some((node) => node.live);
-  const state = of.finished ? `Finished: ${plural(of.round ?? done, "round")}` : of.round === null && !done ? "The clock has not started" : alive ? `Round ${whole(of.round ?? done)}, ${whole(done)}${of_} done` : `Stopped: ${whole(done)}${of_} done, nobody is alive`;
+  // Rounds count from 0: the charts and answers name the last one that is done.
+  const behindIt = `${of_ ? `${whole(done)}${of_} rounds` : plural(done, "round")} done${done > 1 ? `, 0 to ${whole(done - 1)}` : ""}${behind !== null ? ` (${percent(behind)})` : ""}`;
+  const state = of.finished ? `Finished: ${plural(of.round ?? done, "round")}` : of.round === null && !done ? "The clock has not started" : alive ? behindIt : `Stopped: ${behindIt}; nobody is alive`;
   const left = !of.finished && alive && of.seconds_left !== null ? `, about ${lasting(of.seconds_left)} left` : "";
-  place("clock").textContent = `${state}${behind !== null && !of.finished ? ` (${percent(behind)})` : ""}${left}`;
+  place("clock").textContent = `${state}${left}`;
   place("progress").hidden = behind === null;
   if (behind !== null) place("progress-bar").style.setProperty("width", `${Math.min(100, 100 * behind)}%`);
   tabs();

@@ -31,6 +31,8 @@ export function figure3(value) {
 }
 
 export const whole = (value) => (isNumber(value) ? grouped.format(value) : "–");
+// Of things that are counted: whole, or a mean of them.
+export const counted = (value) => (isNumber(value) && !Number.isInteger(value) && Math.abs(value) < 100 ? value.toFixed(1) : whole(value));
 export const percent = (value) => (isNumber(value) ? `${(100 * value).toFixed(value > 0 && value < 0.0995 ? 1 : 0)} %` : "–");
 export const signed = (value) => (isNumber(value) ? `${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs(value).toFixed(2)}` : "–");
 
@@ -50,6 +52,13 @@ export function lasting(seconds) {
 }
 
 export const moment = (unix) => (isNumber(unix) && unix > 0 ? new Date(1000 * unix).toLocaleString([], { dateStyle: "medium", timeStyle: "short" }) : "–");
+
+// A moment of the day of another one by its time alone.
+export function since(unix, wall) {
+  const [at, now] = [new Date(1000 * unix), new Date(1000 * wall)];
+  return at.toDateString() === now.toDateString() ? at.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" }) : moment(unix);
+}
+
 export const plural = (count, one, many = `${one}s`) => `${whole(count)} ${count === 1 ? one : many}`;
 
 export function grid(label, head, rows, numeric = []) {

@@ -2,14 +2,18 @@
 
 import { Chart, bars, colour, dash } from "./charts.js";
 import { ask, cumulated, isFrozen, meanOf, smooth, windowOf } from "./data.js";
-import { bytes, choice, command, el, empty, figure3, fill, grid, inCode, isNumber, lasting, moment, panel, percent, plural, whole } from "./text.js";
+import { bytes, choice, command, counted, el, empty, figure3, fill, grid, inCode, isNumber, lasting, moment, panel, percent, plural, since, whole } from "./text.js";
 
 const PAPER = { "8/0": 561.79, "4/4": 1093.31 };
 const PAPER_ROUNDS = 2000 * 8;
 const MOST_LABELS = 8;
 const MOST_FINDINGS = 5;
+const OWN_FINDINGS = ["false claims", "silent"];
 const TOOK = ["seconds_round", "bytes_published", "bytes_fetched", "requests", "endpoint_requests"];
 const share = (value) => (isNumber(value) ? `${Math.round(100 * value)} %` : "–");
+
+// Of a ratio that is large the fractions mean nothing.
+const times = (ratio) => (ratio >= 10 ? `about ${whole(ratio)} times` : `${ratio.toFixed(1)} times`);
 
 // First and last ten rounds, or halves of a shorter run.
 function trend(values) {
@@ -26,31 +30,48 @@ const changed = ({ first, window }, said) => (isNumber(first) ? `${said(first)} 
 
 export function nodeTable(standing, run) {
   const rows = standing.nodes.map((node) => [
-    el("a", { href: `#${run}/nodes/${node.node}` }, node.node), node.role, el("span", { class: node.live ? "state live-node" : "state" }, node.state || (node.live ? "alive" : "–")),
+    el("a", { class: "name", href: `#${run}/nodes/${node.node}` }, node.node), node.role, el("span", { class: node.live ? "state live-node" : "state" }, node.state || (node.live ? "alive" : "–")),
     node.round >= 0 ? whole(node.round) : "–", node.seen || "–", isNumber(node.last_reward) ? figure3(node.last_reward) : "–", isNumber(node.cumulative_reward) ? figure3(node.cumulative_reward) : "–",
     node.external_wanted ? `${node.external_groups}/${node.external_wanted}` : "–", isNumber(node.seconds_per_round) ? lasting(node.seconds_per_round) : "–", isNumber(node.tokens_per_second) ? whole(node.tokens_per_second) : "–", node.model || "–",
   ]);
   return rows.length ? grid("Nodes", ["node", "role", "what it does", "round", "seen", "reward", "sum", "groups of peers", "from round to round", "tokens/s", "model"], rows, [3, 5, 6, 7, 8, 9]) : empty("No node has registered yet. Start some with ", command("swarm up"), " or ", command("swarm join"), ".");
 }
 
-// What is wrong: hints, and who publishes what others find to be false.
+// Who says nothing any more, in a run that is not over: all of its nodes, or some of them. Who said goodbye is not missed.
+function silences({ finished, nodes, wall }) {
+  const seen = nodes.filter((node) => isNumber(node.seen_ago));
+  const silent = seen.filter((node) => !node.live && node.status !== "stopped");
+  if (finished || !silent.length) return [];
+  const last = (of) => since(wall - Math.min(...of.map((node) => node.seen_ago)), wall);
+  if (!seen.some((node) => node.live)) {
+    const left = seen.length - silent.length;
+    const who = left ? `Nobody is alive: ${plural(left, "node has", "nodes have")} left, and ${silent.length > 1 ? "the others have" : "the other has"}` : silent.length > 1 ? `All ${whole(silent.length)} nodes have` : "The only node has";
+    return [{ nodes: [], code: "silent", evidence: `${who} been silent since ${last(silent)}; nothing is being done`, remedy: "start them again with the same command: they go on where they stopped. If they run, look whether they still reach the place" }];
+  }
+  const told = silent.length > 3 ? [silent] : silent.map((node) => [node]);
+  return told.map((of) => ({ nodes: of.map(({ node }) => node), code: "silent", evidence: `silent since ${last(of)}`, remedy: "start it again with the same command: it goes on where it stopped. Its last lines in the log may say why it ended" }));
+}
+
+// What is wrong: who is silent, who publishes what others find to be false, and hints.
 export function findings(standing) {
   const lies = standing.distrusted.filter(({ false_claims: claims }) => claims).map((of) => ({ nodes: [of.peer], code: "false claims", evidence: `others found ${plural(of.false_claims, "of the rewards and answers that it published", "of the rewards and answers that it published")} to be false`, remedy: "nobody trains on them, for every node scores by itself; but its own rewards are in the charts. Ask who runs it, or stop it" }));
-  return [...lies, ...standing.hints];
+  return [...silences(standing), ...lies, ...standing.hints];
 }
 
 // Some of them: as they come, but what concerns a node that was named already stands behind what does not.
 function foremost(found, most) {
   const named = new Set();
-  const first = found.filter(({ nodes }) => nodes.some((node) => !named.has(node)) && nodes.forEach((node) => named.add(node)) === undefined);
+  const first = found.filter(({ nodes }) => !nodes.length || nodes.some((node) => !named.has(node)) && nodes.forEach((node) => named.add(node)) === undefined);
   return [...first, ...found.filter((hint) => !first.includes(hint))].slice(0, most);
 }
 
-const linked = (standing, name) => (standing.nodes.some(({ node }) => node === name) ? el("a", { href: `#${standing.experiment}/nodes/${encodeURIComponent(name)}` }, name) : name === "*" ? "(others)" : name);
+const linked = (standing, name) => (standing.nodes.some(({ node }) => node === name) ? el("a", { class: "name", href: `#${standing.experiment}/nodes/${encodeURIComponent(name)}` }, name) : name === "*" ? "(others)" : name);
 const several = (standing, names) => (names.length ? names.slice(0, 8).flatMap((name, at) => [at ? ", " : "", linked(standing, name)]).concat(names.length > 8 ? ` and ${names.length - 8} more` : []) : "none");
 
-function hintItems(standing, most = Infinity) {
-  return foremost(findings(standing), most).map((hint) => el("li", { class: "hint" }, el("p", {}, el("strong", {}, several(standing, hint.nodes)), ": ", inCode(hint.evidence)), el("p", { class: "remedy" }, "What to do: ", inCode(hint.remedy)), el("p", { class: "note" }, hint.code === "false claims" ? hint.code : ["More: ", el("code", {}, `docs/hints.md#${hint.code}`)])));
+// Of one node, where it is named.
+function hintItems(standing, most = Infinity, node = "") {
+  const found = findings(standing).filter(({ nodes }) => !node || nodes.includes(node));
+  return foremost(found, most).map((hint) => el("li", { class: "hint" }, el("p", {}, hint.nodes.length ? [el("strong", {}, several(standing, hint.nodes)), ": "] : null, inCode(hint.evidence)), el("p", { class: "remedy" }, "What to do: ", inCode(hint.remedy)), el("p", { class: "note" }, OWN_FINDINGS.includes(hint.code) ? hint.code : ["More: ", el("code", {}, `docs/hints.md#${hint.code}`)])));
 }
 
 export class Overview {
@@ -60,11 +81,11 @@ export class Overview {
     this.cards = el("dl", { class: "cards" });
     this.reward = new Chart("Reward per round", { note: "Mean over the nodes of their mean reward per completion, the range from the worst to the best node, and a moving average." });
     this.sum = new Chart("Cumulative reward", { note: "Over all nodes. Dashed: as many rounds of as many nodes at the mean pace of the paper's runs (561.79 for 8/0 and 1,093.31 for 4/4 after 2,000 rounds of 8 nodes). Its model and its questions are others: a yardstick, not a rival." });
-    this.apart = new Chart("Format and knowledge", { top: 1, format: percent, note: "Format: the share of answers that the verifier takes at all. Knowledge: what those earn. Their product is the reward." });
+    this.apart = new Chart("Format and knowledge", { top: 1, note: "Format: the share of answers that have a readable <answer>. Knowledge: the reward of an answer that is readable. Their product is the reward." });
     this.spread = el("div");
     this.health = el("div");
     this.nodes = el("div");
-    this.took = el("div");
+    this.took = el("div", { class: "labels" });
     this.root = el("div", { class: "view" }, this.said, this.cards, el("div", { class: "two" }, this.reward.root, this.sum.root, this.apart.root,
       el("section", { class: "chart" }, el("h3", {}, "Rewards of the last rounds"), el("p", { class: "note" }, "Each node's mean reward in each of the last 50 rounds."), this.spread)),
     panel("What stands out", "", this.health), panel("Nodes", "", this.nodes), this.cost = panel("What it took so far", "", this.took));
@@ -83,9 +104,9 @@ export class Overview {
     const [ofReward, ofTagged, ofGiven] = [reward.mean, tagged.mean, given.mean].map(trend);
     const total = cumulated(history.over("earned").sum);
     const live = standing.nodes.filter((node) => node.live).length;
-    const ratio = ofReward.first > 0 ? `${(ofReward.last / ofReward.first).toFixed(1)} times ` : "";
+    const ratio = ofReward.first > 0 ? `${times(ofReward.last / ofReward.first)} ` : "";
     fill(this.said, rounds.length < 2 ? "No round is done yet. The charts fill as soon as the first ones are." : `In the last ${plural(ofReward.window, "round")} an answer earned ${figure3(ofReward.last)} on average, ${ratio ? `${ratio}what it did in the first` : `against ${figure3(ofReward.first)} in the first`}.`);
-    fill(this.cards, card("Reward", figure3(ofReward.last), ofReward.window ? `an answer, last ${plural(ofReward.window, "round")}` : "an answer", changed(ofReward, figure3)), card("Format", percent(ofTagged.last), "of the answers are in it", changed(ofTagged, percent)), card("Knowledge", figure3(ofGiven.last), "reward of these", changed(ofGiven, figure3)),
+    fill(this.cards, card("Reward", figure3(ofReward.last), ofReward.window ? `an answer, last ${plural(ofReward.window, "round")}` : "an answer", changed(ofReward, figure3)), card("Format", percent(ofTagged.last), "of answers have a readable <answer>", changed(ofTagged, percent)), card("Knowledge", figure3(ofGiven.last), "reward of an answer that is readable", changed(ofGiven, figure3)),
       card("Cumulative reward", figure3(total.at(-1)), rounds.length ? `after ${plural(rounds.length, "round")}` : ""),
       card("Pace", isNumber(standing.seconds_per_round) ? lasting(standing.seconds_per_round) : "–", isNumber(standing.seconds_per_round) ? "a round" : standing.finished ? "the run is over" : "nobody is at work", isNumber(standing.seconds_left) && !standing.finished ? `about ${lasting(standing.seconds_left)} left` : ""),
       card("Nodes", `${live} of ${standing.nodes.length}`, standing.finished ? "the run is over" : live ? "alive" : "nobody is alive"));
@@ -101,7 +122,7 @@ export class Overview {
       ...["least", "most"].map((name) => ({ label: name === "least" ? "worst node" : "best node", values: reward[name], colour: colour(0), faint: true, width: 0 }))]);
     const done = cumulated(history.over("my_reward").count);
     this.sum.draw(rounds, [{ label: "this run", values: total, colour: colour(0) }, ...Object.entries(PAPER).map(([name, sum], at) => ({ label: `paper ${name}`, values: done.map((count) => (count * sum) / PAPER_ROUNDS), colour: colour(at ? 2 : 1), dash: [7, 4], width: 1.5 }))]);
-    this.apart.draw(rounds, [{ label: "format", values: smooth(tagged.mean, window), colour: colour(0) }, { label: "knowledge", values: smooth(given.mean, window), colour: colour(1) }]);
+    this.apart.draw(rounds, [{ label: "format", values: smooth(tagged.mean, window), colour: colour(0), format: percent }, { label: "knowledge", values: smooth(given.mean, window), colour: colour(1) }]);
     this.drawSpread(history);
     this.drawTook(standing, history);
   }
@@ -130,8 +151,8 @@ export class Overview {
 
 const METRICS = [
   ["my_reward", "Reward", "Mean reward per completion.", figure3],
-  ["answer_tag_rate", "Format", "Share of answers with a closed <answer>.", share],
-  ["reward_given_tagged", "Knowledge", "Mean reward of the answers that are in the format.", figure3],
+  ["answer_tag_rate", "Format", "Share of answers that have a readable <answer>.", percent],
+  ["reward_given_tagged", "Knowledge", "Mean reward of an answer that is readable.", figure3],
   ["finished_rate", "Finished answers", "Share that the model ended itself, not cut at the length limit.", share],
   ["zero_advantage_local", "Groups without a signal", "Share of own groups whose rewards are all equal: they teach nothing.", share],
   ["executor_busy", "Computing", "Share of the time in which the node was computing; the rest it waited.", share],
@@ -149,14 +170,14 @@ export class Nodes {
   constructor(run, node = "") {
     this.run = run;
     this.node = node;
-    this.groups = new Chart("Own and external groups", { format: figure3, note: "I: own groups of a round. J: peers' groups wanted; below it those that were found. A rule of adaptive I/J moves both." });
+    this.groups = new Chart("Own and external groups", { format: counted, note: "I: own groups of a round. J: peers' groups wanted; below it those that were found. A rule of adaptive I/J moves both." });
     this.charts = METRICS.map(([, title, note, format]) => new Chart(title, { note, format }));
     this.control = el("div", { class: "controls" });
     this.window = el("p", { class: "note" });
     this.tasks = el("div", { class: "three" });
     this.about = el("div");
     this.root = el("div", { class: "view" }, this.control, this.window, this.about, el("div", { class: "two" }, this.charts.slice(0, 3).map((chart) => chart.root), this.groups.root),
-      panel("Tasks", "Format (share of answers in it) and knowledge (reward of these), over stretches of rounds.", this.tasks), el("div", { class: "two apart" }, this.charts.slice(3).map((chart) => chart.root)));
+      panel("Tasks", "Format (share of answers that are readable) and knowledge (reward of these), over stretches of rounds.", this.tasks), el("div", { class: "two apart" }, this.charts.slice(3).map((chart) => chart.root)));
     this.taskCharts = new Map();
     this.tasksAt = 0;
   }
@@ -169,7 +190,8 @@ export class Nodes {
     const { rounds, names } = history;
     fill(this.control, choice("Node", [["", "all nodes"], ...names.map((name) => [name, name])], this.node, (name) => { location.hash = name ? `${this.run}/nodes/${name}` : `${this.run}/nodes`; }));
     const of = standing.nodes.find(({ node }) => node === this.node);
-    fill(this.about, of ? el("p", { class: "lead" }, `${of.node} ${of.state || ""}. `, of.shortage ? `In its last round it had ${of.shortage}.` : "") : null);
+    const held = this.node ? hintItems(standing, Infinity, this.node) : [];
+    fill(this.about, of ? el("p", { class: "lead" }, `${of.node} ${of.state || ""}. `, of.shortage ? `In its last round it had ${of.shortage}. ` : "", el("a", { href: `#${this.run}/answers///${of.node}` }, "Its answers")) : null, held.length ? el("ul", { class: "plain held" }, held) : null);
     if (this.drawn === history.version) return;
     this.drawn = history.version;
     const window = windowOf(rounds.length);
@@ -202,10 +224,10 @@ export class Nodes {
     if (!told) return;
     for (const [task, curve] of Object.entries(told.tasks)) {
       if (!this.taskCharts.has(task)) {
-        this.taskCharts.set(task, new Chart(task, { top: 1, format: share, height: 150, small: true }));
+        this.taskCharts.set(task, new Chart(task, { top: 1, height: 150, small: true }));
         this.tasks.append(this.taskCharts.get(task).root);
       }
-      this.taskCharts.get(task).draw(curve.rounds, [{ label: "format", values: curve.tagged, colour: colour(0) }, { label: "knows", values: curve.given_tagged, colour: colour(1) }]);
+      this.taskCharts.get(task).draw(curve.rounds, [{ label: "format", values: curve.tagged, colour: colour(0), format: percent }, { label: "knows", values: curve.given_tagged, colour: colour(1) }]);
     }
     if (!this.taskCharts.size) fill(this.tasks, empty("No row names a task yet."));
   }
@@ -221,11 +243,13 @@ export class Sharing {
     this.which = "counts";
     this.table = el("div");
     this.notes = el("p", { class: "note" });
+    this.said = el("p", { class: "lead" });
     this.controls = el("div", { class: "controls" });
-    this.root = el("div", { class: "view" }, panel("Who learns from whom", "Each row is a node that trained, each column the node that wrote the groups.", this.controls, this.table, this.notes));
+    this.root = el("div", { class: "view" }, panel("Who learns from whom", "Each row is a node that trained, each column the node that wrote the groups. The stronger the colour, the more groups; the most of each row are in bold.", this.said, this.controls, this.table, this.notes));
   }
 
-  async update(_, history) {
+  async update({ distrusted }, history) {
+    this.distrusted = distrusted;
     if (this.seen === history.version) return;
     this.seen = history.version;
     this.told = await ask(this.run, "matrix").catch(() => null);
@@ -237,13 +261,26 @@ export class Sharing {
     const { origins, adopters, left_out: leftOut } = this.told;
     const counts = this.told[this.which];
     fill(this.controls, choice("Groups of", [["counts", "the whole run"], ["last", "each node's last round"]], this.which, (which) => { this.which = which; this.draw(); }));
-    const most = Math.max(1, ...counts.flat());
-    const cell = (count) => el("span", { class: count > most / 2 ? "heat strong" : "heat", css: { "--heat": (count / most).toFixed(3) } }, whole(count));
-    const rows = adopters.map((adopter, at) => [`${adopter}`, ...counts[at].map((count, of) => (origins[of] === adopter && !count ? "·" : cell(count))), whole(counts[at].reduce((sum, count) => sum + count, 0))]);
+    const some = counts.flat().filter((count) => count > 0);
+    const [least, most] = [Math.min(...some), Math.max(...some)];
+    const heat = (count) => (!count ? 0 : most > least ? 0.15 + (0.85 * (count - least)) / (most - least) : 0.6);
+    const cell = (count, row) => el("span", { class: count && count === Math.max(...row) ? "heat most" : "heat", css: { "--heat": heat(count).toFixed(3) } }, whole(count));
+    fill(this.said, some.length ? this.inWords(origins, adopters, counts, most) : null);
+    const rows = adopters.map((adopter, at) => [`${adopter}`, ...counts[at].map((count, of) => (origins[of] === adopter && !count ? "·" : cell(count, counts[at]))), whole(counts[at].reduce((sum, count) => sum + count, 0))]);
     const given = origins.map((_, of) => whole(counts.reduce((sum, row) => sum + row[of], 0)));
     fill(this.table, rows.length && origins.length ? grid("Groups of each node that each other one trained on", ["trained ↓ wrote →", ...origins, "all"], [...rows, ["all", ...given, whole(counts.flat().reduce((sum, count) => sum + count, 0))]], [...origins.map((_, of) => of + 1), origins.length + 1]) : empty("Nobody has trained on a peer's group yet."));
     this.notes.textContent = leftOut ? `${whole(leftOut)} groups of nodes that are not shown.` : "";
     return null;
+  }
+
+  inWords(origins, adopters, counts, most) {
+    const at = counts.findIndex((row) => row.includes(most));
+    const ignored = origins.filter((_, of) => counts.every((row) => !row[of])).map((name) => {
+      const of = this.distrusted.find(({ peer }) => peer === name);
+      return of?.false_claims ? `${name} (not believed: others found its claims to be false)` : of ? `${name} (others refused what it published)` : name;
+    });
+    const listed = ignored.length > 4 ? `${ignored.slice(0, 4).join(", ")} and ${ignored.length - 4} more` : ignored.join(", ");
+    return `${adopters[at]} learned most from one other: ${plural(most, "group")} of ${origins[counts[at].indexOf(most)]}.${ignored.length ? ` Nobody trained on groups of ${listed}.` : ""}`;
   }
 
   end() {}
@@ -433,17 +470,38 @@ export class Experiments {
   }
 }
 
+// The settings that everybody asks for first, by what they are called in the paper and in the settings.
+const FOREMOST = [["learning rate (learning_rate)", "learning_rate"], ["own groups per round, I (local_groups)", "local_groups"], ["peers' groups per round, J (external_groups)", "external_groups"], ["answers per question, G (generations)", "generations"], ["rounds (max_rounds)", "max_rounds"], ["tasks (tasks)", "tasks"]];
+
+const UNSET = { tasks: "none named: those of the task table, or else of the profile", learning_rate: "none named: what suits the model" };
+
+// Values of several nodes; where they differ, of how many nodes each is.
+function together(values) {
+  const counts = new Map();
+  values.forEach((value) => counts.set(value, (counts.get(value) ?? 0) + 1));
+  return [...counts].map(([value, count]) => (counts.size > 1 ? `${value} (${plural(count, "node")})` : value)).join(", ");
+}
+
+function ofRun(standing, experiment, starts) {
+  const workers = starts.filter(({ role }) => role === "worker");
+  const known = { ...experiment?.identity, ...(standing.max_rounds ? { max_rounds: whole(standing.max_rounds) } : {}) };
+  const noted = (name) => together(workers.flatMap(({ foremost }) => foremost[name] ?? []));
+  const unset = (name) => (workers.length ? UNSET[name] : null) ?? "not recorded";
+  const rows = FOREMOST.map(([title, name]) => [title, (name === "max_rounds" ? known[name] : "") || noted(name) || known[name] || unset(name)]);
+  return grid("Settings in short", ["what", "value"], [["model", together(standing.nodes.flatMap(({ model }) => model || [])) || "not recorded"], ...rows]);
+}
+
 export class Settings {
   constructor(run) {
     this.run = run;
     this.root = el("div", { class: "view" }, el("p", { class: "note" }, "Reading…"));
   }
 
-  async start() {
+  async start(history, _, standing) {
     try {
       const { experiment, starts } = await ask(this.run, "settings");
       const pairs = (label, of) => grid(label, ["name", "value"], Object.entries(of).map(([name, value]) => [name, Array.isArray(value) ? `${value[0]}  (${value[1]})` : told(value)]));
-      this.root.replaceChildren(panel("What makes this experiment what it is", experiment ? `Written ${moment(experiment.created_at)}.` : "", el("p", {}, el("a", { href: `#${this.run}/overview/took` }, "What it took so far")), experiment ? pairs("Settings of the experiment", experiment.identity) : empty("There is no experiment.json that can be read.")),
+      this.root.replaceChildren(panel("In short", "", el("div", { class: "labels" }, ofRun(standing, experiment, starts))), panel("What makes this experiment what it is", experiment ? `Written ${moment(experiment.created_at)}.` : "", el("p", {}, el("a", { href: `#${this.run}/overview/took` }, "What it took so far")), experiment ? pairs("Settings of the experiment", experiment.identity) : empty("There is no experiment.json that can be read.")),
         panel("What each node was started with", "Its last start: settings that are not at their defaults, and where they come from.", ...(starts.length ? starts.map((start) => el("details", {}, el("summary", {}, `${start.node_id} · ${start.role} · ${moment(start.timestamp)}`), start.command ? el("p", {}, command(start.command)) : null, pairs(`Settings of ${start.node_id}`, start.settings), pairs(`Versions of ${start.node_id}`, { ...start.versions, machine: start.machine, models: start.models }))) : [empty("No node has noted a start.")])));
     } catch (error) {
       this.root.replaceChildren(empty(error.message));

@@ -74,7 +74,14 @@ def test_who_trained_on_a_group_is_told_with_what_it_earned_before_and_after() -
     (adoption,) = adoptions(history, "anna/1/0/0", "knots")
     assert (adoption.node, adoption.round) == ("ben", 2)
     assert (adoption.before, adoption.after) == pytest.approx((0.1, 0.6))
+    assert adoption.followed == 2, "rounds done since"
     assert adoptions(history, "anna/1/0/1", "knots") == []
+
+
+def test_of_the_rounds_that_an_adopter_did_since_no_more_count_than_are_looked_at() -> None:
+    lines = [a_row(round_, trained_on=["anna/1/0/0"] if round_ == 2 else []) for round_ in range(40)]
+    (adoption,) = adoptions({"ben": a_node(*lines)}, "anna/1/0/0", "knots")
+    assert adoption.followed == answers.WINDOW
 
 
 def test_an_empty_group_is_shown_as_such() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,11 @@ pytest.importorskip("httpx")
 
 from starlette.testclient import TestClient
 
+from benchmarks.made_place import start_of
+from swarm.config import Settings
 from swarm.errors import StoreError
 from swarm.records import history as histories
+from swarm.types import RoundKey
 from swarm.web import journal as journals
 from swarm.web import series
 from swarm.web import service as services
@@ -26,6 +30,7 @@ from swarm.web.journal import Journal, wanted
 from swarm.web.look import start_document
 from swarm.web.service import DRAWN, Service
 from swarm.web.watched import Watched
+from swarm.wire import keys
 from tests.unit.views.factories import ROUND_SECONDS, START, append, make_row, run_of
 from tests.unit.web.web_factory import BASE, a_browser, a_look, a_service, make_shown
 
@@ -295,6 +300,28 @@ def test_what_has_elapsed_goes_from_the_start_of_the_first_round_to_the_last_row
     append(layout.metrics_file("bob"), msgspec.json.encode(make_row(layout, "bob", 3, timestamp=1e12)))
     look.refresh(START + 1e6)
     assert look.standing()["elapsed"] == pytest.approx(3 * ROUND_SECONDS), "a clock that nobody believes"
+
+
+def test_stages_of_a_round_come_with_the_oldest_round_of_which_answers_are_kept(tmp_path: Path) -> None:
+    layout = make_shown(tmp_path)
+    look = a_look(tmp_path)
+    assert look.stages(2) == {"round": 2, "stages": {"0": ["alice", "bob"]}, "oldest": 0}
+    shutil.rmtree(layout.rollouts / "round_0")
+    for node in ("alice", "bob"):
+        layout.rollout_file(RoundKey(1), node).unlink()
+    assert look.stages(0) == {"round": 0, "stages": {}, "oldest": 2}, "an empty folder is none"
+    shutil.rmtree(layout.rollouts)
+    assert look.stages(0)["oldest"] is None
+
+
+def test_settings_that_are_asked_for_first_are_told_even_at_their_defaults(tmp_path: Path) -> None:
+    layout = make_shown(tmp_path)
+    append(layout.root / keys.starts("alice"), msgspec.json.encode(start_of("alice", "exp", START)))
+    (told,) = a_look(tmp_path).made_with()["starts"]
+    assert told["foremost"]["generations"] == "8"
+    assert told["foremost"]["max_rounds"] == str(Settings().max_rounds)
+    assert "max_rounds" not in told["settings"], "that are not at their defaults"
+    assert "tasks" not in told["foremost"], "none is named"
 
 
 def test_a_place_that_fails_for_a_while_is_told_to_who_follows_and_the_stream_goes_on(
