@@ -75,7 +75,7 @@ class NodeEvents:
             self.lines += 1
             if event is None:
                 self.junk += 1
-            elif event.event in _TELLING:
+            else:
                 self._take(event)
             if (event is not None and event.event == "process.crashed") or is_out_of_memory(line):
                 _keep(self.alarms, self.lines, line)
@@ -98,15 +98,6 @@ class NodeEvents:
             case "round.opened" | "round.last_closed" if event.reason == "interval" and event.round:
                 if len(self.overdue) < MOST_OVERDUE:
                     self.overdue.add(event.round - 1)
-
-
-_TELLING = frozenset(
-    (
-        *("node.starting", "node.finished", "experiment.finished", "process.failed", "process.crashed"),
-        *("coordinator.ready", "rounds.lost", "round.opened", "round.last_closed"),
-    )
-)
-"""Events of which something is held."""
 
 
 class _Event(msgspec.Struct):

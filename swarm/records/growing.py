@@ -122,9 +122,5 @@ def parse_line(line: bytes, form: type[Form]) -> Form | None:
         said = msgspec.json.decode(line, type=form)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    return None if may_nest_too_deeply(line) and nests_too_deeply(said) else said
-
-
-def may_nest_too_deeply(line: bytes) -> bool:
-    """False: it does not, whatever it says."""
-    return len(line) > 2 * DEEPEST and line.count(b"{") + line.count(b"[") > DEEPEST
+    deep = line.count(b"{") + line.count(b"[") > DEEPEST and nests_too_deeply(said)
+    return None if deep else said

@@ -105,10 +105,8 @@ def parse_row(line: bytes, form: type[Form], odd: Odd | None = None) -> Form | N
 
 def parse_rows(lines: Sequence[bytes], form: type[Form], odd: Odd) -> Iterator[Form]:
     """As parse_row, of many lines: those that are rows."""
-    for line, row in parse_lines(lines, strict(form), lambda line: parse_row(line, form, odd)):
-        if row is not None and row.schema_version != SCHEMA_VERSION:
-            row = parse_row(line, form, odd)
-        if row is not None:
+    for _, row in parse_lines(lines, strict(form), lambda line: parse_row(line, form, odd)):
+        if row is not None and row.schema_version == SCHEMA_VERSION:
             yield row
 
 

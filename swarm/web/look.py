@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -95,8 +94,7 @@ class Look:
 
     def _known_first(self, nodes: Iterable[str]) -> list[str]:
         """At most as many as are drawn: those with rows before others, which cost who invents them nothing."""
-        kept = sorted(nodes, key=lambda node: (node not in self.history, node))[: series.MOST_NODES]
-        return sorted(kept) if len(kept) < series.MOST_NODES else kept
+        return sorted(nodes, key=lambda node: (node not in self.history, node))[: series.MOST_NODES]
 
     def answers(self, key: RoundKey, node: str) -> dict[str, Any]:
         """What a node has published in a stage. Raises ProtocolError: it cannot be read, or is nowhere."""
@@ -166,16 +164,7 @@ def start_document(start: dict[str, Any]) -> dict[str, Any]:
     own = {name: [_in_short(settings.get(name)), source] for name, source in sources.items()}
     kept = ("node_id", "role", "timestamp", "command", "versions", "machine", "models", "code")
     foremost = {name: _in_short(settings[name]) for name in FOREMOST if settings.get(name) is not None}
-    return {name: _few(start.get(name)) for name in kept} | {"settings": own, "foremost": foremost}
-
-
-def _few(value: Any) -> Any:
-    """As it is, but for what is more than any honest start says."""
-    if isinstance(value, dict):
-        return {cut(name, 80): _few(part) for name, part in islice(value.items(), MOST_PARTS)}
-    if isinstance(value, list):
-        return [_few(part) for part in value[:MOST_PARTS]]
-    return cut(value, 600) if isinstance(value, str) else value
+    return {name: harmless(start.get(name), 600, MOST_PARTS) for name in kept} | {"settings": own, "foremost": foremost}
 
 
 def _in_short(value: Any) -> str:

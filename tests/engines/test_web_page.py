@@ -322,9 +322,13 @@ def test_what_a_node_that_is_not_believed_claims_is_no_success(seen: Seen) -> No
     assert page.locator(".completion:has-text('not believed')").count() == 0
 
 
+def in_short(seen: Seen) -> Any:
+    """Rows of the table of what a run was started with, the head first."""
+    return seen.show("settings").locator("section:has-text('In short') tr").all_text_contents()
+
+
 def test_what_everybody_asks_first_stands_first_in_what_a_run_was_started_with(seen: Seen) -> None:
-    page = seen.show("settings")
-    rows = page.locator("section:has-text('In short') tr").all_text_contents()
+    rows = in_short(seen)
     assert rows[1:6] == [
         "modeltiny-2-qwen2",
         "learning rate (learning_rate)0.0003",
@@ -341,9 +345,7 @@ def test_what_no_start_was_noted_of_is_not_recorded(browser: Any, tmp_path: Path
         (tmp_path / "experiments" / "exp" / keys.starts(f"worker-{node}")).unlink()
     with served(tmp_path) as link:
         seen = opened(browser, link)
-        page = seen.show("settings")
-        rows = page.locator("section:has-text('In short') tr").all_text_contents()
-        assert rows[1:4] == [
+        assert in_short(seen)[1:4] == [
             "modeltiny-2-qwen2",
             "learning rate (learning_rate)not recorded",
             "own groups per round, I (local_groups)4",
