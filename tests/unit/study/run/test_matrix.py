@@ -61,6 +61,29 @@ def test_the_matrices_of_the_documentation_are_runnable_and_declare_what_they_te
     assert all(run_settings(record, run, Path("/shared")) for run in record.runs)
 
 
+EXPLORATORY = sorted((ROOT / "docs/study/exploratory").glob("*.toml"))
+
+
+@pytest.mark.parametrize("file", EXPLORATORY, ids=lambda file: file.stem)
+def test_exploratory_matrices_are_runnable_and_declare_nothing(file: Path) -> None:
+    record = resolved(read_matrix(file))
+    assert record.declared == ()
+    assert (record.seeds, record.study) == ((441, 442, 443), file.stem)
+    assert all(run_settings(record, run, Path("/shared")) for run in record.runs)
+
+
+def test_exploratory_matrices_share_the_runs_of_their_splits() -> None:
+    computed: dict[str, set[str]] = {"8/0": set(), "4/4": set()}
+    for file in EXPLORATORY:
+        record = resolved(read_matrix(file))
+        for run in record.runs:
+            if run.configuration in computed and run.seed == 441:
+                settings = run_settings(record, run, Path("/shared")).as_recorded()
+                said = {name: value for name, value in settings.items() if name not in ("experiment", "path")}
+                computed[run.configuration].add(f"{record.nodes} {sorted(said.items())}")
+    assert {name: len(kinds) for name, kinds in computed.items()} == {"8/0": 1, "4/4": 1}
+
+
 def test_the_paper_s_splits_are_named_and_set_as_in_the_paper() -> None:
     splits = {
         one.name: (one.settings["local_groups"], one.settings["external_groups"])
