@@ -23,6 +23,7 @@ def build(
     seed: int = 0,
     well_formed: float | None = None,
     right: float | None = None,
+    width: int | None = None,
 ) -> None:
     """Train the embedded tiny models anew: about a quarter of an hour, each on a core of its own.
 
@@ -33,6 +34,8 @@ def build(
         well_formed: Share of the last stage's examples that are written as the verifier asks, 0 to 1, instead of the
             model's own: it sets the starting reward.
         right: Share of the last stage's examples with a right answer, 0 to 1, instead of the model's own.
+        width: Hidden size instead of 128, for a ladder of model sizes; a multiple of 8 from 16 to 1024. A wider model
+            takes longer.
     """
     from swarm.policy.embedded import EMBEDDED  # imported here, for the sake of the commands beside this one
 
@@ -42,12 +45,24 @@ def build(
     for flag, share in (("--well-formed", well_formed), ("--right", right)):
         if share is not None and not 0 <= share <= 1:
             raise ConfigError(f"{flag} must be from 0 to 1, got {share:g}")
+    if width is not None:
+        _check_width(width)
     with ProcessPoolExecutor(max_workers=len(chosen), mp_context=get_context("spawn")) as processes:
-        for report in processes.map(partial(_build_one, output_dir, seed, well_formed, right), chosen):
+        for report in processes.map(partial(_build_one, output_dir, seed, well_formed, right, width), chosen):
             sys.stdout.write(f"{report.path}: {report.parameters} parameters, starting reward {report.reward:.4f}\n")
 
 
-def _build_one(output_dir: Path, seed: int, well_formed: float | None, right: float | None, name: str) -> BuildReport:
+def _check_width(width: int) -> None:
+    from swarm.warmup.models import WIDTHS  # as above
+
+    low, high, step = WIDTHS
+    if not low <= width <= high or width % step:
+        raise ConfigError(f"--width must be a multiple of {step} from {low} to {high}, got {width}")
+
+
+def _build_one(
+    output_dir: Path, seed: int, well_formed: float | None, right: float | None, width: int | None, name: str
+) -> BuildReport:
     from swarm.warmup.build import PLANS, build_embedded_models  # torch, in the child alone
 
     plan = PLANS[name]
@@ -57,7 +72,7 @@ def _build_one(output_dir: Path, seed: int, well_formed: float | None, right: fl
         p_well_formed=last.p_well_formed if well_formed is None else well_formed,
         p_right=last.p_right if right is None else right,
     )
-    plan = replace(plan, stages=(*first, last))
+    plan = replace(plan, stages=(*first, last), width=width or plan.width)
     (report,) = build_embedded_models(output_dir, names=(name,), seed=seed, on_progress=_progress, plans={name: plan})
     return report
 

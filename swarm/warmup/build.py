@@ -28,7 +28,7 @@ from swarm.policy.embedded import EMBEDDED
 from swarm.tasks.answer import extract_answer, has_answer
 from swarm.types import Question
 from swarm.warmup.corpus import FAMILIES, Example, draw_question, examples, tasks_of
-from swarm.warmup.models import Architecture, build_model, build_tokenizer
+from swarm.warmup.models import WIDTH, Architecture, build_model, build_tokenizer
 
 BATCH = 72
 """Examples per step, eight of each task."""
@@ -61,6 +61,8 @@ class WarmupPlan:
     profile: str = "tiny-2"
     """Difficulty of the questions."""
     architecture: Architecture = "qwen2"
+    width: int = WIDTH
+    """Hidden size, which sets the number of parameters."""
     tokenizer_texts: int = 9000
     """Question texts that the tokenizer is learned from."""
     questions: int = 64
@@ -142,7 +144,7 @@ def _build(path: Path, name: str, seed: int, plan: WarmupPlan, on_progress: Prog
     tokenizer = build_tokenizer(
         plan.architecture, [example.prompt for example in itertools.islice(stream, plan.tokenizer_texts)]
     )
-    model = build_model(plan.architecture, tokenizer)
+    model = build_model(plan.architecture, tokenizer, plan.width)
     streams = [stream, *(_examples(seed, plan, stage) for stage in plan.stages[1:])]
     for stage, stream in zip(plan.stages, streams, strict=True):
         train_supervised(model, tokenizer, stream, stage, lambda *at: on_progress(name, *at))
@@ -302,6 +304,8 @@ def _command(name: str, seed: int, plan: WarmupPlan) -> str:
         command += f" --well-formed {last.p_well_formed:g}"
     if last.p_right != usual.p_right:
         command += f" --right {last.p_right:g}"
+    if plan.width != PLANS[name].width:
+        command += f" --width {plan.width}"
     return f"{command} --seed {seed}" if seed else command
 
 

@@ -31,6 +31,10 @@ from transformers import (
 END, PAD, USER, ASSISTANT = "<|endoftext|>", "<|pad|>", "<|user|>", "<|assistant|>"
 CONTEXT = 1024
 """Longest prompt and completion together, in tokens."""
+WIDTH = 128
+"""Hidden size of the embedded models."""
+WIDTHS = (16, 1024, 8)
+"""Narrowest, widest, and of what a width is a multiple: four heads of an even size."""
 PHRASES = 96
 MERGES = 256
 Architecture = Literal["qwen2", "gpt2"]
@@ -68,12 +72,18 @@ def build_tokenizer(architecture: Architecture, texts: Sequence[str]) -> PreTrai
     return tokenizer
 
 
-def build_model(architecture: Architecture, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
-    """The untrained model, initialised from torch's global generator."""
+def build_model(
+    architecture: Architecture, tokenizer: PreTrainedTokenizerFast, width: int = WIDTH
+) -> PreTrainedModel:
+    """The untrained model of four layers, initialised from torch's global generator.
+
+    Args:
+        width: hidden size, one of those that WIDTHS allows.
+    """
     if architecture == "qwen2":
-        model: PreTrainedModel = Qwen2ForCausalLM(_qwen2_config(tokenizer))
+        model: PreTrainedModel = Qwen2ForCausalLM(_qwen2_config(tokenizer, width))
     else:
-        model = GPT2LMHeadModel(_gpt2_config(tokenizer))
+        model = GPT2LMHeadModel(_gpt2_config(tokenizer, width))
     generation = model.generation_config
     generation.bos_token_id = None
     generation.eos_token_id, generation.pad_token_id = tokenizer.eos_token_id, tokenizer.pad_token_id
@@ -117,11 +127,11 @@ def _learn_merges(texts: Iterable[str], whole: Sequence[str]) -> tuple[dict[str,
     return learned["vocab"], [tuple(pair) for pair in learned["merges"]]
 
 
-def _qwen2_config(tokenizer: PreTrainedTokenizerFast) -> Qwen2Config:
+def _qwen2_config(tokenizer: PreTrainedTokenizerFast, width: int) -> Qwen2Config:
     return Qwen2Config(
         vocab_size=len(tokenizer),
-        hidden_size=128,
-        intermediate_size=384,
+        hidden_size=width,
+        intermediate_size=3 * width,
         num_hidden_layers=4,
         num_attention_heads=4,
         num_key_value_heads=2,
@@ -134,10 +144,10 @@ def _qwen2_config(tokenizer: PreTrainedTokenizerFast) -> Qwen2Config:
     )
 
 
-def _gpt2_config(tokenizer: PreTrainedTokenizerFast) -> GPT2Config:
+def _gpt2_config(tokenizer: PreTrainedTokenizerFast, width: int) -> GPT2Config:
     return GPT2Config(
         vocab_size=len(tokenizer),
-        n_embd=128,
+        n_embd=width,
         n_layer=4,
         n_head=4,
         n_positions=CONTEXT,

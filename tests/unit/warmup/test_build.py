@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -15,6 +16,8 @@ import pytest
 from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
+from swarm.cli.model import build as build_command
+from swarm.errors import ConfigError
 from swarm.policy.embedded import EMBEDDED, embedded_path
 from swarm.tasks.answer import has_answer
 from swarm.tasks.gym.profiles import SAPO_TASKS
@@ -62,6 +65,21 @@ def build(folder: Path, name: str, seed: int) -> Built:
 
 def weights(report: BuildReport) -> bytes:
     return (report.path / "model.safetensors").read_bytes()
+
+
+def test_a_narrow_model_has_fewer_parameters_and_its_card_says_how_to_make_it_again(tmp_path: Path) -> None:
+    plan = replace(HASTY["tiny-2-qwen2"], width=16)
+    (report,) = build_embedded_models(tmp_path, names=("tiny-2-qwen2",), seed=SEED, plans={"tiny-2-qwen2": plan})
+    config = json.loads((report.path / "config.json").read_text())
+    assert (config["hidden_size"], config["intermediate_size"]) == (16, 48)
+    assert report.parameters < 100_000
+    assert "--width 16 --seed 3`" in (report.path / "README.md").read_text()
+
+
+@pytest.mark.parametrize("width", [8, 20, 2048])
+def test_a_width_that_no_head_can_have_is_refused(width: int, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=f"--width must be a multiple of 8 from 16 to 1024, got {width}"):
+        build_command(tmp_path, width=width)
 
 
 @pytest.mark.slow
