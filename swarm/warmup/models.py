@@ -72,9 +72,7 @@ def build_tokenizer(architecture: Architecture, texts: Sequence[str]) -> PreTrai
     return tokenizer
 
 
-def build_model(
-    architecture: Architecture, tokenizer: PreTrainedTokenizerFast, width: int = WIDTH
-) -> PreTrainedModel:
+def build_model(architecture: Architecture, tokenizer: PreTrainedTokenizerFast, width: int = WIDTH) -> PreTrainedModel:
     """The untrained model of four layers, initialised from torch's global generator.
 
     Args:
