@@ -6,7 +6,7 @@ Declared as those in settings.py, which takes them in.
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from swarm.config.constraints import Names, Table, Text, above, one_of_or_own, real, setting, whole
+from swarm.config.constraints import Names, Table, Text, above, at_most, below, one_of_or_own, real, setting, whole
 from swarm.config.names import ADVANTAGE_SCALINGS, LOSSES
 
 
@@ -66,6 +66,11 @@ class ComputingSettings:
     importance_cap: Annotated[float, real(0)] | None = setting(None, "SWARM_IMPORTANCE_CAP")
     """Weigh tokens whose publisher's log-probs are usable by min(this, policy / publisher); 0: weigh none; None: 2 with
     a generation server, else 0."""
+    external_logprob_floor: Annotated[float, below(0)] | None = setting(None, "SWARM_EXTERNAL_LOGPROB_FLOOR")
+    """External tokens whose log-prob under the own policy before the update is below this are not learned from
+    (docs/bounds.md), such as -5; None: all are."""
+    external_negative_floor: Annotated[float, at_most(0)] | None = setting(None, "SWARM_EXTERNAL_NEGATIVE_FLOOR")
+    """The same for external tokens of negative advantage alone; 0: none of these is learned from; None: all are."""
     micro_batch_tokens: Annotated[int, whole(64)] = setting(16384, "SWARM_MICRO_BATCH_TOKENS")
     """Padded tokens per forward and backward pass: less memory, same gradient."""
     gradient_checkpointing: bool | None = setting(None, "SWARM_GRADIENT_CHECKPOINTING")

@@ -43,6 +43,16 @@ def above(low: float, high: float = math.inf) -> Meta:
     return Meta(gt=low, le=min(high, sys.float_info.max), description=f"a number above {low:g}{_up_to(high)}")
 
 
+def below(high: float) -> Meta:
+    """Finite numbers below `high`."""
+    return Meta(ge=-sys.float_info.max, lt=high, description=f"a number below {high:g}")
+
+
+def at_most(high: float) -> Meta:
+    """Finite numbers up to `high`."""
+    return Meta(ge=-sys.float_info.max, le=high, description=f"a number of at most {high:g}")
+
+
 def _up_to(high: float) -> str:
     return "" if high == math.inf else f" to {high:g}"
 

@@ -78,6 +78,8 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "consent",
         "licences",
         "importance_cap",
+        "external_logprob_floor",
+        "external_negative_floor",
         "publish_frequency",
     ),
     "Adaptive I and J": (

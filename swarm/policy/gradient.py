@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from swarm.algo.bounds import Floors, learned_tokens, without_gradient
 from swarm.algo.losses import LossInputs, LossSettings, importance_weight, kl_estimate
 from swarm.algo.registry import loss
 from swarm.errors import ModelError
@@ -71,6 +72,7 @@ class GradientSum:
         self._config = config
         self._loss = loss(config.loss)
         self._settings = LossSettings(config.clip_low, config.clip_high, config.kl_weight)
+        self._floors = Floors(config.external_logprob_floor, config.external_negative_floor)
         self._shares_prompts = not config.gradient_checkpointing  # a layer whose cache has grown cannot be recomputed
         self._reference = _reference(model) if config.kl_weight > 0 else None
         self.loss_scale = _LOSS_SCALE if model.autocast_dtype is torch.float16 else 1.0
@@ -141,6 +143,9 @@ class GradientSum:
         logprob_M = self._logprobs(self._model, batch)
         seen_M = logprob_M.detach()
         old_M = seen_M if old_logprobs is None else torch.cat([old_logprobs[row] for row in rows])
+        if self._floors.wanted:
+            learned_M = learned_tokens(old_M, batch.advantages, batch.own, self._floors)
+            logprob_M = without_gradient(logprob_M, learned_M)
         inputs = self._inputs(batch, logprob_M, old_M)
         losses = self._loss(inputs, self._settings)
         total = losses.loss.sum()

@@ -32,6 +32,16 @@ _RANGES: tuple[tuple[str, tuple[str, ...], Callable[[Any], bool]], ...] = (
     ("at most 1", ("top_p", "min_p"), lambda value: value <= 1),
     ("auto, dynamic or static", ("decoding",), lambda value: value in ("auto", "dynamic", "static")),
     ("skip or step", ("empty_update",), lambda value: value in ("skip", "step")),
+    (
+        "a finite number below 0, or unset",
+        ("external_logprob_floor",),
+        lambda value: value is None or (math.isfinite(value) and value < 0),
+    ),
+    (
+        "a finite number of at most 0, or unset",
+        ("external_negative_floor",),
+        lambda value: value is None or (math.isfinite(value) and value <= 0),
+    ),
     ("at least 1, or unset", ("max_new_tokens", "max_reasoning_tokens"), lambda value: value is None or value >= 1),
 )
 """(what is expected, of which settings, whether a value is)."""
@@ -140,6 +150,10 @@ class GrpoConfig:
     """Token positions, padding included, per forward and backward pass. Halved whenever the GPU runs out of memory."""
     importance_cap: float = 0.0
     """Weigh tokens with known behaviour log-probs by min(importance_cap, policy / behaviour); 0: weigh none."""
+    external_logprob_floor: float | None = None
+    """Log-prob before the update below which an external token gets no gradient; None: every one gets its own."""
+    external_negative_floor: float | None = None
+    """The same of those with a negative advantage alone; 0: none of these gets one."""
     decoding: str = "auto"
     """`dynamic` or `static` KV cache while generating; `auto`: what suits the device."""
     adapter: LoraConfig | None = None
@@ -191,6 +205,8 @@ def grpo_config(settings: Settings) -> GrpoConfig:
         iterations=settings.grpo_iterations,
         micro_batch_tokens=settings.micro_batch_tokens,
         importance_cap=settings.token_weight_cap,
+        external_logprob_floor=settings.external_logprob_floor,
+        external_negative_floor=settings.external_negative_floor,
         decoding=settings.decoding,
         gradient_checkpointing=bool(settings.gradient_checkpointing),
         adapter=lora_config(settings),

@@ -521,7 +521,8 @@ def values_of(kind: Any) -> st.SearchStrategy[Any]:
         return st.integers(meta.ge, min(meta.le, meta.ge + 5000))
     if base is float:
         low = meta.gt if meta.ge is None else meta.ge
-        return st.floats(low, min(meta.le, 1e6), exclude_min=meta.ge is None)
+        high = meta.lt if meta.le is None else meta.le
+        return st.floats(max(low, -1e6), min(high, 1e6), exclude_min=meta.ge is None, exclude_max=meta.le is None)
     if base is tuple:
         return st.lists(WORDS, min_size=1, max_size=3).map(tuple)
     if base is bool or kind == Text:

@@ -1,0 +1,197 @@
+"""Which external tokens get a gradient: against an update written out in float64, and against itself without bounds."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import msgspec
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swarm.algo.bounds import Floors, learned_tokens
+from swarm.config import LOSSES
+from swarm.errors import ConfigError
+from swarm.policy import gradient
+from swarm.policy.model import LanguageModel
+from swarm.policy.prompt import encode_prompt
+from swarm.policy.settings import GrpoConfig
+from swarm.types import TrainGroup
+from tests.unit.policy.factories import gradient_of, largest_gap, make_group, make_model, make_trainer
+
+PEERS = [
+    make_group("What is 1 + 1?", ("Buy gold now. <answer>2</answer>", "three", "no"), (1.0, -0.25, -0.75)),
+    make_group("?", ("a", "", "bc", "the sum is five"), (-1.0, 0.5, 2.0, -1.5), finished=False),
+]
+OWN = [msgspec.structs.replace(make_group("2 + 2?", ("4", "<answer>4</answer>"), (-1.0, 1.0)), external=False)]
+
+
+def floor_of(model: LanguageModel, groups: Sequence[TrainGroup]) -> float:
+    """In the middle of the widest gap between log-probs near the median, so that no rounding decides."""
+    found = sorted(value for _, values, _ in written_out(model, groups) for value in values.tolist())
+    near = found[len(found) // 3 : 2 * len(found) // 3]
+    low, high = max(pairwise(near), key=lambda pair: pair[1] - pair[0])
+    return (low + high) / 2
+
+
+def written_out(model: LanguageModel, groups: Sequence[TrainGroup]) -> list[tuple[TrainGroup, torch.Tensor, float]]:
+    """Group, log-probs in float64 and advantage of each completion, one unpadded sequence at a time."""
+    module = copy.deepcopy(model.module).double()
+    return [
+        (group, logprobs_of(module, model, group.prompt, completion.text, completion.finished), advantage)
+        for group in groups
+        for completion, advantage in zip(group.completions, group.advantages, strict=True)
+    ]
+
+
+def logprobs_of(module: torch.nn.Module, model: LanguageModel, prompt: str, text: str, finished: bool) -> torch.Tensor:
+    begun = encode_prompt(model.tokenizer, prompt)
+    tokens = list(model.tokenizer(text, add_special_tokens=False)["input_ids"])
+    tokens += [model.tokenizer.eos_token_id] if finished else []
+    logits = module(input_ids=torch.tensor([begun + tokens]), use_cache=False).logits[0]
+    picked = [logits[len(begun) + i - 1].log_softmax(-1)[token] for i, token in enumerate(tokens)]
+    return torch.stack(picked) if picked else logits.new_zeros(0)
+
+
+def expected_gradient(
+    model: LanguageModel, groups: Sequence[TrainGroup], learned: Callable[[float, float], bool]
+) -> dict[str, torch.Tensor]:
+    """Of the mean over all tokens of -advantage x log-prob, which GRPO's is where the ratio is 1, some left out.
+
+    Args:
+        learned: of the log-prob and the advantage of an external token, whether it counts.
+    """
+    module = copy.deepcopy(model.module).double()
+    loss, tokens = torch.zeros((), dtype=torch.float64), 0
+    for group in groups:
+        for completion, advantage in zip(group.completions, group.advantages, strict=True):
+            logprobs = logprobs_of(module, model, group.prompt, completion.text, completion.finished)
+            tokens += len(logprobs)
+            for logprob in logprobs:
+                if not group.external or learned(logprob.item(), advantage):
+                    loss = loss - advantage * logprob
+    (loss / tokens).backward()
+    return {name: parameter.grad.float() for name, parameter in module.named_parameters()}
+
+
+def test_tokens_below_the_floor_add_nothing_and_still_count_in_the_mean() -> None:
+    model = make_model()
+    groups = [*PEERS, *OWN]
+    floor = floor_of(model, PEERS)
+    expected = expected_gradient(model, groups, lambda logprob, _: logprob >= floor)
+    assert largest_gap(expected, gradient_of(model, groups, external_logprob_floor=floor)) < 1e-5
+    assert largest_gap(expected, gradient_of(model, groups)) > 1e-2
+
+
+def test_the_floor_of_negative_advantages_spares_the_positive_ones() -> None:
+    model = make_model("gpt2")
+    groups = [*PEERS, *OWN]
+    floor = floor_of(model, PEERS)
+    expected = expected_gradient(model, groups, lambda logprob, advantage: advantage > 0 or logprob >= floor)
+    assert largest_gap(expected, gradient_of(model, groups, external_negative_floor=floor)) < 1e-5
+    assert largest_gap(expected, gradient_of(model, groups, external_logprob_floor=floor)) > 1e-3
+
+
+def test_both_floors_hold_at_once() -> None:
+    model = make_model()
+    floor = floor_of(model, PEERS)
+    expected = expected_gradient(model, PEERS, lambda logprob, advantage: advantage > 0 and logprob >= floor)
+    found = gradient_of(model, PEERS, external_logprob_floor=floor, external_negative_floor=0.0)
+    assert largest_gap(expected, found) < 1e-5
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_floor_of_zero_leaves_out_every_external_token_of_negative_advantage(loss: str) -> None:
+    model = make_model()
+    positive = [
+        msgspec.structs.replace(group, advantages=tuple(max(0.0, value) for value in group.advantages))
+        for group in PEERS
+    ]
+    found = gradient_of(model, PEERS, external_negative_floor=0.0, loss=loss)
+    assert largest_gap(gradient_of(model, positive, loss=loss), found) < 1e-5
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_own_tokens_are_never_left_out(loss: str) -> None:
+    model = make_model()
+    floors = {"external_logprob_floor": -1e-6, "external_negative_floor": 0.0}
+    assert largest_gap(gradient_of(model, OWN, loss=loss), gradient_of(model, OWN, loss=loss, **floors)) == 0
+
+
+def test_a_floor_that_no_token_is_below_changes_nothing_to_the_last_bit() -> None:
+    model = make_model()
+    groups = [*PEERS, *OWN]
+    assert largest_gap(gradient_of(model, groups), gradient_of(model, groups, external_logprob_floor=-1e6)) == 0
+
+
+def test_where_every_external_token_is_below_the_floor_only_own_groups_are_learned_from() -> None:
+    model = make_model()
+    bounded = gradient_of(model, [*OWN, *PEERS], external_logprob_floor=-1e-6)
+    expected = expected_gradient(model, [*OWN, *PEERS], lambda *_: False)
+    assert largest_gap(expected, bounded) < 1e-5
+
+
+def test_no_kl_term_pulls_at_a_token_that_is_left_out() -> None:
+    model = make_model()
+    trainer = make_trainer(model, kl_weight=1.0, external_logprob_floor=-1e-6, learning_rate=1e-2, weight_decay=0.0)
+    with torch.no_grad():
+        next(iter(model.trained.values())).add_(0.1)  # away from the reference
+    trainer.finish_update(PEERS)
+    assert all(not moment.any() for moment in trainer.state().first_moments.values())
+
+
+def test_later_iterations_leave_out_the_tokens_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    masks = []
+
+    def seen(old: torch.Tensor, *rest: object) -> torch.Tensor:
+        masks.append(mask := learned_tokens(old, *rest))  # type: ignore[arg-type]
+        return mask
+
+    monkeypatch.setattr(gradient, "learned_tokens", seen)
+    model = make_model()
+    floor = floor_of(model, PEERS)
+    make_trainer(model, iterations=3, learning_rate=1e-2, external_logprob_floor=floor).finish_update(PEERS)
+    assert len(masks) == 3
+    assert not masks[0].all()
+    assert all(torch.equal(mask, masks[0]) for mask in masks)
+
+
+def test_micro_batches_and_halves_of_an_update_leave_out_the_same_tokens() -> None:
+    model = make_model()
+    floors = {"external_logprob_floor": floor_of(model, PEERS), "external_negative_floor": 0.0}
+    whole = gradient_of(model, [*OWN, *PEERS], **floors)
+    assert largest_gap(whole, gradient_of(model, [*OWN, *PEERS], micro_batch_tokens=64, **floors)) < 1e-5
+    assert largest_gap(whole, gradient_of(model, [*OWN, *PEERS], gradient_checkpointing=True, **floors)) < 1e-5
+
+
+TOKENS = st.tuples(st.floats(-20, 0, width=32), st.floats(-3, 3, width=32), st.booleans())
+
+
+@given(st.lists(TOKENS, min_size=1), st.floats(-20, -0.5, width=32), st.floats(-20, 0, width=32), st.floats(0, 5))
+def test_a_higher_floor_never_lets_a_token_in(
+    tokens: list[tuple[float, float, bool]], floor: float, negative: float, more: float
+) -> None:
+    logprobs, advantages = (torch.tensor([token[k] for token in tokens]) for k in (0, 1))
+    own = torch.tensor([token[2] for token in tokens])
+    low = learned_tokens(logprobs, advantages, own, Floors(floor, negative))
+    high = learned_tokens(logprobs, advantages, own, Floors(min(0.0, floor + more), min(0.0, negative + more)))
+    assert not (high & ~low).any()
+    assert low[own].all()
+    assert learned_tokens(logprobs, advantages, own, Floors()).all()
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("external_logprob_floor", 0.0),
+        ("external_logprob_floor", float("-inf")),
+        ("external_negative_floor", 0.5),
+        ("external_negative_floor", float("nan")),
+    ],
+)
+def test_floors_out_of_range_are_named(setting: str, value: float) -> None:
+    with pytest.raises(ConfigError, match=f"^{setting}: expected a finite number .*, got {value!r}"):
+        GrpoConfig(**{setting: value})  # type: ignore[arg-type]
