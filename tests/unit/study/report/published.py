@@ -1,0 +1,162 @@
+"""What the pages of docs say of studies, each line as a template over the study's tables.
+
+    Published(page, study, configurations, template)     {0[mean]:.1f} is the mean of the first of these configurations
+
+A study that is added gets lines here; the numbers come from its committed per-seed tables by the code of
+`swarm study report --from-tables`.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterator
+from decimal import ROUND_HALF_UP, Decimal
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from swarm.study.report.evidence import Evidence
+from swarm.study.report.notes import comparison_table, declared_table, factors_table
+from swarm.study.report.sections import Section, Table
+from swarm.study.report.sections_cost import effort_table
+from swarm.study.report.sections_progress import final_section, steadiness_section
+from swarm.study.report.seed_tables import read_tables
+
+DOCS = Path(__file__).parents[4] / "docs"
+EFFECT = "{0[improvement]:+.1f} % ({0[improvement_low]:.1f} to {0[improvement_high]:.1f})"
+SIGNED = "{0[improvement]:+.1f} % ({0[improvement_low]:+.1f} to {0[improvement_high]:+.1f})"
+PAIRED = SIGNED.replace("[", "[declared_")
+MEAN = "{0[mean]:.1f} ± {0[sd]:.1f}"
+FACTORS = (
+    "x{0[format]:.2f} ({0[format_low]:.2f} to {0[format_high]:.2f}) | "
+    "x{0[content]:.2f} ({0[content_low]:.2f} to {0[content_high]:.2f})"
+)
+
+
+class Published(NamedTuple):
+    """A piece of a page, with the numbers left out."""
+
+    page: str
+    """Below docs."""
+    study: str
+    """Its folder in docs/study."""
+    configurations: tuple[str, ...]
+    template: str
+    """For str.format, with one mapping of `numbers_of` per configuration; the format `p` is that of a probability."""
+
+
+class _Page(string.Formatter):
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if format_spec == "p":
+            return "< 0.001" if value < 0.001 else f"{value:.3f}" if value < 0.1 else f"{value:.2f}"
+        places = Decimal(1).scaleb(-int(format_spec[-2]))
+        halves_up = Decimal(f"{value:.9f}").quantize(places, ROUND_HALF_UP)  # 113.05 is 113.1 to a reader
+        return str(super().format_field(halves_up, format_spec))
+
+
+def _of(study: str, template: str, *configurations: str, page: str = "study/README.md") -> Published:
+    return Published(page, study, configurations, template)
+
+
+def said(published: Published) -> str:
+    """The piece as the tables have it."""
+    numbers = [numbers_of(published.study)[name] for name in published.configurations]
+    return _Page().vformat(published.template, numbers, {})
+
+
+def fields(published: Published) -> int:
+    """How many numbers the piece has."""
+    return sum(field is not None for _, field, _, _ in string.Formatter().parse(published.template))
+
+
+@cache
+def numbers_of(study: str) -> dict[str, dict[str, Any]]:
+    """Configuration -> column -> number, over the report's tables; what was declared has the prefix `declared_`."""
+    evidence = read_tables(DOCS / "study" / study / "tables", None)
+    found: dict[str, dict[str, Any]] = {}
+    for table in _tables(evidence):
+        for row in table.to_dict("records"):
+            found.setdefault(str(row["configuration"]), {}).update({str(name): value for name, value in row.items()})
+    return found
+
+
+def _tables(evidence: Evidence) -> Iterator[pd.DataFrame]:
+    runs = evidence.runs.groupby("configuration", sort=False, observed=True)
+    yield runs[["mean_adaptive_J"]].mean().reset_index()
+    for section in (final_section(evidence), steadiness_section(evidence)):
+        yield from _of_section(section)
+    yield effort_table(evidence)
+    yield factors_table(evidence)
+    yield comparison_table(evidence.runs, evidence.record)
+    yield declared_table(evidence).add_prefix("declared_").rename(columns={"declared_configuration": "configuration"})
+
+
+def _of_section(section: Section) -> Iterator[pd.DataFrame]:
+    for part in section.parts:
+        if isinstance(part, Table):
+            yield part.data
+
+
+_RULES = ("supply", "gradient", "gradient-scaled", "reward-trend-scaled", "reward-trend", "multi-signal")
+PUBLISHED = (
+    _of("sapo", f"| 8/0 | {MEAN} |", "8/0"),
+    *(
+        _of("sapo", f"| {j} | {MEAN} | {EFFECT} | {{0[declared_p_holm]:p}} | {FACTORS} |", j)
+        for j in ("6/2", "4/4", "2/6")
+    ),
+    *(
+        _of("sapo", f"| {j} | {MEAN} | {EFFECT} | x{{0[format]:.2f}} | x{{0[content]:.2f}} |", j, page="studies.md")
+        for j in ("6/2", "4/4", "2/6")
+    ),
+    _of(
+        "sapo",
+        "({0[steep_drops]:.1f} steep drops a run; {1[steep_drops]:.1f} for 6/2 and 4/4, {2[steep_drops]:.1f} for 8/0)",
+        "2/6",
+        "6/2",
+        "8/0",
+    ),
+    *(
+        _of(
+            "empty-update",
+            f"| {j} | {MEAN} | {EFFECT} | {(MEAN + ' | ' + EFFECT).replace('{0', '{1')} |",
+            f"step-{j}",
+            f"skip-{j}",
+        )
+        for j in ("6/2", "4/4", "2/6")
+    ),
+    _of("empty-update", f"8/0 with the skip against 8/0 with the step: {PAIRED}", "skip-8/0"),
+    *(
+        _of(
+            "starting-reward",
+            f"| {MEAN} | {MEAN.replace('{0', '{1')} | {shown.replace('{0', '{1')} | {{1[declared_p_holm]:p}} "
+            "| x{1[format]:.2f} | x{1[content]:.2f} |",
+            f"{start}-8/0",
+            f"{start}-4/4",
+        )
+        for start, shown in (("3pc", EFFECT), ("10pc", SIGNED), ("30pc", SIGNED))
+    ),
+    *(
+        _of(
+            "adaptive",
+            f"| `{rule}` | {MEAN} | {SIGNED} | {{0[declared_p_holm]:p}} | x{{0[format]:.2f}} "
+            "| {0[mean_adaptive_J]:.1f} |",
+            rule,
+        )
+        for rule in _RULES
+    ),
+    _of(
+        "drawn-first",
+        f"| `supply` | {MEAN} | {SIGNED} | {{0[declared_p_holm]:p}} | {{0[mean_adaptive_J]:.1f}} |",
+        "supply",
+    ),
+    _of("frozen", f"| `supply` | {MEAN} | {PAIRED} | {{0[declared_p_holm]:p}} |", "supply"),
+    _of("ten-seeds", f"| `supply` | {MEAN} |", "supply"),
+    _of(
+        "judged",
+        f"| {MEAN.replace('{0', '{1')} | {MEAN} | {SIGNED} | {{0[declared_p_holm]:p}} | {FACTORS} |",
+        "demo-4/4",
+        "demo-8/0",
+    ),
+)
