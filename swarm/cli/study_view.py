@@ -8,7 +8,7 @@ from collections.abc import Callable
 from statistics import fmean
 
 from swarm.cli.say import say
-from swarm.study.budget import unequal_budgets
+from swarm.study.budget import said_of_sizes, unequal_budgets
 from swarm.study.record import ConfigurationRecord
 from swarm.study.run.runner import RunView, StudyView
 from swarm.study.run.schedule import OVER, RunState
@@ -106,9 +106,10 @@ def results(view: StudyView) -> str:
         gain = f"{mean / base - 1:+.1%} of {one.baseline}" if mean is not None and base else "-"
         rows.append([one.name, str(runs), f"{mean:.2f}" if mean is not None else "-", gain])
     found = table(("configuration", "runs", "cumulative reward", "against baseline"), rows, left=(0, 3))
-    return "\n".join([found, *unequal_budgets(view.record)])
+    return "\n".join([found, *filter(None, [said_of_sizes(view.record)]), *unequal_budgets(view.record)])
 
 
 def _mean(view: StudyView, one: ConfigurationRecord) -> float | None:
     finished = [run for run in view.those(RunState.FINISHED) if run.run.configuration == one.name]
-    return fmean(run.progress.cumulative_reward for run in finished) if finished else None
+    of_equal_size = view.record.nodes / view.record.nodes_of(one.name)
+    return of_equal_size * fmean(run.progress.cumulative_reward for run in finished) if finished else None

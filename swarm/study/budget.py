@@ -1,4 +1,7 @@
-"""How many groups a round trains on, by configuration: what sharing does is told only between equal budgets. Pure."""
+"""How many groups a round trains on, by configuration: what sharing does is told only between equal budgets. Pure.
+
+Of swarms of unlike sizes all their nodes together count, else one node.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +37,28 @@ def unequal(record: StudyRecord, configuration: str, baseline: str) -> str:
     if baseline not in {one.name for one in record.configurations}:
         return ""
     ours, theirs = split_of(record, configuration).total, split_of(record, baseline).total
+    nodes, others = record.nodes_of(configuration), record.nodes_of(baseline)
+    whose = ""
+    if nodes != others:
+        ours, theirs, whose = ours * nodes, theirs * others, "the whole swarm of "
     if ours == theirs or not theirs:
         return ""
-    return f"{configuration} trains on {ours} groups a round, {baseline} on {theirs}: {ours / theirs:.3g} times as many"
+    times = f"{ours / theirs:.3g} times as many"
+    return f"{whose}{configuration} trains on {ours} groups a round, {whose}{baseline} on {theirs}: {times}"
 
 
 def unequal_budgets(record: StudyRecord) -> list[str]:
     """Of all comparisons of a study with a baseline, those that are not at equal budgets."""
     return [said for one in record.configurations if (said := unequal(record, one.name, one.baseline))]
+
+
+def said_of_sizes(record: StudyRecord) -> str:
+    """Which swarms are of another size, and how their sums are shown; empty where there are none."""
+    if not record.sizes:
+        return ""
+    ones = ", ".join(f"{name} {nodes}" for name, nodes in record.sizes.items())
+    return (
+        f"Nodes of a swarm, where not {record.nodes}: {ones}. Their sums of rewards over nodes are multiplied by "
+        f"{record.nodes} over these numbers, so that they stand for as many nodes; what a node spent by a round is the "
+        f"share of one of {record.nodes} nodes. Bytes and tokens of whole runs are as they were."
+    )

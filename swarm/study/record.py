@@ -70,6 +70,8 @@ class ConfigurationRecord(msgspec.Struct, kw_only=True, frozen=True):
     """Name of the configuration that this one is compared with; empty for one that is compared with none."""
     group: str = ""
     """What configurations that belong together share, such as their starting model; empty where there is one group."""
+    nodes: int | msgspec.UnsetType = msgspec.UNSET
+    """Workers of its swarms, where not as many as the study's."""
 
 
 class DeclaredComparison(msgspec.Struct, kw_only=True, frozen=True):
@@ -103,6 +105,7 @@ class StudyRecord(msgspec.Struct, kw_only=True, frozen=True):
     created_at: float
     """Unix seconds."""
     nodes: int
+    """Workers of each swarm, where a configuration does not say otherwise; sums over nodes are shown for so many."""
     rounds: int
     seeds: tuple[int, ...]
     configurations: tuple[ConfigurationRecord, ...]
@@ -122,6 +125,17 @@ class StudyRecord(msgspec.Struct, kw_only=True, frozen=True):
     command: str = ""
     """That began it, or went on with it last."""
     schema_version: int = SCHEMA_VERSION
+
+    def nodes_of(self, configuration: str) -> int:
+        """Workers of a configuration's swarms. Raises StopIteration if there is none of that name."""
+        own = next(one.nodes for one in self.configurations if one.name == configuration)
+        return self.nodes if own is msgspec.UNSET else own
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Configuration -> workers, of those whose swarms have not as many as the study's."""
+        sizes = {one.name: self.nodes_of(one.name) for one in self.configurations}
+        return {name: nodes for name, nodes in sizes.items() if nodes != self.nodes}
 
 
 class RunFile(msgspec.Struct, kw_only=True, frozen=True):

@@ -20,6 +20,7 @@ from swarm.study.analysis.curves import window_for
 from swarm.study.analysis.judged import pass_at_1
 from swarm.study.analysis.measures import RUN, agent_average, by_task, totals
 from swarm.study.analysis.propagation import crossings, learners, possible
+from swarm.study.analysis.sizes import as_of_equal_sizes
 from swarm.study.record import StudyRecord, open_run, read_run, read_study
 from swarm.study.report.figure_style import Look
 from swarm.study.report.progress import FINISHED, progress_table
@@ -48,9 +49,9 @@ class Evidence:
     record: StudyRecord
     runs: pd.DataFrame
     """One row per planned run: the columns of progress_table and totals, `possible` crossings, and `other_versions`:
-    how what it was started with differs from what the study was begun with."""
+    how what it was started with differs from what the study was begun with; sums over nodes as of equal sizes."""
     rounds: pd.DataFrame
-    """One row per run and round: from agent_average."""
+    """One row per run and round: from agent_average, as of equal sizes (swarm.study.analysis.sizes)."""
     tasks: pd.DataFrame
     """One row per run that counts and task: from by_task."""
     crossings: pd.DataFrame
@@ -125,7 +126,7 @@ def read_evidence(path: Path, study: str, window: int | None) -> Evidence:
     return Evidence(
         record=record,
         runs=runs,
-        rounds=agent_average(metrics).round(DIGITS),
+        rounds=as_of_equal_sizes(agent_average(metrics), record).round(DIGITS),
         tasks=by_task(rows),
         crossings=crossed,
         learners=learners(rows, crossed),
@@ -145,6 +146,7 @@ def checked_window(window: int | None, record: StudyRecord) -> int:
 
 def _runs(path: Path, record: StudyRecord, metrics: pd.DataFrame) -> pd.DataFrame:
     runs = progress_table(record, metrics).merge(totals(metrics).drop(columns="rounds"), on=RUN, how="left")
+    runs = as_of_equal_sizes(runs, record)
     runs = runs.merge(possible(metrics).rename("possible").reset_index(), on=RUN, how="left").fillna({"possible": 0})
     return runs.assign(other_versions=[_other_versions(path, record, name) for name in runs["experiment"]])
 

@@ -25,7 +25,7 @@ def progress_table(record: StudyRecord, metrics: pd.DataFrame) -> pd.DataFrame:
 
 def _run_row(run: RunRecord, runs: Mapping[str, pd.Series[int]], record: StudyRecord) -> dict[str, Any]:
     rows = runs.get(run.experiment, pd.Series(dtype="int64"))
-    done, beyond = len(rows), rows - record.nodes
+    done, beyond = len(rows), rows - record.nodes_of(run.configuration)
     return {
         "configuration": run.configuration,
         "seed": run.seed,

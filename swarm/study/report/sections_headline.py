@@ -10,7 +10,7 @@ import pandas as pd
 
 from swarm.study.analysis.baseline import Variance, compare_with_baseline, finished, variance_by_group
 from swarm.study.analysis.significance import FEWEST_SEEDS, Anova
-from swarm.study.budget import unequal_budgets
+from swarm.study.budget import said_of_sizes, unequal_budgets
 from swarm.study.record import StudyRecord
 from swarm.study.report import paper
 from swarm.study.report.evidence import Evidence
@@ -45,6 +45,7 @@ def headline_section(evidence: Evidence) -> Section:
         "baseline's mean, is of the ratio's logarithm with Welch's degrees of freedom. p is that of Welch's two-sided "
         f"t-test against the baseline. {_family(record)} Hedges' g is the difference in pooled standard deviations. "
         f"With fewer than {FEWEST_SEEDS} seeds on either side there is neither interval nor test: {TOO_FEW}.",
+        *filter(None, [said_of_sizes(record)]),
         *(f"{said}, so that the difference is not the effect of sharing alone." for said in unequal_budgets(record)),
         *(_variance_text(found) for found in variance_by_group(evidence.runs, record)),
     )

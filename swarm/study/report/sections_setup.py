@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from swarm.study.budget import said_of_sizes
 from swarm.study.record import StudyRecord
 from swarm.study.report.evidence import Evidence
 from swarm.study.report.progress import some_of
@@ -25,6 +26,7 @@ def setup_section(evidence: Evidence) -> Section:
             f"{record.nodes} nodes that trains for {record.rounds} rounds.{judged} A configuration a/b takes a = I "
             "local and b = J external rollout groups per round, unless its settings say otherwise. The unit of all "
             "statistics is the seed, that is, a whole run.",
+            *filter(None, [said_of_sizes(record)]),
             f"The runs were made by: {record.command or 'a command that was not recorded'}",
             f"This report was written by: {evidence.command}",
         ),

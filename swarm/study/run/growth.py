@@ -75,6 +75,9 @@ def differences(there: StudyRecord, asked: StudyRecord) -> list[str]:
     for one in asked.configurations:
         if one.name in before:
             changed += _changed_in(one, before[one.name], was, now)
+            nodes, nodes_now = there.nodes_of(one.name), asked.nodes_of(one.name)
+            if nodes != nodes_now and there.nodes == asked.nodes:
+                changed.append(f"{one.name}: nodes was {nodes}, now {nodes_now}")
     return changed
 
 

@@ -73,7 +73,8 @@ class Launcher:
         if not can_go_on(there):
             self._set_aside(run.experiment)
         self._write_down(run, now)
-        return self.backend.start(self._launch(run, (*SWARM, "up", "--in-process", "--nodes", str(self.record.nodes))))
+        nodes = str(self.record.nodes_of(run.configuration))
+        return self.backend.start(self._launch(run, (*SWARM, "up", "--in-process", "--nodes", nodes)))
 
     def start_judge(self, run: RunRecord) -> Program:
         """Start the judge of a run, which ends with its experiment."""
@@ -116,7 +117,7 @@ class Launcher:
             configuration=run.configuration,
             seed=run.seed,
             experiment=run.experiment,
-            nodes=self.record.nodes,
+            nodes=self.record.nodes_of(run.configuration),
             rounds=self.record.rounds,
             started_at=now,
             settings=settings,

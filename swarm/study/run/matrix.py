@@ -57,7 +57,7 @@ class Matrix:
     """Of the study, if no other is given."""
     title: str
     nodes: int
-    """Workers of each swarm."""
+    """Workers of each swarm, where a configuration does not say otherwise."""
     rounds: int
     seeds: tuple[int, ...]
     configurations: tuple[ConfigurationRecord, ...]
@@ -184,6 +184,7 @@ def _check(matrix: Matrix) -> None:
         raise ConfigError(f"{where}: seeds must be different whole numbers from 0, got {list(matrix.seeds)}")
     if not matrix.configurations:
         raise ConfigError(f"{where}: there is no configuration; name at least one")
+    _check_sizes(where, matrix)
     _check_names(where, matrix)
     for declared in matrix.declared:
         _check_declared(where, declared, [one.name for one in matrix.configurations])
@@ -191,6 +192,12 @@ def _check(matrix: Matrix) -> None:
     for (one, baseline, measure), count in pairs.items():
         if count > 1:
             raise ConfigError(f"{where}: {one!r} against {baseline!r} on {measure} is declared {count} times: keep one")
+
+
+def _check_sizes(where: str, matrix: Matrix) -> None:
+    for one in matrix.configurations:
+        if one.nodes is not msgspec.UNSET and one.nodes < 1:
+            raise ConfigError(f"{where}: configuration {one.name!r}: nodes must be at least 1, got {one.nodes}")
 
 
 def _check_names(where: str, matrix: Matrix) -> None:
@@ -274,6 +281,6 @@ def run_settings(record: StudyRecord, run: RunRecord, path: Path, *, hub_token: 
         experiment=run.experiment,
         seed=run.seed,
         max_rounds=record.rounds,
-        expected_workers=record.nodes,
+        expected_workers=record.nodes_of(run.configuration),
         hub_token=hub_token,
     )

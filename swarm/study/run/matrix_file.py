@@ -2,7 +2,7 @@
 
 name = "rates"                 title, nodes, rounds, seeds = [1, 2, 3], baseline = "slow"
 [settings]                     shared by all runs; names as in `swarm settings`
-[[configurations]]             name = "slow", settings = { learning_rate = 1e-5 }; group, baseline
+[[configurations]]             name = "slow", settings = { learning_rate = 1e-5 }; group, baseline, nodes
 [[comparisons]]                configuration = "fast", baseline = "slow"; measure, test, hypothesis: declared beforehand
 """
 
@@ -26,6 +26,7 @@ class _Configuration(msgspec.Struct, kw_only=True):
     settings: dict[str, Any] = {}
     baseline: str = ""
     group: str = ""
+    nodes: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class _File(msgspec.Struct, kw_only=True):
@@ -69,6 +70,7 @@ def _matrix(read: _File, where: str) -> Matrix:
             settings=_by_field(one.settings, f"{where}, configuration {one.name!r}"),
             baseline=one.baseline,
             group=one.group,
+            nodes=one.nodes,
         )
         for one in read.configurations
     ]

@@ -102,6 +102,7 @@ def identity(record: StudyRecord, at_once: int) -> dict[str, Any]:
     shared = {name: value for name, value in stated(record).items() if name not in FREE}
     ones = {one.name: one.settings for one in record.configurations}
     whole = {"nodes": record.nodes, "judged": record.judged, "at_once": at_once, "settings": shared, "of": ones}
+    whole |= {"sizes": record.sizes} if record.sizes else {}
     read_back: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(whole))
     return read_back
 

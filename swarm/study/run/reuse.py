@@ -38,7 +38,8 @@ def with_finished_elsewhere(record: StudyRecord, path: Path, versions: Mapping[s
 
     def found(run: RunRecord) -> RunRecord:
         settings = run_settings(record, run, path).as_recorded()
-        wanted = _Wanted(record, _computed(settings), digest(own_modules(settings)), _libraries(versions))
+        nodes, code = record.nodes_of(run.configuration), digest(own_modules(settings))
+        wanted = _Wanted(record, nodes, _computed(settings), code, _libraries(versions))
         return _found(wanted, run, known, path)
 
     runs = tuple(run if run.experiment in there else found(run) for run in record.runs)
@@ -56,6 +57,7 @@ class _Wanted(NamedTuple):
     """What a run must have been made with."""
 
     record: StudyRecord
+    nodes: int
     settings: dict[str, Any]
     code: str
     libraries: dict[str, str]
@@ -64,7 +66,7 @@ class _Wanted(NamedTuple):
         record = self.record
         return (
             bool(self.code)
-            and (file.code, file.nodes, file.judged) == (self.code, record.nodes, record.judged)
+            and (file.code, file.nodes, file.judged) == (self.code, self.nodes, record.judged)
             and _libraries(file.versions) == self.libraries
             and _computed(file.settings) == self.settings
             and file.models == model_digests(self.settings["model"])

@@ -70,6 +70,10 @@ def test_what_was_declared_stays_and_nothing_is_declared_of_runs_that_are_there(
     ("asked", "message"),
     [
         (make_record(nodes=3), "nodes was 2, now 3"),
+        (
+            make_record(ConfigurationRecord(name="a", settings={"local_groups": 4}, nodes=1)),
+            "a: nodes was 2, now 1",
+        ),
         (make_record(rounds=9), "rounds were 10, now 9: they can only become more"),
         (make_record(judged=True), "judged was False, now True"),
         (make_record(settings={"learning_rate": 1e-3}), "learning_rate was 0.0001, now 0.001"),

@@ -84,6 +84,13 @@ def test_exploratory_matrices_share_the_runs_of_their_splits() -> None:
     assert {name: len(kinds) for name, kinds in computed.items()} == {"8/0": 1, "4/4": 1}
 
 
+def test_a_configuration_with_nodes_of_its_own_is_a_swarm_of_that_size() -> None:
+    record = resolved(make_matrix(configuration("a"), ConfigurationRecord(name="central", settings={}, nodes=1)))
+    sizes = {run.configuration: run_settings(record, run, Path("/shared")).expected_workers for run in record.runs}
+    assert sizes == {"a": 2, "central": 1}
+    assert record.sizes == {"central": 1}
+
+
 def test_the_paper_s_splits_are_named_and_set_as_in_the_paper() -> None:
     splits = {
         one.name: (one.settings["local_groups"], one.settings["external_groups"])
@@ -127,6 +134,10 @@ def test_what_the_study_decides_is_not_taken_from_the_environment_and_said() -> 
     [
         (make_matrix(rounds=0), "rounds must be at least 1, got 0"),
         (make_matrix(nodes=0), "nodes must be at least 1, got 0"),
+        (
+            make_matrix(ConfigurationRecord(name="one", settings={}, nodes=0)),
+            "configuration 'one': nodes must be at least 1, got 0",
+        ),
         (make_matrix(seeds=()), "seeds must be different whole numbers"),
         (make_matrix(seeds=(1, 1)), r"seeds must be different whole numbers from 0, got \[1, 1\]"),
         (make_matrix(name="a/b"), "a study's name is"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from swarm.errors import ConfigError
@@ -73,6 +74,11 @@ def test_what_is_wrong_is_named_with_its_place(tmp_path: Path, old: str, new: st
     assert old in GOOD
     with pytest.raises(ConfigError, match=message):
         read_matrix(written(tmp_path, GOOD.replace(old, new, 1)))
+
+
+def test_a_configuration_may_have_a_size_of_its_own(tmp_path: Path) -> None:
+    own = read_matrix(written(tmp_path, GOOD.replace('name = "fast"', 'name = "fast"\nnodes = 1', 1)))
+    assert [one.nodes for one in own.configurations] == [msgspec.UNSET, 1]
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:

@@ -122,3 +122,6 @@ def test_a_rehearsal_stands_for_studies_of_other_lengths_and_no_other_settings()
     assert identity(thesis(checkpoint_interval=3), 2) == of
     assert identity(thesis(adapter="lora"), 2) != of
     assert identity(thesis(), 3) != of
+    first, *others = thesis().configurations
+    smaller = (msgspec.structs.replace(first, nodes=1), *others)
+    assert identity(msgspec.structs.replace(thesis(), configurations=smaller), 2) != of

@@ -114,6 +114,11 @@ def test_a_run_with_anything_else_that_decides_its_result_is_another_run(tmp_pat
     others: dict[str, dict[str, Any]] = {
         "settings": {"settings": {"learning_rate": 2e-4}},
         "nodes": {"nodes": 3},
+        "nodes of its own": {
+            "configurations": tuple(
+                msgspec.structs.replace(one, nodes=3) for one in make_record("second").configurations
+            )
+        },
         "rounds": {"rounds": 2},
         "judge": {"judged": True},
         "versions": {"versions": {**VERSIONS, "torch": "3"}},

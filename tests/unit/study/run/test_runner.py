@@ -107,6 +107,16 @@ def _light_and_quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "POLL_SECONDS", 0.01)
 
 
+def test_a_configuration_is_started_with_the_nodes_that_it_has(tmp_path: Path) -> None:
+    record = make_record()
+    first, *others = record.configurations
+    own = (msgspec.structs.replace(first, nodes=1), *others)
+    ran(tmp_path, record=msgspec.structs.replace(record, configurations=own))
+    written = [msgspec.json.decode(run_file(tmp_path, name).read_bytes(), type=RunFile) for name in ALL]
+    assert [(file.nodes, file.settings["expected_workers"]) for file in written] == [(1, 1), (2, 2), (2, 2)]
+    assert sorted(starts(tmp_path)) == ALL
+
+
 def test_every_run_is_run_once_and_a_second_time_none(tmp_path: Path) -> None:
     most = 0
 
