@@ -12,6 +12,7 @@ from swarm.study.report.sections_factors import factors_section, tasks_section
 from swarm.study.report.sections_headline import headline_section
 from swarm.study.report.sections_judge import exam_section, judge_section
 from swarm.study.report.sections_paper import paper_section
+from swarm.study.report.sections_price import price_section
 from swarm.study.report.sections_progress import final_section, steadiness_section, thresholds_section
 from swarm.study.report.sections_reward import agents_section, average_section
 from swarm.study.report.sections_setup import runs_section, setup_section
@@ -33,6 +34,7 @@ SECTIONS = (
     final_section,
     cost_section,
     effort_section,
+    price_section,
     traffic_section,
     aha_section,
     split_section,
