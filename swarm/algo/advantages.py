@@ -31,7 +31,16 @@ def none(rewards: Sequence[float]) -> tuple[float, ...]:
     return _divided(rewards, 1.0)
 
 
-SCALINGS: Mapping[str, Scaling] = {"std": std, "none": none, "std_sample": std_sample}
+def std_batch(rewards: Sequence[float]) -> tuple[float, ...]:
+    """r - mean, which the trainer divides by the root mean square of all such differences of the update's groups, those
+    without an advantage included (`batch_spread`). REINFORCE++-baseline, arXiv:2501.03262: the mean of the
+    group, the standard deviation of the batch."""
+    return none(rewards)
+
+
+SCALINGS: Mapping[str, Scaling] = {"std": std, "none": none, "std_sample": std_sample, "std_batch": std_batch}
+OVER_BATCH = "std_batch"
+"""The scaling that is complete only when all groups of the update are known."""
 
 
 def group_advantages(rewards: Sequence[float], scaling: Scaling = std) -> tuple[float, ...]:
@@ -46,6 +55,16 @@ def group_advantages(rewards: Sequence[float], scaling: Scaling = std) -> tuple[
     if len(advantages) != len(rewards) or not all(map(math.isfinite, advantages)):
         raise ValueError(f"expected {len(rewards)} finite advantages for {list(rewards)}, got {list(advantages)}")
     return advantages
+
+
+def batch_spread(squares: float, completions: int) -> float:
+    """The standard deviation of r - mean over a batch: each group's differences sum to 0, so their mean is 0.
+
+    Args:
+        squares: sum of the squared differences.
+        completions: how many there are; 1.0 of none, and where all are 0.
+    """
+    return math.sqrt(squares / completions) if squares > 0 and completions else 1.0
 
 
 def is_informative(rewards: Sequence[float]) -> bool:

@@ -48,6 +48,8 @@ class LossSettings(NamedTuple):
     clip_low: float = 0.2
     clip_high: float = 0.28
     kl_weight: float = 0.0
+    mask_below: float = -2.0
+    """Mean log-prob per token under which `grpo_masked` leaves out an external completion of negative advantage."""
 
 
 class TokenLosses(NamedTuple):
@@ -147,12 +149,26 @@ def cispo(batch: LossInputs, settings: LossSettings) -> TokenLosses:
     return TokenLosses(_weighed_and_penalised(-clipped_M * batch.advantages * batch.logprobs, batch, settings))
 
 
+def grpo_masked(batch: LossInputs, settings: LossSettings) -> TokenLosses:
+    """GRPO without external completions of negative advantage that are far off-policy: all their tokens are masked.
+
+    The off-policy sequence masking of DeepSeek-V3.2, arXiv:2512.02556, section 3.1: M = 0 where A < 0 and
+    mean(log mu - log pi) > delta, mu the policy that wrote the completion. A stranger's mu is not to be believed. It is
+    at most 1, so mean(log mu - log pi) <= -mean(log pi), and what is masked here, mean(log pi) < mask_below = -delta
+    before the update, contains what the formula masks at the same delta. The KL term of masked tokens stays, as there.
+    """
+    mean_N = _completion_sums(batch.old_logprobs, batch) / batch.lengths
+    masked_M = ~batch.own & (batch.advantages < 0) & (mean_N < settings.mask_below)[batch.completion]
+    return grpo(batch._replace(advantages=batch.advantages.masked_fill(masked_M, 0.0)), settings)
+
+
 LOSSES: Mapping[str, Loss] = {
     "grpo": grpo,
     "grpo_sequence": grpo_sequence,
     "dr_grpo": dr_grpo,
     "gspo": gspo,
     "cispo": cispo,
+    "grpo_masked": grpo_masked,
 }
 
 

@@ -45,7 +45,8 @@ class ComputingSettings:
     loss: Annotated[str, one_of_or_own(*LOSSES)] = setting("grpo", "SWARM_LOSS", run_flag="loss")
     """What an update minimises."""
     advantage_scaling: Annotated[str, one_of_or_own(*ADVANTAGE_SCALINGS)] = setting("std", "SWARM_ADVANTAGE_SCALING")
-    """What the rewards of a group, less their mean, are divided by: their standard deviation, or nothing."""
+    """What the rewards of a group, less their mean, are divided by: their standard deviation, nothing, or with
+    `std_batch` the standard deviation of all such differences in the update."""
     empty_update: Literal["skip", "step"] = setting("step", "SWARM_EMPTY_UPDATE")
     """A round in which no group has an advantage: `step`: Adam steps on a gradient of zero, so its momentum goes on, as
     in genrl 0.1, the paper's framework; `skip`: weights and Adam stay as they are."""
@@ -71,6 +72,9 @@ class ComputingSettings:
     (docs/bounds.md), such as -5; None: all are."""
     external_negative_floor: Annotated[float, at_most(0)] | None = setting(None, "SWARM_EXTERNAL_NEGATIVE_FLOOR")
     """The same for external tokens of negative advantage alone; 0: none of these is learned from; None: all are."""
+    mask_below: Annotated[float, below(0)] = setting(-2.0, "SWARM_MASK_BELOW")
+    """Of the loss `grpo_masked`: external completions of negative advantage with a lower mean log-prob per token under
+    the own policy are not learned from."""
     micro_batch_tokens: Annotated[int, whole(64)] = setting(16384, "SWARM_MICRO_BATCH_TOKENS")
     """Padded tokens per forward and backward pass: less memory, same gradient."""
     gradient_checkpointing: bool | None = setting(None, "SWARM_GRADIENT_CHECKPOINTING")

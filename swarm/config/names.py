@@ -10,9 +10,9 @@ JUDGE = "judge"
 """The name under which a judge keeps its logs; it registers nowhere, and no node may have it."""
 SAMPLERS = ("uniform", "whole-pool", "informative", "balanced")
 """Named here for the messages; what they do is in swarm.algo.samplers. Others are named `package.module:function`."""
-LOSSES = ("grpo", "grpo_sequence", "dr_grpo", "gspo", "cispo")
+LOSSES = ("grpo", "grpo_sequence", "dr_grpo", "gspo", "cispo", "grpo_masked")
 """Named here for the messages; what they do is in swarm.algo.losses. Others are named `package.module:function`."""
-ADVANTAGE_SCALINGS = ("std", "none", "std_sample")
+ADVANTAGE_SCALINGS = ("std", "none", "std_sample", "std_batch")
 """Named here for the messages; what they do is in swarm.algo.advantages, and of others likewise."""
 FUNCTIONS = ("sampler", "adaptive_rule", "loss", "advantage_scaling")
 """Settings that may name a function of the user's own."""

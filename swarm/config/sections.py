@@ -80,6 +80,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "importance_cap",
         "external_logprob_floor",
         "external_negative_floor",
+        "mask_below",
         "publish_frequency",
     ),
     "Adaptive I and J": (

@@ -71,6 +71,8 @@ class Encoded:
     completions: int
     """Of all groups, likewise: some losses are divided by this."""
     groups_too_long: int
+    squares: float = 0.0
+    """Sum of the squared advantages of these completions."""
 
     @property
     def trained_tokens(self) -> int:
@@ -90,6 +92,7 @@ class Encoded:
             tokens=self.tokens + later.tokens,
             completions=self.completions + later.completions,
             groups_too_long=self.groups_too_long + later.groups_too_long,
+            squares=self.squares + later.squares,
         )
 
 
@@ -178,6 +181,7 @@ def encode_groups(
     """
     rows: list[Row] = []
     tokens = written = too_long = 0
+    squares = 0.0
     for index, group in enumerate(groups, first):
         prompt_ids = tuple(encode_prompt(model.tokenizer, group.prompt, asking))
         completions = [_as_read(completion, group, model, use_claims, asking) for completion in group.completions]
@@ -188,10 +192,11 @@ def encode_groups(
             continue
         tokens += sum(len(one.spoken.written) for one in completions)
         written += len(completions)
+        squares += math.fsum(advantage**2 for advantage in group.advantages)
         for (spoken, _, logprobs), advantage in zip(completions, group.advantages, strict=True):
             if spoken.written and (all_rows or advantage != 0):
                 rows.append(Row(index, prompt_ids, *spoken, advantage, not group.external, logprobs))
-    return Encoded(len(groups), rows, tokens, written, too_long)
+    return Encoded(len(groups), rows, tokens, written, too_long, squares)
 
 
 def split_rows(rows: Sequence[Row], *, max_positions: int, share_prompts: bool) -> Iterator[list[Row]]:

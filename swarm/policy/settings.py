@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
+from swarm.algo.advantages import OVER_BATCH
 from swarm.config import Settings, variable
 from swarm.errors import ConfigError
 from swarm.extras import installed_by
@@ -42,6 +43,7 @@ _RANGES: tuple[tuple[str, tuple[str, ...], Callable[[Any], bool]], ...] = (
         ("external_negative_floor",),
         lambda value: value is None or (math.isfinite(value) and value <= 0),
     ),
+    ("a finite number below 0", ("mask_below",), lambda value: math.isfinite(value) and value < 0),
     ("at least 1, or unset", ("max_new_tokens", "max_reasoning_tokens"), lambda value: value is None or value >= 1),
 )
 """(what is expected, of which settings, whether a value is)."""
@@ -154,6 +156,10 @@ class GrpoConfig:
     """Log-prob before the update below which an external token gets no gradient; None: every one gets its own."""
     external_negative_floor: float | None = None
     """The same of those with a negative advantage alone; 0: none of these gets one."""
+    mask_below: float = -2.0
+    """Of the loss `grpo_masked`, as in LossSettings."""
+    batch_std: bool = False
+    """Advantages are r - mean, to be divided by their standard deviation over all groups of the update."""
     decoding: str = "auto"
     """`dynamic` or `static` KV cache while generating; `auto`: what suits the device."""
     adapter: LoraConfig | None = None
@@ -166,6 +172,11 @@ class GrpoConfig:
             for name in names:
                 if not holds(value := getattr(self, name)):
                     raise ConfigError(f"{name}: expected {expected}, got {value!r}")
+        if self.batch_std and self.kl_weight > 0:
+            raise ConfigError(
+                f"{variable('advantage_scaling')}=std_batch divides the whole update, a KL term too: expected "
+                f"{variable('kl_weight')}=0 beside it, got {self.kl_weight:g}; choose another scaling, or no KL term"
+            )
 
 
 def asking_of(settings: Settings) -> Asking:
@@ -207,6 +218,8 @@ def grpo_config(settings: Settings) -> GrpoConfig:
         importance_cap=settings.token_weight_cap,
         external_logprob_floor=settings.external_logprob_floor,
         external_negative_floor=settings.external_negative_floor,
+        mask_below=settings.mask_below,
+        batch_std=settings.advantage_scaling == OVER_BATCH,
         decoding=settings.decoding,
         gradient_checkpointing=bool(settings.gradient_checkpointing),
         adapter=lora_config(settings),

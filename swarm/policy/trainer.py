@@ -18,6 +18,7 @@ from functools import cached_property
 import msgspec
 import torch
 
+from swarm.algo.advantages import batch_spread
 from swarm.algo.losses import Counts, denominator_of
 from swarm.algo.registry import loss
 from swarm.logs import get_logger
@@ -142,9 +143,14 @@ class ModelTrainer:
             updated=steps > 0,
         )
 
+    def _divisor(self, encoded: Encoded) -> float:
+        """What the sum over all rows is divided by: losses are proportional to the advantages, and so is the sum."""
+        counted = self._denominator(Counts(encoded.tokens, encoded.completions, self._model.max_new_tokens))
+        return counted * batch_spread(encoded.squares, encoded.completions) if self._config.batch_std else counted
+
     def _step(self, encoded: Encoded) -> TrainReport:
         """One optimizer step, left out if its gradient is not finite."""
-        divisor = self._denominator(Counts(encoded.tokens, encoded.completions, self._model.max_new_tokens))
+        divisor = self._divisor(encoded)
         norm, sums = self._optimizer.scale_and_clip(divisor * self._gradient.loss_scale), self._gradient.sums
         read = torch.stack([norm, sums.loss, sums.kl, sums.clipped, sums.importance, sums.drift])
         grad_norm, loss, kl, clipped, importance, drift = read.tolist()  # the one wait for the device

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from swarm.algo import registry
-from swarm.algo.advantages import MIN_STD, SCALINGS, group_advantages, is_informative
+from swarm.algo.advantages import MIN_STD, SCALINGS, batch_spread, group_advantages, is_informative
 from swarm.config import ADVANTAGE_SCALINGS
 from swarm.errors import ConfigError
 
@@ -63,9 +63,23 @@ def test_rewards_that_are_no_numbers_are_an_error(rewards: tuple[float, ...]) ->
 @given(rewards_of_a_group)
 def test_each_scaling_divides_by_what_its_name_says(rewards: list[float]) -> None:
     assume(pstdev(rewards) > 2 * MIN_STD)
-    for name, spread in (("std", pstdev(rewards)), ("std_sample", stdev(rewards)), ("none", 1.0)):
+    for name, spread in (("std", pstdev(rewards)), ("std_sample", stdev(rewards)), ("none", 1.0), ("std_batch", 1.0)):
         expected = [(reward - fmean(rewards)) / spread for reward in rewards]
         assert group_advantages(rewards, registry.advantage_scaling(name)) == pytest.approx(expected, abs=1e-6)
+
+
+@given(st.lists(rewards_of_a_group, min_size=1, max_size=5))
+def test_the_spread_of_a_batch_is_the_deviation_of_all_differences_from_their_groups_means(
+    groups: list[list[float]],
+) -> None:
+    centred = [reward - fmean(group) for group in groups for reward in group]
+    found = batch_spread(sum(value**2 for value in centred), len(centred))
+    assume(pstdev(centred) > MIN_STD)
+    assert found == pytest.approx(pstdev(centred))
+
+
+def test_a_batch_without_any_difference_is_divided_by_one() -> None:
+    assert batch_spread(0.0, 8) == batch_spread(0.0, 0) == 1.0
 
 
 def test_genrls_advantages_of_eight_are_smaller_by_the_root_of_seven_eighths() -> None:

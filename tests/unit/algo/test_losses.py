@@ -81,12 +81,18 @@ def clipped_weight(rows: Sequence[Row], advantages: Sequence[float]) -> list[flo
     return [-min(max(math.exp(n - o), 0.8), 1.28) * a * n for n, o, a in pairs]
 
 
+def masked_sequence(rows: Sequence[Row], advantages: Sequence[float]) -> list[float]:
+    """All rows are the own policy's here: nothing is masked."""
+    return token_mean(rows, advantages)
+
+
 FORMULAS: dict[str, tuple[Callable[[Sequence[Row], Sequence[float]], list[float]], int]] = {
     "grpo": (token_mean, 100),
     "grpo_sequence": (sequence_mean, 7),
     "dr_grpo": (token_mean, 7 * 20),
     "gspo": (sequence_ratio, 7),
     "cispo": (clipped_weight, 100),
+    "grpo_masked": (masked_sequence, 100),
 }
 
 
@@ -118,10 +124,39 @@ def test_the_gradient_is_that_of_the_formula_and_what_the_clip_took_is_told(
             if min(abs(ratio - 0.8), abs(ratio - 1.28)) < 1e-9:
                 return  # a kink
             slope = 0.0 if minimum(ratio, advantage)[1] else -ratio * advantage
-            slopes.append(slope / (1 if name in ("grpo", "dr_grpo") else len(row)))
+            slopes.append(slope / (1 if name in ("grpo", "dr_grpo", "grpo_masked") else len(row)))
     torch.testing.assert_close(inputs.logprobs.grad, torch.tensor(slopes, dtype=torch.float64))
     assert losses.clipped is not None
     assert not (losses.clipped & (inputs.logprobs.grad != 0)).any()
+
+
+@given(completions, st.lists(st.booleans(), min_size=4, max_size=4), st.floats(-4, -0.1))
+def test_masked_grpo_is_grpo_without_unlikely_external_completions_of_negative_advantage(
+    drawn: list[tuple[Row, float]], own: list[bool], floor: float
+) -> None:
+    rows, advantages = [row for row, _ in drawn], [a for _, a in drawn]
+    inputs = make_inputs(rows, advantages)
+    own_M = torch.tensor(own[: len(rows)])[inputs.completion]
+    losses = LOSSES["grpo_masked"](inputs._replace(own=own_M), SETTINGS._replace(mask_below=floor))
+    expected: list[float] = []
+    for row, advantage, mine in zip(rows, advantages, own, strict=False):
+        mean = sum(old for _, old in row) / len(row)
+        if abs(mean - floor) < 1e-9:
+            return
+        masked = not mine and advantage < 0 and mean < floor
+        expected += [0.0] * len(row) if masked else token_mean([row], [advantage])
+    torch.testing.assert_close(losses.loss.detach(), torch.tensor(expected, dtype=torch.float64))
+
+
+def test_a_masked_completion_keeps_its_penalty_and_the_others_their_gradient() -> None:
+    inputs = make_inputs([[(-3.0, -3.0)] * 2, [(-3.0, -3.0)], [(-1.0, -1.0)]], [-1.0, 1.0, -1.0])
+    inputs = inputs._replace(own=torch.zeros(4, dtype=torch.bool), reference_logprobs=torch.full((4,), -2.0).double())
+    losses = LOSSES["grpo_masked"](inputs, SETTINGS)
+    losses.loss.sum().backward()
+    penalty = [0.1 * (1 - math.exp(-2.0 - logprob)) for logprob in (-3.0, -3.0, -3.0, -1.0)]
+    expected = [penalty[0], penalty[1], penalty[2] - 1.0, penalty[3] + 1.0]
+    assert inputs.logprobs.grad is not None
+    assert inputs.logprobs.grad.tolist() == pytest.approx(expected)
 
 
 def test_cispo_keeps_the_gradient_of_every_token() -> None:
@@ -183,7 +218,7 @@ def test_the_default_is_the_first_version_bit_for_bit(weighed: bool, penalised: 
         "reference_logprobs": torch.randn(251, generator=generator) if penalised else None,
     }
     ours, before = (make_inputs(rows, [0.7, -0.3, 1.9], dtype=torch.float32, **extra) for _ in range(2))
-    loss, expected = grpo(ours, SETTINGS).loss, first_version(before, *SETTINGS)
+    loss, expected = grpo(ours, SETTINGS).loss, first_version(before, *SETTINGS[:3])
     assert torch.equal(loss, expected)
     loss.sum().backward()
     expected.sum().backward()

@@ -77,12 +77,13 @@ class Naive:
     trained: list[bool]
     behaviour: list[float | None]
     advantage: float
+    external: bool
 
 
 def written_out(model: LanguageModel, group: TrainGroup, completion: Completion, advantage: float) -> Naive:
     tokenizer = model.tokenizer
     prompt = tokenizer(OURS.as_plain_text(group.prompt))["input_ids"]
-    one = Naive(list(prompt), [False] * len(prompt), [None] * len(prompt), advantage)
+    one = Naive(list(prompt), [False] * len(prompt), [None] * len(prompt), advantage, group.external)
     for turn in (*completion.earlier, completion):
         if turn.token_ids is not None and turn.logprobs is not None:
             ids, behaviour = list(turn.token_ids), list(turn.logprobs)
@@ -123,6 +124,7 @@ def reference(
         places = [place for place, trained in enumerate(one.trained) if trained]
         logprobs = [ours[place - 1, one.ids[place]] for place in places]
         shift = sum(logprob - logprob.detach() for logprob in logprobs) / len(places)
+        mean = sum(logprob.item() for logprob in logprobs) / len(places)
         losses = []
         for place, logprob in zip(places, logprobs, strict=True):
             ratio = (shift if loss == "gspo" else logprob - logprob.detach()).exp()
@@ -130,11 +132,14 @@ def reference(
             behaviour = one.behaviour[place]
             if cap and behaviour is not None:
                 gain = gain * min(cap, (logprob.detach() - behaviour).exp().item())
+            if loss == "grpo_masked" and one.external and one.advantage < 0 and mean < -2:
+                gain = 0.0 * gain
             gap = theirs[place - 1, one.ids[place]].detach() - logprob
             losses.append(-gain + kl * (gap.exp() - gap - 1))
         share = {
             "grpo": 1 / tokens,
             "cispo": 1 / tokens,
+            "grpo_masked": 1 / tokens,
             "grpo_sequence": 1 / len(places) / len(conversations),
             "gspo": 1 / len(places) / len(conversations),
             "dr_grpo": 1 / len(conversations) / model.max_new_tokens,

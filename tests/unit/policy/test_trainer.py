@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from swarm.config import LOSSES
-from swarm.errors import ModelError
+from swarm.errors import ConfigError, ModelError
 from swarm.policy import gradient as gradient_module
 from swarm.policy.batch import encode_groups, length_blocks, split_rows, stack_rows
 from swarm.policy.model import LanguageModel
@@ -801,13 +802,34 @@ def test_every_loss_gives_the_same_update_in_micro_batches_and_in_two_parts(loss
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_groups_without_advantage_stay_in_every_denominator(loss: str) -> None:
-    counted = {"grpo": "tokens", "cispo": "tokens"}.get(loss, "completions")
+    counted = {"grpo": "tokens", "cispo": "tokens", "grpo_masked": "tokens"}.get(loss, "completions")
     alone, beside = (
         make_trainer(make_model(), loss=loss).finish_update(groups) for groups in (RAGGED, [*RAGGED, QUIET])
     )
     grown = {"tokens": beside.tokens / alone.tokens, "completions": 13 / 10}[counted]
     assert alone.grad_norm / beside.grad_norm == pytest.approx(grown, rel=1e-4)
     assert alone.trained_tokens == beside.trained_tokens
+
+
+def test_batch_scaling_divides_by_the_spread_of_all_groups_those_without_advantage_included() -> None:
+    groups = [*RAGGED, QUIET]
+    plain, scaled = (make_trainer(make_model(), batch_std=batch).finish_update(groups) for batch in (False, True))
+    everything = [advantage for group in groups for advantage in group.advantages]
+    spread = math.sqrt(fmean(advantage**2 for advantage in everything))
+    assert plain.grad_norm / scaled.grad_norm == pytest.approx(spread, rel=1e-5)
+    assert plain.loss / scaled.loss == pytest.approx(spread, rel=1e-5)
+
+
+def test_batch_scaling_in_two_parts_is_that_of_all_groups_together() -> None:
+    whole, parted = (make_trainer(make_model(), batch_std=True) for _ in range(2))
+    parted.begin_update(RAGGED[:1])
+    reports = [whole.finish_update([*RAGGED, QUIET]), parted.finish_update([*RAGGED[1:], QUIET])]
+    assert reports[0].grad_norm == pytest.approx(reports[1].grad_norm, rel=1e-5)
+
+
+def test_batch_scaling_beside_a_kl_term_is_refused_with_what_to_do() -> None:
+    with pytest.raises(ConfigError, match=r"std_batch divides .*SWARM_KL_WEIGHT=0 beside it, got 0.1"):
+        GrpoConfig(batch_std=True, kl_weight=0.1)
 
 
 def test_a_loss_of_ones_own_is_trained_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
