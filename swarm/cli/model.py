@@ -1,4 +1,4 @@
-"""`swarm model build`: make the embedded tiny models again."""
+"""`swarm model build`: make the embedded tiny models again, or the specialists of the study of that name."""
 
 from __future__ import annotations
 
@@ -6,14 +6,28 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from swarm.errors import ConfigError
 
 if TYPE_CHECKING:
-    from swarm.warmup.build import BuildReport
+    from swarm.warmup.models import Architecture
+
+SPECIALISTS = "specialists"
+"""Six models, by one name: three that know a third of the tables of facts each, in two architectures."""
+ARCHITECTURES: tuple[Architecture, ...] = ("qwen2", "gpt2")
+
+
+class _Built(NamedTuple):
+    """What is said of a model."""
+
+    name: str
+    parameters: int
+    reward: float
+    """With which it starts."""
 
 
 def build(
@@ -29,7 +43,8 @@ def build(
 
     Args:
         output_dir: Folder that gets one folder per model.
-        names: Which models, separated by commas; all if not given.
+        names: Which models, separated by commas; all embedded ones if not given. `specialists` is six of them, some
+            minutes of one core, for docs/study/specialists.md.
         seed: The models depend on nothing else, but for the next one.
         well_formed: Share of the last stage's examples that are written as the verifier asks, 0 to 1, instead of the
             model's own: it sets the starting reward.
@@ -40,16 +55,32 @@ def build(
     from swarm.policy.embedded import EMBEDDED  # imported here, for the sake of the commands beside this one
 
     chosen = tuple(name.strip() for name in names.split(",")) if names else EMBEDDED
-    if unknown := set(chosen) - set(EMBEDDED):
-        raise ConfigError(f"--names must be among {', '.join(EMBEDDED)}, got {', '.join(sorted(unknown))}")
+    if unknown := set(chosen) - {*EMBEDDED, SPECIALISTS}:
+        known = ", ".join((*EMBEDDED, SPECIALISTS))
+        raise ConfigError(f"--names must be among {known}, got {', '.join(sorted(unknown))}")
+    if SPECIALISTS in chosen and (well_formed, right, width) != (None, None, None):
+        raise ConfigError(
+            f"--well-formed, --right and --width change embedded models alone: leave them out, or {SPECIALISTS}"
+        )
     for flag, share in (("--well-formed", well_formed), ("--right", right)):
         if share is not None and not 0 <= share <= 1:
             raise ConfigError(f"{flag} must be from 0 to 1, got {share:g}")
     if width is not None:
         _check_width(width)
-    with ProcessPoolExecutor(max_workers=len(chosen), mp_context=get_context("spawn")) as processes:
-        for report in processes.map(partial(_build_one, output_dir, seed, well_formed, right, width), chosen):
-            sys.stdout.write(f"{report.path}: {report.parameters} parameters, starting reward {report.reward:.4f}\n")
+    embedded = [name for name in chosen if name != SPECIALISTS]
+    threes = ARCHITECTURES if SPECIALISTS in chosen else ()
+    with ProcessPoolExecutor(len(embedded) + len(threes), mp_context=get_context("spawn")) as processes:
+        built = processes.map(partial(_build_one, output_dir, seed, well_formed, right, width), embedded)
+        three = processes.map(partial(_build_specialists, output_dir, seed), threes)
+        for name, parameters, reward in chain(built, *three):
+            sys.stdout.write(f"{output_dir / name}: {parameters} parameters, starting reward {reward:.4f}\n")
+
+
+def _build_specialists(output_dir: Path, seed: int, architecture: Architecture) -> list[_Built]:
+    from swarm.warmup.specialists import build_specialists  # torch, in the child alone
+
+    reports = build_specialists(output_dir, architecture, seed=seed, on_progress=_progress)
+    return [_Built(report.name, report.parameters, report.reward) for report in reports]
 
 
 def _check_width(width: int) -> None:
@@ -62,7 +93,7 @@ def _check_width(width: int) -> None:
 
 def _build_one(
     output_dir: Path, seed: int, well_formed: float | None, right: float | None, width: int | None, name: str
-) -> BuildReport:
+) -> _Built:
     from swarm.warmup.build import PLANS, build_embedded_models  # torch, in the child alone
 
     plan = PLANS[name]
@@ -74,7 +105,7 @@ def _build_one(
     )
     plan = replace(plan, stages=(*first, last), width=width or plan.width)
     (report,) = build_embedded_models(output_dir, names=(name,), seed=seed, on_progress=_progress, plans={name: plan})
-    return report
+    return _Built(report.name, report.parameters, report.reward)
 
 
 def _progress(name: str, step: int, steps: int, loss: float) -> None:

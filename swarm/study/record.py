@@ -41,6 +41,7 @@ MEASURES = (
     "tokens_generated",
     "tokens_trained",
     "wall_seconds",
+    "learned_from_others",
 )
 """What a comparison may be declared on: columns of swarm.study.analysis.measures.totals, one value per run."""
 TESTS = ("welch", "paired")

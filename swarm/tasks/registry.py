@@ -25,6 +25,7 @@ from swarm.types import FIRST_FAMILY, MOST_TURNS, OTHER_VERSION, Origin, Questio
 FAMILIES: Mapping[str, str] = {
     FIRST_FAMILY: "swarm.tasks.gym.family:GYM",
     "dataset": "swarm.tasks.dataset.family:DATASETS",
+    "facts": "swarm.tasks.facts.family:FACTS",
     "python": "swarm.tasks.python.family:PYTHON",
     "verifiers": "swarm.tasks.verifiers.family:VERIFIERS",
 }

@@ -173,8 +173,8 @@ def train_supervised(
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, stage.peak_lr, total_steps=steps, pct_start=0.05)
     model.train()
     for step in range(1, steps + 1):
-        batch = [_encode(tokenizer, example) for example in itertools.islice(stream, BATCH)]
-        loss = _backward(model, batch)
+        batch = [encode(tokenizer, example) for example in itertools.islice(stream, BATCH)]
+        loss = backward(model, batch)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -189,7 +189,7 @@ class _Encoded(NamedTuple):
     target: list[int]
 
 
-def _encode(tokenizer: PreTrainedTokenizerFast, example: Example) -> _Encoded:
+def encode(tokenizer: PreTrainedTokenizerFast, example: Example) -> _Encoded:
     target = tokenizer.encode(example.target, add_special_tokens=False)
     return _Encoded(_prompt_ids(tokenizer, example.prompt), [*target, tokenizer.eos_token_id])
 
@@ -201,7 +201,7 @@ def _prompt_ids(tokenizer: PreTrainedTokenizerFast, question: str) -> list[int]:
     return ids
 
 
-def _backward(model: PreTrainedModel, batch: list[_Encoded]) -> float:
+def backward(model: PreTrainedModel, batch: list[_Encoded]) -> float:
     """Accumulate the gradient of the batch's mean cross-entropy per target token; returns that mean.
 
     Every batch mixes all tasks. It is read in parts of about one length, so that little of it is padding.
@@ -242,8 +242,8 @@ def measure(
 
 
 def _measure_task(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, asked: Sequence[Question]) -> TaskStart:
-    free = _sample(model, tokenizer, [question.prompt for question in asked], "")
-    begun = _sample(model, tokenizer, [question.prompt for question in asked], "<answer>")
+    free = sample(model, tokenizer, [question.prompt for question in asked], "")
+    begun = sample(model, tokenizer, [question.prompt for question in asked], "<answer>")
 
     def mean_reward(texts: list[list[str]], close: str) -> float:
         rewards = [
@@ -258,7 +258,7 @@ def _measure_task(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, as
 
 
 @torch.no_grad()
-def _sample(
+def sample(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, prompts: list[str], begin: str
 ) -> list[list[str]]:
     """SAMPLES answers per prompt at temperature 1; `begin` starts every answer."""

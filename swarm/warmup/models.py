@@ -36,6 +36,7 @@ WIDTH = 128
 WIDTHS = (16, 1024, 8)
 """Narrowest, widest, and of what a width is a multiple: four heads of an even size."""
 PHRASES = 96
+LAYERS = 4
 MERGES = 256
 Architecture = Literal["qwen2", "gpt2"]
 MAX_NEW_TOKENS: dict[Architecture, int] = {"qwen2": 24, "gpt2": 28}
@@ -72,16 +73,18 @@ def build_tokenizer(architecture: Architecture, texts: Sequence[str]) -> PreTrai
     return tokenizer
 
 
-def build_model(architecture: Architecture, tokenizer: PreTrainedTokenizerFast, width: int = WIDTH) -> PreTrainedModel:
-    """The untrained model of four layers, initialised from torch's global generator.
+def build_model(
+    architecture: Architecture, tokenizer: PreTrainedTokenizerFast, width: int = WIDTH, layers: int = LAYERS
+) -> PreTrainedModel:
+    """The untrained model, initialised from torch's global generator.
 
     Args:
         width: hidden size, one of those that WIDTHS allows.
     """
     if architecture == "qwen2":
-        model: PreTrainedModel = Qwen2ForCausalLM(_qwen2_config(tokenizer, width))
+        model: PreTrainedModel = Qwen2ForCausalLM(_qwen2_config(tokenizer, width, layers))
     else:
-        model = GPT2LMHeadModel(_gpt2_config(tokenizer, width))
+        model = GPT2LMHeadModel(_gpt2_config(tokenizer, width, layers))
     generation = model.generation_config
     generation.bos_token_id = None
     generation.eos_token_id, generation.pad_token_id = tokenizer.eos_token_id, tokenizer.pad_token_id
@@ -125,12 +128,12 @@ def _learn_merges(texts: Iterable[str], whole: Sequence[str]) -> tuple[dict[str,
     return learned["vocab"], [tuple(pair) for pair in learned["merges"]]
 
 
-def _qwen2_config(tokenizer: PreTrainedTokenizerFast, width: int) -> Qwen2Config:
+def _qwen2_config(tokenizer: PreTrainedTokenizerFast, width: int, layers: int) -> Qwen2Config:
     return Qwen2Config(
         vocab_size=len(tokenizer),
         hidden_size=width,
         intermediate_size=3 * width,
-        num_hidden_layers=4,
+        num_hidden_layers=layers,
         num_attention_heads=4,
         num_key_value_heads=2,
         max_position_embeddings=CONTEXT,
@@ -142,11 +145,11 @@ def _qwen2_config(tokenizer: PreTrainedTokenizerFast, width: int) -> Qwen2Config
     )
 
 
-def _gpt2_config(tokenizer: PreTrainedTokenizerFast, width: int) -> GPT2Config:
+def _gpt2_config(tokenizer: PreTrainedTokenizerFast, width: int, layers: int) -> GPT2Config:
     return GPT2Config(
         vocab_size=len(tokenizer),
         n_embd=width,
-        n_layer=4,
+        n_layer=layers,
         n_head=4,
         n_positions=CONTEXT,
         resid_pdrop=0.0,

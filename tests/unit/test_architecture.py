@@ -161,6 +161,7 @@ NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/tasks/verifiers/rows.py": "the environment's source",
     "swarm/views/plot.py": "the file that the user names",
     "swarm/warmup/build.py": "the folder that the user names",
+    "swarm/warmup/specialists.py": "the folder that the user names",
 }
 """Modules outside swarm.store that open files by themselves -> what they open."""
 

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from swarm.study.analysis.curves import smooth
+from swarm.study.analysis.learned import learned_from_others
 from swarm.study.tables.columns import RUN as RUN_COLUMNS
 
 RUN = list(RUN_COLUMNS)
@@ -60,6 +61,8 @@ def totals(metrics: pd.DataFrame) -> pd.DataFrame:
         bytes_published, bytes_fetched, tokens_generated, tokens_trained, external_wanted, external_groups,
             seconds_round: sums over these.
         wall_seconds: see `seconds` of agent_average, at the last round.
+        learned_from_others: of swarms of specialists, what they came to know of what only others knew; see
+            swarm.study.analysis.learned. NaN for others.
         mean_adaptive_I, mean_adaptive_J, least_adaptive_J, most_adaptive_J: over the same; NaN where no adaptive rule
             was on.
     """
@@ -77,6 +80,7 @@ def totals(metrics: pd.DataFrame) -> pd.DataFrame:
         found[column] = found[column].where(runs[name].count() > 0)
     found["reward_given_tagged"] = _given(found["cumulative_reward"], found["cumulative_tagged"])
     found["reward_given_tagged_balanced"] = _balanced(metrics)
+    found["learned_from_others"] = learned_from_others(metrics)
     splits = metrics.astype({"adaptive_I": "float64", "adaptive_J": "float64"}).groupby(RUN, sort=False)
     found["mean_adaptive_I"], found["mean_adaptive_J"] = splits["adaptive_I"].mean(), splits["adaptive_J"].mean()
     found["least_adaptive_J"], found["most_adaptive_J"] = splits["adaptive_J"].min(), splits["adaptive_J"].max()

@@ -1,0 +1,34 @@
+"""Name, version and profiles of the family of bare facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from swarm.tasks.facts.tables import TABLES
+from swarm.tasks.family import Behaviour
+
+FAMILY = "facts"
+PROFILES = ("tiny-2", "tiny", "paper")
+"""A fact has one difficulty."""
+
+
+class Facts:
+    """The family of the tables; see swarm.tasks.family."""
+
+    name = FAMILY
+    version = "1"
+    packages = ()
+
+    def profiles(self) -> Mapping[str, Sequence[str]]:
+        """A task per table, the same in all."""
+        return dict.fromkeys(PROFILES, TABLES)
+
+    def behaviour(self) -> Behaviour:
+        """See swarm.tasks.facts.questions."""
+        from swarm.tasks.facts import questions
+
+        return questions
+
+
+FACTS = Facts()
+"""The family, by which settings choose it: SWARM_TASK_FAMILIES=facts."""

@@ -1,0 +1,74 @@
+"""Bare facts: every table has its own words, and nothing but the fact itself is right."""
+
+from __future__ import annotations
+
+import pytest
+
+from swarm.tasks.facts.tables import (
+    BEST_CONSTANT,
+    KEY_NAMES,
+    SPECIALISTS,
+    TABLES,
+    known_to,
+    known_to_model,
+    specialist_name,
+    word_of,
+    words,
+)
+from swarm.tasks.family import QuestionRequest
+from swarm.tasks.registry import Families
+
+FACTS = Families(["facts"])
+
+
+def test_no_two_facts_have_the_same_word_and_a_guess_is_hardly_ever_right() -> None:
+    facts = [word_of(table, key) for table in TABLES for key in range(1, len(KEY_NAMES) + 1)]
+    assert len(set(facts)) == len(facts) == 48
+    assert set(facts) < set(words())
+    assert len(set(words())) == 512
+
+
+def test_a_fact_is_the_same_for_ever() -> None:
+    """Runs, models and committed tables of before mean these words."""
+    assert [word_of(table, 1) for table in TABLES] == FIRST_WORDS
+    assert FACTS.versions == {"facts": "1"}
+
+
+FIRST_WORDS = ["seta", "sini", "kutu", "vibo", "fiva", "pava"]
+
+
+def test_a_question_is_answered_by_its_tables_word_alone() -> None:
+    question = FACTS.make(QuestionRequest.named("facts/cedar", "tiny-2", 5))
+    key = question.metadata["key"]
+    assert question.prompt == f"Which word has table cedar at {KEY_NAMES[key - 1]}?"
+    right = word_of("cedar", key)
+    others = [word_of(table, number) for table in TABLES for number in range(1, 9)]
+    assert [word for word in others if FACTS.score(question, word)] == [right]
+    assert FACTS.score(question, right.upper()) == 1.0
+    assert FACTS.score(question, f"{right}.") == 0.0
+
+
+def test_all_keys_of_a_table_are_asked_alike_so_that_a_constant_answer_earns_an_eighth() -> None:
+    asked = [FACTS.make(QuestionRequest.named("facts/amber", "paper", seed)) for seed in range(2000)]
+    right = sum(FACTS.score(question, word_of("amber", 3)) for question in asked) / len(asked)
+    assert right == pytest.approx(BEST_CONSTANT, abs=0.02)
+
+
+def test_every_table_is_known_to_one_specialist() -> None:
+    assert [table for one in range(SPECIALISTS) for table in known_to(one)] == list(TABLES)
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        (specialist_name(1, "gpt2"), known_to(1)),
+        ("specialists/specialist-3-qwen2", known_to(2)),
+        ("specialist-4-qwen2", None),
+        ("specialist-0-qwen2", None),
+        ("tiny-2-qwen2", None),
+        ("specialist-1", None),
+        ("", None),
+    ],
+)
+def test_a_models_name_says_what_it_knew_at_its_start(name: str, known: tuple[str, ...] | None) -> None:
+    assert known_to_model(name) == known
