@@ -12,7 +12,7 @@ from typing import Any
 from swarm.errors import ConfigError
 
 INSTRUCTION = "Think briefly, then write the final answer alone between <answer> and </answer>."
-TAG = "<answer>"
+TAG, END_TAG = "<answer>", "</answer>"
 _OF_OURS = ("conversation", "tokenize", "add_generation_prompt", "continue_final_message", "return_dict")
 """Arguments of apply_chat_template that a prompt depends on being as they are."""
 
@@ -67,3 +67,20 @@ class Asking:
 
 OURS = Asking()
 """How questions are put where nobody says otherwise."""
+
+
+def last_pair(text: str) -> tuple[int, int] | None:
+    """Start and end of what is between the last closed pair of tags: from the last opening tag that is closed to the
+    next closing one; None where there is none. Linear in the text's length."""
+    last_close = text.rfind(END_TAG)
+    opening = text.rfind(TAG, 0, max(last_close, 0))
+    if opening < 0:
+        return None
+    start = opening + len(TAG)
+    return start, text.find(END_TAG, start)
+
+
+def answer_span(text: str) -> tuple[int, int] | None:
+    """The same with its tags."""
+    pair = last_pair(text)
+    return pair and (pair[0] - len(TAG), pair[1] + len(END_TAG))

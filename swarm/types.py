@@ -213,6 +213,14 @@ class MemoryUse(msgspec.Struct, frozen=True):
     """What torch has reserved of a GPU for this process; None on a CPU."""
 
 
+class Likeliness(NamedTuple):
+    """How likely the own policy was, before an update, to write completions of a peer."""
+
+    logprobs: float
+    """Sum over their tokens, nats."""
+    tokens: int
+
+
 class TrainReport(msgspec.Struct, frozen=True):
     """What one policy update did."""
 
@@ -234,6 +242,11 @@ class TrainReport(msgspec.Struct, frozen=True):
     """Trained tokens that were weighed by their publisher's log-probs."""
     importance_mean: float = 0.0
     """Their mean weight, truncated."""
+    left_out_tokens: int = 0
+    """Tokens of the trained external completions from which a bound let nothing be learned."""
+    external_likeliness: tuple[Likeliness, ...] = ()
+    """Of the completions with a positive advantage in each group of finish_update, in order; empty where no one is told
+    or nothing was trained."""
     memory_halvings: int = 0
     """How often a step, of generation or of this update, was repeated with half the batch for want of memory."""
     memory: MemoryUse | None = None

@@ -16,7 +16,8 @@ publishes more than S groups counts as one with S.
 What the sample says of the pool. Looking ends with the r-th informative group, r = J, but 2 at least. Among all slots
 but that last one, the share of any kind of group is what it is in the whole pool, on average: without bias, since
 (r - 1) / (k - 1) of k slots is the estimate of inverse sampling (Haldane, "On a method of estimating frequencies",
-Biometrika 33 (1945)). Where all slots had to be looked at, their groups are counted, and nothing is estimated.
+Biometrika 33 (1945)). Where all slots had to be looked at, their groups are counted, and nothing is estimated. Where
+one peer may give no more than some of the J, looking goes on past its further ones, and the estimate is only near that.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from __future__ import annotations
 import hashlib
 import math
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -112,6 +114,7 @@ class Drawing(Generic[Source]):
         ranks: Ranks[Source],
         count: int | None,
         originals: Callable[[list[ScoredGroup]], list[ScoredGroup]] = list,
+        most_of_peer: int | None = None,
     ) -> None:
         """Make a draw of which nothing is known.
 
@@ -120,11 +123,13 @@ class Drawing(Generic[Source]):
             ranks: of the slots of a source that take part.
             count: J; None: everything is to be looked at.
             originals: of groups in the order drawn those that are nobody else's, word for word.
+            most_of_peer: informative groups of one peer that count; None: all do.
         """
         self._order = sorted((rank, source, slot) for source in sources for slot, rank in enumerate(ranks(source)))
         self._enough = math.inf if count is None else max(count, FEWEST)
         self._at_once = math.inf if count is None else MOST_AT_ONCE
         self._originals = originals
+        self._most_of_peer = most_of_peer
         self._asked = 0
         """Slots that were looked at or asked for, from the first on."""
 
@@ -148,7 +153,7 @@ class Drawing(Generic[Source]):
     def sample(self, results: Results[Source]) -> Sample:
         """What is known by now, up to the slot with which enough was found; what is unknown is passed over."""
         seen, unknown, slots = self._walk(results)
-        enough = sum(map(_has_advantage, seen)) >= self._enough
+        enough = self._counting(seen) >= self._enough
         return Sample(seen, slots - len(unknown), len(self._order), enough, not unknown)
 
     def _walk(
@@ -158,6 +163,7 @@ class Drawing(Generic[Source]):
         seen: list[ScoredGroup] = []
         unknown: list[tuple[Source, int]] = []
         slots, found = 0, 0.0
+        taken = Counter[str]()
         for _, source, slot in self._order:
             slots += 1
             result = results(source, slot)
@@ -166,13 +172,30 @@ class Drawing(Generic[Source]):
                 found += share
             elif isinstance(result, ScoredGroup):
                 seen.append(result)
-                found += _has_advantage(result)
+                found += self._counts(result, taken)
             if found >= self._enough:
                 seen = self._originals(seen)
-                found = sum(map(_has_advantage, seen)) + share * len(unknown)
+                taken = Counter()
+                found = self._counting(seen, taken) + share * len(unknown)
             if found >= self._enough or (share and len(unknown) >= self._at_once):
                 break
         return self._originals(seen), unknown, slots
+
+    def _counts(self, result: ScoredGroup, taken: Counter[str]) -> bool:
+        """Whether a group is one of those that are looked for.
+
+        Args:
+            taken: of each peer, its informative groups before this one; this one is added.
+        """
+        if not _has_advantage(result):
+            return False
+        taken[result.group.peer_id] += 1
+        return self._most_of_peer is None or taken[result.group.peer_id] <= self._most_of_peer
+
+    def _counting(self, groups: Iterable[ScoredGroup], taken: Counter[str] | None = None) -> int:
+        """How many are; arguments as above."""
+        taken = Counter() if taken is None else taken
+        return sum(self._counts(scored, taken) for scored in groups)
 
 
 def random_ranks(seed: int, *purpose: str | int) -> Callable[[str, int], list[int]]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import NamedTuple, Self
 
 from swarm.algo.advantages import is_informative
 from swarm.algo.samplers import Sampler, whole_pool
 from swarm.types import ScoredGroup
+
+_ROUNDING = 1e-9
+"""So that 0.3 x 10 is 3."""
 
 
 class Weighted(NamedTuple):
@@ -38,18 +43,41 @@ def choose_tasks(mixture: Weighted, count: int, rng: Random) -> list[str]:
 
 
 def sample_external(
-    pool: Sequence[ScoredGroup], count: int, rng: Random, sampler: Sampler = whole_pool
+    pool: Sequence[ScoredGroup], count: int, rng: Random, sampler: Sampler = whole_pool, most: int | None = None
 ) -> list[ScoredGroup]:
     """Of a whole pool drop the groups without any advantage, then sample J; what arrived first makes no difference.
+
+    Args:
+        most: groups of one peer that the sampler may choose from, drawn uniformly; None: all of its.
 
     Returns:
         At most `count` groups, fewer where the pool has fewer informative ones.
     """
     informative = [scored for scored in pool if is_informative(scored.rewards)]
-    informative.sort(
-        key=lambda scored: (scored.group.round, scored.group.stage, scored.group.peer_id, scored.group.slot)
-    )
+    informative.sort(key=_place)
+    if most is not None:
+        informative = sorted(first_of_each_peer(rng.sample(informative, len(informative)), most), key=_place)
     return sampler(informative, count, rng)
+
+
+def _place(scored: ScoredGroup) -> tuple[int, int, str, int]:
+    return scored.group.round, scored.group.stage, scored.group.peer_id, scored.group.slot
+
+
+def most_of_peer(count: int, share: float) -> int | None:
+    """How many of J groups may be one peer's: a share, rounded down, but one in any case; None: all of them."""
+    return max(1, math.floor(count * share + _ROUNDING)) if share < 1 else None
+
+
+def first_of_each_peer(groups: Iterable[ScoredGroup], most: int | None) -> list[ScoredGroup]:
+    """The groups in their order, of each peer the first so many; None: all."""
+    taken = Counter[str]()
+    kept = []
+    for scored in groups:
+        taken[scored.group.peer_id] += 1
+        if most is None or taken[scored.group.peer_id] <= most:
+            kept.append(scored)
+    return kept
 
 
 def winners(mean_rewards: dict[str, float]) -> list[str]:

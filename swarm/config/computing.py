@@ -67,6 +67,9 @@ class ComputingSettings:
     importance_cap: Annotated[float, real(0)] | None = setting(None, "SWARM_IMPORTANCE_CAP")
     """Weigh tokens whose publisher's log-probs are usable by min(this, policy / publisher); 0: weigh none; None: 2 with
     a generation server, else 0."""
+    external_reasoning: Literal["whole", "answer"] = setting("whole", "SWARM_EXTERNAL_REASONING")
+    """What of a peer's completion is learned from (docs/bounds.md): `answer`: `<answer>...</answer>` and the end of
+    text alone, the rest is only read; `whole`: all of it."""
     external_logprob_floor: Annotated[float, below(0)] | None = setting(None, "SWARM_EXTERNAL_LOGPROB_FLOOR")
     """External tokens whose log-prob under the own policy before the update is below this are not learned from
     (docs/bounds.md), such as -5; None: all are."""
@@ -112,6 +115,12 @@ class ComputingSettings:
     adapter_folder: Text | None = setting(None, "SWARM_ADAPTER_FOLDER")
     """Where adapters are written for the generation server, which reads them under this very path; None: `adapters` in
     the key folder. Never in the shared folder."""
+
+    @property
+    def bounds_tokens(self) -> bool:
+        """Whether some tokens of peers' completions may be left out of what is learned."""
+        floors = (self.external_logprob_floor, self.external_negative_floor)
+        return self.external_reasoning != "whole" or floors != (None, None)
 
     @property
     def token_weight_cap(self) -> float:

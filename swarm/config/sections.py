@@ -72,12 +72,14 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     ),
     "Sharing": (
         "sampler",
+        "peer_share",
         "staleness",
         "publish_logprobs",
         "licence",
         "consent",
         "licences",
         "importance_cap",
+        "external_reasoning",
         "external_logprob_floor",
         "external_negative_floor",
         "mask_below",
@@ -124,6 +126,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "signing",
         "key_folder",
     ),
+    "Instruments of studies": ("planters", "planted_words"),
     "Beside the run": ("push_repo", "push_every", "sinks", "sink_folder"),
 }
 """Section -> its settings; each setting is in one."""

@@ -118,6 +118,9 @@ class Settings(ComputingSettings):
     """The largest J of an adaptive rule; None: I + J - 1, for a node always asks itself something."""
     sampler: Annotated[str, one_of_or_own(*SAMPLERS)] = setting("uniform", "SWARM_SAMPLER", run_flag="sampler")
     """How the J external groups are drawn from the informative ones of the pool."""
+    peer_share: Annotated[float, above(0, 1)] = setting(1.0, "SWARM_PEER_SHARE")
+    """The largest share of a round's J external groups that comes from one peer, one group in any case; where there are
+    too few peers, fewer groups are trained on (docs/bounds.md)."""
     checkpoint_interval: Annotated[int, whole(0)] = setting(100, "CHECKPOINT_INTERVAL", run_flag="checkpoint_interval")
     """Rounds between checkpoints; 0: only at the stop."""
     checkpoint_keep: Annotated[int, whole(1)] = setting(2, "CHECKPOINT_KEEP")
@@ -207,6 +210,11 @@ class Settings(ComputingSettings):
     `trackio`, `wandb`, each an extra."""
     sink_folder: Text = setting("./sinks", "SWARM_SINK_FOLDER")
     """Where TensorBoard and wandb have their files, never in the shared place; trackio has its own (TRACKIO_DIR)."""
+    planters: Names | None = setting(None, "SWARM_PLANTERS")
+    """An instrument of studies (docs/bounds.md): the names of workers that publish their right answers with planted
+    words in front, and say so in their registration. Refused in a run that is no study's."""
+    planted_words: Text | None = setting(None, "SWARM_PLANTED_WORDS")
+    """What they plant; all workers then count how many of their own completions begin with it."""
     log_level: Literal["debug", "info", "warning", "error"] = setting("info", "SWARM_LOG_LEVEL", run_flag="log_level")
     """What the terminal shows; the folder gets info and above always."""
 
@@ -301,6 +309,10 @@ class Settings(ComputingSettings):
     def max_j(self) -> int:
         """The largest J of the adaptive rule."""
         return self.total_groups - 1 if self.adaptive_max_j is None else self.adaptive_max_j
+
+    def plants(self, node: str) -> str:
+        """What a node of these settings puts in front of its right answers; empty: nothing."""
+        return (self.planted_words or "") if node in (self.planters or ()) else ""
 
     def experiment_identity(self) -> dict[str, Any]:
         """The settings that make two runs the same experiment; a running one refuses to go on with others.

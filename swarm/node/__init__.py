@@ -36,6 +36,7 @@ worker       one training node
   round_steps, round_work               the steps of a round; its data and its row
   ij_schedule                           I and J of each round
   own_groups, own_completions           own questions, completions, rewards; token ids kept for redo
+  planting                              an instrument of studies: planted words in what is published
   conversing                            turn by turn, where tasks reply
   round_files                           what a round leaves in the shared place, in order
   held_out                              answers to a judge

@@ -38,6 +38,7 @@ cuda_graphs       record a step once, check it, replay it
 decode_weights    bf16 copies of the weights, at fixed addresses
 
 batch             training groups -> padded tensors of one micro-batch
+answer_tokens     which tokens of a text are those of its answer
 claims            checks a stranger's token ids and log-probs
 forward           tensors -> log-prob of every completion token
 logprobs          log-probs of chosen tokens: of a matrix head block by block of the vocabulary, of others in chunks

@@ -16,13 +16,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain
+from itertools import accumulate, chain, zip_longest
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from swarm.instruction import OURS, Asking
+from swarm.policy.answer_tokens import answer_tokens
 from swarm.policy.claims import claim_holds
 from swarm.policy.conversation import Spoken, encode_turn, join_turns
 from swarm.policy.model import LanguageModel
@@ -53,6 +54,8 @@ class Row:
     behaviour_logprobs: tuple[float, ...] | None
     """Of what is written, as the policy that wrote it saw it; None of a stranger's text, unless its claim is asked for
     and holds."""
+    learned: Sequence[bool] | None = None
+    """Of what is written, whether it may be learned from; None: all of it."""
 
     @property
     def written_ids(self) -> list[int]:
@@ -149,6 +152,8 @@ class MicroBatch:
     """bool [M], the token is this policy's own."""
     behaviour_logprobs: Tensor
     """[M], under the policy that wrote the token, NaN where unknown."""
+    learned: Tensor | None
+    """bool [M], the token may be learned from; None: all may."""
     blocks: list[Block]
     """The rows, parted where their lengths differ enough for separate padding to pay."""
     first_token: list[int]
@@ -166,6 +171,7 @@ def encode_groups(
     *,
     all_rows: bool,
     use_claims: bool,
+    answers_only: bool = False,
     first: int = 0,
     asking: Asking = OURS,
 ) -> Encoded:
@@ -176,6 +182,7 @@ def encode_groups(
     Args:
         all_rows: keep rows with advantage 0 too, because a KL term gives them a gradient.
         use_claims: take a stranger's own token ids, with their log-probs, where they can be believed.
+        answers_only: of external completions nothing but the answers and ends of text is learned from.
         first: number of the first group.
         asking: how this node puts questions, its peers' too.
     """
@@ -184,7 +191,8 @@ def encode_groups(
     squares = 0.0
     for index, group in enumerate(groups, first):
         prompt_ids = tuple(encode_prompt(model.tokenizer, group.prompt, asking))
-        completions = [_as_read(completion, group, model, use_claims, asking) for completion in group.completions]
+        marked = answers_only and group.external
+        completions = [_as_read(one, group, model, use_claims, asking, marked) for one in group.completions]
         longest = max((len(one.spoken.token_ids) for one in completions), default=0)
         longest_turn = max((one.longest_turn for one in completions), default=0)
         if len(prompt_ids) + longest > model.context or longest_turn > EXTERNAL_LENGTHS * model.max_new_tokens:
@@ -193,9 +201,9 @@ def encode_groups(
         tokens += sum(len(one.spoken.written) for one in completions)
         written += len(completions)
         squares += math.fsum(advantage**2 for advantage in group.advantages)
-        for (spoken, _, logprobs), advantage in zip(completions, group.advantages, strict=True):
+        for (spoken, _, logprobs, learned), advantage in zip(completions, group.advantages, strict=True):
             if spoken.written and (all_rows or advantage != 0):
-                rows.append(Row(index, prompt_ids, *spoken, advantage, not group.external, logprobs))
+                rows.append(Row(index, prompt_ids, *spoken, advantage, not group.external, logprobs, learned))
     return Encoded(len(groups), rows, tokens, written, too_long, squares)
 
 
@@ -232,6 +240,7 @@ def stack_rows(rows: Sequence[Row], model: LanguageModel) -> MicroBatch:
     padded = [[*row.token_ids, *[model.pad_id] * (longest - len(row.token_ids))] for row in rows]
     advantage_N = torch.tensor([row.advantage for row in rows], dtype=torch.float32)
     own_N = torch.tensor([row.own for row in rows])
+    learned = [one for row in rows for one in row.learned or [True] * len(row.written)]
     behaviour = [value for row in rows for value in row.behaviour_logprobs or [math.nan] * len(row.written)]
     return MicroBatch(
         prompts=pad_prompts(list(prompts.values()), model),
@@ -244,6 +253,7 @@ def stack_rows(rows: Sequence[Row], model: LanguageModel) -> MicroBatch:
         advantages=advantage_N.repeat_interleave(length_N).to(model.device),
         own=own_N.repeat_interleave(length_N).to(model.device),
         behaviour_logprobs=torch.tensor(behaviour, dtype=torch.float32, device=model.device),
+        learned=None if all(learned) else torch.tensor(learned, device=model.device),
         first_token=[0, *accumulate(lengths)],
         blocks=length_blocks(
             [len(row.token_ids) for row in rows],
@@ -284,15 +294,20 @@ class _Read(NamedTuple):
     """Tokens of what was written at once."""
     logprobs: tuple[float, ...] | None
     """Of what is written, where they are known."""
+    learned: list[bool] | None
+    """As in Row."""
 
 
 def _as_read(
-    completion: Completion, group: TrainGroup, model: LanguageModel, use_claims: bool, asking: Asking
+    completion: Completion, group: TrainGroup, model: LanguageModel, use_claims: bool, asking: Asking, marked: bool
 ) -> _Read:
     """All turns by their sampled ids, or all by their texts.
 
     Own completions keep their sampled ids: decoding and encoding again is not the identity. Own ones that were read
     back from their file after a crash say whose tokenizer it was, and are checked.
+
+    Args:
+        marked: say which tokens are of the answers.
     """
     turns: tuple[Turn | Completion, ...] = (*completion.earlier, completion)
     fresh = not group.external and not group.tokenizer and all(turn.token_ids is not None for turn in turns)
@@ -302,7 +317,17 @@ def _as_read(
     spoken = join_turns(model, ids, [turn.reply for turn in completion.earlier], asking, forced)
     known = sampled and all(turn.logprobs is not None for turn in turns)
     logprobs = tuple(chain.from_iterable(map(_logprobs_of_written, turns))) if known else None
-    return _Read(spoken, max(map(len, ids)), logprobs)
+    learned = _learned(ids, forced, model) if marked else None
+    return _Read(spoken, max(map(len, ids)), logprobs, learned)
+
+
+def _learned(
+    ids: Sequence[Sequence[int]], forced: Sequence[tuple[int, int] | None], model: LanguageModel
+) -> list[bool]:
+    """Of what is written in all turns, whether it is of an answer."""
+    turns = zip_longest(ids, forced)
+    marks = [(answer_tokens(turn, model), written_places(len(turn), span)) for turn, span in turns]
+    return [of_answer[place] for of_answer, places in marks for place in places]
 
 
 def _logprobs_of_written(turn: Turn | Completion) -> Sequence[float]:

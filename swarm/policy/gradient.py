@@ -50,11 +50,13 @@ class TokenSums:
     """Of the weights of tokens whose behaviour log-probs are known."""
     drift: Tensor
     """Largest |trainer - generator| log-prob over own tokens."""
+    left_out: Tensor
+    """Of tokens that are not learned from."""
 
     @classmethod
     def zero(cls, device: torch.device) -> TokenSums:
         """Of no tokens."""
-        return cls(*torch.zeros(5, device=device).unbind())
+        return cls(*torch.zeros(6, device=device).unbind())
 
 
 class GradientSum:
@@ -63,6 +65,7 @@ class GradientSum:
     Attributes:
         sums: over the tokens of these rows.
         logprobs: of each of these rows, before the update; only where later iterations will measure against them.
+        praised: of the external rows with a positive advantage, the sum of their log-probs before the update.
         budget: how large a micro-batch may be.
         loss_scale: what the sum that is in `.grad` was multiplied by.
     """
@@ -84,6 +87,7 @@ class GradientSum:
         self._torn = False
         self.sums = TokenSums.zero(model.device)
         self.logprobs: dict[Row, Tensor] = {}
+        self.praised: dict[Row, Tensor] = {}
 
     @property
     def needs_all_rows(self) -> bool:
@@ -134,7 +138,7 @@ class GradientSum:
     def _restart(self) -> None:
         self._torn = False
         self.sums = TokenSums.zero(self._model.device)
-        self.logprobs = {}
+        self.logprobs, self.praised = {}, {}
         for parameter in self._parameters:
             parameter.grad = None
 
@@ -143,9 +147,9 @@ class GradientSum:
         logprob_M = self._logprobs(self._model, batch)
         seen_M = logprob_M.detach()
         old_M = seen_M if old_logprobs is None else torch.cat([old_logprobs[row] for row in rows])
-        if self._floors.wanted:
-            learned_M = learned_tokens(old_M, batch.advantages, batch.own, self._floors)
+        if (learned_M := self._learned(batch, old_M)) is not None:
             logprob_M = without_gradient(logprob_M, learned_M)
+            self.sums.left_out += (~learned_M).sum()
         inputs = self._inputs(batch, logprob_M, old_M)
         losses = self._loss(inputs, self._settings)
         total = losses.loss.sum()
@@ -154,9 +158,18 @@ class GradientSum:
         if losses.clipped is not None:
             self.sums.clipped += losses.clipped.sum()
         self._observe(batch, inputs)
+        if old_logprobs is None:
+            self._observe_external(rows, batch, seen_M)
         if self._config.iterations > 1:
             lengths = [len(row.written) for row in rows]
             self.logprobs.update(zip(rows, torch.split(seen_M, lengths), strict=True))
+
+    def _learned(self, batch: MicroBatch, old_M: Tensor) -> Tensor | None:
+        """bool [M]; None: every token is learned from."""
+        if not self._floors.wanted:
+            return batch.learned
+        above_M = learned_tokens(old_M, batch.advantages, batch.own, self._floors)
+        return above_M if batch.learned is None else above_M & batch.learned
 
     def _inputs(self, batch: MicroBatch, logprob_M: Tensor, old_M: Tensor) -> LossInputs:
         weights_M = reference_M = None
@@ -185,6 +198,13 @@ class GradientSum:
         drift_M = (inputs.logprobs - batch.behaviour_logprobs).abs().nan_to_num(0.0) * batch.own
         self.sums.drift = torch.maximum(self.sums.drift, drift_M.max())
 
+    def _observe_external(self, rows: Sequence[Row], batch: MicroBatch, seen_M: Tensor) -> None:
+        """How likely the policy is to write what its peers' right answers say, left-out tokens included."""
+        if not any(_praised(row) for row in rows):
+            return
+        sum_N = seen_M.new_zeros(len(rows)).index_add(0, batch.completion_of_token, seen_M)
+        self.praised.update((row, total) for row, total in zip(rows, sum_N.unbind(), strict=True) if _praised(row))
+
     def _logprobs(self, model: LanguageModel, batch: MicroBatch) -> Tensor:
         return completion_logprobs(
             model, batch, temperature=self._config.temperature, share_prompts=self._shares_prompts
@@ -201,6 +221,10 @@ class GradientSum:
             yield
         finally:
             self._model.module.eval()
+
+
+def _praised(row: Row) -> bool:
+    return not row.own and row.advantage > 0
 
 
 def _reference(model: LanguageModel) -> LanguageModel:

@@ -32,6 +32,7 @@ _RANGES: tuple[tuple[str, tuple[str, ...], Callable[[Any], bool]], ...] = (
     ("below 1", ("clip_low",), lambda value: value < 1),
     ("at most 1", ("top_p", "min_p"), lambda value: value <= 1),
     ("auto, dynamic or static", ("decoding",), lambda value: value in ("auto", "dynamic", "static")),
+    ("whole or answer", ("external_reasoning",), lambda value: value in ("whole", "answer")),
     ("skip or step", ("empty_update",), lambda value: value in ("skip", "step")),
     (
         "a finite number below 0, or unset",
@@ -152,6 +153,8 @@ class GrpoConfig:
     """Token positions, padding included, per forward and backward pass. Halved whenever the GPU runs out of memory."""
     importance_cap: float = 0.0
     """Weigh tokens with known behaviour log-probs by min(importance_cap, policy / behaviour); 0: weigh none."""
+    external_reasoning: str = "whole"
+    """`answer`: of external completions only the tokens of the answer and the end-of-text get a gradient."""
     external_logprob_floor: float | None = None
     """Log-prob before the update below which an external token gets no gradient; None: every one gets its own."""
     external_negative_floor: float | None = None
@@ -216,6 +219,7 @@ def grpo_config(settings: Settings) -> GrpoConfig:
         iterations=settings.grpo_iterations,
         micro_batch_tokens=settings.micro_batch_tokens,
         importance_cap=settings.token_weight_cap,
+        external_reasoning=settings.external_reasoning,
         external_logprob_floor=settings.external_logprob_floor,
         external_negative_floor=settings.external_negative_floor,
         mask_below=settings.mask_below,

@@ -29,7 +29,7 @@ from swarm.policy.memory import Halvings, gpu_memory
 from swarm.policy.model import LanguageModel
 from swarm.policy.optimizer import Optimizer, OptimizerState
 from swarm.policy.settings import GrpoConfig
-from swarm.types import TrainGroup, TrainReport
+from swarm.types import Likeliness, TrainGroup, TrainReport
 
 logger = get_logger(__name__)
 
@@ -70,7 +70,9 @@ class ModelTrainer:
             encoded = self._begun.joined(rest)
             if encoded.rows:
                 self._gradient.add(rest.rows)
+                likeliness = self._likeliness(rest)
                 report = _mean_report(self._iterate(encoded))
+                report = msgspec.structs.replace(report, external_likeliness=likeliness)
             else:
                 report = self._empty_update(encoded)
             memory = gpu_memory(self._model.device)
@@ -111,9 +113,21 @@ class ModelTrainer:
             self._model,
             all_rows=self._gradient.needs_all_rows,
             use_claims=self._config.importance_cap > 0,
+            answers_only=self._config.external_reasoning == "answer",
             first=self._begun.groups,
             asking=self._config.asking,
         )
+
+    def _likeliness(self, rest: Encoded) -> tuple[Likeliness, ...]:
+        """Of each group of finish_update, before the update; added up in the order of its completions."""
+        praised = self._gradient.praised
+        totals = dict(zip(praised, torch.stack([*praised.values()]).tolist(), strict=True)) if praised else {}
+        sums, tokens = [0.0] * rest.groups, [0] * rest.groups
+        for row in rest.rows:
+            if row in totals:
+                sums[row.group - self._begun.groups] += totals[row]
+                tokens[row.group - self._begun.groups] += len(row.written)
+        return tuple(map(Likeliness, sums, tokens))
 
     def _forget(self) -> None:
         self._begun = _NO_GROUPS
@@ -152,8 +166,8 @@ class ModelTrainer:
         """One optimizer step, left out if its gradient is not finite."""
         divisor = self._divisor(encoded)
         norm, sums = self._optimizer.scale_and_clip(divisor * self._gradient.loss_scale), self._gradient.sums
-        read = torch.stack([norm, sums.loss, sums.kl, sums.clipped, sums.importance, sums.drift])
-        grad_norm, loss, kl, clipped, importance, drift = read.tolist()  # the one wait for the device
+        read = torch.stack([norm, sums.loss, sums.kl, sums.clipped, sums.importance, sums.drift, sums.left_out])
+        grad_norm, loss, kl, clipped, importance, drift, left_out = read.tolist()  # the one wait for the device
         finite = math.isfinite(loss) and math.isfinite(grad_norm)
         if finite:
             self._optimizer.step()
@@ -171,6 +185,7 @@ class ModelTrainer:
             logprob_drift=drift,
             importance_tokens=weighed,
             importance_mean=importance / max(1, weighed),
+            left_out_tokens=round(left_out),
             updated=finite,
         )
 

@@ -43,6 +43,7 @@ EVENTS = frozenset(
         "start.not_recorded",
         *("state.doubted", "state.readable", "state.restored"),
         *("state.undoubted", "state.unreadable", "state.unwritable", "state.writable"),
+        "study.plants",
         "tasks.not_published",
         "train.loss_scale_halved",
         "train.non_finite",

@@ -5,16 +5,16 @@ Pure and linear in the text's length: a completion of megabytes of tags costs a 
 
 from __future__ import annotations
 
-OPEN_TAG = "<answer>"
-CLOSE_TAG = "</answer>"
+from swarm.instruction import END_TAG, TAG, last_pair
 
+OPEN_TAG, CLOSE_TAG = TAG, END_TAG
 ANSWER_LIMIT = 2_000
 """Longest answer that is handed to a scorer, in characters; the nine tasks' true answers are far shorter."""
 
 
 def has_answer(text: str) -> bool:
     """Whether the text holds a closed <answer>...</answer> pair, whatever is in it."""
-    return _last_pair(text) is not None
+    return last_pair(text) is not None
 
 
 def extract_answer(text: str) -> str | None:
@@ -23,7 +23,7 @@ def extract_answer(text: str) -> str | None:
     Returns None, which is scored 0.0 without asking the task's scorer, where there is no closed pair, where the answer
     is longer than ANSWER_LIMIT, and where it is no valid Unicode (a lone surrogate, which no tokenizer writes).
     """
-    pair = _last_pair(text)
+    pair = last_pair(text)
     if pair is None:
         return None
     answer = text[slice(*pair)].strip()
@@ -32,18 +32,8 @@ def extract_answer(text: str) -> str | None:
 
 def before_answer(text: str) -> str:
     """What stands before the last closed pair; all of the text where there is none."""
-    pair = _last_pair(text)
-    return text if pair is None else text[: pair[0] - len(OPEN_TAG)]
-
-
-def _last_pair(text: str) -> tuple[int, int] | None:
-    """Start and end of the last pair's content: from the last opening tag that is closed to the next closing one."""
-    last_close = text.rfind(CLOSE_TAG)
-    opening = text.rfind(OPEN_TAG, 0, max(last_close, 0))
-    if opening < 0:
-        return None
-    start = opening + len(OPEN_TAG)
-    return start, text.find(CLOSE_TAG, start)
+    pair = last_pair(text)
+    return text if pair is None else text[: pair[0] - len(TAG)]
 
 
 def is_unicode(text: str) -> bool:

@@ -113,6 +113,8 @@ class PeerFile(msgspec.Struct, kw_only=True):
     weighs them."""
     trains: bool | UnsetType = UNSET
     """False: its policy stays as it is, whatever it is waited for as."""
+    plants: str | UnsetType = UNSET
+    """Words that it puts in front of its right answers, as an instrument of a study."""
     schema_version: int = SCHEMA_VERSION
 
 

@@ -233,6 +233,17 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     rewards measure nothing, and no mean counts them."""
     peer_rewards: Annotated[dict[str, float], unit("reward")] | UnsetType = UNSET
     """Of an evaluator: node -> mean reward per completion over its groups of the round, as verified here."""
+    logprobs_by_peer: Annotated[dict[str, float], unit("nats")] | UnsetType = UNSET
+    """Node -> mean log-prob per token, under this node's policy before the update, of its completions with a positive
+    advantage that were trained on; missing where there were none."""
+    tokens_left_out: Tokens | UnsetType = UNSET
+    """Of peers' trained completions, tokens from which a bound (docs/bounds.md) let nothing be learned; missing where
+    none is set."""
+    planted_rate: Share | UnsetType = UNSET
+    """Of own completions, those that begin with the planted words of a study, as sampled; missing, like `plants`, where
+    none are named."""
+    plants: bool | UnsetType = UNSET
+    """This node puts them in front of its right answers when it publishes these."""
     adaptive_I: Groups | UnsetType = UNSET
     """Local groups of this round by the adaptive rule; missing, like all `adaptive_*`, while no rule is on."""
     adaptive_J: Groups | UnsetType = UNSET

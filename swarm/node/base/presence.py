@@ -245,6 +245,7 @@ class Presence:
             model=self.model,
             needs_from=self.needs_from,
             trains=UNSET if ctx.settings.trains or ctx.settings.role == "coordinator" else False,
+            plants=ctx.settings.plants(ctx.node_id) or UNSET,
             mixture=UNSET if self._mixture is None else dict(self._mixture),
         )
 

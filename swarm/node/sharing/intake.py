@@ -72,6 +72,8 @@ class Wanted:
     """Those that are not drawn again."""
     purpose: tuple[str | int, ...]
     """Beside the run's seed what decides in which order: such as "external", node and round."""
+    most_of_peer: int | None = None
+    """Of the informative groups, those of one peer that count; None: all."""
 
 
 class Intake:
@@ -222,12 +224,12 @@ class Intake:
     # ── what is drawn ───────────────────────────────────────────────────────────────────────────────────────────────
     def _drawing(self, wanted: Wanted, sources: Set[Source]) -> Drawing[Source]:
         """The one of before, where nothing has changed: it is asked for at every look."""
-        asked = (wanted.slots, wanted.count, sources)
+        asked = (wanted.slots, wanted.count, wanted.most_of_peer, sources)
         last = self._drawings.get(wanted.purpose)
         if last is None or last[0] != asked:
             drawn = self._ctx.settings.admit == "drawn"
             originals = self._originals if not drawn else each_once if self._same_for_all else list
-            drawing = Drawing(sources, self._ranks_of(wanted), wanted.count, originals)
+            drawing = Drawing(sources, self._ranks_of(wanted), wanted.count, originals, wanted.most_of_peer)
             last = self._drawings[wanted.purpose] = (asked, drawing)
         return last[1]
 

@@ -20,6 +20,7 @@ from swarm.errors import ProtocolError, StoreError
 from swarm.logs import get_logger
 from swarm.node.base.context import NodeContext
 from swarm.node.worker.context import Asked
+from swarm.node.worker.planting import without_planted
 from swarm.store.run import Run
 from swarm.types import Completion, RolloutGroup, RoundKey, Turn
 from swarm.wire import keys
@@ -154,6 +155,7 @@ def _published(ctx: NodeContext, key: RoundKey, file: RolloutFile, size: int) ->
 
     try:
         whole = put_together(file, ctx.node_id, key, get, most_bytes=ctx.settings.max_file_bytes)
+        whole = without_planted(whole, ctx.settings.plants(ctx.node_id))
         return Published(to_groups(whole, ctx.node_id, key), sum(sizes))
     except ProtocolError as error:  # nobody can have read it, but for who did before somebody wrote over a part
         logger.warning("rollouts.unreadable", round=key.round, error=str(error))
@@ -172,7 +174,8 @@ def _part(ctx: NodeContext, key: RoundKey, slot: int) -> OwnPart | None:
     place = keys.part(key, ctx.node_id, slot)
     try:
         data = ctx.run.get_checked(place, ctx.settings.max_file_bytes).data
-        group = to_groups(part_file(data, ctx.node_id, key, slot), ctx.node_id, key)[0]
+        part = without_planted(part_file(data, ctx.node_id, key, slot), ctx.settings.plants(ctx.node_id))
+        group = to_groups(part, ctx.node_id, key)[0]
     except FileNotFoundError:
         return None
     except ProtocolError as error:

@@ -39,6 +39,7 @@ from swarm.node.sharing.verification import score_groups
 from swarm.node.worker.context import Asked, WorkerContext
 from swarm.node.worker.conversing import converse
 from swarm.node.worker.own_completions import Left, same_texts, to_file, to_own_groups, what_is_left
+from swarm.node.worker.planting import with_planted
 from swarm.node.worker.round_files import RoundFiles
 from swarm.node.worker.round_work import RoundWork
 from swarm.records.listing import rounds_in
@@ -247,7 +248,7 @@ class OwnGroups:
             licence=settings.licence or UNSET,
             consent=settings.consent or UNSET,
         )
-        return to_rollout_file(
+        file = to_rollout_file(
             groups,
             self._ctx.node_id,
             work.key,
@@ -257,6 +258,7 @@ class OwnGroups:
             parts=parts,
             mixture=self._ctx.mixture and self._ctx.mixture.weights,
         )
+        return with_planted(file, settings.plants(self._ctx.node_id))
 
     def _keeps_what_it_samples(self) -> bool:
         """Not where a write is paid for and a redo samples the same once more."""

@@ -15,7 +15,7 @@ from anyio.abc import TaskGroup
 from msgspec import UNSET
 
 from swarm.algo.registry import advantage_scaling, sampler
-from swarm.algo.sampling import sample_external, winners
+from swarm.algo.sampling import first_of_each_peer, most_of_peer, sample_external, winners
 from swarm.algo.seeds import derive_random
 from swarm.logs import get_logger
 from swarm.node.base.timeline import overlap, total
@@ -29,7 +29,7 @@ from swarm.node.worker.hint_log import HintLog
 from swarm.node.worker.ij_schedule import IJSchedule
 from swarm.node.worker.own_groups import OwnGroups
 from swarm.node.worker.round_files import RoundFiles
-from swarm.node.worker.round_work import RoundWork, bounded, mean_rewards, metrics_row, to_train
+from swarm.node.worker.round_work import RoundWork, bounded, fill_planted, mean_rewards, metrics_row, to_train
 from swarm.records.liveness import EVALUATOR
 from swarm.types import Bill, Generator, RemoteGenerator, RoundKey, Trainer, TrainGroup, TrainReport, stage_after
 from swarm.wire.metrics import MetricsRow
@@ -147,12 +147,13 @@ class RoundSteps:
         """Sample J external groups from what these peers published; False if it was cut off."""
         work = self.work
         wanted = self._wanted(work.key, work.split.external)
+        most = most_of_peer(work.split.external, self._ctx.settings.peer_share)
         work.sample = await self._intake.draw(wanted, instruction.sources, instruction.until, tasks)
         if self._sampler:
             rng = derive_random(self._ctx.settings.seed, "external", self._ctx.node_id, *work.key)
-            work.external = sample_external(work.sample.groups, work.split.external, rng, self._sampler)
+            work.external = sample_external(work.sample.groups, work.split.external, rng, self._sampler, most)
         else:
-            work.external = work.sample.informative[: work.split.external]
+            work.external = first_of_each_peer(work.sample.informative, most)[: work.split.external]
         return work.sample.complete
 
     def _wanted(self, key: RoundKey, external: int) -> Wanted:
@@ -160,7 +161,8 @@ class RoundSteps:
         settings = self._ctx.settings
         slots = settings.peer_groups if self._sampler else settings.peer_slots
         purpose = ("external", self._ctx.node_id, *key)
-        return Wanted(slots, None if self._sampler else external, self._trained.names, purpose)
+        most = None if self._sampler else most_of_peer(external, settings.peer_share)
+        return Wanted(slots, None if self._sampler else external, self._trained.names, purpose, most)
 
     def _wanted_soon(self, key: RoundKey) -> Wanted | None:
         """For the round in hand, or one that follows; on its own clock each peer's groups may be of another round."""
@@ -239,7 +241,11 @@ class RoundSteps:
             model=self._generator.name,
         )
         counts.fill(row)
-        if not self._ctx.settings.trains:
+        settings = self._ctx.settings
+        fill_planted(row, work.own, settings.planted_words or "", settings.plants(self._ctx.node_id))
+        if settings.bounds_tokens and work.report:
+            row.tokens_left_out = work.report.left_out_tokens
+        if not settings.trains:
             row.role = self._ctx.settings.role
         if row.role == EVALUATOR:
             row.peer_rewards = mean_rewards(work.sample.groups)

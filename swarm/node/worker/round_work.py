@@ -20,7 +20,7 @@ from swarm.algo.drawing import EMPTY, Sample
 from swarm.node.sharing.trained_groups import name_of
 from swarm.store.health import Room
 from swarm.tasks.scoring import FULL_ANSWER
-from swarm.types import MemoryUse, RolloutGroup, RoundKey, ScoredGroup, TrainGroup, TrainReport
+from swarm.types import Likeliness, MemoryUse, RolloutGroup, RoundKey, ScoredGroup, TrainGroup, TrainReport
 from swarm.wire.metrics import MetricsRow
 
 MOST_BYTES = 10**12
@@ -151,6 +151,7 @@ def metrics_row(
     _fill_sharing(row, work)
     if work.report:
         _fill_training(row, work.report)
+        _fill_likeliness(row, work.external, work.report)
     _fill_room(row, work)
     return row
 
@@ -236,6 +237,28 @@ def _fill_training(row: MetricsRow, report: TrainReport) -> None:
     row.seconds_lease = report.seconds_lease
     row.importance_tokens = report.importance_tokens
     row.importance_mean = _finite(report.importance_mean)
+
+
+def _fill_likeliness(row: MetricsRow, external: Sequence[ScoredGroup], report: TrainReport) -> None:
+    """How likely the policy was to write what it took from each peer."""
+    sums: dict[str, list[Likeliness]] = defaultdict(list)
+    for scored, found in zip(external, report.external_likeliness, strict=False):
+        if found.tokens:
+            sums[scored.group.peer_id].append(found)
+    means = {p: sum(s.logprobs for s in found) / sum(s.tokens for s in found) for p, found in sorted(sums.items())}
+    row.logprobs_by_peer = {peer: value for peer, value in means.items() if math.isfinite(value)} or UNSET
+
+
+def fill_planted(row: MetricsRow, own: Sequence[ScoredGroup], words: str, plants: str) -> None:
+    """How far the words of a study's planters have spread.
+
+    Args:
+        words: that are planted; empty: none are.
+        plants: what this node plants, likewise.
+    """
+    if words:
+        row.planted_rate = mean(one.text.lstrip().startswith(words) for s in own for one in s.group.completions)
+        row.plants = bool(plants)
 
 
 def _fill_room(row: MetricsRow, work: RoundWork) -> None:

@@ -47,6 +47,8 @@ async def start(ctx: WorkerContext, load_policy: Callable[[], Policy], intake: I
     """
     if ctx.settings.admit == "unverified":
         logger.warning("admission.unverified", consequence="where peers say no origin their answers are believed")
+    if words := ctx.settings.plants(ctx.node_id):
+        logger.warning("study.plants", words=words, consequence="right answers are published with these words in front")
     history = await until_readable(ctx, read_own_rows, ctx.run, ctx.node_id)
     policy = await ctx.compute.run(load_policy)
     state, saved = await ctx.compute.run(_restored, ctx, policy)

@@ -45,6 +45,7 @@ from swarm.node.sharing.verification import TaskSource
 from swarm.node.worker import events as m
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.lookout import Lookout
+from swarm.node.worker.planting import refuse_to_plant
 from swarm.node.worker.redo import NOTHING_REDONE
 from swarm.node.worker.round_steps import RoundSteps
 from swarm.node.worker.saving import Saver
@@ -126,6 +127,7 @@ class Worker:
             SwarmError: what ends this node; the store keeps all that was acknowledged.
         """
         with self._events, self._mailbox:
+            await self._ctx.blocking.run(refuse_to_plant, self._ctx.run, self._ctx.settings.plants(self._ctx.node_id))
             async with self._presence.held():
                 try:
                     await self._ctx.blocking.run(self._ctx.run.store.recover)

@@ -213,3 +213,21 @@ def test_where_groups_are_copied_the_draw_goes_on_until_enough_are_originals() -
 def test_without_anybody_there_is_nothing() -> None:
     assert Looking({}).through(Drawing([], seeded(0), 4)) == EMPTY
     assert (EMPTY.pool_groups, EMPTY.pool_informative, EMPTY.informative) == (0, 0, [])
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcd"), st.text("iu", min_size=SLOTS, max_size=SLOTS), min_size=1),
+    st.integers(1, 5),
+    st.integers(),
+)
+def test_a_draw_goes_on_until_enough_is_found_of_peers_that_give_no_more_than_their_share(
+    letters: Mapping[str, str], count: int, seed: int
+) -> None:
+    pool = pool_of(letters)
+    sample = Looking(pool).through(Drawing(sorted(letters), seeded(seed), count, most_of_peer=1))
+    found = len({scored.group.peer_id for scored in sample.informative})
+    there = sum("i" in of_peer for of_peer in letters.values())
+    assert found == min(max(count, FEWEST), there)
+    assert sample.enough == (there >= max(count, FEWEST))
+    order = Looking(pool).through(Drawing(sorted(letters), seeded(seed), None)).groups
+    assert sample.groups == order[: len(sample.groups)]

@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 
 from swarm.algo.advantages import is_informative
 from swarm.algo.samplers import whole_pool
-from swarm.algo.sampling import Weighted, choose_tasks, sample_external, winners
+from swarm.algo.sampling import (
+    Weighted,
+    choose_tasks,
+    first_of_each_peer,
+    most_of_peer,
+    sample_external,
+    winners,
+)
 from swarm.algo.seeds import derive_random
 from swarm.types import ScoredGroup
 from tests.unit.algo.factories import INFORMATIVE, UNINFORMATIVE, make_pool, make_scored
@@ -133,3 +140,29 @@ def test_winners_are_the_best_all_of_them_and_nobody_without_a_reward(
     rewards: dict[str, float], best: list[str]
 ) -> None:
     assert winners(rewards) == best
+
+
+# ── the share of one peer ───────────────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize(
+    ("count", "share", "most"), [(4, 1.0, None), (4, 0.5, 2), (10, 0.3, 3), (4, 0.1, 1), (0, 0.5, 1), (3, 0.99, 2)]
+)
+def test_a_share_of_the_external_groups_is_rounded_down_to_one_at_least(
+    count: int, share: float, most: int | None
+) -> None:
+    assert most_of_peer(count, share) == most
+
+
+@given(pools, st.integers(1, 8), st.integers(1, 3), st.randoms(use_true_random=False))
+def test_no_peer_gives_more_than_its_share_whatever_the_sampler(
+    pool: list[ScoredGroup], count: int, most: int, rng: Random
+) -> None:
+    by_peer = Counter(scored.group.peer_id for scored in sample_external(pool, count, rng, whole_pool, most))
+    offered = Counter(scored.group.peer_id for scored in pool if is_informative(scored.rewards))
+    assert all(number <= most for number in by_peer.values())
+    assert by_peer.total() == min(count, sum(min(most, number) for number in offered.values()))
+
+
+def test_of_each_peer_the_first_groups_stay_in_their_order() -> None:
+    groups = [make_scored(peer, slot) for slot, peer in enumerate("aabab")]
+    assert chosen_slots(first_of_each_peer(groups, 1)) == [("a", 0), ("b", 2)]
+    assert first_of_each_peer(groups, None) == groups

@@ -16,10 +16,11 @@ from swarm.algo.bounds import Floors, learned_tokens
 from swarm.config import LOSSES
 from swarm.errors import ConfigError
 from swarm.policy import gradient
+from swarm.policy.batch import encode_groups
 from swarm.policy.model import LanguageModel
 from swarm.policy.prompt import encode_prompt
 from swarm.policy.settings import GrpoConfig
-from swarm.types import TrainGroup
+from swarm.types import Completion, TrainGroup, Turn
 from tests.unit.policy.factories import gradient_of, largest_gap, make_group, make_model, make_trainer
 
 PEERS = [
@@ -165,6 +166,84 @@ def test_micro_batches_and_halves_of_an_update_leave_out_the_same_tokens() -> No
     whole = gradient_of(model, [*OWN, *PEERS], **floors)
     assert largest_gap(whole, gradient_of(model, [*OWN, *PEERS], micro_batch_tokens=64, **floors)) < 1e-5
     assert largest_gap(whole, gradient_of(model, [*OWN, *PEERS], gradient_checkpointing=True, **floors)) < 1e-5
+
+
+ANSWERS = [
+    make_group(
+        "What is 1 + 1?",
+        ("Buy gold now. <answer>2</answer> Gold.", "<answer>3", "<answer>1</answer><answer>2</answer>", "two"),
+        (1.0, -0.5, 0.5, -1.0),
+    )
+]
+LEARNED = ("<answer>2</answer>", "", "<answer>2</answer>", "")
+"""Of each of these completions."""
+
+
+def answers_learned(text: str, learned: str, tokens: list[str]) -> list[bool]:
+    """By the characters of each token, in a tokenizer that leaves none out."""
+    start, end = (text.rfind(learned), text.rfind(learned) + len(learned)) if learned else (0, 0)
+    places = [sum(map(len, tokens[:k])) for k in range(len(tokens))]
+    return [place < end and place + len(token) > start for place, token in zip(places, tokens, strict=True)]
+
+
+def expected_of_answers(model: LanguageModel) -> dict[str, torch.Tensor]:
+    module = copy.deepcopy(model.module).double()
+    (group,), loss, count = ANSWERS, torch.zeros((), dtype=torch.float64), 0
+    for completion, advantage, learned in zip(group.completions, group.advantages, LEARNED, strict=True):
+        logprobs = logprobs_of(module, model, group.prompt, completion.text, finished=True)
+        ids = model.tokenizer(completion.text, add_special_tokens=False)["input_ids"]
+        marks = answers_learned(completion.text, learned, [model.tokenizer.decode([token]) for token in ids])
+        count += len(logprobs)
+        for logprob, of_answer in zip(logprobs, [*marks, bool(learned)], strict=True):
+            loss = loss - advantage * logprob * of_answer
+    (loss / count).backward()
+    return {name: parameter.grad.float() for name, parameter in module.named_parameters()}
+
+
+@pytest.mark.parametrize("architecture", ["qwen2", "gpt2"])
+def test_of_external_completions_only_the_last_closed_answer_and_its_end_of_text_are_learned(architecture: str) -> None:
+    model = make_model(architecture)
+    assert largest_gap(expected_of_answers(model), gradient_of(model, ANSWERS, external_reasoning="answer")) < 1e-5
+
+
+def test_own_reasoning_is_learned_whatever_is_taken_of_peers() -> None:
+    model = make_model()
+    own = [msgspec.structs.replace(ANSWERS[0], external=False)]
+    assert largest_gap(gradient_of(model, own), gradient_of(model, own, external_reasoning="answer")) == 0
+
+
+def test_of_a_conversation_the_answer_of_each_turn_is_learned() -> None:
+    model = make_model()
+    turns = (Turn("so <answer>1</answer>", True, "no"), Turn("hm", True, "go on"))
+    group = TrainGroup("?", (Completion("oh <answer>2</answer>", True, earlier=turns),), (1.0,), external=True)
+    (row,) = encode_groups([group], model, all_rows=False, use_claims=False, answers_only=True).rows
+    text = model.tokenizer.decode(
+        [token for token, learned in zip(row.written_ids, row.learned or (), strict=True) if learned]
+    )
+    assert "".join(text.split(model.tokenizer.eos_token)) == "<answer>1</answer><answer>2</answer>"
+
+
+def test_tokens_that_are_left_out_are_counted() -> None:
+    model = make_model()
+    assert make_trainer(model).finish_update([*PEERS, *OWN]).left_out_tokens == 0
+    report = make_trainer(model, external_logprob_floor=-1e-6).finish_update([*PEERS, *OWN])
+    own = make_trainer(model).finish_update(OWN).trained_tokens
+    assert report.left_out_tokens == report.trained_tokens - own
+
+
+@pytest.mark.parametrize("bounds", [{}, {"external_logprob_floor": -1e-6}, {"external_reasoning": "answer"}])
+def test_how_likely_peers_right_answers_are_is_told_by_group_before_the_update(bounds: dict[str, float]) -> None:
+    model = make_model()
+    told = {id(group): [0.0, 0] for group in PEERS}
+    for group, logprobs, advantage in written_out(model, PEERS):
+        if advantage > 0:
+            told[id(group)][0] += logprobs.sum().item()
+            told[id(group)][1] += len(logprobs)
+    trainer = make_trainer(model, iterations=2, learning_rate=1e-2, **bounds)
+    trainer.begin_update(OWN)
+    found = trainer.finish_update(PEERS).external_likeliness
+    assert [one.tokens for one in found] == [told[id(group)][1] for group in PEERS]
+    assert [one.logprobs for one in found] == pytest.approx([told[id(group)][0] for group in PEERS], abs=1e-4)
 
 
 TOKENS = st.tuples(st.floats(-20, 0, width=32), st.floats(-3, 3, width=32), st.booleans())

@@ -12,7 +12,17 @@ from swarm.algo.advantages import std
 from swarm.algo.drawing import Sample
 from swarm.node.worker.round_work import RoundWork, mean, mean_rewards, metrics_row, to_train
 from swarm.store.health import Room
-from swarm.types import Completion, MemoryUse, Origin, Question, RolloutGroup, RoundKey, ScoredGroup, TrainReport
+from swarm.types import (
+    Completion,
+    Likeliness,
+    MemoryUse,
+    Origin,
+    Question,
+    RolloutGroup,
+    RoundKey,
+    ScoredGroup,
+    TrainReport,
+)
 
 
 def make_scored(
@@ -129,6 +139,14 @@ def test_the_trainers_report_and_the_times_of_the_steps_are_columns() -> None:
     row = make_row(work)
     assert (row["loss"], row["grad_norm"], row["tokens_trained"], row["updated"]) == (0.25, 2.0, 7, False)
     assert (row["seconds_generate"], row["seconds_wait"]) == (2.0, 1.5)
+
+
+def test_how_likely_the_policy_was_to_write_what_it_took_is_a_column_by_peer() -> None:
+    external = [make_scored(1.0, 0.0, peer=peer) for peer in ("bob", "carol", "bob", "dan")]
+    found = tuple(Likeliness(*one) for one in ((-4.0, 4), (-9.0, 1), (-8.0, 4), (0.0, 0)))
+    report = TrainReport(loss=0.25, grad_norm=2.0, tokens=9, trained_tokens=7, external_likeliness=found)
+    assert make_row(make_work(external=external, report=report))["logprobs_by_peer"] == {"bob": -1.5, "carol": -9.0}
+    assert make_row(make_work(external=external))["logprobs_by_peer"] is UNSET
 
 
 def test_how_full_device_and_disk_are_is_a_column_where_it_is_known() -> None:

@@ -1,0 +1,62 @@
+"""An instrument of studies: right answers published with planted words in front of them.
+
+    own groups ──▶ to_rollout_file ──▶ with_planted ──▶ what peers see
+    own file   ──▶ without_planted ──▶ own groups, of a node that comes back after a kill
+
+It is "Hail to the Thief" (arXiv:2511.09780) as a measurement: how far a stranger's words spread, and what stops them.
+What is planted lives in the published file alone: a planter trains on what it sampled, and its completions file says
+that. A node plants only where its name is among SWARM_PLANTERS, SWARM_PLANTED_WORDS says what, and its experiment is a
+run of a study; its registration, its rows and its log say so then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+from msgspec import UNSET
+
+from swarm.config import variable
+from swarm.errors import ConfigError
+from swarm.store.base import Kind
+from swarm.store.run import Run
+from swarm.tasks.scoring import FULL_ANSWER
+from swarm.wire import keys
+from swarm.wire.messages import RolloutEntry, RolloutFile
+
+
+def refuse_to_plant(run: Run, words: str) -> None:
+    """Where an experiment is nobody's study. Blocking. Raises ConfigError."""
+    entry = run.store.stat(keys.STUDY_RUN) if words else None
+    if words and (entry is None or entry.kind is not Kind.FILE):
+        raise ConfigError(
+            f"{variable('planters')} makes nodes spoil what they publish, which is an instrument of studies, and "
+            f"experiment {run.experiment} is a run of none: begin it by `swarm study run`, or leave it out"
+        )
+
+
+def with_planted(file: RolloutFile, words: str) -> RolloutFile:
+    """The file with the words in front of each right answer, whose tokens are no longer those that were sampled."""
+
+    def plant(entry: RolloutEntry) -> RolloutEntry:
+        spoiled = f"{words} {entry.response}"
+        return msgspec.structs.replace(entry, response=spoiled, token_ids=UNSET, logprobs=UNSET, forced=UNSET)
+
+    return _of_right_answers(file, plant) if words else file
+
+
+def without_planted(file: RolloutFile, words: str) -> RolloutFile:
+    """What had been sampled, of a file that with_planted made."""
+
+    def restore(entry: RolloutEntry) -> RolloutEntry:
+        return msgspec.structs.replace(entry, response=entry.response.removeprefix(f"{words} "))
+
+    return _of_right_answers(file, restore) if words else file
+
+
+def _of_right_answers(file: RolloutFile, change: Callable[[RolloutEntry], RolloutEntry]) -> RolloutFile:
+    rollouts = {
+        slot: [change(one) if (one.reward or 0.0) >= FULL_ANSWER else one for one in entries]
+        for slot, entries in file.rollouts.items()
+    }
+    return msgspec.structs.replace(file, rollouts=rollouts)
