@@ -84,6 +84,55 @@ def _told(metrics: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
                 yield *run, round_, OWN if task in (known or ()) else OTHERS, rewards[task], rates[task]
 
 
+def starts_and_ends(knowledge: pd.DataFrame) -> pd.DataFrame:
+    """One row per run and `whose`.
+
+    Args:
+        knowledge: from by_knowledge.
+
+    Columns:
+        start: above_constant in round 0, which is answered before any update.
+        first, last: its mean over the first, and the last, FINAL_ROUNDS rounds.
+        tagged: mean over all rounds.
+    """
+    by = [*RUN, "whose"]
+    end = knowledge.groupby(by)["round"].transform("max")
+    windows = {
+        "start": knowledge[knowledge["round"] == 0],
+        "first": knowledge[knowledge["round"] < FINAL_ROUNDS],
+        "last": knowledge[knowledge["round"] > end - FINAL_ROUNDS],
+    }
+    found = {name: rows.groupby(by, sort=False)["above_constant"].mean() for name, rows in windows.items()}
+    found["tagged"] = knowledge.groupby(by, sort=False)["tagged"].mean()
+    return pd.DataFrame(found).reset_index()
+
+
+def exam_by_knowledge(exams: pd.DataFrame) -> pd.DataFrame:
+    """One row per run, moment and `whose` of an exam of specialists: configuration, seed, rounds_done, whose, and
+    above_constant: pass@1 of the answered questions, less what the best constant answer earns."""
+    by = ["configuration", "seed", "rounds_done", "whose"]
+    told = [
+        (*run, OWN if task in known else OTHERS, right, answered)
+        for *run, model, task, right, answered in exams[
+            ["configuration", "seed", "rounds_done", "model", "task", "pass_at_1", "answered"]
+        ].itertuples(index=False)
+        if task in TASKS and (known := known_tasks(str(model))) is not None
+    ]
+    sums = pd.DataFrame(told, columns=[*by, "right", "answered"]).groupby(by)[["right", "answered"]].sum()
+    found = (sums["right"] / sums["answered"].where(sums["answered"] > 0) - BEST_CONSTANT).astype("float64")
+    return found.rename("above_constant").reset_index()
+
+
+def by_source(taught: pd.DataFrame) -> pd.DataFrame:
+    """One row per run: `share` of all those groups that came from nodes which knew the task, and `chance`, the mean of
+    the same drawn evenly; of runs with such groups."""
+    some = taught[taught["groups"] > 0]
+    runs = some.assign(expected=some["chance"] * some["groups"]).groupby(RUN, sort=False)
+    sums = runs[["groups", "from_knowing", "expected"]].sum()
+    shares = {"share": sums["from_knowing"] / sums["groups"], "chance": sums["expected"] / sums["groups"]}
+    return sums.assign(**shares).reset_index()
+
+
 def taught(metrics: pd.DataFrame, crossed: pd.DataFrame) -> pd.DataFrame:
     """From whom a node had its groups on tables that it did not know: one row per run, node and such task.
 

@@ -11,6 +11,7 @@ from swarm.study.report.sections_declared import declared_section, exploratory_s
 from swarm.study.report.sections_factors import factors_section, tasks_section
 from swarm.study.report.sections_headline import headline_section
 from swarm.study.report.sections_judge import exam_section, judge_section
+from swarm.study.report.sections_learned import learned_section
 from swarm.study.report.sections_paper import paper_section
 from swarm.study.report.sections_price import price_section
 from swarm.study.report.sections_progress import final_section, steadiness_section, thresholds_section
@@ -23,6 +24,7 @@ SECTIONS = (
     setup_section,
     declared_section,
     exploratory_section,
+    learned_section,
     factors_section,
     tasks_section,
     headline_section,

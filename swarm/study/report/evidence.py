@@ -6,7 +6,7 @@ shared folder ─read_evidence─▶ Evidence ◀─read_tables─ committed tab
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from swarm.records.files import read_exam
 from swarm.store.run import Run
 from swarm.study.analysis.curves import window_for
 from swarm.study.analysis.judged import pass_at_1
+from swarm.study.analysis.learned import by_knowledge, taught
 from swarm.study.analysis.measures import RUN, agent_average, by_task, totals
 from swarm.study.analysis.propagation import crossings, learners, possible
 from swarm.study.analysis.sizes import as_of_equal_sizes
@@ -65,6 +66,10 @@ class Evidence:
     examined, the columns of ExamRow behind `configuration` and `seed`; empty without any."""
     window: int
     """Rounds of the moving averages."""
+    knowledge: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """One row per run that counts, round and `whose`: from by_knowledge; empty without specialists."""
+    taught: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """From swarm.study.analysis.learned.taught, of the runs that count; empty without specialists."""
     metrics: pd.DataFrame | None = None
     """From get_study_metrics; None where the tables are all there is."""
     source: str = ""
@@ -133,6 +138,8 @@ def read_evidence(path: Path, study: str, window: int | None) -> Evidence:
         held_out=pass_at_1(of_runs(get_study_judge_metrics(path, study), counted(runs))),
         exams=_exams(path, record),
         window=window,
+        knowledge=by_knowledge(rows).round(DIGITS),
+        taught=taught(rows, crossed),
         metrics=metrics,
     )
 
@@ -163,7 +170,7 @@ def _other_versions(path: Path, record: StudyRecord, experiment: str) -> str:
 
 def _exams(path: Path, record: StudyRecord) -> pd.DataFrame:
     rows = [
-        {"configuration": run.configuration, "seed": run.seed} | msgspec.structs.asdict(row)
+        {"configuration": run.configuration, "seed": run.seed} | msgspec.structs.asdict(row) | {"stage": row.stage or 0}
         for run in record.runs
         for row in _exam_of(open_run(path, run.experiment))
     ]

@@ -40,7 +40,9 @@ FILES = {
     "exams": "exam_by_task.csv",
 }
 """Field of Evidence -> its file, named as the table of the page where there is one."""
-TEXT = {"configuration", "experiment", "task", "node_id", "model", "state", "other_versions", "basis"}
+LATER_FILES = {"knowledge": "knowledge_by_round.csv", "taught": "taught.csv"}
+"""The same of what few studies have: written where there is something, and empty where there is no file."""
+TEXT = {"whose", "configuration", "experiment", "task", "node_id", "model", "state", "other_versions", "basis"}
 """Columns of text: nothing in them is a number, or missing."""
 LARGEST_TABLE = 1 << 28
 """Bytes of a table that is read; one of 1000 runs of 1000 rounds has half of it."""
@@ -54,6 +56,9 @@ def write_tables(evidence: Evidence, put: Put) -> None:
     write_record(evidence, put)
     for field, name in FILES.items():
         put(f"{TABLES}/{name}", csv_bytes(getattr(evidence, field)))
+    for field, name in LATER_FILES.items():
+        if len(frame := getattr(evidence, field)):
+            put(f"{TABLES}/{name}", csv_bytes(frame))
 
 
 def write_record(evidence: Evidence, put: Put) -> None:
@@ -87,6 +92,7 @@ def read_tables(folder: Path, window: int | None) -> Evidence:
     store = open_place(folder).beside("")
     record = _record(store)
     tables: dict[str, Any] = {field: _table(store, name) for field, name in FILES.items()}
+    tables |= {field: _table(store, name) for field, name in LATER_FILES.items() if store.stat(name)}
     source = f"--from-tables {shlex.quote(str(folder))}"
     return Evidence(record=record, window=checked_window(window, record), source=source, **tables)
 
