@@ -126,6 +126,13 @@ class StudyRecord(msgspec.Struct, kw_only=True, frozen=True):
     command: str = ""
     """That began it, or went on with it last."""
     schema_version: int = SCHEMA_VERSION
+    exploratory: bool | msgspec.UnsetType = msgspec.UNSET
+    """Nothing was declared and nothing is tested: a report has no p-values."""
+
+    @property
+    def tests(self) -> bool:
+        """Whether a report may have p-values."""
+        return self.exploratory is not True
 
     def nodes_of(self, configuration: str) -> int:
         """Workers of a configuration's swarms. Raises StopIteration if there is none of that name."""

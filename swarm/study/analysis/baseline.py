@@ -89,6 +89,8 @@ def compare_with_baseline(
         compare_samples(known, by_seed, samples.get(known.baseline) if known.baseline != known.name else None)
         for known, by_seed in _present(samples, record)
     ]
+    if not record.tests:
+        return [row._replace(t=None, df=None, p=None) for row in compared]
     if record.declared:
         return compared
     adjusted = holm([row.p for row in compared])

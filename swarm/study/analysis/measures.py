@@ -120,12 +120,19 @@ def agent_average(metrics: pd.DataFrame) -> pd.DataFrame:
         tagged: mean of answer_tag_rate over them.
         given_tagged: sum of their my_reward / sum of their answer_tag_rate; NaN where no completion was tagged.
         full_answers: mean of full_answer_rate over them.
+        local_groups, informative_own, informative_external: own groups, those of them with an advantage, and external
+            groups trained on, which all have one: means over them; missing where the rows do not tell.
         tokens_per_node, trained_per_node: tokens generated, and trained on, up to and with this round, by the run's
             nodes on average.
         seconds: from the start of the first round to the end of this one, by the nodes' own clocks on average: the sum
             over rounds of their mean seconds_round + seconds_wait. While a run is stopped it does not grow.
     """
     timed = metrics.assign(seconds=metrics["seconds_round"] + metrics["seconds_wait"])
+    supply: dict[str, tuple[str, str]] = {}
+    if {"local_groups", "zero_advantage_local"} <= {*metrics}:
+        timed["informative_own"] = (timed["local_groups"] * (1 - timed["zero_advantage_local"])).round()
+        supply = {name: (name, "mean") for name in ("local_groups", "informative_own")}
+        supply["informative_external"] = ("external_groups", "mean")
     rounds = timed.groupby([*RUN, "round"], sort=True)
     curves = rounds.agg(
         nodes=("node_id", "nunique"),
@@ -135,6 +142,7 @@ def agent_average(metrics: pd.DataFrame) -> pd.DataFrame:
         tokens_per_node=("tokens_generated", "sum"),
         trained_per_node=("tokens_trained", "sum"),
         seconds=("seconds", "mean"),
+        **supply,
     )
     curves["given_tagged"] = _given(curves["mean"], curves["tagged"])
     so_far = curves[[*COSTS]].groupby(level=RUN).cumsum()

@@ -18,6 +18,7 @@ from swarm.study.report.sections_progress import final_section, steadiness_secti
 from swarm.study.report.sections_reward import agents_section, average_section
 from swarm.study.report.sections_setup import runs_section, setup_section
 from swarm.study.report.sections_start import start_section
+from swarm.study.report.sections_supply import supply_section
 
 SECTIONS = (
     notes_section,
@@ -43,6 +44,7 @@ SECTIONS = (
     judge_section,
     exam_section,
     start_section,
+    supply_section,
     runs_section,
 )
 

@@ -13,7 +13,7 @@ from swarm.study.report import paper
 from swarm.study.report.evidence import Evidence
 from swarm.study.report.progress import FINISHED
 from swarm.study.report.sections import Section, is_missing, p_text
-from swarm.study.report.sections_declared import NOTHING, declared_table
+from swarm.study.report.sections_declared import EXPLORED, NOTHING, declared_table
 from swarm.study.report.sections_factors import factors_table, what_moved
 from swarm.study.report.sections_headline import comparison_table
 from swarm.study.report.sections_paper import against_paper
@@ -37,7 +37,8 @@ def notes_section(evidence: Evidence) -> Section:
     ]
     moved = [said for row in factors_table(evidence).to_dict("records") if (said := what_moved(row))]
     beside = against_paper(compared, record)
-    text = (*(declared or ([] if record.declared else [NOTHING])), *looked, *moved, *beside)
+    nothing = NOTHING if record.tests else EXPLORED
+    text = (*(declared or ([] if record.declared else [nothing])), *looked, *moved, *beside)
     return Section("In plain words", (*text, *_limits(compared, evidence.runs, record)))
 
 

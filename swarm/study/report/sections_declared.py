@@ -13,10 +13,17 @@ NOTHING = (
     "anything: all of it was looked at afterwards."
 )
 
+EXPLORED = (
+    "This matrix is exploratory: no p-values. Nothing was declared before the runs, so that nothing on this page "
+    "proves anything; what looks interesting has to be declared and run on fresh seeds."
+)
+
 
 def declared_section(evidence: Evidence) -> Section:
     """Every declared comparison with its test, whatever came out."""
     tested = declared_table(evidence)
+    if tested.empty and not evidence.record.tests:
+        return Section("What was declared", (EXPLORED,))
     if tested.empty:
         return Section("What was declared", (NOTHING,))
     return Section(
@@ -44,12 +51,13 @@ def declared_table(evidence: Evidence) -> pd.DataFrame:
 def exploratory_section(evidence: Evidence) -> Section:
     """What the sections behind this one are."""
     adjusted = "" if evidence.record.declared else ", but for Holm's p of the cumulative reward"
+    said = f"p-values there are not adjusted for how many there are{adjusted}; " if evidence.record.tests else "All "
     return Section(
         "Looked at afterwards (exploratory)",
         (
             "All that follows was looked at after the runs: it describes these runs, may suggest what to declare for "
-            "the next ones, and proves nothing. p-values there are not adjusted for how many there are"
-            f"{adjusted}; intervals hold the true value 95 % of the time one by one, not all at once.",
+            "the next ones, and proves nothing. "
+            f"{said}intervals hold the true value 95 % of the time one by one, not all at once.",
         ),
     )
 

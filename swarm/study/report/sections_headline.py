@@ -31,6 +31,10 @@ from swarm.study.report.sections import (
     whole,
 )
 
+EXPLORATORY = "exploratory"
+"""Why there is no p-value, where none is wanted."""
+NO_TESTS = "This matrix is exploratory: no p-values."
+
 
 def headline_section(evidence: Evidence) -> Section:
     """Table, bars and the analysis of variance, over finished runs."""
@@ -38,18 +42,23 @@ def headline_section(evidence: Evidence) -> Section:
     compared = comparison_table(evidence.runs, record)
     if compared.empty:
         return Section("Cumulative reward", ("No run is finished yet, so there is nothing to compare.",))
+    tested = (
+        "p is that of Welch's two-sided t-test against the baseline. "
+        f"{_family(record)} Hedges' g is the difference in pooled standard deviations. "
+        f"With fewer than {FEWEST_SEEDS} seeds on either side there is neither interval nor test: {TOO_FEW}."
+    )
     text = (
         "Cumulative reward is the sum over nodes and rounds of a node's mean reward per completion on its own "
         "questions, the paper's measure. Only finished runs count, and each counts once: the seed is the unit. sd is "
         "over seeds (n - 1). The interval of a mean is that of Student's t; that of an improvement, the mean over the "
-        "baseline's mean, is of the ratio's logarithm with Welch's degrees of freedom. p is that of Welch's two-sided "
-        f"t-test against the baseline. {_family(record)} Hedges' g is the difference in pooled standard deviations. "
-        f"With fewer than {FEWEST_SEEDS} seeds on either side there is neither interval nor test: {TOO_FEW}.",
+        "baseline's mean, is of the ratio's logarithm with Welch's degrees of freedom. "
+        f"{tested if record.tests else NO_TESTS}",
         *filter(None, [said_of_sizes(record)]),
         *(f"{said}, so that the difference is not the effect of sharing alone." for said in unequal_budgets(record)),
-        *(_variance_text(found) for found in variance_by_group(evidence.runs, record)),
+        *(_variance_text(found) for found in variance_by_group(evidence.runs, record) if record.tests),
     )
-    columns = tuple(column for column in _COLUMNS if column.source != "p_holm" or not record.declared)
+    left_out = {"p_holm"} if record.declared else set() if record.tests else {"p", "p_holm"}
+    columns = tuple(column for column in _COLUMNS if column.source not in left_out)
     table = Table("comparison", "Cumulative reward by configuration.", compared, columns)
     runs = finished(evidence.runs, record)
     return Section("Cumulative reward", text, (table, *_figures(compared, runs, record, evidence.look)))
@@ -67,7 +76,7 @@ def comparison_table(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
     if compared.empty:
         return compared
     seeds = dict(zip(compared["configuration"], compared["n"], strict=True))
-    untested = [_why_untested(row, seeds) for row in compared.to_dict("records")]
+    untested = [_why_untested(row, seeds) if record.tests else EXPLORATORY for row in compared.to_dict("records")]
     numbers = compared.columns.difference(["configuration", "group", "baseline"])
     return compared.astype(dict.fromkeys(numbers, "float64")).astype({"n": "int64"}).assign(untested=untested)
 

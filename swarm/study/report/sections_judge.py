@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pandas as pd
@@ -26,6 +27,7 @@ from swarm.study.report.sections import (
     percent,
     whole,
 )
+from swarm.study.report.sections_headline import EXPLORATORY
 
 
 def judge_section(evidence: Evidence) -> Section | None:
@@ -61,7 +63,10 @@ def comparison_by_window(windows: pd.DataFrame, record: StudyRecord) -> pd.DataF
     compared = pd.DataFrame(compare_judged(windows, record), columns=JudgedComparison._fields)
     compared = compared.astype(dict.fromkeys(("t", "df", "p", "hedges_g"), "float64"))
     too_few = compared[["n", "n_baseline"]].min(axis=1) < FEWEST_SEEDS
-    return compared.assign(untested=too_few.map({True: TOO_FEW, False: ""}))
+    compared = compared.assign(untested=too_few.map({True: TOO_FEW, False: ""}))
+    if record.tests:
+        return compared
+    return compared.assign(t=math.nan, df=math.nan, p=math.nan, untested=EXPLORATORY)
 
 
 def held_out_curves(windows: pd.DataFrame, look: Look) -> Any:

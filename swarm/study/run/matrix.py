@@ -65,6 +65,8 @@ class Matrix:
     """Setting name -> value that all configurations share."""
     declared: tuple[DeclaredComparison, ...] = ()
     """What is to be tested."""
+    exploratory: bool = False
+    """Nothing is declared, and a report has no p-values."""
     built_in: bool = False
     """Its settings are this version's defaults, and nobody named them."""
 
@@ -110,6 +112,7 @@ def resolve(
         declared=matrix.declared,
         runs=runs_of(matrix.name, configurations, matrix.seeds),
         versions=dict(versions),
+        exploratory=True if matrix.exploratory else msgspec.UNSET,
     )
 
 
@@ -186,6 +189,10 @@ def _check(matrix: Matrix) -> None:
         raise ConfigError(f"{where}: there is no configuration; name at least one")
     _check_sizes(where, matrix)
     _check_names(where, matrix)
+    if matrix.exploratory and matrix.declared:
+        raise ConfigError(
+            f"{where}: expected no [[comparisons]] where exploratory = true, got {len(matrix.declared)}: remove either"
+        )
     for declared in matrix.declared:
         _check_declared(where, declared, [one.name for one in matrix.configurations])
     pairs = Counter((one.configuration, one.baseline, one.measure) for one in matrix.declared)

@@ -1,6 +1,6 @@
 """Reads a user's matrix from a TOML file.
 
-name = "rates"                 title, nodes, rounds, seeds = [1, 2, 3], baseline = "slow"
+name = "rates"                 title, nodes, rounds, seeds = [1, 2, 3], baseline = "slow", exploratory
 [settings]                     shared by all runs; names as in `swarm settings`
 [[configurations]]             name = "slow", settings = { learning_rate = 1e-5 }; group, baseline, nodes
 [[comparisons]]                configuration = "fast", baseline = "slow"; measure, test, hypothesis: declared beforehand
@@ -39,6 +39,7 @@ class _File(msgspec.Struct, kw_only=True):
     baseline: str = ""
     settings: dict[str, Any] = {}
     comparisons: list[DeclaredComparison] = []
+    exploratory: bool = False
 
 
 def read_matrix(file: Path) -> Matrix:
@@ -88,6 +89,7 @@ def _matrix(read: _File, where: str) -> Matrix:
         configurations=with_baseline(configurations, read.baseline),
         settings=_by_field(read.settings, f"{where}, [settings]"),
         declared=tuple(read.comparisons),
+        exploratory=read.exploratory,
     )
 
 

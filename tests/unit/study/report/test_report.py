@@ -217,6 +217,31 @@ def test_what_was_declared_is_tested_first_and_the_rest_is_called_exploratory(tm
     assert all(math.isnan(row["p_holm"]) for row in table_of(tmp_path, "comparison"))
 
 
+def test_an_exploratory_study_has_no_p_value_anywhere(tmp_path: Path) -> None:
+    record = write_study(tmp_path)
+    record = msgspec.structs.replace(record, exploratory=True)
+    record_file(tmp_path, "small").write_bytes(msgspec.json.encode(record))
+    words = said_in(tmp_path)
+    assert "exploratory: no p-values" in words
+    assert not re.search(r"\bp (=|<) ?0|Holm|F\(", words)
+    (row,) = [row for row in table_of(tmp_path, "comparison") if row["baseline"]]
+    assert math.isnan(row["p"])
+    assert row["untested"] == "exploratory"
+    assert row["improvement"] > 0
+
+
+def test_swarms_of_unlike_size_are_held_against_the_expected_informative_groups(tmp_path: Path) -> None:
+    record = write_study(tmp_path, local_groups=4, zero_advantage_local=0.5)
+    first, second = record.configurations
+    unlike = (first, msgspec.structs.replace(second, nodes=8))
+    record_file(tmp_path, "small").write_bytes(
+        msgspec.json.encode(msgspec.structs.replace(record, configurations=unlike))
+    )
+    assert "Informative groups and the size of the swarm" in titles_of(tmp_path)
+    table = table_of(tmp_path, "informative_groups")
+    assert [(row["nodes"], row["share"]) for row in table] == [(2, 0.5), (8, 0.5)]
+
+
 def test_without_a_declaration_no_sentence_is_a_proof(tmp_path: Path) -> None:
     write_study(tmp_path)
     words = said_in(tmp_path)

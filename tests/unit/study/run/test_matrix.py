@@ -61,13 +61,19 @@ def test_the_matrices_of_the_documentation_are_runnable_and_declare_what_they_te
     assert all(run_settings(record, run, Path("/shared")) for run in record.runs)
 
 
+def test_an_exploratory_matrix_that_declares_something_is_refused() -> None:
+    declared = (DeclaredComparison(configuration="a", baseline="b"),)
+    with pytest.raises(ConfigError, match=r"expected no \[\[comparisons\]\] where exploratory = true, got 1"):
+        resolved(make_matrix(exploratory=True, declared=declared))
+
+
 EXPLORATORY = sorted((ROOT / "docs/study/exploratory").glob("*.toml"))
 
 
 @pytest.mark.parametrize("file", EXPLORATORY, ids=lambda file: file.stem)
 def test_exploratory_matrices_are_runnable_and_declare_nothing(file: Path) -> None:
     record = resolved(read_matrix(file))
-    assert record.declared == ()
+    assert (record.declared, record.tests) == ((), False)
     assert (record.seeds, record.study) == ((441, 442, 443), file.stem)
     assert all(run_settings(record, run, Path("/shared")) for run in record.runs)
 
@@ -80,7 +86,7 @@ def test_exploratory_matrices_share_the_runs_of_their_splits() -> None:
             if run.configuration in computed and run.seed == 441:
                 settings = run_settings(record, run, Path("/shared")).as_recorded()
                 said = {name: value for name, value in settings.items() if name not in ("experiment", "path")}
-                computed[run.configuration].add(f"{record.nodes} {sorted(said.items())}")
+                computed[run.configuration].add(f"{record.nodes_of(run.configuration)} {sorted(said.items())}")
     assert {name: len(kinds) for name, kinds in computed.items()} == {"8/0": 1, "4/4": 1}
 
 

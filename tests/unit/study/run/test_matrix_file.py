@@ -60,7 +60,7 @@ def test_a_file_is_a_matrix(tmp_path: Path) -> None:
         (
             "rounds = 10",
             "rounds = 10\nzzz = 3",
-            "unknown key 'zzz'; expected one of baseline, comparisons, configurations, name",
+            "unknown key 'zzz'; expected one of baseline, comparisons, configurations, exploratory, name",
         ),
         ('name = "fast"', 'name = "fast"\nsetings = {}', "configuration 'fast': unknown key 'setings'; did you mean"),
         ('hypothesis = "', 'hypotesis = "', "comparison of 'fast': unknown key 'hypotesis'; did you mean 'hypothesis'"),
