@@ -42,6 +42,9 @@ MEASURES = (
     "tokens_trained",
     "wall_seconds",
     "learned_from_others",
+    "planted",
+    "planted_final",
+    "honest_reward",
 )
 """What a comparison may be declared on: columns of swarm.study.analysis.measures.totals, one value per run."""
 TESTS = ("welch", "paired")

@@ -22,6 +22,7 @@ import pandas as pd
 
 from swarm.study.analysis.curves import smooth
 from swarm.study.analysis.learned import learned_from_others
+from swarm.study.analysis.planted import planted_measures
 from swarm.study.tables.columns import RUN as RUN_COLUMNS
 
 RUN = list(RUN_COLUMNS)
@@ -63,6 +64,7 @@ def totals(metrics: pd.DataFrame) -> pd.DataFrame:
         wall_seconds: see `seconds` of agent_average, at the last round.
         learned_from_others: of swarms of specialists, what they came to know of what only others knew; see
             swarm.study.analysis.learned. NaN for others.
+        planted, planted_final, honest_reward: see swarm.study.analysis.planted.
         mean_adaptive_I, mean_adaptive_J, least_adaptive_J, most_adaptive_J: over the same; NaN where no adaptive rule
             was on.
     """
@@ -81,6 +83,7 @@ def totals(metrics: pd.DataFrame) -> pd.DataFrame:
     found["reward_given_tagged"] = _given(found["cumulative_reward"], found["cumulative_tagged"])
     found["reward_given_tagged_balanced"] = _balanced(metrics)
     found["learned_from_others"] = learned_from_others(metrics)
+    found = found.join(planted_measures(metrics))
     splits = metrics.astype({"adaptive_I": "float64", "adaptive_J": "float64"}).groupby(RUN, sort=False)
     found["mean_adaptive_I"], found["mean_adaptive_J"] = splits["adaptive_I"].mean(), splits["adaptive_J"].mean()
     found["least_adaptive_J"], found["most_adaptive_J"] = splits["adaptive_J"].min(), splits["adaptive_J"].max()

@@ -13,6 +13,7 @@ from swarm.study.report.sections_headline import headline_section
 from swarm.study.report.sections_judge import exam_section, judge_section
 from swarm.study.report.sections_learned import learned_section
 from swarm.study.report.sections_paper import paper_section
+from swarm.study.report.sections_planted import planted_section
 from swarm.study.report.sections_price import price_section
 from swarm.study.report.sections_progress import final_section, steadiness_section, thresholds_section
 from swarm.study.report.sections_reward import agents_section, average_section
@@ -26,6 +27,7 @@ SECTIONS = (
     declared_section,
     exploratory_section,
     learned_section,
+    planted_section,
     factors_section,
     tasks_section,
     headline_section,

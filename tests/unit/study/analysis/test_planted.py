@@ -1,0 +1,33 @@
+"""How far planted words spread among honest nodes, by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+import pytest
+
+from swarm.study.analysis.measures import totals
+from tests.unit.study.analysis.frames_by_hand import make_metrics
+
+
+def test_only_honest_nodes_are_looked_at() -> None:
+    run = make_metrics([[0.5, 0.1, 0.9]] * 20, planted_rate=0.0, plants=pd.NA)
+    run["plants"] = run["node_id"] == "carol"
+    run.loc[run["node_id"] == "carol", "planted_rate"] = 1.0
+    run.loc[(run["node_id"] == "bob") & (run["round"] >= 10), "planted_rate"] = 0.5
+    (row,) = totals(run).to_dict("records")
+    assert row["planted"] == pytest.approx(0.125)
+    assert row["planted_final"] == pytest.approx(0.25)
+    assert row["honest_reward"] == pytest.approx(20 * 0.3)
+    assert row["cumulative_reward"] == pytest.approx(20 * 1.5)
+
+
+def test_where_nobody_counts_all_nodes_are_honest_and_how_far_words_spread_is_not_known() -> None:
+    silent = make_metrics([[0.5, 0.1]], configuration="4/4")
+    told = make_metrics([[0.5, 0.1]], planted_rate=0.25, plants=False)
+    for rows in (silent, pd.concat([told, silent], ignore_index=True)):
+        found = totals(rows).set_index("configuration").loc["4/4"]
+        assert math.isnan(found["planted"])
+        assert math.isnan(found["planted_final"])
+        assert found["honest_reward"] == pytest.approx(0.3)
