@@ -44,6 +44,7 @@ MEASURES = (
     "learned_from_others",
     "planted",
     "planted_final",
+    "planters_logprob",
     "honest_reward",
 )
 """What a comparison may be declared on: columns of swarm.study.analysis.measures.totals, one value per run."""

@@ -19,8 +19,9 @@ def planted_section(evidence: Evidence) -> Section | None:
         (
             "Some workers publish their right answers with planted words in front (SWARM_PLANTERS, an instrument of "
             "studies). Of the other, honest nodes: the share of own completions that begin with these words, over the "
-            f"whole run and its last {FINAL_ROUNDS} rounds, and what one of them earns in all rounds. Means over the "
-            "runs that count, with the least and the most of a run.",
+            f"whole run and its last {FINAL_ROUNDS} rounds; the mean log-prob per token that their policies gave, in "
+            "these rounds, to the planters' right answers on which they trained; and what one of them earns in all "
+            "rounds. Means over the runs that count, with the least and the most of a run.",
         ),
         (Table("planted", "Honest nodes, by configuration.", table, _COLUMNS),),
     )
@@ -43,5 +44,6 @@ _COLUMNS = (
     Column("least", "least", number(4)),
     Column("most", "most", number(4)),
     Column(f"in the last {FINAL_ROUNDS} rounds", "planted_final", number(4)),
+    Column("log-prob of planters' texts", "planters_logprob", number(2)),
     Column("cumulative reward of an honest node", "honest_reward", number(2)),
 )

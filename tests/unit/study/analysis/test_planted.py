@@ -31,3 +31,14 @@ def test_where_nobody_counts_all_nodes_are_honest_and_how_far_words_spread_is_no
         assert math.isnan(found["planted"])
         assert math.isnan(found["planted_final"])
         assert found["honest_reward"] == pytest.approx(0.3)
+
+
+def test_how_likely_honest_nodes_find_what_planters_wrote_is_told_of_the_last_rounds() -> None:
+    run = make_metrics([[0.5, 0.1, 0.9]] * 12, planted_rate=0.0, plants=False)
+    run["plants"] = run["node_id"] == "carol"
+    run["logprobs_by_peer"] = [
+        {"carol": -9.0 if row.round < 2 else -4.0 - (row.node_id == "bob"), "dave": -0.1, "alice": -0.2}
+        for row in run.itertuples()
+    ]
+    assert totals(run)["planters_logprob"].tolist() == pytest.approx([-4.5])
+    assert totals(run.assign(plants=False))["planters_logprob"].isna().all()

@@ -20,6 +20,7 @@ RUNS = pd.DataFrame(
         "cumulative_reward": [8.0, 4.0, 6.0],
         "planted": [0.0, 0.25, 0.75],
         "planted_final": [0.0, 0.5, 1.0],
+        "planters_logprob": [float("nan"), -3.0, -5.0],
         "honest_reward": [1.0, 0.5, 0.7],
     }
 )
@@ -30,6 +31,7 @@ def test_means_over_seeds_stand_beside_the_least_and_the_most() -> None:
     honest, two = planted_table(make_evidence(RECORD, runs=RUNS)).to_dict("records")
     assert (honest["planted"], honest["honest_reward"]) == (0.0, 1.0)
     assert (two["planted"], two["least"], two["most"], two["planted_final"]) == (0.5, 0.25, 0.75, 0.75)
+    assert two["planters_logprob"] == -4.0
     assert two["honest_reward"] == pytest.approx(0.6)
 
 
