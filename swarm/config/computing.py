@@ -50,6 +50,9 @@ class ComputingSettings:
     empty_update: Literal["skip", "step"] = setting("step", "SWARM_EMPTY_UPDATE")
     """A round in which no group has an advantage: `step`: Adam steps on a gradient of zero, so its momentum goes on, as
     in genrl 0.1, the paper's framework; `skip`: weights and Adam stay as they are."""
+    dynamic_sampling: Annotated[int, whole(1, 16)] = setting(1, "SWARM_DYNAMIC_SAMPLING")
+    """Attempts per round: after the first one a node asks as many fresh questions as groups without a signal are to be
+    made up for, until I groups have one (DAPO). The reward is measured on the first I questions; 1: none is."""
     kl_weight: Annotated[float, real(0)] = setting(0.0, "SWARM_KL_WEIGHT")
     """Weight of the KL penalty towards the initial weights; above 0 a second copy of the model is held."""
     max_grad_norm: Annotated[float, real(0)] = setting(1.0, "SWARM_MAX_GRAD_NORM")

@@ -20,7 +20,16 @@ def identity_of(settings: Settings) -> dict[str, Any]:
     identity["tasks"] = list(settings.tasks) if settings.tasks else None
     chosen = {
         name: getattr(settings, name)
-        for name in ("sampler", "clock", "loss", "advantage_scaling", "empty_update", "max_stages", "revise")
+        for name in (
+            "sampler",
+            "clock",
+            "loss",
+            "advantage_scaling",
+            "empty_update",
+            "max_stages",
+            "revise",
+            "dynamic_sampling",
+        )
     }
     table = settings.task_table and {name: recorded(asked) for name, asked in settings.task_table.items()}
     chosen |= {"task_families": list(settings.task_families), "task_table": table}

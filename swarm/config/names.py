@@ -29,6 +29,7 @@ IDENTITY_DEFAULTS: dict[str, Any] = {
     "task_families": [FIRST_FAMILY],
     "task_table": None,
     "empty_update": "skip",
+    "dynamic_sampling": 1,
     "max_stages": 1,
     "revise": None,
 }

@@ -69,6 +69,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "clip_high",
         "kl_weight",
         "empty_update",
+        "dynamic_sampling",
     ),
     "Sharing": (
         "sampler",

@@ -286,7 +286,8 @@ class Settings(ComputingSettings):
     @property
     def peer_slots(self) -> int:
         """How many groups of each peer take part in the draw: all of them, of peers of the same settings."""
-        return min(max(self.most_local_groups, self.most_external_groups), self.peer_groups)
+        own = self.most_local_groups * self.dynamic_sampling
+        return min(max(own, self.most_external_groups), self.peer_groups)
 
     @property
     def shares(self) -> bool:

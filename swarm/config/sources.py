@@ -226,7 +226,31 @@ def _check(settings: Settings, given: set[str]) -> Settings:
             f"{variable('planters')} names {quoted(','.join(settings.planters))}, and {variable('planted_words')} does "
             "not say what they plant: it is an instrument of studies; leave it out, or say both"
         )
+    _check_dynamic_sampling(settings)
     return settings
+
+
+def _check_dynamic_sampling(settings: Settings) -> None:
+    if settings.dynamic_sampling == 1:
+        return
+    said = f"{variable('dynamic_sampling')} = {settings.dynamic_sampling}"
+    others = (
+        ("staleness", settings.staleness, "0"),
+        ("max_stages", settings.max_stages > 1, "1"),
+        ("adaptive", settings.adaptive, "False"),
+        ("publish_frequency", settings.publish_frequency == "generation", "stage"),
+    )
+    for name, at_work, instead in others:
+        if at_work:
+            raise ConfigError(
+                f"{said} and {variable(name)} = {getattr(settings, name)} exclude each other: how many questions are "
+                f"asked is known only once they are scored; leave one of them out, or set {variable(name)}={instead}"
+            )
+    if (most := settings.local_groups * settings.dynamic_sampling) > settings.peer_groups:
+        raise ConfigError(
+            f"{said} may ask {most} questions a round, and peers take at most {variable('peer_groups')} = "
+            f"{settings.peer_groups} groups of one node: lower it, or raise {variable('peer_groups')} on all nodes"
+        )
 
 
 def _check_reasoning(settings: Settings) -> None:

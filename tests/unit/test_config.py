@@ -540,6 +540,7 @@ VALUES |= {
     "heartbeat_interval": st.floats(0, 1e3, exclude_min=True),
     "endpoint": st.dictionaries(WORDS, st.integers() | WORDS, min_size=1),
     "max_stages": st.just(1),
+    "dynamic_sampling": st.just(1),
     "revise": st.fixed_dictionaries({"answers": st.integers(1, 9)}, optional={"peers": st.integers(0, 9)}),
     "chat_template_args": st.dictionaries(WORDS, st.integers() | WORDS | st.booleans(), min_size=1),
     "task_table": st.dictionaries(WORDS, st.dictionaries(WORDS, st.integers() | WORDS | st.lists(WORDS)), min_size=1),
@@ -564,6 +565,7 @@ def test_another_process_with_the_environment_of_these_settings_has_these_settin
     assume(not on or low <= flags.get("adaptive_initial_j", low) <= high <= total - 1)
     budget, limit = flags.get("max_reasoning_tokens"), flags.get("max_new_tokens")
     assume(not budget or (not flags.get("endpoint") and (not limit or budget < limit)))
+    assume(not flags.get("planters") or flags.get("planted_words"))
     settings = load(**flags)
     assert load(settings.as_environment()) == settings
 

@@ -38,6 +38,7 @@ from swarm.node.sharing.published import gone
 from swarm.node.sharing.verification import score_groups
 from swarm.node.worker.context import Asked, WorkerContext
 from swarm.node.worker.conversing import converse
+from swarm.node.worker.dynamic_sampling import Scores, sample_until_informative, slots_before
 from swarm.node.worker.own_completions import Left, same_texts, to_file, to_own_groups, what_is_left
 from swarm.node.worker.planting import with_planted
 from swarm.node.worker.round_files import RoundFiles
@@ -77,9 +78,14 @@ class OwnGroups:
         """Have the questions of a later round at hand: nothing about them depends on an update."""
         self._asked = {key: await self._ask(key)}
 
-    async def _ask(self, key: RoundKey) -> list[Asked]:
+    async def _ask(self, key: RoundKey, least: int = 0) -> list[Asked]:
         """As many as the round may need: its split may not be known yet, and takes the first I of them."""
-        return self._asked.pop(key, None) or await self._ctx.ask(key, self._ctx.settings.most_local_groups)
+        early, most = self._asked.pop(key, None), self._ctx.settings.most_local_groups
+        return early if early and least <= most else await self._ctx.ask(key, max(most, least))
+
+    def _attempts(self, left: Left) -> int:
+        """That may be behind what was sampled; what was published says itself what it answers."""
+        return 1 if left.published else self._ctx.settings.dynamic_sampling
 
     async def _ask_again(
         self, key: RoundKey, questions: list[Asked], sampled: CompletionsFile | None, clean: Set[str]
@@ -129,21 +135,22 @@ class OwnGroups:
         with self._ctx.timed(work.seconds, "generate"):
             left = await self._left(work.key)
             work.named = left.named
-            questions = [asked for asked in await self._ask(work.key) if asked.slot < work.split.local]
+            asked_before = slots_before(left.sampled, work.split.local, self._attempts(left))
+            questions = [asked for asked in await self._ask(work.key, asked_before) if asked.slot < asked_before]
             if work.key.stage:
                 questions = await self._ask_again(work.key, questions, left.sampled, clean)
         if work.skipped or not any(asked.question.turns > 1 for asked in questions):
             work.queued.set()  # nothing waits between here and the compute thread's line
         if work.skipped:
             return
-        if groups := self._sampled_before(left, questions, rounds_trained):
+        if groups := self._sampled_before(left, questions, rounds_trained):  # of all attempts
             assert left.sampled
             work.groups, work.ahead = groups, left.sampled.ahead
             work.rounds_trained = left.sampled.rounds_trained
         elif self._one_by_one and not work.ahead and not left.published:
             work.groups = await self._sampled_one_by_one(work, left, questions)
         else:
-            work.groups = await self.sample(work.key, questions, work.seconds)
+            work.groups, work.scores = await self._sample_all(work.key, questions, work.seconds)
         work.queued.set()  # where all turns of conversations are said
         if not work.scored.is_set():
             work.groups = [self._as_its_part(work, left, group) for group in work.groups]
@@ -299,13 +306,26 @@ class OwnGroups:
         same_size = all(len(group.completions) == size for group in file.groups)
         return same_size and file.tokenizer == self._generator.tokenizer
 
+    async def _sample_all(
+        self, key: RoundKey, questions: list[Asked], seconds: dict[str, float]
+    ) -> tuple[list[RolloutGroup], Scores]:
+        """With dynamic sampling those of all attempts, and what was scored for it."""
+        sample = partial(self.sample, key, seconds=seconds)
+        return await sample_until_informative(self._ctx, key, questions, sample)
+
     async def sample(
-        self, key: RoundKey, questions: list[Asked], seconds: dict[str, float], ready: Ready | None = None
+        self,
+        key: RoundKey,
+        questions: list[Asked],
+        seconds: dict[str, float],
+        ready: Ready | None = None,
+        attempt: int = 0,
     ) -> list[RolloutGroup]:
         """G completions to each question, as the generator answers them now."""
 
         async def generate(prompts: Sequence[str | Dialogue], turn: int = 0) -> list[tuple[Completion, ...]]:
-            purpose = (*key, turn) if turn else key
+            purpose: tuple[str | int, ...] = (*key, turn) if turn else key
+            purpose = (*purpose, "attempt", attempt) if attempt else purpose
             call = GenerationCall(
                 prompts,
                 group_size=1 if turn else self._ctx.settings.generations,
@@ -330,9 +350,12 @@ class OwnGroups:
     async def score(self, work: RoundWork) -> None:
         """Score the completions, as boundedly as anybody's; fill `own` and set `scored`."""
         with self._ctx.timed(work.seconds, "score"):
-            scores = await score_groups(self._ctx.task_source, work.groups)
-        for group, score in zip(work.groups, scores, strict=True):
-            self._judged(work, group, score)
+            known = {} if work.adopted else work.scores
+            unknown = [group for group in work.groups if group.slot not in known]
+            found = await score_groups(self._ctx.task_source, unknown)
+            scores = known | {group.slot: score for group, score in zip(unknown, found, strict=True)}
+        for group in work.groups:
+            self._judged(work, group, scores[group.slot])
         work.scored.set()
 
     def _judged(self, work: RoundWork, group: RolloutGroup, score: GroupScore | ProtocolError) -> ScoredGroup | None:
@@ -373,12 +396,12 @@ class OwnGroups:
     async def _groups_again(self, left: Left, key: RoundKey, count: int) -> list[RolloutGroup]:
         if groups := self._as_published(left):
             return groups
-        questions = await self._ctx.ask(key, count)
+        questions = await self._ctx.ask(key, slots_before(left.sampled, count, self._attempts(left)))
         if key.stage:
             questions = await self._asked_then(questions, left)
         if left.published is None and left.sampled and (groups := to_own_groups(left.sampled, questions)):
             return groups
-        sampled = await self.sample(key, questions, defaultdict(float))
+        sampled, _ = await self._sample_all(key, questions, defaultdict(float))
         if left.published is None or same_texts(sampled, left.published.groups):
             return sampled
         return left.published.groups

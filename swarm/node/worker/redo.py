@@ -32,6 +32,7 @@ from swarm.logs import get_logger
 from swarm.node.sharing.published import PublishedGroups, gone
 from swarm.node.sharing.trained_groups import GroupName, name_of, parse_names
 from swarm.node.worker.context import WorkerContext
+from swarm.node.worker.dynamic_sampling import measured
 from swarm.node.worker.round_steps import RoundSteps
 from swarm.node.worker.round_work import mean, to_train
 from swarm.types import RoundKey, ScoredGroup, Trainer, TrainReport
@@ -148,7 +149,8 @@ class Redo:
         update = partial(self._trainer.finish_update, rest)
         report = await self._ctx.compute.run(update)
         self._steps.rounds_trained += report.updated
-        exact = _measures_the_same(own, report, round_.row)
+        of_reward = measured(own, round_.local, self._ctx.settings.dynamic_sampling)
+        exact = _measures_the_same(of_reward, report, round_.row)
         self._exact += exact
         logger.info("round.redone", round=round_.row.round, exact=exact)
         if round_.key.stage == self._ctx.settings.max_stages - 1:

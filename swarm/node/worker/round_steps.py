@@ -106,7 +106,8 @@ class RoundSteps:
         self._ctx.contexts.forget_before(oldest)
         self._ctx.compute.busy.forget_before(self._round_ended)
         ahead = self._take_ahead(key)
-        self.work = ahead or RoundWork(key, self._schedule.of(key))
+        attempts = self._ctx.settings.dynamic_sampling
+        self.work = ahead or RoundWork(key, self._schedule.of(key), attempts=attempts)
         self.work.started, self.work.waited = now, now - self._round_ended
         self.work.clock = "own" if on_own_clock else "coordinator"
         self._intake.foresee(self._wanted_soon)

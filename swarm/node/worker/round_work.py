@@ -18,6 +18,7 @@ from swarm.algo.adaptive_rule import Split
 from swarm.algo.advantages import Scaling, group_advantages, is_informative
 from swarm.algo.drawing import EMPTY, Sample
 from swarm.node.sharing.trained_groups import name_of
+from swarm.node.worker.dynamic_sampling import Scores, measured
 from swarm.store.health import Room
 from swarm.tasks.scoring import FULL_ANSWER
 from swarm.types import Likeliness, MemoryUse, RolloutGroup, RoundKey, ScoredGroup, TrainGroup, TrainReport
@@ -55,6 +56,10 @@ class RoundWork:
     rounds_trained: int = 0
     """Updates behind the policy that generated the groups."""
     own: list[ScoredGroup] = field(default_factory=list)
+    scores: Scores = field(default_factory=dict)
+    """Of `groups`, as far as dynamic sampling had to know them."""
+    attempts: int = 1
+    """How often questions may be drawn for the groups without a signal, the first time included."""
     queued: anyio.Event = field(default_factory=anyio.Event)
     """Set when the generation is in the executor's queue, or needs none."""
     scored: anyio.Event = field(default_factory=anyio.Event)
@@ -85,7 +90,12 @@ class RoundWork:
     @property
     def my_reward(self) -> float:
         """Mean reward per completion on the own questions."""
-        return mean(reward for scored in self.own for reward in scored.rewards)
+        return mean(reward for scored in self.measured for reward in scored.rewards)
+
+    @property
+    def measured(self) -> Sequence[ScoredGroup]:
+        """The own groups that the round's reward is measured on."""
+        return measured(self.own, self.split.local, self.attempts)
 
 
 def mean(values: Iterable[float]) -> float:
@@ -146,7 +156,7 @@ def metrics_row(
         seconds_train=work.seconds["train"],
         seconds_wait=work.waited,
     )
-    _fill_rewards(row, work.own)
+    _fill_rewards(row, work.measured)
     _fill_turns(row, work.own)
     _fill_sharing(row, work)
     if work.report:
