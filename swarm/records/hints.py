@@ -15,7 +15,7 @@ from statistics import median
 from typing import NamedTuple
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from swarm.records.rows import Glance
 from swarm.wire.metrics import MetricsRow
@@ -35,6 +35,8 @@ FILLING, NEARLY_FULL, FULL = 0.75, 0.9, 1.01
 """Shares of memory and disk that are said."""
 PLENTY = 10**11
 """Bytes free; of a disk with more nothing is said, however small a share of it that is."""
+FAR = 3.0
+"""Nats per token by which one peer's texts are less likely than the others'; e^-3 is one in twenty."""
 GB = 10**9
 ASK, PROBE = "`swarm ask --model MODEL --task TASK`", "`swarm probe --model MODEL`"
 PAGE = "docs/hints.md"
@@ -105,6 +107,10 @@ class Recent(msgspec.Struct, frozen=True, gc=False):
     """Share of the shared place's; 0.0: not known."""
     disk_free: int
     """Bytes."""
+    odd_peer: str
+    """Whose right answers the policy found least likely; empty of fewer than three peers."""
+    odd_gap: float
+    """By how much less per token than the median of the others', nats."""
     quarantined: int
     """Peers."""
     quarantined_peer: str
@@ -123,14 +129,25 @@ def recent(row: Glance | MetricsRow) -> Recent:
     for field, none in _UNKNOWN.items():
         if same[field] is UNSET:
             same[field] = none
+    odd_peer, odd_gap = _odd(row.logprobs_by_peer)
     return Recent(
         **same,
+        odd_peer=odd_peer,
+        odd_gap=odd_gap,
         memory_used=_used(row),
         refused=sum(row.refused_files.values()),
         refused_as=max(row.refused_files, key=row.refused_files.__getitem__, default="")[:LONGEST_NAME],
         quarantined=len(row.quarantined),
         quarantined_peer=row.quarantined[0][:LONGEST_NAME] if row.quarantined else "",
     )
+
+
+def _odd(by_peer: dict[str, float] | UnsetType) -> tuple[str, float]:
+    if by_peer is UNSET or len(by_peer) < 3:
+        return "", 0.0
+    peer = min(by_peer, key=by_peer.__getitem__)
+    others = median(value for name, value in by_peer.items() if name != peer)
+    return peer[:LONGEST_NAME], others - by_peer[peer]
 
 
 def _used(row: Glance | MetricsRow) -> float:
@@ -297,6 +314,21 @@ def quarantines(rows: Sequence[Recent], facts: Facts) -> Said:
     )
 
 
+def odd_peer(rows: Sequence[Recent], facts: Facts) -> Said:
+    """What it learns of one peer is far from what it would write itself, unlike what it learns of the others."""
+    far = Counter(row.odd_peer for row in rows[-3 * FEW :] if row.odd_peer and row.odd_gap >= FAR)
+    peer, count = max(far.items(), key=lambda one: one[1], default=("", 0))
+    if count < FEW:
+        return None
+    gap = median(row.odd_gap for row in rows[-3 * FEW :] if row.odd_peer == peer and row.odd_gap >= FAR)
+    return (
+        f"right answers of {peer} were {gap:.1f} nats per token less likely to it than those of its other peers, in "
+        f"{count} of its last {3 * FEW} rounds",
+        "look at what it writes (`swarm inspect`); where the words are not wanted, learn of answers alone "
+        "(SWARM_EXTERNAL_REASONING=answer) or set SWARM_EXTERNAL_LOGPROB_FLOOR",
+    )
+
+
 def _least(shares: Sequence[float], low: float, high: float) -> float | None:
     """The least of the last shares, where there are enough of them and it lies between these; else None."""
     last = shares[-FEW:]
@@ -357,6 +389,7 @@ RULES: Mapping[str, Callable[[Sequence[Recent], Facts], Said]] = {
     "equal-groups": equal_groups,
     "never-updated": never_updated,
     "quarantine": quarantines,
+    "odd-peer": odd_peer,
     "memory-75": memory_75,
     "memory-90": memory_90,
     "disk-75": disk_75,

@@ -71,6 +71,7 @@ class Glance(msgspec.Struct):
     memory_free: int = 0
     disk_free: int = 0
     disk_used: float = 0.0
+    logprobs_by_peer: dict[str, float] = {}
     clock: str = "coordinator"
     role: str | UnsetType = UNSET
     schema_version: int = SCHEMA_VERSION

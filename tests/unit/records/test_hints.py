@@ -61,6 +61,7 @@ PROVOKED: dict[str, tuple[int, Facts, dict[str, Any]]] = {
     "equal-groups": (KEPT, HEALTHY, {"zero_advantage_local": 1.0, "external_groups": 0}),
     "never-updated": (STILL, HEALTHY, {"updated": False}),
     "quarantine": (1, HEALTHY, {"quarantined": ["mallory"]}),
+    "odd-peer": (FEW, HEALTHY, {"logprobs_by_peer": {"ben": -0.5, "carl": -0.75, "mallory": -6.0}}),
     "memory-75": (FEW, HEALTHY, {"memory_free": 4 * 10**9}),
     "memory-90": (FEW, HEALTHY, {"memory_free": 10**9}),
     "disk-75": (FEW, HEALTHY, {"disk_used": 0.76}),
