@@ -221,6 +221,22 @@ class Likeliness(NamedTuple):
     tokens: int
 
 
+class GradientEstimate(NamedTuple):
+    """Of the gradients of single groups, summed over tokens, in one update; see swarm.algo.gradient_bias.
+
+    Each is unbiased, so that those that are no variance may be negative; None: there were too few groups.
+    """
+
+    square: float | None = None
+    """Squared norm of the mean gradient of own groups; needs two."""
+    noise: float | None = None
+    """Variance of the gradient of one own group; needs two."""
+    alignment: float | None = None
+    """Inner product of the mean gradients of own and of external groups; needs one of each."""
+    bias: float | None = None
+    """Squared distance between these two means; needs two groups of each."""
+
+
 class TrainReport(msgspec.Struct, frozen=True):
     """What one policy update did."""
 
@@ -247,6 +263,11 @@ class TrainReport(msgspec.Struct, frozen=True):
     external_likeliness: tuple[Likeliness, ...] = ()
     """Of the completions with a positive advantage in each group of finish_update, in order; empty where no one is told
     or nothing was trained."""
+    gradient: GradientEstimate | None = None
+    """Of the first step; None where it was not measured."""
+    external_alignment: tuple[float, ...] = ()
+    """Of each group of finish_update, in order: inner product of its gradient with the mean one of own groups; NaN
+    where it, or these, had no gradient. Empty where it was not measured."""
     memory_halvings: int = 0
     """How often a step, of generation or of this update, was repeated with half the batch for want of memory."""
     memory: MemoryUse | None = None

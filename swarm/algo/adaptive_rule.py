@@ -37,6 +37,10 @@ class RoundSignals(NamedTuple):
     """Peers' groups with some advantage."""
     pool_reward: float = 0.0
     """Mean reward per completion of the peers' groups."""
+    gradient_noise: float | None = None
+    """Estimated variance of the gradient of one own group (swarm.algo.gradient_bias); None: it was not measured."""
+    gradient_bias: float | None = None
+    """Estimated squared distance of the mean gradients of own and of external groups; likewise."""
 
 
 class RuleSettings(NamedTuple):

@@ -21,7 +21,7 @@ from swarm.algo.literal_rules import Gradient, MultiSignal, RewardTrend
 from swarm.algo.losses import LOSSES, Loss
 from swarm.algo.samplers import SAMPLERS, UNIFORM, Sampler
 from swarm.algo.scaled_rules import GradientScaled, MultiSignalScaled, RewardTrendScaled
-from swarm.algo.supply_rule import Supply
+from swarm.algo.supply_rule import Supply, SupplyMeasured
 from swarm.config import variable
 from swarm.errors import ConfigError
 
@@ -36,6 +36,7 @@ RULES: Mapping[str, MakeRule] = {
     "gradient-scaled": lambda settings: GradientScaled(settings, settings.initial_j),
     "multi-signal-scaled": lambda settings: MultiSignalScaled(settings, settings.initial_j),
     "supply": Supply,
+    "supply-measured": SupplyMeasured,
     "random": RandomSplit,
     "constant": Constant,
 }

@@ -23,6 +23,10 @@ it, and ask little. But when all of them do, they read what nobody asks. So the 
 peers chose the same I. The estimate of q is the same at every split, so there is nothing to oscillate. Where peers ask
 fewer questions than that (they read only, or their split is fixed), slots would stay empty: so J is never more than
 what is best for the pool as it is.
+
+SHARED_BIAS was never measured. `supply-measured` has in its place what was: the quotient of the means over rounds of
+the estimated squared bias and of the estimated variance of one group's gradient (swarm.algo.gradient_bias), not below
+0.
 """
 
 from __future__ import annotations
@@ -31,12 +35,16 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
+from typing import Self
 
 from swarm.algo.adaptive_rule import NO_VALUES, RoundSignals, RuleSettings, RunningMean
 
 SHARED_BIAS = 0.1
 """Squared bias of an update on external groups alone, in units of the variance of one group's gradient: with ten groups
 of other policies it would equal their noise. It decides only where there is plenty of both kinds."""
+
+ENOUGH_ROUNDS = 5
+"""Rounds with an estimate before it takes the place of SHARED_BIAS: the estimate of one alone is mostly noise."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +78,12 @@ class Supply:
         shared = expected_taken(external, offered, self._pool_share)
         if not own + shared:
             return math.inf
-        return round(1 / (own + shared) + SHARED_BIAS * (shared / (own + shared)) ** 2, 9)
+        return round(1 / (own + shared) + self._shared_bias * (shared / (own + shared)) ** 2, 9)
+
+    @property
+    def _shared_bias(self) -> float:
+        """Squared bias of an update on external groups alone, in units of the variance of one group's gradient."""
+        return SHARED_BIAS
 
     @property
     def _pool_share(self) -> float:
@@ -79,7 +92,7 @@ class Supply:
             return 0.0
         return min(1.0, max(self.informative.value, 0.5 / self.informative.count) / self.pool.value)
 
-    def observe(self, seen: RoundSignals) -> Supply:
+    def observe(self, seen: RoundSignals) -> Self:
         alpha, own = self.settings.alpha, self.own
         if seen.local_groups:
             own = own.updated(seen.local_informative / seen.local_groups, alpha)
@@ -89,6 +102,31 @@ class Supply:
             pool=self.pool.updated(seen.pool_groups, alpha),
             informative=self.informative.updated(seen.pool_informative, alpha),
             own=own,
+        )
+
+
+@dataclass(frozen=True)
+class SupplyMeasured(Supply):
+    """`supply` with the bias that was measured; both averages have the memory 1 - alpha, over rounds that have both."""
+
+    bias: RunningMean = NO_VALUES
+    noise: RunningMean = NO_VALUES
+
+    @property
+    def _shared_bias(self) -> float:
+        if self.bias.count < ENOUGH_ROUNDS or self.noise.value <= 0:
+            return SHARED_BIAS
+        return max(0.0, self.bias.value / self.noise.value)
+
+    def observe(self, seen: RoundSignals) -> Self:
+        after = super().observe(seen)
+        if seen.gradient_bias is None or seen.gradient_noise is None:
+            return after
+        alpha = self.settings.alpha
+        return replace(
+            after,
+            bias=self.bias.updated(seen.gradient_bias, alpha),
+            noise=self.noise.updated(seen.gradient_noise, alpha),
         )
 
 

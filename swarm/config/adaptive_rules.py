@@ -6,8 +6,11 @@ LITERAL_RULES = ("reward-trend", "gradient", "multi-signal")
 """Earlier versions knew those of SCALED_RULES by these names; see `recorded_rule`."""
 _LITERAL = " (literal)"
 SCALED_RULES = tuple(f"{rule}-scaled" for rule in LITERAL_RULES)
-ADAPTIVE_RULES = (*LITERAL_RULES, *SCALED_RULES, "supply", "random", "constant")
+ADAPTIVE_RULES = (*LITERAL_RULES, *SCALED_RULES, "supply", "supply-measured", "random", "constant")
 """Named here for the messages; swarm.algo.registry knows what they do. Others are named `package.module:function`."""
+
+MEASURING_RULES = ("supply-measured",)
+"""They go by what is measured of the gradient's halves (SWARM_GRADIENT_HALVES)."""
 
 
 def recorded_rule(name: str) -> str:

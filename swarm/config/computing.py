@@ -81,6 +81,9 @@ class ComputingSettings:
     mask_below: Annotated[float, below(0)] = setting(-2.0, "SWARM_MASK_BELOW")
     """Of the loss `grpo_masked`: external completions of negative advantage with a lower mean log-prob per token under
     the own policy are not learned from."""
+    gradient_halves: bool | None = setting(None, "SWARM_GRADIENT_HALVES")
+    """Take the gradient in halves, and measure how far peers' groups pull away from own ones (docs/adaptive.md): two
+    more copies of it are held. None: where the adaptive rule needs it."""
     micro_batch_tokens: Annotated[int, whole(64)] = setting(16384, "SWARM_MICRO_BATCH_TOKENS")
     """Padded tokens per forward and backward pass: less memory, same gradient."""
     gradient_checkpointing: bool | None = setting(None, "SWARM_GRADIENT_CHECKPOINTING")

@@ -70,6 +70,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "kl_weight",
         "empty_update",
         "dynamic_sampling",
+        "gradient_halves",
     ),
     "Sharing": (
         "sampler",

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from swarm.config.adaptive_rules import ADAPTIVE_RULES
+from swarm.config.adaptive_rules import ADAPTIVE_RULES, MEASURING_RULES
 from swarm.config.computing import ComputingSettings
 from swarm.config.constraints import (
     EXPERIMENT_NAME,
@@ -310,6 +310,16 @@ class Settings(ComputingSettings):
     def max_j(self) -> int:
         """The largest J of the adaptive rule."""
         return self.total_groups - 1 if self.adaptive_max_j is None else self.adaptive_max_j
+
+    @property
+    def measures_gradient(self) -> bool:
+        """Whether the gradient is taken in halves."""
+        return self.needs_halves if self.gradient_halves is None else self.gradient_halves
+
+    @property
+    def needs_halves(self) -> bool:
+        """Whether the adaptive rule goes by what is measured of them."""
+        return self.adaptive and self.adaptive_rule in MEASURING_RULES
 
     def plants(self, node: str) -> str:
         """What a node of these settings puts in front of its right answers; empty: nothing."""

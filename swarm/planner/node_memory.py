@@ -144,7 +144,8 @@ def node_memory(
         + (2 * width * footprint.adapter if footprint.adapter else _HALF * shape.parameters if half else 0),
         reference=fp32_all if settings.kl_weight > 0 and not footprint.adapter else 0,
         optimizer=2 * fp32_trained,
-        gradients=fp32_trained + (0 if footprint.adapter else _FP32 * shape.vocabulary * shape.hidden),
+        gradients=fp32_trained * (3 if settings.measures_gradient else 1)
+        + (0 if footprint.adapter else _FP32 * shape.vocabulary * shape.hidden),
         buffers=cache + static_logits_bytes(shape, rows) if static else 0,
         generation=max(reading, sampler_bytes(shape, settings, rows) + (0 if static else cache)) + restored,
         activations=(footprint.checkpointed if checkpointing else footprint.shared).bytes(batch, shape.layers)

@@ -43,5 +43,6 @@ claims            checks a stranger's token ids and log-probs
 forward           tensors -> log-prob of every completion token
 logprobs          log-probs of chosen tokens: of a matrix head block by block of the vocabulary, of others in chunks
 gradient          rows -> gradient, summed over tokens
+halves            the same in parts, and the inner products of these
 optimizer         scale, clip, AdamW
 """

@@ -99,6 +99,20 @@ class GradientSum:
         self._rows = []
         self._restart()
 
+    def copied(self) -> list[Tensor]:
+        """A copy of the sum that is there, by parameter, in fp32 and without the loss's scale."""
+        return [
+            torch.zeros_like(one) if one.grad is None else one.grad.float() / self.loss_scale
+            for one in self._parameters
+        ]
+
+    def inner(self, copy: Sequence[Tensor]) -> Tensor:
+        """The inner product of the sum that is there with a copy of an earlier one; it stays on the device."""
+        pairs = [
+            (one.grad.float(), held) for one, held in zip(self._parameters, copy, strict=True) if one.grad is not None
+        ]
+        return inner_product(pairs) / self.loss_scale
+
     def add(self, rows: Sequence[Row], *, old_logprobs: Mapping[Row, Tensor] | None = None) -> None:
         """Add the gradient of further rows.
 
@@ -221,6 +235,11 @@ class GradientSum:
             yield
         finally:
             self._model.module.eval()
+
+
+def inner_product(pairs: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+    """Over all parameters, added up in fp64."""
+    return torch.stack([torch.dot(left.flatten(), right.flatten()) for left, right in pairs]).double().sum()
 
 
 def _praised(row: Row) -> bool:

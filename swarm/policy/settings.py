@@ -163,6 +163,8 @@ class GrpoConfig:
     """Of the loss `grpo_masked`, as in LossSettings."""
     batch_std: bool = False
     """Advantages are r - mean, to be divided by their standard deviation over all groups of the update."""
+    gradient_halves: bool = False
+    """Measure how far external groups pull away from own ones: two more copies of the gradient are held."""
     decoding: str = "auto"
     """`dynamic` or `static` KV cache while generating; `auto`: what suits the device."""
     adapter: LoraConfig | None = None
@@ -224,6 +226,7 @@ def grpo_config(settings: Settings) -> GrpoConfig:
         external_negative_floor=settings.external_negative_floor,
         mask_below=settings.mask_below,
         batch_std=settings.advantage_scaling == OVER_BATCH,
+        gradient_halves=settings.measures_gradient,
         decoding=settings.decoding,
         gradient_checkpointing=bool(settings.gradient_checkpointing),
         adapter=lora_config(settings),

@@ -239,6 +239,18 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     tokens_left_out: Tokens | UnsetType = UNSET
     """Of peers' trained completions, tokens from which a bound (docs/bounds.md) let nothing be learned; missing where
     none is set."""
+    gradient_square: float | UnsetType = UNSET
+    """Unbiased estimate of the squared norm of the mean gradient of own groups, each summed over its tokens, before the
+    update (docs/adaptive.md). Missing, like all `gradient_*`, where `SWARM_GRADIENT_HALVES` is off or too few groups
+    had an advantage; of a single round it may be negative."""
+    gradient_noise: float | UnsetType = UNSET
+    """The same of the variance of the gradient of one own group."""
+    gradient_alignment: float | UnsetType = UNSET
+    """The same of the inner product of the mean gradients of own and of external groups."""
+    gradient_bias: float | UnsetType = UNSET
+    """The same of the squared distance between these two means; may be negative."""
+    gradient_alignment_by_peer: Annotated[dict[str, float], unit("squared gradient")] | UnsetType = UNSET
+    """Node -> the same as `gradient_alignment`, of its external groups alone."""
     planted_rate: Share | UnsetType = UNSET
     """Of own completions, those that begin with the planted words of a study, as sampled; missing, like `plants`, where
     none are named."""

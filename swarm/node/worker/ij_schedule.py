@@ -8,6 +8,8 @@ round is generated before the one before it is done. So it is the same whether t
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from swarm.algo.adaptive_rule import RoundSignals, Rule, RuleSettings, Split, nearest_split, rounded_split
 from swarm.algo.registry import adaptive_rule
 from swarm.algo.seeds import derive_random
@@ -87,4 +89,6 @@ def signals_of(row: MetricsRow) -> RoundSignals:
         pool_groups=row.pool_groups,
         pool_informative=row.pool_informative,
         pool_reward=row.pool_reward,
+        gradient_noise=None if row.gradient_noise is UNSET else row.gradient_noise,
+        gradient_bias=None if row.gradient_bias is UNSET else row.gradient_bias,
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from statistics import fmean, pstdev
 
 import anyio
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from swarm.algo.adaptive_rule import Split
 from swarm.algo.advantages import Scaling, group_advantages, is_informative
@@ -162,6 +162,7 @@ def metrics_row(
     if work.report:
         _fill_training(row, work.report)
         _fill_likeliness(row, work.external, work.report)
+        _fill_gradient(row, work.external, work.report)
     _fill_room(row, work)
     return row
 
@@ -257,6 +258,23 @@ def _fill_likeliness(row: MetricsRow, external: Sequence[ScoredGroup], report: T
             sums[scored.group.peer_id].append(found)
     means = {p: sum(s.logprobs for s in found) / sum(s.tokens for s in found) for p, found in sorted(sums.items())}
     row.logprobs_by_peer = {peer: value for peer, value in means.items() if math.isfinite(value)} or UNSET
+
+
+def _fill_gradient(row: MetricsRow, external: Sequence[ScoredGroup], report: TrainReport) -> None:
+    """What was measured of the gradient's parts, as far as it is a number."""
+    if not (found := report.gradient):
+        return
+    row.gradient_square, row.gradient_noise = _number(found.square), _number(found.noise)
+    row.gradient_alignment, row.gradient_bias = _number(found.alignment), _number(found.bias)
+    by_peer: dict[str, list[float]] = defaultdict(list)
+    for scored, alignment in zip(external, report.external_alignment, strict=True):
+        if math.isfinite(alignment):
+            by_peer[scored.group.peer_id].append(alignment)
+    row.gradient_alignment_by_peer = {peer: mean(values) for peer, values in sorted(by_peer.items())} or UNSET
+
+
+def _number(value: float | None) -> float | UnsetType:
+    return UNSET if value is None or not math.isfinite(value) else value
 
 
 def fill_planted(row: MetricsRow, own: Sequence[ScoredGroup], words: str, plants: str) -> None:

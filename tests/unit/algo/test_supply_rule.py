@@ -10,7 +10,7 @@ from statistics import fmean, pstdev
 import pytest
 
 from swarm.algo.adaptive_rule import Rule, Split, rounded_split
-from swarm.algo.supply_rule import SHARED_BIAS, expected_taken
+from swarm.algo.supply_rule import ENOUGH_ROUNDS, SHARED_BIAS, expected_taken
 from tests.unit.algo.factories import make_rule, make_seen
 
 NODES, TOTAL = 8, 8
@@ -170,3 +170,56 @@ def test_the_averages_follow_a_supply_that_changes() -> None:
         return rule.wanted(Random(0))
 
     assert after(50, 1) < after(60, 21)
+
+
+# ── the bias as it was measured ─────────────────────────────────────────────────────────────────────────────────────
+def measured_after(bias: float | None, noise: float | None = 2.0, rounds: int = 20, success: float = 0.4) -> float:
+    """What a node wants after rounds of one kind, each with an estimate, or None."""
+    rule = make_rule("supply-measured")
+    for round_ in range(rounds):
+        seen = make_seen(
+            round_,
+            local_groups=4000,
+            local_informative=round(4000 * success),
+            pool_groups=4000,
+            pool_informative=round(4000 * success),
+            gradient_bias=bias,
+            gradient_noise=noise,
+        )
+        rule = rule.observe(seen)
+    return rule.wanted(Random(0))
+
+
+def test_a_measured_bias_of_the_size_that_supply_assumes_changes_nothing() -> None:
+    assert [measured_after(2.0 * SHARED_BIAS, success=p) for p in (0.02, 0.2, 0.4, 0.7)] == [
+        wanted_at(p) for p in (0.02, 0.2, 0.4, 0.7)
+    ]
+
+
+def test_the_less_peers_pull_away_the_more_of_them_is_learned() -> None:
+    wanted = [measured_after(bias) for bias in (8.0, 1.0, 0.2, 0.0)]
+    assert wanted == sorted(wanted)
+    assert wanted[0] == 0 < wanted[1] < wanted[-1]
+
+
+def test_an_estimate_below_zero_is_no_bias() -> None:
+    assert measured_after(-0.5) == measured_after(0.0)
+
+
+def test_until_enough_rounds_have_an_estimate_the_rule_is_supply() -> None:
+    assert measured_after(8.0, rounds=ENOUGH_ROUNDS - 1) == wanted_at(0.4) != measured_after(8.0, rounds=ENOUGH_ROUNDS)
+    assert measured_after(None, None) == wanted_at(0.4), "no round had groups enough"
+
+
+def test_gradients_without_any_spread_say_nothing() -> None:
+    assert measured_after(1.0, noise=0.0) == wanted_at(0.4)
+
+
+def test_the_measured_bias_follows_one_that_changes() -> None:
+    rule = make_rule("supply-measured")
+    wanted = []
+    for bias in (8.0, 0.0):
+        for round_ in range(60):
+            rule = rule.observe(make_seen(round_, gradient_bias=bias, gradient_noise=2.0))
+        wanted.append(rule.wanted(Random(0)))
+    assert wanted[0] < wanted[1]

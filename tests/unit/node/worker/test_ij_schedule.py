@@ -154,6 +154,13 @@ def test_signals_count_informative_groups_whole() -> None:
     assert (seen.local_groups, seen.local_informative, seen.pool_informative) == (3, 2, 5)
 
 
+def test_a_rule_is_told_what_was_measured_of_the_gradient() -> None:
+    seen = signals_of(make_row(0, gradient_noise=2.0, gradient_bias=-0.5))
+    assert (seen.gradient_noise, seen.gradient_bias) == (2.0, -0.5)
+    unmeasured = signals_of(make_row(0))
+    assert (unmeasured.gradient_noise, unmeasured.gradient_bias) == (None, None)
+
+
 # ── a node that is adaptive ─────────────────────────────────────────────────────────────────────────────────────────
 @pytest.mark.anyio
 @pytest.mark.parametrize("staleness", [0, 1])

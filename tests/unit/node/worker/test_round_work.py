@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +16,7 @@ from swarm.node.worker.round_work import RoundWork, mean, mean_rewards, metrics_
 from swarm.store.health import Room
 from swarm.types import (
     Completion,
+    GradientEstimate,
     Likeliness,
     MemoryUse,
     Origin,
@@ -147,6 +150,24 @@ def test_how_likely_the_policy_was_to_write_what_it_took_is_a_column_by_peer() -
     report = TrainReport(loss=0.25, grad_norm=2.0, tokens=9, trained_tokens=7, external_likeliness=found)
     assert make_row(make_work(external=external, report=report))["logprobs_by_peer"] == {"bob": -1.5, "carol": -9.0}
     assert make_row(make_work(external=external))["logprobs_by_peer"] is UNSET
+
+
+def test_what_the_gradients_parts_say_is_in_columns_as_far_as_it_is_known() -> None:
+    external = [make_scored(1.0, 0.0, peer=peer) for peer in ("bob", "carol", "bob", "dan")]
+    report = TrainReport(
+        loss=0.25,
+        grad_norm=2.0,
+        tokens=9,
+        trained_tokens=7,
+        gradient=GradientEstimate(square=-0.5, noise=2.0, alignment=math.inf, bias=None),
+        external_alignment=(1.0, -2.0, 4.0, math.nan),
+    )
+    row = make_row(make_work(external=external, report=report))
+    assert (row["gradient_square"], row["gradient_noise"]) == (-0.5, 2.0)
+    assert row["gradient_alignment"] is row["gradient_bias"] is UNSET, "JSON has no infinity"
+    assert row["gradient_alignment_by_peer"] == {"bob": 2.5, "carol": -2.0}
+    unmeasured = TrainReport(loss=0.25, grad_norm=2.0, tokens=9, trained_tokens=7)
+    assert make_row(make_work(external=external, report=unmeasured))["gradient_square"] is UNSET
 
 
 def test_how_full_device_and_disk_are_is_a_column_where_it_is_known() -> None:
