@@ -31,6 +31,7 @@ def of_one_process(path: Path, **settings: object) -> dict[str, str]:
         path,
         SEED=7,
         SWARM_ADAPTER="lora",
+        SWARM_GRADIENT_HALVES="True",
         MODEL_NAME="tiny-2-qwen2-content",
         SWARM_MAX_NEW_TOKENS=16,
         SWARM_EXPECTED_WORKERS=len(NODES),
@@ -76,6 +77,7 @@ def test_adapters_of_one_process_end_after_kills_as_if_nothing_had_happened(tmp_
     run(broken, ends, random.Random())
     for node in NODES:
         assert any(row["updated"] and row["external_groups"] for row in rows(whole, node)), "little was compared"
+        assert any("gradient_alignment" in row for row in rows(whole, node)), "nothing was measured"
         assert len(events(broken, node, "node.ready")) == len(ends) + 1, "it was over before it was ended"
         assert not events(broken, node, "rounds.lost")
         redone = events(broken, node, "round.redone")

@@ -25,7 +25,7 @@ from swarm.policy.policy import JoinedPolicy
 from swarm.policy.settings import GrpoConfig, LoraConfig
 from swarm.policy.shared_base import SharedBase, SharedBases
 from swarm.policy.trainer import ModelTrainer
-from swarm.types import GenerationCall
+from swarm.types import GenerationCall, TrainReport
 from tests.unit.policy.factories import ARCHITECTURES, CPU, make_group, make_model, make_module, make_tokenizer
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")  # which PEFT asks for
@@ -249,7 +249,7 @@ def test_a_loss_that_overflows_in_fp16_is_scaled_down_until_it_does_not(monkeypa
     monkeypatch.setattr(gradient, "_LOSS_SCALE", 2.0**30)
     policy = policy_of(shared := shared_base(precision="fp16"), trained_model(shared, 1))
     policy.begin_update(GROUPS[:1])
-    assert policy.finish_update(GROUPS[1:]).updated
+    assert policy.finish_update(GROUPS).updated
     found = {name: moment / 0.1 for name, moment in policy.snapshot().optimizer.first_moments.items()}
     for name in expected:
         assert (expected[name] - found[name]).norm() < 0.05 * expected[name].norm(), name
@@ -267,6 +267,25 @@ def test_training_goes_on_bit_for_bit_after_restore(tmp_path: Path) -> None:
     assert [resumed.finish_update(GROUPS) for _ in range(2)] == expected
     ours, theirs = policy.snapshot().weights, resumed.snapshot().weights
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_nodes_of_one_base_measure_their_own_gradients_halves() -> None:
+    def alone(seed: int) -> TrainReport:
+        shared = shared_base()
+        policy = policy_of(shared, trained_model(shared, seed), gradient_halves=True)
+        policy.begin_update(GROUPS)
+        return policy.finish_update(GROUPS)
+
+    shared = shared_base()
+    policies = [policy_of(shared, trained_model(shared, seed), gradient_halves=True) for seed in (1, 2)]
+    for policy in policies:
+        policy.begin_update(GROUPS)
+    together = [policy.finish_update(GROUPS) for policy in policies]
+    assert together[0].gradient != together[1].gradient
+    for seed, report in zip((1, 2), together, strict=True):
+        assert report.gradient is not None
+        assert report.gradient == alone(seed).gradient
+        assert None not in report.gradient
 
 
 def test_a_checkpoint_holds_the_adapter_alone_as_peft_has_it(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_replaying_the_rows_gives_the_same_splits(tmp_path: Path, rule: str, sta
     lived = make_splits(tmp_path, adaptive_rule=rule, staleness=staleness, adaptive_initial_j=3.6)
     schedule, rows = [lived.of(RoundKey(0))], []
     for round_ in range(25):
-        rows.append(make_row(round_))
+        rows.append(make_row(round_, gradient_noise=2.0, gradient_bias=4.0 - 0.4 * round_))
         lived.observe(rows[-1])
         schedule.append(lived.of(RoundKey(round_ + 1)))
     for restart in (1, 7, 25):
