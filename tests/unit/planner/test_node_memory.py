@@ -150,6 +150,7 @@ def test_of_an_adapter_gradients_and_moments_are_small_and_the_base_is_held_as_i
     assert adapted(GPU, precision="fp32").base == 4 * whole
     assert (on_cpu.gradients, on_cpu.optimizer, on_cpu.snapshot) == (4 * small, 8 * small, 12 * small)
     assert adapted(CPU, kl_weight=0.1).reference == 0, "the base itself"
+    assert adapted(CPU, gradient_halves=True).gradients == 3 * 4 * small, "two copies beside it"
     memory = node_memory.node_memory(QWEN, Settings(), CPU, micro_batch_tokens=4096, checkpointing=False)
     assert memory.base == 0
 
