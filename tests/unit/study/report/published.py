@@ -21,6 +21,7 @@ from swarm.study.report.evidence import Evidence
 from swarm.study.report.notes import comparison_table, declared_table, factors_table
 from swarm.study.report.sections import Section, Table
 from swarm.study.report.sections_cost import effort_table
+from swarm.study.report.sections_learned import learned_section
 from swarm.study.report.sections_progress import final_section, steadiness_section
 from swarm.study.report.seed_tables import read_tables
 
@@ -91,6 +92,22 @@ def _tables(evidence: Evidence) -> Iterator[pd.DataFrame]:
     yield factors_table(evidence)
     yield comparison_table(evidence.runs, evidence.record)
     yield declared_table(evidence).add_prefix("declared_").rename(columns={"declared_configuration": "configuration"})
+    yield from _of_specialists(evidence)
+
+
+def _of_specialists(evidence: Evidence) -> Iterator[pd.DataFrame]:
+    """What `own` and `others` are is in the columns' names; of the exam what it said at the end."""
+    section = learned_section(evidence)
+    tables = {part.name: part.data for part in section.parts if isinstance(part, Table)} if section else {}
+    for name, prefix in (("learned", ""), ("learned_exam", "exam_")):
+        if name in tables:
+            for whose, rows in tables[name].groupby("whose", observed=True):
+                last = rows.groupby("configuration", observed=True).last().reset_index()
+                yield last.add_prefix(f"{prefix}{whose}_").rename(
+                    columns={f"{prefix}{whose}_configuration": "configuration"}
+                )
+    if "taught_by" in tables:
+        yield tables["taught_by"].add_prefix("taught_").rename(columns={"taught_configuration": "configuration"})
 
 
 def _of_section(section: Section) -> Iterator[pd.DataFrame]:
@@ -100,7 +117,35 @@ def _of_section(section: Section) -> Iterator[pd.DataFrame]:
 
 
 _RULES = ("supply", "gradient", "gradient-scaled", "reward-trend-scaled", "reward-trend", "multi-signal")
+_LAST = "{0[others_last]:.3f} ({0[others_last_low]:.3f} to {0[others_last_high]:.3f})"
+_DIFFERENCE = "{0[declared_difference]:.3f} ({0[declared_difference_low]:.3f} to {0[declared_difference_high]:.3f})"
+_ABOVE = "exam_others_above_constant"
+_EXAM = f"{{0[{_ABOVE}]:.3f}} ({{0[{_ABOVE}_low]:.3f}} to {{0[{_ABOVE}_high]:.3f}})"
 PUBLISHED = (
+    *(
+        _of(
+            "specialists",
+            f"| `{name}` | {{0[others_start]:.3f}} | {bold}{_LAST}{bold} | {{0[own_start]:.3f}} | "
+            f"{_LAST.replace('others', 'own')} | {{0[others_tagged]:.3f}} |",
+            name,
+            page="study/specialists.md",
+        )
+        for name, bold in (("alone", ""), ("together", "**"), ("two-tokenizers", "**"), ("both-halves", ""))
+    ),
+    *(
+        _of("specialists", f"`{name}` {_EXAM}", name, page="study/specialists.md")
+        for name in ("alone", "together", "two-tokenizers", "both-halves")
+    ),
+    _of("specialists", f"`two-tokenizers` {_DIFFERENCE}", "two-tokenizers", page="study/specialists.md"),
+    _of("specialists", f"without it {_DIFFERENCE} more", "together", page="study/specialists.md"),
+    _of(
+        "specialists",
+        f"came to {_LAST.replace('.3f', '.2f')} above the best constant answer on the "
+        "tables that only others had known, isolated ones stayed below it ({1[others_last]:.2f};",
+        "together",
+        "alone",
+        page="../README.md",
+    ),
     _of("sapo", f"| 8/0 | {MEAN} |", "8/0"),
     *(
         _of("sapo", f"| {j} | {MEAN} | {EFFECT} | {{0[declared_p_holm]:p}} | {FACTORS} |", j)
