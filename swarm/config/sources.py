@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from swarm.config.averaging import check_averaging
 from swarm.config.constraints import NODE_ID, allowed, options
 from swarm.config.environment import ASKED_VARIABLE, RETIRED, VARIABLES
 from swarm.config.misspelled import meant
@@ -227,6 +228,7 @@ def _check(settings: Settings, given: set[str]) -> Settings:
             "not say what they plant: it is an instrument of studies; leave it out, or say both"
         )
     _check_dynamic_sampling(settings)
+    check_averaging(settings)
     return settings
 
 

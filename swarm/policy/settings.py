@@ -87,6 +87,14 @@ def trained_as(adapter: LoraConfig | None) -> str:
     return adapter.said() if adapter else f"{variable('adapter')}=none"
 
 
+@dataclass(frozen=True)
+class OuterConfig:
+    """DiLoCo's outer optimizer: SGD with Nesterov momentum on the averaged weights (arXiv:2311.08105, section 2)."""
+
+    rate: float = 0.7
+    momentum: float = 0.9
+
+
 DEFAULT_MAX_NEW_TOKENS = 256
 """Of a completion. genrl's too; the longest answer of the nine tasks, a binary matrix, takes some 200 of them."""
 MOST_NAMED_TOKENS = 1024
@@ -169,6 +177,8 @@ class GrpoConfig:
     """`dynamic` or `static` KV cache while generating; `auto`: what suits the device."""
     adapter: LoraConfig | None = None
     """Train an adapter beside frozen weights; None: the weights themselves."""
+    outer: OuterConfig | None = None
+    """Weights that are averaged are an outer step's; None: the mean itself."""
     gradient_checkpointing: bool = False
     """Recompute activations in the backward pass: less memory, about a third more time, prompts not shared."""
 
@@ -196,6 +206,13 @@ def lora_config(settings: Settings) -> LoraConfig | None:
     bits = None if settings.adapter_base_bits == "none" else int(settings.adapter_base_bits)
     rank, alpha, targets = settings.adapter_rank, settings.adapter_alpha, settings.adapter_targets
     return LoraConfig(rank, alpha, targets, bits, settings.seed)
+
+
+def outer_config(settings: Settings) -> OuterConfig | None:
+    """The outer optimizer of a node that averages as DiLoCo; None: it has none."""
+    if not settings.average_every or settings.averaging != "diloco":
+        return None
+    return OuterConfig(settings.outer_rate, settings.outer_momentum)
 
 
 def grpo_config(settings: Settings) -> GrpoConfig:
@@ -230,6 +247,7 @@ def grpo_config(settings: Settings) -> GrpoConfig:
         decoding=settings.decoding,
         gradient_checkpointing=bool(settings.gradient_checkpointing),
         adapter=lora_config(settings),
+        outer=outer_config(settings),
     )
 
 

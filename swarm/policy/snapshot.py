@@ -5,7 +5,8 @@
         config.json generation_config.json tokenizer... model.safetensors
                               of an adapter, in PEFT's form: adapter_config.json tokenizer... adapter_model.safetensors
       optimizer.safetensors   first_moment/{parameter}, second_moment/{parameter}
-      manifest.json           what and how far, with size and hash of both weight files; written last
+      outer.safetensors       shared/{parameter}, momentum/{parameter}; only with DiLoCo's outer optimizer
+      manifest.json           what and how far, with size and hash of these files; written last
 
 Reading checks all of it before any weight changes.
 """
@@ -27,6 +28,7 @@ from transformers.pytorch_utils import Conv1D
 
 from swarm.errors import CheckpointError
 from swarm.policy import peft_form
+from swarm.policy.averaging import OuterState
 from swarm.policy.lora import Adapter, adapted_layers
 from swarm.policy.model import LanguageModel
 from swarm.policy.optimizer import OptimizerState, to_host
@@ -37,10 +39,12 @@ MODEL_DIR = "model"
 WEIGHTS = f"{MODEL_DIR}/model.safetensors"
 _ADAPTER = f"{MODEL_DIR}/{peft_form.WEIGHTS}"
 OPTIMIZER = "optimizer.safetensors"
+OUTER = "outer.safetensors"
 MANIFEST = "manifest.json"
 LARGEST_MANIFEST = 64 << 20
 """Bytes; one has some 100 for each parameter."""
 _FIRST, _SECOND = "first_moment/", "second_moment/"
+_SHARED, _MOMENTUM = "shared/", "momentum/"
 
 _Layout = dict[str, tuple[str, tuple[int, ...]]]
 """dtype and shape of each tensor, by name."""
@@ -83,6 +87,8 @@ class PolicySnapshot:
     optimizer: OptimizerState
     model_files: Mapping[str, bytes]
     """The model folder but for its weights, as read_model_files gives it."""
+    outer: OuterState | None = None
+    """Of DiLoCo's outer optimizer, where there is one."""
 
     def write(self, directory: str) -> None:
         """Write the checkpoint into an existing empty directory; callable from any thread.
@@ -100,13 +106,15 @@ class PolicySnapshot:
             weights = _ADAPTER if self.base else WEIGHTS
             save_file(self.weights, root / weights, metadata={"format": "pt"})
             save_file(_moments(self.optimizer), root / OPTIMIZER)
+            if self.outer:
+                save_file(_named_outer(self.outer), root / OUTER)
             manifest = Manifest(
                 format=FORMAT,
                 model=self.model,
                 architecture=self.architecture,
                 updates=self.optimizer.updates,
                 steps=self.optimizer.steps,
-                files={name: _stamp(root / name) for name in (weights, OPTIMIZER)},
+                files={name: _stamp(root / name) for name in (weights, OPTIMIZER, *[OUTER] * bool(self.outer))},
                 base=self.base,
                 adapter=self.adapter,
             )
@@ -135,7 +143,9 @@ def read_model_files(model: LanguageModel) -> dict[str, bytes]:
         return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
-def capture(model: LanguageModel, optimizer: OptimizerState, model_files: Mapping[str, bytes]) -> PolicySnapshot:
+def capture(
+    model: LanguageModel, optimizer: OptimizerState, model_files: Mapping[str, bytes], outer: OuterState | None = None
+) -> PolicySnapshot:
     """A snapshot of the model as it is now."""
     return PolicySnapshot(
         model=model.name,
@@ -145,6 +155,7 @@ def capture(model: LanguageModel, optimizer: OptimizerState, model_files: Mappin
         adapter=_config_of(model),
         optimizer=optimizer,
         model_files=model_files,
+        outer=outer,
     )
 
 
@@ -184,6 +195,27 @@ def read(directory: str, model: LanguageModel) -> tuple[dict[str, Tensor], Optim
         second_moments={name: moments[_SECOND + name] for name in manifest.steps},
     )
     return weights, optimizer
+
+
+def read_outer(directory: str, model: LanguageModel, *, wanted: bool) -> OuterState | None:
+    """Read what DiLoCo's outer optimizer remembered, of a checkpoint that `read` has taken; changes nothing.
+
+    Raises:
+        CheckpointError: it is torn, or is there and not `wanted`, or the other way round.
+    """
+    root = Path(directory)
+    stamp = _read_manifest(root).files.get(OUTER)
+    _expect(root, "an outer optimizer", wanted, stamp is not None, _OTHER_AVERAGING, other_model=True)
+    if stamp is None:
+        return None
+    trained = _layout(model.trained)
+    there = _stamp(root / OUTER, _most_bytes(model.trained)) if (root / OUTER).is_file() else None
+    _expect(root, f"stamp of {OUTER}", stamp, there, _TORN)
+    tensors = _load(root / OUTER)
+    layout = {prefix + name: kind for prefix in (_SHARED, _MOMENTUM) for name, kind in trained.items()}
+    _expect_layout(root / OUTER, layout, tensors)
+    shared, momentum = ({name: tensors[prefix + name] for name in trained} for prefix in (_SHARED, _MOMENTUM))
+    return OuterState(shared, momentum)
 
 
 @torch.no_grad()
@@ -232,6 +264,9 @@ _OTHER_BASE = (
     "An adapter goes on beside the very weights it was trained with: set MODEL_NAME and SWARM_PRECISION to what wrote "
     "the checkpoint, or choose another NODE_ID."
 )
+_OTHER_AVERAGING = (
+    "Set SWARM_AVERAGE_EVERY and SWARM_AVERAGING to what wrote the checkpoint, or choose another NODE_ID."
+)
 _TORN = "The checkpoint is incomplete or damaged: resume from an older one."
 
 
@@ -254,6 +289,11 @@ def _layout(tensors: Mapping[str, Tensor]) -> _Layout:
 def _moments(state: OptimizerState) -> dict[str, Tensor]:
     first = {_FIRST + name: moment for name, moment in state.first_moments.items()}
     return first | {_SECOND + name: moment for name, moment in state.second_moments.items()}
+
+
+def _named_outer(state: OuterState) -> dict[str, Tensor]:
+    shared = {_SHARED + name: tensor for name, tensor in state.shared.items()}
+    return shared | {_MOMENTUM + name: tensor for name, tensor in state.momentum.items()}
 
 
 def _read_manifest(root: Path) -> Manifest:

@@ -25,6 +25,7 @@ from swarm.algo.losses import Counts, denominator_of
 from swarm.algo.registry import loss
 from swarm.logs import get_logger
 from swarm.policy import snapshot as snapshots
+from swarm.policy.averaging import Averaging, as_file, refuse_unfit
 from swarm.policy.batch import Encoded, encode_groups
 from swarm.policy.gradient import GradientSum
 from swarm.policy.halves import MeasuredHalves
@@ -52,6 +53,7 @@ class ModelTrainer:
         self._denominator = denominator_of(loss(config.loss))
         self._optimizer = Optimizer(model.trained, config)
         self._begun = _NO_GROUPS
+        self._averaging = Averaging(model.trained, config.outer)
 
     def begin_update(self, groups: Sequence[TrainGroup]) -> None:
         """Add up the gradient of the first groups; it is held, beside the weights, until finish_update.
@@ -87,9 +89,22 @@ class ModelTrainer:
         finally:
             self._forget()
 
+    def export_weights(self) -> bytes:
+        """As swarm.types.Trainer."""
+        return as_file(self._model.trained)
+
+    def refuse_weights(self, file: str) -> None:
+        """As swarm.types.Trainer."""
+        refuse_unfit(file, self._model.trained)
+
+    def average(self, files: Sequence[str]) -> None:
+        """As swarm.types.Trainer; forgets an update that was begun."""
+        self._forget()
+        self._averaging.average(files)
+
     def snapshot(self) -> snapshots.PolicySnapshot:
         """Copy weights and optimizer to host memory."""
-        return snapshots.capture(self._model, self.state(), self._model_files)
+        return snapshots.capture(self._model, self.state(), self._model_files, self._averaging.state())
 
     def restore(self, snapshot_dir: str) -> None:
         """Load what a snapshot wrote; forgets an update that was begun. A reference model keeps the initial weights.
@@ -98,8 +113,10 @@ class ModelTrainer:
             CheckpointError: it does not fit; nothing has changed then.
         """
         weights, optimizer = snapshots.read(snapshot_dir, self._model)
+        outer = snapshots.read_outer(snapshot_dir, self._model, wanted=self._config.outer is not None)
         snapshots.load_weights(self._model, weights)
         self.load_state(optimizer)
+        self._averaging.load_state(outer)
 
     def state(self) -> OptimizerState:
         """A copy of the optimizer's memory."""

@@ -1,6 +1,6 @@
 """Cleans up after a run: takes away the rollouts of old rounds, and archives them before where that is asked for.
 
-    cleaned.json says so ─▶ completions of these rounds go
+    cleaned.json says so ─▶ completions and weights of these rounds go
                          ─▶ each round: list ─▶ read ─▶ Archive.put ─▶ list again: as they were read? ─▶ remove
                                           └─ to be deleted: the whole round at once
 
@@ -93,9 +93,9 @@ class Janitor:
         if any(round_ < before for round_ in rounds_in(self._run.store, keys.ROLLOUTS)):
             before = self._announced(before)
         old = [round_ for round_ in rounds_in(self._run.store, keys.ROLLOUTS) if round_ < before]
-        completions = [round_ for round_ in rounds_in(self._run.store, keys.COMPLETIONS) if round_ < before]
-        for round_ in completions[-ROUNDS_AT_ONCE:]:
-            self._remove(f"{keys.COMPLETIONS}/round_{round_}", Kind.PREFIX)
+        for prefix in (keys.COMPLETIONS, keys.WEIGHTS):
+            for round_ in [one for one in rounds_in(self._run.store, prefix) if one < before][-ROUNDS_AT_ONCE:]:
+                self._remove(f"{prefix}/round_{round_}", Kind.PREFIX)
         done = Cleaned()
         for round_ in reversed(old[-ROUNDS_AT_ONCE:]):
             one = self._archive(round_, known) if self._rules.archive else self._delete(round_)

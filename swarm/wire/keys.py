@@ -8,6 +8,7 @@ rollouts/round_R/stage_S/{node}.json  the node's rollout groups                 
 rollouts/round_R/parts_S/{node}@{slot}.json  one group of that file, published before it       the node
 completions/round_R/{node}.json       token ids of its own completions, for redo               the node
 completions/round_R/stage_S/{node}.json  the same of a stage after the first                   the node
+weights/round_R/{node}.safetensors    what it trains, after a round whose weights are averaged      the node
 rewards/round_R/stage_S/{node}.json   the node's mean reward                                   the node
 winners/round_R/{node}.json           the node's vote                                          the node
 judge/questions/round_R/{node}.json   the judge's held-out question to the node                the judge
@@ -36,6 +37,7 @@ STATE = "state/current_state.json"
 PEERS = "peers"
 ROLLOUTS = "rollouts"
 COMPLETIONS = "completions"
+WEIGHTS = "weights"
 REWARDS = "rewards"
 WINNERS = "winners"
 JUDGE_QUESTIONS = "judge/questions"
@@ -58,6 +60,7 @@ JANITOR = "@janitor"
 ANYBODY = "@first"
 """Owner of experiment.json and of the files of its tasks: the first node that writes them."""
 
+_TENSORS = ".safetensors"
 _ROUND = re.compile(r"round_(0|[1-9][0-9]{0,8})")
 _STAGE = re.compile(r"stage_(0|[1-9][0-9]{0,8})")
 _PARTS = re.compile(r"parts_(0|[1-9][0-9]{0,8})")
@@ -182,6 +185,10 @@ def completions(round_: int, node: str, stage: int = 0) -> str:
     return f"{COMPLETIONS}/round_{round_}/{f'stage_{stage}/' if stage else ''}{node}.json"
 
 
+def weights(round_: int, node: str) -> str:
+    return f"{WEIGHTS}/round_{round_}/{node}{_TENSORS}"
+
+
 def rewards(key: RoundKey) -> str:
     """Prefix of one stage's rewards."""
     return f"{REWARDS}/round_{key.round}/stage_{key.stage}"
@@ -244,9 +251,18 @@ def owner_of(key: str) -> str | None:
         return JUDGE
     if named := part_of(key):
         return named[1]
+    if parts[0] == WEIGHTS:
+        return _node_of_weights(parts)
     if parts[0] == COMPLETIONS and len(parts) == 4:
         return node_of(parts[3]) if stage_of(parts[2]) else None
     for prefix, depth in _BY_NODE.items():
         if key.startswith(f"{prefix}/") and len(parts) == prefix.count("/") + 2 + depth:
             return node_of(parts[-1])
     return None
+
+
+def _node_of_weights(parts: list[str]) -> str | None:
+    if len(parts) != 3 or round_of(parts[1]) is None or not parts[2].endswith(_TENSORS):
+        return None
+    node = parts[2].removesuffix(_TENSORS)
+    return node if is_node_id(node) else None

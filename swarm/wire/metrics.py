@@ -125,9 +125,10 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     score_errors: Completions = 0
     """Whose scoring failed."""
     bytes_published: Bytes = 0
-    """Of the node's own rollout files; 0: they never reached the folder, which refused writes for too long."""
+    """Of the node's own rollout files, and of its weights where they are averaged; 0: rollouts never reached the
+    folder, which refused writes for too long."""
     bytes_fetched: Bytes = 0
-    """Of peers' rollout files."""
+    """Of peers' rollout files, and of their weights where they are averaged."""
     tokens_generated: Tokens = 0
     """Sampled for the own groups."""
     tokens_trained: Tokens = 0
@@ -256,6 +257,11 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     none are named."""
     plants: bool | UnsetType = UNSET
     """This node puts them in front of its right answers when it publishes these."""
+    averaged: dict[str, str] | UnsetType = UNSET
+    """Node -> SHA-256 of the file of its weights that went into this node's, which are the mean after this round, or an
+    outer step towards it; missing where no averaging was due."""
+    seconds_average: Seconds | UnsetType = UNSET
+    """Publishing the own weights, waiting for those of the others and taking them in."""
     adaptive_I: Groups | UnsetType = UNSET
     """Local groups of this round by the adaptive rule; missing, like all `adaptive_*`, while no rule is on."""
     adaptive_J: Groups | UnsetType = UNSET

@@ -14,6 +14,8 @@ import pytest
 from tests.integration.swarms import daemons, environment, events, eventually, layout, rollouts, rows
 from tests.unit.node.factories import MEASURED_COLUMNS
 
+PLAIN = {"SWARM_AVERAGE_EVERY": 2}
+DILOCO = PLAIN | {"SWARM_AVERAGING": "diloco"}
 LORA = {"SWARM_ADAPTER": "lora", "MODEL_NAME": "tiny-2-qwen2-content"}
 
 
@@ -84,6 +86,9 @@ def run(
         pytest.param(2, 2, [signal.SIGKILL, signal.SIGKILL], 16, {"MAX_STAGES": 2}, marks=pytest.mark.slow),
         pytest.param(1, 0, [signal.SIGKILL, signal.SIGTERM], 20, LORA, marks=pytest.mark.engine),
         pytest.param(2, 2, [signal.SIGKILL, signal.SIGKILL], 20, LORA, marks=pytest.mark.slow),
+        pytest.param(2, 0, [signal.SIGKILL, signal.SIGKILL], 12, DILOCO, marks=pytest.mark.engine),
+        pytest.param(3, 2, [signal.SIGKILL] * 3, 18, PLAIN, marks=pytest.mark.slow),
+        pytest.param(2, 0, [signal.SIGKILL, signal.SIGKILL], 18, LORA | DILOCO, marks=pytest.mark.slow),
     ],
     ids=[
         "stopped and killed",
@@ -93,6 +98,9 @@ def run(
         "two with two stages",
         "an adapter",
         "two adapters",
+        "weights averaged as DiLoCo",
+        "weights averaged",
+        "adapters averaged as DiLoCo",
     ],
 )
 def test_a_swarm_that_was_stopped_or_killed_ends_as_if_nothing_had_happened(
@@ -111,3 +119,6 @@ def test_a_swarm_that_was_stopped_or_killed_ends_as_if_nothing_had_happened(
         assert comparable(broken, node) == comparable(whole, node)
         assert rollouts(broken, node) == rollouts(whole, node)
         assert last_weights(broken, node, rounds) == last_weights(whole, node, rounds)
+        if "SWARM_AVERAGE_EVERY" in more:
+            assert all(len(row.get("averaged", [])) == workers * (row["round"] % 2) for row in rows(broken, node))
+            assert last_weights(broken, node, rounds) == last_weights(broken, "w0", rounds), "the last round averages"

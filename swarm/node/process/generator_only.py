@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from swarm.config import Settings, variable
-from swarm.errors import CheckpointError, ConfigError, SpendingCapError
+from swarm.errors import CheckpointError, ConfigError, ProtocolError, SpendingCapError
 from swarm.policy.settings import asking_of
 from swarm.types import Bill, Completion, Dialogue, Generator, Policy, Ready, Snapshot, TrainGroup, TrainReport
 
@@ -182,6 +182,17 @@ class OnlyGenerates:
     def finish_update(self, groups: Sequence[TrainGroup]) -> TrainReport:
         """Nothing."""
         return NOTHING_TRAINED
+
+    def export_weights(self) -> bytes:
+        """None are trained."""
+        return b""
+
+    def refuse_weights(self, file: str) -> None:
+        """Any: none are trained. Raises ProtocolError."""
+        raise ProtocolError("other_weights", "this node trains none")
+
+    def average(self, files: Sequence[str]) -> None:
+        """Nothing."""
 
     def snapshot(self) -> Snapshot:
         """What it has cost, if anything."""

@@ -252,6 +252,10 @@ class Lookout:
                 "coordinator.absent", experiment=self._ctx.run.experiment, start="swarm node --role coordinator"
             )
 
+    def known_peers(self) -> frozenset[str]:
+        """The workers other than this one that are registered, dead or alive."""
+        return self._liveness.known(role="worker") - {self._ctx.node_id}
+
     def live_peers(self) -> frozenset[str]:
         """The live workers other than this one."""
         return self._liveness.live(self._ctx.clock.monotonic(), role="worker") - {self._ctx.node_id}

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from contextlib import suppress
 from functools import partial
 
@@ -40,8 +40,7 @@ from swarm.node.worker.context import Asked, WorkerContext
 from swarm.node.worker.conversing import converse
 from swarm.node.worker.dynamic_sampling import Scores, sample_until_informative, slots_before
 from swarm.node.worker.own_completions import Left, same_texts, to_file, to_own_groups, what_is_left
-from swarm.node.worker.planting import with_planted
-from swarm.node.worker.round_files import RoundFiles
+from swarm.node.worker.round_files import RoundFiles, to_rollouts
 from swarm.node.worker.round_work import RoundWork
 from swarm.records.listing import rounds_in
 from swarm.tasks.scoring import GroupScore
@@ -57,8 +56,7 @@ from swarm.types import (
     ScoredGroup,
 )
 from swarm.wire import keys
-from swarm.wire.codec import to_rollout_file
-from swarm.wire.messages import CompletionsFile, PolicyInfo, RolloutFile
+from swarm.wire.messages import CompletionsFile
 
 logger = get_logger(__name__)
 
@@ -218,7 +216,7 @@ class OwnGroups:
 
     def publish_part(self, work: RoundWork, scored: ScoredGroup) -> None:
         """Give one group to the peers. It says no time: it is the same bytes whenever it is made."""
-        file = self.to_file(work, [scored], timestamp=0.0)
+        file = to_rollouts(self._ctx, self._generator, work, [scored], timestamp=0.0)
         work.parts[scored.group.slot], size = self._files.part(file, scored.group.slot)
         work.bytes_published += size
 
@@ -233,39 +231,11 @@ class OwnGroups:
             if work.parts and scored.group.slot not in work.parts:
                 self.publish_part(work, scored)
         if not work.parts or work.parts != work.named:  # else the file is there, and has all of its parts again
-            file = self.to_file(work, () if work.parts else work.own, self._ctx.clock.wall(), work.parts)
+            groups, now = () if work.parts else work.own, self._ctx.clock.wall()
+            file = to_rollouts(self._ctx, self._generator, work, groups, now, work.parts)
             work.bytes_published += await self._files.rollouts(file)
         if work.parts:
             self._files.keep_parts(work.key, work.parts)
-
-    def to_file(
-        self,
-        work: RoundWork,
-        groups: Sequence[ScoredGroup],
-        timestamp: float,
-        parts: Mapping[int, str] | None = None,
-    ) -> RolloutFile:
-        """As to_rollout_file, of this node and its policy."""
-        settings = self._ctx.settings
-        policy = PolicyInfo(
-            model=self._generator.name,
-            rounds_trained=work.rounds_trained,
-            tokenizer=self._generator.tokenizer if settings.publish_logprobs else "",
-            temperature=settings.temperature,
-            licence=settings.licence or UNSET,
-            consent=settings.consent or UNSET,
-        )
-        file = to_rollout_file(
-            groups,
-            self._ctx.node_id,
-            work.key,
-            timestamp,
-            policy,
-            with_logprobs=settings.publish_logprobs,
-            parts=parts,
-            mixture=self._ctx.mixture and self._ctx.mixture.weights,
-        )
-        return with_planted(file, settings.plants(self._ctx.node_id))
 
     def _keeps_what_it_samples(self) -> bool:
         """Not where a write is paid for and a redo samples the same once more."""

@@ -2,7 +2,8 @@
 
     checkpoint of R rounds ─▶ redo R ─▶ redo R+1 ─▶ ... ─▶ redo of the last row's round ─▶ the weights of that moment
                                │ own groups: as they were sampled, out of the completions files
-                               └ external groups: those that the row names in `trained_on`, out of their files
+                               ├ external groups: those that the row names in `trained_on`, out of their files
+                               └ weights that were averaged: those that it names in `averaged`, likewise
 
 Nothing is published, no row is written and no reward submitted: all of that was done. A judge's question is answered
 where the kill came before the answer. On a CPU the weights come out bit for bit as they were; a round whose update
@@ -31,6 +32,7 @@ from swarm.errors import ProtocolError
 from swarm.logs import get_logger
 from swarm.node.sharing.published import PublishedGroups, gone
 from swarm.node.sharing.trained_groups import GroupName, name_of, parse_names
+from swarm.node.worker.averaging import Averaging
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.dynamic_sampling import measured
 from swarm.node.worker.round_steps import RoundSteps
@@ -113,6 +115,7 @@ class Redo:
         self._ctx = ctx
         self._trainer = trainer
         self._steps = steps
+        self._averaging = Averaging(ctx, trainer)
         self._published = PublishedGroups(ctx, ctx.assigned)
         self._scaling = advantage_scaling(ctx.settings.advantage_scaling)
         self._ahead: dict[RoundKey, list[ScoredGroup]] = {}
@@ -139,7 +142,14 @@ class Redo:
         return Redone(redone, lost)
 
     async def _redo(self, round_: RoundToRedo, following: Sequence[RoundToRedo], *, then_live: bool) -> None:
-        """Raises ProtocolError if a group that it was trained on cannot be had any more; nothing has changed then."""
+        """Raises ProtocolError if a group that it was trained on, or weights that were averaged, cannot be had any
+        more; nothing has changed then."""
+        async with self._averaging.again(round_.row) as weights:
+            await self._redo_with(weights, round_, following, then_live=then_live)
+
+    async def _redo_with(
+        self, weights: Sequence[str], round_: RoundToRedo, following: Sequence[RoundToRedo], *, then_live: bool
+    ) -> None:
         external = await self._external(round_.external)
         own = self._ahead.pop(round_.key, None) or await self._own(round_)
         await self._look_ahead(round_, following, then_live=then_live)
@@ -149,6 +159,8 @@ class Redo:
         update = partial(self._trainer.finish_update, rest)
         report = await self._ctx.compute.run(update)
         self._steps.rounds_trained += report.updated
+        if weights:
+            await self._ctx.compute.run(partial(self._trainer.average, weights))
         of_reward = measured(own, round_.local, self._ctx.settings.dynamic_sampling)
         exact = _measures_the_same(of_reward, report, round_.row)
         self._exact += exact

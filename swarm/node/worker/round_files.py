@@ -9,7 +9,7 @@ node keeps no completions (own_groups.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -20,11 +20,13 @@ from swarm.errors import StoreError
 from swarm.node.base.submissions import has_submitted
 from swarm.node.base.write_queue import Write
 from swarm.node.worker.context import WorkerContext
+from swarm.node.worker.planting import with_planted
+from swarm.node.worker.round_work import RoundWork
 from swarm.records.liveness import EVALUATOR
-from swarm.types import RoundKey
+from swarm.types import Generator, RoundKey, ScoredGroup
 from swarm.wire import keys
-from swarm.wire.codec import encode
-from swarm.wire.messages import CompletionsFile, RewardFile, RolloutFile, WinnersFile
+from swarm.wire.codec import encode, to_rollout_file
+from swarm.wire.messages import CompletionsFile, PolicyInfo, RewardFile, RolloutFile, WinnersFile
 from swarm.wire.metrics import MetricsRow
 from swarm.wire.parts import digest
 
@@ -141,3 +143,34 @@ class RoundFiles:
     ) -> None:
         write = partial(self._ctx.run.put_sealed, place, data, durable)
         await self._ctx.writes.put(Write(what, key, write, len(data), droppable=droppable))
+
+
+def to_rollouts(
+    ctx: WorkerContext,
+    generator: Generator,
+    work: RoundWork,
+    groups: Sequence[ScoredGroup],
+    timestamp: float,
+    parts: Mapping[int, str] | None = None,
+) -> RolloutFile:
+    """As to_rollout_file, of a node and its policy."""
+    settings = ctx.settings
+    policy = PolicyInfo(
+        model=generator.name,
+        rounds_trained=work.rounds_trained,
+        tokenizer=generator.tokenizer if settings.publish_logprobs else "",
+        temperature=settings.temperature,
+        licence=settings.licence or UNSET,
+        consent=settings.consent or UNSET,
+    )
+    file = to_rollout_file(
+        groups,
+        ctx.node_id,
+        work.key,
+        timestamp,
+        policy,
+        with_logprobs=settings.publish_logprobs,
+        parts=parts,
+        mixture=ctx.mixture and ctx.mixture.weights,
+    )
+    return with_planted(file, settings.plants(ctx.node_id))

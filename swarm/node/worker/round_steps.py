@@ -1,6 +1,6 @@
 """The steps of one round of a worker, in their order; WorkerMachine says when each is due.
 
-    generate ─▶ score ─▶ publish ─▶ (gather: the machine waits, Intake works) ─▶ draw ─▶ train ─▶ submit
+    generate ─▶ score ─▶ publish ─▶ (gather: the machine waits, Intake works) ─▶ draw ─▶ train ─▶ (average) ─▶ submit
     (or generate_ahead)  └▶ begin_update, in the compute thread ───────────────────────▶ │
 
 own_groups.py makes the own groups, round_files.py brings what a round leaves to the shared place.
@@ -21,6 +21,7 @@ from swarm.logs import get_logger
 from swarm.node.base.timeline import overlap, total
 from swarm.node.sharing.intake import Intake, Wanted
 from swarm.node.sharing.trained_groups import TrainedGroups
+from swarm.node.worker.averaging import Around, Averaging
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.events import Draw, Generate, Train
 from swarm.node.worker.foreseeing import Foreseeing
@@ -57,6 +58,7 @@ class RoundSteps:
         self._foreseeing = Foreseeing(ctx.settings)
         self.held_out = HeldOutAnswers(ctx, generator)
         self.own_groups = OwnGroups(ctx, generator, self._files)
+        self._averaging = Averaging(ctx, trainer)
         self.cumulative_reward = 0.0
         """Sum of my_reward over all rounds of this node, those before a restart included."""
         self._round_ended = ctx.clock.monotonic()
@@ -186,8 +188,8 @@ class RoundSteps:
         if following.round < self._ctx.settings.max_rounds:
             await self.own_groups.ask_early(following)
 
-    async def train(self, instruction: Train) -> None:
-        """Add the gradients of the external groups, and make the update."""
+    async def train(self, instruction: Train, around: Around) -> None:
+        """Add the gradients of the external groups, make the update, and average weights where that is due."""
         work, ctx = self.work, self._ctx
         work.seconds["gather"] = ctx.clock.monotonic() - work.gather_from
         work.heard, work.awaited = instruction.heard, instruction.awaited
@@ -200,6 +202,7 @@ class RoundSteps:
         work.report = await ctx.compute_timed(work.seconds, "train", partial(self._finish, external))
         work.seconds["train"] -= work.report.seconds_lease
         self.rounds_trained += work.report.updated
+        await self._averaging.average(work, around)
 
     def _finish(self, external: Sequence[TrainGroup]) -> TrainReport:
         report = self._trainer.finish_update(external)
@@ -252,7 +255,8 @@ class RoundSteps:
             row.peer_rewards = mean_rewards(work.sample.groups)
         self._schedule.fill(row, work.split)
         row.cumulative_reward = self.cumulative_reward
-        row.refused_files = dict(counts.refused + self.held_out.take_refused())
+        row.bytes_fetched += work.weights_fetched
+        row.refused_files = dict(counts.refused + self.held_out.take_refused() + self._averaging.take_refused())
         row.seconds_round = now - work.started
         row.executor_busy = (total(busy.since(self._round_ended)) - leased) / whole_round if whole_round else 0.0
         row.seconds_sharing = total(sharing)

@@ -80,6 +80,10 @@ class RoundWork:
     """Of the device after the update."""
     room: Room | None = None
     """Of the shared place, then."""
+    averaged: dict[str, str] | None = None
+    """Node -> SHA-256 of the weights whose mean was taken after the update; None: none was due."""
+    weights_fetched: int = 0
+    """Bytes of peers' weights."""
     bytes_published: int = 0
     killed: int = 0
     errors: int = 0
@@ -163,6 +167,8 @@ def metrics_row(
         _fill_training(row, work.report)
         _fill_likeliness(row, work.external, work.report)
         _fill_gradient(row, work.external, work.report)
+    if work.averaged is not None:
+        row.averaged, row.seconds_average = work.averaged, work.seconds["average"]
     _fill_room(row, work)
     return row
 

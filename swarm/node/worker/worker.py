@@ -43,6 +43,7 @@ from swarm.node.sharing.examination import News
 from swarm.node.sharing.intake import Intake
 from swarm.node.sharing.verification import TaskSource
 from swarm.node.worker import events as m
+from swarm.node.worker.averaging import Around
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.lookout import Lookout
 from swarm.node.worker.planting import refuse_to_plant
@@ -100,6 +101,7 @@ class Worker:
         self._cleaning = Cleaning(ctx)
         self._intake = Intake(ctx, assigned, contexts.source, self._on_news)
         self._lookout = Lookout(ctx, self._machine, self._intake, self._tell)
+        self._around = Around(self._lookout.known_peers, self._lookout.live_peers, self._machine.is_stopping)
         self._stop_code: int | None = None
         self._steps: RoundSteps
         self._saver: Saver
@@ -236,7 +238,7 @@ class Worker:
             case m.Draw():
                 tasks.start_soon(self._draw, instruction, tasks)
             case m.Train(key):
-                tasks.start_soon(self._then, partial(self._steps.train, instruction), m.Trained(key))
+                tasks.start_soon(self._then, partial(self._steps.train, instruction, self._around), m.Trained(key))
             case m.Submit(key):
                 tasks.start_soon(self._submit, key, self._loop_lag())
             case m.Save(rounds_done, stages_done):

@@ -139,6 +139,10 @@ class WorkerMachine:
         """Peers of which something valid was taken in."""
         return self._attendance.earned
 
+    def is_stopping(self) -> bool:
+        """Somebody has asked it to end."""
+        return self._stopping
+
     @property
     def left_behind(self) -> bool:
         """The round that this node works on is over."""

@@ -87,7 +87,7 @@ def grown(name: str) -> str:
 
 def may_grow(key: str) -> bool:
     """Whether a key may be of a growing file: JSON documents are put whole, and cost no second look."""
-    return not key.endswith(".json")
+    return not key.endswith(".json") and not key.startswith(f"{keys.WEIGHTS}/")
 
 
 def bundle_of(key: str) -> str:

@@ -268,6 +268,16 @@ class FakePolicy:
             self.holding.set()
             assert self.go.wait(PATIENCE), "nobody let it go"
 
+    def export_weights(self) -> bytes:
+        return f"weights {self.weights}".encode()
+
+    def refuse_weights(self, file: str) -> None:
+        if not Path(file).read_bytes().startswith(b"weights "):
+            raise ProtocolError("other_weights", "expected those of a light policy")
+
+    def average(self, files: Sequence[str]) -> None:
+        self.weights = _digest([Path(file).read_bytes() for file in files])
+
     def snapshot(self) -> Snapshot:
         return FakeSnapshot(self.weights)
 

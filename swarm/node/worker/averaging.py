@@ -1,0 +1,218 @@
+"""Averages the weights of a run's workers after every H-th round; AveragingMachine decides whose, and how long to wait.
+
+    update of round r ─▶ own weights ─▶ weights/round_r/{node}.safetensors, durable, never replaced
+                         look, fetch ─▶ a private copy ─▶ size, names, shapes, types, finite numbers? ─▶ fit or refused
+                         Average ─────▶ trainer.average(copies in order of node ids) ─▶ row: node -> SHA-256
+
+A node that was killed in between finds its own file, and averages that, whatever its update came to this time: its
+peers may have averaged it. After its row it redoes the averaging with the very files that the row names.
+Own files go when no worker needs their rounds any more to redo them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence, Set
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import NamedTuple
+
+from msgspec import UNSET
+
+from swarm.errors import ProtocolError, StoreError
+from swarm.logs import get_logger
+from swarm.node.base.log_once import until_readable
+from swarm.node.sharing.published import gone
+from swarm.node.worker.averaging_machine import Average, AveragingMachine, Seen
+from swarm.node.worker.context import WorkerContext
+from swarm.node.worker.round_work import RoundWork
+from swarm.records.files import read_needs
+from swarm.records.listing import rounds_in
+from swarm.store.copies import Copies, Copy, private_copies
+from swarm.types import RoundKey, Trainer
+from swarm.wire import keys
+from swarm.wire.metrics import MetricsRow
+
+logger = get_logger(__name__)
+
+HEADER = 2**16
+"""Bytes that a file may have beyond the own one: headers name the same tensors, in another order and spelling."""
+WAIT_SHARE = 0.5
+"""Of the round's interval, as for rollouts."""
+SHORTEST_PAUSE = 0.05
+"""Seconds between two looks, at first."""
+
+
+class Around(NamedTuple):
+    """What a node knows of the others, asked for again and again."""
+
+    known: Callable[[], Set[str]]
+    """Registered workers, dead or alive."""
+    live: Callable[[], Set[str]]
+    stopping: Callable[[], bool]
+    """This node is to end."""
+
+
+class Averaging:
+    """Of one worker."""
+
+    def __init__(self, ctx: WorkerContext, trainer: Trainer) -> None:
+        self._ctx = ctx
+        self._trainer = trainer
+        self._refused: Counter[str] = Counter()
+        self._limit = HEADER
+        """Bytes of a file, at most."""
+
+    def is_due(self, key: RoundKey) -> bool:
+        """Whether weights are averaged after this stage of this round."""
+        settings = self._ctx.settings
+        last_stage = key.stage == settings.max_stages - 1
+        every = settings.average_every
+        return bool(every and settings.trains and last_stage and (key.round + 1) % every == 0)
+
+    def take_refused(self) -> Counter[str]:
+        """Files refused since the last call, by reason."""
+        taken, self._refused = self._refused, Counter()
+        return taken
+
+    # ── a round as it is lived ──────────────────────────────────────────────────────────────────────────────────────
+    async def average(self, work: RoundWork, around: Around) -> None:
+        """Publish the own weights, wait for the others', and take the mean, if it is due after this round."""
+        if not self.is_due(work.key):
+            return
+        round_, work.averaged = work.key.round, {}
+        with self._ctx.timed(work.seconds, "average"), private_copies() as folder:
+            if (own := await self._published(round_, folder)) is None:
+                return
+            work.bytes_published += own.size
+            decision, copies = await self._gathered(round_, folder, own, around)
+            self._tell(round_, decision)
+            averaged = {node: copies[node] for node in decision.nodes}
+            if averaged:
+                files = [copy.file for copy in averaged.values()]
+                await self._ctx.compute.run(partial(self._trainer.average, files))
+            work.averaged = {node: copy.sha256 for node, copy in averaged.items()}
+            work.weights_fetched = sum(copy.size for node, copy in copies.items() if node != self._ctx.node_id)
+        await self._ctx.blocking.run(self._prune, round_)
+
+    async def _published(self, round_: int, folder: Copies) -> Copy | None:
+        """The own weights as they lie in the shared place; None: they cannot be there."""
+        data = await self._ctx.compute.run(self._trainer.export_weights)
+        self._limit = len(data) + HEADER
+        try:
+            await self._ctx.blocking.run(self._put, round_, data)
+            own = await self._ctx.blocking.run(self._copied, self._ctx.node_id, round_, folder)
+        except (StoreError, ProtocolError, FileNotFoundError) as error:
+            logger.warning("weights.unpublished", round=round_, error=str(error), effect="the node keeps its own")
+            return None
+        if own.sha256 != hashlib.sha256(data).hexdigest():
+            logger.info("weights.taken_up", round=round_, effect="what was published before a kill is averaged")
+        return own
+
+    def _put(self, round_: int, data: bytes) -> None:
+        """Unless a former life has: peers may have averaged that."""
+        place, store = keys.weights(round_, self._ctx.node_id), self._ctx.run.store
+        if store.stat(place) is None:
+            store.put(place, data)
+        else:
+            store.sync(place)
+
+    async def _gathered(
+        self, round_: int, folder: Copies, own: Copy, around: Around
+    ) -> tuple[Average, dict[str, Copy]]:
+        settings, clock, me = self._ctx.settings, self._ctx.clock, self._ctx.node_id
+        until = clock.monotonic() + settings.round_interval * WAIT_SHARE
+        machine = AveragingMachine(me, settings.expected_count, settings.expected_names, until)
+        copies, there, refused, pause = {me: own}, set[str](), set[str](), SHORTEST_PAUSE
+        while True:
+            known, live = around.known(), around.live()
+            there |= await self._looked_for(round_, machine.to_look_for(known, live, there))
+            seen = Seen(clock.monotonic(), known, live, there, copies.keys(), refused, around.stopping())
+            for node in machine.to_fetch(seen):
+                await self._take_in(node, round_, folder, copies, refused)
+            if decision := machine.look(seen):
+                return decision, copies
+            await clock.sleep(pause)
+            pause = min(2 * pause, max(pause, settings.reconcile_interval))
+
+    async def _looked_for(self, round_: int, nodes: Sequence[str]) -> set[str]:
+        """Those with a file; what the place refuses for now is not there yet."""
+
+        def find() -> set[str]:
+            found = set[str]()
+            for node in nodes:
+                try:
+                    if self._ctx.run.store.stat(keys.weights(round_, node)):
+                        found.add(node)
+                except (StoreError, ProtocolError):
+                    continue
+            return found
+
+        return await self._ctx.blocking.run(find)
+
+    async def _take_in(
+        self, node: str, round_: int, folder: Copies, copies: dict[str, Copy], refused: set[str]
+    ) -> None:
+        try:
+            copy = await self._ctx.blocking.run(self._copied, node, round_, folder)
+            await self._ctx.compute.run(partial(self._trainer.refuse_weights, copy.file))
+        except ProtocolError as error:
+            refused.add(node)
+            self._refused[error.reason] += 1
+            logger.warning("weights.refused", peer=node, round=round_, reason=error.reason, detail=error.detail)
+        except (StoreError, FileNotFoundError):
+            return  # it is looked for again
+        else:
+            copies[node] = copy
+
+    def _copied(self, node: str, round_: int, folder: Copies) -> Copy:
+        """Raises FileNotFoundError, ProtocolError, StoreError."""
+        return folder.fetch(self._ctx.run.store, keys.weights(round_, node), node, self._limit)
+
+    def _tell(self, round_: int, decision: Average) -> None:
+        if decision.missing or decision.short:
+            missing = {"missing": list(decision.missing), "unknown": decision.short}
+            logger.warning("weights.missing", round=round_, **missing, effect="the mean is that of the others")
+        if not decision.nodes:
+            logger.warning("weights.not_averaged", round=round_, why="this node is none of the expected workers")
+        else:
+            logger.info("weights.averaged", round=round_, nodes=list(decision.nodes))
+
+    def _prune(self, round_: int) -> None:
+        """Remove own files of rounds that no worker may have to redo."""
+        store = self._ctx.run.store
+        try:
+            needed = min(read_needs(self._ctx.run), default=0)
+            for old in rounds_in(store, keys.WEIGHTS):
+                if old < min(needed, round_):
+                    store.remove(keys.weights(old, self._ctx.node_id))
+        except StoreError as error:
+            logger.warning("weights.not_removed", round=round_, error=str(error))
+
+    # ── a round as it was lived ─────────────────────────────────────────────────────────────────────────────────────
+    @asynccontextmanager
+    async def again(self, row: MetricsRow) -> AsyncIterator[Sequence[str]]:
+        """Copies of the files that were averaged after a round, in order, for the block; none where none were.
+
+        Raises:
+            ProtocolError: `gone`: one of them is not there any more, or is another one.
+        """
+        if row.averaged is UNSET or not row.averaged:
+            yield ()
+            return
+        self._limit = len(await self._ctx.compute.run(self._trainer.export_weights)) + HEADER
+        with private_copies() as folder:
+            yield [await self._fetched_again(node, row, folder) for node in sorted(row.averaged)]
+
+    async def _fetched_again(self, node: str, row: MetricsRow, folder: Copies) -> str:
+        assert row.averaged is not UNSET
+        if not keys.is_node_id(node):
+            raise gone(f"{node!r} is no node")
+        try:
+            copy = await until_readable(self._ctx, self._copied, node, row.round, folder)
+        except FileNotFoundError:
+            raise gone(f"the weights of {node} after round {row.round} are not there any more") from None
+        if copy.sha256 != row.averaged[node]:
+            raise gone(f"the weights of {node} after round {row.round} are others than those that were averaged")
+        return copy.file
