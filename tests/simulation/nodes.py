@@ -113,14 +113,16 @@ class CoordinatorHost(Host):
         return await Coordinator(ctx).run()
 
 
-def sample_watched(pool: Sequence[ScoredGroup], count: int, rng: Random, sampler: Sampler) -> list[ScoredGroup]:
+def sample_watched(
+    pool: Sequence[ScoredGroup], count: int, rng: Random, sampler: Sampler, most: int | None = None
+) -> list[ScoredGroup]:
     """As sample_external; the same whatever came first."""
     state = rng.getstate()
-    sampled = sample_external(pool, count, rng, sampler)
+    sampled = sample_external(pool, count, rng, sampler, most)
     rng.setstate(state)
     host = HOST.get()
     assert host
-    if sampled != sample_external(pool[::-1], count, rng, sampler):
+    if sampled != sample_external(pool[::-1], count, rng, sampler, most):
         raise host.world.laws.broken("the order of arrival decides what is trained on", host.name)
     return sampled
 
