@@ -249,7 +249,7 @@ def test_a_loss_that_overflows_in_fp16_is_scaled_down_until_it_does_not(monkeypa
     monkeypatch.setattr(gradient, "_LOSS_SCALE", 2.0**30)
     policy = policy_of(shared := shared_base(precision="fp16"), trained_model(shared, 1))
     policy.begin_update(GROUPS[:1])
-    assert policy.finish_update(GROUPS).updated
+    assert policy.finish_update(GROUPS[1:]).updated
     found = {name: moment / 0.1 for name, moment in policy.snapshot().optimizer.first_moments.items()}
     for name in expected:
         assert (expected[name] - found[name]).norm() < 0.05 * expected[name].norm(), name

@@ -330,6 +330,7 @@ def test_a_swarm_that_still_runs_is_waited_for_and_not_started_again(tmp_path: P
         "EXPERIMENT_NAME": "m-a-s1",
         "MAX_ROUNDS": "3",
         "SEED": "1",
+        "SWARM_EXPECTED_WORKERS": "2",
     }
     with subprocess.Popen(
         [sys.executable, str(FAKE), "up", "--in-process", "--nodes", "2"], env=environment
