@@ -48,6 +48,8 @@ EVENTS = frozenset(
         "train.loss_scale_halved",
         "train.non_finite",
         *("watch.failed", "watch.listing_only", "watch.silent"),
+        *("weights.averaged", "weights.missing", "weights.not_averaged", "weights.not_removed", "weights.refused"),
+        *("weights.taken_up", "weights.unpublished"),
         "workers.absent",
         "workers.awaited",
     )
