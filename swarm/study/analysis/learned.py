@@ -93,7 +93,7 @@ def starts_and_ends(knowledge: pd.DataFrame) -> pd.DataFrame:
     Columns:
         start: above_constant in round 0, which is answered before any update.
         first, last: its mean over the first, and the last, FINAL_ROUNDS rounds.
-        tagged: mean over all rounds.
+        tagged: mean over the last FINAL_ROUNDS rounds.
     """
     by = [*RUN, "whose"]
     end = knowledge.groupby(by)["round"].transform("max")
@@ -103,7 +103,7 @@ def starts_and_ends(knowledge: pd.DataFrame) -> pd.DataFrame:
         "last": knowledge[knowledge["round"] > end - FINAL_ROUNDS],
     }
     found = {name: rows.groupby(by, sort=False)["above_constant"].mean() for name, rows in windows.items()}
-    found["tagged"] = knowledge.groupby(by, sort=False)["tagged"].mean()
+    found["tagged"] = windows["last"].groupby(by, sort=False)["tagged"].mean()
     return pd.DataFrame(found).reset_index()
 
 
