@@ -42,7 +42,7 @@ def learned_tokens(old_logprob_M: Tensor, advantage_M: Tensor, own_M: Tensor, fl
             same tokens.
         own_M: bool [M], the token is the own policy's.
     """
-    left_out_M = own_M & ~own_M
+    left_out_M = own_M.new_zeros(own_M.shape)
     if floors.any_advantage is not None:
         left_out_M = left_out_M | (old_logprob_M < floors.any_advantage)
     if floors.negative_advantage is not None:
