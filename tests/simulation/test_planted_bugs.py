@@ -26,8 +26,8 @@ from swarm.node.coordinator.coordinator_machine import CoordinatorMachine, Look,
 from swarm.node.sharing import intake
 from swarm.node.worker import events as m
 from swarm.node.worker import own_completions, own_groups, starting
+from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.own_completions import Left
-from swarm.node.worker.own_groups import OwnGroups
 from swarm.node.worker.redo import Redo, RedoPlan
 from swarm.node.worker.round_files import RoundFiles
 from swarm.node.worker.round_steps import RoundSteps
@@ -359,12 +359,14 @@ def a_registration_need_not_beat(patch: Patch) -> None:
 
 def a_part_is_made_again_at_another_time(patch: Patch) -> None:
     patch.setattr(own_completions, "_parts", lambda *asked: {})
-    usual = OwnGroups.to_file
+    usual = own_groups.to_rollouts
 
-    def to_file(self: OwnGroups, work: Any, groups: Any, timestamp: float, parts: Any = None) -> RolloutFile:
-        return usual(self, work, groups, self._ctx.clock.wall(), parts)
+    def to_rollouts(
+        ctx: WorkerContext, generator: Any, work: Any, groups: Any, timestamp: float, parts: Any = None
+    ) -> RolloutFile:
+        return usual(ctx, generator, work, groups, ctx.clock.wall(), parts)
 
-    patch.setattr(OwnGroups, "to_file", to_file)
+    patch.setattr(own_groups, "to_rollouts", to_rollouts)
 
 
 def a_part_is_named_and_not_written(patch: Patch) -> None:
@@ -403,6 +405,7 @@ BUGS = [
     Planted(
         nobody_follows_a_coordinator_that_came_back,
         ("it does not follow", "a round begins where the clock is"),
+        {"coordinator_deaths": 16.0},
     ),
     Planted(the_first_to_arrive_decides, ("the newest of each peer",), first=5),
     Planted(
@@ -436,7 +439,12 @@ BUGS = [
     Planted(a_reward_counts_without_rollouts, ("the clock jumps to where",), {"sybils": 1.0}),
     Planted(
         what_stands_in_the_way_stays,
-        ("a row without its reward", "it trained before it tried to publish", "a node ends with StoreError"),
+        (
+            "a row without its reward",
+            "it trained before it tried to publish",
+            "a node ends with StoreError",
+            "a stranger's state stays",
+        ),
         {"obstructers": 1.0},
     ),
     Planted(a_part_is_made_again_at_another_time, ("a published rollout file is changed",), one_by_one=True),
