@@ -25,11 +25,11 @@ from __future__ import annotations
 import hashlib
 import math
 import struct
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from swarm.algo.advantages import is_informative
+from swarm.algo.peer_quota import PeerQuota
 from swarm.algo.seeds import purpose_text
 from swarm.types import ScoredGroup
 
@@ -153,7 +153,7 @@ class Drawing(Generic[Source]):
     def sample(self, results: Results[Source]) -> Sample:
         """What is known by now, up to the slot with which enough was found; what is unknown is passed over."""
         seen, unknown, slots = self._walk(results)
-        enough = self._counting(seen) >= self._enough
+        enough = self._counting(seen, PeerQuota(self._most_of_peer)) >= self._enough
         return Sample(seen, slots - len(unknown), len(self._order), enough, not unknown)
 
     def _walk(
@@ -163,7 +163,7 @@ class Drawing(Generic[Source]):
         seen: list[ScoredGroup] = []
         unknown: list[tuple[Source, int]] = []
         slots, found = 0, 0.0
-        taken = Counter[str]()
+        quota = PeerQuota(self._most_of_peer)
         for _, source, slot in self._order:
             slots += 1
             result = results(source, slot)
@@ -172,30 +172,19 @@ class Drawing(Generic[Source]):
                 found += share
             elif isinstance(result, ScoredGroup):
                 seen.append(result)
-                found += self._counts(result, taken)
+                found += self._counting([result], quota)
             if found >= self._enough:
                 seen = self._originals(seen)
-                taken = Counter()
-                found = self._counting(seen, taken) + share * len(unknown)
+                quota = PeerQuota(self._most_of_peer)
+                found = self._counting(seen, quota) + share * len(unknown)
             if found >= self._enough or (share and len(unknown) >= self._at_once):
                 break
         return self._originals(seen), unknown, slots
 
-    def _counts(self, result: ScoredGroup, taken: Counter[str]) -> bool:
-        """Whether a group is one of those that are looked for.
-
-        Args:
-            taken: of each peer, its informative groups before this one; this one is added.
-        """
-        if not _has_advantage(result):
-            return False
-        taken[result.group.peer_id] += 1
-        return self._most_of_peer is None or taken[result.group.peer_id] <= self._most_of_peer
-
-    def _counting(self, groups: Iterable[ScoredGroup], taken: Counter[str] | None = None) -> int:
-        """How many are; arguments as above."""
-        taken = Counter() if taken is None else taken
-        return sum(self._counts(scored, taken) for scored in groups)
+    @staticmethod
+    def _counting(groups: Iterable[ScoredGroup], quota: PeerQuota) -> int:
+        """How many of these are looked for: those with an advantage that the quota takes."""
+        return sum(_has_advantage(scored) and quota.takes(scored) for scored in groups)
 
 
 def random_ranks(seed: int, *purpose: str | int) -> Callable[[str, int], list[int]]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import NamedTuple, Self
 
 from swarm.algo.advantages import is_informative
+from swarm.algo.peer_quota import PeerQuota
 from swarm.algo.samplers import Sampler, whole_pool
 from swarm.types import ScoredGroup
 
@@ -71,13 +71,8 @@ def most_of_peer(count: int, share: float) -> int | None:
 
 def first_of_each_peer(groups: Iterable[ScoredGroup], most: int | None) -> list[ScoredGroup]:
     """The groups in their order, of each peer the first so many; None: all."""
-    taken = Counter[str]()
-    kept = []
-    for scored in groups:
-        taken[scored.group.peer_id] += 1
-        if most is None or taken[scored.group.peer_id] <= most:
-            kept.append(scored)
-    return kept
+    quota = PeerQuota(most)
+    return [scored for scored in groups if quota.takes(scored)]
 
 
 def winners(mean_rewards: dict[str, float]) -> list[str]:

@@ -37,7 +37,7 @@ def render_comparison(found: RunsComparison) -> str:
             "",
             table(("median round of first reaching", a, b), list(_thresholds(found.thresholds))),
             "",
-            "\n".join(filter(None, (verdict(found.cumulative), _budgets(found)))),
+            "\n".join(filter(None, (verdict(found.cumulative), _budgets(found), _sizes(found)))),
         )
     )
 
@@ -59,6 +59,19 @@ def _budgets(found: RunsComparison) -> str:
     return (
         f"a round of {printable(found.b)} trains on {b:.3g} groups, one of {printable(found.a)} on {a:.3g}: "
         f"{b / a:.3g} times as many, so that the difference is not the effect of sharing alone"
+    )
+
+
+def _sizes(found: RunsComparison) -> str:
+    """That their swarms are of unlike sizes, and what one node of each earns; empty where they are not."""
+    sides = found.totals.set_index("measure")[["a", "b"]]
+    nodes_a, nodes_b = map(float, sides.loc["nodes"])
+    sum_a, sum_b = map(float, sides.loc["cumulative_reward"])
+    if nodes_a == nodes_b:
+        return ""
+    return (
+        f"{printable(found.b)} has {nodes_b:g} nodes, {printable(found.a)} {nodes_a:g}: their sums over nodes do not "
+        f"compare; one node earns {sum_b / nodes_b:.2f} against {sum_a / nodes_a:.2f}"
     )
 
 

@@ -49,8 +49,8 @@ def build(
         well_formed: Share of the last stage's examples that are written as the verifier asks, 0 to 1, instead of the
             model's own: it sets the starting reward.
         right: Share of the last stage's examples with a right answer, 0 to 1, instead of the model's own.
-        width: Hidden size instead of 128, for a ladder of model sizes; a multiple of 8 from 16 to 1024. A wider model
-            takes longer.
+        width: Hidden size instead of 128, for a ladder of model sizes; a multiple of 8 from 16 to 1024. The folder's
+            name ends with it. A wider model takes longer.
     """
     from swarm.policy.embedded import EMBEDDED  # imported here, for the sake of the commands beside this one
 
@@ -105,7 +105,7 @@ def _build_one(
     )
     plan = replace(plan, stages=(*first, last), width=width or plan.width)
     (report,) = build_embedded_models(output_dir, names=(name,), seed=seed, on_progress=_progress, plans={name: plan})
-    return _Built(report.name, report.parameters, report.reward)
+    return _Built(report.path.name, report.parameters, report.reward)
 
 
 def _progress(name: str, step: int, steps: int, loss: float) -> None:

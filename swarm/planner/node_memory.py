@@ -65,8 +65,10 @@ class NodeMemory:
     """Of one micro-batch, while it makes an update."""
     logits: int
     """One block of them, while it makes an update."""
+    outer: int
+    """Host memory: DiLoCo's shared weights and their momentum; 0 without it."""
     snapshot: int
-    """Host memory: weights and moments while a checkpoint is written."""
+    """Host memory: weights, moments and `outer` while a checkpoint is written."""
     scorers: int
     """Host memory of the children that score."""
 
@@ -135,6 +137,7 @@ def node_memory(
     fp32_trained = _FP32 * (footprint.adapter or shape.parameters)
     reading = _reading_bytes(model, batch, rows, together * settings.most_local_groups, talk)
     base, restored = _base_bytes(model, width, bits)
+    outer = 2 * fp32_trained if settings.averaging == "diloco" else 0
     return NodeMemory(
         model=shape.name,
         prompt_tokens=batch.prompt_tokens,
@@ -151,7 +154,8 @@ def node_memory(
         activations=(footprint.checkpointed if checkpointing else footprint.shared).bytes(batch, shape.layers)
         + restored,
         logits=_logits_bytes(shape, batch),
-        snapshot=3 * fp32_trained,
+        outer=outer,
+        snapshot=3 * fp32_trained + outer,
         scorers=settings.scorer_processes * SCORER,
     )
 

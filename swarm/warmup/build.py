@@ -121,7 +121,7 @@ def build_embedded_models(
     on_progress: Progress | None = None,
     plans: Mapping[str, WarmupPlan] = PLANS,
 ) -> list[BuildReport]:
-    """Build models from a seed into output_dir/{name}, on one CPU thread.
+    """Build models from a seed into output_dir/{name}, on one CPU thread; of another width into {name}-w{width}.
 
     Args:
         output_dir: where the model folders go; existing files are overwritten.
@@ -133,9 +133,17 @@ def build_embedded_models(
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return [_build(output_dir / name, name, seed, plans[name], on_progress or (lambda *_: None)) for name in names]
+        return [
+            _build(output_dir / _folder(name, plans[name]), name, seed, plans[name], on_progress or (lambda *_: None))
+            for name in names
+        ]
     finally:
         torch.set_num_threads(threads)
+
+
+def _folder(name: str, plan: WarmupPlan) -> str:
+    """What the model is called once it is loaded: nodes of two widths in one swarm are told apart by it."""
+    return name if plan.width == PLANS[name].width else f"{name}-w{plan.width}"
 
 
 def _build(path: Path, name: str, seed: int, plan: WarmupPlan, on_progress: Progress) -> BuildReport:

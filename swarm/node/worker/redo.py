@@ -32,7 +32,6 @@ from swarm.errors import ProtocolError
 from swarm.logs import get_logger
 from swarm.node.sharing.published import PublishedGroups, gone
 from swarm.node.sharing.trained_groups import GroupName, name_of, parse_names
-from swarm.node.worker.averaging import Averaging
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.dynamic_sampling import measured
 from swarm.node.worker.round_steps import RoundSteps
@@ -115,7 +114,6 @@ class Redo:
         self._ctx = ctx
         self._trainer = trainer
         self._steps = steps
-        self._averaging = Averaging(ctx, trainer)
         self._published = PublishedGroups(ctx, ctx.assigned)
         self._scaling = advantage_scaling(ctx.settings.advantage_scaling)
         self._ahead: dict[RoundKey, list[ScoredGroup]] = {}
@@ -144,7 +142,7 @@ class Redo:
     async def _redo(self, round_: RoundToRedo, following: Sequence[RoundToRedo], *, then_live: bool) -> None:
         """Raises ProtocolError if a group that it was trained on, or weights that were averaged, cannot be had any
         more; nothing has changed then."""
-        async with self._averaging.again(round_.row) as weights:
+        async with self._steps.averaging.again(round_.row) as weights:
             await self._redo_with(weights, round_, following, then_live=then_live)
 
     async def _redo_with(

@@ -58,7 +58,7 @@ class RoundSteps:
         self._foreseeing = Foreseeing(ctx.settings)
         self.held_out = HeldOutAnswers(ctx, generator)
         self.own_groups = OwnGroups(ctx, generator, self._files)
-        self._averaging = Averaging(ctx, trainer)
+        self.averaging = Averaging(ctx, trainer)
         self.cumulative_reward = 0.0
         """Sum of my_reward over all rounds of this node, those before a restart included."""
         self._round_ended = ctx.clock.monotonic()
@@ -202,7 +202,7 @@ class RoundSteps:
         work.report = await ctx.compute_timed(work.seconds, "train", partial(self._finish, external))
         work.seconds["train"] -= work.report.seconds_lease
         self.rounds_trained += work.report.updated
-        await self._averaging.average(work, around)
+        await self.averaging.average(work, around)
 
     def _finish(self, external: Sequence[TrainGroup]) -> TrainReport:
         report = self._trainer.finish_update(external)
@@ -256,7 +256,7 @@ class RoundSteps:
         self._schedule.fill(row, work.split)
         row.cumulative_reward = self.cumulative_reward
         row.bytes_fetched += work.weights_fetched
-        row.refused_files = dict(counts.refused + self.held_out.take_refused() + self._averaging.take_refused())
+        row.refused_files = dict(counts.refused + self.held_out.take_refused() + self.averaging.take_refused())
         row.seconds_round = now - work.started
         row.executor_busy = (total(busy.since(self._round_ended)) - leased) / whole_round if whole_round else 0.0
         row.seconds_sharing = total(sharing)

@@ -12,6 +12,7 @@ from swarm.study.report.sections_factors import factors_section, tasks_section
 from swarm.study.report.sections_headline import headline_section
 from swarm.study.report.sections_judge import exam_section, judge_section
 from swarm.study.report.sections_learned import learned_section
+from swarm.study.report.sections_models import models_section
 from swarm.study.report.sections_paper import paper_section
 from swarm.study.report.sections_planted import planted_section
 from swarm.study.report.sections_price import price_section
@@ -34,6 +35,7 @@ SECTIONS = (
     paper_section,
     average_section,
     agents_section,
+    models_section,
     thresholds_section,
     steadiness_section,
     final_section,

@@ -16,6 +16,7 @@ import pandas as pd
 from swarm.errors import ConfigError, ProtocolError
 from swarm.records.files import read_exam
 from swarm.store.run import Run
+from swarm.study.analysis.by_model import rewards_by_model
 from swarm.study.analysis.curves import window_for
 from swarm.study.analysis.judged import pass_at_1
 from swarm.study.analysis.learned import by_knowledge, taught
@@ -70,6 +71,8 @@ class Evidence:
     """One row per run that counts, round and `whose`: from by_knowledge; empty without specialists."""
     taught: pd.DataFrame = field(default_factory=pd.DataFrame)
     """From swarm.study.analysis.learned.taught, of the runs that count; empty without specialists."""
+    models: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """One row per run that counts and model: from rewards_by_model; empty where no swarm mixes models."""
     metrics: pd.DataFrame | None = None
     """From get_study_metrics; None where the tables are all there is."""
     source: str = ""
@@ -140,6 +143,7 @@ def read_evidence(path: Path, study: str, window: int | None) -> Evidence:
         window=window,
         knowledge=by_knowledge(rows).round(DIGITS),
         taught=taught(rows, crossed),
+        models=rewards_by_model(rows),
         metrics=metrics,
     )
 

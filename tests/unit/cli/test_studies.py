@@ -61,6 +61,14 @@ def test_compare_says_where_one_trained_on_more_groups(tmp_path: Path, capsys: p
     assert "times as many" not in compared(capsys, tmp_path, "small:8/0", "small:4/4")
 
 
+def test_compare_says_where_swarms_are_of_unlike_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_study(tmp_path, study="small", nodes=("alice",))
+    write_study(tmp_path, study="big")
+    text = compared(capsys, tmp_path, "small:8/0", "big:8/0")
+    assert "big:8/0 has 2 nodes, small:8/0 1: their sums over nodes do not compare; one node earns" in text
+    assert "do not compare" not in compared(capsys, tmp_path, "small:8/0", "small:4/4")
+
+
 def test_names_that_are_not_there_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_study(tmp_path)
     assert run(["study", "compare", "small", "other", "--path", str(tmp_path)]) == 2

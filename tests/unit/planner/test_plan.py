@@ -129,6 +129,15 @@ def test_a_cpu_is_its_own_host_and_a_gpu_is_not() -> None:
     assert on_gpu.host_needed == part(on_gpu, "process") + part(on_gpu, "scorer") + part(on_gpu, "checkpoint copy")
 
 
+def test_what_diloco_remembers_is_in_host_memory_and_copied_into_checkpoints() -> None:
+    plain, diloco = (plan(100, average_every=10, averaging=averaging) for averaging in ("plain", "diloco"))
+    assert (
+        part(diloco, "outer optimizer") == part(diloco, "optimizer") == 2 * part(plan(100, precision="fp32"), "weights")
+    )
+    assert part(diloco, "checkpoint copy") == part(plain, "checkpoint copy") + part(diloco, "outer optimizer")
+    assert "outer optimizer" not in [found.name for found in plain.parts]
+
+
 def test_a_host_that_is_too_small_for_checkpoints_is_no_fit() -> None:
     small = device(139, host=2)
     assert not choose((QWEN,), Settings(), small, nodes=1, in_process=False).fits

@@ -74,6 +74,7 @@ def test_a_narrow_model_has_fewer_parameters_and_its_card_says_how_to_make_it_ag
     assert (config["hidden_size"], config["intermediate_size"]) == (16, 48)
     assert report.parameters < 100_000
     assert "--width 16 --seed 3`" in (report.path / "README.md").read_text()
+    assert report.path.name == "tiny-2-qwen2-w16"
 
 
 @pytest.mark.parametrize("width", [8, 20, 2048])

@@ -1,0 +1,35 @@
+"""What nodes of unlike models earn, in one swarm or in several. Pure."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from swarm.study.tables.columns import RUN as RUN_COLUMNS
+
+RUN = list(RUN_COLUMNS)
+
+
+def rewards_by_model(metrics: pd.DataFrame) -> pd.DataFrame:
+    """One row per run and model; none where no swarm mixes models.
+
+    Columns:
+        model: its name, as the nodes' rows have it.
+        nodes: with rows, of that model.
+        node_reward: sum of my_reward over the rounds, mean over these nodes.
+        node_tagged: sum of answer_tag_rate over the rounds, likewise; NaN where no row tells it.
+    """
+    columns = [*RUN, "model", "nodes", "node_reward", "node_tagged"]
+    if "model" not in metrics or metrics.groupby(RUN)["model"].nunique().max() < 2:
+        return pd.DataFrame(columns=columns)
+    found = (
+        metrics.groupby([*RUN, "model"], sort=False)
+        .agg(
+            nodes=("node_id", "nunique"),
+            node_reward=("my_reward", "sum"),
+            node_tagged=("answer_tag_rate", lambda rates: rates.sum(min_count=1)),
+        )
+        .reset_index()
+    )
+    for column in ("node_reward", "node_tagged"):
+        found[column] = found[column] / found["nodes"]
+    return found[columns]
