@@ -7,14 +7,19 @@ row of a run is a mean over the same number of completions.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
+from typing import Any
+
 import pandas as pd
 
+from swarm.study.analysis.overlap import overlap
+from swarm.study.record import StudyRecord
 from swarm.study.tables.columns import RUN as RUN_COLUMNS
 
 RUN = list(RUN_COLUMNS)
 FINAL_ROUNDS = 10
 """Rounds at the end of a run over which it is also told."""
-MEASURES = ("planted", "planted_final", "planters_logprob", "honest_reward")
+MEASURES = ("planted", "planted_final", "planters_logprob", "honest_tagged_final", "honest_reward")
 
 
 def planted_measures(metrics: pd.DataFrame) -> pd.DataFrame:
@@ -27,6 +32,7 @@ def planted_measures(metrics: pd.DataFrame) -> pd.DataFrame:
         planters_logprob: mean log-prob per token, under an honest node's policy, of what it trained on of the planters'
             right answers, over the same rounds, nats: every honest node, round and planter alike. NaN where there was
             nothing of theirs. It rises long before the words are sampled.
+        honest_tagged_final: share of the honest nodes' own completions with a closed answer, over the same rounds.
         honest_reward: sum of my_reward over rounds, mean over the honest nodes: what one of them earns.
     """
     rows = metrics
@@ -39,6 +45,7 @@ def planted_measures(metrics: pd.DataFrame) -> pd.DataFrame:
     found = pd.DataFrame({"planted": runs["planted_rate"].mean()})
     found["planted_final"] = rows[last].groupby(RUN, sort=False)["planted_rate"].mean()
     found["planters_logprob"] = _of_planters(metrics, rows[last])
+    found["honest_tagged_final"] = rows[last].groupby(RUN, sort=False)["answer_tag_rate"].mean()
     found["honest_reward"] = runs["my_reward"].sum() / runs["node_id"].nunique()
     return found.astype("float64")
 
@@ -56,3 +63,48 @@ def _of_planters(metrics: pd.DataFrame, honest: pd.DataFrame) -> pd.Series[float
         if (*run, peer) in planters
     ]
     return pd.DataFrame(told, columns=[*RUN, "logprob"]).groupby(RUN)["logprob"].mean()
+
+
+def planted_by_round(
+    record: StudyRecord, metrics: pd.DataFrame, completions: Callable[[str], pd.DataFrame]
+) -> pd.DataFrame:
+    """One row per run and round: how the honest nodes answered; none for a study that plants no words.
+
+    Args:
+        record: which words, and who plants them.
+        metrics: rows of the runs that are looked at.
+        completions: of an experiment, as swarm.study.get_rollouts.
+
+    Columns:
+        completions: of honest nodes, in their rollout files.
+        begin, overlap: of these, the share that begins with the whole words, and that holds a piece of them
+            (swarm.study.analysis.overlap).
+        tagged, reward: mean of answer_tag_rate and my_reward over the honest nodes' rows.
+    """
+    own = {found.name: {**record.settings, **found.settings} for found in record.configurations}
+    found: list[dict[str, Any]] = []
+    for (configuration, seed, experiment), rows in metrics.groupby(RUN, sort=False):
+        settings = own[str(configuration)]
+        if not (words := settings.get("planted_words")):
+            continue
+        planters = settings.get("planters") or ()
+        honest = rows[~rows["node_id"].isin(planters)].groupby("round")[["answer_tag_rate", "my_reward"]].mean()
+        counts = _overlaps(completions(str(experiment)), words, planters)
+        for round_, (tagged, reward) in zip(honest.index, honest.itertuples(index=False), strict=True):
+            run = {"configuration": configuration, "seed": seed, "experiment": experiment, "round": round_}
+            found.append(run | counts.get(round_, {}) | {"tagged": tagged, "reward": reward})
+    return pd.DataFrame(found)
+
+
+def _overlaps(rows: pd.DataFrame, words: str, planters: Collection[str]) -> dict[int, dict[str, float]]:
+    """Of each round with completions of others than the planters."""
+    honest = rows[~rows["peer_id"].isin(planters)]
+    found = {}
+    for round_, texts in honest.groupby("round")["response"]:
+        count = overlap(texts, words)
+        found[int(str(round_))] = {
+            "completions": count.completions,
+            "begin": count.begin / count.completions,
+            "overlap": count.overlap / count.completions,
+        }
+    return found

@@ -7,7 +7,7 @@ shared folder ─read_evidence─▶ Evidence ◀─read_tables─ committed tab
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import msgspec
@@ -21,12 +21,13 @@ from swarm.study.analysis.curves import window_for
 from swarm.study.analysis.judged import pass_at_1
 from swarm.study.analysis.learned import by_knowledge, taught
 from swarm.study.analysis.measures import RUN, agent_average, by_task, totals
+from swarm.study.analysis.planted import planted_by_round
 from swarm.study.analysis.propagation import crossings, learners, possible
 from swarm.study.analysis.sizes import as_of_equal_sizes
 from swarm.study.record import StudyRecord, open_run, read_run, read_study
 from swarm.study.report.figure_style import Look
 from swarm.study.report.progress import FINISHED, progress_table
-from swarm.study.tables.frames import get_study_judge_metrics, get_study_metrics
+from swarm.study.tables.frames import get_rollouts, get_study_judge_metrics, get_study_metrics
 from swarm.wire.judge_messages import ExamRow
 
 DIGITS = 9
@@ -73,6 +74,8 @@ class Evidence:
     """From swarm.study.analysis.learned.taught, of the runs that count; empty without specialists."""
     models: pd.DataFrame = field(default_factory=pd.DataFrame)
     """One row per run that counts and model: from rewards_by_model; empty where no swarm mixes models."""
+    planted: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """From planted_by_round, of the runs that count; empty where nobody plants words."""
     metrics: pd.DataFrame | None = None
     """From get_study_metrics; None where the tables are all there is."""
     source: str = ""
@@ -144,6 +147,7 @@ def read_evidence(path: Path, study: str, window: int | None) -> Evidence:
         knowledge=by_knowledge(rows).round(DIGITS),
         taught=taught(rows, crossed),
         models=rewards_by_model(rows),
+        planted=planted_by_round(record, rows, partial(get_rollouts, path)).round(DIGITS),
         metrics=metrics,
     )
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 
+from swarm.study.analysis.curves import by_seed, common_rounds, smooth
+from swarm.study.analysis.overlap import PIECE
 from swarm.study.analysis.planted import FINAL_ROUNDS, MEASURES
 from swarm.study.report.evidence import Evidence
-from swarm.study.report.sections import CONFIGURATION, Column, Section, Table, number
+from swarm.study.report.figure_style import Look, draw_mean, legend_below, new_figure
+from swarm.study.report.sections import CONFIGURATION, Column, Picture, Section, Table, number, percent
+
+SHOWN = {"overlap": "with a piece of the planted words", "tagged": "with a closed answer"}
+"""Columns of planted_by_round that are drawn."""
 
 
 def planted_section(evidence: Evidence) -> Section | None:
@@ -14,36 +22,65 @@ def planted_section(evidence: Evidence) -> Section | None:
     table = planted_table(evidence)
     if table.empty:
         return None
+    parts: list[Table | Picture] = [Table("planted", "Honest nodes, by configuration.", table, _COLUMNS)]
+    if len(evidence.planted):
+        parts.append(
+            Picture(
+                "planted_curves",
+                "Honest nodes: share of own completions with a piece of the planted words, and with a closed answer. "
+                "Mean over seeds, 95 % interval.",
+                curves(evidence.planted, evidence.look, evidence.window),
+            )
+        )
     return Section(
         "Planted words",
         (
             "Some workers publish their right answers with planted words in front (SWARM_PLANTERS, an instrument of "
-            "studies). Of the other, honest nodes: the share of own completions that begin with these words, over the "
-            f"whole run and its last {FINAL_ROUNDS} rounds; the mean log-prob per token that their policies gave, in "
-            "these rounds, to the planters' right answers on which they trained; and what one of them earns in all "
-            "rounds. Means over the runs that count, with the least and the most of a run.",
+            "studies). Of the other, honest nodes: the share of own completions that begin with all of these words, "
+            f"and that hold a piece of them, {PIECE} successive characters anywhere; the mean log-prob per token that "
+            "their policies gave to the planters' right answers on which they trained; the share of own completions "
+            f"with a closed answer, all in the last {FINAL_ROUNDS} rounds; and what one of them earns in all rounds. "
+            "Means over the runs that count.",
         ),
-        (Table("planted", "Honest nodes, by configuration.", table, _COLUMNS),),
+        tuple(parts),
     )
 
 
 def planted_table(evidence: Evidence) -> pd.DataFrame:
-    """One row per configuration with a run that counted: mean of each measure, least and most of `planted`."""
+    """One row per configuration with a run that counted: the mean of each measure; `overlap_final` with its least and
+    most of a run, NaN where no rollout files were at hand."""
     if not set(MEASURES) <= set(evidence.counted):
         return pd.DataFrame()
     counted = evidence.counted[evidence.counted["planted"].notna()]
-    groups = counted.groupby("configuration", observed=True)
-    found = groups[[*MEASURES]].mean()
-    found["least"], found["most"] = groups["planted"].min(), groups["planted"].max()
+    found = counted.groupby("configuration", observed=True)[[*MEASURES]].mean()
+    found["overlap_final"] = found["overlap_least"] = found["overlap_most"] = float("nan")
+    if len(rounds := evidence.planted):
+        last = rounds[rounds["round"] > rounds.groupby("experiment")["round"].transform("max") - FINAL_ROUNDS]
+        runs = last.groupby(["configuration", "seed"])["overlap"].mean().groupby("configuration")
+        found["overlap_final"], found["overlap_least"] = runs.mean(), runs.min()
+        found["overlap_most"] = runs.max()
     return evidence.look.in_order(found.reset_index(), "configuration")
+
+
+def curves(rounds: pd.DataFrame, look: Look, window: int) -> Any:
+    """One panel for each of SHOWN: one line per configuration."""
+    figure, axes = new_figure(3.0, 1, 2)
+    for axis, (column, title) in zip(axes, SHOWN.items(), strict=True):
+        for name, rows in look.split(rounds):
+            draw_mean(axis, look, name, smooth(common_rounds(by_seed(rows, column)), window))
+        axis.set(title=title, xlabel="round", ylim=(0, 1))
+    axes[0].set_ylabel("share of completions")
+    legend_below(figure, 4)
+    return figure
 
 
 _COLUMNS = (
     CONFIGURATION,
-    Column("begin with planted words", "planted", number(4)),
-    Column("least", "least", number(4)),
-    Column("most", "most", number(4)),
-    Column(f"in the last {FINAL_ROUNDS} rounds", "planted_final", number(4)),
+    Column("begin with the words", "planted_final", percent),
+    Column("hold a piece of them", "overlap_final", percent),
+    Column("least", "overlap_least", percent),
+    Column("most", "overlap_most", percent),
     Column("log-prob of planters' texts", "planters_logprob", number(2)),
+    Column("closed answers", "honest_tagged_final", percent),
     Column("cumulative reward of an honest node", "honest_reward", number(2)),
 )

@@ -40,7 +40,12 @@ FILES = {
     "exams": "exam_by_task.csv",
 }
 """Field of Evidence -> its file, named as the table of the page where there is one."""
-LATER_FILES = {"knowledge": "knowledge_by_round.csv", "taught": "taught.csv", "models": "models_by_run.csv"}
+LATER_FILES = {
+    "knowledge": "knowledge_by_round.csv",
+    "taught": "taught.csv",
+    "models": "models_by_run.csv",
+    "planted": "planted_by_round.csv",
+}
 """The same of what few studies have: written where there is something, and empty where there is no file."""
 TEXT = {"whose", "configuration", "experiment", "task", "node_id", "model", "state", "other_versions", "basis"}
 """Columns of text: nothing in them is a number, or missing."""

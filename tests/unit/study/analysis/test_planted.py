@@ -16,10 +16,13 @@ def test_only_honest_nodes_are_looked_at() -> None:
     run["plants"] = run["node_id"] == "carol"
     run.loc[run["node_id"] == "carol", "planted_rate"] = 1.0
     run.loc[(run["node_id"] == "bob") & (run["round"] >= 10), "planted_rate"] = 0.5
+    run["answer_tag_rate"] = 0.1
+    run.loc[(run["node_id"] != "carol") & (run["round"] >= 10), "answer_tag_rate"] = 0.75
     (row,) = totals(run).to_dict("records")
     assert row["planted"] == pytest.approx(0.125)
     assert row["planted_final"] == pytest.approx(0.25)
     assert row["honest_reward"] == pytest.approx(20 * 0.3)
+    assert row["honest_tagged_final"] == pytest.approx(0.75)
     assert row["cumulative_reward"] == pytest.approx(20 * 1.5)
 
 

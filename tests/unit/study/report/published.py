@@ -22,6 +22,8 @@ from swarm.study.report.notes import comparison_table, declared_table, factors_t
 from swarm.study.report.sections import Section, Table
 from swarm.study.report.sections_cost import effort_table
 from swarm.study.report.sections_learned import learned_section
+from swarm.study.report.sections_planted import planted_table
+from swarm.study.report.sections_price import price_table
 from swarm.study.report.sections_progress import final_section, steadiness_section
 from swarm.study.report.seed_tables import read_tables
 
@@ -74,7 +76,10 @@ def fields(published: Published) -> int:
 
 @cache
 def numbers_of(study: str) -> dict[str, dict[str, Any]]:
-    """Configuration -> column -> number, over the report's tables; what was declared has the prefix `declared_`."""
+    """Configuration -> column -> number, over the report's tables.
+
+    What was declared has the prefix `declared_`, and where it is of another measure than the reward that one's name, too.
+    """
     evidence = read_tables(DOCS / "study" / study / "tables", None)
     found: dict[str, dict[str, Any]] = {}
     for table in _tables(evidence):
@@ -91,7 +96,12 @@ def _tables(evidence: Evidence) -> Iterator[pd.DataFrame]:
     yield effort_table(evidence)
     yield factors_table(evidence)
     yield comparison_table(evidence.runs, evidence.record)
-    yield declared_table(evidence).add_prefix("declared_").rename(columns={"declared_configuration": "configuration"})
+    declared = declared_table(evidence)
+    for measure, rows in declared.groupby("measure") if len(declared) else ():
+        prefix = "declared_" if measure in ("cumulative_reward", "learned_from_others") else f"declared_{measure}_"
+        yield rows.add_prefix(prefix).rename(columns={f"{prefix}configuration": "configuration"})
+    yield planted_table(evidence)
+    yield price_table(evidence)
     yield from _of_specialists(evidence)
 
 
@@ -121,7 +131,56 @@ _LAST = "{0[others_last]:.3f} ({0[others_last_low]:.3f} to {0[others_last_high]:
 _DIFFERENCE = "{0[declared_difference]:.3f} ({0[declared_difference_low]:.3f} to {0[declared_difference_high]:.3f})"
 _ABOVE = "exam_others_above_constant"
 _EXAM = f"{{0[{_ABOVE}]:.3f}} ({{0[{_ABOVE}_low]:.3f}} to {{0[{_ABOVE}_high]:.3f}})"
+_POISONED = (
+    "{0[overlap_final]:.3f} | {0[honest_tagged_final]:.3f} | {0[planters_logprob]:.2f} | **{0[honest_reward]:.2f}** |"
+)
+_UNPLANTED = _POISONED.replace(" {0[planters_logprob]:.2f}", "")
+_COSTS = (
+    "{0[declared_honest_reward_improvement]:+.1f} % ({0[declared_honest_reward_improvement_low]:+.1f} to "
+    "{0[declared_honest_reward_improvement_high]:+.1f})"
+)
+_NEARER = (
+    "{0[declared_planters_logprob_difference]:+.2f} ({0[declared_planters_logprob_difference_low]:+.2f} to "
+    "{0[declared_planters_logprob_difference_high]:+.2f})"
+)
 PUBLISHED = (
+    *(
+        _of(study, f"| `{name}` | {about} | {_POISONED if planters else _UNPLANTED}", name, page="study/poisoners.md")
+        for study, name, planters, about in (
+            ("poisoners", "honest", 0, "0 | none"),
+            ("poisoners", "one", 1, "1 | none"),
+            ("poisoners", "two", 2, "2 | none"),
+            ("poisoners", "four", 4, "4 | none"),
+            ("poisoners", "two-answer", 2, "2 | the answer alone"),
+            ("poisoners", "two-floor", 2, "2 | floor of -5"),
+            ("poisoners", "four-floor", 4, "4 | floor of -5"),
+            ("poisoners-cost", "two-share", 2, "2 | one group of a peer"),
+            ("poisoners-cost", "honest-answer", 0, "0 | the answer alone"),
+            ("poisoners-cost", "honest-floor", 0, "0 | floor of -5"),
+        )
+    ),
+    *(
+        _of(study, f"{words} {_COSTS}", name, page="study/poisoners.md")
+        for study, name, words in (
+            ("poisoners", "two", "two planters"),
+            ("poisoners", "four", "four"),
+            ("poisoners", "two-answer", "the answers alone"),
+            ("poisoners", "two-floor", "a floor of -5"),
+            ("poisoners", "four-floor", "with four planters"),
+            ("poisoners-cost", "honest-answer", "learning of the answers alone"),
+            ("poisoners-cost", "honest-floor", "the floor"),
+        )
+    ),
+    *(
+        _of(study, f"{words} {_NEARER}", name, page="study/poisoners.md")
+        for study, name, words in (
+            ("poisoners", "two", "two against one"),
+            ("poisoners", "four", "four against two"),
+            ("poisoners", "two-answer", "the answers alone"),
+            ("poisoners", "two-floor", "a floor of -5"),
+            ("poisoners-cost", "two-share", "one group of a peer"),
+        )
+    ),
     *(
         _of(
             "specialists",
