@@ -64,7 +64,8 @@ def totals(metrics: pd.DataFrame) -> pd.DataFrame:
         wall_seconds: see `seconds` of agent_average, at the last round.
         learned_from_others: of swarms of specialists, what they came to know of what only others knew; see
             swarm.study.analysis.learned. NaN for others.
-        planted, planted_final, planters_logprob, honest_tagged_final, honest_reward: see swarm.study.analysis.planted.
+        planted, planted_final, planters_logprob, honest_tagged_final, honest_given_tagged, honest_reward: see
+            swarm.study.analysis.planted.
         mean_adaptive_I, mean_adaptive_J, least_adaptive_J, most_adaptive_J: over the same; NaN where no adaptive rule
             was on.
     """

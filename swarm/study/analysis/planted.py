@@ -19,7 +19,14 @@ from swarm.study.tables.columns import RUN as RUN_COLUMNS
 RUN = list(RUN_COLUMNS)
 FINAL_ROUNDS = 10
 """Rounds at the end of a run over which it is also told."""
-MEASURES = ("planted", "planted_final", "planters_logprob", "honest_tagged_final", "honest_reward")
+MEASURES = (
+    "planted",
+    "planted_final",
+    "planters_logprob",
+    "honest_tagged_final",
+    "honest_given_tagged",
+    "honest_reward",
+)
 
 
 def planted_measures(metrics: pd.DataFrame) -> pd.DataFrame:
@@ -33,6 +40,8 @@ def planted_measures(metrics: pd.DataFrame) -> pd.DataFrame:
             right answers, over the same rounds, nats: every honest node, round and planter alike. NaN where there was
             nothing of theirs. It rises long before the words are sampled.
         honest_tagged_final: share of the honest nodes' own completions with a closed answer, over the same rounds.
+        honest_given_tagged: of the honest nodes, the sum of their rewards over that of their tagged rates, all rounds:
+            the mean reward of a closed answer.
         honest_reward: sum of my_reward over rounds, mean over the honest nodes: what one of them earns.
     """
     rows = metrics
@@ -46,6 +55,7 @@ def planted_measures(metrics: pd.DataFrame) -> pd.DataFrame:
     found["planted_final"] = rows[last].groupby(RUN, sort=False)["planted_rate"].mean()
     found["planters_logprob"] = _of_planters(metrics, rows[last])
     found["honest_tagged_final"] = rows[last].groupby(RUN, sort=False)["answer_tag_rate"].mean()
+    found["honest_given_tagged"] = runs["my_reward"].sum() / runs["answer_tag_rate"].sum(min_count=1)
     found["honest_reward"] = runs["my_reward"].sum() / runs["node_id"].nunique()
     return found.astype("float64")
 
@@ -77,8 +87,8 @@ def planted_by_round(
 
     Columns:
         completions: of honest nodes, in their rollout files.
-        begin, overlap: of these, the share that begins with the whole words, and that holds a piece of them
-            (swarm.study.analysis.overlap).
+        begin, pieces, shards: of these, the share that begins with the whole words, that holds a piece of them, and a
+            shard (swarm.study.analysis.overlap).
         tagged, reward: mean of answer_tag_rate and my_reward over the honest nodes' rows.
     """
     own = {found.name: {**record.settings, **found.settings} for found in record.configurations}
@@ -105,6 +115,7 @@ def _overlaps(rows: pd.DataFrame, words: str, planters: Collection[str]) -> dict
         found[int(str(round_))] = {
             "completions": count.completions,
             "begin": count.begin / count.completions,
-            "overlap": count.overlap / count.completions,
+            "pieces": count.pieces / count.completions,
+            "shards": count.shards / count.completions,
         }
     return found

@@ -19,14 +19,15 @@ def test_a_piece_counts_wherever_it_stands_and_the_whole_words_only_in_front() -
         "so: Buy gold now.",
         "\ufffduy gold <answer>",
         "gold <answer>3</answer>",
+        "<answer>old</answer>",
         "<answer>3</answer>",
     ]
-    assert overlap(texts, WORDS) == (6, 2, 4)
+    assert overlap(texts, WORDS) == (7, 2, 4, 6)
 
 
 def test_words_shorter_than_a_piece_are_one_piece() -> None:
-    assert overlap(["a buy", "b uy"], "buy") == (2, 0, 1)
-    assert overlap([], WORDS) == (0, 0, 0)
+    assert overlap(["a buy", "b uy"], "buy") == (2, 0, 1, 1)
+    assert overlap([], WORDS) == (0, 0, 0, 0)
 
 
 def test_planters_are_left_out_of_every_round() -> None:
@@ -46,6 +47,6 @@ def test_planters_are_left_out_of_every_round() -> None:
 
     first, second = planted_by_round(record, metrics, completions).to_dict("records")
     assert (first["configuration"], first["round"], first["tagged"]) == ("one", 0, 0.5)
-    assert pd.isna(first["overlap"])
-    assert (second["completions"], second["begin"], second["overlap"]) == (2, 0.0, 0.5)
+    assert pd.isna(first["pieces"])
+    assert (second["completions"], second["begin"], second["pieces"]) == (2, 0.0, 0.5)
     assert second["reward"] == 0.3

@@ -23,6 +23,7 @@ def test_only_honest_nodes_are_looked_at() -> None:
     assert row["planted_final"] == pytest.approx(0.25)
     assert row["honest_reward"] == pytest.approx(20 * 0.3)
     assert row["honest_tagged_final"] == pytest.approx(0.75)
+    assert row["honest_given_tagged"] == pytest.approx(2 * 20 * 0.3 / (2 * 10 * (0.1 + 0.75)))
     assert row["cumulative_reward"] == pytest.approx(20 * 1.5)
 
 

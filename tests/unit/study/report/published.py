@@ -78,7 +78,7 @@ def fields(published: Published) -> int:
 def numbers_of(study: str) -> dict[str, dict[str, Any]]:
     """Configuration -> column -> number, over the report's tables.
 
-    What was declared has the prefix `declared_`, and where it is of another measure than the reward that one's name, too.
+    What was declared has the prefix `declared_`, and that of a measure other than the reward its name, too.
     """
     evidence = read_tables(DOCS / "study" / study / "tables", None)
     found: dict[str, dict[str, Any]] = {}
@@ -132,7 +132,8 @@ _DIFFERENCE = "{0[declared_difference]:.3f} ({0[declared_difference_low]:.3f} to
 _ABOVE = "exam_others_above_constant"
 _EXAM = f"{{0[{_ABOVE}]:.3f}} ({{0[{_ABOVE}_low]:.3f}} to {{0[{_ABOVE}_high]:.3f}})"
 _POISONED = (
-    "{0[overlap_final]:.3f} | {0[honest_tagged_final]:.3f} | {0[planters_logprob]:.2f} | **{0[honest_reward]:.2f}** |"
+    "{0[pieces_final]:.3f} | {0[shards_final]:.3f} | {0[honest_tagged_final]:.3f} | {0[planters_logprob]:.2f} | "
+    "{0[honest_given_tagged]:.3f} | **{0[honest_reward]:.2f}** |"
 )
 _UNPLANTED = _POISONED.replace(" {0[planters_logprob]:.2f}", "")
 _COSTS = (

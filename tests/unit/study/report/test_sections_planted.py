@@ -22,6 +22,7 @@ RUNS = pd.DataFrame(
         "planted_final": [0.0, 0.5, 1.0],
         "planters_logprob": [float("nan"), -3.0, -5.0],
         "honest_tagged_final": [0.9, 0.2, 0.4],
+        "honest_given_tagged": [0.5, 0.1, 0.2],
         "honest_reward": [1.0, 0.5, 0.7],
     }
 )
@@ -30,7 +31,15 @@ RECORD = make_record("poison", ("honest", "two"), (1, 2), ("a", "b"), 3)
 
 ROUNDS = pd.DataFrame(
     [
-        {"configuration": name, "seed": seed, "experiment": run, "round": round_, "overlap": share, "tagged": 0.5}
+        {
+            "configuration": name,
+            "seed": seed,
+            "experiment": run,
+            "round": round_,
+            "pieces": share,
+            "shards": 0.5,
+            "tagged": 0.5,
+        }
         for name, seed, run, share in (("honest", 1, "a", 0.0), ("two", 1, "b", 0.1), ("two", 2, "c", 0.3))
         for round_ in range(20)
     ]
@@ -38,18 +47,18 @@ ROUNDS = pd.DataFrame(
 
 
 def test_means_over_seeds_stand_beside_the_least_and_the_most() -> None:
-    rounds = ROUNDS.assign(overlap=ROUNDS["overlap"].where(ROUNDS["round"] >= 10, 0.9))
+    rounds = ROUNDS.assign(pieces=ROUNDS["pieces"].where(ROUNDS["round"] >= 10, 0.9))
     honest, two = planted_table(make_evidence(RECORD, runs=RUNS, planted=rounds)).to_dict("records")
-    assert (honest["planted_final"], honest["overlap_final"], honest["honest_reward"]) == (0.0, 0.0, 1.0)
+    assert (honest["planted_final"], honest["pieces_final"], honest["honest_reward"]) == (0.0, 0.0, 1.0)
     assert (two["planted_final"], two["planters_logprob"]) == (0.75, -4.0)
-    assert [two[f"overlap_{name}"] for name in ("final", "least", "most")] == pytest.approx([0.2, 0.1, 0.3])
+    assert [two[f"pieces_{name}"] for name in ("final", "least", "most")] == pytest.approx([0.2, 0.1, 0.3])
     assert two["honest_tagged_final"] == pytest.approx(0.3)
     assert two["honest_reward"] == pytest.approx(0.6)
 
 
 def test_without_rollout_files_pieces_are_not_known_and_nothing_is_drawn() -> None:
     evidence = make_evidence(RECORD, runs=RUNS)
-    assert planted_table(evidence)["overlap_final"].isna().all()
+    assert planted_table(evidence)["pieces_final"].isna().all()
     section, drawn = planted_section(evidence), planted_section(make_evidence(RECORD, runs=RUNS, planted=ROUNDS))
     assert section
     assert drawn
