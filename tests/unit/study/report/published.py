@@ -101,7 +101,7 @@ def _tables(evidence: Evidence) -> Iterator[pd.DataFrame]:
         prefix = "declared_" if measure in ("cumulative_reward", "learned_from_others") else f"declared_{measure}_"
         yield rows.add_prefix(prefix).rename(columns={f"{prefix}configuration": "configuration"})
     yield planted_table(evidence)
-    yield price_table(evidence)
+    yield price_table(evidence).add_prefix("price_").rename(columns={"price_configuration": "configuration"})
     yield from _of_specialists(evidence)
 
 
@@ -144,6 +144,11 @@ _NEARER = (
     "{0[declared_planters_logprob_difference]:+.2f} ({0[declared_planters_logprob_difference_low]:+.2f} to "
     "{0[declared_planters_logprob_difference_high]:+.2f})"
 )
+_AGAINST = f" | {SIGNED} | {{0[declared_p_holm]:p}}"
+_PRICE = (
+    "{0[final_reward]:.3f} | {0[price_tokens_generated]:,.0f} | {0[price_tokens_trained]:,.0f} | "
+    "{0[price_bytes_per_reward]:,.0f}"
+)
 PUBLISHED = (
     *(
         _of(study, f"| `{name}` | {about} | {_POISONED if planters else _UNPLANTED}", name, page="study/poisoners.md")
@@ -182,6 +187,16 @@ PUBLISHED = (
             ("poisoners-cost", "two-share", "one group of a peer"),
         )
     ),
+    *(
+        _of("baselines", f"| {name} | **{MEAN}**{_AGAINST} | {_PRICE} |", name, page="study/baselines.md")
+        for name in ("8/0", "4/0", "central-32", "central-64", "dynamic-4", "average-10", "diloco-10")
+    ),
+    _of(
+        "baselines",
+        "central model against 4/4: {0[declared_improvement_low]:+.0f} to {0[declared_improvement_high]:+.0f} %",
+        "central-32",
+    ),
+    _of("baselines", f"| 4/4 | **{MEAN}** | | | {_PRICE} |", "4/4", page="study/baselines.md"),
     *(
         _of(
             "specialists",
