@@ -163,6 +163,8 @@ PUBLISHED = (
             ("poisoners-cost", "two-share", 2, "2 | one group of a peer"),
             ("poisoners-cost", "honest-answer", 0, "0 | the answer alone"),
             ("poisoners-cost", "honest-floor", 0, "0 | floor of -5"),
+            ("poisoners-without", "six", 0, "none, six nodes | none"),
+            ("poisoners-without", "four-left", 0, "none, four nodes | none"),
         )
     ),
     *(
@@ -175,6 +177,10 @@ PUBLISHED = (
             ("poisoners", "four-floor", "with four planters"),
             ("poisoners-cost", "honest-answer", "learning of the answers alone"),
             ("poisoners-cost", "honest-floor", "the floor"),
+            ("poisoners-without", "two", "two planters, unbounded"),
+            ("poisoners-without", "two-answer", "with the answers alone"),
+            ("poisoners-without", "two-floor", "with the floor"),
+            ("poisoners-without", "four", "unbounded"),
         )
     ),
     *(
