@@ -15,9 +15,11 @@ from tests.unit.study.report.recomputed import numbers
 ROOT = Path(__file__).parents[4]
 STUDIES = sorted(file.parent for file in (ROOT / "docs" / "study").glob("*/tables/study.json"))
 """Those with per-seed tables; earlier ones have none."""
+TABLES = sorted(file.parent for file in (ROOT / "docs" / "study").rglob("study.json"))
+"""Those of replications, too, which have fewer seeds."""
 
 
-@pytest.mark.parametrize("tables", STUDIES, ids=lambda folder: folder.parent.name)
+@pytest.mark.parametrize("tables", TABLES, ids=lambda folder: f"{folder.parent.name}-{folder.name}")
 def test_the_command_writes_the_committed_tables_again(tables: Path, tmp_path: Path) -> None:
     write_report_from_tables(tables, tmp_path, formats=("csv",))
     again = {file.name: file.read_bytes() for file in (tmp_path / "tables").iterdir()}
