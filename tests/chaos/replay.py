@@ -19,6 +19,7 @@ from swarm.node.process.wiring import make_context
 from swarm.node.sharing.assigned_questions import questions_of
 from swarm.node.sharing.contexts import Contexts
 from swarm.node.sharing.verification import TaskSource
+from swarm.node.worker.averaging import Averaging
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.own_groups import OwnGroups
 from swarm.node.worker.redo import Redo, plan_redo
@@ -48,7 +49,7 @@ async def replay(
         executor = ComputeExecutor(time.monotonic, thread)
         policy = await executor.run(load_policy)
         ctx = _context(settings, node, universe, source, executor)
-        steps = _Steps(OwnGroups(ctx, policy, RoundFiles(ctx)))
+        steps = _Steps(OwnGroups(ctx, policy, RoundFiles(ctx)), Averaging(ctx, policy))
         redone = await Redo(ctx, policy, cast(Any, steps)).carry_out(plan)
         if (redone.rounds, redone.lost) != (len(rows), 0):
             return f"{redone.rounds} of {node}'s {len(rows)} rounds could be done once more"
@@ -91,5 +92,6 @@ class _Steps:
     """What Redo wants of the steps of a round."""
 
     own_groups: OwnGroups
+    averaging: Averaging
     held_out: _NoJudge = field(default_factory=_NoJudge)
     rounds_trained: int = 0
