@@ -194,6 +194,16 @@ PUBLISHED = (
         )
     ),
     *(
+        _of(
+            "exploratory/rate-by-split",
+            f"| {rate} | {MEAN} | {MEAN.replace('{0', '{1')} | {MEAN.replace('{0', '{2')} | "
+            "{0[steep_drops]:.1f}, {1[steep_drops]:.1f}, {2[steep_drops]:.1f} |",
+            *(f"{rate}-{j}" for j in ("8/0", "4/4", "2/6")),
+            page="study/exploratory.md",
+        )
+        for rate in ("1e-4", "2e-4", "4e-4", "8e-4")
+    ),
+    *(
         _of("baselines", f"| {name} | **{MEAN}**{_AGAINST} | {_PRICE} |", name, page="study/baselines.md")
         for name in ("8/0", "4/0", "central-32", "central-64", "dynamic-4", "average-10", "diloco-10")
     ),
