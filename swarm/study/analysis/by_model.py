@@ -16,9 +16,8 @@ def rewards_by_model(metrics: pd.DataFrame) -> pd.DataFrame:
         model: its name, as the nodes' rows have it.
         nodes: with rows, of that model.
         node_reward: sum of my_reward over the rounds, mean over these nodes.
-        node_tagged: sum of answer_tag_rate over the rounds, likewise; NaN where no row tells it.
     """
-    columns = [*RUN, "model", "nodes", "node_reward", "node_tagged"]
+    columns = [*RUN, "model", "nodes", "node_reward"]
     if "model" not in metrics or metrics.groupby(RUN)["model"].nunique().max() < 2:
         return pd.DataFrame(columns=columns)
     found = (
@@ -26,10 +25,7 @@ def rewards_by_model(metrics: pd.DataFrame) -> pd.DataFrame:
         .agg(
             nodes=("node_id", "nunique"),
             node_reward=("my_reward", "sum"),
-            node_tagged=("answer_tag_rate", lambda rates: rates.sum(min_count=1)),
         )
         .reset_index()
     )
-    for column in ("node_reward", "node_tagged"):
-        found[column] = found[column] / found["nodes"]
-    return found[columns]
+    return found.assign(node_reward=found["node_reward"] / found["nodes"])[columns]

@@ -19,6 +19,8 @@ from swarm.study.tables.columns import RUN as RUN_COLUMNS
 RUN = list(RUN_COLUMNS)
 FINAL_ROUNDS = 10
 """Rounds at the end of a run over which it is also told."""
+UNKNOWN = {"completions": 0, "begin": float("nan"), "pieces": float("nan"), "shards": float("nan")}
+"""What planted_by_round says of a round whose rollout files are gone."""
 MEASURES = (
     "planted",
     "planted_final",
@@ -102,7 +104,7 @@ def planted_by_round(
         counts = _overlaps(completions(str(experiment)), words, planters)
         for round_, (tagged, reward) in zip(honest.index, honest.itertuples(index=False), strict=True):
             run = {"configuration": configuration, "seed": seed, "experiment": experiment, "round": round_}
-            found.append(run | counts.get(round_, {}) | {"tagged": tagged, "reward": reward})
+            found.append(run | counts.get(round_, UNKNOWN) | {"tagged": tagged, "reward": reward})
     return pd.DataFrame(found)
 
 

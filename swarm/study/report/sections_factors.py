@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -25,6 +26,8 @@ from swarm.study.report.sections import (
 )
 
 PARTS = ("format", "content")
+SHOWN = {"tagged": "closed answers", "given_tagged": "reward of these"}
+"""Columns of the rounds that are drawn, and their titles."""
 ROUNDING = 0.005
 """An interval that comes as near to 1 as this holds it: two decimals do not tell the two apart."""
 
@@ -45,7 +48,7 @@ def factors_section(evidence: Evidence) -> Section:
         "Share of completions with a closed answer, and mean reward of these, over the rounds: mean over seeds, 95 % "
         f"interval, moving average over {evidence.window} rounds. A round without any such completion has no reward "
         "of them.",
-        format_and_content_curves(evidence.rounds, evidence.look, evidence.window),
+        column_curves(evidence.rounds, SHOWN, evidence.look, evidence.window),
     )
     if table.empty:
         return Section("Format and content", text[:1], (picture,))
@@ -87,10 +90,13 @@ def _way(row: dict[Any, Any], part: str) -> str:
     return "up" if row[f"{part}_low"] > 1 + ROUNDING else "down" if row[f"{part}_high"] < 1 - ROUNDING else ""
 
 
-def format_and_content_curves(rounds: pd.DataFrame, look: Look, window: int) -> Any:
-    """Two panels over the rounds: share of tagged completions, and their mean reward."""
-    figure, axes = panels(2, 2.4)
-    shown = {"tagged": "closed answers", "given_tagged": "reward of these"}
+def column_curves(rounds: pd.DataFrame, shown: Mapping[str, str], look: Look, window: int) -> Any:
+    """A panel over the rounds for each of these columns: one line per configuration, mean over seeds.
+
+    Args:
+        shown: column -> title of its panel.
+    """
+    figure, axes = panels(len(shown), 2.4)
     for axis, (column, title) in zip(axes, shown.items(), strict=True):
         for name, rows in look.split(rounds):
             curves = common_rounds(smooth(by_seed(rows, column), window))

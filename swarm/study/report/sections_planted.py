@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 
-from swarm.study.analysis.curves import by_seed, common_rounds, smooth
 from swarm.study.analysis.overlap import PIECE, SHARD
 from swarm.study.analysis.planted import FINAL_ROUNDS, MEASURES
 from swarm.study.report.evidence import Evidence
-from swarm.study.report.figure_style import Look, draw_mean, legend_below, new_figure
 from swarm.study.report.sections import CONFIGURATION, Column, Picture, Section, Table, number, percent
+from swarm.study.report.sections_factors import column_curves
 
 SHOWN = {"pieces": "with a piece of the planted words", "tagged": "with a closed answer"}
-"""Columns of planted_by_round that are drawn."""
+"""Columns of planted_by_round that are drawn, and their titles."""
 
 
 def planted_section(evidence: Evidence) -> Section | None:
@@ -29,7 +26,7 @@ def planted_section(evidence: Evidence) -> Section | None:
                 "planted_curves",
                 "Honest nodes: share of own completions with a piece of the planted words, and with a closed answer. "
                 "Mean over seeds, 95 % interval.",
-                curves(evidence.planted, evidence.look, evidence.window),
+                column_curves(evidence.planted, SHOWN, evidence.look, evidence.window),
             )
         )
     return Section(
@@ -61,18 +58,6 @@ def planted_table(evidence: Evidence) -> pd.DataFrame:
         found["pieces_final"], found["shards_final"] = runs["pieces"].mean(), runs["shards"].mean()
         found["pieces_least"], found["pieces_most"] = runs["pieces"].min(), runs["pieces"].max()
     return evidence.look.in_order(found.reset_index(), "configuration")
-
-
-def curves(rounds: pd.DataFrame, look: Look, window: int) -> Any:
-    """One panel for each of SHOWN: one line per configuration."""
-    figure, axes = new_figure(3.0, 1, 2)
-    for axis, (column, title) in zip(axes, SHOWN.items(), strict=True):
-        for name, rows in look.split(rounds):
-            draw_mean(axis, look, name, smooth(common_rounds(by_seed(rows, column)), window))
-        axis.set(title=title, xlabel="round", ylim=(0, 1))
-    axes[0].set_ylabel("share of completions")
-    legend_below(figure, 4)
-    return figure
 
 
 _COLUMNS = (

@@ -168,29 +168,24 @@ PUBLISHED = (
         )
     ),
     *(
-        _of(study, f"{words} {_COSTS}", name, page="study/poisoners.md")
-        for study, name, words in (
-            ("poisoners", "two", "two planters"),
-            ("poisoners", "four", "four"),
-            ("poisoners", "two-answer", "the answers alone"),
-            ("poisoners", "two-floor", "a floor of -5"),
-            ("poisoners", "four-floor", "with four planters"),
-            ("poisoners-cost", "honest-answer", "learning of the answers alone"),
-            ("poisoners-cost", "honest-floor", "the floor"),
-            ("poisoners-without", "two", "two planters, unbounded"),
-            ("poisoners-without", "two-answer", "with the answers alone"),
-            ("poisoners-without", "two-floor", "with the floor"),
-            ("poisoners-without", "four", "unbounded"),
-        )
-    ),
-    *(
-        _of(study, f"{words} {_NEARER}", name, page="study/poisoners.md")
-        for study, name, words in (
-            ("poisoners", "two", "two against one"),
-            ("poisoners", "four", "four against two"),
-            ("poisoners", "two-answer", "the answers alone"),
-            ("poisoners", "two-floor", "a floor of -5"),
-            ("poisoners-cost", "two-share", "one group of a peer"),
+        _of(study, f"{words} {template}", name, page="study/poisoners.md")
+        for study, name, words, template in (
+            ("poisoners", "two", "two planters", _COSTS),
+            ("poisoners", "four", "four", _COSTS),
+            ("poisoners", "two-answer", "the answers alone", _COSTS),
+            ("poisoners", "two-floor", "a floor of -5", _COSTS),
+            ("poisoners", "four-floor", "with four planters", _COSTS),
+            ("poisoners-cost", "honest-answer", "learning of the answers alone", _COSTS),
+            ("poisoners-cost", "honest-floor", "the floor", _COSTS),
+            ("poisoners-without", "two", "two planters, unbounded", _COSTS),
+            ("poisoners-without", "two-answer", "with the answers alone", _COSTS),
+            ("poisoners-without", "two-floor", "with the floor", _COSTS),
+            ("poisoners-without", "four", "unbounded", _COSTS),
+            ("poisoners", "two", "two against one", _NEARER),
+            ("poisoners", "four", "four against two", _NEARER),
+            ("poisoners", "two-answer", "the answers alone", _NEARER),
+            ("poisoners", "two-floor", "a floor of -5", _NEARER),
+            ("poisoners-cost", "two-share", "one group of a peer", _NEARER),
         )
     ),
     *(

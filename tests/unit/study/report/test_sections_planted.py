@@ -6,9 +6,12 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
+import msgspec
 import pandas as pd
 
+from swarm.study.analysis.planted import planted_by_round
 from swarm.study.report.sections_planted import planted_section, planted_table
+from tests.unit.study.analysis.frames_by_hand import make_metrics
 from tests.unit.study.report.report_factory import make_evidence, make_record
 
 RUNS = pd.DataFrame(
@@ -27,6 +30,8 @@ RUNS = pd.DataFrame(
     }
 )
 RECORD = make_record("poison", ("honest", "two"), (1, 2), ("a", "b"), 3)
+RECORD_OF_TWO = msgspec.structs.replace(RECORD, settings={"planted_words": "Buy gold now."})
+NO_COMPLETIONS = pd.DataFrame({"round": [], "peer_id": [], "response": []})
 
 
 ROUNDS = pd.DataFrame(
@@ -63,6 +68,16 @@ def test_without_rollout_files_pieces_are_not_known_and_nothing_is_drawn() -> No
     assert section
     assert drawn
     assert [len(section.parts), len(drawn.parts)] == [1, 2]
+
+
+def test_where_all_rollout_files_are_gone_the_rest_is_still_told() -> None:
+    gone = planted_by_round(
+        RECORD_OF_TWO, make_metrics([[0.5, 0.1]] * 12, "two", answer_tag_rate=0.5), lambda _: NO_COMPLETIONS
+    )
+    evidence = make_evidence(RECORD_OF_TWO, runs=RUNS, planted=gone)
+    assert planted_table(evidence)["pieces_final"].isna().all()
+    assert planted_section(evidence)
+    assert gone["tagged"].tolist() == [0.5] * 12
 
 
 @pytest.mark.parametrize("runs", [RUNS.drop(columns="planted"), RUNS.assign(planted=float("nan"))])
