@@ -6,7 +6,7 @@ from swarm.study.report.evidence import Evidence
 from swarm.study.report.notes import notes_section
 from swarm.study.report.sections import Section
 from swarm.study.report.sections_aha import aha_section
-from swarm.study.report.sections_cost import cost_section, effort_section, split_section, traffic_section
+from swarm.study.report.sections_cost import cost_section, effort_section, traffic_section
 from swarm.study.report.sections_declared import declared_section, exploratory_section
 from swarm.study.report.sections_factors import factors_section, tasks_section
 from swarm.study.report.sections_headline import headline_section
@@ -19,6 +19,7 @@ from swarm.study.report.sections_price import price_section
 from swarm.study.report.sections_progress import final_section, steadiness_section, thresholds_section
 from swarm.study.report.sections_reward import agents_section, average_section
 from swarm.study.report.sections_setup import runs_section, setup_section
+from swarm.study.report.sections_split import split_section
 from swarm.study.report.sections_start import start_section
 from swarm.study.report.sections_supply import supply_section
 

@@ -24,6 +24,7 @@ from swarm.study.analysis.measures import RUN, agent_average, by_task, totals
 from swarm.study.analysis.planted import planted_by_round
 from swarm.study.analysis.propagation import crossings, learners, possible
 from swarm.study.analysis.sizes import as_of_equal_sizes
+from swarm.study.analysis.splits import splits_by_round
 from swarm.study.record import StudyRecord, open_run, read_run, read_study
 from swarm.study.report.figure_style import Look
 from swarm.study.report.progress import FINISHED, progress_table
@@ -76,6 +77,8 @@ class Evidence:
     """One row per run that counts and model: from rewards_by_model; empty where no swarm mixes models."""
     planted: pd.DataFrame = field(default_factory=pd.DataFrame)
     """From planted_by_round, of the runs that count; empty where nobody plants words."""
+    splits: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """From splits_by_round, of the runs that count; empty where no configuration adapts."""
     metrics: pd.DataFrame | None = None
     """From get_study_metrics; None where the tables are all there is."""
     source: str = ""
@@ -148,6 +151,7 @@ def read_evidence(path: Path, study: str, window: int | None) -> Evidence:
         taught=taught(rows, crossed),
         models=rewards_by_model(rows),
         planted=planted_by_round(record, rows, partial(get_rollouts, path)).round(DIGITS),
+        splits=splits_by_round(rows).round(DIGITS),
         metrics=metrics,
     )
 

@@ -1,4 +1,4 @@
-"""Sections on the cost of the reward in tokens, time and bytes, and on the adaptive split of I and J."""
+"""Sections on the cost of the reward in tokens, time and bytes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from swarm.study.analysis.curves import by_seed, common_rounds, smooth
+from swarm.study.analysis.curves import common_rounds, smooth
 from swarm.study.analysis.measures import SPENT
 from swarm.study.report.evidence import Evidence
-from swarm.study.report.figure_style import Look, draw_band, draw_curve, legend_below, new_figure
+from swarm.study.report.figure_style import Look, draw_curve, legend_below, new_figure
 from swarm.study.report.sections import CONFIGURATION, Column, Picture, Section, Table, number, whole
 from swarm.study.report.sections_reward import REWARD
 
@@ -116,46 +116,6 @@ def traffic_table(runs: pd.DataFrame, look: Look) -> pd.DataFrame:
     return per_row.loc[look.among(per_row.index)].reset_index()
 
 
-def split_section(evidence: Evidence) -> Section | None:
-    """The trajectory of J, if any configuration adapts."""
-    adaptive = evidence.runs.dropna(subset=["mean_adaptive_J"])
-    if adaptive.empty:
-        return None
-    means = adaptive.groupby("configuration", observed=True).agg(
-        adaptive_I_mean=("mean_adaptive_I", "mean"),
-        adaptive_J_mean=("mean_adaptive_J", "mean"),
-        adaptive_J_min=("least_adaptive_J", "min"),
-        adaptive_J_max=("most_adaptive_J", "max"),
-    )
-    columns = (
-        CONFIGURATION,
-        Column("mean I", "adaptive_I_mean", number(2)),
-        Column("mean J", "adaptive_J_mean", number(2)),
-        Column("least J", "adaptive_J_min", whole),
-        Column("largest J", "adaptive_J_max", whole),
-    )
-    table = Table(
-        "split",
-        "I and J over all rounds, nodes and seeds.",
-        evidence.look.in_order(means.reset_index(), "configuration"),
-        columns,
-    )
-    title, what = "How the split moved", "I + J is constant; J is what the rule asked for in a round."
-    if evidence.metrics is None:
-        return Section(title, (what,), (table,))
-    picture = Picture(
-        "split_trajectory",
-        "J over the rounds.",
-        split_trajectory(evidence.metrics, evidence.look, evidence.window),
-    )
-    curves = (
-        f"{what} The line is the mean over nodes and seeds, the band the range over these nodes (min to max), not an "
-        f"interval, both as moving averages over {evidence.window} rounds and over the rounds that all seeds have "
-        "reached."
-    )
-    return Section(title, (curves,), (picture, table))
-
-
 def reward_against_tokens(rounds: pd.DataFrame, look: Look, window: int) -> Any:
     """The moving average of the reward over the tokens that a node has generated so far."""
     return _against(rounds, look, window, "tokens_per_node", "thousand tokens generated per node", 1000.0)
@@ -195,22 +155,6 @@ def bytes_per_round(traffic: pd.DataFrame, look: Look) -> Any:
     axis.invert_yaxis()
     axis.grid(visible=False, axis="y")
     axis.set(xlabel="kB per node and round (upper bar published, paler bar fetched)")
-    return figure
-
-
-def split_trajectory(metrics: pd.DataFrame, look: Look, window: int) -> Any:
-    """J over the rounds: moving average of the mean over all nodes and seeds, and the range of these over the nodes."""
-    figure, (axis,) = new_figure(3.2)
-    adaptive = metrics.dropna(subset=["adaptive_J"])
-    for name, rows in look.split(adaptive):
-        nodes = rows.pivot_table(index="round", columns=["seed", "node_id"], values="adaptive_J", aggfunc="last")
-        reached = common_rounds(by_seed(rows, "adaptive_J")).index
-        nodes = nodes.loc[reached].astype(float).rolling(window, min_periods=1).mean()
-        draw_curve(axis, look, name, nodes.index, nodes.mean(axis=1))
-        draw_band(axis, look.colour(name), nodes.index, nodes.min(axis=1), nodes.max(axis=1), alpha=0.12)
-    axis.set(xlabel="round", ylabel="J, external groups per round")
-    axis.set_ylim(0, float((adaptive["adaptive_I"] + adaptive["adaptive_J"]).max()))
-    legend_below(figure, 3)
     return figure
 
 

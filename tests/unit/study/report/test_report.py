@@ -25,11 +25,11 @@ from swarm.study.report.figure_style import Look
 from swarm.study.report.progress import missing_text
 from swarm.study.report.sections import Table
 from swarm.study.report.sections_aha import crossing_rounds
-from swarm.study.report.sections_cost import effort_section, effort_table, reward_against_tokens, split_trajectory
-from swarm.study.report.seed_tables import FILES
+from swarm.study.report.sections_cost import effort_section, effort_table, reward_against_tokens
+from swarm.study.report.seed_tables import FILES, LATER_FILES
 from swarm.study.report.write import FORMATS, write_report, write_report_from_tables
 from tests.unit.study.report.recomputed import numbers
-from tests.unit.study.report.report_factory import TASKS, write_study
+from tests.unit.study.report.report_factory import TASKS, cut_short, write_study
 from tests.unit.study.tables.small_study import SMALL
 from tests.unit.study_files import record_file, run_file
 
@@ -113,7 +113,8 @@ def test_every_figure_and_table_of_the_page_lies_beside_it(small_report: Path) -
     figures, tables = re.findall(r'<figure id="(\w+)"', page), re.findall(r'<table id="(\w+)"', page)
     assert {"cumulative_reward", "reward_per_agent", "agent_average", "split_trajectory", "held_out"} <= set(figures)
     assert {"comparison", "effect_by_start", "oscillation", "rounds_to_threshold"} <= set(tables)
-    expected = {"index.html", "tables/study.json"} | {f"tables/{name}" for name in FILES.values()}
+    expected = {"index.html", "tables/study.json"}
+    expected |= {f"tables/{name}" for name in (*FILES.values(), LATER_FILES["splits"])}
     expected |= {f"figures/{name}.{form}" for name in figures for form in ("png", "svg", "pdf")}
     expected |= {f"tables/{name}.{form}" for name in tables for form in ("csv", "parquet", "tex")}
     assert files_in(small_report).keys() == expected
@@ -334,12 +335,6 @@ def test_what_cannot_be_reported_is_refused_before_anything_is_written(tmp_path:
     assert not (tmp_path / "studies" / "small" / "report").exists()
 
 
-def cut_short(path: Path, experiment: str, rounds: int) -> None:
-    """Let a run have done only so many rounds."""
-    for file in (path / "experiments" / experiment / "logs").rglob("metrics.jsonl"):
-        file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:rounds]))
-
-
 def test_rows_of_more_nodes_than_were_planned_are_said(tmp_path: Path) -> None:
     write_study(tmp_path, nodes=("alice", "bob", "mallory"))
     record = msgspec.structs.replace(read_study(tmp_path, "small"), nodes=2)
@@ -403,10 +398,3 @@ def test_a_report_that_cannot_be_written_says_where(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file")
     with pytest.raises(StoreError, match="cannot write the report"):
         write_report(tmp_path, "small", tmp_path / "taken", formats=())
-
-
-def test_the_split_is_drawn_as_far_as_all_seeds_have_come(tmp_path: Path) -> None:
-    write_study(tmp_path, configurations=("gradient",), adaptive_I=4, adaptive_J=4)
-    cut_short(tmp_path, "small-0-s3", 5)
-    figure = split_trajectory(read_evidence(tmp_path, "small", None).metrics, Look(("gradient",)), 1)
-    assert len(figure.axes[0].get_lines()[0].get_xdata()) == 5
