@@ -46,9 +46,7 @@ def planted_measures(metrics: pd.DataFrame) -> pd.DataFrame:
             the mean reward of a closed answer.
         honest_reward: sum of my_reward over rounds, mean over the honest nodes: what one of them earns.
     """
-    rows = metrics
-    if "plants" in metrics:
-        rows = metrics[~metrics["plants"].astype("boolean").fillna(value=False).astype(bool)]
+    rows = metrics[~_plants(metrics)]
     if "planted_rate" not in metrics:
         rows = rows.assign(planted_rate=float("nan"))
     runs = rows.groupby(RUN, sort=False)
@@ -62,12 +60,18 @@ def planted_measures(metrics: pd.DataFrame) -> pd.DataFrame:
     return found.astype("float64")
 
 
+def _plants(metrics: pd.DataFrame) -> pd.Series[bool]:
+    """Whether a row is a planter's."""
+    if "plants" not in metrics:
+        return pd.Series(data=False, index=metrics.index)
+    return metrics["plants"].astype("boolean").fillna(value=False).astype(bool)
+
+
 def _of_planters(metrics: pd.DataFrame, honest: pd.DataFrame) -> pd.Series[float]:
     """Mean over the entries of logprobs_by_peer of these rows that are of planters."""
-    if not {"plants", "logprobs_by_peer"} <= set(metrics):
+    if "logprobs_by_peer" not in metrics:
         return pd.Series(dtype="float64")
-    plants = metrics[metrics["plants"].astype("boolean").fillna(value=False).astype(bool)]
-    planters = set(plants[[*RUN, "node_id"]].itertuples(index=False, name=None))
+    planters = set(metrics.loc[_plants(metrics), [*RUN, "node_id"]].itertuples(index=False, name=None))
     told = [
         (*run, value)
         for *run, by_peer in honest[[*RUN, "logprobs_by_peer"]].itertuples(index=False, name=None)
@@ -83,7 +87,7 @@ def planted_by_round(
     """One row per run and round: how the honest nodes answered; none for a study that plants no words.
 
     Args:
-        record: which words, and who plants them.
+        record: which words are planted.
         metrics: rows of the runs that are looked at.
         completions: of an experiment, as swarm.study.get_rollouts.
 
@@ -96,11 +100,11 @@ def planted_by_round(
     own = {found.name: {**record.settings, **found.settings} for found in record.configurations}
     found: list[dict[str, Any]] = []
     for (configuration, seed, experiment), rows in metrics.groupby(RUN, sort=False):
-        settings = own[str(configuration)]
-        if not (words := settings.get("planted_words")):
+        if not (words := own[str(configuration)].get("planted_words")):
             continue
-        planters = settings.get("planters") or ()
-        honest = rows[~rows["node_id"].isin(planters)].groupby("round")[["answer_tag_rate", "my_reward"]].mean()
+        plants = _plants(rows)
+        planters = set(rows.loc[plants, "node_id"])
+        honest = rows[~plants].groupby("round")[["answer_tag_rate", "my_reward"]].mean()
         counts = _overlaps(completions(str(experiment)), words, planters)
         for round_, (tagged, reward) in zip(honest.index, honest.itertuples(index=False), strict=True):
             run = {"configuration": configuration, "seed": seed, "experiment": experiment, "round": round_}

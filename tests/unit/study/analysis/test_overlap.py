@@ -40,6 +40,7 @@ def test_planters_are_left_out_of_every_round() -> None:
         ignore_index=True,
     )
     metrics.loc[metrics["node_id"] == "carol", "answer_tag_rate"] = 1.0
+    metrics.loc[metrics["configuration"] == "one", "plants"] = metrics["node_id"] == "carol"
 
     def completions(experiment: str) -> pd.DataFrame:
         said = [(1, "alice", "y gold"), (1, "bob", "5"), (1, "carol", WORDS), (0, "carol", WORDS)]
