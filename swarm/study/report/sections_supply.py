@@ -59,7 +59,7 @@ def groups_against_size(table: pd.DataFrame, look: Look) -> Any:
         axis.scatter(rows["nodes"], rows["measured"], s=26, marker="x", color=look.colour(name))
     axis.set_xscale("log", base=2)
     axis.xaxis.set_major_formatter("{x:g}")
-    axis.set(xlabel="nodes", ylabel="informative groups per node and round")
+    axis.set(xlabel="nodes", ylabel="informative groups")
     legend_below(figure, 4)
     return figure
 

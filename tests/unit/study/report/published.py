@@ -25,6 +25,7 @@ from swarm.study.report.sections_learned import learned_section
 from swarm.study.report.sections_planted import planted_table
 from swarm.study.report.sections_price import price_table
 from swarm.study.report.sections_progress import final_section, steadiness_section
+from swarm.study.report.sections_supply import supply_section
 from swarm.study.report.seed_tables import read_tables
 
 DOCS = Path(__file__).parents[4] / "docs"
@@ -103,6 +104,10 @@ def _tables(evidence: Evidence) -> Iterator[pd.DataFrame]:
     yield planted_table(evidence)
     yield price_table(evidence).add_prefix("price_").rename(columns={"price_configuration": "configuration"})
     yield from _of_specialists(evidence)
+    if section := supply_section(evidence):
+        yield from (
+            rows.set_index("configuration").add_prefix("supply_").reset_index() for rows in _of_section(section)
+        )
 
 
 def _of_specialists(evidence: Evidence) -> Iterator[pd.DataFrame]:
@@ -197,6 +202,16 @@ PUBLISHED = (
             page="study/exploratory.md",
         )
         for rate in ("1e-4", "2e-4", "4e-4", "8e-4")
+    ),
+    *(
+        _of(
+            "exploratory/swarm-size",
+            f"| {name} | {{0[supply_expected_start]:.3f}} | {{0[supply_expected]:.2f}} | {{0[supply_measured]:.2f}} | "
+            f"{MEAN} | {{0[final_reward]:.3f}} |",
+            name,
+            page="study/exploratory.md",
+        )
+        for name in ("8/0", "4/4-of-1", "4/4-of-2", "4/4", "4/4-of-8", "4/4-of-16", "4/4-of-32")
     ),
     *(
         _of("baselines", f"| {name} | **{MEAN}**{_AGAINST} | {_PRICE} |", name, page="study/baselines.md")
