@@ -25,6 +25,7 @@ from swarm.study.report.sections_learned import learned_section
 from swarm.study.report.sections_planted import planted_table
 from swarm.study.report.sections_price import price_table
 from swarm.study.report.sections_progress import final_section, steadiness_section
+from swarm.study.report.sections_split import phases_table
 from swarm.study.report.sections_supply import supply_section
 from swarm.study.report.seed_tables import read_tables
 
@@ -101,6 +102,11 @@ def _tables(evidence: Evidence) -> Iterator[pd.DataFrame]:
     for measure, rows in declared.groupby("measure") if len(declared) else ():
         prefix = "declared_" if measure in ("cumulative_reward", "learned_from_others") else f"declared_{measure}_"
         yield rows.add_prefix(prefix).rename(columns={f"{prefix}configuration": "configuration"})
+    for baseline, rows in declared.groupby("baseline") if len(declared) else ():
+        prefix = f"against_{baseline}_"
+        yield rows.add_prefix(prefix).rename(columns={f"{prefix}configuration": "configuration"})
+    if len(evidence.splits):
+        yield phases_table(evidence)
     yield planted_table(evidence)
     yield price_table(evidence).add_prefix("price_").rename(columns={"price_configuration": "configuration"})
     yield from _of_specialists(evidence)
@@ -148,6 +154,10 @@ _COSTS = (
 _NEARER = (
     "{0[declared_planters_logprob_difference]:+.2f} ({0[declared_planters_logprob_difference_low]:+.2f} to "
     "{0[declared_planters_logprob_difference_high]:+.2f})"
+)
+_LEADS = (
+    "{0[against_OTHER_improvement]:+.1f} % ({0[against_OTHER_improvement_low]:+.1f} to "
+    "{0[against_OTHER_improvement_high]:+.1f}) | {0[against_OTHER_p_holm]:p}"
 )
 _AGAINST = f" | {SIGNED} | {{0[declared_p_holm]:p}}"
 _PRICE = (
@@ -202,6 +212,26 @@ PUBLISHED = (
             page="study/exploratory.md",
         )
         for rate in ("1e-4", "2e-4", "4e-4", "8e-4")
+    ),
+    *(
+        _of("second-try", f"| {shown} | {MEAN} | {{0[final_reward]:.3f}}", name, page="study/second-try.md")
+        for name, shown in (
+            *((split, split) for split in ("6/2", "5/3", "4/4", "3/5")),
+            *((rule, f"`{rule}`") for rule in ("supply", "supply-measured")),
+        )
+    ),
+    *(
+        _of("second-try", _LEADS.replace("OTHER", other), "supply-measured", page="study/second-try.md")
+        for other in ("6/2", "5/3", "4/4", "3/5", "supply")
+    ),
+    *(
+        _of(
+            "second-try",
+            f"| `{rule}` | {{0[J_first]:.1f}} | {{0[J_middle]:.1f}} | {{0[J_last]:.1f}} | {{0[settled]:.0f}} |",
+            rule,
+            page="study/second-try.md",
+        )
+        for rule in ("supply", "supply-measured")
     ),
     *(
         _of(
