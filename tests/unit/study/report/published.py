@@ -244,6 +244,24 @@ PUBLISHED = (
         for name in ("8/0", "4/4-of-1", "4/4-of-2", "4/4", "4/4-of-8", "4/4-of-16", "4/4-of-32")
     ),
     *(
+        _of(
+            "rates",
+            f"| {rate} | {MEAN} | "
+            + " ".join(
+                f"{MEAN} | {PAIRED} | {{0[declared_p_holm]:p}} |".replace("{0", other) for other in ("{1", "{2")
+            ),
+            *(f"{rate}-{name}" for name in ("8/0", "4/4", "central-32")),
+            page="study/baselines.md",
+        )
+        for rate in ("2e-4", "8e-4")
+    ),
+    _of(
+        "rates",
+        _LEADS.replace("OTHER", "8e-4-8/0").replace(" | ", ", p = "),
+        "4e-4-4/4",
+        page="study/baselines.md",
+    ),
+    *(
         _of("baselines", f"| {name} | **{MEAN}**{_AGAINST} | {_PRICE} |", name, page="study/baselines.md")
         for name in ("8/0", "4/0", "central-32", "central-64", "dynamic-4", "average-10", "diloco-10")
     ),
