@@ -287,6 +287,14 @@ PUBLISHED = (
     ),
     _of("specialists", f"`two-tokenizers` {_DIFFERENCE}", "two-tokenizers", page="study/specialists.md"),
     _of("specialists", f"without it {_DIFFERENCE} more", "together", page="study/specialists.md"),
+    *(
+        _of("specialists-control", template, name, page="study/specialists.md")
+        for name, template in (
+            ("same-knowledge", _LAST),
+            ("together", _LAST),
+            ("together", f"difference {_DIFFERENCE}, p {{0[declared_p_holm]:p}}"),
+        )
+    ),
     _of(
         "specialists",
         f"came to {_LAST.replace('.3f', '.2f')} above the best constant answer on the "
