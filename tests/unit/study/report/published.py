@@ -235,6 +235,21 @@ PUBLISHED = (
     ),
     *(
         _of(
+            f"exploratory/{study}",
+            f"| {name} | {MEAN} | {SIGNED if compared else ''}{' ' * compared}| {{0[final_reward]:.3f}}",
+            name,
+            page="study/exploratory.md",
+        )
+        for study, baselines, others in (
+            ("staleness", "4/4", "8/0 4/4-cap 4/4-stale 4/4-stale-cap"),
+            ("samplers", "4/4", "informative balanced"),
+            ("five-node", "4/0 8/0", "3/1 2/2 1/3 4/4"),
+        )
+        for compared, names in enumerate((baselines, others))
+        for name in names.split()
+    ),
+    *(
+        _of(
             "exploratory/swarm-size",
             f"| {name} | {{0[supply_expected_start]:.3f}} | {{0[supply_expected]:.2f}} | {{0[supply_measured]:.2f}} | "
             f"{MEAN} | {{0[final_reward]:.3f}} |",
