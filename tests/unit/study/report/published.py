@@ -22,6 +22,7 @@ from swarm.study.report.notes import comparison_table, declared_table, factors_t
 from swarm.study.report.sections import Section, Table
 from swarm.study.report.sections_cost import effort_table
 from swarm.study.report.sections_learned import learned_section
+from swarm.study.report.sections_models import models_table
 from swarm.study.report.sections_planted import planted_table
 from swarm.study.report.sections_price import price_table
 from swarm.study.report.sections_progress import final_section, steadiness_section
@@ -110,6 +111,9 @@ def _tables(evidence: Evidence) -> Iterator[pd.DataFrame]:
     yield planted_table(evidence)
     yield price_table(evidence).add_prefix("price_").rename(columns={"price_configuration": "configuration"})
     yield from _of_specialists(evidence)
+    if len(evidence.models):
+        by_model = models_table(evidence)
+        yield by_model.assign(configuration=by_model["configuration"].astype(str) + " " + by_model["model"])
     if section := supply_section(evidence):
         yield from (
             rows.set_index("configuration").add_prefix("supply_").reset_index() for rows in _of_section(section)
@@ -247,6 +251,29 @@ PUBLISHED = (
         )
         for compared, names in enumerate((baselines, others))
         for name in names.split()
+    ),
+    *(
+        _of(
+            "exploratory/model-size",
+            f"| {width} | {parameters} | {MEAN} | {MEAN.replace('{0', '{1')} | {SIGNED.replace('{0', '{1')} | "
+            "x{1[format]:.2f} | x{1[content]:.2f} |",
+            f"{width}-8/0",
+            f"{width}-4/4",
+            page="study/exploratory.md",
+        )
+        for width, parameters in ((32, "67,872"), (64, "234,048"), (128, "861,312"), (192, "1,881,792"))
+    ),
+    *(
+        _of(
+            "exploratory/weak-with-strong",
+            " | ".join(
+                f"{{{place}[node_reward]:.2f}} ({{{place}[node_reward_low]:.2f}} to {{{place}[node_reward_high]:.2f}})"
+                for place in range(4)
+            ),
+            *(f"{where}-{split} {model}" for where in (own, "mixed") for split in ("8/0", "4/4")),
+            page="study/exploratory.md",
+        )
+        for own, model in (("weak", "tiny-2-qwen2-rare-w32"), ("strong", "tiny-2-qwen2-rare"))
     ),
     *(
         _of(
