@@ -247,6 +247,8 @@ PUBLISHED = (
         for study, baselines, others in (
             ("staleness", "4/4", "8/0 4/4-cap 4/4-stale 4/4-stale-cap"),
             ("samplers", "4/4", "informative balanced"),
+            ("losses", "4/4", "grpo_sequence no-std dr_grpo batch-std masked no-negatives 4-steps-grpo"),
+            ("losses", "", "4-steps-grpo_sequence 4-steps-masked 4-steps-gspo 4-steps-cispo"),
             ("five-node", "4/0 8/0", "3/1 2/2 1/3 4/4"),
         )
         for compared, names in enumerate((baselines, others))
