@@ -10,8 +10,9 @@ The same data give the same bytes: identifiers come from a fixed salt and nothin
 from __future__ import annotations
 
 import io
+import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,10 @@ from swarm.study.analysis.significance import FEWEST_SEEDS
 
 WIDTH = 5.0
 """Inches."""
+LEGEND_WIDTH = 86
+"""Characters of a legend that fit into it."""
+LEGEND_MARK = 8
+"""Characters that the line beside a label and the space between columns take."""
 PNG_DPI = 180
 INK = "#1b1e23"
 """Letters and axes; the page puts its own text colour in its place."""
@@ -140,13 +145,24 @@ def panels(count: int, height: float = 1.7) -> tuple[Any, list[Any]]:
 
 
 def legend_below(figure: Any, columns: int) -> None:
-    """One legend for the whole figure, under it, without repeating what several panels show."""
+    """One legend for the whole figure, under it, without repeating what several panels show.
+
+    Args:
+        columns: at most; fewer where labels are too long for the figure's width.
+    """
     found: dict[str, Any] = {}
     for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
     if found:
-        figure.legend(found.values(), found.keys(), loc="outside lower center", ncols=columns)
+        fitting = (count for count in range(columns, 1, -1) if _legend_width([*found], count) <= LEGEND_WIDTH)
+        figure.legend(found.values(), found.keys(), loc="outside lower center", ncols=next(fitting, 1))
+
+
+def _legend_width(labels: Sequence[str], columns: int) -> int:
+    """In characters; labels go down the columns."""
+    rows = math.ceil(len(labels) / columns)
+    return sum(max(map(len, labels[first : first + rows])) + LEGEND_MARK for first in range(0, len(labels), rows))
 
 
 def png_bytes(figure: Any) -> bytes:

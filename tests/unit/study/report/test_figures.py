@@ -14,7 +14,7 @@ import pandas as pd
 from matplotlib.collections import PathCollection
 
 from swarm.study.analysis.curves import mean_band, window_for
-from swarm.study.report.figure_style import PALETTE, Look, figure_style, inline_svg, new_figure, svg_text
+from swarm.study.report.figure_style import PALETTE, Look, figure_style, inline_svg, legend_below, new_figure, svg_text
 from swarm.study.report.paper import CUMULATIVE_REWARD, improvement
 from swarm.study.report.sections import Column, Picture, Section, Table, number
 from swarm.study.report.sections_headline import headline_section
@@ -136,6 +136,21 @@ def test_configurations_beyond_the_palette_differ_in_their_line() -> None:
     look = Look(tuple(map(str, range(2 * len(PALETTE)))))
     kinds = {(look.colour(name), look.line(name)) for name in look.configurations}
     assert len(kinds) == len(look.configurations)
+
+
+@pytest.mark.parametrize(("label", "columns"), [("4/4 {}", 4), ("gradient-scaled-alpha-0.{}", 2), ("a" * 90 + "{}", 1)])
+def test_a_legend_has_the_columns_that_fit(label: str, columns: int) -> None:
+    figure, (axis,) = new_figure(3.0)
+    for number_ in range(14):
+        axis.plot([0], [0], label=label.format(number_))
+    legend_below(figure, 4)
+    (legend,) = figure.legends
+    assert legend._ncols == columns
+    if columns > 1:
+        figure.draw_without_rendering()
+        box = legend.get_window_extent()
+        assert box.x0 >= 0
+        assert box.x1 <= figure.bbox.x1
 
 
 def test_letters_in_a_figure_are_outlines_and_its_identifiers_carry_its_name() -> None:
