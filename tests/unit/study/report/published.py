@@ -249,10 +249,25 @@ PUBLISHED = (
             ("samplers", "4/4", "informative balanced"),
             ("losses", "4/4", "grpo_sequence no-std dr_grpo batch-std masked no-negatives 4-steps-grpo"),
             ("losses", "", "4-steps-grpo_sequence 4-steps-masked 4-steps-gspo 4-steps-cispo"),
+            ("rules", "4/4", "8/0 6/2"),
             ("five-node", "4/0 8/0", "3/1 2/2 1/3 4/4"),
         )
         for compared, names in enumerate((baselines, others))
         for name in names.split()
+    ),
+    *(
+        _of(
+            "exploratory/rules",
+            f"| {name} | {MEAN} | {SIGNED} | {{0[final_reward]:.3f}} | "
+            "{0[J_first]:.1f}, {0[J_middle]:.1f}, {0[J_last]:.1f} | {0[changes]:.2f}",
+            name,
+            page="study/exploratory.md",
+        )
+        for name in (
+            *(f"{rule}-alpha-{alpha}" for rule in ("gradient", "gradient-scaled") for alpha in ("0.05", "0.1", "0.2")),
+            *("gradient-from-2", "gradient-from-6"),
+            *(f"{rule}-from-{start}" for rule in ("reward-trend", "multi-signal") for start in (2, 4, 6)),
+        )
     ),
     *(
         _of(
