@@ -80,7 +80,7 @@ def split_trajectory(metrics: pd.DataFrame, look: Look, window: int) -> Any:
         nodes = nodes.loc[reached].astype(float).rolling(window, min_periods=1).mean()
         draw_curve(axis, look, name, nodes.index, nodes.mean(axis=1))
         draw_band(axis, look.colour(name), nodes.index, nodes.min(axis=1), nodes.max(axis=1), alpha=0.12)
-    axis.set(xlabel="round", ylabel="J, external groups per round")
+    axis.set(xlabel="round", ylabel="J, external groups")
     axis.set_ylim(0, float((adaptive["adaptive_I"] + adaptive["adaptive_J"]).max()))
     legend_below(figure, 3)
     return figure
