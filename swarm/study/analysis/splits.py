@@ -11,7 +11,7 @@ from swarm.study.analysis.measures import FINAL_ROUNDS, RUN
 
 THIRDS = ("J_first", "J_middle", "J_last")
 NEAR = 0.5
-"""Groups by which J may be off that mean and still have come to it: half a group is the next whole J."""
+"""Groups by which J may be off its mean over the last FINAL_ROUNDS rounds and have settled: more is another whole J."""
 _COLUMNS = ("J", "changed", "own_informative", "swarm_quality")
 
 

@@ -102,22 +102,24 @@ def _tables(evidence: Evidence) -> Iterator[pd.DataFrame]:
     declared = declared_table(evidence)
     for measure, rows in declared.groupby("measure") if len(declared) else ():
         prefix = "declared_" if measure in ("cumulative_reward", "learned_from_others") else f"declared_{measure}_"
-        yield rows.add_prefix(prefix).rename(columns={f"{prefix}configuration": "configuration"})
+        yield _prefixed(rows, prefix)
     for baseline, rows in declared.groupby("baseline") if len(declared) else ():
-        prefix = f"against_{baseline}_"
-        yield rows.add_prefix(prefix).rename(columns={f"{prefix}configuration": "configuration"})
+        yield _prefixed(rows, f"against_{baseline}_")
     if len(evidence.splits):
         yield phases_table(evidence)
     yield planted_table(evidence)
-    yield price_table(evidence).add_prefix("price_").rename(columns={"price_configuration": "configuration"})
+    yield _prefixed(price_table(evidence), "price_")
     yield from _of_specialists(evidence)
     if len(evidence.models):
         by_model = models_table(evidence)
         yield by_model.assign(configuration=by_model["configuration"].astype(str) + " " + by_model["model"])
     if section := supply_section(evidence):
-        yield from (
-            rows.set_index("configuration").add_prefix("supply_").reset_index() for rows in _of_section(section)
-        )
+        yield from (_prefixed(rows, "supply_") for rows in _of_section(section))
+
+
+def _prefixed(rows: pd.DataFrame, prefix: str) -> pd.DataFrame:
+    """All columns but the configuration's, which tables of one kind share with those of another."""
+    return rows.set_index("configuration").add_prefix(prefix).reset_index()
 
 
 def _of_specialists(evidence: Evidence) -> Iterator[pd.DataFrame]:
@@ -128,11 +130,9 @@ def _of_specialists(evidence: Evidence) -> Iterator[pd.DataFrame]:
         if name in tables:
             for whose, rows in tables[name].groupby("whose", observed=True):
                 last = rows.groupby("configuration", observed=True).last().reset_index()
-                yield last.add_prefix(f"{prefix}{whose}_").rename(
-                    columns={f"{prefix}{whose}_configuration": "configuration"}
-                )
+                yield _prefixed(last, f"{prefix}{whose}_")
     if "taught_by" in tables:
-        yield tables["taught_by"].add_prefix("taught_").rename(columns={"taught_configuration": "configuration"})
+        yield _prefixed(tables["taught_by"], "taught_")
 
 
 def _of_section(section: Section) -> Iterator[pd.DataFrame]:
