@@ -307,12 +307,13 @@ PUBLISHED = (
             "rates",
             f"| {rate} | {MEAN} | "
             + " ".join(
-                f"{MEAN} | {PAIRED} | {{0[declared_p_holm]:p}} |".replace("{0", other) for other in ("{1", "{2")
+                f"{MEAN} | {_LEADS} |".replace("OTHER", f"{rate}-{other}").replace("{0", f"{{{place}")
+                for place, other in ((1, "8/0"), (2, "4/4"))
             ),
             *(f"{rate}-{name}" for name in ("8/0", "4/4", "central-32")),
             page="study/baselines.md",
         )
-        for rate in ("2e-4", "8e-4")
+        for rate in ("2e-4", "4e-4", "8e-4")
     ),
     _of(
         "rates",
