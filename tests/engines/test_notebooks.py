@@ -62,7 +62,8 @@ def test_a_rehearsal_runs_from_the_installation_to_the_archive(wheel: Path, mach
     assert "export MODEL_NAME=tiny-2-qwen2" in said["session"]
     assert "nothing here stops a swarm" in said["doctor"]
     assert "fits: 4 nodes on cpu" in said["dry-run"]
-    assert "it goes on in the background" in said["start"]
+    quick = "10 rounds by 4 nodes in" in said["start"]  # a fast machine is done while the cell still shows the output
+    assert quick or "it goes on in the background" in said["start"]
     assert "finished: 10 of 10 rounds" in said["watch"]
     assert "exp is whole" in said["health"]
     assert "cumulative reward" in said["plot"]
