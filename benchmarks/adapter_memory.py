@@ -37,6 +37,8 @@ from swarm.planner.prompt_lengths import longest_prompt
 from swarm.policy.prompt import encode_prompt
 
 PROFILE = "tiny-2"
+COPY = "checkpoint copy"
+"""What the plan calls it; with a GPU it lies in the host's memory, which is not counted."""
 TASK = '''"""A question of a given length; half of the numbers earn 1."""
 
 
@@ -85,10 +87,10 @@ CASES: Mapping[str, Case] = {
 QUICK = {"lora-2m-2": Case("random-2m", "lora", 2, 2, 2, 4, 8)}
 
 
-def settings_file(folder: Path, model: Path, micro_batch_tokens: int) -> Path:
+def settings_file(folder: Path, model: Path, micro_batch_tokens: int, profile: str = PROFILE) -> Path:
     """One whose task asks questions of the length that the plan assumes."""
     tokenizer: Any = AutoTokenizer.from_pretrained(model)
-    wanted = longest_prompt(str(model), PROFILE, None)
+    wanted = longest_prompt(str(model), profile, None)
     digits = max(n for n in range(1, wanted) if len(encode_prompt(tokenizer, " ".join("7" * n))) <= wanted)
     (folder / "parity.py").write_text(TASK)
     file = folder / "swarm.toml"
@@ -102,8 +104,8 @@ def planned(case: Case, words: list[str]) -> dict[str, Any]:
     command = [sys.executable, "-m", "swarm", "plan", "--json", "--no-probe", "--nodes", str(case.nodes), *words]
     done = subprocess.run(command, capture_output=True, text=True, env=without_settings(os.environ), check=False)
     plan = json.loads(done.stdout)
-    parts = {part["name"]: part["all"] for part in plan["parts"]}
-    copy = parts.pop("checkpoint copy")
+    copy = sum(part["all"] for part in plan["parts"] if part["name"] == COPY and not part["on_host"])
+    parts = {part["name"]: part["all"] for part in plan["parts"] if part["name"] != COPY}
     chosen = {name: plan[name] for name in ("prompt_tokens", "new_tokens", "micro_batch_tokens")}
     return {"bytes": plan["needed"] - copy, "parts": parts, **chosen}
 

@@ -322,6 +322,19 @@ PUBLISHED = (
         page="study/baselines.md",
     ),
     *(
+        _of(
+            "best-rates",
+            f"| {name} | {MEAN} | {_LEADS} | {{0[final_reward]:.3f}} |".replace("OTHER", "4e-4-4/4"),
+            row,
+            page="study/baselines.md",
+        )
+        for name, row in (
+            ("8/0 at 4e-4", "4e-4-8/0"),
+            ("8/0 at 8e-4", "8e-4-8/0"),
+            ("central-32 at 8e-4", "8e-4-central-32"),
+        )
+    ),
+    *(
         _of("baselines", f"| {name} | **{MEAN}**{_AGAINST} | {_PRICE} |", name, page="study/baselines.md")
         for name in ("8/0", "4/0", "central-32", "central-64", "dynamic-4", "average-10", "diloco-10")
     ),
