@@ -29,7 +29,7 @@ from typing import Any
 
 from transformers import AutoTokenizer
 
-from benchmarks.common import RESULTS, arguments_of, keep
+from benchmarks.common import arguments_of, earlier, keep
 from benchmarks.models import model_folder
 from benchmarks.swarms import run_swarm
 from swarm.config import without_settings
@@ -148,8 +148,7 @@ def main() -> None:
     parser.add_argument("--cases", default=",".join(CASES))
     arguments = parser.parse_args()
     cases = QUICK if arguments.quick else {name: CASES[name] for name in arguments.cases.split(",")}
-    file = (arguments.output or RESULTS) / "adapter_memory_cpu.json"
-    found: dict[str, Any] = {} if arguments.quick or not file.exists() else json.loads(file.read_text())["cases"]
+    found: dict[str, Any] = earlier("adapter_memory", arguments).get("cases", {})
     for name, case in cases.items():
         print(name, file=sys.stderr)
         found[name] = measure(case, arguments.threads)

@@ -21,7 +21,6 @@ count but by what they do to its caches. Ratios are taken repetition by repetiti
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 import time
@@ -35,7 +34,7 @@ import torch
 from transformers.utils.logging import disable_progress_bar
 
 from benchmarks import trl_side
-from benchmarks.common import RESULTS, alternate, arguments_of, keep, ratios, relative_gap, summary
+from benchmarks.common import alternate, arguments_of, earlier, keep, ratios, relative_gap, summary
 from benchmarks.models import model_folder
 from benchmarks.trl_side import TrlSide
 from benchmarks.workload import Scoring, Sizes, scoring, to_train
@@ -239,9 +238,8 @@ def main() -> None:
     models, beside = ([name for name in asked.split(",") if name] for asked in (arguments.models, arguments.trl))
     cases = {name: Case(small, 2) if arguments.quick else CASES[name] for name in models}
     repetitions = 1 if arguments.quick else arguments.repetitions
-    file = (arguments.output or RESULTS) / "adapter_speed_cpu.json"
-    earlier = {} if arguments.quick or not file.exists() else json.loads(file.read_text())
-    found: dict[str, Any] = {"nodes": NODES, "models": earlier.get("models", {}), "trl": earlier.get("trl", {})}
+    before = earlier("adapter_speed", arguments)
+    found: dict[str, Any] = {"nodes": NODES, "models": before.get("models", {}), "trl": before.get("trl", {})}
     with tempfile.TemporaryDirectory() as scratch, scoring() as scorer:
         for name, case in cases.items():
             print(name, file=sys.stderr)

@@ -71,6 +71,12 @@ def keep(
         (folder / f"{name}_{device}.json").write_text(text)
 
 
+def earlier(name: str, arguments: argparse.Namespace, *, device: str = "cpu") -> dict[str, Any]:
+    """What `keep` wrote last time, for those that measure a part anew; empty for a smoke run."""
+    file = (arguments.output or RESULTS) / f"{name}_{device}.json"
+    return {} if arguments.quick or not file.exists() else json.loads(file.read_text())
+
+
 def summary(values: Iterable[float]) -> dict[str, float]:
     """Median and spread of repetitions."""
     collected = list(values)

@@ -11,14 +11,13 @@ benchmarks.adapter_memory: I 4, J 4, G 8, prompts as long as the profile `paper`
     planned      `swarm plan` of the same settings on the same device
     allocated    the most that torch's tensors of one process took
     halvings     how often a step was repeated with half the batch, of all nodes
-    of_card      where a case is held to a smaller card: torch may take no more than that, context apart
+    of_card      where a case is held to a smaller card: torch may take no more than that less a context
 
 Cases that are not asked for stay in the result file as they are.
 """
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import tempfile
@@ -34,9 +33,10 @@ from typing import Any
 import torch
 
 from benchmarks.adapter_memory import Case, planned, settings_file
-from benchmarks.common import RESULTS, arguments_of, keep
+from benchmarks.common import arguments_of, earlier, keep
 from benchmarks.models import model_folder
 from benchmarks.swarms import run_swarm
+from swarm.planner.plan import CUDA_CONTEXT
 
 PROFILE = "paper"
 WARM_UP_ROUNDS = 1
@@ -44,8 +44,6 @@ WARM_UP_ROUNDS = 1
 TIMES = ("seconds_generate", "seconds_train", "seconds_round")
 """Of a round after those, median over nodes."""
 GB = 10**9
-CONTEXT = 512 * 2**20
-"""Of a process, which torch does not count: what the plan takes it to be."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ def device_watched(*, is_cuda: bool) -> Iterator[Samples]:
 
     Raises:
         OSError: there is no nvidia-smi.
-        RuntimeError: it gave no sample within ten seconds.
+        TimeoutError: it gave no sample within ten seconds.
     """
     samples = Samples()
     if not is_cuda:
@@ -114,7 +112,7 @@ def device_watched(*, is_cuda: bool) -> Iterator[Samples]:
             ends = time.monotonic() + 10
             while not samples.used:
                 if time.monotonic() > ends:
-                    raise RuntimeError("expected samples of nvidia-smi, got none within ten seconds")
+                    raise TimeoutError("expected samples of nvidia-smi, got none within ten seconds")
                 time.sleep(0.1)
             yield samples
         finally:
@@ -127,7 +125,7 @@ def measure(found: GpuCase, device: str) -> dict[str, Any]:
     case, is_cuda = found.case, device.startswith("cuda")
     limits: dict[str, str] = {}
     if found.of_card and is_cuda:
-        share = (found.of_card - CONTEXT) / torch.cuda.get_device_properties(device).total_memory
+        share = (found.of_card - CUDA_CONTEXT) / torch.cuda.get_device_properties(device).total_memory
         limits["PYTORCH_CUDA_ALLOC_CONF"] = f"per_process_memory_fraction:{share:.4f}"
     with tempfile.TemporaryDirectory() as scratch:
         model = model_folder(case.model, Path(scratch), answering=True)
@@ -166,8 +164,7 @@ def main() -> None:
         return
     cases = QUICK if arguments.quick else {name: CASES[name] for name in arguments.cases.split(",")}
     kind = arguments.device.partition(":")[0]
-    file = (arguments.output or RESULTS) / f"gpu_memory_{kind}.json"
-    done: dict[str, Any] = {} if arguments.quick or not file.exists() else json.loads(file.read_text())["cases"]
+    done: dict[str, Any] = earlier("gpu_memory", arguments, device=kind).get("cases", {})
     facts = {"gpu": torch.cuda.get_device_name(arguments.device)} if is_cuda else {}
     for name, case in cases.items():
         print(name, file=sys.stderr)
@@ -176,10 +173,7 @@ def main() -> None:
         except RuntimeError as error:
             if not case.of_card:
                 raise
-            done[name] = {
-                "of_card": case.of_card,
-                "failed": str(error)[-1500:],
-            }  # a card may be too small: that is a finding
+            done[name] = {"of_card": case.of_card, "failed": str(error)[-1500:]}  # too small a card is a finding
         print(f"  {done[name]}", file=sys.stderr)
         keep("gpu_memory", {"profile": PROFILE, "cases": done}, arguments, device=kind, **facts)
 
