@@ -104,6 +104,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "clock",
         "round_interval",
         "expected_workers",
+        "settle_time",
         "standby",
         "coordinator_patience",
         "staleness_window",

@@ -150,12 +150,16 @@ class Settings(ComputingSettings):
     twice the round interval."""
     standby: bool = setting(False, "SWARM_STANDBY", node_flag="standby")
     """A coordinator that waits until no other is alive, and takes the clock over then."""
-    expected_workers: Annotated[int, whole(1)] | WorkerNames = setting(
-        1, "SWARM_EXPECTED_WORKERS", node_flag="expected_workers"
+    expected_workers: Annotated[int, whole(1)] | WorkerNames | None = setting(
+        None, "SWARM_EXPECTED_WORKERS", node_flag="expected_workers"
     )
-    """Round 0 opens when so many workers are there, or those of these names or public keys (`anna,ben`), or after one
+    """Round 0 opens when so many workers are ready, or those of these names or public keys (`anna,ben`), or after one
     round interval with at least one of them. A number can be filled by strangers; with names only theirs move the
-    clock forward."""
+    clock forward. None: it opens for all who came, once they have settled (below)."""
+    settle_time: Annotated[float, real(0)] = setting(15.0, "SWARM_SETTLE_TIME", node_flag="settle_time")
+    """Where no workers are expected by number or name, round 0 opens when a worker is ready, none is still loading, and
+    no new one has come for so long; two round intervals after the first was ready at the latest. In a bucket at least
+    two heartbeat intervals; 0: no wait for new ones."""
     heartbeat_interval: Annotated[float, above(0)] = setting(1.0, "SWARM_HEARTBEAT_INTERVAL")
     """Seconds between a node's signs of life. In a bucket 60 unless it is set."""
     liveness_timeout: Annotated[float, above(0)] = setting(15.0, "SWARM_LIVENESS_TIMEOUT")
@@ -259,14 +263,20 @@ class Settings(ComputingSettings):
         return Path(self.key_folder).expanduser().absolute()
 
     @property
-    def expected_count(self) -> int:
-        """How many workers are expected."""
-        return self.expected_workers if isinstance(self.expected_workers, int) else len(self.expected_workers)
+    def expected_count(self) -> int | None:
+        """How many workers are expected; None: as many as come."""
+        return len(self.expected_workers) if isinstance(self.expected_workers, tuple) else self.expected_workers
 
     @property
     def expected_names(self) -> frozenset[str]:
         """The names and public keys of those that are expected; none where any will do."""
-        return frozenset() if isinstance(self.expected_workers, int) else frozenset(self.expected_workers)
+        return frozenset(self.expected_workers) if isinstance(self.expected_workers, tuple) else frozenset()
+
+    @property
+    def seconds_to_settle(self) -> float:
+        """Without a new worker, until round 0 opens; in a bucket registrations are seen a heartbeat late."""
+        least = 2 * self.heartbeat_interval if self.sparing and self.settle_time else 0.0
+        return max(self.settle_time, least)
 
     @property
     def total_groups(self) -> int:

@@ -52,5 +52,6 @@ EVENTS = frozenset(
         *("weights.taken_up", "weights.unpublished"),
         "workers.absent",
         "workers.awaited",
+        "workers.returning",
     )
 )

@@ -24,7 +24,7 @@ LIGHT = "tests.chaos.light_worker"
 def environment(path: Path, **settings: object) -> dict[str, str]:
     """This process's environment without settings of its own, plus small and quick ones.
 
-    Nobody is given up for being slow; a test in which somebody dies shortens the liveness timeout.
+    Nobody waits for workers that nobody expects, nobody is given up for being slow; a test in which somebody dies shortens the liveness timeout.
     """
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("SWARM_", "GDRIVE_", "NODE_", "EXPERIMENT_"))}
     quick = {
@@ -36,6 +36,7 @@ def environment(path: Path, **settings: object) -> dict[str, str]:
         "NUM_TRANSPLANT_TREES": 2,
         "NUM_GENERATIONS": 4,
         "COORDINATOR_ROUND_INTERVAL": 2400,
+        "SWARM_SETTLE_TIME": 0,
         "SWARM_MAX_NEW_TOKENS": 8,
         "SWARM_THREADS": 1,
         "SWARM_HEARTBEAT_INTERVAL": 0.2,

@@ -24,8 +24,9 @@ from swarm.node.base.clock_file import written_state
 from swarm.node.base.context import NodeContext
 from swarm.node.base.heartbeats import PROOF_BEATS, Heartbeats
 from swarm.node.base.log_once import LogOnce
-from swarm.node.base.presence import Presence, names_and_keys, peer_reader, read_registered
+from swarm.node.base.presence import Presence, left_behind, names_and_keys, peer_reader, read_registered
 from swarm.node.base.rhythm import Rhythm
+from swarm.node.base.settling import INTERVALS
 from swarm.node.base.submissions import Submissions, is_expected
 from swarm.node.coordinator.coordinator_machine import (
     MOST_EMPTY,
@@ -37,7 +38,7 @@ from swarm.node.coordinator.coordinator_machine import (
     majority_front,
 )
 from swarm.node.coordinator.resume import resume_point
-from swarm.records.liveness import STARTING, STOPPED, Liveness
+from swarm.records.liveness import ACTIVE, STARTING, STOPPED, Liveness
 from swarm.store.wake_ups import wake_ups
 from swarm.types import RoundKey
 from swarm.wire import keys
@@ -98,7 +99,11 @@ class Observer:
         if self.in_doubt:
             return None
         now = clock.monotonic()
-        live, before, submitted = self._liveness.live(now, role="worker"), self._before(key), self._submitted(key, 0.0)
+        dead = self._seen_dead(peers)
+        live, coming = (
+            self._liveness.live(now, role="worker", statuses=(status,)) - dead for status in (ACTIVE, STARTING)
+        )
+        before, submitted = self._before(key), self._submitted(key, 0.0)
         self._waited_for = live - submitted
         self._submitted(RoundKey(key.round + 1))  # who went on alone has earned a say by that
         return Look(
@@ -109,10 +114,22 @@ class Observer:
             front=majority_front(key, self._voters(live), self._submitted),
             called=names_and_keys(self._ctx, live),
             submitted_before=before,
-            coming=self._liveness.live(now, role="worker", statuses=(STARTING,)),
+            coming=coming,
+            working=self._working(peers, live, key),
             rival=self._rival(peers, state, now),
             without_a_say=self._without_a_say(submitted | before),
         )
+
+    def _seen_dead(self, peers: list[PeerFile]) -> frozenset[str]:
+        """Nodes whose process on this machine runs no more: who expects nobody waits for no time-out either."""
+        if self._ctx.settings.expected_workers is not None:
+            return frozenset()
+        return frozenset(peer.peer_id for peer in peers if left_behind(self._ctx, peer))
+
+    def _working(self, peers: list[PeerFile], live: frozenset[str], key: RoundKey) -> frozenset[str]:
+        """Live workers that have come to a round, or the one before, and have done one, as far as any is done."""
+        there = {peer.peer_id for peer in peers if peer.round >= max(0, key.round - 1)} & live
+        return frozenset(there & self._submissions.proven if key.round else there)
 
     def _voters(self, live: frozenset[str]) -> frozenset[str]:
         """Who says where the workers have come to: the expected ones, or those that have published a round."""
@@ -210,7 +227,10 @@ class ClockKeeper:
         """Seconds after which it came in the last round that had one."""
         self._seen: object = None
         """What the last look showed, as far as it is news."""
-        self._awaiting: frozenset[str] | None = None
+        self._awaiting: tuple[frozenset[str], frozenset[str]] | None = None
+        """Who was there, and who was loading, when that was told of last."""
+        self._held_by: frozenset[str] = frozenset()
+        """The same, of those that load again."""
         self._unwritten: WriteState | None = None
         """What was decided and is to be told of once the folder says it."""
         self._observer = Observer(ctx, presence, liveness)
@@ -271,7 +291,9 @@ class ClockKeeper:
         while look := await self._ctx.blocking.run(observe, self._machine.round_in_hand):
             self._notice(look)
             self._tell_of_awaited(look)
-            match self._machine.handle(look):
+            decision = self._machine.handle(look)
+            self._tell_of_held()
+            match decision:
                 case None:
                     return True if self._machine.finished else None
                 case StepDown(rival):
@@ -294,26 +316,47 @@ class ClockKeeper:
             self._rhythm.keep_pace()
 
     def _tell_of_awaited(self, look: Look) -> None:
-        """Who is there, and, where names or keys are expected, which of them nobody there has."""
-        if self._machine.key is None and look.called != self._awaiting:
-            settings = self._ctx.settings
-            missing = sorted(settings.expected_names - look.called)
-            logger.info(
-                "workers.awaited", present=_named(look.live), expected=settings.expected_workers, missing=missing
-            )
-            self._awaiting = look.called
+        """Who is there before the first round; who is expected, or what the beginning waits for otherwise."""
+        if self._machine.key is not None or (seen := (look.called, look.coming)) == self._awaiting:
+            return
+        settings, self._awaiting = self._ctx.settings, seen
+        if settings.expected_workers is not None:
+            missing = _named(settings.expected_names - look.called)
+            told = {"expected": settings.expected_workers, "missing": missing}
+            logger.info("workers.awaited", present=_named(look.live), loading=_named(look.coming), **told)
+            return
+        longest = INTERVALS * settings.round_interval
+        logger.info(
+            "workers.awaited",
+            present=_named(look.live),
+            loading=_named(look.coming),
+            opens=f"{settings.seconds_to_settle:g} s after the last new worker, once all are ready; "
+            f"{longest:g} s after the first is ready at the latest",
+            skip="give --expected-workers a number or names, or SWARM_SETTLE_TIME=0",
+        )
 
     def _tell_of_absent(self, look: Look, missing: frozenset[str]) -> None:
-        """The patience is over: who was expected and is not there; by number alone nobody knows who."""
-        expected = self._ctx.settings.expected_count
+        """The patience is over: who was expected and is not there; by number those that were there before a restart."""
+        names, expected = self._ctx.settings.expected_names, self._ctx.settings.expected_count
+        came = len(names) - len(missing) if names else len(look.live)
         logger.warning(
             "workers.absent",
-            came=f"{expected - len(missing) if missing else len(look.live)} of {expected}",
+            came=f"{came} of {expected}",
             present=_named(look.live),
             missing=_named(missing),
             waited=f"{self._ctx.settings.round_interval:g} s",
             consequence="the rounds go on with those who came; who comes later takes part from the round that is open",
         )
+
+    def _tell_of_held(self) -> None:
+        """Who loads again and keeps the round open; once a time."""
+        if (held_by := self._machine.held_by) == self._held_by:
+            return
+        self._held_by = held_by
+        if held_by:
+            interval = self._ctx.settings.round_interval
+            longest = min(interval, self._machine.longest_return or interval)
+            logger.info("workers.returning", waits_for=_named(held_by), at_most=f"{longest:.1f} s")
 
     # ── write ───────────────────────────────────────────────────────────────────────────────────────────────────────
     async def _write(self, write: WriteState, *, held: bool = False) -> bool:
@@ -374,6 +417,7 @@ def _log(write: WriteState, held: bool) -> None:
         stage=write.key.stage,
         reason=write.reason,
         missing=_named(write.missing),
+        **({"not_awaited": _named(write.not_awaited)} if write.not_awaited else {}),
     )
 
 

@@ -1,9 +1,14 @@
 """The coordinator's decisions, pure: looks at the folder in, state files out.
 
-        waiting for workers ──enough, or one interval after the first──▶ open(R, S) ──advance──▶ ... ──▶ finished
+        waiting for workers ──they are there──▶ open(R, S) ──advance──▶ ... ──▶ finished
 
-    open(R, S) waits for: the reward of every live worker that is worth waiting for (attendance.py) and, while fewer are
-                          live than are expected, of those that are starting; or the end of the interval with any there
+    waiting for workers   expected by number or name: for these, one interval after the first at most
+                          else: until all who came are ready and no new one has come for a while (settling.py)
+                          after a restart: for nobody, where a worker is at work in the round; else as above, or until
+                          all who have rewards in the last rounds are ready
+    open(R, S) waits for: the reward of every live worker that is worth waiting for (attendance.py), or the end of the
+                          interval with any there; and of those that load again after a death: while fewer are live
+                          than are expected, or else for three median rounds (returning.py)
     open(R, S) unblocks:  the workers, which wait for the state file to move on
 
 The clock never goes back. It stands still while no worker is alive, and MOST_EMPTY rounds after the last one that a
@@ -19,11 +24,13 @@ down; nothing in a replicated folder could keep both from writing meanwhile, so 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from swarm.config import Settings
 from swarm.node.base.attendance import Attendance
+from swarm.node.base.settling import INTERVALS, Settling, Wait
+from swarm.node.coordinator.returning import Returning
 from swarm.types import RoundKey
 
 MOST_EMPTY = 3
@@ -58,6 +65,8 @@ class Look:
     """What the live workers are called in the setting `expected_workers`: names and public keys."""
     coming: frozenset[str] = frozenset()
     """Workers that are starting: they load their models, or redo what a kill took from their weights."""
+    working: frozenset[str] = frozenset()
+    """Live workers that say of themselves that they have come to the machine's `round_in_hand`, or the one before."""
     rival: str | None = None
     """A live coordinator with the older claim."""
     without_a_say: frozenset[str] = frozenset()
@@ -83,7 +92,10 @@ class WriteState:
     reason: str
     """Why the clock moved: `opened`, `all_submitted`, `interval`, `caught_up`, `done`; or `restored`: it did not."""
     missing: frozenset[str] = frozenset()
-    """Live workers that had not submitted; at the first opening, expected names and keys that nobody there has."""
+    """Who was waited for in vain; at the first opening expected names and keys, or else those with rewards in the last
+    rounds, that nobody there has."""
+    not_awaited: frozenset[str] = frozenset()
+    """Live workers without a reward that nobody waits for any more (attendance.py)."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +132,13 @@ class CoordinatorMachine:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._attendance = Attendance(settings.round_interval)
+        self._returning = Returning()
+        self._settling: Settling | None = None
+        """Of the beginning; None: it is over, or has not begun."""
+        self.wait: Wait | None = None
+        """What the beginning waits for, of workers that nobody counted beforehand."""
+        self.held_by: frozenset[str] = frozenset()
+        """Those that load again and alone keep the round open."""
         self.key: RoundKey | None = None
         """The open round and stage; None before the first."""
         self.finished = False
@@ -169,42 +188,102 @@ class CoordinatorMachine:
         if look.clock.key.round >= self._settings.max_rounds:
             self.key, self.finished = look.clock.key, True
 
+    @property
+    def longest_return(self) -> float | None:
+        """Seconds that a round waits for a node that loads again; None: until its interval ends."""
+        return None if self._settings.expected_workers is not None else self._returning.longest
+
     def _keep_time(self, look: Look) -> WriteState | None:
         self._attendance.earn(look.submitted | look.submitted_before)
+        self._returning.done(look.submitted)
         if not self._somebody_is_there(look) and not self._nobody_is_left_to_come(look):
             self._opened_at = None  # the interval counts from when somebody is there
+            self._nobody_yet(look)
             return None
         if self._opened_at is None:
             self._opened_at = look.now
-        overdue = look.now - self._opened_at >= self._settings.round_interval
         if self.key is None:
+            return self._begin(look)
+        returning = self._those_returning(look)
+        if not self._gathered_again(look, returning):
+            return None
+        missing = self._attendance.wait(look.live | returning, look.submitted, look.now)
+        self.held_by = returning if missing and missing <= returning else frozenset()
+        if not missing and look.counted:
+            return self._advance(look, "all_submitted", returning)
+        overdue = self._overdue(look)
+        return self._advance(look, "interval", returning) if overdue and look.live and self._may_pass(look) else None
+
+    def _overdue(self, look: Look) -> bool:
+        return self._opened_at is not None and look.now - self._opened_at >= self._settings.round_interval
+
+    # ── the beginning ───────────────────────────────────────────────────────────────────────────────────────────────
+    def _nobody_yet(self, look: Look) -> None:
+        """Those who come are counted from the first look on; that they come keeps no round open."""
+        if self._settings.expected_workers is None and (self.key is None or look.coming & self._attendance.earned):
+            self._settle(look)
+
+    def _begin(self, look: Look) -> WriteState | None:
+        """Open the round in hand, once those are there that it waits for."""
+        if look.clock is not None and look.working:  # it is open: only its coordinator had stopped
+            return self._open(self._resume_at, look, "opened")
+        overdue = self._overdue(look)
+        if self._settings.expected_workers is not None:
             if not overdue and not self.expected_are_there(look):
                 return None
-            return self._open(self._resume_at, look, "opened", self._settings.expected_names - look.called)
-        returning = self._returning(look)
-        if not look.live and returning:
-            return None  # nobody waits with it
-        if not self._attendance.wait(look.live | returning, look.submitted, look.now) and look.counted:
-            return self._advance(look, "all_submitted")
-        return self._advance(look, "interval") if overdue and look.live and self._may_pass(self.key, look) else None
+            return self._open(self._resume_at, look, "opened", self._absent(look))
+        if not self._settle(look) or (overdue and not look.live):  # the last round was done by workers that are gone
+            return self._open(self._resume_at, look, "opened")
+        return None
 
-    @staticmethod
-    def _may_pass(key: RoundKey, look: Look) -> bool:
-        return bool(look.counted_lately) or key.round < MOST_EMPTY
+    def _absent(self, look: Look) -> frozenset[str]:
+        """Of the expected workers those that are not there, as far as anybody knows who they are."""
+        if self.expected_are_there(look):
+            return frozenset()
+        return self._settings.expected_names - look.called or look.submitted_before - look.live
+
+    def _settle(self, look: Look) -> Wait | None:
+        """What the beginning waits for; None: nothing."""
+        if self._settling is None:
+            longest = INTERVALS * self._settings.round_interval
+            self._settling = Settling(self._settings.seconds_to_settle, longest, look.submitted_before)
+        self.wait = self._settling.look(look.now, look.coming, look.live)
+        if self.wait is None:
+            self._settling = None
+        return self.wait
+
+    def _gathered_again(self, look: Look, returning: frozenset[str]) -> bool:
+        """Whether an open round that everybody had left goes on: as at the start, they are waited for."""
+        if not look.live and returning:
+            if self._settings.expected_workers is None:
+                self._settle(look)
+            return False  # nobody waits with it
+        if self._settling is None:
+            return True
+        if self._settle(look) is not None:
+            return False
+        self._opened_at = look.now
+        return True
+
+    def _may_pass(self, look: Look) -> bool:
+        return bool(look.counted_lately) or self.round_in_hand.round < MOST_EMPTY
 
     def _nobody_is_left_to_come(self, look: Look) -> bool:
         """The open round was done by workers that are gone; or the last one was, while no coordinator was there."""
         last = self._resume_at.round + 1 >= self._settings.max_rounds
         return bool(look.counted) and (self.key is not None or last)
 
-    def _returning(self, look: Look) -> frozenset[str]:
-        """Those that are starting while some of the expected workers are missing, as after a kill."""
-        return frozenset() if self.expected_are_there(look) else look.coming
+    def _those_returning(self, look: Look) -> frozenset[str]:
+        """Those that are starting while some of the expected workers are missing; or else that load again."""
+        if self._settings.expected_workers is not None:
+            return frozenset() if self.expected_are_there(look) else look.coming
+        coming = look.coming & self._attendance.earned
+        return self._returning.awaited(coming, look.now) if look.live else coming
 
     def expected_are_there(self, look: Look) -> bool:
-        """All the workers that the rounds are to begin with."""
-        names = self._settings.expected_names
-        return names <= look.called if names else len(look.live) >= self._settings.expected_count
+        """All the workers that the rounds are to begin with, where somebody has said who or how many these are."""
+        names, count = self._settings.expected_names, self._settings.expected_count
+        return names <= look.called if names else count is None or len(look.live) >= count
 
     def _somebody_is_there(self, look: Look) -> bool:
         """Before the first round, where workers are expected by name, one of them."""
@@ -212,21 +291,28 @@ class CoordinatorMachine:
         return bool(names & look.called if names and self.key is None else look.live)
 
     def _open(self, key: RoundKey, look: Look, reason: str, missing: frozenset[str] = frozenset()) -> WriteState:
-        self.key = key
+        self.key, self._settling, self.wait, self.held_by = key, None, None, frozenset()
         self._opened_at = look.now
         return WriteState(key, finished=False, reason=reason, missing=missing)
 
-    def _advance(self, look: Look, reason: str) -> WriteState:
+    def _advance(self, look: Look, reason: str, returning: frozenset[str]) -> WriteState:
         assert self.key is not None
-        missing = look.live - look.submitted
-        self._attendance.close(look.live | self._returning(look), look.submitted)
-        if self.key.stage + 1 < self._settings.max_stages:
-            return self._open(RoundKey(self.key.round, self.key.stage + 1), look, reason, missing)
-        if self.key.round + 1 < self._settings.max_rounds:
-            return self._open(RoundKey(self.key.round + 1), look, reason, missing)
-        return self._finish(reason, missing)
+        assert self._opened_at is not None
+        missing = self._attendance.awaited(look.live | returning) - look.submitted
+        not_awaited = look.live - look.submitted - missing
+        self._attendance.close(look.live | returning, look.submitted)
+        self._returning.round_took(look.now - self._opened_at)
+        write = self._next(self.key, look, reason)
+        return replace(write, missing=missing, not_awaited=not_awaited)
 
-    def _finish(self, reason: str, missing: frozenset[str] = frozenset()) -> WriteState:
+    def _next(self, key: RoundKey, look: Look, reason: str) -> WriteState:
+        if key.stage + 1 < self._settings.max_stages:
+            return self._open(RoundKey(key.round, key.stage + 1), look, reason)
+        if key.round + 1 < self._settings.max_rounds:
+            return self._open(RoundKey(key.round + 1), look, reason)
+        return self._finish(reason)
+
+    def _finish(self, reason: str) -> WriteState:
         self.finished = True
         self.key = max(self._resume_at, RoundKey(self._settings.max_rounds))  # not back, if fewer are asked for now
-        return WriteState(self.key, finished=True, reason=reason, missing=missing)
+        return WriteState(self.key, finished=True, reason=reason)

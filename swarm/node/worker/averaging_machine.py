@@ -5,8 +5,8 @@
                      look, fetch └┘   │                                               missing ones are named
                                       └─ this node is none of the expected ones ────▶ nothing
 
-Expected are those of the setting `expected_workers`: by name, or, by a number n, the first n by name of the registered
-workers that are alive or whose weights of this round are there: who has finished the run counts, and who is dead and
+Expected are those of the setting `expected_workers`: by name, or the registered workers that are alive or whose weights
+of this round are there, by a number n the first n of them by name: who has finished the run counts, and who is dead and
 has not published is not waited for in the place of a live one.
 The mean is over names in order, so that all who average the same files compute the same bits.
 """
@@ -51,12 +51,12 @@ class Average(NamedTuple):
 class AveragingMachine:
     """Of one round of one node."""
 
-    def __init__(self, own: str, count: int, names: Set[str], until: float) -> None:
+    def __init__(self, own: str, count: int | None, names: Set[str], until: float) -> None:
         """Begin to wait.
 
         Args:
             own: this node.
-            count: how many workers are expected.
+            count: how many workers are expected; None: all that are alive or have published.
             names: who is expected; empty: anybody.
             until: the longest to wait, in monotonic seconds.
         """
@@ -72,7 +72,7 @@ class AveragingMachine:
             return Average(())
         settled = seen.fit | seen.refused
         missing = tuple(node for node in expected if node not in settled)
-        short = max(0, self._count - len(expected))
+        short = max(0, (self._count or 0) - len(expected))
         if (missing or short) and seen.now < self._until and not seen.stopping:
             return None
         return Average(tuple(node for node in expected if node in seen.fit), missing, short)

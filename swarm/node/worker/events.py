@@ -74,6 +74,8 @@ class PeersLive:
     node that has begun none yet, for the first."""
     called: frozenset[str] = frozenset()
     """What these workers and this node are called in the setting `expected_workers`: names and public keys."""
+    coming: frozenset[str] = frozenset()
+    """Other workers that are loading their models."""
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from swarm.node.sharing.intake import Intake
 from swarm.node.worker.events import ClockSeen, CoordinatorSeen, Event, PeersLive, Phase
 from swarm.node.worker.worker_machine import WorkerMachine
 from swarm.records.listing import NodeFiles
-from swarm.records.liveness import Liveness
+from swarm.records.liveness import STARTING, Liveness
 from swarm.store.wake_ups import wake_ups
 from swarm.types import RoundKey
 from swarm.wire import keys
@@ -208,7 +208,8 @@ class Lookout:
             self._miss_coordinator()
         live = self.live_peers()
         called = names_and_keys(self._ctx, live | {self._ctx.node_id})
-        self._tell(PeersLive(live, clock.monotonic(), publishing, called))
+        coming = self._liveness.live(clock.monotonic(), role="worker", statuses=(STARTING,)) - {self._ctx.node_id}
+        self._tell(PeersLive(live, clock.monotonic(), publishing, called, coming))
         self._tell(CoordinatorSeen(bool(self._liveness.live(began, role="coordinator")), began))
 
     def _waited_for(self) -> frozenset[str]:

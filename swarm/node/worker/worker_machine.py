@@ -38,6 +38,7 @@ from collections.abc import Sequence, Set
 
 from swarm.config import Settings
 from swarm.node.base.attendance import Attendance
+from swarm.node.base.settling import INTERVALS, Settling
 from swarm.node.worker.events import (
     BeginUpdate,
     ClockSeen,
@@ -107,7 +108,9 @@ class WorkerMachine:
         self._looked_at = -math.inf
         """When the last look for a coordinator began."""
         self._waiting_since: float | None = None
-        """Since when a node on its own clock waits for others to begin with."""
+        """Since when a node on its own clock waits for others to begin with, of whom it knows how many or who."""
+        self._settling = Settling(settings.seconds_to_settle, INTERVALS * settings.round_interval)
+        """Of its beginning, where it does not."""
         self._ahead: RoundKey | None = None
         """The furthest round that GenerateAhead was given for."""
         self._begun: RoundKey | None = None
@@ -116,6 +119,7 @@ class WorkerMachine:
         self._stopping = False
         self._live: frozenset[str] = frozenset()
         self._called: frozenset[str] = frozenset()
+        self._coming: frozenset[str] = frozenset()
         self._somebody_published = False
         self._arrived: dict[RoundKey, set[str]] = {}
         self._gather_since = self._gather_until = 0.0
@@ -170,8 +174,8 @@ class WorkerMachine:
                 return self._leave() if self._stopping else self._publish(key)
             case Published(key) if self._working(key, Phase.PUBLISHING):
                 return self._begin_gather()
-            case PeersLive(nodes, _, publishing, called):
-                self._live, self._called = nodes, called
+            case PeersLive(nodes, _, publishing, called, coming):
+                self._live, self._called, self._coming = nodes, called, coming
                 self._somebody_published = self._somebody_published or bool(publishing)
                 self._attendance.seen(publishing)
                 return self._look_around()
@@ -267,13 +271,23 @@ class WorkerMachine:
 
     def _enough_are_there(self) -> bool:
         """Those that begin together learn from each other from round 0 on; who comes later finds them at work."""
-        names, live = self._settings.expected_names, len(self._live) + 1
-        if self._next.round or (names <= self._called if names else live >= self._settings.expected_count):
+        if self._next.round:
+            return True
+        names, count = self._settings.expected_names, self._settings.expected_count
+        if count is None:
+            return self._somebody_published or not self._settings.shares or self._all_have_come()
+        if names <= self._called if names else len(self._live) + 1 >= count:
             return True
         if self._waiting_since is None:
             self._waiting_since = self._now
         self.wake_at = self._waiting_since + self._settings.round_interval
         return self._now >= self.wake_at
+
+    def _all_have_come(self) -> bool:
+        """As round 0 opens with a coordinator where nobody is expected by number or name."""
+        wait = self._settling.look(self._now, self._coming, self._live | {self._settings.node_id or ""})
+        self.wake_at = wait and wait.until
+        return wait is None
 
     def _score(self, key: RoundKey) -> Sequence[Instruction]:
         return self._enter(Phase.SCORING, Score(key), *self._look_ahead(key))

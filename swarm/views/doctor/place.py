@@ -175,7 +175,7 @@ def nodes_here(context: CheckContext) -> int:
     here = socket.gethostname()
     of_nodes = context.watched.nodes.values()
     alive = sum(watch.alive and watch.peer.host.partition("/")[0] == here for watch in of_nodes)
-    return max(alive, context.settings.expected_count + 1)
+    return max(alive, (context.settings.expected_count or 1) + 1)
 
 
 def judge_inotify(found: Inotify, nodes: int, rounds: int) -> Iterator[Finding]:

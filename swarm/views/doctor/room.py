@@ -67,15 +67,21 @@ def measure_need(context: CheckContext) -> Need:
         return Need(taken / rounds, files / rounds, left, False, checkpoints)
     settings = context.settings
     completions = settings.most_local_groups * settings.generations
-    taken = settings.expected_count * (completions * BYTES_PER_COMPLETION + BYTES_PER_ROW)
-    return Need(taken, settings.expected_count * FILES_PER_ROUND, left, True, checkpoints)
+    workers = _workers(context)
+    taken = workers * (completions * BYTES_PER_COMPLETION + BYTES_PER_ROW)
+    return Need(taken, workers * FILES_PER_ROUND, left, True, checkpoints)
+
+
+def _workers(context: CheckContext) -> int:
+    """Those that are expected; where nobody is by number or name, those that are registered, and one at least."""
+    registered = sum(watch.peer.node_role == "worker" for watch in context.watched.nodes.values())
+    return min(MOST_NODES, max(context.settings.expected_count or 1, registered))
 
 
 def expected_checkpoints(context: CheckContext) -> int:
     """Bytes of those that all workers keep, by the models of the settings; 0 where a model's size cannot be known."""
     settings = context.settings
-    registered = sum(watch.peer.node_role == "worker" for watch in context.watched.nodes.values())
-    nodes = min(MOST_NODES, max(settings.expected_count, registered))
+    nodes = _workers(context)
     try:
         shapes = [model_shape(name, hub_token=settings.hub_token) for name in settings.model]
         sizes = [checkpoint_bytes(shape, settings) for shape in shapes]

@@ -114,6 +114,7 @@ def make_settings(path: Path, **more: Any) -> Settings:
         "external_groups": 2,
         "generations": 4,
         "round_interval": 30.0,
+        "settle_time": 0.0,
         "heartbeat_interval": 0.05,
         "liveness_timeout": 5.0,
         "reconcile_interval": 0.1,

@@ -406,7 +406,8 @@ def test_a_live_worker_that_never_submits_holds_up_three_rounds_and_no_more() ->
     machine, now = liar_for(3)
     write = machine.handle(look(now + 1.0, submitted=frozenset({"alice"})))
     assert write
-    assert (write.reason, write.missing) == ("all_submitted", frozenset({"bob"}))
+    assert (write.reason, write.missing) == ("all_submitted", NOBODY), "nobody is missing who was waited for"
+    assert write.not_awaited == frozenset({"bob"})
 
 
 ALICE = frozenset({"alice"})

@@ -1,0 +1,48 @@
+"""Who loads again after a death, and how long the others wait for it. Pure.
+
+    starting ──a live worker waits──▶ waited for ──three median rounds──▶ not waited for
+                                          └────────a reward of it────────▶ forgotten: the next time counts anew
+
+A node that dies again before its next reward gets no more time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Set
+from statistics import median
+
+ROUNDS = 3
+"""Median rounds that a node is waited for."""
+_REMEMBERED = 32
+"""Rounds of which the median is taken."""
+
+
+class Returning:
+    """Of one coordinator's life."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, float] = {}
+        """Node -> when a live worker began to wait for it."""
+        self._took: deque[float] = deque(maxlen=_REMEMBERED)
+
+    @property
+    def longest(self) -> float | None:
+        """Seconds that a node is waited for; None: no round is over yet, and the interval alone bounds the wait."""
+        return ROUNDS * median(self._took) if self._took else None
+
+    def round_took(self, seconds: float) -> None:
+        """A round is over."""
+        self._took.append(seconds)
+
+    def done(self, nodes: Set[str]) -> None:
+        """These have a reward for the round."""
+        for node in self._since.keys() & nodes:
+            del self._since[node]
+
+    def awaited(self, coming: Set[str], now: float) -> frozenset[str]:
+        """Those of the starting nodes that are still waited for; somebody live waits."""
+        for node in coming:
+            self._since.setdefault(node, now)
+        longest = self.longest
+        return frozenset(node for node in coming if longest is None or now - self._since[node] < longest)
