@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from random import SystemRandom
 from typing import Annotated, Any, NamedTuple
 
 from cyclopts import Parameter
@@ -23,16 +24,18 @@ from swarm.cli.say import warn
 from swarm.cli.suiting import suited
 from swarm.config import Asked, Settings, asked_in, sources_of
 from swarm.errors import ConfigError, ExperimentError
+from swarm.node.process.announcing import announced
 from swarm.node.process.daemon import run_node
 from swarm.node.process.host import this_process
 from swarm.node.process.wiring import check_alone, one_model
-from swarm.node.process.worker_settings import settings_of_workers
+from swarm.node.process.worker_settings import readable_name, settings_of_workers
 from swarm.records.files import read_experiment
 from swarm.records.liveness import is_alive
 from swarm.records.reader import snapshot
 from swarm.store.place import open_place
 from swarm.store.run import Run
 from swarm.systems import require_for
+from swarm.wire.messages import ExperimentFile
 
 WRITER = "joining"
 """Who looks for the experiment; nothing is written by that name."""
@@ -53,7 +56,7 @@ def node(flags: NodeFlags | None = None) -> int:
     130; twice: end at once. The same command goes on from there.
     """
     require_for("`swarm node`")
-    started = _started(["swarm", "node"], flags, check=one_model)
+    started = _started(["swarm", "node"], flags, check=one_model, alone=True)
     settings = started.settings
     this_process_runs(settings, settings.role, [settings.node_id] if settings.node_id else [])
     return run_node(settings, started.asked)
@@ -115,8 +118,11 @@ def joined_as(role: str, words: Sequence[str], flags: NodeFlags, **own: Any) -> 
     check_alone(alone)
     one_model(alone)
     make_ready([alone])
+    if alone.node_id is None:
+        alone = replace(alone, node_id=readable_name(SystemRandom()))
+        named["node_id"] = str(alone.node_id)
     run = open_experiment(alone, WRITER)
-    experiment = experiment_in(run, None)
+    experiment = _begun(run, alone, None)
     assert experiment is not None, "there is no end to the patience"
     _refuse_finished(run, alone.liveness_timeout)
     joining = take(flags, run, experiment, role=role, **named)
@@ -166,7 +172,11 @@ def _refuse_finished(run: Run, timeout: float) -> None:
 
 
 def _started(
-    words: Sequence[str], flags: RunFlags | None, check: Callable[[Settings], object] = lambda _: None
+    words: Sequence[str],
+    flags: RunFlags | None,
+    check: Callable[[Settings], object] = lambda _: None,
+    *,
+    alone: bool = False,
 ) -> Started:
     """The settings of a daemon: a worker, or a coordinator on standby, that a person starts takes what it is not told
     from its experiment.
@@ -175,29 +185,42 @@ def _started(
 
     Args:
         check: refuses more settings of a worker that cannot work, whatever its experiment is.
+        alone: it is one node; it registers before it waits.
     """
     named = _named(flags)
     settings = settings_from(flags, own=named)
-    alone = Started(settings, asked_for(words, flags))
+    asked = asked_for(words, flags)
     if asked_in(os.environ) is not None:  # who started it has looked
-        return alone
+        return Started(settings, asked)
     check_alone(settings)
     if settings.role != "coordinator":
         check(settings)
     make_ready([settings])
     run = open_experiment(settings, WRITER)
     if settings.role == "coordinator" and not settings.standby:
-        if "external_groups" not in alone.asked.sources:
+        if "external_groups" not in asked.sources:
             _say_that_nobody_shares(run)
         return _as_who_begins(words, flags, named)
     patience = 0.0 if settings.clock == "own" else settings.patience_with_coordinator
-    experiment = experiment_in(run, patience)
+    if alone and settings.node_id is None and settings.role != "coordinator":
+        settings = replace(settings, node_id=readable_name(SystemRandom()))
+        named["node_id"] = str(settings.node_id)
+    experiment = _begun(run, settings, patience) if alone else experiment_in(run, patience)
     if experiment is None:
         return _as_who_begins(words, flags, named)
     joining = take(flags, run, experiment, **named)
     refuse_other_models(run, [joining.settings])
     tell(run, joining, experiment)
     return Started(joining.settings, asked_for(words, flags, joining.adopted))
+
+
+def _begun(run: Run, settings: Settings, patience: float | None) -> ExperimentFile | None:
+    """As `experiment_in`; a worker that has to wait for it is registered meanwhile."""
+    found = experiment_in(run, 0.0)
+    if found or patience == 0.0 or settings.role == "coordinator":
+        return found
+    with announced(settings):
+        return experiment_in(run, patience)
 
 
 def _as_who_begins(words: Sequence[str], flags: RunFlags | None, named: dict[str, str]) -> Started:

@@ -228,6 +228,11 @@ class Settings(ComputingSettings):
         return self.role == "worker"
 
     @property
+    def registered_role(self) -> str:
+        """What peers take this node for: who is waited for is a worker to them, whether it trains or not."""
+        return "worker" if self.trains or self.awaited else self.role
+
+    @property
     def loads_model(self) -> bool:
         """Whether this node computes with a model of its own."""
         return self.role in ("worker", "generator") and self.endpoint is None

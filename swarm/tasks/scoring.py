@@ -81,6 +81,8 @@ class Scorer:
         self._setup = Setup(tuple(families), {name: dict(parameters) for name, parameters in tasks.items()})
         self._limits = limits or Limits()
         self._servers: tuple[ScoringProcess, ...] = ()
+        self._starting = anyio.Lock()
+        self._started = False
 
     @property
     def pids(self) -> tuple[int, ...]:
@@ -111,6 +113,7 @@ class Scorer:
 
         Cheap if called for many groups at the same time: they share a child process.
         """
+        await self.start()
         how = self.conversing(origin)
         answers = tuple(_to_score(completion, how) for completion in completions)
         (reply,) = await self._ask([ScoreAnswers(origin, claimed_prompt, answers)])
@@ -120,6 +123,7 @@ class Scorer:
 
     async def reply(self, origin: Origin, conversations: Sequence[Sequence[str]]) -> Replied:
         """What the environment of a question says after these turns of a model. Raises as `score`."""
+        await self.start()
         if (how := self.conversing(origin)) is None:
             return Replied((None,) * len(conversations))
         asked = tuple(tuple(said(text, how.reads) for text in texts) for texts in conversations)
@@ -128,13 +132,14 @@ class Scorer:
         return reply
 
     def conversing(self, origin: Origin) -> Conversing | None:
-        """How the task of a question converses; None: it does not."""
+        """How the task of a question converses; None: it does not. Known once the servers have started."""
         return self._servers[0].conversing.get(full_task(origin.family, origin.task))
 
     async def _ask(self, requests: Sequence[Request]) -> list[Reply]:
         """The replies; the first refusal is raised as ProtocolError."""
         for request in requests:
             _check_that_it_can_travel(request)
+        await self.start()
         replies = await self._queue.ask_all(requests)
         for reply in replies:
             if isinstance(reply, Refused):
@@ -142,19 +147,30 @@ class Scorer:
         return replies
 
     async def __aenter__(self) -> Self:
-        self._tasks = await anyio.create_task_group().__aenter__()
-        self._servers = tuple(
-            ScoringProcess(self._tasks, self._setup, start_timeout_s=START_TIMEOUT_S) for _ in range(self._processes)
-        )
-        self._queue = ScoringQueue(self._limits)
+        await self.open()
         started = False
         try:
-            await self._start_all()
+            await self.start()
             started = True
         finally:
             if not started:
                 await self._stop()
         return self
+
+    async def open(self) -> None:
+        """Enter the pool without its servers, for who has something to do before `start`; `__aexit__` leaves it."""
+        self._tasks = await anyio.create_task_group().__aenter__()
+        self._servers = tuple(
+            ScoringProcess(self._tasks, self._setup, start_timeout_s=START_TIMEOUT_S) for _ in range(self._processes)
+        )
+        self._queue = ScoringQueue(self._limits)
+
+    async def start(self) -> None:
+        """Start the servers, once, whoever asks for it. Raises ScoringError: one does not start."""
+        async with self._starting:
+            if not self._started:
+                await self._start_all()
+                self._started = True
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

@@ -24,7 +24,8 @@ LIGHT = "tests.chaos.light_worker"
 def environment(path: Path, **settings: object) -> dict[str, str]:
     """This process's environment without settings of its own, plus small and quick ones.
 
-    Nobody waits for workers that nobody expects, nobody is given up for being slow; a test in which somebody dies shortens the liveness timeout.
+    Nobody waits for workers that nobody expects, and nobody is given up for being slow; a test in which somebody dies
+    shortens the liveness timeout.
     """
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("SWARM_", "GDRIVE_", "NODE_", "EXPERIMENT_"))}
     quick = {

@@ -41,6 +41,7 @@ from swarm.wire.parts import digest, parts_of, put_together
 from tests.simulation.cleaning_laws import CleaningLaws
 from tests.simulation.engine import WEIGHTS, Update, prompt_of, read_weights
 from tests.simulation.plan import ARCHIVE, TASKS
+from tests.simulation.starting_laws import StartingLaws
 from tests.simulation.stranger_laws import StrangerLaws
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ class Laws:
         self._truth = world.memory.open()
         self.strangers = StrangerLaws(world, self)
         self.cleaning = CleaningLaws(world, self)
+        self.starting = StartingLaws(world, self)
         self._acknowledged: dict[str, dict[str, bytes]] = {}
         """Node -> key of its rollout file -> what it published."""
         self._round_of: dict[str, RoundKey] = {}

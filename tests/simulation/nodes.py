@@ -23,6 +23,7 @@ from swarm.types import RoundKey, ScoredGroup
 from tests.simulation.engine import LightPolicy, LightTasks, Update
 from tests.simulation.hosts import HOST, Host, QueuedCompute
 from tests.simulation.plan import TASKS
+from tests.simulation.starting_laws import Watch
 from tests.simulation.stranger_laws import Loss
 from tests.unit.node.checked_worker import CheckedWorker
 
@@ -171,6 +172,7 @@ class WatchedCoordinatorMachine(CoordinatorMachine):
         assert isinstance(host, CoordinatorHost)
         self._host = host
         self._loss = Loss()
+        self._watch = Watch()
 
     def resume(self, key: RoundKey) -> WriteState | None:
         self._host.world.laws.takes_over(self._host, key)
@@ -183,6 +185,7 @@ class WatchedCoordinatorMachine(CoordinatorMachine):
             decision = super().handle(look)
         world.laws.decided(self._host, look, decision)
         world.laws.strangers.decided(self._host, self._loss, look, decision)
+        world.laws.starting.decided(self._host, self._watch, look, decision)
         if decision is not None:
             world.note(self._host.name, "decides", decision)
             if not isinstance(decision, WriteState):

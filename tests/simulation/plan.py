@@ -16,6 +16,8 @@ ROUNDS_TO_TAKE = 6
 """More rounds where somebody lies about the clock: what a jump may cost without breaking a law must not be all."""
 ROUNDS_TO_CLEAN = 8
 """More rounds where old ones are cleaned up: at least three stay."""
+SETTLE_TIME = 8.0
+"""Seconds without a new worker."""
 EXPERIMENT = "simulated"
 ARCHIVE = "archive"
 """Prefix of its archive, which lies in the same memory."""
@@ -41,6 +43,8 @@ class Plan:
     """There is a second coordinator."""
     named: bool = False
     """Workers are expected by name, not by number."""
+    expects: bool = True
+    """Workers are expected by name or number; else the beginning waits until those who came have settled."""
     cleanup: str = ""
     """Old rollouts go: `delete` or `archive`."""
     hints: bool = False
@@ -93,6 +97,8 @@ class Plan:
             timeout=12.0 if sparing else 9.0,
             named=faults.sybils > 0 and of_strangers.random() < 0.4,
         )
+        if Random(f"expects {seed}").random() < 0.5:
+            drawn = replace(drawn, expects=False, named=False)
         return drawn if workers is None else replace(drawn, workers=workers)
 
     @property
@@ -123,7 +129,8 @@ class Plan:
             checkpoint_interval=max(self.checkpoint_interval, bool(self.cleanup)),  # else all stay
             clock="own" if self.own_clock else "coordinator",
             standby=standby,
-            expected_workers=self.worker_names if self.named else self.workers,
+            expected_workers=self.worker_names if self.named else self.workers if self.expects else None,
+            settle_time=SETTLE_TIME,
             heartbeat_interval=self.heartbeat,
             liveness_timeout=self.timeout,
             reconcile_interval=1.5,

@@ -100,9 +100,9 @@ def _broken_law(plan: Plan) -> str:
 
 # ── the clock ───────────────────────────────────────────────────────────────────────────────────────────────────────
 def rounds_advance_twice(patch: Patch) -> None:
-    def advance(self: CoordinatorMachine, look: Look, reason: str) -> WriteState:
-        usual(self, look, reason)
-        return usual(self, look, reason)
+    def advance(self: CoordinatorMachine, look: Look, reason: str, returning: frozenset[str]) -> WriteState:
+        usual(self, look, reason, returning)
+        return usual(self, look, reason, returning)
 
     usual = CoordinatorMachine._advance
     patch.setattr(CoordinatorMachine, "_advance", advance)

@@ -98,9 +98,14 @@ class World:
         self.onlooker.start()
         for coordinator in self.coordinators:
             self.after(rng.uniform(0.0, 3.0), coordinator.start)
+        terminal = 0.0
         for worker in self.workers:
             late = self.happens("late_joiners", self.faults.late_joiners)
-            self.after(rng.uniform(0.0, FAULTS_UNTIL if late else 3.0), worker.start)
+            begins = rng.uniform(0.0, FAULTS_UNTIL if late else 3.0)
+            if not self.plan.expects and not late:  # one terminal after the other
+                terminal += begins
+                begins = terminal
+            self.after(begins, worker.start)
         for kind, villain in VILLAINS.items():
             if self.happens(kind, getattr(self.faults, kind)):
                 host = self.hosts[villain.__name__.lower()] = villain(self, villain.__name__.lower())
@@ -230,6 +235,7 @@ class World:
                 self.loop.run_until_complete(self._watch())
             if self.failure is None:
                 self.laws.at_the_end()
+                self.laws.starting.at_the_end()
                 self.onlooker.look_at_the_end()
             if self.failure is not None:
                 raise _without_frames(self.failure)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
@@ -133,6 +133,7 @@ async def worker_maker(
             if load
             else partial(_load_policy, ctx.settings, ctx.node_id, bases),
             task_source=scorer,
+            prepare=scorer.start,
             compute=ComputeExecutor(ctx.clock.monotonic, thread, ctx.node_id, batches if nodes > 1 else None),
             loop_lag=lag.reader(),
             others_ready=together.wait,
@@ -140,7 +141,10 @@ async def worker_maker(
 
     together, bases = Barrier(nodes), cache(_no_bases)
     tasks = settings.task_table or NO_TASKS
-    async with Scorer(settings.scorer_processes, settings.task_families, tasks) as scorer, measured_lag() as lag:
+    scorer = Scorer(settings.scorer_processes, settings.task_families, tasks)
+    async with measured_lag() as lag, AsyncExitStack() as ends:
+        await scorer.open()  # each node has it start once it is registered: that takes seconds
+        ends.push_async_exit(scorer)
         with compute_thread() as thread:
             batches = GenerationTogether(thread, SYSTEM_CLOCK.monotonic)
             yield make

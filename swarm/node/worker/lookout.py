@@ -201,7 +201,8 @@ class Lookout:
             self._unlistable.gone()
             for peer in peers:
                 self._liveness.observe(peer, clock.monotonic(), clock.wall())
-                self._intake.mixtures.registered(peer.peer_id, peer.mixture)
+                if peer.status != STARTING:  # who waits for the experiment does not know yet what it will ask
+                    self._intake.mixtures.registered(peer.peer_id, peer.mixture)
                 if self._written and self._written[1].peer_id == peer.peer_id:
                     self._written, self._writer_read = (self._written[0], peer), began
             self._liveness.stir(self._peers.stirred, clock.monotonic())

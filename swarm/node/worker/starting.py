@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import NamedTuple
+
+import anyio
 
 from swarm.errors import StoreError
 from swarm.logs import get_logger
@@ -39,8 +41,13 @@ class Started(NamedTuple):
     redone: Redone
 
 
-async def start(ctx: WorkerContext, load_policy: Callable[[], Policy], intake: Intake) -> Started:
+async def start(
+    ctx: WorkerContext, load_policy: Callable[[], Policy], prepare: Callable[[], Coroutine[object, object, None]], intake: Intake
+) -> Started:
     """Load what is there of this node, and redo what a kill took from its weights.
+
+    Args:
+        prepare: starts what scores answers; the policy is loaded meanwhile.
 
     Raises:
         SwarmError: the model, or a checkpoint, cannot be loaded.
@@ -50,7 +57,9 @@ async def start(ctx: WorkerContext, load_policy: Callable[[], Policy], intake: I
     if words := ctx.settings.plants(ctx.node_id):
         logger.warning("study.plants", words=words, consequence="right answers are published with these words in front")
     history = await until_readable(ctx, read_own_rows, ctx.run, ctx.node_id)
-    policy = await ctx.compute.run(load_policy)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(prepare)
+        policy = await ctx.compute.run(load_policy)
     state, saved = await ctx.compute.run(_restored, ctx, policy)
     rounds_saved = state.rounds_done if state else 0
     saved_to = RoundKey(rounds_saved, state.stages_done or 0) if state else RoundKey(0)

@@ -23,7 +23,7 @@ what a round does: round_steps.py; when it is saved: saving.py; what waits while
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Set
+from collections.abc import Awaitable, Callable, Coroutine, Set
 from datetime import UTC, datetime
 from functools import partial
 
@@ -70,6 +70,7 @@ class Worker:
         load_policy: Callable[[], Policy],
         task_source: TaskSource,
         compute: Compute,
+        prepare: Callable[[], Coroutine[object, object, None]] = anyio.lowlevel.checkpoint,
         loop_lag: Callable[[], float] = lambda: 0.0,
         others_ready: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint,
     ) -> None:
@@ -77,6 +78,7 @@ class Worker:
 
         Args:
             universe: what the run may ask.
+            prepare: starts what scores answers; called when the node is registered, while it loads its policy.
             loop_lag: gives the seconds of the event loop's longest lag since its last call.
             others_ready: returns once all nodes that are to begin their first round together have asked as often.
         """
@@ -92,12 +94,13 @@ class Worker:
             mixture=mixture,
         )
         self._load_policy = load_policy
+        self._prepare = prepare
         self._loop_lag = loop_lag
         self._others_ready = others_ready
         self._events, self._mailbox = anyio.create_memory_object_stream[m.Event](math.inf)
         self._machine = WorkerMachine(ctx.settings)
-        role = "worker" if ctx.settings.trains or ctx.settings.awaited else ctx.settings.role
-        self._presence = Presence(ctx, role, model=ctx.settings.model[0], mixture=mixture and mixture.weights)
+        role, model = ctx.settings.registered_role, ctx.settings.model[0]
+        self._presence = Presence(ctx, role, model=model, mixture=mixture and mixture.weights)
         self._cleaning = Cleaning(ctx)
         self._intake = Intake(ctx, assigned, contexts.source, self._on_news)
         self._lookout = Lookout(ctx, self._machine, self._intake, self._tell)
@@ -172,7 +175,7 @@ class Worker:
 
     async def _start(self) -> None:
         await compare_experiment(self._ctx)
-        started = await start(self._ctx, self._load_policy, self._intake)
+        started = await start(self._ctx, self._load_policy, self._prepare, self._intake)
         self._steps = started.steps
         self._saver = Saver(self._ctx, self._machine, started.policy, started.steps)
         self._cleaning.take_up(started.lived, [saved for saved in started.saved if saved <= started.next.round])
