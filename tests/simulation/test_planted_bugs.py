@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,10 +19,12 @@ from swarm.node.base.attendance import Attendance
 from swarm.node.base.clock_belief import ClockBelief
 from swarm.node.base.heartbeats import Heartbeats
 from swarm.node.base.presence import Presence
+from swarm.node.base.settling import Settling, Wait
 from swarm.node.base.submissions import Submissions
 from swarm.node.base.write_queue import WriteQueue
 from swarm.node.coordinator import clock_keeper, resume
 from swarm.node.coordinator.coordinator_machine import CoordinatorMachine, Look, WriteState
+from swarm.node.coordinator.returning import Returning
 from swarm.node.sharing import intake
 from swarm.node.worker import events as m
 from swarm.node.worker import own_completions, own_groups, starting
@@ -68,22 +70,28 @@ def nothing_is_left_behind() -> Iterator[None]:
     gc.collect()
 
 
-def plan_of(seed: int, faults: Mapping[str, float], *, one_by_one: bool = False) -> Plan:
+def plan_of(seed: int, faults: Mapping[str, float], *, one_by_one: bool = False, settles: bool = False) -> Plan:
     drawn = Plan.drawn(seed, workers=WORKERS)
     often = {kind: number for place, (kind, number) in enumerate(OFTEN.items()) if (seed >> place % 3) & 1}
     often = {kind: number for kind, number in often.items() if kind not in faults}
     calm = drawn.faults.without("vandals", "liars", "quitters", "late_joiners", "slow", *STRANGERS)
     faulty = replace(calm, **often, **faults)
-    return replace(drawn, rounds=4, named=False, cleanup="", one_by_one=one_by_one, faults=faulty)
+    expected = {"named": False, "expects": not settles}
+    return replace(drawn, rounds=4, cleanup="", one_by_one=one_by_one, faults=faulty, **expected)
 
 
 def first_broken_law(
-    faults: Mapping[str, float], first: int = 0, seeds: int = SEEDS, *, one_by_one: bool = False
+    faults: Mapping[str, float],
+    first: int = 0,
+    seeds: int = SEEDS,
+    *,
+    one_by_one: bool = False,
+    settles: bool = False,
 ) -> str:
     """What the first of so many seeds that breaks a law says; nothing if none does."""
     for seed in range(first, first + seeds):
         with unheard():  # the world that breaks a law is cut off, and goes with its last reference
-            if said := _broken_law(plan_of(seed, faults, one_by_one=one_by_one)):
+            if said := _broken_law(plan_of(seed, faults, one_by_one=one_by_one, settles=settles)):
                 return said
     return ""
 
@@ -114,6 +122,26 @@ def a_coordinator_restarts_at_round_0(patch: Patch) -> None:
 
 def a_torn_state_is_taken_for_round_0(patch: Patch) -> None:
     patch.setattr(resume, "clock_from_traces", lambda *asked: RoundKey(0))
+
+
+def the_clock_begins_with_the_first_worker(patch: Patch) -> None:
+    def look(self: Settling, now: float, starting: Set[str], active: Set[str]) -> Wait | None:
+        return None if active else Wait(frozenset(starting), None, None)
+
+    patch.setattr(Settling, "look", look)
+
+
+def strangers_put_the_beginning_off_for_ever(patch: Patch) -> None:
+    def init(self: Settling, settle_time: float, longest: float, known: frozenset[str] = frozenset()) -> None:
+        usual(self, settle_time, float("inf"), known)
+
+    usual = Settling.__init__
+    patch.setattr(Settling, "__init__", init)
+
+
+def a_round_waits_for_ever_for_who_loads_again(patch: Patch) -> None:
+    patch.setattr(Returning, "awaited", lambda self, coming, now: frozenset(coming))
+    patch.setattr(CoordinatorMachine, "_overdue", lambda self, look: False)
 
 
 def a_dead_worker_is_waited_for_for_ever(patch: Patch) -> None:
@@ -385,6 +413,8 @@ class Planted:
     """The seed to begin with, since it was caught there: the others follow."""
     one_by_one: bool = False
     """Groups are published so."""
+    settles: bool = False
+    """Nobody is expected by name or number."""
 
 
 BUGS = [
@@ -395,6 +425,14 @@ BUGS = [
         ("it takes the clock over",),
         {"vandals": 1.0, "coordinator_deaths": 4.0},
         first=25,
+    ),
+    Planted(the_clock_begins_with_the_first_worker, ("it begins without",), settles=True),
+    Planted(strangers_put_the_beginning_off_for_ever, ("no round is open",), {"crowds": 1.0}, settles=True),
+    Planted(
+        a_round_waits_for_ever_for_who_loads_again,
+        ("and the round is open", "it stands still"),
+        {"kills": 8.0, "slow": 0.6},
+        settles=True,
     ),
     Planted(a_dead_worker_is_waited_for_for_ever, ("it stands still",)),
     Planted(the_clock_goes_back_to_a_stale_state, ("the clock goes back", "the clock goes from"), first=3),
@@ -457,7 +495,7 @@ BUGS = [
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.plant.__name__)
 def test_a_planted_bug_is_caught(bug: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
     bug.plant(monkeypatch)
-    said = first_broken_law(bug.with_faults, bug.first, one_by_one=bug.one_by_one)
+    said = first_broken_law(bug.with_faults, bug.first, one_by_one=bug.one_by_one, settles=bug.settles)
     assert any(part in said for part in bug.says), said or f"{SEEDS} seeds broke no law"
 
 
