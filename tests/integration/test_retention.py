@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import random
 from contextlib import suppress
@@ -71,6 +72,8 @@ def test_workers_that_are_killed_while_they_clean_up_lose_nothing_and_redo_their
         assert [row["round"] for row in rows(tmp_path, node)] == sorted({row["round"] for row in rows(tmp_path, node)})
         events = (layout(tmp_path).root / "logs" / node / "training_events.jsonl").read_text()
         assert '"rounds.lost"' not in events
+        for line in map(json.loads, events.splitlines()):
+            assert line["event"] != "rounds.redone" or line["exact"] == line["count"]
     checked = run_swarm(env, "validate", "--experiment", "test", "--path", str(tmp_path))
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert "rollouts were cleaned up" in checked.stdout
