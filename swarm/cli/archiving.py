@@ -30,7 +30,7 @@ from swarm.records.files import read_needs
 from swarm.records.janitor import Janitor, Rules
 from swarm.records.made_by import refuse_foreign
 from swarm.records.reader import snapshot
-from swarm.records.retention import first_kept_by_most, keeping
+from swarm.records.retention import first_kept_by_most, held_in_place, keeping
 from swarm.records.whole_run import PackedRun, check_packed, pack_run, read_manifest, unpack_run
 from swarm.store.place import Place, open_place
 from swarm.store.run import Run
@@ -192,7 +192,9 @@ def prune(
     run = place.open(settings.experiment, writer=f"prune-{uuid.uuid4().hex[:8]}")
     place.refuse_link(settings.experiment)
     refuse_foreign(run)
-    before, known = _what_may_go(run, settings if keep is None else replace(settings, keep_last_rounds=keep))
+    keep = settings.keep_last_rounds if keep is None else keep
+    pruning = replace(settings, cleanup=True, archive_old=not delete, keep_last_rounds=keep)
+    before, redone, known = _what_may_go(run, pruning)
     if not before:
         say("there is nothing to prune: all rounds may still be needed")
         return 0
@@ -202,10 +204,10 @@ def prune(
         return 1
     rules = Rules(not delete, settings.max_peers, settings.pool_bytes)
     janitor = Janitor(run, "prune", rules, time.time)
-    done = janitor.clean(before, known)
+    done = janitor.clean(before, known, redone)
     rounds, files, left = done.rounds, done.files, done.left
     while left:
-        done = janitor.clean(before, known)
+        done = janitor.clean(before, known, redone)
         rounds, files = rounds + done.rounds, files + done.files
         left = done.left if done.left < left else 0  # what others have to remove is left to them
     if done.refused:
@@ -218,9 +220,12 @@ def _where(run: Run) -> str:
     return run.archive.describe(keys.ROLLOUTS) if run.archive else ""
 
 
-def _what_may_go(run: Run, settings: Settings) -> tuple[int, set[str]]:
-    """The first round that stays, and the workers that have rows."""
+def _what_may_go(run: Run, settings: Settings) -> tuple[int, int, set[str]]:
+    """The first round that stays, the first that somebody may redo, and the workers that have rows."""
     now = snapshot(run)
     lived = {node: sorted(progress.rewards) for node, progress in now.progress.items() if progress.rewards}
     clock = now.state.round if now.state else None
-    return first_kept_by_most(lived.values(), read_needs(run), keeping(settings), clock), set(lived)
+    needs = read_needs(run)
+    stays = (held_in_place(needs, settings), [need.files for need in needs])
+    before, redone = (first_kept_by_most(lived.values(), held, keeping(settings), clock) for held in stays)
+    return before, redone, set(lived)

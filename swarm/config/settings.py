@@ -92,8 +92,8 @@ class Settings(ComputingSettings):
     cleanup: bool = setting(False, "ROLLOUT_CLEANUP_ENABLED")
     """Delete the rollouts of old rounds as the run goes on; workers do so by turns (docs/retention.md)."""
     keep_last_rounds: Annotated[int, whole(1)] = setting(10, "ROLLOUT_KEEP_LAST_N_ROUNDS")
-    """Rounds of rollouts that a cleanup leaves, at least 3, and those since the checkpoints of workers that may need
-    them to redo rounds."""
+    """Rounds of rollouts that a cleanup leaves, at least 3. Where older ones are deleted, those since the newest
+    checkpoint of each worker stay as well: it may have to redo them."""
     archive_old: bool = setting(False, "ROLLOUT_ARCHIVE_OLD")
     """A cleanup moves old rollouts to {path}/archives/{experiment}/rollouts, a file per round, instead of deleting
     them; of no effect without a cleanup."""

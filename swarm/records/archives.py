@@ -15,12 +15,15 @@ import hashlib
 import io
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, cast
 
 from swarm.errors import ProtocolError, StoreError
 from swarm.records.files import read_experiment
 from swarm.records.listing import entries
 from swarm.records.packing import BLOCK, Member, members, pack
-from swarm.store.base import Kind
+from swarm.store.base import Blob, Kind, Store
 from swarm.store.run import Run
 from swarm.wire import keys
 from swarm.wire.codec import decode, encode
@@ -143,6 +146,44 @@ class Archive:
         with suppress(ProtocolError):
             return self.read(part).keys() == digests.keys()
         return False
+
+
+def with_archive(run: Run) -> Run:
+    """The run, whose published files are read out of the archive where they are not in their place any more."""
+    return replace(run, store=cast("Store", _ArchiveBehind(run)))
+
+
+class _ArchiveBehind:
+    """A store that looks into the archive for what was published and is gone. What goes is archived before, so a file
+    that is in neither is nowhere."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._run.store, name)
+
+    @cached_property
+    def _archive(self) -> Archive:
+        return Archive(self._run)
+
+    def get(self, key: str, limit: int) -> Blob:
+        try:
+            return self._run.store.get(key, limit)
+        except FileNotFoundError:
+            for data in self._archived(key):
+                if len(data) <= limit:
+                    return Blob(data, _digest(data))
+            raise
+
+    def _archived(self, key: str) -> Iterator[bytes]:
+        """What files of the archive have under a key, and its author may have written; one may be a stranger's."""
+        named = keys.published_in(key)
+        for part in self._archive.of_round(named[0].round) if named else ():
+            with suppress(ProtocolError):
+                if (data := self._archive.read(part).get(key)) is not None:
+                    self._run.trust.check(data, key)
+                    yield data
 
 
 def _digest(about: bytes) -> str:

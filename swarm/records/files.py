@@ -13,6 +13,7 @@ from swarm.harmless import printable
 from swarm.records.finished import can_be_written
 from swarm.records.listing import NodeFiles, nodes_in
 from swarm.records.liveness import ACTIVE, STOPPED
+from swarm.records.retention import Need
 from swarm.store.base import Kind, Store
 from swarm.store.run import Run
 from swarm.types import RoundKey
@@ -32,6 +33,8 @@ READS_AT_FIRST = 2
 """Versions of a registration that are read in any case: a node shows by two of them that it beats."""
 LONGEST_MAKER = 40
 """Characters."""
+_EVERYTHING = Need(0, -1)
+"""Of a worker of which nothing is known."""
 LARGEST_EXAM = 16 * 2**20
 """Bytes."""
 
@@ -221,11 +224,11 @@ def read_peers(run: Run, first: Collection[str] = ()) -> list[PeerFile]:
     return PeerReader(run).read(first)
 
 
-def read_needs(run: Run, own: str = "") -> list[int]:
-    """The first round that each worker still needs, as it has said; 0, all of them, where nobody can tell. Blocking.
+def read_needs(run: Run, own: str = "") -> list[Need]:
+    """What each worker still needs, as it has said; all rounds, where nobody can tell. Blocking.
 
-    A worker that is dead needs what it said: it may come back. Registrations that cannot be read, and more than are
-    read, may be such workers'.
+    A worker that is dead needs what it said: it may come back. One that has stopped, and saved all that it did, needs
+    nothing. Registrations that cannot be read, and more than are read, may be such workers'.
 
     Args:
         own: the node that asks, and knows what it needs.
@@ -235,10 +238,15 @@ def read_needs(run: Run, own: str = "") -> list[int]:
     """
     nodes = sorted(nodes_in(run.store, keys.PEERS) - {own})
     if len(nodes) > MOST_PEERS:
-        return [0]
+        return [_EVERYTHING]
     peers = [read.peer for read in _peers(run, nodes).values() if read.peer]
-    unread = len(peers) < len(nodes)
-    return [peer.needs_from for peer in peers if peer.node_role == "worker"] + [0] * unread
+    workers = (peer for peer in peers if peer.node_role == "worker" and not _needs_nothing(peer))
+    needs = [Need(peer.needs_from, None if peer.status == STOPPED else peer.round, peer.peer_id) for peer in workers]
+    return needs + [_EVERYTHING] * (len(peers) < len(nodes))
+
+
+def _needs_nothing(peer: PeerFile) -> bool:
+    return peer.status == STOPPED and peer.needs_from > peer.round
 
 
 def _peers(run: Run, nodes: list[str]) -> dict[str, _Read]:

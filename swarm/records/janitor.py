@@ -1,6 +1,6 @@
 """Cleans up after a run: takes away the rollouts of old rounds, and archives them before where that is asked for.
 
-    cleaned.json says so ─▶ completions and weights of these rounds go
+    cleaned.json says so ─▶ completions and weights of rounds that nobody redoes go
                          ─▶ each round: list ─▶ read ─▶ Archive.put ─▶ list again: as they were read? ─▶ remove
                                           └─ to be deleted: the whole round at once
 
@@ -77,11 +77,12 @@ class Janitor:
         """Names that may still be removed in this pass."""
         self._refused = ""
 
-    def clean(self, before: int, known: Collection[str]) -> Cleaned:
+    def clean(self, before: int, known: Collection[str], redone: int | None = None) -> Cleaned:
         """One pass over the rounds before one. Blocking.
 
         Args:
             known: nodes that have done their part.
+            redone: the first round that somebody may have to redo, whose completions and weights stay; None: that one.
 
         Raises:
             StoreError: the place fails; what was begun is gone on with by the next pass.
@@ -93,8 +94,9 @@ class Janitor:
         if any(round_ < before for round_ in rounds_in(self._run.store, keys.ROLLOUTS)):
             before = self._announced(before)
         old = [round_ for round_ in rounds_in(self._run.store, keys.ROLLOUTS) if round_ < before]
+        spent = before if redone is None else min(before, redone)
         for prefix in (keys.COMPLETIONS, keys.WEIGHTS):
-            for round_ in [one for one in rounds_in(self._run.store, prefix) if one < before][-ROUNDS_AT_ONCE:]:
+            for round_ in [one for one in rounds_in(self._run.store, prefix) if one < spent][-ROUNDS_AT_ONCE:]:
                 self._remove(f"{prefix}/round_{round_}", Kind.PREFIX)
         done = Cleaned()
         for round_ in reversed(old[-ROUNDS_AT_ONCE:]):

@@ -113,8 +113,8 @@ def test_with_events_files_are_found_whatever_the_interval(tmp_path: Path) -> No
     ("trouble", "said"),
     [
         ("off", ""),
-        ("no_instances", "Too many open files"),
-        ("no_watches", "watch limit|No space left|os error 28"),
+        ("no_instances", "sysctl user.max_inotify_instances"),
+        ("no_watches", "sysctl user.max_inotify_watches"),
         ("ends", "the watcher ended by itself"),
         ("raises", "the watching thread was killed"),
     ],
@@ -125,7 +125,7 @@ def test_without_a_watcher_everything_is_found_within_one_interval(tmp_path: Pat
         expect_within_one_interval(looker, found_after, trouble)
         assert max(found_after) > INTERVAL / 10  # or it was not the interval that found them
         assert bool(said) == ("watch.failed" in looker.said)
-        assert any(words in looker.said for words in said.split("|"))
+        assert said in looker.said
 
 
 def test_watches_that_run_out_while_it_runs_are_noticed_and_delay_nothing_beyond_the_interval(tmp_path: Path) -> None:

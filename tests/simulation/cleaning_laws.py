@@ -44,8 +44,9 @@ class CleaningLaws:
         lived = [row.round for row in self._laws.rows_of(host.name)]
         if sum(later > round_ for later in lived) < LEAST_KEPT:
             raise self._laws.broken(f"it removes {key}, having lived through {lived}", host.name)
+        if self._world.plan.cleanup != "archive" or not key.startswith(keys.ROLLOUTS):
+            self._nobody_redoes(host, key, round_)  # else it finds them in the archive
         if key.startswith(keys.ROLLOUTS):
-            self._nobody_redoes(host, key, round_)
             self._is_archived(host, key)
         self._removed.add(key)
 
@@ -57,7 +58,8 @@ class CleaningLaws:
         for worker in self._world.workers:
             newest = max(saved.get(worker.name, [0]))
             for row in self._laws.rows_of(worker.name):
-                named = {int(name.split("/")[1]) for name in row.trained_on} | {row.round}
+                named = {int(name.split("/")[1]) for name in row.trained_on if key.startswith(keys.ROLLOUTS)}
+                named.add(row.round)
                 if row.round >= newest and round_ in named:
                     raise self._laws.broken(
                         f"it removes {key}, which {worker.name} needs to redo {row.round}", host.name

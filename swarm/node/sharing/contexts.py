@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Sequence, Set
+from dataclasses import replace
 
 import anyio
 import msgspec
@@ -21,6 +22,7 @@ from swarm.node.base.context import NodeContext
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.sharing.published import PublishedGroups, gone, verified
 from swarm.node.sharing.verification import TaskSource
+from swarm.records.archives import with_archive
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.revise import (
     ContextName,
@@ -62,7 +64,7 @@ class Contexts:
     def __init__(self, ctx: NodeContext, assigned: AssignedQuestions, source: TaskSource) -> None:
         self._ctx = ctx
         self._source = source
-        self._published = PublishedGroups(ctx, assigned)
+        self._published = PublishedGroups(replace(ctx, run=with_archive(ctx.run)), assigned)
         self._rules = revising(ctx.settings.revise, ctx.settings.profile)
         self._held: OrderedDict[tuple[RoundKey, str], Groups] = OrderedDict()
         self._missed: dict[tuple[RoundKey, str], tuple[float, ProtocolError]] = {}

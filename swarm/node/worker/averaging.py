@@ -183,7 +183,7 @@ class Averaging:
         """Remove own files of rounds that no worker may have to redo."""
         store = self._ctx.run.store
         try:
-            needed = min(read_needs(self._ctx.run), default=0)
+            needed = min((need.files for need in read_needs(self._ctx.run)), default=0)
             for old in rounds_in(store, keys.WEIGHTS):
                 if old < min(needed, round_):
                     store.remove(keys.weights(old, self._ctx.node_id))

@@ -23,6 +23,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence, Set
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 import anyio
@@ -42,6 +43,7 @@ from swarm.node.worker.dynamic_sampling import Scores, sample_until_informative,
 from swarm.node.worker.own_completions import Left, same_texts, to_file, to_own_groups, what_is_left
 from swarm.node.worker.round_files import RoundFiles, to_rollouts
 from swarm.node.worker.round_work import RoundWork
+from swarm.records.archives import with_archive
 from swarm.records.listing import rounds_in
 from swarm.tasks.scoring import GroupScore
 from swarm.types import (
@@ -352,7 +354,8 @@ class OwnGroups:
         Raises:
             ProtocolError: `gone`, they were published and are not there any more.
         """
-        left = await until_readable(self._ctx, what_is_left, self._ctx, key)
+        ctx = replace(self._ctx, run=with_archive(self._ctx.run))
+        left = await until_readable(ctx, what_is_left, ctx, key)
         if left.published is None and published:
             raise ProtocolError(reason="gone", detail="this node's own groups are not in the folder any more")
         groups = await self._groups_again(left, key, count)

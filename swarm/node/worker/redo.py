@@ -2,7 +2,8 @@
 
     checkpoint of R rounds ─▶ redo R ─▶ redo R+1 ─▶ ... ─▶ redo of the last row's round ─▶ the weights of that moment
                                │ own groups: as they were sampled, out of the completions files
-                               ├ external groups: those that the row names in `trained_on`, out of their files
+                               ├ external groups: those that the row names in `trained_on`, out of their files,
+                               │   wherever these lie: where they were published, or in the archive
                                └ weights that were averaged: those that it names in `averaged`, likewise
 
 Nothing is published, no row is written and no reward submitted: all of that was done. A judge's question is answered
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
@@ -36,6 +37,7 @@ from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.dynamic_sampling import measured
 from swarm.node.worker.round_steps import RoundSteps
 from swarm.node.worker.round_work import mean, to_train
+from swarm.records.archives import with_archive
 from swarm.types import RoundKey, ScoredGroup, Trainer, TrainReport
 from swarm.wire.messages import NodeState
 from swarm.wire.metrics import MetricsRow
@@ -114,7 +116,7 @@ class Redo:
         self._ctx = ctx
         self._trainer = trainer
         self._steps = steps
-        self._published = PublishedGroups(ctx, ctx.assigned)
+        self._published = PublishedGroups(replace(ctx, run=with_archive(ctx.run)), ctx.assigned)
         self._scaling = advantage_scaling(ctx.settings.advantage_scaling)
         self._ahead: dict[RoundKey, list[ScoredGroup]] = {}
         self._exact = 0

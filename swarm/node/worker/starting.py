@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from typing import NamedTuple
 
@@ -15,13 +15,16 @@ from swarm.node.base.log_once import until_readable
 from swarm.node.base.task_files import publish_task_files
 from swarm.node.sharing.assigned_questions import OTHERS_ARE_REFUSED
 from swarm.node.sharing.intake import Intake
+from swarm.node.sharing.trained_groups import parse_names
 from swarm.node.worker.checkpoints import own_rounds, restore_newest
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.redo import NOTHING_TO_REDO, Redo, Redone, plan_redo
 from swarm.node.worker.round_steps import RoundSteps
+from swarm.records.retention import Lived
 from swarm.records.rows import read_own_rows
 from swarm.types import Policy, RoundKey
 from swarm.wire.messages import NodeState
+from swarm.wire.metrics import MetricsRow
 
 logger = get_logger(__name__)
 
@@ -35,9 +38,9 @@ class Started(NamedTuple):
     rounds_saved: int
     """Behind its newest checkpoint."""
     saved: tuple[int, ...]
-    """Rounds behind each of its checkpoints."""
-    lived: tuple[int, ...]
-    """Rounds that it has rows for, in order."""
+    """Rounds behind each of its checkpoints, up to the newest that could be loaded."""
+    lived: tuple[Lived, ...]
+    """In order."""
     redone: Redone
 
 
@@ -67,8 +70,16 @@ async def start(
     following = max(saved_to, await steps.continue_from(history.rows))
     plan = plan_redo(history.rows, state, ctx.settings) if ctx.settings.trains else NOTHING_TO_REDO
     redone = await Redo(ctx, policy, steps).carry_out(plan)
-    lived = sorted({row.round for row in history.rows})
-    return Started(policy, steps, following, rounds_saved, tuple(saved), tuple(lived), redone)
+    loaded = tuple(one for one in saved if one <= rounds_saved)
+    return Started(policy, steps, following, rounds_saved, loaded, _lived(history.rows), redone)
+
+
+def _lived(rows: Iterable[MetricsRow]) -> tuple[Lived, ...]:
+    oldest: dict[int, int] = {}
+    for row in rows:
+        named = (name.key.round for name in parse_names(row.trained_on))
+        oldest[row.round] = min((row.round, oldest.get(row.round, row.round), *named))
+    return tuple(Lived(round_, oldest[round_]) for round_ in sorted(oldest))
 
 
 def _restored(ctx: WorkerContext, policy: Policy) -> tuple[NodeState | None, list[int]]:

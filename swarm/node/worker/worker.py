@@ -53,6 +53,7 @@ from swarm.node.worker.saving import Saver
 from swarm.node.worker.starting import compare_experiment, start
 from swarm.node.worker.worker_machine import WorkerMachine
 from swarm.records.liveness import ACTIVE
+from swarm.records.retention import Lived
 from swarm.tasks.universe import Universe, own_mixture
 from swarm.types import Policy, RoundKey
 
@@ -150,6 +151,8 @@ class Worker:
             tasks.start_soon(self._start)
             await self._decide(tasks)
             await self._ctx.writes.flush(PATIENCE_AT_STOP)
+            if self._stop_code is None:
+                await self._cleaning.at_the_end(self._presence.beat, self._machine.earned)
             tasks.cancel_scope.cancel()
 
     def stop(self, exit_code: int) -> None:
@@ -178,7 +181,7 @@ class Worker:
         started = await start(self._ctx, self._load_policy, self._prepare, self._intake)
         self._steps = started.steps
         self._saver = Saver(self._ctx, self._machine, started.policy, started.steps)
-        self._cleaning.take_up(started.lived, [saved for saved in started.saved if saved <= started.next.round])
+        self._cleaning.take_up(started.lived, started.saved)
         await record_start(self._ctx, started.rounds_saved)
         await self._others_ready()
         self._presence.model, self._presence.status = started.policy.name, ACTIVE
@@ -270,12 +273,13 @@ class Worker:
         self._tell(m.Published(key, self._ctx.clock.monotonic()))
 
     async def _submit(self, key: RoundKey, loop_lag: float) -> None:
-        live = self._lookout.live_peers()
+        live, learned = self._lookout.live_peers(), self._steps.work.external
+        lived = Lived(key.round, min((key.round, *(scored.group.round for scored in learned))))
         await self._steps.submit(len(live), loop_lag)
         self._tell(m.Submitted(key))
         if (bill := self._steps.bill) and bill.closed:
             self.stop(0)
-        await self._cleaning.after(key.round, live, self._machine.earned)
+        await self._cleaning.after(lived, live, self._machine.earned)
 
     async def _draw(self, instruction: m.Draw, tasks: TaskGroup) -> None:
         complete = await self._steps.draw(instruction, tasks)

@@ -19,6 +19,7 @@ from pathlib import Path
 import anyio
 from anyio import to_thread
 
+from swarm.errors import StoreError
 from swarm.store.folder.beneath import Within
 
 SHORTEST = 0.2
@@ -40,7 +41,7 @@ async def poll(
     """Call `hint` when a name came or went in one of the folders; until cancelled.
 
     Args:
-        find: the folders to look at, with these among them; blocking, raises OSError.
+        find: the folders to look at, with these among them; blocking, raises OSError and StoreError.
         interval: the longest pause.
     """
     look, pause, unsettled = _Look(find), SHORTEST, -math.inf
@@ -69,7 +70,7 @@ class _Look:
         now = times_of_change(self._before)
         changed = not now or now != self._before
         if changed or among != self._among:
-            with contextlib.suppress(OSError):  # a root is gone for a while
+            with contextlib.suppress(OSError, StoreError):  # a root is gone for a while
                 now = times_of_change(self._find(among))
         self._before, self._among, self.took = now, among, time.monotonic() - began
         return changed

@@ -1,14 +1,16 @@
 """Hints of a folder store: an event of the file system says that something may have changed, so list it again.
 
     watcher's event, start, failure or end ─▶ one hint
+    a folder that went, or became another one ─▶ the watcher starts anew, as for a folder that came
 
     rollouts/                 given, so watched
       round_9/ round_8/ ...   the newest, by the kernel's own time of change
         stage_0/ ...          the same
       round_5/stage_0/        named as what matters now: watched if it is there, however many are newer
 
-Events get lost (new folders, overflowed queues), so a hint also comes after every failure of the watcher, which is
-restarted with back-off. Where they never come, as the kind of file system says, or as it turns out, folders are polled.
+Events get lost (new folders, overflowed queues), so a hint also comes after every failure of the watcher. It is
+restarted with back-off, and folders are polled meanwhile. A folder that goes while it is about to be watched is no
+failure. Where events never come, as the kind of file system says, or as it turns out, folders are polled for good.
 
 A recursive watch would follow a stranger's link into a big tree, take a watch for every folder of weeks, and miss the
 files of folders that are just being made. So each folder is watched by itself, links and odd names are left out, and
@@ -18,10 +20,9 @@ whoever fills the folder with folders gets no more than these watches.
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import stat
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
@@ -34,7 +35,8 @@ from anyio import to_thread
 from swarm.logs import get_logger
 from swarm.store.folder.beneath import Within, is_folder, opened_folder
 from swarm.store.folder.filesystem import filesystem_of
-from swarm.store.folder.polling import poll, times_of_change
+from swarm.store.folder.inotify import cause_and_remedy
+from swarm.store.folder.polling import SHORTEST, poll, times_of_change
 from swarm.store.health import NEWEST_WATCHED
 
 logger = get_logger(__name__)
@@ -53,8 +55,12 @@ OPTIONS: dict[str, Any] = {
 }
 """Of watchfiles, as nodes watch and as the doctor tries it."""
 BACK_OFF_FIRST, BACK_OFF_MOST = 1.0, 60.0
+HEALTHY = 30.0
+"""Seconds that a watcher has to watch for its next failure to count as a first one."""
 RESTART_LEAST = 0.05
-"""Seconds between two starts of the watcher for the sake of new folders, should somebody make them by the thousand."""
+"""Seconds between two starts of the watcher for other folders, should somebody make them by the thousand."""
+VANISHING_MOST = 10.0
+"""Seconds without a watch for which folders that went before they were watched are no failure."""
 SILENCE_LEAST = 1.0
 """Seconds that an event may be late before it counts as one that did not come."""
 _PANIC = "PanicException"
@@ -78,7 +84,7 @@ async def watch(
     if not place.delivers_events:
         logger.info("watch.listing_only", kind=place.kind, mount=place.mount, interval=interval)
         await polling()
-    watcher = _Watcher(roots, hint, make, among_them)
+    watcher = _Watcher(roots, hint, make, among_them, polling, interval)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_notice_silence, watcher, max(interval, SILENCE_LEAST), polling)
         await watcher.run()
@@ -93,50 +99,67 @@ class _Watcher:
         hint: Callable[[], None],
         make: Callable[[Within], object],
         among_them: Callable[[], Sequence[Within]],
+        polling: Callable[[], Awaitable[None]],
+        interval: float,
     ) -> None:
         self._find = partial(watched_folders, roots, make)
         self._hint = hint
         self._among_them = among_them
-        self.watched: frozenset[Path] = frozenset()
-        """Empty while it does not watch."""
+        self._polling = polling
+        self._meanwhile = f"folders are looked at every {min(SHORTEST, interval):g} to {interval:g} s"
+        self._vanishing_since: float | None = None
+        """When a folder first went before it was watched, since watches were last in place."""
+        self.watched: Mapping[Path, tuple[int, int]] = {}
+        """Path -> which folder was there when it was to be watched; empty while it does not watch."""
         self.heard = 0
         """Grows with every event and every start."""
 
     async def run(self) -> None:
         """Until cancelled."""
-        pause, failed_at = BACK_OFF_FIRST, -math.inf
+        pause, resumed = BACK_OFF_FIRST, anyio.current_time()
         while True:
             started = anyio.current_time()
             failure = await self._watch_once()
-            self.watched = frozenset()
+            self.watched = {}
             self._hint()
-            now = anyio.current_time()
             if not failure:
-                await anyio.sleep(max(0.0, started + RESTART_LEAST - now))
+                await anyio.sleep(max(0.0, started + RESTART_LEAST - anyio.current_time()))
                 continue
-            pause = BACK_OFF_FIRST if now - failed_at > 2 * BACK_OFF_MOST else pause
-            failed_at = now
-            logger.warning("watch.failed", error=failure, retry_in=pause)
-            await anyio.sleep(pause)
-            pause = min(pause * 2, BACK_OFF_MOST)
+            pause = BACK_OFF_FIRST if anyio.current_time() - resumed > HEALTHY else pause
+            cause, remedy = await to_thread.run_sync(cause_and_remedy, failure)
+            more = {"remedy": remedy} if remedy else {}
+            logger.warning("watch.failed", error=cause, **more, retry_in=pause, meanwhile=self._meanwhile)
+            with anyio.move_on_after(pause):
+                await self._polling()
+            pause, resumed = min(pause * 2, BACK_OFF_MOST), anyio.current_time()
 
     async def _watch_once(self) -> str:
         """Watch until there are other folders to watch; returns what went wrong, if that ended it."""
         try:
             return await self._while_folders_stay()
         except Exception as error:  # noqa: BLE001 - the boundary of a library that fails in many ways; listing goes on
-            return str(_root_of(error))
+            cause = _root_of(error)
         except BaseException as error:
-            if type(_root_of(error)).__name__ != _PANIC:
+            cause = _root_of(error)
+            if type(cause).__name__ != _PANIC:
                 raise
-            return str(_root_of(error))
+        return "" if isinstance(cause, FileNotFoundError) and self._may_vanish() else str(cause)
+
+    def _may_vanish(self) -> bool:
+        """Whether a folder that went before it was watched is an event like any other: not where nothing else happens,
+        as while the place itself is gone."""
+        now = anyio.current_time()
+        since = self._vanishing_since = now if self._vanishing_since is None else self._vanishing_since
+        return now - since < VANISHING_MOST
 
     async def _while_folders_stay(self) -> str:
         """Wake for every event until a folder came or went: "". Raises whatever the library does."""
-        watched = await to_thread.run_sync(self._find, self._among_them())
-        changes = watchfiles.awatch(*sorted(watched), recursive=False, **OPTIONS)
+        to_watch = await to_thread.run_sync(self._found, self._among_them())
+        changes = watchfiles.awatch(*sorted(to_watch), recursive=False, **OPTIONS)
         async with aclosing(changes), anyio.create_task_group() as tasks:
-            tasks.start_soon(self._catch_up, watched)  # runs when the next line waits: the watches are in place by then
+            tasks.start_soon(
+                self._catch_up, to_watch
+            )  # runs when the next line waits: the watches are in place by then
             async for batch in changes:
                 if batch:
                     self.heard += 1
@@ -145,18 +168,32 @@ class _Watcher:
                     return ""
         return "the watcher ended by itself"
 
-    async def _catch_up(self, watched: frozenset[Path]) -> None:
-        """Find what came after the folders were listed and before they were watched."""
+    def _found(self, among_them: Sequence[Within]) -> Mapping[Path, tuple[int, int]]:
+        """What is to be watched now. Blocking; raises OSError."""
+        return which_folders(self._find(among_them))
+
+    async def _catch_up(self, watched: Mapping[Path, tuple[int, int]]) -> None:
+        """Find what came or went after the folders were listed and before they were watched."""
         self.heard += 1
-        self.watched = watched
+        self.watched, self._vanishing_since = watched, None
         self._hint()
-        if await to_thread.run_sync(self._find, self._among_them()) != watched:
-            self.watched = frozenset()
+        if await to_thread.run_sync(self._found, self._among_them()) != watched:
+            self.watched = {}
 
     def _others_to_watch(self, batch: set[tuple[watchfiles.Change, str]], among_them: Sequence[Within]) -> bool:
         """Whether one that matters now is there and not watched, or what `_other_folders` says. Blocking."""
         unwatched = (place for place in among_them if place.path not in self.watched)
         return any(is_folder(place) for place in unwatched) or _other_folders(batch, self.watched)
+
+
+def which_folders(paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:
+    """Device and number of each folder, without those that are gone. Blocking."""
+    found = {}
+    for path in paths:
+        with contextlib.suppress(OSError):
+            status = os.lstat(path)
+            found[path] = status.st_dev, status.st_ino
+    return found
 
 
 def watched_folders(
@@ -200,7 +237,7 @@ def _newest_in(folder: Within) -> Iterator[Within]:
     return (folder / name for name in sorted(changed_at, key=changed_at.__getitem__)[-NEWEST_WATCHED:])
 
 
-def _other_folders(batch: set[tuple[watchfiles.Change, str]], watched: frozenset[Path]) -> bool:
+def _other_folders(batch: set[tuple[watchfiles.Change, str]], watched: Collection[Path]) -> bool:
     """Whether a folder came, or a watched one went; where it came back, it is another one. Blocking."""
     for change, path in batch:
         if change == watchfiles.Change.deleted and Path(path) in watched:
@@ -226,11 +263,15 @@ def _root_of(error: BaseException) -> BaseException:
 
 
 async def _notice_silence(watcher: _Watcher, interval: float, polling: Callable[[], Awaitable[None]]) -> None:
-    """Say once that names come and go in watched folders, and no event tells of it, and look at them from then on."""
+    """See that the watched folders are those at the watched paths, as they are no more once a share was unmounted or a
+    folder above them replaced: no event tells of it. Say once that names come and go in them, and no event tells of
+    it, and look at them from then on."""
     while True:
         heard, watched = watcher.heard, watcher.watched
         before = await to_thread.run_sync(times_of_change, watched)
         await anyio.sleep(interval)
+        if watched is watcher.watched and await to_thread.run_sync(which_folders, watched) != watched:
+            watcher.watched = {}
         changed = await to_thread.run_sync(times_of_change, watched) != before
         await anyio.sleep(interval)
         if changed and watcher.heard == heard and watcher.watched:

@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 
 from swarm.errors import StoreError
 from swarm.node.base.cleaning import Cleaning, is_turn
+from swarm.records.retention import Lived
 from swarm.wire.codec import encode
 from tests.layout import Layout
 from tests.unit.node.factories import make_peer, put
@@ -18,15 +19,19 @@ from tests.unit.node.nodes import make_context
 LIVE = frozenset({"ben", "zoe"})
 
 
+def lived(rounds: int) -> list[Lived]:
+    return [Lived(round_, round_) for round_ in range(rounds)]
+
+
 def prepared(tmp_path: Path, rounds: int, *, needs: int = 10**6, **more: object) -> tuple[Layout, Cleaning]:
     layout = Layout(tmp_path, "exp")
     for round_ in range(rounds):
         for node in ("anna", "ben"):
             put(layout.rollouts / f"round_{round_}" / "stage_0" / f"{node}.json", b"{}")
     put(layout.peers / "ben.json", encode(make_peer("ben", needs_from=needs)))
-    settings = {"cleanup": True, "keep_last_rounds": 4, "redo_rounds": 10} | more
+    settings = {"cleanup": True, "keep_last_rounds": 4, "redo_rounds": 10, "checkpoint_interval": 4} | more
     cleaning = Cleaning(make_context(layout, "anna", **settings))
-    cleaning.take_up(range(rounds - 1), [rounds - 1])
+    cleaning.take_up(lived(rounds - 1), [rounds - 1])
     return layout, cleaning
 
 
@@ -35,7 +40,7 @@ def rounds_of(layout: Layout) -> list[int]:
 
 
 def clean(cleaning: Cleaning, round_: int) -> None:
-    anyio.run(cleaning.after, round_, frozenset(), frozenset({"ben"}))
+    anyio.run(cleaning.after, Lived(round_, round_), frozenset(), frozenset({"ben"}))
 
 
 def test_of_three_nodes_each_has_its_turn_once_in_three_rounds() -> None:
@@ -54,6 +59,49 @@ def test_a_dead_worker_finds_what_it_needs_to_redo_its_rounds(tmp_path: Path) ->
     layout, cleaning = prepared(tmp_path, 20, needs=9)
     clean(cleaning, 19)
     assert rounds_of(layout) == [*range(9, 20)]
+
+
+def test_where_it_is_archived_a_dead_worker_holds_its_completions_and_no_rollouts(tmp_path: Path) -> None:
+    layout, cleaning = prepared(tmp_path, 20, needs=9, archive_old=True)
+    for round_ in range(20):
+        put(layout.root / "completions" / f"round_{round_}" / "ben.json", b"{}")
+    clean(cleaning, 19)
+    assert rounds_of(layout) == [16, 17, 18, 19]
+    assert not (layout.root / "completions" / "round_8").exists()
+    assert (layout.root / "completions" / "round_9").exists()
+
+
+def test_a_worker_that_stopped_and_saved_all_it_did_holds_nothing(tmp_path: Path) -> None:
+    layout, cleaning = prepared(tmp_path, 20)
+    put(layout.peers / "ben.json", encode(make_peer("ben", round=9, needs_from=10, status="stopped")))
+    clean(cleaning, 19)
+    assert rounds_of(layout) == [16, 17, 18, 19]
+
+
+def test_the_last_node_to_end_leaves_as_many_rounds_as_are_asked_for(tmp_path: Path) -> None:
+    layout, cleaning = prepared(tmp_path, 21, needs=8)
+    beats = list[str]()
+
+    async def beat() -> None:
+        beats.append("anna")
+        put(layout.peers / "ben.json", encode(make_peer("ben", round=19, needs_from=20)))
+
+    anyio.run(cleaning.at_the_end, beat, frozenset({"ben"}))
+    assert rounds_of(layout) == [16, 17, 18, 19, 20]
+    assert beats == ["anna"]
+
+
+def test_all_stages_of_a_round_are_one_round(tmp_path: Path) -> None:
+    layout, cleaning = prepared(tmp_path, 20)
+    for _ in range(4):
+        clean(cleaning, 19)
+    assert rounds_of(layout) == [16, 17, 18, 19]
+
+
+def test_how_many_rounds_stay_is_said_at_the_start(tmp_path: Path) -> None:
+    with capture_logs() as said:
+        prepared(tmp_path, 20, checkpoint_interval=7)
+    assert [(line["event"], line["rounds"]) for line in said] == [("cleanup.keeps_more", 7)]
 
 
 def test_a_registration_that_cannot_be_read_holds_what_redoing_may_need_and_no_more(tmp_path: Path) -> None:
@@ -84,7 +132,7 @@ def test_a_place_that_fails_costs_a_line_and_the_next_turn_does_it(
     assert [line["event"] for line in said] == ["cleanup.failed"]
     assert rounds_of(layout) == [*range(20)]
     clean(cleaning, 21)
-    assert rounds_of(layout) == [17, 18, 19], "its checkpoint is of round 19, less the window"
+    assert rounds_of(layout) == [18, 19]
 
 
 def test_what_a_worker_needs_follows_its_checkpoints(tmp_path: Path) -> None:
@@ -92,4 +140,4 @@ def test_what_a_worker_needs_follows_its_checkpoints(tmp_path: Path) -> None:
     assert cleaning.needed_from(7) == 0
     for saved in (10, 20, 30):
         cleaning.saved(saved)
-    assert cleaning.needed_from(33) == 18
+    assert cleaning.needed_from(33) == 20

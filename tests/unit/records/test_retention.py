@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.config import Settings
-from swarm.records.retention import LEAST_KEPT, Keeping, first_kept, keeping, needed_from, worth_archiving
+from swarm.records.retention import (
+    LEAST_KEPT,
+    Keeping,
+    Lived,
+    Need,
+    first_kept,
+    held_in_place,
+    keeping,
+    more_than_asked,
+    needed_from,
+    worth_archiving,
+)
 from swarm.store.base import Entry, Kind
 
 KEEP = Keeping(last=10, reach=30)
@@ -54,13 +67,80 @@ def test_what_is_asked_for_always_stays_and_more_needs_take_no_more(
     assert first == 0 or sum(round_ >= first for round_ in lived) <= kept.reach or min(needs) >= first
 
 
+def settings(**more: Any) -> Settings:
+    return Settings(cleanup=True, keep_last_rounds=5, **more)
+
+
+IN_STEP = [Lived(round_, round_) for round_ in range(45)]
+"""Rounds in which groups of the same round were trained on."""
+
+
 @pytest.mark.parametrize(
-    ("saved", "redo", "expected"), [((), 100, 0), ((20, 30), 100, 18), ((20, 30), 0, 43), ((60,), 100, 43)]
+    ("saved", "redo", "expected"), [((), 100, 0), ((20, 30), 100, 30), ((20, 30), 0, 45), ((45,), 100, 45)]
 )
-def test_a_worker_needs_what_its_oldest_checkpoint_leaves_to_be_redone(
+def test_a_worker_needs_what_is_to_be_redone_since_its_newest_checkpoint(
     saved: tuple[int, ...], redo: int, expected: int
 ) -> None:
-    assert needed_from(saved, 45, Settings(redo_rounds=redo)) == expected
+    assert needed_from(saved, 45, IN_STEP, settings(redo_rounds=redo)) == expected
+
+
+def test_a_worker_needs_the_older_groups_that_these_rounds_were_trained_on() -> None:
+    lived = [*IN_STEP[:29], Lived(29, 20), Lived(30, 28), Lived(31, 31)]
+    assert needed_from((20, 30), 32, lived, settings()) == 28
+
+
+def test_where_nothing_is_deleted_a_worker_can_redo_rounds_since_its_oldest_checkpoint() -> None:
+    assert needed_from((20, 30), 45, IN_STEP, Settings()) == 20
+    assert needed_from((20, 30), 45, IN_STEP, settings(archive_old=True)) == 20
+
+
+def test_on_its_own_clock_a_worker_needs_what_it_may_still_learn_from() -> None:
+    assert needed_from((45,), 45, IN_STEP, settings(clock="own")) == 43
+
+
+def test_a_worker_that_saved_its_last_round_needs_none_before_its_next_one() -> None:
+    assert needed_from((20, 45), 44, IN_STEP, settings()) == 45
+    assert needed_from((20, 45), 44, IN_STEP, settings(clock="own")) == 45
+
+
+def test_what_is_archived_is_held_by_nobody_but_those_who_may_learn_from_it() -> None:
+    needs = [Need(3, 40), Need(7, None)]
+    assert held_in_place(needs, settings()) == [3, 7]
+    assert held_in_place(needs, settings(archive_old=True)) == []
+    assert held_in_place(needs, settings(archive_old=True, clock="own")) == [38]
+
+
+@pytest.mark.parametrize(
+    ("more", "rounds"),
+    [
+        ({"checkpoint_interval": 5}, None),
+        ({"checkpoint_interval": 100, "archive_old": True}, None),
+        ({"checkpoint_interval": 100, "redo_rounds": 0}, None),
+        ({"checkpoint_interval": 6}, 6),
+        ({"checkpoint_interval": 5, "clock": "own"}, 7),
+        ({"checkpoint_interval": 0}, 100),
+        ({"checkpoint_interval": 100, "redo_rounds": 50}, 50),
+        ({"checkpoint_interval": 1, "staleness_window": 9}, 10),
+    ],
+)
+def test_how_many_rounds_stay_is_said_where_they_are_more_than_asked_for(
+    more: dict[str, Any], rounds: int | None
+) -> None:
+    told = more_than_asked(settings(**more))
+    assert (told and told.rounds) == rounds
+
+
+def test_where_as_many_checkpoints_are_taken_as_is_advised_no_more_rounds_stay_than_asked_for() -> None:
+    told = more_than_asked(settings(checkpoint_interval=100))
+    assert told
+    assert "CHECKPOINT_INTERVAL=5 or less, or ROLLOUT_ARCHIVE_OLD=True" in told.remedy
+    own = more_than_asked(settings(checkpoint_interval=100, clock="own"))
+    assert own
+    assert "CHECKPOINT_INTERVAL=3 or less" in own.remedy
+
+
+def test_without_a_cleanup_nothing_is_said() -> None:
+    assert more_than_asked(Settings(keep_last_rounds=5)) is None
 
 
 def test_redoing_goes_before_the_number_that_is_asked_for() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import threading
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import anyio
 import pytest
@@ -166,6 +168,31 @@ async def test_a_failed_watcher_wakes_is_logged_and_restarted_later_and_later(
 
 
 @pytest.mark.anyio
+async def test_a_watcher_that_was_healthy_in_between_is_restarted_as_soon_as_after_its_first_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watcher = Watcher(monkeypatch, "fail", "fail", "fail", "sleep")
+    monkeypatch.setattr(watch, "HEALTHY", 0.0)
+    with capture_logs() as logs:
+        async with hints(tmp_path):
+            with anyio.fail_after(PATIENCE):
+                await watcher.waiting.wait()
+    assert [line["retry_in"] for line in logs] == [0.001] * 3
+
+
+@pytest.mark.anyio
+async def test_while_a_failed_watcher_waits_folders_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Watcher(monkeypatch, "fail")
+    monkeypatch.setattr(watch, "BACK_OFF_FIRST", NEVER)
+    async with hints(tmp_path) as wakes:
+        for number in range(3):
+            (tmp_path / f"{number}.json").touch()
+            await wait_for(tmp_path / f"{number}.json", wakes)
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize("call", ["wait event sleep", "wait fail", "wait end", "wait panic"])
 async def test_every_event_failure_and_end_of_the_watcher_wakes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
@@ -225,6 +252,13 @@ def watches() -> int:
     return sum(Path(f"/proc/self/fdinfo/{fd}").read_text().count("inotify wd:") for fd in instances)
 
 
+def watches_of(folder: Path) -> bool:
+    """Whether this process holds a watch of it, by its number."""
+    number = f"ino:{folder.stat().st_ino:x} "
+    instances = (fd for fd in os.listdir("/proc/self/fd") if _target(fd) == "anon_inode:inotify")
+    return any(number in Path(f"/proc/self/fdinfo/{fd}").read_text() for fd in instances)
+
+
 async def until_watched(count: int) -> None:
     with anyio.fail_after(PATIENCE):
         while watches() != count:  # noqa: ASYNC110 - the library tells nobody when its watches are in place
@@ -258,6 +292,61 @@ async def test_a_folder_that_was_removed_and_made_again_is_watched_again(tmp_pat
                     break
         (tmp_path / "round_0" / "anna.json").touch()
         await wait_for(tmp_path / "round_0" / "anna.json", wakes)
+
+
+@pytest.mark.anyio
+async def test_folders_that_go_before_they_are_watched_are_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a cleanup takes old rounds away meanwhile, five times in a row."""
+    for number in range(6):
+        (tmp_path / f"round_{number}").mkdir()
+    gone = iter(range(5))
+
+    def found(*arguments: Any) -> frozenset[Path]:
+        listed = watched_folders(*arguments)
+        with suppress(StopIteration):
+            (tmp_path / f"round_{next(gone)}").rmdir()
+        return listed
+
+    monkeypatch.setattr(watch, "watched_folders", found)
+    monkeypatch.setattr(watch, "which_folders", lambda paths: dict.fromkeys(paths, (0, 0)))
+    with capture_logs() as logs:
+        async with hints(tmp_path) as wakes:
+            await until_watched(2)
+            await drain(wakes)
+            (tmp_path / "round_5" / "anna.json").touch()
+            await wait_for(tmp_path / "round_5" / "anna.json", wakes)
+    assert logs == []
+
+
+@pytest.mark.anyio
+async def test_a_place_that_is_gone_is_said_and_watched_again_when_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No event tells of it: the folder above was replaced, as where a share is unmounted and mounted again."""
+    monkeypatch.setattr(watch, "SILENCE_LEAST", SOON)
+    monkeypatch.setattr(watch, "BACK_OFF_FIRST", SOON)
+    place, elsewhere = tmp_path / "share", tmp_path / "elsewhere"
+    store = FolderStore(place / "experiments" / "demo", "test")
+    store.put("rollouts/round_0/stage_0/anna.json", b"{}")
+    waking_up = waking.wake_ups(store, ["rollouts"], SOON, anyio.sleep, hints=True)
+    with capture_logs() as logs:
+        async with waking_up as wakes:
+            await until_watched(3)
+            place.rename(elsewhere)
+            with anyio.fail_after(PATIENCE):
+                while not logs:
+                    await wakes.receive()
+            elsewhere.rename(place)
+            await until_watched(3)
+            place.rename(elsewhere)
+            shutil.copytree(elsewhere, place)  # back, and another one
+            copied = place / "experiments" / "demo" / "rollouts" / "round_0" / "stage_0"
+            with anyio.fail_after(PATIENCE):
+                while not watches_of(copied):
+                    await wakes.receive()
+    assert {line["event"] for line in logs} == {"watch.failed"}
 
 
 @pytest.mark.anyio
@@ -335,6 +424,23 @@ async def test_where_no_events_arrive_folders_are_polled_long_before_the_interva
             await wait_for(file.parent, wakes)
             file.touch()
             await wait_for(file, wakes)
+
+
+@pytest.mark.anyio
+async def test_a_polled_place_that_is_gone_for_a_while_ends_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "filesystem_of", lambda _: FileSystem("fuse", "/mnt/swarm", False))
+    store = FolderStore(tmp_path / "demo", "test")
+    store.put("rollouts/round_0/stage_0/anna.json", b"{}")
+    async with waking.wake_ups(store, ["rollouts"], SOON, anyio.sleep, hints=True) as wakes:
+        (tmp_path / "demo").rename(tmp_path / "away")
+        with anyio.fail_after(PATIENCE):
+            for _ in range(20):
+                await wakes.receive()
+        (tmp_path / "away").rename(tmp_path / "demo")
+        store.put("rollouts/round_1/stage_0/anna.json", b"{}")
+        await wait_for(tmp_path / "demo" / "rollouts" / "round_1" / "stage_0" / "anna.json", wakes)
 
 
 @pytest.mark.anyio
