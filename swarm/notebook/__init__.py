@@ -10,6 +10,8 @@ Nothing here runs a node in the kernel: commands are processes of their own, so 
 its end is theirs. docs/notebooks.md has examples; docs/notebooks/ has notebooks.
 """
 
+from typing import Any
+
 from swarm.notebook.command import load_ipython_extension, run_with_live_output
 from swarm.notebook.experiments import (
     ExperimentInfo,
@@ -47,3 +49,16 @@ __all__ = [
     "take_secrets",
     "watch",
 ]
+
+_ELSEWHERE = {
+    "init_experiment": "an experiment's coordinator begins it; leave the line out",
+    "cleanup_experiment": "`%swarm experiment clean NAME` deletes an experiment or parts of it, and asks first",
+    "install_package_with_live_output": "run_with_live_output([sys.executable, '-m', 'pip', 'install', PACKAGE]) is it",
+}
+"""Functions of rl-swarm's notebooks that are something else here."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ELSEWHERE:
+        raise ImportError(f"swarm.notebook has no {name}: {_ELSEWHERE[name]}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
