@@ -1,1 +1,2 @@
-"""The daemons as modules: `python -m services.coordinator`, `services.worker`, or `services.workers` for several."""
+"""The daemons as modules: `python -m services.node` has the role that NODE_ROLE says; `services.coordinator`,
+`services.worker` and `services.judge` have their own; `services.workers` runs several workers."""

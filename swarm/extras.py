@@ -1,14 +1,18 @@
 """What is installed on request alone: the extras of the package, each some libraries.
 
 The command below works for a checkout (`pip install -e .`) as for a wheel, from any folder: what is installed of swarm
-stays as it is, and no index need know of it.
+stays as it is, and no index need know of it. A checkout that is not installed is installed with it.
 """
 
 from __future__ import annotations
 
 import sys
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
 
 from swarm.errors import ConfigError
+
+NAME = "swarm-sapo"
 
 
 def lacking(what: str, libraries: str, extra: str, instead: str = "") -> ConfigError:
@@ -25,4 +29,13 @@ def lacking(what: str, libraries: str, extra: str, instead: str = "") -> ConfigE
 def installed_by(extra: str) -> str:
     """The command that installs it beside this program, whatever `pip` means in the shell."""
     python = f'"{sys.executable}"' if " " in sys.executable else sys.executable
-    return f'{python} -m pip install "swarm-sapo[{extra}]"'
+    return f"{python} -m pip install {_this_swarm(extra)}"
+
+
+def _this_swarm(extra: str) -> str:
+    """What pip takes for the swarm that runs here, with an extra."""
+    try:
+        distribution(NAME)
+    except PackageNotFoundError:
+        return f'-e "{Path(__file__).parents[1]}[{extra}]"'
+    return f'"{NAME}[{extra}]"'

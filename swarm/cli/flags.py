@@ -65,20 +65,23 @@ def _flag(setting: str, flag: str, default: Any = None) -> Any:
     return Annotated[(kinds[0] if len(kinds) == 1 and kinds[0] is not tuple else str) | None, parameter]
 
 
-def setting_parameter(setting: str, default: Any = None, negative: str | tuple[()] = ()) -> Parameter:
+def setting_parameter(
+    setting: str, default: Any = None, negative: str | tuple[()] = (), name: tuple[str, ...] | None = None
+) -> Parameter:
     """Help and panel of a flag that gives a setting its value.
 
     Args:
         default: the command's own.
+        name: its names, where it has several; None: that of its parameter.
     """
     declared = DECLARED[setting]
     return Parameter(
-        help=declared.help(default), negative=negative, show_choices=False, group=_PANELS[declared.section]
+        name, help=declared.help(default), negative=negative, show_choices=False, group=_PANELS[declared.section]
     )
 
 
 _FIRST = _PANELS[DECLARED["path"].section]
-PathFlag = Annotated[str | None, setting_parameter("path")]
+PathFlag = Annotated[str | None, setting_parameter("path", name=("--path", "--gdrive-path"))]
 """Of commands that look at a shared folder, and at no experiment."""
 
 

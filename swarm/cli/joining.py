@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from swarm.cli.before_start import refuse_place
 from swarm.cli.flags import CommonFlags, as_settings, settings_from
 from swarm.cli.say import warn
+from swarm.cli.suiting import PROFILE, refuse_unsuited
 from swarm.cli.waiting import wait_for
 from swarm.config import EXPERIMENT_NAME, IDENTITY, Settings, refuse_unsafe, sources_of, variable
 from swarm.config.settings import FIELDS
@@ -71,6 +72,7 @@ def take(flags: CommonFlags | None, run: Run, experiment: ExperimentFile, **own:
     if "task_table" in base:
         base["task_table"] = with_files(run, base["task_table"], settings_from(flags).private_folder)
     settings = _tasks_as_mixture(settings_from(flags, base=base, own=own), said)
+    refuse_unsuited(settings, run, said[PROFILE][0], chosen=PROFILE in named)
     _refuse_contradictions(settings, experiment, named)
     return Joining(settings, base)
 

@@ -1,6 +1,7 @@
 """The `swarm` command: its table of commands, and what each way of ending means to the shell.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 130 ended by Ctrl-C, 143 by SIGTERM.
+Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 a node that missed all rounds, 130 ended by Ctrl-C,
+143 by SIGTERM.
 
 Commands are listed by name and imported when called, so that those that only look stay quick: they never import
 torch, transformers or numpy.

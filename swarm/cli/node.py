@@ -21,17 +21,18 @@ from swarm.cli.flags import NodeFlags, RunFlags, as_settings, asked_for, open_ex
 from swarm.cli.joining import experiment_in, only_experiment, place_named, take, tell
 from swarm.cli.processes import this_process_runs
 from swarm.cli.say import warn
-from swarm.cli.suiting import suited
+from swarm.cli.suiting import say_for_whom, suited
 from swarm.config import Asked, Settings, asked_in, sources_of
-from swarm.errors import ConfigError, ExperimentError
+from swarm.errors import ConfigError, MissedError
 from swarm.node.process.announcing import announced
 from swarm.node.process.daemon import run_node
 from swarm.node.process.host import this_process
 from swarm.node.process.wiring import check_alone, one_model
 from swarm.node.process.worker_settings import readable_name, settings_of_workers
 from swarm.records.files import read_experiment
+from swarm.records.finished import BY_COORDINATOR
 from swarm.records.liveness import is_alive
-from swarm.records.reader import snapshot
+from swarm.records.reader import Snapshot, snapshot
 from swarm.store.place import open_place
 from swarm.store.run import Run
 from swarm.systems import require_for
@@ -124,7 +125,7 @@ def joined_as(role: str, words: Sequence[str], flags: NodeFlags, **own: Any) -> 
     run = open_experiment(alone, WRITER)
     experiment = _begun(run, alone, None)
     assert experiment is not None, "there is no end to the patience"
-    _refuse_finished(run, alone.liveness_timeout)
+    _refuse_finished(run, snapshot(run), alone.liveness_timeout)
     joining = take(flags, run, experiment, role=role, **named)
     refuse_other_models(run, [joining.settings])
     tell(run, joining, experiment)
@@ -157,15 +158,26 @@ def workers(
     return run_workers(settings, nodes, started.asked)
 
 
-def _refuse_finished(run: Run, timeout: float) -> None:
+def _refuse_to_miss(run: Run, settings: Settings) -> None:
+    """See that a worker finds a round to do; one that has done some may come back, and ends as one that is done.
+
+    Raises:
+        MissedError: its coordinator has ended the experiment, and nobody is alive in it.
+    """
+    now, name = snapshot(run), settings.node_id
+    known = [node for node, done in now.progress.items() if done.last and name in (node, node.rpartition("-")[0])]
+    if now.finished and now.finished.by == BY_COORDINATOR and not known:
+        _refuse_finished(run, now, settings.liveness_timeout)
+
+
+def _refuse_finished(run: Run, now: Snapshot, timeout: float) -> None:
     """See that there is something left to join.
 
     Raises:
-        ExperimentError: it is over, and nobody is alive in it.
+        MissedError: it is over, and nobody is alive in it.
     """
-    now = snapshot(run)
     if now.finished and not any(is_alive(peer, time.time(), timeout, this_process()) for peer in now.peers.values()):
-        raise ExperimentError(
+        raise MissedError(
             f"{run.store.describe()} is finished after {now.finished.rounds} rounds, and nobody is alive in it: there "
             "is nothing left to join. Ask its coordinator for more --rounds first, or join another --experiment"
         )
@@ -200,6 +212,7 @@ def _started(
     if settings.role == "coordinator" and not settings.standby:
         if "external_groups" not in asked.sources:
             _say_that_nobody_shares(run)
+        say_for_whom(flags, run)
         return _as_who_begins(words, flags, named)
     patience = 0.0 if settings.clock == "own" else settings.patience_with_coordinator
     if alone and settings.node_id is None and settings.role != "coordinator":
@@ -208,6 +221,8 @@ def _started(
     experiment = _begun(run, settings, patience) if alone else experiment_in(run, patience)
     if experiment is None:
         return _as_who_begins(words, flags, named)
+    if settings.role != "coordinator":
+        _refuse_to_miss(run, settings)
     joining = take(flags, run, experiment, **named)
     refuse_other_models(run, [joining.settings])
     tell(run, joining, experiment)

@@ -4,22 +4,28 @@
     the experiment goes on that these settings name ──────▶ its own profile
     else ─────────────────────────────────────────────────▶ `paper`
 
-What comes of it lies below all that a person, a file or a preset says. Who joins an experiment takes what that has.
+What comes of it lies below all that a person, a file or a preset says. Who joins an experiment takes what that has; a
+model that would then be asked questions that were made for others is refused, unless its user names that profile.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from swarm.cli.flags import CommonFlags, as_settings, open_experiment, settings_from
 from swarm.cli.say import warn
 from swarm.config import Settings, sources_of
+from swarm.config.revising import EMBEDDED_PROFILES
 from swarm.config.sources import Given
+from swarm.errors import ConfigError, ExperimentError
 from swarm.node.base.experiment import identity_of, is_begun, read_experiment
-from swarm.policy.embedded import FOR_OTHERS, any_embedded
+from swarm.policy.embedded import FOR_OTHERS, any_embedded, made_for
 from swarm.spelling import named
+from swarm.store.run import Run
+from swarm.tasks.universe import universe_of
 from swarm.views.text import shorten
 
 PROFILE = "profile"
@@ -72,6 +78,64 @@ def say_chosen(models: Iterable[str]) -> None:
     names = [shorten(name, LONGEST) for name in dict.fromkeys(models)]
     are = "is not an embedded model" if len(names) == 1 else "are no embedded models"
     warn(f"profile {FOR_OTHERS}, because {named(names, MOST_NAMED)} {are} (SWARM_PROFILE chooses another one)")
+
+
+def refuse_unsuited(settings: Settings, run: Run, profile: object, *, chosen: bool) -> None:
+    """Refuse a model that would be asked what was made for others, without anybody having said so.
+
+    The models of the package answer toy questions, which teach others nothing; and they know nothing of real ones.
+
+    Args:
+        settings: of a node that joins.
+        run: the experiment.
+        profile: of the experiment, as somebody wrote it.
+        chosen: this node's profile was named; where it is the experiment's, that is consent.
+
+    Raises:
+        ExperimentError: names the experiment's profile, the model's own, and what to type.
+    """
+    if not settings.loads_model or not isinstance(profile, str) or (chosen and settings.profile == profile):
+        return
+    toys = profile in EMBEDDED_PROFILES
+    others = [model for model in settings.model if (made_for(model) in EMBEDDED_PROFILES) != toys]
+    if not others or not _asks_by_profile(settings, profile):
+        return
+    asked, models = shorten(profile, LONGEST), named([shorten(model, LONGEST) for model in others], MOST_NAMED)
+    meant = f"if these questions are meant, start this node with --profile {asked} (SWARM_PROFILE)"
+    if toys:
+        instead = (
+            f"give its coordinator --profile {FOR_OTHERS} or the model (--model, MODEL_NAME)"
+            f"{', in another --experiment' if is_begun(run) else ''}; or "
+        )
+        whose = "toy questions for the models of the package"
+    else:
+        instead, whose = (
+            "name the model that is to learn here (--model, MODEL_NAME); or ",
+            "no questions for a toy model",
+        )
+    raise ExperimentError(
+        f"the experiment {run.experiment} asks the questions of the profile {asked}, {whose}; {models} would be asked "
+        f"those of {made_for(others[0])}: {instead}{meant}"
+    )
+
+
+def _asks_by_profile(settings: Settings, profile: Any) -> bool:
+    """Whether any question depends on the profile; tasks of one's own are asked as they were defined."""
+    try:
+        return profile in universe_of(replace(settings, profile=profile)).profiles.values()
+    except ConfigError:  # said by who asks them
+        return True
+
+
+def say_for_whom(flags: CommonFlags | None, run: Run) -> None:
+    """Of an experiment that is about to be begun by a coordinator, without a word about models."""
+    given = flags or CommonFlags()
+    said = sources_of(as_settings(given), os.environ, given.config)
+    if PROFILE not in said and "model" not in said and read_experiment(run) is None:
+        profile = settings_from(flags).profile
+        warn(
+            f"profile {profile}, for the models of the package: for others name --model or --profile {FOR_OTHERS} here"
+        )
 
 
 def _of_the_experiment(settings: Settings) -> Given:

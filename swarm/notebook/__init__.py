@@ -2,6 +2,7 @@
 
     %load_ext swarm.notebook     ─▶ `%swarm up --nodes 4`: any command, as in a terminal         command.py
     from swarm.notebook import ─┬▶ get_experiment_metrics, ...: what lies in a shared folder     experiments.py
+                                ├▶ run_with_live_output: any command, its output as it comes       command.py
                                 ├▶ mount_drive, take_secrets, set_up, model_here: a session      session.py
                                 └▶ watch: where an experiment stands, in a cell's output         live.py
 
@@ -9,7 +10,9 @@ Nothing here runs a node in the kernel: commands are processes of their own, so 
 its end is theirs. docs/notebooks.md has examples; docs/notebooks/ has notebooks.
 """
 
-from swarm.notebook.command import load_ipython_extension
+from typing import Any
+
+from swarm.notebook.command import load_ipython_extension, run_with_live_output
 from swarm.notebook.experiments import (
     ExperimentInfo,
     ExperimentProgress,
@@ -40,8 +43,22 @@ __all__ = [
     "load_ipython_extension",
     "model_here",
     "mount_drive",
+    "run_with_live_output",
     "set_up",
     "tail_logs",
     "take_secrets",
     "watch",
 ]
+
+_ELSEWHERE = {
+    "init_experiment": "an experiment's coordinator begins it; leave the line out",
+    "cleanup_experiment": "`%swarm experiment clean NAME` deletes an experiment or parts of it, and asks first",
+    "install_package_with_live_output": "run_with_live_output([sys.executable, '-m', 'pip', 'install', PACKAGE]) is it",
+}
+"""Functions of rl-swarm's notebooks that are something else here."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ELSEWHERE:
+        raise ImportError(f"swarm.notebook has no {name}: {_ELSEWHERE[name]}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -12,9 +12,11 @@ import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from typing import IO, TYPE_CHECKING
 
 from swarm.children import child_environment, module_command
+from swarm.errors import ConfigError
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -41,17 +43,39 @@ def run_line(line: str) -> None:
 
 
 def run_command(words: list[str], output: IO[str] | None = None) -> int:
-    """One command to its end; its exit code.
+    """One command of ours to its end; its exit code.
 
     Args:
         output: where its words go; None: this process's standard output.
     """
+    return _run(module_command("swarm", *words), None, child_environment(os.environ), output or sys.stdout)
+
+
+def run_with_live_output(
+    command: Sequence[str], cwd: str | os.PathLike[str] | None = None, env: Mapping[str, str] | None = None
+) -> int:
+    """Run any command, show what it says line by line as it says it, and return its exit code.
+
+    The stop button asks it once to end; a second time it is killed.
+
+    Args:
+        command: the program and its arguments, such as `[sys.executable, "-m", "services.node"]`.
+        cwd: its working folder; None: this one's.
+        env: its environment; None: this one's.
+    """
+    if isinstance(command, str):
+        raise ConfigError(f"expected a list of words, got the text {command!r:.200}; shlex.split makes one of it")
+    return _run(command, cwd, os.environ if env is None else env, sys.stdout)
+
+
+def _run(command: Sequence[str], cwd: str | os.PathLike[str] | None, env: Mapping[str, str], output: IO[str]) -> int:
     with subprocess.Popen(
-        module_command("swarm", *words),
+        list(command),
+        cwd=cwd,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env=child_environment(os.environ) | {"PYTHONUNBUFFERED": "1"},
+        env={**env, "PYTHONUNBUFFERED": "1"},
         start_new_session=True,
         text=True,
         encoding="utf-8",
@@ -60,7 +84,7 @@ def run_command(words: list[str], output: IO[str] | None = None) -> int:
         assert process.stdout is not None
         for ask in (_ask, subprocess.Popen.kill):
             try:
-                _pass_on(process.stdout, output or sys.stdout)
+                _pass_on(process.stdout, output)
                 return process.wait()
             except KeyboardInterrupt:
                 ask(process)

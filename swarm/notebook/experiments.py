@@ -80,6 +80,8 @@ class ExperimentStatus(TypedDict):
     """When any node last wrote, Unix seconds; None: never."""
     active_peers: int
     """Registered nodes that are alive."""
+    num_active_peers: int
+    """The same, by its other name."""
     peer_ids: list[str]
     """All that registered."""
     latest_checkpoint: int | None
@@ -161,6 +163,7 @@ def get_experiment_status(path: Folder, name: str) -> ExperimentStatus:
     here, timeout = this_process(), Settings().liveness_timeout
     written = [one.last.timestamp for one in now.progress.values() if one.last]
     written += [peer.last_seen for peer in now.peers.values()]
+    alive = sum(is_alive(peer, wall, timeout, here) for peer in now.peers.values())
     status = ExperimentStatus(
         experiment_name=name,
         checked_at=wall,
@@ -169,7 +172,8 @@ def get_experiment_status(path: Folder, name: str) -> ExperimentStatus:
         max_rounds=now.rounds_expected,
         finished=now.finished is not None,
         last_updated=max([*written, *([now.state.updated_at] if now.state else [])], default=None),
-        active_peers=sum(is_alive(peer, wall, timeout, here) for peer in now.peers.values()),
+        active_peers=alive,
+        num_active_peers=alive,
         peer_ids=sorted(now.peers),
         latest_checkpoint=max((max(rounds) for rounds in saved_rounds(now.run).values()), default=None),
         total_metric_entries=sum(len(one.rewards) for one in now.progress.values()),

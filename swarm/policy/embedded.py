@@ -36,6 +36,13 @@ FOR_OTHERS = "paper"
 """The profile for models that are not embedded: those of the embedded ones ask what they were made for."""
 
 
+def made_for(model: str) -> str:
+    """The profile whose questions a model is asked where nobody chooses one."""
+    if model not in EMBEDDED:
+        return FOR_OTHERS
+    return "tiny-2" if model.startswith("tiny-2-") else "tiny"
+
+
 def any_embedded(models: Iterable[str]) -> bool:
     """Whether one of these models, at least, is embedded."""
     return any(name in EMBEDDED for name in models)

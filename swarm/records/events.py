@@ -3,6 +3,7 @@
 node.starting ─▶ a new life, not ended
     node.finished, reason finished ─▶ finished after so many rounds; experiment.finished of a coordinator, too
     node.finished, reason stopped  ─▶ stopped after so many rounds
+    node.finished, reason missed   ─▶ missed: all rounds were over before its first
     process.failed                 ─▶ failed: an error that was expected to be possible, with its words
     process.crashed                ─▶ crashed: any other
 no end, and no heartbeat ─▶ it was killed, or its machine ended
@@ -22,7 +23,7 @@ from swarm.store.base import Kind
 from swarm.store.run import Run
 from swarm.wire import keys
 
-FINISHED, STOPPED, FAILED, CRASHED = "finished", "stopped", "failed", "crashed"
+FINISHED, STOPPED, MISSED, FAILED, CRASHED = "finished", "stopped", "missed", "failed", "crashed"
 MOST_ALARMS = 100
 """Lines of one file that are kept as alarms; more of them say nothing new."""
 LONGEST_ALARM = 2_000
@@ -36,7 +37,7 @@ class Ending(NamedTuple):
     """How a node's last life ended."""
 
     how: str
-    """FINISHED, STOPPED, FAILED or CRASHED."""
+    """FINISHED, STOPPED, MISSED, FAILED or CRASHED."""
     rounds_done: int | None = None
     """Where it was said."""
     error: str = ""
@@ -85,7 +86,7 @@ class NodeEvents:
             case "node.starting":
                 self.ending = None
             case "node.finished":
-                how = FINISHED if event.reason == FINISHED else STOPPED
+                how = event.reason if event.reason in (FINISHED, MISSED) else STOPPED
                 self.ending = Ending(how, event.rounds_done if type(event.rounds_done) is int else None)
             case "experiment.finished":
                 self.ending = self.ending or Ending(FINISHED)

@@ -14,6 +14,7 @@ from collections.abc import Set
 from typing import NamedTuple
 
 from swarm.records.files import constant_j
+from swarm.records.liveness import PERSON
 from swarm.records.reader import Snapshot
 from swarm.records.starts import starts_of
 from swarm.store.run import Run
@@ -42,6 +43,8 @@ class Started(NamedTuple):
     """The most that any of them had behind it."""
     external: frozenset[tuple[int, int]] | None
     """Rounds behind a start, and J from there on; None where a rule moved it, or it is not said soundly."""
+    person: bool = False
+    """Every time a person."""
 
     def external_in(self, round_: int) -> set[int]:
         """What may have been wanted in a round, which a later start may have done again; empty: nobody says."""
@@ -54,10 +57,11 @@ def started(now: Snapshot) -> dict[str, Started]:
 
 
 def _started(run: Run, node: str) -> Started | None:
-    rounds_done, external, sound = None, set[tuple[int, int]](), True
+    rounds_done, external, sound, person = None, set[tuple[int, int]](), True, True
     for start in starts_of(run, node):
         if start.role == "coordinator":
             continue
+        person = person and start.role == PERSON
         rounds_done = max(rounds_done or 0, start.rounds_done)
         asked = start.settings.get("external_groups")
         if type(asked) is int and asked >= 0 and start.settings.get("adaptive") is False and sound:
@@ -65,7 +69,8 @@ def _started(run: Run, node: str) -> Started | None:
             sound = len(external) <= MOST_STARTS
         else:
             sound = False
-    return None if rounds_done is None else Started(rounds_done, frozenset(external) if sound else None)
+    asked_for = frozenset(external) if sound else None
+    return None if rounds_done is None else Started(rounds_done, asked_for, person)
 
 
 NOTHING = Expected()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from swarm.records.events import FINISHED, MISSED, STOPPED
 from swarm.records.expected import recorded
 from swarm.records.keeping import CheckedRow
 from swarm.records.listing import saved_rounds
@@ -28,7 +29,7 @@ def as_many_as_expected(run: RunRecords) -> Iterator[str]:
         yield from _rounds(run, asked.rounds)
     there = _workers(run)
     if asked.nodes is not None and len(there) != asked.nodes:
-        yield _workers_sentence(run, there, asked.nodes, "--nodes")
+        yield f"{_workers_sentence(run, there, asked.nodes, '--nodes')}{_how_it_counts(run, there, asked.nodes)}"
     elif asked.nodes is None and not run.only:
         if missing := sorted(of_run.names - there):
             yield f"{run.where(keys.LOGS)}: expected rows of {shorten(', '.join(missing), 200)}, {RECORDED}; got none"
@@ -62,6 +63,13 @@ def _workers(run: RunRecords) -> set[str]:
 def _workers_sentence(run: RunRecords, there: set[str], expected: int, said: str) -> str:
     names = shorten(", ".join(sorted(there)), 200) or "none"
     return f"{run.where(keys.LOGS)}: expected rows of {expected} workers ({said}), got those of {len(there)}: {names}"
+
+
+def _how_it_counts(run: RunRecords, there: set[str], expected: int) -> str:
+    """Many count the coordinator among their nodes."""
+    leaders = {node for node, peer in run.now.peers.items() if peer.node_role == "coordinator"} - there
+    of_both = len(there | leaders) == expected
+    return f"; a coordinator trains nothing and is not counted{f': --nodes {len(there)}' if of_both else ''}"
 
 
 def external_groups_as_expected(run: RunRecords) -> Iterator[str]:
@@ -100,19 +108,29 @@ def _external_as_started(run: RunRecords) -> Iterator[str]:
 
 
 def nodes_started_are_there(run: RunRecords) -> Iterator[str]:
-    """Whoever was started as a worker left something else, and rows if it had rounds behind it.
+    """Whoever was started to take part has a row; a registration alone proves nothing, as anybody can write one.
 
-    In a run that goes on it may have been started, or killed, before its first word.
+    While the run goes on only those must have one that had rounds behind them. A person may come to look.
     """
-    published = {node for counted in (run.rollouts, run.rewards) for nodes in counted.nodes.values() for node in nodes}
     for node, start in run.before.started.items():
-        rows = run.rows[node].rows if node in run.rows else []
-        events = run.now.events[node].lines if node in run.now.events else 0
-        if not rows and start.rounds_done:
+        if node in run.rows and run.rows[node].rows:
+            continue
+        if start.rounds_done:
             behind = f"since {node} was started with {start.rounds_done} rounds behind it ({keys.starts(node)})"
             yield f"{run.where(keys.metrics(node))}: expected rows, {behind}; got none"
-        elif not run.partial and not rows and not events and node not in published:
-            yield f"{run.where(keys.starts(node))}: {node} was started; nothing else of it is there"
+        elif not run.partial and not start.person:
+            file, why = run.where(keys.metrics(node)), f"since {node} was started ({keys.starts(node)})"
+            yield f"{file}: expected at least one row, {why}; got none: {_how_it_ended(run, node)}"
+
+
+def _how_it_ended(run: RunRecords, node: str) -> str:
+    """Of a node without a row."""
+    ending = run.now.events[node].ending if node in run.now.events else None
+    if ending is None:
+        return "it was killed, or still runs"
+    if ending.how == MISSED:
+        return "all rounds were over when it was ready"
+    return f"it {'ended' if ending.how in (FINISHED, STOPPED) else ending.how} before its first round"
 
 
 def _says_nothing(rows: list[CheckedRow]) -> bool:

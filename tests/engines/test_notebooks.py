@@ -7,11 +7,13 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import swarm
 from tests.engines.installed import run
-from tests.engines.notebooks import ROOT, Machine, filled_in
+from tests.engines.notebooks import ROOT, Machine, filled_in, texts
 from tests.engines.s3_servers import BUCKET, CREDENTIALS, moto
 from tests.integration.swarms import daemons, environment, eventually, json_lines, run_swarm
 from tests.layout import Layout
@@ -75,6 +77,39 @@ def test_a_rehearsal_runs_from_the_installation_to_the_archive(wheel: Path, mach
         assert all(rounds_of(place, f"worker-{n}") == list(range(10)) for n in range(4))
     files = [file for top in (machine.work, drive) for file in top.rglob("*") if file.is_file()]
     assert not [file for file in files if SECRET.encode() in file.read_bytes()], "a secret is in an output or a file"
+
+
+def installed_alone(name: str, **values: object) -> dict[str, Any]:
+    """A notebook as it is shipped, up to its installation."""
+    notebook = filled_in(name, **values)
+    notebook["cells"] = [cell for cell in notebook["cells"] if cell["id"] in ("parameters", "install")]
+    return notebook
+
+
+@pytest.mark.parametrize("name", ["swarm.ipynb", "study.ipynb"])
+@pytest.mark.parametrize("form", ["clone", "wheel"])
+def test_the_install_cell_as_shipped_installs_what_lies_beside_the_notebook(
+    wheel: Path, tmp_path: Path, name: str, form: str
+) -> None:
+    machine = Machine(tmp_path / "machine", PIP_NO_BUILD_ISOLATION="0")  # pip reads it so: no index has setuptools here
+    try:
+        if form == "wheel":
+            source = shutil.copy(wheel, machine.work)
+        else:
+            unwanted = shutil.ignore_patterns(".*", "build", "*.egg-info", "__pycache__", "runs")
+            source = shutil.copytree(ROOT, machine.work / "a clone", ignore=unwanted)
+        said = machine.run(installed_alone(name))["install"]
+        assert f"swarm {swarm.__version__} from {Path(source).as_uri()}" in said
+    finally:
+        machine.lose()
+
+
+def test_where_swarm_is_nowhere_the_install_cell_says_what_to_name(machine: Machine) -> None:
+    with machine.start(installed_alone("swarm.ipynb")) as running:
+        assert running.wait(PATIENCE) != 0
+    said = texts(machine.executed())["install"]
+    assert "swarm-sapo[analysis,bucket] @ git+https://" in said
+    assert "Looking in" not in said, "no index is asked for a name that anybody may have taken"
 
 
 def test_a_swarm_over_a_bucket_is_joined(wheel: Path, machine: Machine, tmp_path: Path) -> None:

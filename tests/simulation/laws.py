@@ -23,7 +23,7 @@ import msgspec
 from swarm.algo.advantages import is_informative
 from swarm.algo.drawing import random_ranks
 from swarm.config import Settings
-from swarm.errors import ConfigError, DuplicateNodeError, ExperimentError, ProtocolError, SwarmError
+from swarm.errors import ConfigError, DuplicateNodeError, ExperimentError, MissedError, ProtocolError, SwarmError
 from swarm.node.base.submissions import TRACES
 from swarm.node.base.write_queue import LONGEST_PAUSE
 from swarm.node.coordinator.coordinator_machine import Decision, Look, WriteState
@@ -503,7 +503,7 @@ class Laws:
         """A node has ended by itself."""
         if isinstance(error, BrokenLawError):
             return
-        if code == 0 and not host.coordinates:
+        if code in (0, MissedError.exit_code) and not host.coordinates:
             self.strangers.ends(host)  # type: ignore[arg-type]
         if isinstance(error, DuplicateNodeError) and self.strangers.may_give_way(host):
             return

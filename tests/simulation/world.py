@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import structlog
 
+from swarm.errors import MissedError
 from swarm.store.faults import FaultyPlace
 from swarm.store.memory import MemoryPlace
 from swarm.wire import keys
@@ -201,7 +202,7 @@ class World:
     def ended(self, host: Host, code: int, error: Exception | None) -> None:
         """A node has ended by itself; somebody starts it again, unless its work is done."""
         self.laws.ended(host, code, error)
-        if code == 0:
+        if code in (0, MissedError.exit_code):
             if isinstance(host, WorkerHost):
                 host.finished = True
         elif host.name not in self.quitters:

@@ -7,10 +7,12 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
 
+from swarm import extras
 from swarm.cli.main import run
 from swarm.errors import ConfigError
 from swarm.extras import installed_by
@@ -33,7 +35,7 @@ def test_every_page_and_message_names_the_same_command() -> None:
     said = [(file.name, found) for file, text in texts() for found in COMMAND.findall(text)]
     assert said
     for file, command in said:
-        match = re.match(r'pip install "swarm-sapo\[(\w+|\{extra\})\]"', command)
+        match = re.match(r'pip install (?:-e )?"(?:swarm-sapo|\.)\[(\w+|\{extra\})\]"', command)
         assert match, f"{file}: {command}"
         assert match[1] in {*DECLARED, "{extra}"}, file
 
@@ -42,6 +44,28 @@ def test_the_command_is_of_the_python_that_runs(monkeypatch: pytest.MonkeyPatch)
     assert installed_by("signing") == f'{sys.executable} -m pip install "swarm-sapo[signing]"'
     monkeypatch.setattr(sys, "executable", "/my programs/python")
     assert installed_by("signing").startswith('"/my programs/python" -m pip')
+
+
+def test_a_checkout_that_is_not_installed_is_installed_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No index has swarm: its bare name would be looked for there, and may be anybody's."""
+
+    def nowhere(name: str) -> None:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(extras, "distribution", nowhere)
+    assert installed_by("bucket").endswith(f'-m pip install -e "{ROOT}[bucket]"')
+
+
+def test_where_an_environment_is_made_anew_swarm_comes_from_the_clone() -> None:
+    made = [
+        (file.name, line)
+        for file, text in texts()
+        for line in text.splitlines()
+        if re.search(r"-m venv.*pip install", line)
+    ]
+    assert made
+    for file, line in made:
+        assert 'pip install ".[' in line, f"{file}: {line}"
 
 
 def test_the_command_takes_the_swarm_that_is_installed_here_and_looks_for_no_other() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from swarm import notebook
 from swarm.errors import ConfigError, ExperimentError
 from swarm.notebook import command, live, session
 from tests.unit.views.factories import make_experiment, make_peer, set_clock
@@ -143,6 +144,17 @@ def test_the_stop_button_asks_a_command_to_end_and_is_no_failure(tmp_path: Path)
 
     words = ["logs", "-f", "--path", str(tmp_path), "--experiment", "never"]
     assert command.run_command(words, Pressed()) in command.STOPPED
+
+
+def test_any_command_says_its_words_as_it_runs_and_gives_its_exit_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = "import os, sys; print(os.getcwd(), os.environ['WHO']); print('wrong', file=sys.stderr); sys.exit(4)"
+    env = os.environ | {"WHO": "anna"}
+    assert notebook.run_with_live_output([sys.executable, "-c", code], cwd=tmp_path, env=env) == 4
+    assert capsys.readouterr().out == f"{tmp_path.resolve()} anna\nwrong\n"
+    with pytest.raises(ConfigError, match="list of words"):
+        notebook.run_with_live_output("swarm up")
 
 
 def test_the_live_view_ends_with_the_experiment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,7 +42,7 @@ def run_workers(settings: Settings, nodes: int, asked: Asked = NOBODY) -> int:
         asked: as of one node.
 
     Returns:
-        Exit code as of one node: 0 all done, 1 or 2 as the first that failed, 130 and 143 stopped by a signal.
+        Exit code as of one node: 0 all done, 1, 2 or 3 as the first that failed, 130 and 143 stopped by a signal.
 
     Raises:
         StoreError: the log files cannot be opened, so nothing could be recorded.
@@ -107,7 +107,9 @@ class SeveralNodes:
                 node = self._running[node_id] = self._start[node_id]()
                 if self._stop_code is not None:
                     node.stop(self._stop_code)
-                await node.run()
+                code = await node.run()
+                if self._stop_code is None:  # nobody asked it to end, so it is its own
+                    self._failure = self._failure or code
             except Exception as error:  # noqa: BLE001 - the boundary of one node; the others save what they learned
                 self._fail(node_id, error)
             finally:

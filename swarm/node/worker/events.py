@@ -256,7 +256,10 @@ class Save:
 @dataclass(frozen=True)
 class Finish:
     reason: str
-    """`finished`: the experiment is over; `stopped`: somebody asked."""
+    """`finished`: the experiment is over; `missed`: it is, and this node has done none of its rounds, in no life;
+    `stopped`: somebody asked."""
+    rounds_missed: int = 0
+    """Where it missed all of them."""
 
 
 Instruction = Generate | GenerateAhead | Score | Publish | BeginUpdate | Draw | Train | Submit | Save | Finish

@@ -31,6 +31,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from swarm.config import command_line, variable
+from swarm.errors import MissedError
 from swarm.logs import get_logger
 from swarm.node.base.cleaning import Cleaning
 from swarm.node.base.context import Compute, NodeContext
@@ -107,6 +108,7 @@ class Worker:
         self._lookout = Lookout(ctx, self._machine, self._intake, self._tell)
         self._around = Around(self._lookout.known_peers, self._lookout.live_peers, self._machine.is_stopping)
         self._stop_code: int | None = None
+        self._began = self._ctx.clock.monotonic()
         self._steps: RoundSteps
         self._saver: Saver
 
@@ -127,7 +129,8 @@ class Worker:
         A node that is cancelled ends like one that is killed: it writes nothing more.
 
         Returns:
-            The exit code: 0 finished, or what `stop` was given.
+            The exit code: 0 finished, that of MissedError if all rounds were over before its first, or what `stop` was
+            given.
 
         Raises:
             SwarmError: what ends this node; the store keeps all that was acknowledged.
@@ -249,10 +252,27 @@ class Worker:
                 tasks.start_soon(self._submit, key, self._loop_lag())
             case m.Save(rounds_done, stages_done):
                 tasks.start_soon(self._save, RoundKey(rounds_done, stages_done))
+            case m.Finish("missed", missed):
+                self._say_missed(missed)
             case m.Finish(reason):
                 logger.info(
                     "node.finished", reason=reason, rounds_done=self._machine.rounds_done, **self._way_back(reason)
                 )
+
+    def _say_missed(self, rounds: int) -> None:
+        """That this node did nothing, why, and what helps: it is no success."""
+        self._stop_code = self._stop_code or MissedError.exit_code
+        seconds = self._ctx.clock.monotonic() - self._began
+        logger.error(
+            "node.finished",
+            reason="missed",
+            rounds_done=0,
+            why=f"all {rounds} rounds were over when this node was ready, {seconds:.0f} s after its start",
+            remedy=f"start its coordinator again with more than {rounds} --rounds, and then this node; "
+            "a coordinator with --expected-workers waits for those that it names, or for so many",
+            code=MissedError.code,
+            exit_code=self._stop_code,
+        )
 
     def _way_back(self, reason: str) -> dict[str, str]:
         """How to go on, for a node that was stopped; its name may have been made up for it."""

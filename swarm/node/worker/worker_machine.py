@@ -397,6 +397,9 @@ class WorkerMachine:
         return self._finish() if self.phase is Phase.SAVING and done == self._next else ()
 
     def _finish(self) -> Sequence[Instruction]:
+        over = self._clock.round if self._clock and self._finished else 0
+        if over and self._next == RoundKey(0) and self.phase is not Phase.LOADING:  # else it may have rounds behind it
+            return self._enter(Phase.DONE, Finish("missed", rounds_missed=over))
         return self._enter(Phase.DONE, Finish("stopped" if self._stopping and not self._finished else "finished"))
 
     def _on_stop(self) -> Sequence[Instruction]:

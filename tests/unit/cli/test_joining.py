@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from swarm.cli import node as commands
@@ -15,13 +16,14 @@ from swarm.cli.flags import NodeFlags
 from swarm.cli.joining import experiment_in, only_experiment, place_named, take
 from swarm.cli.main import run as swarm
 from swarm.config import Settings
-from swarm.errors import ConfigError, ExperimentError, StoreError
+from swarm.errors import ConfigError, ExperimentError, MissedError, StoreError
 from swarm.wire import keys
 from swarm.wire.codec import encode
 from swarm.wire.messages import ExperimentFile
 from tests.layout import Layout
 from tests.patience import PATIENCE
 from tests.unit.node.factories import make_state
+from tests.unit.views.factories import make_row
 
 MADE = Settings(
     seed=7, local_groups=3, external_groups=5, generations=4, tasks=("bf", "arc_1d"), sampler="balanced", max_rounds=9
@@ -339,9 +341,22 @@ def test_signing_without_a_key_is_refused_before_the_experiment_is_waited_for(
 def test_nobody_joins_what_is_over(layout: Layout, started: Started, capsys: pytest.CaptureFixture[str]) -> None:
     begin(layout)
     layout.run.store.put(keys.STATE, encode(make_state(round=9, max_rounds=9, finished=True)))
-    assert swarm(["join", str(layout.path), "--experiment", "demo", "--node-id", "anna"]) == 2
-    assert "is finished after 9 rounds, and nobody is alive in it" in capsys.readouterr().err
+    for words in (["join", str(layout.path)], ["node"], ["workers", "--nodes", "2"]):
+        assert swarm([*words, "--experiment", "demo"]) == MissedError.exit_code
+        assert "is finished after 9 rounds, and nobody is alive in it" in capsys.readouterr().err
     assert not started
+
+
+def test_a_node_with_rounds_behind_it_comes_back_to_an_experiment_that_is_over(
+    layout: Layout, started: Started
+) -> None:
+    """So that what a service manager starts again ends as done."""
+    begin(layout)
+    layout.run.store.put(keys.STATE, encode(make_state(round=9, max_rounds=9, finished=True)))
+    row = make_row(layout, "anna", 3)
+    layout.run.store.append_records(keys.metrics("anna"), [msgspec.json.encode(row)], durable=True)
+    assert swarm(["node", "--experiment", "demo", "--node-id", "ann"]) == MissedError.exit_code
+    assert swarm(["node", "--experiment", "demo", "--node-id", "anna"]) == 0
 
 
 def test_a_dry_run_of_joining_says_what_it_would_be_and_starts_nothing(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from swarm.cli.flags import NodeFlags, RunFlags
 from swarm.cli.main import run as swarm
 from swarm.cli.suiting import suited_settings
 from swarm.config import Settings
+from swarm.errors import ExperimentError
 from swarm.wire import keys
 from swarm.wire.codec import encode
 from swarm.wire.messages import ExperimentFile
@@ -31,10 +33,10 @@ def of_up(**flags: Any) -> Settings:
     return up._planned_swarm(2, None, RunFlags(**flags), in_process=False, no_coordinator=False).swarm.settings
 
 
-def begin(place: Path, profile: str, *, rounds: bool = True) -> None:
+def begin(place: Path, profile: str, *, rounds: bool = True, **more: Any) -> None:
     """An experiment `demo` of that profile."""
     layout = Layout(place, "demo")
-    identity = Settings(profile=profile).experiment_identity()  # type: ignore[arg-type]
+    identity = Settings(profile=profile).experiment_identity() | more  # type: ignore[arg-type]
     file = ExperimentFile(experiment_name="demo", created_at=1.0, created_by="clock", identity=identity, max_rounds=9)
     layout.run.store.put(keys.EXPERIMENT, encode(file))
     if rounds:
@@ -100,8 +102,56 @@ def test_a_coordinator_that_begins_an_experiment_of_real_models_asks_the_papers_
 
 def test_a_worker_that_joins_takes_the_experiments_profile(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "make_ready", lambda _: None)
-    begin(place, "tiny-2", rounds=False)
+    begin(place, "rl-swarm", rounds=False)
+    assert started("worker", model=REAL).profile == "rl-swarm"
+
+
+@pytest.mark.parametrize(
+    ("profile", "flags", "said"),
+    [
+        ("tiny-2", {"model": REAL}, ["profile tiny-2", REAL, "those of paper", "--profile paper", "--profile tiny-2"]),
+        ("tiny-2", {"model": REAL, "profile": "paper"}, ["--profile tiny-2"]),
+        ("tiny", {"model": REAL, "role": "generator"}, ["--profile tiny "]),
+        ("paper", {}, ["profile paper", "tiny-2-qwen2", "--model", "--profile paper"]),
+        ("rl-swarm", {"model": "tiny-gpt2"}, ["those of tiny:"]),
+    ],
+)
+@pytest.mark.parametrize("word", ["node", "join"])
+def test_a_model_that_would_be_asked_what_was_made_for_others_is_refused_with_the_way_out(
+    place: Path, monkeypatch: pytest.MonkeyPatch, profile: str, flags: dict[str, str], said: list[str], word: str
+) -> None:
+    monkeypatch.setattr(commands, "make_ready", lambda _: None)
+    begin(place, profile)
+    given = {"role": "worker", **flags}
+    join = partial(commands.joined_as, given["role"], ["swarm", "join"])
+    start = partial(started, **given) if word == "node" else partial(join, NodeFlags(experiment="demo", **flags))
+    with pytest.raises(ExperimentError) as refused:
+        start()
+    assert all(part in f"{refused.value} " for part in said), refused.value
+
+
+def test_who_names_the_experiments_profile_means_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "make_ready", lambda _: None)
+    begin(place, "tiny-2")
+    assert started("worker", model=REAL, profile="tiny-2").profile == "tiny-2"
+    monkeypatch.setenv("SWARM_PROFILE", "tiny-2")
     assert started("worker", model=REAL).profile == "tiny-2"
+
+
+def test_tasks_of_ones_own_are_asked_of_any_model_as_they_were_defined(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "make_ready", lambda _: None)
+    begin(place, "tiny-2", task_table={"sums": {"gym": "chain_sum", "max_terms": 3}})
+    assert started("worker", model=REAL).profile == "tiny-2"
+
+
+def test_who_begins_an_experiment_without_a_word_about_models_hears_for_whom_it_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for flags, said in (({}, True), ({"model": "tiny-2-gpt2"}, False), ({"profile": "tiny-2"}, False)):
+        started("coordinator", external=4, **flags)
+        assert ("for the models of the package" in capsys.readouterr().err) == said
 
 
 def test_a_worker_on_its_own_clock_that_begins_asks_the_papers_questions(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ from tests.unit.views.factories import (
     append_events,
     make_event,
     make_experiment,
+    make_peer,
     make_row,
     run_of,
     write,
@@ -190,15 +191,53 @@ def test_a_worker_whose_start_alone_is_left_is_missed(tmp_path: Path) -> None:
     assert check(layout).ok
     remove_all_traces(layout, "dora")
     starts(layout, "dora", {})
-    assert "dora was started; nothing else" in failed(check(layout))[STARTED][0]
+    (problem,) = failed(check(layout))[STARTED]
+    assert problem.startswith(str(layout.metrics_file("dora")))
     assert check(layout, partial=True).ok, "it was killed at its start, and comes back"
+
+
+@pytest.mark.parametrize("role", ["worker", "generator", "evaluator"])
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        ([make_event("node.finished", START, reason="missed", rounds_done=0)], "all rounds were over"),
+        ([make_event("node.finished", START, reason="stopped", rounds_done=0)], "it ended before its first round"),
+        ([make_event("process.failed", START, error="no disk")], "it failed before its first round"),
+        ([], "it was killed, or still runs"),
+    ],
+)
+def test_no_run_is_whole_in_which_somebody_was_started_and_did_nothing(
+    tmp_path: Path, role: str, end: list[dict[str, Any]], said: str
+) -> None:
+    layout = make_experiment(tmp_path)
+    append_events(layout, "dora", make_event("node.starting", START), *end)
+    starts(layout, "dora", {"role": role})
+    (problem,) = failed(check(layout))[STARTED]
+    assert said in problem
+    assert STARTED not in failed(check(layout, partial=True))
+
+
+def test_who_only_registered_or_came_to_look_did_not_have_to_do_anything(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path)
+    make_peer(layout, "dora")
+    starts(layout, "ella", {"role": "person"})
+    starts(layout, "clock", {"role": "coordinator"})
+    assert STARTED not in failed(check(layout))
+
+
+def test_who_counts_the_coordinator_among_the_nodes_is_told_how_they_are_counted(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, workers=WORKERS)
+    make_peer(layout, "clock", node_role="coordinator")
+    (problem,) = failed(check(layout, nodes=5))[COUNT]
+    assert "a coordinator trains nothing and is not counted: --nodes 4" in problem
+    (problem,) = failed(check(layout, nodes=7))[COUNT]
+    assert "--nodes 4" not in problem
 
 
 def test_a_worker_that_was_started_after_some_rounds_has_rows(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path)
     append_events(layout, "dora", make_event("node.starting", START))
     starts(layout, "dora", {})
-    assert STARTED not in failed(check(layout))  # it was stopped in its first round
     starts(layout, "dora", {"rounds_done": 2})
     assert "started with 2 rounds behind it" in failed(check(layout))[STARTED][0]
 

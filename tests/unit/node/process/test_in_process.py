@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from swarm.config import Settings
-from swarm.errors import ConfigError, StoreError
+from swarm.errors import ConfigError, MissedError, StoreError
 from swarm.logs import configure_logging, get_logger
 from swarm.node.process.in_process import SeveralNodes, _suited_to_sharing, run_workers
 from swarm.node.process.stopping import run_until_signal
@@ -66,6 +66,21 @@ def run_nodes(path: Path, *start: Callable[[], FakeNode]) -> int:
 
     with configure_logging(files, level="error"):
         return anyio.run(main)
+
+
+class MissesAll(FakeNode):
+    async def run(self) -> int:
+        return MissedError.exit_code
+
+
+def test_a_node_that_did_nothing_gives_the_process_its_exit_code_and_ends_nobody_else(tmp_path: Path) -> None:
+    class Lives(FakeNode):
+        async def run(self) -> int:
+            return 0
+
+    lives = Lives()
+    assert run_two(tmp_path, MissesAll(), lives) == MissedError.exit_code
+    assert lives.stopped == []
 
 
 def run_two(path: Path, first: FakeNode, second: FakeNode) -> int:

@@ -17,7 +17,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from swarm.config import Settings
-from swarm.errors import CheckpointError, DuplicateNodeError
+from swarm.errors import CheckpointError, DuplicateNodeError, MissedError
 from swarm.node.base import rhythm
 from swarm.node.worker.pace import GatherPace
 from swarm.records.files import read_peer
@@ -369,6 +369,18 @@ async def test_a_node_that_is_stopped_saves_and_ends_with_the_exit_code_it_was_g
     assert codes == [143]
     assert layout.checkpoint(2, "alice").is_dir()
     assert status_of(layout, "alice") == STOPPED
+
+
+async def test_a_worker_that_is_ready_when_all_rounds_are_over_says_why_it_did_nothing_and_is_no_success(
+    layout: Layout,
+) -> None:
+    await set_clock(layout, 3, finished=True)
+    with capture_logs() as logs:
+        assert await run_all(make_worker(layout, "alice")) == [MissedError.exit_code]
+    (said,) = (log for log in logs if log["event"] == "node.finished")
+    assert (said["reason"], said["log_level"], said["code"]) == ("missed", "error", MissedError.code)
+    assert "all 3 rounds were over" in said["why"]
+    assert "--rounds" in said["remedy"]
 
 
 async def test_the_age_of_a_policy_goes_on_counting_after_a_restart(layout: Layout) -> None:

@@ -316,8 +316,25 @@ def test_the_end_of_the_experiment_saves_and_finishes() -> None:
 
 def test_nothing_is_generated_in_an_experiment_that_is_finished() -> None:
     worker = make_worker()
-    assert worker.handle(clock(7, finished=True)) == [m.Finish("finished")]
+    assert worker.handle(clock(7, finished=True)) == [m.Finish("missed", rounds_missed=7)]
     assert worker.handle(clock(8)) == []
+
+
+def test_who_is_ready_when_all_rounds_are_over_has_missed_them_unless_an_earlier_life_did_some() -> None:
+    for before, reason in ((0, m.Finish("missed", rounds_missed=3)), (2, m.Finish("finished"))):
+        worker = make_worker(m.Phase.LOADING)
+        worker.handle(clock(3, finished=True))
+        assert worker.handle(m.Ready(before)) == [reason]
+
+
+def test_an_experiment_without_a_round_was_missed_by_nobody() -> None:
+    assert make_worker().handle(clock(0, finished=True)) == [m.Finish("finished")]
+
+
+def test_who_is_stopped_while_it_loads_does_not_know_what_it_missed() -> None:
+    worker = make_worker(m.Phase.LOADING)
+    worker.handle(clock(3, finished=True))
+    assert worker.handle(m.Stop(1.0)) == [m.Finish("finished")]
 
 
 def test_a_finished_experiment_that_was_reopened_goes_on() -> None:
