@@ -20,7 +20,7 @@ from swarm.cli.flags import command_again, flag_words
 from swarm.cli.say import say
 from swarm.cli.slurm_flags import SlurmFlags, describe_jobs, slurm_of
 from swarm.cli.study_places import Places, different, places
-from swarm.cli.study_rehearsal import hopeless, predicted, rehearsed, wanted
+from swarm.cli.study_rehearsal import foreseen, hopeless, predicted, rehearsed, wanted
 from swarm.cli.study_running import parts, run_all
 from swarm.cli.suiting import say_chosen
 from swarm.config import Settings, sources_of, variable
@@ -74,7 +74,7 @@ def run(
         Parameter(
             negative="--no-rehearse",
             help="Run a few rounds of each configuration, say how long the study takes and what it begins with, and "
-            "start no more. Without it a long study of models that are not embedded is rehearsed, and begins then.",
+            "start no more. Without it a long study is rehearsed, and begins then.",
         ),
     ] = None,
     cluster: SlurmFlags | None = None,
@@ -109,10 +109,12 @@ def run(
     with alone(folder, chosen.name):
         record = _whole(folder, asked)
         room = None if slurm else places(record, folder, flags.jobs, shared.hub_token)  # before anything is written
-        if room and wanted(rehearse, record, folder, models_of(chosen, shared)):
+        if room and wanted(rehearse, record, folder):
             code = _rehearse(record, folder, room, shared, models_of(chosen, shared), alone_asked=bool(rehearse))
             if code or rehearse:
                 return code
+        elif room:
+            say(foreseen(record, folder, room))
         write_study(folder, record)
         launcher = Launcher(record, folder, os.environ, versions(shared), slurm or LocalBackend())
         jobs = room.at_once if room else flags.jobs or len(record.runs)

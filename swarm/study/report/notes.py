@@ -51,7 +51,7 @@ def verdict(row: dict[Any, Any]) -> str:
     Returns:
         Nothing where both sides earned nothing: there is nothing to say about two zeros.
     """
-    pair = f"{row['configuration']} {{}} {row['baseline']} in {row['measure'].replace('_', ' ')}"
+    pair = f"{row['configuration']} {{}} {row['baseline'] or 0} in {row['measure'].replace('_', ' ')}"
     if is_missing(row["difference"]):
         return f"Declared: {pair.format('against')} is not tested: one side has no finished run with that measure."
     if row["mean"] == row["baseline_mean"] == 0:

@@ -225,12 +225,15 @@ def _check_names(where: str, matrix: Matrix) -> None:
 
 
 def _check_declared(where: str, declared: DeclaredComparison, names: Sequence[str]) -> None:
-    where = f"{where}, comparison of {declared.configuration!r} with {declared.baseline!r}"
+    where = f"{where}, comparison of {declared.configuration!r} with {declared.baseline or 0!r}"
+    alone = declared.test == "zero"
+    if alone and declared.baseline:
+        raise ConfigError(f"{where}: the test zero has no baseline: leave baseline = {declared.baseline!r} out")
     for key, value, known in (
         ("configuration", declared.configuration, names),
-        ("baseline", declared.baseline, names),
         ("measure", declared.measure, MEASURES),
         ("test", declared.test, TESTS),
+        ("baseline", declared.baseline, [""] if alone else names),
     ):
         if value not in known:
             raise ConfigError(f"{where}: there is no {key} {value!r}{meant_among(value, known)}")
