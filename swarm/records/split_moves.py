@@ -15,7 +15,7 @@ from swarm.config import variable
 from swarm.wire.metrics import MetricsRow
 
 LEFT = 0.5
-"""Groups by which J must differ from the first one to have left it: half a group is where the nearest whole J changes."""
+"""Groups by which J must differ from the first one to have left it: then the nearest whole J is another one."""
 LARGEST_ALPHA = 1.0
 LITERAL = "gradient"
 """The rule whose moves are alpha (r - b), so that its rows say what another alpha would have done."""

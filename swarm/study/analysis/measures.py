@@ -267,6 +267,23 @@ def oscillation(curves: pd.DataFrame, window: int = WINDOW, steep: float = STEEP
     return pd.DataFrame(found, columns=[*RUN, "steep_drops", "max_drawdown", "max_drawdown_share"])
 
 
+def drawdowns(curves: pd.DataFrame, window: int = WINDOW) -> pd.DataFrame:
+    """How far each run lies below what it had reached before: one row per run and round from the first full window on.
+
+    Columns:
+        round, smoothed: the round, and the agent average as oscillation measures it.
+        drawdown: the highest value so far less this one.
+        drawdown_share: the same as a share of that highest value; 0 where that is 0.
+    """
+    smooth = curves.assign(smoothed=smoothed(curves, window))
+    runs = smooth.groupby(RUN, sort=False)
+    full = smooth[runs.cumcount() >= (runs["round"].transform("size").clip(upper=window) - 1)]
+    highest = full.groupby(RUN, sort=False)["smoothed"].cummax()
+    drawdown = highest - full["smoothed"]
+    share = (drawdown / highest.where(highest > 0)).fillna(0.0)
+    return full[[*RUN, "round", "smoothed"]].assign(drawdown=drawdown, drawdown_share=share).reset_index(drop=True)
+
+
 def _steep_drops(values: pd.Series[float], window: int, steep: float) -> int:
     lately = values.rolling(window + 1, min_periods=1).max()
     falling = lately - values > steep * values.max()

@@ -1,4 +1,4 @@
-"""Hypothesis tests of configurations: Welch's, the paired and the one-sample t-test, analysis of variance, Holm's adjustment.
+"""Hypothesis tests of configurations: t-tests (Welch's, paired, against 0), analysis of variance, Holm's adjustment.
 
 One value per run goes in: the seed is the unit.
 
